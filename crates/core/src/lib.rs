@@ -1,0 +1,11 @@
+//! The pure core of Banksman.
+//!
+//! It decides and never acts: no files, clock, randomness, environment, threads or logging.
+//! Time and ids come in as arguments, decisions go out as data. Read `lifecycle` first (what a
+//! task may do), then `machine` (what happens when an event meets a task).
+
+pub mod ids;
+pub mod lifecycle;
+pub mod limits;
+pub mod machine;
+pub mod time;

@@ -1,0 +1,181 @@
+//! Proofs about what the system does by itself: that it always ends, and that it is never refused.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::expr::{Env, Expr, Name};
+use super::problem::Problem;
+use super::prove::{Proof, at, closure, routes};
+use super::{CLAIM, Changes, Requirement, RoleId, State, StateId, Target, Transition};
+
+impl Proof<'_> {
+    /// The rows that the system takes by itself: bounds, and what outcomes lead to.
+    fn automatic(&self) -> impl Iterator<Item = &Transition> {
+        self.lifecycle.transitions.iter().filter(|row| {
+            let does = self.lifecycle.state(row.from).does.as_ref();
+            let triggered = does.is_some_and(|does| {
+                routes(does).any(|(_, trigger)| trigger == Some(row.trigger.as_str()))
+                    && row.roles.contains(&RoleId::SYSTEM)
+            });
+            row.bound.is_some() || triggered
+        })
+    }
+
+    pub(super) fn automatic_moves_end(&self, found: &mut Vec<Problem>) {
+        let limited = |row: &Transition| {
+            row.changes.count.iter().any(|id| self.lifecycle.counter(*id).limit.is_some())
+        };
+        // A worker takes what is queued without being asked, so a claim is a step of such a cycle as well.
+        let claims = self.lifecycle.transitions.iter().filter(|row| row.trigger == CLAIM);
+        let endless: Vec<&Transition> =
+            self.automatic().chain(claims).filter(|row| !limited(row)).collect();
+        let mut successors: BTreeMap<StateId, BTreeSet<StateId>> = BTreeMap::new();
+        for row in &endless {
+            successors.entry(row.from).or_default().extend(self.targets(row));
+        }
+        let mut reported = BTreeSet::new();
+        for row in &endless {
+            for to in self.targets(row) {
+                let back = closure(to, &successors);
+                if !back.contains(&row.from) || reported.contains(&row.from) {
+                    continue;
+                }
+                let members: Vec<StateId> = back
+                    .iter()
+                    .copied()
+                    .filter(|id| closure(*id, &successors).contains(&row.from))
+                    .collect();
+                let names: Vec<&str> =
+                    members.iter().map(|id| self.lifecycle.state(*id).name.as_str()).collect();
+                reported.extend(members);
+                let message = format!(
+                    "tasks can go round for ever without anybody asking: {}",
+                    names.join(", ")
+                );
+                found.push(at(
+                    row.line,
+                    message,
+                    "let one of these moves `count` a counter that has a `limit`",
+                ));
+            }
+        }
+    }
+
+    /// A move that the system makes by the clock cannot bring fields along, so the lifecycle must set what the next
+    /// state requires; otherwise the move would be refused and the task stranded.
+    pub(super) fn automatic_moves_meet_requirements(&self, found: &mut Vec<Problem>) {
+        for row in self.lifecycle.transitions.iter().filter(|row| row.bound.is_some()) {
+            let from = self.lifecycle.state(row.from);
+            for id in &row.changes.count {
+                let counter = self.lifecycle.counter(*id);
+                if counter.limit.is_some() && counter.then.is_none() {
+                    let message = format!(
+                        "at its limit `{}` would refuse this bound and leave the task where it is",
+                        counter.name
+                    );
+                    found.push(at(row.line, message, "give the counter a `then` or a `beyond`"));
+                }
+            }
+            if let Target::State(to) = row.to {
+                self.meets(row.line, from, self.lifecycle.state(to), &[&row.changes], found);
+            }
+        }
+        for row in &self.lifecycle.transitions {
+            for counter in row.changes.count.iter().map(|id| self.lifecycle.counter(*id)) {
+                if let Some(then) = counter.then {
+                    let changes = [&row.changes, &counter.changes];
+                    self.meets(
+                        counter.line,
+                        self.lifecycle.state(row.from),
+                        self.lifecycle.state(then),
+                        &changes,
+                        found,
+                    );
+                }
+            }
+        }
+    }
+
+    fn meets(
+        &self,
+        line: u32,
+        from: &State,
+        to: &State,
+        changes: &[&Changes],
+        found: &mut Vec<Problem>,
+    ) {
+        for requirement in &to.requires {
+            if !kept(requirement, from, changes) && !given(requirement, changes) {
+                let message = format!(
+                    "`{}` requires `{}`, which is not set on the way from `{}`",
+                    to.name, requirement.field, from.name
+                );
+                found.push(at(
+                    line,
+                    message,
+                    &format!("add `set: {{ {}: … }}` here", requirement.field),
+                ));
+            }
+        }
+    }
+}
+
+/// Whether the state that is left requires the same, and the move does not touch it.
+fn kept(requirement: &Requirement, from: &State, changes: &[&Changes]) -> bool {
+    let same =
+        |other: &&Requirement| other.field == requirement.field && other.that == requirement.that;
+    let head = requirement.field.split('.').next().unwrap_or_default();
+    let touched = changes.iter().any(|change| {
+        change.clear.iter().any(|field| field == head)
+            || change.set.contains_key(head)
+            || change.compute.contains_key(head)
+    });
+    from.requires.iter().any(|other| same(&other)) && !touched
+}
+
+/// Whether what the move sets is enough by itself.
+fn given(requirement: &Requirement, changes: &[&Changes]) -> bool {
+    let head = requirement.field.split('.').next().unwrap_or_default();
+    let surely_set =
+        changes.iter().any(|change| change.compute.get(head).is_some_and(Expr::is_never_null));
+    if requirement.that.as_set().is_some() && surely_set {
+        return true;
+    }
+    let mut fields = BTreeMap::new();
+    for change in changes {
+        fields.extend(change.set.iter().map(|(name, value)| (name.as_str(), value)));
+    }
+    holds_with_only(&requirement.that, &fields)
+}
+
+fn member<'a>(fields: &BTreeMap<&str, &'a Value>, path: &[String]) -> Cow<'a, Value> {
+    let first = path.first().and_then(|head| fields.get(head.as_str()).copied());
+    let value =
+        path.iter().skip(1).fold(first, |value, key| value.and_then(|value| value.get(key)));
+    value.map_or(Cow::Owned(Value::Null), Cow::Borrowed)
+}
+
+fn holds_with_only(expr: &Expr, fields: &BTreeMap<&str, &Value>) -> bool {
+    struct OnlyThese<'a>(&'a BTreeMap<&'a str, &'a Value>);
+    impl Env for OnlyThese<'_> {
+        fn value(&self, name: &Name) -> Cow<'_, Value> {
+            match name {
+                Name::Field(path) => member(self.0, path),
+                Name::Constant(value) => Cow::Owned(value.clone()),
+                Name::Counter(_)
+                | Name::ActorRole
+                | Name::ActorName
+                | Name::Now
+                | Name::Title
+                | Name::Tags
+                | Name::Priority
+                | Name::Spent(_)
+                | Name::Outcome
+                | Name::Detail => Cow::Owned(Value::Null),
+            }
+        }
+    }
+    expr.holds(&OnlyThese(fields))
+}

@@ -1,0 +1,324 @@
+//! From the source of a lifecycle to its checked table, or to everything that is wrong with it.
+//!
+//! This file holds what the others need to resolve names and to report; `declare` reads the declarations, `rows` spells
+//! out the transitions; `prove` then shows that the whole is sound. Nothing is guessed: a faulty source
+//! yields no lifecycle at all.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::expr::{Expr, Type};
+use super::names::{Names, NamesFor, Stands};
+use super::problem::{Problem, Problems, suggestion};
+use super::source::{Entries, Name, RequirementSource, Source, Spanned};
+use super::{
+    CounterId, Lifecycle, Requirement, RoleId, Setting, State, StateId, Transition, prove, rows,
+    source, state_id,
+};
+use crate::limits;
+use crate::time::Span;
+
+/// Values from a project's configuration that replace a lifecycle's settings.
+pub type Overrides = BTreeMap<String, Setting>;
+
+/// Checks a source and proves it sound. `origin` names it in messages.
+pub fn check(text: &str, origin: &str, overrides: &Overrides) -> Result<Lifecycle, Problems> {
+    let lifecycle = read_again(text, origin, overrides)?;
+    let problems = prove::problems(&lifecycle);
+    if problems.is_empty() { Ok(lifecycle) } else { Err(Problems::new(origin, text, problems)) }
+}
+
+/// Reads a source that was proven when it was taken into use. A later version of the program may ask for more than
+/// that one did, and must still let the tasks that live by it come to their end.
+pub fn read_again(text: &str, origin: &str, overrides: &Overrides) -> Result<Lifecycle, Problems> {
+    let fail = |list| Problems::new(origin, text, list);
+    let source = source::read(text).map_err(|problem| fail(vec![problem]))?;
+    let mut checker = Checker::new(text);
+    let lifecycle = checker.lifecycle(&source, overrides);
+    if checker.problems.is_empty() { Ok(lifecycle) } else { Err(fail(checker.problems)) }
+}
+
+/// The hash of all that a lifecycle is made from.
+fn version(text: &str, overrides: &Overrides) -> String {
+    let mut hash = Sha256::new();
+    hash.update(text.as_bytes());
+    for (name, setting) in overrides {
+        hash.update(format!("\0{name}={setting:?}").as_bytes());
+    }
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) struct Checker<'a> {
+    text: &'a str,
+    pub(super) problems: Vec<Problem>,
+    pub(super) names: Names,
+    pub(super) roles: Vec<String>,
+    pub(super) state_names: Vec<String>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(text: &'a str) -> Self {
+        let roles = vec!["human".to_owned(), "system".to_owned()];
+        Self { text, problems: Vec::new(), names: Names::default(), roles, state_names: Vec::new() }
+    }
+
+    fn lifecycle(&mut self, source: &Source, overrides: &Overrides) -> Lifecycle {
+        self.word(&source.lifecycle, "a lifecycle's id");
+        self.declare_roles(&source.roles);
+        self.declare_settings(&source.settings, overrides);
+        self.declare_fields(&source.fields);
+        self.declare_counters(&source.counters);
+        self.declare_states(&source.states);
+        let mut states: Vec<State> =
+            source.states.0.iter().map(|(name, state)| self.state(name, state)).collect();
+        let counters =
+            source.counters.0.iter().map(|(name, counter)| self.counter(name, counter)).collect();
+        let initial = self.state_named(&source.initial).unwrap_or(StateId(0));
+        let transitions = rows::spell_out(self, source, &states);
+        if self.problems.is_empty() {
+            self.roles_are_used(&source.roles, &transitions);
+        }
+        rows::finish_states(&mut states, &transitions);
+        Lifecycle {
+            id: source.lifecycle.value.clone(),
+            version: version(self.text, overrides),
+            about: source.about.trim().to_owned(),
+            initial,
+            roles: self.roles.clone(),
+            settings: self.names.settings.clone(),
+            fields: self.names.fields.clone(),
+            counters,
+            states,
+            transitions,
+        }
+    }
+
+    /// A role that no transition names is a slip of the pen.
+    fn roles_are_used(&mut self, declared: &[Name], transitions: &[Transition]) {
+        for role in declared {
+            let id = self.role_named(role);
+            if !transitions.iter().any(|row| row.roles.iter().any(|by| Some(*by) == id)) {
+                let message = format!("the role `{}` may make no move at all", role.value);
+                self.problem(role, message, "name it in some `by`, or remove it from `roles`");
+            }
+        }
+    }
+
+    pub(super) fn problem<T>(
+        &mut self,
+        at: &Spanned<T>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        let (line, column) = place(at);
+        let help = help.into();
+        let help = (!help.is_empty()).then_some(help);
+        self.problems.push(Problem { line, column, message: message.into(), help });
+    }
+
+    /// A name that people type: letters, digits, `_` and `-`.
+    pub(super) fn word(&mut self, name: &Name, what: &str) {
+        if !is_word(&name.value) {
+            self.problem(
+                name,
+                format!("`{}` cannot be {what}", clip(&name.value)),
+                "use letters, digits, `_` and `-`, beginning with a letter",
+            );
+        }
+    }
+
+    pub(super) fn requirement(
+        &mut self,
+        source: &Spanned<RequirementSource>,
+        state: &str,
+        stands: Stands,
+    ) -> Option<Requirement> {
+        let at = |value: &str| Spanned::new(value.to_owned(), source.referenced, source.defined);
+        let (field, that, message) = match &source.value {
+            RequirementSource::Bare(name) => (at(name), None, None),
+            RequirementSource::Full(full) => {
+                (full.field.clone(), full.that.as_ref(), full.message.as_ref())
+            }
+        };
+        let path: Vec<String> = field.value.split('.').map(str::to_owned).collect();
+        let known = self.expression(&field, stands)?;
+        let that = match that {
+            Some(that) => self.guard(that, stands)?,
+            None if known.1 == Type::Flag => known.0,
+            None => Expr::is_set(path),
+        };
+        let message =
+            message.cloned().unwrap_or_else(|| format!("{} required for {state}", field.value));
+        Some(Requirement { field: field.value, that, message })
+    }
+
+    /// An expression that is true or false.
+    pub(super) fn guard(&mut self, text: &Name, stands: Stands) -> Option<Expr> {
+        let (expr, kind) = self.expression(text, stands)?;
+        if kind == Type::Flag {
+            return Some(expr);
+        }
+        self.problem(
+            text,
+            format!("this is {}, but it must be true or false", kind.describe()),
+            "compare it with something, or write `set(…)`",
+        );
+        None
+    }
+
+    fn expression(&mut self, text: &Name, stands: Stands) -> Option<(Expr, Type)> {
+        match Expr::check(&text.value, &NamesFor { names: &self.names, stands }) {
+            Ok(checked) => Some(checked),
+            Err(error) => {
+                let (line, column) = place(text);
+                let quoted = self.char_at(line, column).is_some_and(|c| c == '"' || c == '\'');
+                let inside =
+                    text.value.get(..error.offset).map_or(0, |before| before.chars().count());
+                let column = column + u32::from(quoted) + u32::try_from(inside).unwrap_or(0);
+                self.problems.push(Problem { line, column, message: error.message, help: None });
+                None
+            }
+        }
+    }
+
+    fn char_at(&self, line: u32, column: u32) -> Option<char> {
+        let text = self.text.lines().nth(line.checked_sub(1)? as usize)?;
+        text.chars().nth(column.checked_sub(1)? as usize)
+    }
+
+    pub(super) fn literals(&mut self, entries: &Entries<Value>) -> BTreeMap<String, Value> {
+        let mut literals = BTreeMap::new();
+        for (name, value) in &entries.0 {
+            if let Some(kind) = self.field(name)
+                && let Err(message) = kind.accepts(value)
+            {
+                self.problem(name, format!("`{}`: {message}", name.value), "");
+            }
+            literals.insert(name.value.clone(), value.clone());
+        }
+        literals
+    }
+
+    pub(super) fn computed(&mut self, entries: &Entries<Name>) -> BTreeMap<String, Expr> {
+        let mut computed = BTreeMap::new();
+        for (name, text) in &entries.0 {
+            let declared = self.field(name);
+            let Some((expr, kind)) = self.expression(text, Stands::OnTheMove) else {
+                continue;
+            };
+            if let Some(declared) = declared
+                && !fits(&declared, &kind)
+            {
+                self.problem(
+                    text,
+                    format!(
+                        "`{}` is {}, but this is {}",
+                        name.value,
+                        declared.describe(),
+                        kind.describe()
+                    ),
+                    "",
+                );
+            }
+            computed.insert(name.value.clone(), expr);
+        }
+        computed
+    }
+
+    pub(super) fn field(&mut self, name: &Name) -> Option<Type> {
+        let found = self.names.fields.get(&name.value).cloned();
+        if found.is_none() {
+            let help = suggestion(&name.value, self.names.fields.keys().map(String::as_str));
+            self.problem(name, format!("the field `{}` is not declared", clip(&name.value)), help);
+        }
+        found
+    }
+
+    pub(super) fn span(&mut self, text: &Name) -> Option<Span> {
+        match self.names.settings.get(&text.value) {
+            Some(Setting::Time(span)) => return Some(*span),
+            Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) => {
+                self.problem(
+                    text,
+                    format!("the setting `{}` is not a span of time", text.value),
+                    "give it a value such as 7d",
+                );
+                return None;
+            }
+            None => {}
+        }
+        match text.value.parse::<Span>() {
+            Ok(span) if span.0 > 0 => Some(span),
+            Ok(_) => {
+                self.problem(text, "a bound of no time at all", "write a time such as 30s");
+                None
+            }
+            Err(error) => {
+                self.problem(
+                    text,
+                    error.to_string(),
+                    "the name of a setting that holds one will do, too",
+                );
+                None
+            }
+        }
+    }
+
+    pub(super) fn state_named(&mut self, name: &Name) -> Option<StateId> {
+        let found = self.state_names.iter().position(|known| *known == name.value);
+        if found.is_none() {
+            let help = suggestion(&name.value, self.state_names.iter().map(String::as_str));
+            self.problem(name, format!("there is no state `{}`", clip(&name.value)), help);
+        }
+        found.map(state_id)
+    }
+
+    pub(super) fn role_named(&mut self, name: &Name) -> Option<RoleId> {
+        let found = self.roles.iter().position(|known| *known == name.value);
+        if found.is_none() {
+            let help = suggestion(&name.value, self.roles.iter().map(String::as_str));
+            self.problem(name, format!("there is no role `{}`", clip(&name.value)), help);
+        }
+        found.and_then(|index| u16::try_from(index).ok()).map(RoleId)
+    }
+
+    pub(super) fn counter_named(&mut self, name: &Name) -> Option<CounterId> {
+        let found = self.names.counters.iter().position(|known| *known == name.value);
+        if found.is_none() {
+            let help = suggestion(&name.value, self.names.counters.iter().map(String::as_str));
+            self.problem(name, format!("there is no counter `{}`", clip(&name.value)), help);
+        }
+        found.and_then(|index| u16::try_from(index).ok()).map(CounterId)
+    }
+}
+
+/// Whether a computed value may go into a field. A text goes into a closed list of words only by `set`.
+fn fits(declared: &Type, computed: &Type) -> bool {
+    match (declared, computed) {
+        (Type::Any, _) | (_, Type::Any) | (Type::Text, Type::OneOf(_)) => true,
+        (Type::Record(_), Type::Record(_)) => true,
+        (declared, computed) => declared == computed,
+    }
+}
+
+pub(super) fn place<T>(at: &Spanned<T>) -> (u32, u32) {
+    let number = |value: u64| u32::try_from(value).unwrap_or(0);
+    (number(at.referenced.line()), number(at.referenced.column()))
+}
+
+pub(super) fn is_word(text: &str) -> bool {
+    let mut chars = text.chars();
+    text.len() <= limits::NAME_BYTES
+        && chars.next().is_some_and(|c| c.is_ascii_alphabetic())
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+/// A name as it may stand in a message.
+pub(super) fn clip(text: &str) -> String {
+    text.chars()
+        .take(limits::NAME_BYTES)
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}

@@ -1,0 +1,352 @@
+//! Reads what a lifecycle declares: roles, settings, fields, counters and states, each name once and in its place.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::check::{Checker, Overrides, clip, is_word, place};
+use super::expr::Type;
+use super::names::{Stands, reserved};
+use super::problem::{Problem, suggestion};
+use super::source::{CounterSource, DoesSource, Entries, Name, Spanned, StateSource};
+use super::{Activity, Changes, Counter, Diverts, Does, Outcome, Remind, Route, Setting, State};
+use crate::limits;
+
+impl Checker<'_> {
+    pub(super) fn declare_roles(&mut self, roles: &[Name]) {
+        for role in roles {
+            self.word(role, "a role");
+            if self.roles.contains(&role.value) {
+                self.problem(
+                    role,
+                    format!("the role `{}` exists already", role.value),
+                    "`human` and `system` always exist",
+                );
+            } else {
+                self.roles.push(role.value.clone());
+            }
+        }
+    }
+
+    pub(super) fn declare_settings(
+        &mut self,
+        settings: &Entries<Spanned<Value>>,
+        overrides: &Overrides,
+    ) {
+        for (name, value) in &settings.0 {
+            self.new_name(name, "a setting");
+            let declared = match &value.value {
+                Value::Number(number) => Setting::Number(number.as_f64().unwrap_or(0.0)),
+                Value::Bool(flag) => Setting::Flag(*flag),
+                Value::String(text) => {
+                    text.parse().map_or_else(|_| Setting::Text(text.clone()), Setting::Time)
+                }
+                Value::Null | Value::Array(_) | Value::Object(_) => {
+                    self.problem(
+                        value,
+                        format!("the setting `{}` needs a value", name.value),
+                        "a number, true or false, a span of time or a text",
+                    );
+                    continue;
+                }
+            };
+            let setting = match overrides.get(&name.value) {
+                Some(given)
+                    if std::mem::discriminant(given) == std::mem::discriminant(&declared) =>
+                {
+                    given.clone()
+                }
+                Some(given) => {
+                    self.problem(
+                        value,
+                        format!(
+                            "the configuration sets `{}` to {given:?}, which is of another type",
+                            name.value
+                        ),
+                        "give it a value like the one here",
+                    );
+                    declared
+                }
+                None => declared,
+            };
+            self.names.settings.insert(name.value.clone(), setting);
+        }
+        for name in overrides
+            .keys()
+            .filter(|name| !settings.0.iter().any(|(known, _)| known.value == **name))
+        {
+            let known = settings.0.iter().map(|(known, _)| known.value.as_str());
+            let help = suggestion(name, known);
+            self.problems.push(Problem {
+                line: 0,
+                column: 0,
+                message: format!(
+                    "the configuration sets `{name}`, which this lifecycle does not have"
+                ),
+                help: Some(help),
+            });
+        }
+    }
+
+    pub(super) fn declare_fields(&mut self, fields: &Entries<Spanned<Value>>) {
+        for (name, declared) in &fields.0 {
+            self.new_name(name, "a field");
+            match field_type(&declared.value, 0) {
+                Ok(kind) => {
+                    self.names.fields.insert(name.value.clone(), kind);
+                }
+                Err(message) => self.problem(declared, message, "types: text, number, flag, time, list, any, [one, of, these], { member: type }"),
+            }
+        }
+    }
+
+    pub(super) fn declare_counters(&mut self, counters: &Entries<CounterSource>) {
+        for (name, _) in &counters.0 {
+            self.new_name(name, "a counter");
+            self.names.counters.push(name.value.clone());
+        }
+    }
+
+    /// A name that stands in expressions, where `-` means minus.
+    fn new_name(&mut self, name: &Name, what: &str) {
+        self.word(name, what);
+        if name.value.contains('-') {
+            self.problem(
+                name,
+                format!("`{}` would read as a subtraction in expressions", clip(&name.value)),
+                "use `_` instead of `-`",
+            );
+        }
+        if reserved(&name.value) {
+            self.problem(
+                name,
+                format!("`{}` has a meaning in expressions and cannot be {what}", name.value),
+                "choose another name",
+            );
+        }
+        let names = &self.names;
+        let taken = names.fields.contains_key(&name.value)
+            || names.settings.contains_key(&name.value)
+            || names.counters.contains(&name.value);
+        if taken {
+            self.problem(
+                name,
+                format!("`{}` is declared twice", name.value),
+                "fields, counters and settings share one set of names",
+            );
+        }
+    }
+
+    pub(super) fn declare_states(&mut self, states: &Entries<StateSource>) {
+        if states.0.len() > limits::LIFECYCLE_STATES {
+            let message = format!(
+                "{} states are more than the limit of {}",
+                states.0.len(),
+                limits::LIFECYCLE_STATES
+            );
+            self.problem(&states.0[0].0, message, "");
+        }
+        for (name, _) in states.0.iter().take(limits::LIFECYCLE_STATES) {
+            let (outer, inner) = split_group(&name.value);
+            let sound = is_word(outer) && inner.is_none_or(is_word) && name.value != "any";
+            if !sound {
+                self.problem(
+                    name,
+                    format!("`{}` cannot be a state's name", clip(&name.value)),
+                    "write a word, or `group(word)`",
+                );
+            }
+            if self.state_names.contains(&name.value) {
+                self.problem(
+                    name,
+                    format!("the state `{}` is declared twice", name.value),
+                    "keep one of them",
+                );
+            }
+            self.state_names.push(name.value.clone());
+        }
+        if states.0.is_empty() {
+            self.problems.push(Problem {
+                line: 0,
+                column: 0,
+                message: "a lifecycle needs states".to_owned(),
+                help: None,
+            });
+        }
+    }
+
+    pub(super) fn state(&mut self, name: &Name, source: &StateSource) -> State {
+        let (outer, inner) = split_group(&name.value);
+        let does = source.does.as_ref().map(|does| self.does(does, &does.value));
+        let requires = source
+            .requires
+            .iter()
+            .filter_map(|source| self.requirement(source, &name.value, Stands::OnTheTask))
+            .collect();
+        let remind = source.remind.as_ref().map(|remind| Remind {
+            after: remind.after.iter().filter_map(|time| self.span(time)).collect(),
+            when: remind.when.as_ref().and_then(|when| self.guard(when, Stands::OnTheTask)),
+        });
+        State {
+            name: name.value.clone(),
+            group: inner.map(|_| outer.to_owned()),
+            kind: source.kind,
+            about: source.about.trim().to_owned(),
+            terminal: false,
+            does,
+            requires,
+            remind,
+            on_entry: source.on_entry.clone(),
+            remembers: false,
+            line: place(name).0,
+        }
+    }
+
+    fn does(&mut self, at: &Spanned<DoesSource>, source: &DoesSource) -> Does {
+        let people = source.activity == Activity::Human;
+        if people == source.offers.0.is_empty() {
+            let message =
+                if people { "`human` offers no action" } else { "only `human` has `offers`" };
+            let help = "write `does: { activity: human, asks: …, offers: { approve: trigger } }`";
+            self.problem(at, message, help);
+        }
+        if (source.activity == Activity::Wait) != source.until.is_some() {
+            let help =
+                "write `does: { activity: wait, until: EXPRESSION, outcomes: { met: trigger } }`";
+            self.problem(at, "`wait` and `until` belong together", help);
+        }
+        let (outcomes, otherwise) = self.outcomes(source);
+        let offers = source.offers.0.iter();
+        Does {
+            activity: source.activity,
+            role: source.role.clone(),
+            asks: source.asks.clone(),
+            offers: offers.map(|(action, to)| (action.value.clone(), to.value.clone())).collect(),
+            until: source.until.as_ref().and_then(|until| self.guard(until, Stands::OnTheMove)),
+            outcomes,
+            otherwise,
+        }
+    }
+
+    fn outcomes(&mut self, source: &DoesSource) -> (BTreeMap<Outcome, Route>, Option<String>) {
+        let mut outcomes = BTreeMap::new();
+        let mut otherwise = None;
+        let mut known: Vec<Outcome> = source.activity.outcomes().to_vec();
+        if source.outcomes.0.iter().any(|(_, route)| route.value == "again") {
+            known.push(Outcome::Exhausted);
+        }
+        for (name, route) in &source.outcomes.0 {
+            let to = match route.value.as_str() {
+                "again" => Route::Again,
+                trigger => Route::Trigger(trigger.to_owned()),
+            };
+            match known.iter().find(|outcome| outcome.as_str() == name.value) {
+                Some(outcome) => {
+                    outcomes.insert(*outcome, to);
+                }
+                None if name.value == "otherwise" => otherwise = Some(route.value.clone()),
+                None => {
+                    let activity = source.activity.as_str();
+                    let message = format!("`{activity}` has no outcome `{}`", clip(&name.value));
+                    let names = known.iter().map(|outcome| outcome.as_str()).chain(["otherwise"]);
+                    let help = suggestion(&name.value, names);
+                    self.problem(name, message, help);
+                }
+            }
+        }
+        (outcomes, otherwise)
+    }
+
+    pub(super) fn counter(&mut self, name: &Name, source: &CounterSource) -> Counter {
+        let limit = source.limit.as_ref().and_then(|limit| self.limit(limit));
+        let (goal, diverts) = match (&source.then, &source.beyond) {
+            (Some(then), _) => (Some(then), Diverts::AtLimit),
+            (None, Some(beyond)) => (Some(beyond), Diverts::BeyondLimit),
+            (None, None) => (None, Diverts::AtLimit),
+        };
+        let then = goal.and_then(|goal| self.state_named(goal));
+        if source.then.is_some() && source.beyond.is_some() {
+            let message = "a counter leads elsewhere at its limit or beyond it, not both";
+            self.problem(name, message, "keep `then` or `beyond`");
+        }
+        if goal.is_some() && source.limit.is_none() {
+            self.problem(
+                name,
+                "`then` and `beyond` need a `limit`",
+                "write `limit: 3`, or the name of a setting",
+            );
+        }
+        let changes = Changes {
+            set: self.literals(&source.set),
+            compute: self.computed(&source.compute),
+            ..Changes::default()
+        };
+        Counter { name: name.value.clone(), limit, then, diverts, changes, line: place(name).0 }
+    }
+
+    fn limit(&mut self, limit: &Spanned<Value>) -> Option<u32> {
+        let number = match &limit.value {
+            Value::Number(number) => number.as_f64(),
+            Value::String(name) => match self.names.settings.get(name) {
+                Some(Setting::Number(number)) => Some(*number),
+                Some(Setting::Flag(_) | Setting::Text(_) | Setting::Time(_)) | None => None,
+            },
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        };
+        match number {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the range is checked here"
+            )]
+            Some(number)
+                if number >= 1.0 && number <= f64::from(u32::MAX) && number.fract() == 0.0 =>
+            {
+                Some(number as u32)
+            }
+            Some(_) | None => {
+                self.problem(
+                    limit,
+                    "a limit is a whole number from 1 on, or a setting that is one",
+                    "write `limit: 3`",
+                );
+                None
+            }
+        }
+    }
+}
+
+fn field_type(declared: &Value, depth: usize) -> Result<Type, String> {
+    match declared {
+        Value::String(name) => match name.as_str() {
+            "text" => Ok(Type::Text),
+            "number" => Ok(Type::Number),
+            "flag" => Ok(Type::Flag),
+            "time" => Ok(Type::Time),
+            "list" => Ok(Type::List),
+            "any" => Ok(Type::Any),
+            other => Err(format!("there is no type `{}`", clip(other))),
+        },
+        Value::Array(words) => {
+            let words = words.iter().map(|word| word.as_str().map(str::to_owned));
+            let words: Option<Vec<String>> = words.collect();
+            let words = words.filter(|words| !words.is_empty());
+            words.map(Type::OneOf).ok_or_else(|| "a list of words is needed here".to_owned())
+        }
+        Value::Object(members) if depth < limits::FIELD_DEPTH => {
+            let members =
+                members.iter().map(|(name, kind)| Ok((name.clone(), field_type(kind, depth + 1)?)));
+            members.collect::<Result<_, String>>().map(Type::Record)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            Err("this is not a type".to_owned())
+        }
+    }
+}
+
+fn split_group(name: &str) -> (&str, Option<&str>) {
+    match name.split_once('(') {
+        Some((outer, rest)) => (outer, Some(rest.strip_suffix(')').unwrap_or("?"))),
+        None => (name, None),
+    }
+}

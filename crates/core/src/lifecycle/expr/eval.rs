@@ -1,0 +1,154 @@
+//! Evaluates a checked expression. Total: what does not fit is null, and null never holds.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use super::shape::{is_present, number_value};
+use super::{Additive, Comparison, Env, MAX_JOINED_BYTES, Name, Node, Sameness};
+use crate::time::{Instant, Span};
+
+pub(super) fn eval<'a>(node: &'a Node, env: &'a dyn Env) -> Cow<'a, Value> {
+    match node {
+        Node::Literal(value) | Node::Name(Name::Constant(value)) => Cow::Borrowed(value),
+        Node::Name(name) => env.value(name),
+        Node::List(items) => {
+            owned(items.iter().map(|item| eval(item, env).into_owned()).collect::<Vec<_>>())
+        }
+        Node::Not(inner) => owned(!holds(inner, env)),
+        Node::All(parts) => owned(parts.iter().all(|part| holds(part, env))),
+        Node::Any(parts) => owned(parts.iter().any(|part| holds(part, env))),
+        Node::Compare { how, left, right } => {
+            owned(compare(*how, &eval(left, env), &eval(right, env)))
+        }
+        Node::Sum { first, rest } => rest.iter().fold(eval(first, env), |so_far, (how, part)| {
+            Cow::Owned(combine(*how, &so_far, &eval(part, env)))
+        }),
+        Node::IsSet(inner) => owned(is_present(&eval(inner, env))),
+        Node::Count(inner) => owned(count(&eval(inner, env))),
+        Node::Has { list, member, value, same } => {
+            let (list, value) = (eval(list, env), eval(value, env));
+            let found = list.as_array().is_some_and(|items| {
+                items
+                    .iter()
+                    .any(|item| item.is_object() && is_same(*same, &item[member.as_str()], &value))
+            });
+            owned(found)
+        }
+    }
+}
+
+fn owned<'a>(value: impl Into<Value>) -> Cow<'a, Value> {
+    Cow::Owned(value.into())
+}
+
+fn holds(node: &Node, env: &dyn Env) -> bool {
+    matches!(*eval(node, env), Value::Bool(true))
+}
+
+fn compare(how: Comparison, left: &Value, right: &Value) -> bool {
+    match how {
+        Comparison::Equal(same) => is_same(same, left, right),
+        Comparison::NotEqual(same) => !is_same(same, left, right),
+        Comparison::Less => order(left, right).is_some_and(Ordering::is_lt),
+        Comparison::LessOrEqual => order(left, right).is_some_and(Ordering::is_le),
+        Comparison::Greater => order(left, right).is_some_and(Ordering::is_gt),
+        Comparison::GreaterOrEqual => order(left, right).is_some_and(Ordering::is_ge),
+        Comparison::In(same) => {
+            right.as_array().is_some_and(|items| items.iter().any(|item| is_same(same, left, item)))
+        }
+    }
+}
+
+/// The order of two numbers or of two times; nothing else has one.
+fn order(left: &Value, right: &Value) -> Option<Ordering> {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => left.as_f64()?.partial_cmp(&right.as_f64()?),
+        (Value::String(_), Value::String(_)) => Some(instant(left)?.cmp(&instant(right)?)),
+        _ => None,
+    }
+}
+
+fn is_same(same: Sameness, left: &Value, right: &Value) -> bool {
+    match same {
+        Sameness::Value => equal(left, right),
+        Sameness::Instant => match (instant(left), instant(right)) {
+            (Some(left), Some(right)) => left == right,
+            (None | Some(_), None) | (None, Some(_)) => equal(left, right),
+        },
+    }
+}
+
+/// Equality in which `1` is `1.0`. The recursion is bounded by the nesting of JSON that was read.
+fn equal(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len()
+                && left.iter().zip(right).all(|(left, right)| equal(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            let same_member =
+                |(name, value)| right.get(name).is_some_and(|other| equal(value, other));
+            left.len() == right.len() && left.iter().all(same_member)
+        }
+        (left, right) => left == right,
+    }
+}
+
+fn instant(value: &Value) -> Option<Instant> {
+    value.as_str()?.parse().ok()
+}
+
+fn combine(how: Additive, left: &Value, right: &Value) -> Value {
+    match how {
+        Additive::Add => on_numbers(left, right, |left, right| left + right),
+        Additive::Subtract => on_numbers(left, right, |left, right| left - right),
+        Additive::Join => join(left, right),
+        Additive::Later => later(left, right),
+        Additive::AddOrJoin if left.is_string() || right.is_string() => join(left, right),
+        Additive::AddOrJoin => on_numbers(left, right, |left, right| left + right),
+    }
+}
+
+fn on_numbers(left: &Value, right: &Value, operation: fn(f64, f64) -> f64) -> Value {
+    match (left.as_f64(), right.as_f64()) {
+        (Some(left), Some(right)) => number_value(operation(left, right)),
+        (None | Some(_), None) | (None, Some(_)) => Value::Null,
+    }
+}
+
+/// A span is a number of milliseconds.
+fn later(time: &Value, span: &Value) -> Value {
+    let span = span.as_i64().map(Span);
+    let later = instant(time).zip(span).map(|(time, span)| time.plus(span));
+    later.map_or(Value::Null, |time| Value::String(time.to_string()))
+}
+
+fn join(left: &Value, right: &Value) -> Value {
+    let mut joined = text(left).into_owned();
+    joined.push_str(&text(right));
+    joined.truncate(joined.floor_char_boundary(MAX_JOINED_BYTES));
+    Value::String(joined)
+}
+
+fn text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::Null => Cow::Borrowed(""),
+        Value::String(text) => Cow::Borrowed(text),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Cow::Owned(value.to_string())
+        }
+    }
+}
+
+/// The length of a list, text (in characters) or record; what has no length has none.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.chars().count(),
+        Value::Array(items) => items.len(),
+        Value::Object(members) => members.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}

@@ -1,0 +1,235 @@
+//! The guard language: small, pure and total.
+//!
+//! A text becomes an [`Expr`] only by [`Expr::check`]: `lex` cuts it into tokens, `parse` builds the
+//! syntax, `typing` resolves every name through a [`Scope`] and proves the types. What was checked
+//! evaluates to a value for every environment: no expression fails, loops or panics when a task moves.
+//! Nothing here may read the clock or a task by itself; both come in through [`Env`].
+
+mod eval;
+mod lex;
+mod parse;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod typing;
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::CounterId;
+
+pub use shape::{Type, is_present};
+
+/// Longest text of an expression, in bytes. A guard that needs more should be several guards.
+pub const MAX_BYTES: usize = 2_000;
+
+/// Deepest nesting of parentheses, lists, calls and `not`. It bounds every recursion over the tree.
+pub const MAX_DEPTH: usize = 32;
+
+/// Longest text that `+` makes, in bytes. What is longer is cut: a field holds a message, not a log.
+pub const MAX_JOINED_BYTES: usize = 64 * 1024;
+
+/// What is wrong with an expression, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ExprError {
+    /// Byte in the text of the expression.
+    pub offset: usize,
+    pub message: String,
+}
+
+impl ExprError {
+    fn new(offset: usize, message: impl Into<String>) -> Self {
+        Self { offset, message: message.into() }
+    }
+}
+
+/// What an expression may speak of.
+pub trait Scope {
+    /// Resolves a dotted path. The message of an error is shown as it is, so it should say which
+    /// names there are.
+    fn resolve(&self, path: &[&str]) -> Result<(Name, Type), String>;
+}
+
+/// A name that was resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Name {
+    /// A field of the task, or a member of a record field.
+    Field(Vec<String>),
+    Counter(CounterId),
+    /// A setting: its value is part of the checked lifecycle.
+    Constant(Value),
+    ActorRole,
+    ActorName,
+    Now,
+    Title,
+    Tags,
+    Priority,
+    /// All that was spent as a record, or one of its members.
+    Spent(Option<String>),
+    /// How the activity that caused the move ended; null when none did.
+    Outcome,
+    Detail,
+}
+
+/// The values of the names at one moment. A value that is missing is null.
+pub trait Env {
+    fn value(&self, name: &Name) -> Cow<'_, Value>;
+}
+
+/// An expression whose names and types were checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expr {
+    root: Node,
+}
+
+impl Expr {
+    /// Parses a text, resolves its names and proves its types.
+    pub fn check(text: &str, scope: &dyn Scope) -> Result<(Self, Type), ExprError> {
+        let syntax = parse::parse(text)?;
+        let (root, value_type) = typing::check(&syntax, scope)?;
+        Ok((Self { root }, value_type))
+    }
+
+    /// `set(field)`, as a requirement that names only a field means it.
+    #[must_use]
+    pub fn is_set(path: Vec<String>) -> Self {
+        Self { root: Node::IsSet(Box::new(Node::Name(Name::Field(path)))) }
+    }
+
+    #[must_use]
+    pub fn eval(&self, env: &dyn Env) -> Value {
+        eval::eval(&self.root, env).into_owned()
+    }
+
+    /// Whether it evaluates to true. Null and values of other types do not hold.
+    #[must_use]
+    pub fn holds(&self, env: &dyn Env) -> bool {
+        matches!(*eval::eval(&self.root, env), Value::Bool(true))
+    }
+
+    /// Every name that it speaks of, as often as it does.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        let mut names = Vec::new();
+        self.root.collect_names(&mut names);
+        names.into_iter()
+    }
+
+    /// The path of the field when the expression is exactly `set(field)`.
+    #[must_use]
+    pub fn as_set(&self) -> Option<&[String]> {
+        let Node::IsSet(inner) = &self.root else {
+            return None;
+        };
+        let Node::Name(Name::Field(path)) = &**inner else {
+            return None;
+        };
+        Some(path)
+    }
+
+    /// Whether it has a value whatever the task and the move are like.
+    #[must_use]
+    pub fn is_never_null(&self) -> bool {
+        match &self.root {
+            Node::Literal(value) => !value.is_null(),
+            Node::Name(
+                Name::Now
+                | Name::Title
+                | Name::Tags
+                | Name::Priority
+                | Name::Counter(_)
+                | Name::Spent(_),
+            ) => true,
+            Node::Name(Name::Constant(value)) => !value.is_null(),
+            Node::Name(
+                Name::Field(_) | Name::ActorRole | Name::ActorName | Name::Outcome | Name::Detail,
+            ) => false,
+            Node::Sum { first, rest } => match rest.last() {
+                Some((Additive::Later, _)) => matches!(**first, Node::Name(Name::Now)),
+                Some((Additive::Join, _)) => true,
+                Some((Additive::Add | Additive::Subtract | Additive::AddOrJoin, _)) | None => false,
+            },
+            Node::List(_)
+            | Node::Not(_)
+            | Node::All(_)
+            | Node::Any(_)
+            | Node::Compare { .. }
+            | Node::IsSet(_)
+            | Node::Count(_)
+            | Node::Has { .. } => true,
+        }
+    }
+}
+
+/// The checked tree.
+#[derive(Debug, Clone, PartialEq)]
+enum Node {
+    Literal(Value),
+    Name(Name),
+    List(Vec<Node>),
+    Not(Box<Node>),
+    All(Vec<Node>),
+    Any(Vec<Node>),
+    Compare { how: Comparison, left: Box<Node>, right: Box<Node> },
+    Sum { first: Box<Node>, rest: Vec<(Additive, Node)> },
+    IsSet(Box<Node>),
+    Count(Box<Node>),
+    Has { list: Box<Node>, member: String, value: Box<Node>, same: Sameness },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Equal(Sameness),
+    NotEqual(Sameness),
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In(Sameness),
+}
+
+/// What makes two values equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sameness {
+    Value,
+    /// Both are times: `12:00+01:00` is `11:00Z`.
+    Instant,
+}
+
+/// What `+` and `-` do, as far as the types of both sides tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Additive {
+    Add,
+    Subtract,
+    Join,
+    /// A time and a span give a time.
+    Later,
+    /// A side is of type `any`: joins if either value is a text, adds otherwise.
+    AddOrJoin,
+}
+
+impl Node {
+    fn collect_names<'a>(&'a self, names: &mut Vec<&'a Name>) {
+        match self {
+            Self::Literal(_) => {}
+            Self::Name(name) => names.push(name),
+            Self::List(nodes) | Self::All(nodes) | Self::Any(nodes) => {
+                nodes.iter().for_each(|node| node.collect_names(names));
+            }
+            Self::Not(node) | Self::IsSet(node) | Self::Count(node) => node.collect_names(names),
+            Self::Compare { left, right, .. } => {
+                left.collect_names(names);
+                right.collect_names(names);
+            }
+            Self::Sum { first, rest } => {
+                first.collect_names(names);
+                rest.iter().for_each(|(_, node)| node.collect_names(names));
+            }
+            Self::Has { list, value, .. } => {
+                list.collect_names(names);
+                value.collect_names(names);
+            }
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! Resolves the names of an expression and proves its types. What passes here evaluates to a value
+//! of the type that is returned, or to null, for every environment.
+//!
+//! `any` fits everywhere: what it holds is only known when the expression is evaluated.
+
+use serde_json::Value;
+
+use super::parse::{Form, Operator, Sign, Syntax};
+use super::shape::shortened;
+use super::{Additive, Comparison, ExprError, Name, Node, Sameness, Scope, Type};
+use crate::time::Instant;
+
+pub(super) fn check(syntax: &Syntax, scope: &dyn Scope) -> Result<(Node, Type), ExprError> {
+    let offset = syntax.offset;
+    match &syntax.form {
+        Form::Literal(value) => Ok((Node::Literal(value.clone()), literal_type(value))),
+        Form::Path(path) => name(path, offset, scope),
+        Form::List(items) => {
+            let nodes = items.iter().map(|item| Ok(check(item, scope)?.0));
+            Ok((Node::List(nodes.collect::<Result<_, ExprError>>()?), Type::List))
+        }
+        Form::Not(inner) => Ok((Node::Not(Box::new(flag(inner, "not", scope)?)), Type::Flag)),
+        Form::And(parts) => Ok((Node::All(flags(parts, "and", scope)?), Type::Flag)),
+        Form::Or(parts) => Ok((Node::Any(flags(parts, "or", scope)?), Type::Flag)),
+        Form::Compare { operator, left, right } => {
+            Ok((comparison(*operator, left, right, scope)?, Type::Flag))
+        }
+        Form::Sum { first, rest } => sum(first, rest, scope),
+        Form::Call { function, arguments } => call(function, arguments, offset, scope),
+    }
+}
+
+fn literal_type(value: &Value) -> Type {
+    match value {
+        Value::Null => Type::Any,
+        Value::Bool(_) => Type::Flag,
+        Value::Number(_) => Type::Number,
+        Value::String(_) => Type::Text,
+        Value::Array(_) => Type::List,
+        Value::Object(_) => Type::Record(std::collections::BTreeMap::new()),
+    }
+}
+
+fn name(path: &str, offset: usize, scope: &dyn Scope) -> Result<(Node, Type), ExprError> {
+    let parts: Vec<&str> = path.split('.').collect();
+    match scope.resolve(&parts) {
+        Ok((name, value_type)) => Ok((Node::Name(name), value_type)),
+        Err(message) => Err(ExprError::new(offset, message)),
+    }
+}
+
+fn flags(parts: &[Syntax], word: &str, scope: &dyn Scope) -> Result<Vec<Node>, ExprError> {
+    parts.iter().map(|part| flag(part, word, scope)).collect()
+}
+
+fn flag(syntax: &Syntax, word: &str, scope: &dyn Scope) -> Result<Node, ExprError> {
+    let (node, value_type) = check(syntax, scope)?;
+    match value_type {
+        Type::Flag | Type::Any => Ok(node),
+        Type::Text
+        | Type::Number
+        | Type::Time
+        | Type::Span
+        | Type::List
+        | Type::OneOf(_)
+        | Type::Record(_) => {
+            let message = format!(
+                "`{word}` wants something true or false, and this is {}; write `set(…)` or compare it",
+                value_type.describe()
+            );
+            Err(ExprError::new(syntax.offset, message))
+        }
+    }
+}
+
+/// An operand whose type is known.
+struct Operand {
+    offset: usize,
+    node: Node,
+    value_type: Type,
+}
+
+/// Types as far as operators tell them apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Text,
+    Number,
+    Flag,
+    Time,
+    Span,
+    List,
+    Record,
+    Any,
+}
+
+impl Operand {
+    fn check(syntax: &Syntax, scope: &dyn Scope) -> Result<Self, ExprError> {
+        let (node, value_type) = check(syntax, scope)?;
+        Ok(Self { offset: syntax.offset, node, value_type })
+    }
+
+    fn family(&self) -> Family {
+        family(&self.value_type)
+    }
+
+    /// The text of a literal, or of a setting, which is as fixed as one.
+    fn fixed_text(&self) -> Option<&str> {
+        let (Node::Literal(Value::String(text)) | Node::Name(Name::Constant(Value::String(text)))) =
+            &self.node
+        else {
+            return None;
+        };
+        Some(text)
+    }
+
+    fn is_null(&self) -> bool {
+        matches!(self.node, Node::Literal(Value::Null))
+    }
+
+    /// Whether it can be compared with a time: it is one, or a fixed text that reads as one.
+    fn fits_time(&self) -> bool {
+        self.family() == Family::Time
+            || self.fixed_text().is_some_and(|text| text.parse::<Instant>().is_ok())
+    }
+
+    fn refuse(&self, message: String) -> ExprError {
+        ExprError::new(self.offset, message)
+    }
+}
+
+fn family(value_type: &Type) -> Family {
+    match value_type {
+        Type::Text | Type::OneOf(_) => Family::Text,
+        Type::Number => Family::Number,
+        Type::Flag => Family::Flag,
+        Type::Time => Family::Time,
+        Type::Span => Family::Span,
+        Type::List => Family::List,
+        Type::Record(_) => Family::Record,
+        Type::Any => Family::Any,
+    }
+}
+
+fn comparison(
+    operator: Operator,
+    left: &Syntax,
+    right: &Syntax,
+    scope: &dyn Scope,
+) -> Result<Node, ExprError> {
+    let left = Operand::check(left, scope)?;
+    let (how, right) = match operator {
+        Operator::In => membership(&left, right, scope)?,
+        Operator::Equal => equality(&left, right, Comparison::Equal, scope)?,
+        Operator::NotEqual => equality(&left, right, Comparison::NotEqual, scope)?,
+        Operator::Less => (Comparison::Less, ordered(&left, right, scope)?),
+        Operator::LessOrEqual => (Comparison::LessOrEqual, ordered(&left, right, scope)?),
+        Operator::Greater => (Comparison::Greater, ordered(&left, right, scope)?),
+        Operator::GreaterOrEqual => (Comparison::GreaterOrEqual, ordered(&left, right, scope)?),
+    };
+    Ok(Node::Compare { how, left: Box::new(left.node), right: Box::new(right) })
+}
+
+fn equality(
+    left: &Operand,
+    right: &Syntax,
+    how: fn(Sameness) -> Comparison,
+    scope: &dyn Scope,
+) -> Result<(Comparison, Node), ExprError> {
+    let right = Operand::check(right, scope)?;
+    let same = sameness(left, &right)?;
+    Ok((how(same), right.node))
+}
+
+/// How two operands are compared for equality, or why they can never be equal.
+fn sameness(left: &Operand, right: &Operand) -> Result<Sameness, ExprError> {
+    check_word(left, right)?;
+    check_word(right, left)?;
+    let families = (left.family(), right.family());
+    if left.fits_time()
+        && right.fits_time()
+        && (families.0 == Family::Time || families.1 == Family::Time)
+    {
+        return Ok(Sameness::Instant);
+    }
+    if families.0 == families.1 || families.0 == Family::Any || families.1 == Family::Any {
+        let timed = families.0 == Family::Time || families.1 == Family::Time;
+        return Ok(if timed { Sameness::Instant } else { Sameness::Value });
+    }
+    let advice = if families.0 == Family::Time || families.1 == Family::Time {
+        "; a time is written as '2024-02-12T10:40:00Z'"
+    } else {
+        "; compare values of one type"
+    };
+    let (left_type, right_type) = (left.value_type.describe(), right.value_type.describe());
+    Err(right.refuse(format!("this is {right_type} and can never equal {left_type}{advice}")))
+}
+
+/// A fixed text that is compared with a choice of words must be one of them.
+fn check_word(choice: &Operand, literal: &Operand) -> Result<(), ExprError> {
+    let (Type::OneOf(words), Some(text)) = (&choice.value_type, literal.fixed_text()) else {
+        return Ok(());
+    };
+    if words.iter().any(|word| word == text) {
+        return Ok(());
+    }
+    Err(literal.refuse(format!("`{}` is not {}", shortened(text), choice.value_type.describe())))
+}
+
+fn membership(
+    left: &Operand,
+    right: &Syntax,
+    scope: &dyn Scope,
+) -> Result<(Comparison, Node), ExprError> {
+    let timed = left.family() == Family::Time;
+    let how = Comparison::In(if timed { Sameness::Instant } else { Sameness::Value });
+    if let Form::List(items) = &right.form {
+        let mut nodes = Vec::with_capacity(items.len());
+        for item in items {
+            let item = Operand::check(item, scope)?;
+            sameness(left, &item)?;
+            nodes.push(item.node);
+        }
+        return Ok((how, Node::List(nodes)));
+    }
+    let right = Operand::check(right, scope)?;
+    if wants(&right, &[Family::List]) {
+        return Ok((how, right.node));
+    }
+    let found = right.value_type.describe();
+    Err(right
+        .refuse(format!("`in` wants a list on its right, such as ['a', 'b'], and this is {found}")))
+}
+
+/// The right side of an order comparison: both are numbers, or both are times.
+fn ordered(left: &Operand, right: &Syntax, scope: &dyn Scope) -> Result<Node, ExprError> {
+    let right = Operand::check(right, scope)?;
+    for side in [left, &right] {
+        if side.is_null() {
+            return Err(
+                side.refuse("nothing comes before or after null; write `set(…)`".to_owned())
+            );
+        }
+        if !wants(side, &[Family::Number, Family::Time]) && !side.fits_time() {
+            let found = side.value_type.describe();
+            let advice = if side.family() == Family::Span {
+                "; write `now + …` to add it to a time"
+            } else {
+                "; compare two numbers or two times"
+            };
+            return Err(side.refuse(format!(
+                "only numbers and times have an order, and this is {found}{advice}"
+            )));
+        }
+    }
+    let one_is_any = left.family() == Family::Any || right.family() == Family::Any;
+    if one_is_any || left.family() == right.family() || (left.fits_time() && right.fits_time()) {
+        return Ok(right.node);
+    }
+    let message = format!(
+        "this is {}, and it is compared with {}",
+        right.value_type.describe(),
+        left.value_type.describe()
+    );
+    Err(right.refuse(format!("{message}; compare two numbers or two times")))
+}
+
+fn wants(operand: &Operand, families: &[Family]) -> bool {
+    operand.family() == Family::Any || families.contains(&operand.family())
+}
+
+fn sum(
+    first: &Syntax,
+    rest: &[(Sign, Syntax)],
+    scope: &dyn Scope,
+) -> Result<(Node, Type), ExprError> {
+    let first = Operand::check(first, scope)?;
+    let mut parts = Vec::with_capacity(rest.len());
+    let mut so_far = Operand {
+        offset: first.offset,
+        node: Node::Literal(Value::Null),
+        value_type: first.value_type,
+    };
+    for (sign, part) in rest {
+        let part = Operand::check(part, scope)?;
+        let (how, value_type) = match sign {
+            Sign::Plus => plus(&so_far, &part)?,
+            Sign::Minus => minus(&so_far, &part)?,
+        };
+        parts.push((how, part.node));
+        so_far.value_type = value_type;
+    }
+    Ok((Node::Sum { first: Box::new(first.node), rest: parts }, so_far.value_type))
+}
+
+fn plus(left: &Operand, right: &Operand) -> Result<(Additive, Type), ExprError> {
+    for side in [left, right] {
+        if matches!(side.family(), Family::List | Family::Record) {
+            let found = side.value_type.describe();
+            return Err(side.refuse(format!(
+                "`+` adds numbers and joins text, and this is {found}; perhaps `count(…)`?"
+            )));
+        }
+    }
+    let families = (left.family(), right.family());
+    if families == (Family::Time, Family::Span) {
+        return Ok((Additive::Later, Type::Time));
+    }
+    if families.0 == Family::Text || families.1 == Family::Text {
+        Ok((Additive::Join, Type::Text))
+    } else if families == (Family::Number, Family::Number) {
+        Ok((Additive::Add, Type::Number))
+    } else if families.0 == Family::Any || families.1 == Family::Any {
+        Ok((Additive::AddOrJoin, Type::Any))
+    } else {
+        let (left_type, right_type) = (left.value_type.describe(), right.value_type.describe());
+        let message = format!(
+            "`+` cannot add {left_type} and {right_type}; to join them as text begin with `'' + …`"
+        );
+        Err(right.refuse(message))
+    }
+}
+
+fn minus(left: &Operand, right: &Operand) -> Result<(Additive, Type), ExprError> {
+    for side in [left, right] {
+        if !wants(side, &[Family::Number]) {
+            let found = side.value_type.describe();
+            return Err(
+                side.refuse(format!("`-` takes a number from a number, and this is {found}"))
+            );
+        }
+    }
+    Ok((Additive::Subtract, Type::Number))
+}
+
+fn call(
+    function: &str,
+    arguments: &[Syntax],
+    offset: usize,
+    scope: &dyn Scope,
+) -> Result<(Node, Type), ExprError> {
+    match (function, arguments) {
+        ("set", [value]) => Ok((Node::IsSet(Box::new(check(value, scope)?.0)), Type::Flag)),
+        ("count", [value]) => count(value, scope),
+        ("has", [list, member, value]) => has(list, member, value, scope),
+        ("set" | "count", _) => {
+            Err(ExprError::new(offset, format!("`{function}` takes one value: `{function}(x)`")))
+        }
+        ("has", _) => {
+            Err(ExprError::new(offset, "`has` takes three values: `has(list, 'member', value)`"))
+        }
+        (unknown, _) => {
+            let known = "the functions are set(x), count(x) and has(list, 'member', value)";
+            Err(ExprError::new(
+                offset,
+                format!("there is no function `{}`; {known}", shortened(unknown)),
+            ))
+        }
+    }
+}
+
+fn count(value: &Syntax, scope: &dyn Scope) -> Result<(Node, Type), ExprError> {
+    let value = Operand::check(value, scope)?;
+    if !wants(&value, &[Family::List, Family::Text, Family::Record]) {
+        let found = value.value_type.describe();
+        return Err(
+            value.refuse(format!("`count` wants a list, text or a record, and this is {found}"))
+        );
+    }
+    Ok((Node::Count(Box::new(value.node)), Type::Number))
+}
+
+fn has(
+    list: &Syntax,
+    member: &Syntax,
+    value: &Syntax,
+    scope: &dyn Scope,
+) -> Result<(Node, Type), ExprError> {
+    let list = Operand::check(list, scope)?;
+    if !wants(&list, &[Family::List]) {
+        let found = list.value_type.describe();
+        return Err(list.refuse(format!("`has` looks into a list of records, and this is {found}")));
+    }
+    let Form::Literal(Value::String(member)) = &member.form else {
+        return Err(ExprError::new(
+            member.offset,
+            "the member's name is written as text: `has(list, 'member', value)`",
+        ));
+    };
+    let value = Operand::check(value, scope)?;
+    let same = if value.family() == Family::Time { Sameness::Instant } else { Sameness::Value };
+    let (list, member, value) = (Box::new(list.node), member.clone(), Box::new(value.node));
+    Ok((Node::Has { list, member, value, same }, Type::Flag))
+}

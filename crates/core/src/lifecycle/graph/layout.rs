@@ -1,0 +1,330 @@
+//! Places boxes in layers and leads lines between them. It knows boxes and lines, not lifecycles.
+//!
+//! The lines that a walk from the first box finds to go back are set apart; along the others every
+//! box comes below all that lead to it. Between two layers of boxes lies one for the words on the
+//! lines, and a line that crosses a layer has a place of its own there, so nothing overlaps. The
+//! order in a layer comes from sweeps that pull each place to the mean of its neighbours, and the
+//! positions from sweeps that do the same with exact distances.
+
+/// A line from one box to another, by their indexes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) from: usize,
+    pub(super) to: usize,
+}
+
+/// Which box comes below which, and which lines lead down.
+#[derive(Debug)]
+pub(super) struct Order {
+    ranks: Vec<usize>,
+    /// For each line. The others have to go round at the side.
+    pub(super) down: Vec<bool>,
+}
+
+/// What is to be placed, as widths and heights.
+#[derive(Debug)]
+pub(super) struct Sizes {
+    pub(super) boxes: Vec<(f64, f64)>,
+    /// The words on each line; of no account for those that do not lead down.
+    pub(super) words: Vec<(f64, f64)>,
+}
+
+/// Where everything is. A place is the top of a box and the middle of its width.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) boxes: Vec<Spot>,
+    /// The way of each line that leads down; `None` for those that have to go round at the side.
+    pub(super) ways: Vec<Option<Way>>,
+    pub(super) layers: Vec<Layer>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Spot {
+    pub(super) middle: f64,
+    pub(super) top: f64,
+    pub(super) layer: usize,
+}
+
+/// The places that a line passes between its boxes; its words are at the first.
+#[derive(Debug, PartialEq)]
+pub(super) struct Way {
+    pub(super) through: Vec<Spot>,
+}
+
+/// A layer from its top to its bottom, and how far it reaches to both sides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Layer {
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+    pub(super) left: f64,
+    pub(super) right: f64,
+}
+
+/// Places that lines take up in layers. Beyond it, lines over several layers go round at the side.
+const MAX_CELLS: usize = 8_000;
+const ORDER_SWEEPS: usize = 8;
+const POSITION_SWEEPS: usize = 12;
+/// Distance of two boxes in a layer.
+const GAP: f64 = 36.0;
+/// Distance of a line to what is beside it.
+const LINE_GAP: f64 = 18.0;
+/// Room between a layer of boxes and the words below or above it.
+const LAYER_GAP: f64 = 22.0;
+
+/// Finds the layers. The walk begins at the first box.
+pub(super) fn order(box_count: usize, lines: &[Line]) -> Order {
+    let ranks = ranks(box_count, lines);
+    let mut cells = box_count;
+    let down = lines.iter().map(|line| {
+        let span = ranks[line.to].saturating_sub(ranks[line.from]);
+        let fits = span == 1 || (span > 1 && cells + 2 * span <= MAX_CELLS);
+        cells += if fits { 2 * span } else { 0 };
+        fits
+    });
+    let down = down.collect();
+    Order { ranks, down }
+}
+
+/// Finds the places.
+pub(super) fn plan(lines: &[Line], order: &Order, sizes: &Sizes) -> Plan {
+    let mut grid = Grid::new(lines, order, sizes);
+    grid.order();
+    let middles = grid.middles();
+    grid.plan(sizes.boxes.len(), &middles)
+}
+
+/// The layer of each box: one below the lowest box that leads to it, lines back left out.
+fn ranks(box_count: usize, lines: &[Line]) -> Vec<usize> {
+    let mut exits = vec![Vec::new(); box_count];
+    for line in lines {
+        exits[line.from].push(line.to);
+    }
+    let finished = finishing_order(&exits);
+    let mut position = vec![0; box_count];
+    for (index, node) in finished.iter().enumerate() {
+        position[*node] = index;
+    }
+    let mut ranks = vec![0; box_count];
+    for node in finished.iter().rev() {
+        for next in &exits[*node] {
+            if position[*next] < position[*node] {
+                ranks[*next] = ranks[*next].max(ranks[*node] + 1);
+            }
+        }
+    }
+    ranks
+}
+
+/// Boxes in the order in which a depth-first walk leaves them. A line leads back if and only if its
+/// end is left after its start.
+fn finishing_order(exits: &[Vec<usize>]) -> Vec<usize> {
+    let mut entered = vec![false; exits.len()];
+    let mut finished = Vec::with_capacity(exits.len());
+    for root in 0..exits.len() {
+        if entered[root] {
+            continue;
+        }
+        entered[root] = true;
+        let mut path = vec![(root, exits[root].iter())];
+        while let Some((node, rest)) = path.last_mut() {
+            match rest.next() {
+                Some(next) if !entered[*next] => {
+                    entered[*next] = true;
+                    path.push((*next, exits[*next].iter()));
+                }
+                Some(_) => {}
+                None => {
+                    finished.push(*node);
+                    path.pop();
+                }
+            }
+        }
+    }
+    finished
+}
+
+/// A place in a layer: a box, or where a line crosses the layer.
+struct Cell {
+    width: f64,
+    height: f64,
+    layer: usize,
+    /// Whether it is a bend of a long line, which should stay straight.
+    bend: bool,
+    above: Vec<usize>,
+    below: Vec<usize>,
+}
+
+struct Grid {
+    /// The boxes first, in their order.
+    cells: Vec<Cell>,
+    layers: Vec<Vec<usize>>,
+    /// The cells between the ends of each line that leads down.
+    chains: Vec<Option<Vec<usize>>>,
+}
+
+impl Grid {
+    fn new(lines: &[Line], order: &Order, sizes: &Sizes) -> Self {
+        let depth = order.ranks.iter().max().map_or(0, |deepest| deepest * 2 + 1);
+        let mut grid =
+            Self { cells: Vec::new(), layers: vec![Vec::new(); depth], chains: Vec::new() };
+        for (size, rank) in sizes.boxes.iter().zip(&order.ranks) {
+            grid.add(*size, rank * 2, false);
+        }
+        for (index, line) in lines.iter().enumerate() {
+            let chain =
+                order.down[index].then(|| grid.chain(*line, sizes.words[index], &order.ranks));
+            grid.chains.push(chain);
+        }
+        grid
+    }
+
+    fn add(&mut self, (width, height): (f64, f64), layer: usize, bend: bool) -> usize {
+        let index = self.cells.len();
+        self.cells.push(Cell { width, height, layer, bend, above: Vec::new(), below: Vec::new() });
+        self.layers[layer].push(index);
+        index
+    }
+
+    fn chain(&mut self, line: Line, words: (f64, f64), ranks: &[usize]) -> Vec<usize> {
+        let (first, last) = (ranks[line.from] * 2 + 1, ranks[line.to] * 2);
+        let mut chain = vec![self.add(words, first, false)];
+        for layer in first + 1..last {
+            let bend = self.add((0.0, 0.0), layer, true);
+            chain.push(bend);
+        }
+        let mut previous = line.from;
+        for next in chain.iter().copied().chain([line.to]) {
+            self.cells[previous].below.push(next);
+            self.cells[next].above.push(previous);
+            previous = next;
+        }
+        chain
+    }
+
+    fn order(&mut self) {
+        let mut place = vec![0.0; self.cells.len()];
+        for layer in &self.layers {
+            number(layer, &mut place);
+        }
+        for sweep in 0..ORDER_SWEEPS {
+            let down = sweep % 2 == 0;
+            for step in 0..self.layers.len() {
+                let index = if down { step } else { self.layers.len() - 1 - step };
+                let mut layer = std::mem::take(&mut self.layers[index]);
+                let wanted = |cell: &usize| {
+                    let cell_data = &self.cells[*cell];
+                    let neighbours = if down { &cell_data.above } else { &cell_data.below };
+                    mean(neighbours, &place).unwrap_or(place[*cell])
+                };
+                layer.sort_by(|left, right| wanted(left).total_cmp(&wanted(right)));
+                number(&layer, &mut place);
+                self.layers[index] = layer;
+            }
+        }
+    }
+
+    /// The middle of every cell.
+    fn middles(&self) -> Vec<f64> {
+        let mut middles = vec![0.0; self.cells.len()];
+        for layer in &self.layers {
+            self.spread(layer, &mut middles);
+        }
+        for sweep in 0..POSITION_SWEEPS {
+            let down = sweep % 2 == 0;
+            for step in 0..self.layers.len() {
+                let index = if down { step } else { self.layers.len() - 1 - step };
+                for cell in &self.layers[index] {
+                    let data = &self.cells[*cell];
+                    let neighbours = if down { &data.above } else { &data.below };
+                    middles[*cell] = mean(neighbours, &middles).unwrap_or(middles[*cell]);
+                }
+                self.spread(&self.layers[index], &mut middles);
+            }
+        }
+        middles
+    }
+
+    /// Moves the cells of a layer apart, each as little as possible from where it wants to be.
+    ///
+    /// With the distances taken out, the positions must only not decrease; cells that want it
+    /// otherwise are pooled and share the mean of their wishes.
+    fn spread(&self, layer: &[usize], middles: &mut [f64]) {
+        let mut pools: Vec<Pool> = Vec::new();
+        let mut offsets = Vec::with_capacity(layer.len());
+        let mut offset = 0.0;
+        for (index, cell) in layer.iter().enumerate() {
+            if index > 0 {
+                offset += self.distance(layer[index - 1], *cell);
+            }
+            offsets.push(offset);
+            let weight = if self.cells[*cell].bend { 4.0 } else { 1.0 };
+            let mut pool = Pool { wish: middles[*cell] - offset, weight, cells: 1 };
+            while let Some(before) = pools.pop_if(|before| before.wish >= pool.wish) {
+                pool = before.joined(&pool);
+            }
+            pools.push(pool);
+        }
+        let mut wishes = pools.iter().flat_map(|pool| std::iter::repeat_n(pool.wish, pool.cells));
+        for (cell, offset) in layer.iter().zip(offsets) {
+            middles[*cell] = offset + wishes.next().unwrap_or_default();
+        }
+    }
+
+    fn distance(&self, left: usize, right: usize) -> f64 {
+        let (left, right) = (&self.cells[left], &self.cells[right]);
+        let gap = if left.bend || right.bend || left.layer % 2 == 1 { LINE_GAP } else { GAP };
+        (left.width + right.width) / 2.0 + gap
+    }
+
+    fn plan(&self, box_count: usize, middles: &[f64]) -> Plan {
+        let mut layers = Vec::with_capacity(self.layers.len());
+        let mut top = 0.0;
+        for cells in &self.layers {
+            let height = cells.iter().map(|cell| self.cells[*cell].height).fold(0.0, f64::max);
+            let lefts = cells.iter().map(|cell| middles[*cell] - self.cells[*cell].width / 2.0);
+            let rights = cells.iter().map(|cell| middles[*cell] + self.cells[*cell].width / 2.0);
+            let (left, right) = (lefts.fold(f64::MAX, f64::min), rights.fold(f64::MIN, f64::max));
+            layers.push(Layer { top, bottom: top + height, left, right });
+            top += height + LAYER_GAP;
+        }
+        let spot = |cell: usize| {
+            let layer = self.cells[cell].layer;
+            Spot { middle: middles[cell], top: layers[layer].top, layer }
+        };
+        let boxes = (0..box_count).map(spot).collect();
+        let way = |chain: &Option<Vec<usize>>| {
+            chain
+                .as_ref()
+                .map(|cells| Way { through: cells.iter().map(|cell| spot(*cell)).collect() })
+        };
+        let ways = self.chains.iter().map(way).collect();
+        Plan { boxes, ways, layers }
+    }
+}
+
+/// Neighbouring cells of a layer that move as one.
+struct Pool {
+    wish: f64,
+    weight: f64,
+    cells: usize,
+}
+
+impl Pool {
+    fn joined(&self, other: &Self) -> Self {
+        let weight = self.weight + other.weight;
+        let wish = (self.wish * self.weight + other.wish * other.weight) / weight;
+        Self { wish, weight, cells: self.cells + other.cells }
+    }
+}
+
+fn number(layer: &[usize], place: &mut [f64]) {
+    for (index, cell) in (0_u32..).zip(layer) {
+        place[*cell] = f64::from(index);
+    }
+}
+
+fn mean(cells: &[usize], values: &[f64]) -> Option<f64> {
+    let count = u32::try_from(cells.len()).ok().filter(|count| *count > 0)?;
+    let sum: f64 = cells.iter().map(|cell| values[*cell]).sum();
+    Some(sum / f64::from(count))
+}

@@ -1,0 +1,472 @@
+//! Lifecycles: what may happen to a task, as a checked table.
+//!
+//! `source` reads the YAML with its places, `check` proves it sound and interns it into the
+//! [`Lifecycle`] of this file, `expr` is the small language of guards, `graph` draws. The rest of
+//! the program only ever sees a lifecycle that passed the check, and matches on kinds, activities
+//! and outcomes, never on the name of a state.
+
+mod automatic;
+pub mod builtin;
+pub mod check;
+mod declare;
+pub mod expr;
+pub mod graph;
+mod names;
+pub mod problem;
+mod prove;
+mod rows;
+mod source;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::time::Span;
+use expr::{Expr, Type};
+
+/// Index of a state in its lifecycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StateId(pub u16);
+
+/// Index of a counter in its lifecycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CounterId(pub u16);
+
+/// Index of a role in its lifecycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoleId(pub u16);
+
+impl RoleId {
+    /// A person.
+    pub const HUMAN: Self = Self(0);
+    /// Banksman itself.
+    pub const SYSTEM: Self = Self(1);
+}
+
+/// All that the program knows about a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Waits in the queue for a worker.
+    Queued,
+    /// An agent is at work, or about to be.
+    Working,
+    /// Others look at the work.
+    Reviewing,
+    /// A person has to answer.
+    Waiting,
+    /// Something outside has to happen first.
+    Blocked,
+    /// Put aside by a person.
+    Parked,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+impl Kind {
+    pub const ALL: [Self; 9] = [
+        Self::Queued,
+        Self::Working,
+        Self::Reviewing,
+        Self::Waiting,
+        Self::Blocked,
+        Self::Parked,
+        Self::Done,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Working => "working",
+            Self::Reviewing => "reviewing",
+            Self::Waiting => "waiting",
+            Self::Blocked => "blocked",
+            Self::Parked => "parked",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether a task may end in a state of this kind.
+    #[must_use]
+    pub fn may_end(self) -> bool {
+        match self {
+            Self::Done | Self::Failed | Self::Cancelled => true,
+            Self::Queued
+            | Self::Working
+            | Self::Reviewing
+            | Self::Waiting
+            | Self::Blocked
+            | Self::Parked => false,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What Banksman does while a task is in a state: the closed set that the program implements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    Agent,
+    Panel,
+    Human,
+    Check,
+    PullRequest,
+    Merge,
+    Capture,
+    Wait,
+}
+
+impl Activity {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Panel => "panel",
+            Self::Human => "human",
+            Self::Check => "check",
+            Self::PullRequest => "pull_request",
+            Self::Merge => "merge",
+            Self::Capture => "capture",
+            Self::Wait => "wait",
+        }
+    }
+
+    /// How it can end. A person's answers are offered by the lifecycle, so `human` has none here.
+    #[must_use]
+    pub fn outcomes(self) -> &'static [Outcome] {
+        use Outcome::*;
+        match self {
+            Self::Agent => &[
+                Succeeded,
+                NothingToDo,
+                VerifyFailed,
+                Policy,
+                Quota,
+                Auth,
+                Transient,
+                Stalled,
+                Crashed,
+                NeedsPerson,
+                OverBudget,
+            ],
+            Self::Panel => &[Approved, Blocked, Escalated, Unresolved, Unavailable],
+            Self::Human => &[],
+            Self::Check => &[Passed, Failed],
+            Self::PullRequest => &[Approved, ChangesRequested, Merged, Closed],
+            Self::Merge => &[Merged, Conflict, Rejected],
+            Self::Capture => &[Captured],
+            Self::Wait => &[Met],
+        }
+    }
+}
+
+/// How an activity ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Succeeded,
+    NothingToDo,
+    VerifyFailed,
+    Policy,
+    Quota,
+    Auth,
+    Transient,
+    Stalled,
+    Crashed,
+    NeedsPerson,
+    OverBudget,
+    /// The failure policy has given up on an outcome that was to be tried again.
+    Exhausted,
+    Approved,
+    Blocked,
+    Escalated,
+    Unresolved,
+    Unavailable,
+    Passed,
+    Failed,
+    ChangesRequested,
+    Merged,
+    Closed,
+    Conflict,
+    Rejected,
+    Captured,
+    Met,
+}
+
+impl Outcome {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::NothingToDo => "nothing_to_do",
+            Self::VerifyFailed => "verify_failed",
+            Self::Policy => "policy",
+            Self::Quota => "quota",
+            Self::Auth => "auth",
+            Self::Transient => "transient",
+            Self::Stalled => "stalled",
+            Self::Crashed => "crashed",
+            Self::NeedsPerson => "needs_person",
+            Self::OverBudget => "over_budget",
+            Self::Exhausted => "exhausted",
+            Self::Approved => "approved",
+            Self::Blocked => "blocked",
+            Self::Escalated => "escalated",
+            Self::Unresolved => "unresolved",
+            Self::Unavailable => "unavailable",
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::ChangesRequested => "changes_requested",
+            Self::Merged => "merged",
+            Self::Closed => "closed",
+            Self::Conflict => "conflict",
+            Self::Rejected => "rejected",
+            Self::Captured => "captured",
+            Self::Met => "met",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Where an outcome leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Route {
+    /// The system takes the transition with this trigger.
+    Trigger(String),
+    /// The activity is tried again under the failure policy.
+    Again,
+}
+
+/// What a state does, and where each way of ending leads.
+#[derive(Debug, Clone)]
+pub struct Does {
+    pub activity: Activity,
+    /// Whose prompt and worker an `agent` uses.
+    pub role: Option<String>,
+    /// The question of a `human`.
+    pub asks: Option<String>,
+    /// A person's action and the trigger it takes, in the order of the file.
+    pub offers: Vec<(String, String)>,
+    /// The condition of a `wait`.
+    pub until: Option<Expr>,
+    pub outcomes: BTreeMap<Outcome, Route>,
+    pub otherwise: Option<String>,
+}
+
+/// Something that must be true, with what is said when it is not.
+#[derive(Debug, Clone)]
+pub struct Requirement {
+    pub field: String,
+    pub that: Expr,
+    pub message: String,
+}
+
+/// From when a bound counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Since {
+    Entry,
+    Progress,
+}
+
+/// Reminders at certain ages of a state.
+#[derive(Debug, Clone)]
+pub struct Remind {
+    pub after: Vec<Span>,
+    pub when: Option<Expr>,
+}
+
+/// An effect that a state asks for when it is entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryEffect {
+    Notify,
+    Alert,
+    CleanUp,
+}
+
+#[derive(Debug, Clone)]
+pub struct State {
+    pub name: String,
+    /// `blocked` for `blocked(quota_wait)`.
+    pub group: Option<String>,
+    pub kind: Kind,
+    pub about: String,
+    pub terminal: bool,
+    pub does: Option<Does>,
+    pub requires: Vec<Requirement>,
+    pub remind: Option<Remind>,
+    pub on_entry: Vec<EntryEffect>,
+    /// Whether a `[prior]` leads out of it, so that the state it was entered from must be kept.
+    pub remembers: bool,
+    /// Line of its name in the source.
+    pub line: u32,
+}
+
+/// Where a transition leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    State(StateId),
+    /// The state that the task was in before it was blocked or parked.
+    Prior,
+}
+
+/// When the system takes a transition by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bound {
+    pub time: Span,
+    pub since: Since,
+}
+
+/// What a move does to the fields and counters of a task.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    pub set: BTreeMap<String, Value>,
+    pub compute: BTreeMap<String, Expr>,
+    pub clear: Vec<String>,
+    pub count: Vec<CounterId>,
+    pub renew: Vec<CounterId>,
+    pub keeps: Vec<String>,
+}
+
+/// One row of the table: from one state, by one trigger. A bound is such a row too.
+#[derive(Debug, Clone)]
+pub struct Transition {
+    pub from: StateId,
+    pub to: Target,
+    pub trigger: String,
+    pub roles: Vec<RoleId>,
+    pub guards: Vec<Requirement>,
+    pub changes: Changes,
+    pub bound: Option<Bound>,
+    pub line: u32,
+}
+
+#[derive(Debug, Clone)]
+pub struct Counter {
+    pub name: String,
+    pub limit: Option<u32>,
+    /// Where the move that reaches the limit, or the one beyond it, leads instead.
+    pub then: Option<StateId>,
+    pub diverts: Diverts,
+    pub changes: Changes,
+    pub line: u32,
+}
+
+/// Which move a counter leads elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Diverts {
+    /// The one that reaches the limit: `then`.
+    AtLimit,
+    /// The one that would go beyond it: `beyond`.
+    BeyondLimit,
+}
+
+/// A value that a project may override in its configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Setting {
+    Number(f64),
+    Flag(bool),
+    Text(String),
+    Time(Span),
+}
+
+/// A lifecycle that passed the check. Immutable; its version is the hash of what it was made from.
+#[derive(Debug, Clone)]
+pub struct Lifecycle {
+    pub id: String,
+    pub version: String,
+    pub about: String,
+    pub initial: StateId,
+    /// `human` and `system` first, then the lifecycle's own.
+    pub roles: Vec<String>,
+    pub settings: BTreeMap<String, Setting>,
+    pub fields: BTreeMap<String, Type>,
+    pub counters: Vec<Counter>,
+    pub states: Vec<State>,
+    pub transitions: Vec<Transition>,
+}
+
+/// The trigger by which a worker takes a queued task.
+pub const CLAIM: &str = "claim";
+
+/// How `[prior]` is written.
+pub const PRIOR: &str = "[prior]";
+
+impl Lifecycle {
+    #[must_use]
+    pub fn state(&self, id: StateId) -> &State {
+        &self.states[usize::from(id.0)]
+    }
+
+    #[must_use]
+    pub fn counter(&self, id: CounterId) -> &Counter {
+        &self.counters[usize::from(id.0)]
+    }
+
+    /// Finds a state by its name, or by the inner name of a group when only one state has it.
+    #[must_use]
+    pub fn find_state(&self, name: &str) -> Option<StateId> {
+        let exact = self.states.iter().position(|state| state.name == name);
+        exact.or_else(|| self.find_inner(name)).map(state_id)
+    }
+
+    fn find_inner(&self, name: &str) -> Option<usize> {
+        let mut matching = (0..self.states.len())
+            .filter(|index| inner_name(&self.states[*index].name) == Some(name));
+        let first = matching.next()?;
+        matching.next().is_none().then_some(first)
+    }
+
+    #[must_use]
+    pub fn find_role(&self, name: &str) -> Option<RoleId> {
+        let index = self.roles.iter().position(|role| role == name)?;
+        u16::try_from(index).ok().map(RoleId)
+    }
+
+    #[must_use]
+    pub fn role_name(&self, id: RoleId) -> &str {
+        &self.roles[usize::from(id.0)]
+    }
+
+    /// The rows that lead out of a state, in the order of the file.
+    pub fn exits(&self, from: StateId) -> impl Iterator<Item = &Transition> {
+        self.transitions.iter().filter(move |transition| transition.from == from)
+    }
+
+    /// The name of where a transition leads, `[prior]` included.
+    #[must_use]
+    pub fn target_name(&self, target: Target) -> &str {
+        match target {
+            Target::State(id) => &self.state(id).name,
+            Target::Prior => PRIOR,
+        }
+    }
+}
+
+pub(crate) fn state_id(index: usize) -> StateId {
+    StateId(u16::try_from(index).expect("the check bounds the number of states"))
+}
+
+/// `quota_wait` of `blocked(quota_wait)`.
+pub(crate) fn inner_name(name: &str) -> Option<&str> {
+    name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'))
+}

@@ -1,0 +1,150 @@
+//! What the expressions of one lifecycle may speak of.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::expr::{Name, Scope, Type};
+use super::problem::suggestion;
+use super::{CounterId, Setting};
+
+/// The names of a lifecycle, as far as they are known while it is checked.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    pub(super) fields: BTreeMap<String, Type>,
+    pub(super) counters: Vec<String>,
+    pub(super) settings: BTreeMap<String, Setting>,
+}
+
+/// Where an expression stands decides whether it may speak of the move or only of the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stands {
+    OnTheTask,
+    OnTheMove,
+}
+
+pub(super) struct NamesFor<'a> {
+    pub(super) names: &'a Names,
+    pub(super) stands: Stands,
+}
+
+const OF_THE_TASK: [&str; 4] = ["title", "tags", "priority", "spent"];
+const OF_THE_MOVE: [&str; 4] = ["actor", "now", "outcome", "detail"];
+
+/// What a task has besides its fields; the history writes both side by side.
+const ATTRIBUTES: [&str; 9] =
+    ["body", "project", "batch", "parent", "prior", "lifecycle", "lease", "epoch", "needs"];
+const WORDS: [&str; 11] =
+    ["and", "or", "not", "in", "true", "false", "null", "set", "any", "count", "has"];
+
+/// The words that a field, counter or setting may not take.
+pub(super) fn reserved(name: &str) -> bool {
+    [&OF_THE_TASK[..], &OF_THE_MOVE, &ATTRIBUTES, &WORDS].iter().any(|words| words.contains(&name))
+}
+
+impl Scope for NamesFor<'_> {
+    fn resolve(&self, path: &[&str]) -> Result<(Name, Type), String> {
+        let (first, rest) = path.split_first().ok_or("a name is missing")?;
+        if OF_THE_MOVE.contains(first) && self.stands == Stands::OnTheTask {
+            return Err(format!(
+                "`{first}` speaks of a move, but a state's requirements must stay true; put it into the `guards` of the transition"
+            ));
+        }
+        match (*first, rest) {
+            ("actor", ["role"]) => Ok((Name::ActorRole, Type::Text)),
+            ("actor", ["name"]) => Ok((Name::ActorName, Type::Text)),
+            ("actor", _) => Err("write `actor.role` or `actor.name`".to_owned()),
+            ("now", []) => Ok((Name::Now, Type::Time)),
+            ("outcome", []) => Ok((Name::Outcome, Type::Text)),
+            ("detail", []) => Ok((Name::Detail, Type::Text)),
+            ("title", []) => Ok((Name::Title, Type::Text)),
+            ("tags", []) => Ok((Name::Tags, Type::List)),
+            ("priority", []) => Ok((Name::Priority, Type::Number)),
+            ("spent", rest) => self.spent(rest),
+            (first, rest) => self.own(first, rest),
+        }
+    }
+}
+
+impl NamesFor<'_> {
+    fn spent(&self, rest: &[&str]) -> Result<(Name, Type), String> {
+        const MEMBERS: [&str; 3] = ["totalCost", "runCount", "tokenCount"];
+        match rest {
+            [] => {
+                let members =
+                    MEMBERS.iter().map(|member| ((*member).to_owned(), Type::Number)).collect();
+                Ok((Name::Spent(None), Type::Record(members)))
+            }
+            [member] if MEMBERS.contains(member) => {
+                Ok((Name::Spent(Some((*member).to_owned())), Type::Number))
+            }
+            rest => Err(format!(
+                "`spent` has no `{}`; {}",
+                rest.join("."),
+                suggestion(&rest.join("."), MEMBERS)
+            )),
+        }
+    }
+
+    fn own(&self, first: &str, rest: &[&str]) -> Result<(Name, Type), String> {
+        if let Some(kind) = self.names.fields.get(first) {
+            let kind = member_type(first, kind, rest)?;
+            let path =
+                std::iter::once(first).chain(rest.iter().copied()).map(str::to_owned).collect();
+            return Ok((Name::Field(path), kind));
+        }
+        if let Some(index) = self.names.counters.iter().position(|counter| counter == first)
+            && rest.is_empty()
+        {
+            let id = CounterId(u16::try_from(index).map_err(|_| "there are too many counters")?);
+            return Ok((Name::Counter(id), Type::Number));
+        }
+        if let Some(setting) = self.names.settings.get(first)
+            && rest.is_empty()
+        {
+            return Ok(constant(setting));
+        }
+        let known =
+            self.names.fields.keys().chain(&self.names.counters).chain(self.names.settings.keys());
+        let known =
+            known.map(String::as_str).chain(OF_THE_TASK).chain(["actor.name", "actor.role", "now"]);
+        Err(format!("`{first}` is not known; {}", suggestion(first, known)))
+    }
+}
+
+fn member_type(field: &str, kind: &Type, rest: &[&str]) -> Result<Type, String> {
+    let Some((member, rest)) = rest.split_first() else {
+        return Ok(kind.clone());
+    };
+    match kind {
+        Type::Record(members) => match members.get(*member) {
+            Some(kind) => member_type(member, kind, rest),
+            None => {
+                let known = members.keys().map(String::as_str);
+                Err(format!("`{field}` has no `{member}`; {}", suggestion(member, known)))
+            }
+        },
+        Type::Any => Ok(Type::Any),
+        Type::Text
+        | Type::Number
+        | Type::Flag
+        | Type::Time
+        | Type::Span
+        | Type::List
+        | Type::OneOf(_) => Err(format!("`{field}` is {}, it has no `{member}`", kind.describe())),
+    }
+}
+
+fn constant(setting: &Setting) -> (Name, Type) {
+    let (value, kind) = match setting {
+        #[expect(clippy::cast_possible_truncation, reason = "only whole numbers in range get here")]
+        Setting::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
+            (json!(*number as i64), Type::Number)
+        }
+        Setting::Number(number) => (json!(number), Type::Number),
+        Setting::Flag(flag) => (json!(flag), Type::Flag),
+        Setting::Text(text) => (json!(text), Type::Text),
+        Setting::Time(span) => (json!(span.0), Type::Span),
+    };
+    (Name::Constant(value), kind)
+}

@@ -1,0 +1,145 @@
+//! What is wrong with a lifecycle, where, and what to write instead.
+
+use std::fmt;
+
+/// One fault, at a place of the source (1-based; line 0 means the file as a whole).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    pub line: u32,
+    pub column: u32,
+    pub message: String,
+    pub help: Option<String>,
+}
+
+/// All that is wrong with one source, in the order of its lines; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems {
+    /// The file's name, or `built-in`.
+    pub origin: String,
+    pub list: Vec<Problem>,
+    source: String,
+}
+
+impl Problems {
+    pub(crate) fn new(origin: &str, source: &str, mut list: Vec<Problem>) -> Self {
+        list.sort();
+        list.dedup();
+        Self { origin: origin.to_owned(), list, source: source.to_owned() }
+    }
+
+    fn render(&self, problem: &Problem, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "error: {}", problem.message)?;
+        let text = match problem.line.checked_sub(1) {
+            Some(index) => self.source.lines().nth(index as usize),
+            None => None,
+        };
+        if let Some(text) = text {
+            let number = problem.line.to_string();
+            let margin = " ".repeat(number.len());
+            let before: String = text
+                .chars()
+                .take(problem.column.saturating_sub(1) as usize)
+                .map(|c| if c == '\t' { '\t' } else { ' ' })
+                .collect();
+            writeln!(f, "{margin}--> {}:{}:{}", self.origin, problem.line, problem.column)?;
+            writeln!(f, "{margin} |")?;
+            writeln!(f, "{number} | {}", visible(text))?;
+            writeln!(f, "{margin} | {before}^")?;
+        } else {
+            writeln!(f, "--> {}", self.origin)?;
+        }
+        if let Some(help) = &problem.help {
+            writeln!(f, "  help: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A source line as it may be shown on a terminal: no control characters, and not without end.
+fn visible(text: &str) -> String {
+    text.chars()
+        .take(200)
+        .map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c })
+        .collect()
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.list.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            self.render(problem, f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// The known word nearest to a mistyped one, if it is near enough to be what was meant.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let most = word.chars().count() / 3 + 1;
+    known
+        .into_iter()
+        .map(|candidate| (distance(&word.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .filter(|(distance, _)| *distance <= most)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// `did you mean `x`?`, or the list of what is known.
+pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    match nearest(word, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => "there are none here".to_owned(),
+        None => format!("known here: {}", known.join(", ")),
+    }
+}
+
+/// Edit distance, on a prefix of each so that hostile input stays cheap.
+fn distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.chars().take(64).collect();
+    let right: Vec<char> = right.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word_is_offered() {
+        assert_eq!(
+            suggestion("in_progres", ["review", "in_progress"]),
+            "did you mean `in_progress`?"
+        );
+        assert_eq!(suggestion("zzz", ["review", "done"]), "known here: review, done");
+    }
+
+    #[test]
+    fn a_problem_points_at_its_line() {
+        let problem = Problem {
+            line: 2,
+            column: 3,
+            message: "unknown kind".into(),
+            help: Some("write `kind: done`".into()),
+        };
+        let problems = Problems::new("x.yaml", "a: 1\n  b: 2\n", vec![problem]);
+        assert_eq!(
+            problems.to_string(),
+            "error: unknown kind\n --> x.yaml:2:3\n  |\n2 |   b: 2\n  |   ^\n  help: write `kind: done`\n"
+        );
+    }
+}

@@ -1,0 +1,352 @@
+//! Shows that a lifecycle is sound: nothing is unreachable, nothing is stranded, everything ends.
+//!
+//! Each proof is one function over the table; what it cannot show is a problem at the line that
+//! causes it. The cost is at most states × transitions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::problem::Problem;
+use super::{
+    Activity, CLAIM, Does, Kind, Lifecycle, RoleId, Route, State, StateId, Target, Transition,
+    state_id,
+};
+
+pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
+    let proof = Proof { lifecycle, priors: priors(lifecycle) };
+    let mut found = Vec::new();
+    proof.reachable(&mut found);
+    proof.ends(&mut found);
+    proof.bounded(&mut found);
+    proof.outcomes_lead_somewhere(&mut found);
+    proof.queue_is_served(&mut found);
+    proof.prior_makes_sense(&mut found);
+    proof.automatic_moves_end(&mut found);
+    proof.automatic_moves_meet_requirements(&mut found);
+    proof.nothing_is_shadowed(&mut found);
+    found
+}
+
+pub(super) struct Proof<'a> {
+    pub(super) lifecycle: &'a Lifecycle,
+    /// For each state that remembers, the states that `[prior]` can mean.
+    priors: Vec<BTreeSet<StateId>>,
+}
+
+/// The states that a task can come back to by `[prior]`: those that lead into a remembering state, and for a
+/// remembering state that leads into another one, what it remembers itself.
+fn priors(lifecycle: &Lifecycle) -> Vec<BTreeSet<StateId>> {
+    let mut priors = vec![BTreeSet::new(); lifecycle.states.len()];
+    loop {
+        let mut grown = false;
+        for (from, to) in entries(lifecycle) {
+            if !lifecycle.state(to).remembers || from == to {
+                continue;
+            }
+            let new: Vec<StateId> = if lifecycle.state(from).remembers {
+                priors[usize::from(from.0)].iter().copied().collect()
+            } else {
+                vec![from]
+            };
+            let known = &mut priors[usize::from(to.0)];
+            for state in new {
+                grown |= known.insert(state);
+            }
+        }
+        if !grown {
+            return priors;
+        }
+    }
+}
+
+/// Every way into a state other than by `[prior]`: the transitions and where their counters divert them.
+fn entries(lifecycle: &Lifecycle) -> impl Iterator<Item = (StateId, StateId)> {
+    lifecycle.transitions.iter().flat_map(move |row| {
+        let direct = match row.to {
+            Target::State(to) => Some(to),
+            Target::Prior => None,
+        };
+        let diverted = row.changes.count.iter().filter_map(|id| lifecycle.counter(*id).then);
+        direct.into_iter().chain(diverted).map(|to| (row.from, to))
+    })
+}
+
+pub(super) fn at(line: u32, message: String, help: &str) -> Problem {
+    let help = (!help.is_empty()).then(|| help.to_owned());
+    Problem { line, column: 1, message, help }
+}
+
+impl Proof<'_> {
+    fn states(&self) -> impl Iterator<Item = (StateId, &State)> {
+        self.lifecycle.states.iter().enumerate().map(|(index, state)| (state_id(index), state))
+    }
+
+    pub(super) fn targets(&self, row: &Transition) -> Vec<StateId> {
+        let direct = match row.to {
+            Target::State(to) => vec![to],
+            Target::Prior => self.priors[usize::from(row.from.0)].iter().copied().collect(),
+        };
+        let diverted = row.changes.count.iter().filter_map(|id| self.lifecycle.counter(*id).then);
+        direct.into_iter().chain(diverted).collect()
+    }
+
+    fn successors(&self) -> BTreeMap<StateId, BTreeSet<StateId>> {
+        let mut successors: BTreeMap<StateId, BTreeSet<StateId>> = BTreeMap::new();
+        for row in &self.lifecycle.transitions {
+            successors.entry(row.from).or_default().extend(self.targets(row));
+        }
+        successors
+    }
+
+    fn reachable(&self, found: &mut Vec<Problem>) {
+        let reached = closure(self.lifecycle.initial, &self.successors());
+        for (_, state) in self.states().filter(|(id, _)| !reached.contains(id)) {
+            let message = format!(
+                "the state `{}` can never be reached from `{}`",
+                state.name,
+                self.lifecycle.state(self.lifecycle.initial).name
+            );
+            found.push(at(
+                state.line,
+                message,
+                "add a transition that leads here, or remove the state",
+            ));
+        }
+        let initial = self.lifecycle.state(self.lifecycle.initial);
+        if initial.terminal {
+            found.push(at(
+                initial.line,
+                format!("the initial state `{}` is terminal", initial.name),
+                "a task must be able to go somewhere",
+            ));
+        }
+    }
+
+    fn ends(&self, found: &mut Vec<Problem>) {
+        let mut predecessors: BTreeMap<StateId, BTreeSet<StateId>> = BTreeMap::new();
+        for (from, targets) in self.successors() {
+            for to in targets {
+                predecessors.entry(to).or_default().insert(from);
+            }
+        }
+        let mut ending = BTreeSet::new();
+        for (id, state) in self.states().filter(|(_, state)| state.terminal) {
+            if state.kind.may_end() {
+                ending.extend(closure(id, &predecessors));
+            } else {
+                let message = format!(
+                    "nothing leads out of `{}`, but a task cannot end in a state of kind {}",
+                    state.name, state.kind
+                );
+                found.push(at(
+                    state.line,
+                    message,
+                    "add a transition out of it, or make its kind done, failed or cancelled",
+                ));
+            }
+        }
+        for (id, state) in self.states() {
+            if !state.terminal && !ending.contains(&id) {
+                let message = format!("from `{}` a task can never come to an end", state.name);
+                found.push(at(
+                    state.line,
+                    message,
+                    "add a way to a state of kind done, failed or cancelled",
+                ));
+            }
+            if !state.terminal && matches!(state.kind, Kind::Done | Kind::Cancelled) {
+                let row = self.lifecycle.exits(id).next();
+                let line = row.map_or(state.line, |row| row.line);
+                let message =
+                    format!("`{}` is {}, so nothing may lead out of it", state.name, state.kind);
+                found.push(at(line, message, "what others rely on as finished must stay so; use the kind `waiting` for what may go on"));
+            }
+        }
+    }
+
+    fn bounded(&self, found: &mut Vec<Problem>) {
+        for (id, state) in self.states().filter(|(_, state)| !state.terminal) {
+            let timed = self.lifecycle.exits(id).any(|row| row.bound.is_some());
+            let person = self
+                .lifecycle
+                .exits(id)
+                .any(|row| row.bound.is_none() && row.roles.contains(&RoleId::HUMAN));
+            let (sound, help) = match state.kind {
+                Kind::Queued => (true, ""),
+                Kind::Working => (timed, "add `within: [{ time: 24h, since: progress, to: … }]`"),
+                Kind::Reviewing | Kind::Waiting | Kind::Blocked | Kind::Parked | Kind::Failed => (
+                    timed || person,
+                    "add `within: [{ time: 7d, to: … }]`, or a transition `by: [human]`",
+                ),
+                Kind::Done | Kind::Cancelled => (true, ""),
+            };
+            if !sound {
+                let message = format!(
+                    "a task can stay in `{}` for ever: no bound in time{}",
+                    state.name,
+                    if state.kind == Kind::Working { "" } else { " and no person to wait for" }
+                );
+                found.push(at(state.line, message, help));
+            }
+        }
+    }
+
+    fn outcomes_lead_somewhere(&self, found: &mut Vec<Problem>) {
+        for (id, state) in self.states() {
+            let Some(does) = &state.does else { continue };
+            for (action, trigger) in &does.offers {
+                if !self.takes(id, trigger, RoleId::HUMAN) {
+                    let message = format!(
+                        "`{}` offers people `{action}`, but they may not take `{trigger}` from there",
+                        state.name
+                    );
+                    found.push(at(
+                        state.line,
+                        message,
+                        "add a transition with that trigger `by: [human]`",
+                    ));
+                }
+            }
+            if does.activity == Activity::Human {
+                continue;
+            }
+            for (outcome, trigger) in routes(does) {
+                match trigger {
+                    None => {
+                        let message = format!(
+                            "the outcome `{outcome}` of `{}` in `{}` leads nowhere",
+                            does.activity.as_str(),
+                            state.name
+                        );
+                        found.push(at(
+                            state.line,
+                            message,
+                            "map it under `outcomes`, or add `otherwise: trigger`",
+                        ));
+                    }
+                    Some(trigger) if !self.takes(id, trigger, RoleId::SYSTEM) => {
+                        let message = format!(
+                            "the outcome `{outcome}` leads to `{trigger}`, which the system may not take from `{}`",
+                            state.name
+                        );
+                        found.push(at(
+                            state.line,
+                            message,
+                            "add a transition with that trigger, with `system` in its `by`",
+                        ));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+
+    fn takes(&self, from: StateId, trigger: &str, role: RoleId) -> bool {
+        self.lifecycle
+            .exits(from)
+            .any(|row| row.bound.is_none() && row.trigger == trigger && row.roles.contains(&role))
+    }
+
+    fn queue_is_served(&self, found: &mut Vec<Problem>) {
+        for (id, state) in self.states().filter(|(_, state)| state.kind == Kind::Queued) {
+            let claims: Vec<&Transition> =
+                self.lifecycle.exits(id).filter(|row| row.trigger == CLAIM).collect();
+            let served =
+                claims.iter().any(|row| row.roles.iter().any(|role| *role != RoleId::HUMAN));
+            let others =
+                self.lifecycle.exits(id).any(|row| row.trigger != CLAIM && row.bound.is_none());
+            if !claims.is_empty() && !served {
+                let message = format!("no worker may claim a task from `{}`", state.name);
+                found.push(at(
+                    claims[0].line,
+                    message,
+                    "add `system` or a worker's role to its `by`",
+                ));
+            }
+            if claims.is_empty() && !others {
+                let message = format!("nobody takes tasks out of the queue `{}`", state.name);
+                found.push(at(state.line, message, "add a transition `on: claim`"));
+            }
+        }
+        let elsewhere = self.lifecycle.transitions.iter().filter(|row| row.trigger == CLAIM);
+        for row in elsewhere.filter(|row| self.lifecycle.state(row.from).kind != Kind::Queued) {
+            let from = self.lifecycle.state(row.from);
+            let message = format!(
+                "`{}` is of kind {}, and only a queued task can be claimed",
+                from.name, from.kind
+            );
+            found.push(at(row.line, message, "use another trigger, or `kind: queued`"));
+        }
+    }
+
+    fn prior_makes_sense(&self, found: &mut Vec<Problem>) {
+        for row in self.lifecycle.transitions.iter().filter(|row| row.to == Target::Prior) {
+            let from = self.lifecycle.state(row.from);
+            let pauses = matches!(from.kind, Kind::Blocked | Kind::Parked | Kind::Waiting);
+            if !pauses {
+                let message = format!(
+                    "`[prior]` cannot lead out of `{}`, which is of kind {}",
+                    from.name, from.kind
+                );
+                found.push(at(
+                    row.line,
+                    message,
+                    "only a blocked, parked or waiting task goes back to where it was",
+                ));
+            } else if self.priors[usize::from(row.from.0)].is_empty() {
+                let message = format!("`[prior]` of `{}` can mean no state", from.name);
+                found.push(at(row.line, message, "let some transition lead into it"));
+            }
+        }
+    }
+
+    fn nothing_is_shadowed(&self, found: &mut Vec<Problem>) {
+        let mut open: Vec<&Transition> = Vec::new();
+        for row in self.lifecycle.transitions.iter().filter(|row| row.bound.is_none()) {
+            let covers = |earlier: &&Transition| {
+                earlier.from == row.from
+                    && earlier.to == row.to
+                    && earlier.trigger == row.trigger
+                    && row.roles.iter().all(|role| earlier.roles.contains(role))
+            };
+            if let Some(earlier) = open.iter().find(|earlier| covers(earlier)) {
+                let message = format!(
+                    "this transition is never taken: line {} always comes first",
+                    earlier.line
+                );
+                found.push(at(row.line, message, "remove it, or give the earlier one `guards`"));
+            } else if row.guards.is_empty() && row.changes.count.is_empty() {
+                open.push(row);
+            }
+        }
+    }
+}
+
+/// Every outcome that an activity can have here, with the trigger it leads to; `again` leads nowhere by itself.
+pub(super) fn routes(does: &Does) -> impl Iterator<Item = (super::Outcome, Option<&str>)> {
+    let repeats = does.outcomes.values().any(|route| *route == Route::Again);
+    let exhausted = repeats.then_some(super::Outcome::Exhausted);
+    does.activity.outcomes().iter().copied().chain(exhausted).filter_map(|outcome| {
+        match does.outcomes.get(&outcome) {
+            Some(Route::Again) => None,
+            Some(Route::Trigger(trigger)) => Some((outcome, Some(trigger.as_str()))),
+            None => Some((outcome, does.otherwise.as_deref())),
+        }
+    })
+}
+
+/// All that can be reached from a state, itself included.
+pub(super) fn closure(
+    start: StateId,
+    successors: &BTreeMap<StateId, BTreeSet<StateId>>,
+) -> BTreeSet<StateId> {
+    let mut reached = BTreeSet::from([start]);
+    let mut open = vec![start];
+    while let Some(state) = open.pop() {
+        for next in successors.get(&state).into_iter().flatten() {
+            if reached.insert(*next) {
+                open.push(*next);
+            }
+        }
+    }
+    reached
+}

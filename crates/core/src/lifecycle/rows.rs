@@ -1,0 +1,210 @@
+//! Spells out the transitions: one row per state that one starts from, and one per bound.
+
+use super::check::{Checker, place};
+use super::names::Stands;
+use super::problem::suggestion;
+use super::source::{BoundSource, Name, OneOrMany, Source, Spanned, TransitionSource};
+use super::{
+    Bound, Changes, Kind, PRIOR, RoleId, Since, State, StateId, Target, Transition, state_id,
+};
+use crate::limits;
+
+pub(super) fn spell_out(
+    checker: &mut Checker<'_>,
+    source: &Source,
+    states: &[State],
+) -> Vec<Transition> {
+    let mut rows = Vec::new();
+    for transition in &source.transitions {
+        let starts = starts(checker, transition, source, states);
+        if let Some(row) = row(checker, transition) {
+            rows.extend(starts.into_iter().map(|from| Transition { from, ..row.clone() }));
+        }
+        if rows.len() > limits::LIFECYCLE_TRANSITIONS {
+            let message = format!("more than {} transitions", limits::LIFECYCLE_TRANSITIONS);
+            checker.problem(transition, message, "");
+            return rows;
+        }
+    }
+    for (index, (_, state)) in source.states.0.iter().take(states.len()).enumerate() {
+        for bound in &state.within {
+            rows.extend(bound_row(checker, bound, state_id(index)));
+        }
+    }
+    rows
+}
+
+/// What can only be said of a state once its exits are known.
+pub(super) fn finish_states(states: &mut [State], transitions: &[Transition]) {
+    for (index, state) in states.iter_mut().enumerate() {
+        let mut exits = transitions.iter().filter(|transition| transition.from == state_id(index));
+        state.terminal = exits.clone().next().is_none();
+        state.remembers = exits.any(|transition| transition.to == Target::Prior);
+    }
+}
+
+fn row(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<Transition> {
+    let source = &at.value;
+    let to = target(checker, at)?;
+    let goal = match to {
+        Target::State(id) => checker.state_names[usize::from(id.0)].clone(),
+        Target::Prior => PRIOR.to_owned(),
+    };
+    if source.by.is_empty() {
+        checker.problem(at, "nobody may take this transition", "name the roles: `by: [human]`");
+    }
+    let roles = source.by.iter().filter_map(|role| checker.role_named(role)).collect::<Vec<_>>();
+    let guards = source
+        .guards
+        .iter()
+        .filter_map(|guard| checker.requirement(guard, &goal, Stands::OnTheMove))
+        .collect();
+    if !source.renew.is_empty() && roles != [RoleId::HUMAN] {
+        checker.problem(
+            &source.renew[0],
+            "only a person may renew an allowance",
+            "write `by: [human]` on this transition",
+        );
+    }
+    let mut fields_of = |names: &[Name]| -> Vec<String> {
+        names
+            .iter()
+            .filter(|name| checker.field(name).is_some())
+            .map(|name| name.value.clone())
+            .collect()
+    };
+    let (clear, keeps) = (fields_of(&source.clear), fields_of(&source.keeps));
+    let changes = Changes {
+        set: checker.literals(&source.set),
+        compute: checker.computed(&source.compute),
+        clear,
+        count: source.count.iter().filter_map(|name| checker.counter_named(name)).collect(),
+        renew: source.renew.iter().filter_map(|name| checker.counter_named(name)).collect(),
+        keeps,
+    };
+    let trigger = source.on.value.clone();
+    Some(Transition {
+        from: StateId(0),
+        to,
+        trigger,
+        roles,
+        guards,
+        changes,
+        bound: None,
+        line: place(at).0,
+    })
+}
+
+fn bound_row(
+    checker: &mut Checker<'_>,
+    at: &Spanned<BoundSource>,
+    from: StateId,
+) -> Option<Transition> {
+    let source = &at.value;
+    let time = checker.span(&source.time);
+    let to = if source.to.value == PRIOR {
+        Target::Prior
+    } else {
+        Target::State(checker.state_named(&source.to)?)
+    };
+    let changes = Changes {
+        set: checker.literals(&source.set),
+        compute: checker.computed(&source.compute),
+        count: source.count.iter().filter_map(|name| checker.counter_named(name)).collect(),
+        ..Changes::default()
+    };
+    Some(Transition {
+        from,
+        to,
+        trigger: source.on.clone().unwrap_or_else(|| "timeout".to_owned()),
+        roles: vec![RoleId::SYSTEM],
+        guards: Vec::new(),
+        changes,
+        bound: Some(Bound { time: time?, since: source.since.unwrap_or(Since::Entry) }),
+        line: place(at).0,
+    })
+}
+
+fn target(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<Target> {
+    match &at.value.to {
+        OneOrMany::One(name) if name == PRIOR => Some(Target::Prior),
+        OneOrMany::Many(names) if names.len() == 1 && names[0].value == "prior" => {
+            Some(Target::Prior)
+        }
+        OneOrMany::One(name) => {
+            let name = Spanned::new(name.clone(), at.referenced, at.defined);
+            checker.state_named(&name).map(Target::State)
+        }
+        OneOrMany::Many(_) => {
+            checker.problem(
+                at,
+                "a transition leads to one state",
+                "write `to: state`, or `to: [prior]`",
+            );
+            None
+        }
+    }
+}
+
+fn starts(
+    checker: &mut Checker<'_>,
+    at: &Spanned<TransitionSource>,
+    source: &Source,
+    states: &[State],
+) -> Vec<StateId> {
+    match &at.value.from {
+        OneOrMany::One(name) if name == "any" => any(at, source, states),
+        OneOrMany::One(name) => {
+            one_or_group(checker, &Spanned::new(name.clone(), at.referenced, at.defined), states)
+        }
+        OneOrMany::Many(names) => {
+            names.iter().flat_map(|name| one_or_group(checker, name, states)).collect()
+        }
+    }
+}
+
+/// `any` is every state but the target itself and those in which a task has ended. A failed state counts as
+/// ended unless some transition names it as its start.
+fn any(at: &Spanned<TransitionSource>, source: &Source, states: &[State]) -> Vec<StateId> {
+    let goal = match &at.value.to {
+        OneOrMany::One(name) => Some(name.as_str()),
+        OneOrMany::Many(_) => None,
+    };
+    let named = |name: &str| {
+        source.transitions.iter().any(|transition| match &transition.value.from {
+            OneOrMany::One(from) => from == name,
+            OneOrMany::Many(list) => list.iter().any(|from| from.value == name),
+        })
+    };
+    let open = |state: &State| match state.kind {
+        Kind::Done | Kind::Cancelled => false,
+        Kind::Failed => named(&state.name),
+        Kind::Queued
+        | Kind::Working
+        | Kind::Reviewing
+        | Kind::Waiting
+        | Kind::Blocked
+        | Kind::Parked => true,
+    };
+    let indexed = states.iter().enumerate();
+    indexed
+        .filter(|(_, state)| open(state) && Some(state.name.as_str()) != goal)
+        .map(|(index, _)| state_id(index))
+        .collect()
+}
+
+fn one_or_group(checker: &mut Checker<'_>, name: &Name, states: &[State]) -> Vec<StateId> {
+    let matching = |wanted: &dyn Fn(&State) -> bool| -> Vec<StateId> {
+        let indexed = states.iter().enumerate();
+        indexed.filter(|(_, state)| wanted(state)).map(|(index, _)| state_id(index)).collect()
+    };
+    let mut found = matching(&|state| state.name == name.value);
+    if found.is_empty() {
+        found = matching(&|state| state.group.as_deref() == Some(name.value.as_str()));
+    }
+    if found.is_empty() {
+        let help = suggestion(&name.value, states.iter().map(|state| state.name.as_str()));
+        checker.problem(name, format!("there is no state or group `{}`", name.value), help);
+    }
+    found
+}

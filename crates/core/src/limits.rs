@@ -1,0 +1,30 @@
+//! Every bound of the system, with its unit and its reason.
+
+/// A lifecycle's source. The largest built-in one is under 20 KiB; this leaves room for generated ones.
+pub const LIFECYCLE_BYTES: usize = 1024 * 1024;
+/// States of one lifecycle: the proofs are quadratic in it, and no person can follow more.
+pub const LIFECYCLE_STATES: usize = 1_000;
+/// Transitions of one lifecycle, after `from: any` and groups are spelled out.
+pub const LIFECYCLE_TRANSITIONS: usize = 50_000;
+/// A name of a state, field, trigger, role, counter or setting, in bytes.
+pub const NAME_BYTES: usize = 64;
+/// A task's title, in bytes: it must fit a line of a list and the subject of a mail.
+pub const TITLE_BYTES: usize = 500;
+/// A task's body, in bytes. Logs belong into files.
+pub const BODY_BYTES: usize = 256 * 1024;
+/// All fields of a task as JSON, in bytes: the row is read and written at every move.
+pub const FIELDS_BYTES: usize = 256 * 1024;
+/// Nesting of a field's value: readers of JSON recurse.
+pub const FIELD_DEPTH: usize = 16;
+/// Tags of a task.
+pub const TAGS: usize = 32;
+/// Tasks that one task may wait for.
+pub const NEEDS: usize = 1_000;
+/// An idempotency key, in bytes.
+pub const KEY_BYTES: usize = 200;
+/// An actor's name, in bytes.
+pub const ACTOR_BYTES: usize = 100;
+/// How far a priority may go to either side of 0.
+pub const PRIORITY: i32 = 1_000;
+
+const _: () = assert!(LIFECYCLE_STATES < u16::MAX as usize, "a StateId is a u16");

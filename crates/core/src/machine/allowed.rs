@@ -1,0 +1,48 @@
+//! Where an actor could move a task: for people who look for a way, and for refusals.
+
+use super::env::{Light, Seen};
+use super::event::Actor;
+use super::settle::resolve;
+use super::task::Task;
+use crate::lifecycle::expr::Name;
+use crate::lifecycle::{CounterId, Lifecycle, Requirement};
+use crate::time::Instant;
+
+/// The states that an actor could move the task to, as far as fields given along with the move could make it so.
+#[must_use]
+pub fn allowed(lifecycle: &Lifecycle, task: &Task, actor: &Actor, now: Instant) -> Vec<String> {
+    let Some(role) = lifecycle.find_role(&actor.role) else {
+        return Vec::new();
+    };
+    let seen = Seen { task, light: Some(Light { actor, now, outcome: None }) };
+    let mut names = Vec::new();
+    let rows =
+        lifecycle.exits(task.state).filter(|row| row.bound.is_none() && row.roles.contains(&role));
+    for row in rows {
+        let open =
+            row.guards.iter().filter(|guard| is_hard(guard)).all(|guard| guard.that.holds(&seen));
+        let spare = row.changes.count.iter().all(|id| !refuses(lifecycle, task, *id));
+        let Some(to) = resolve(row.to, task).filter(|_| open && spare) else {
+            continue;
+        };
+        let name = &lifecycle.state(to).name;
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn refuses(lifecycle: &Lifecycle, task: &Task, id: CounterId) -> bool {
+    let counter = lifecycle.counter(id);
+    counter.then.is_none() && counter.limit.is_some_and(|limit| task.count(id).used() >= limit)
+}
+
+/// A guard that no field given along with the move can satisfy: it speaks of who asks, or of no field at all.
+fn is_hard(guard: &Requirement) -> bool {
+    asks_who(guard) || !guard.that.names().any(|name| matches!(name, Name::Field(_)))
+}
+
+pub(super) fn asks_who(guard: &Requirement) -> bool {
+    guard.that.names().any(|name| matches!(name, Name::ActorName | Name::ActorRole))
+}

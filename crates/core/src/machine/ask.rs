@@ -1,0 +1,191 @@
+//! Someone asks for a move.
+
+use super::allowed::allowed;
+use super::effect::Step;
+use super::env::Light;
+use super::event::Ask;
+use super::plan::due;
+use super::reject::{FieldError, Rejected, Why};
+use super::settle::{Cause, take};
+use super::task::Task;
+use crate::lifecycle::problem::suggestion;
+use crate::lifecycle::{CLAIM, Lifecycle, PRIOR, RoleId, Target, Transition};
+use crate::time::Instant;
+
+pub(super) fn ask(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    ask: &Ask,
+    now: Instant,
+) -> Result<Step, Rejected> {
+    try_rows(lifecycle, task, ask, now).map_err(|rejected| {
+        let refused = ask.to.as_deref().and_then(|to| lifecycle.find_state(to));
+        let refused = refused.map(|id| lifecycle.state(id).name.as_str());
+        let mut instead = allowed(lifecycle, task, &ask.actor, now);
+        instead.retain(|name| Some(name.as_str()) != refused);
+        rejected.allowing(instead)
+    })
+}
+
+fn try_rows(lifecycle: &Lifecycle, task: &Task, ask: &Ask, now: Instant) -> Result<Step, Rejected> {
+    fresh(task, ask)?;
+    let role = role(lifecycle, ask)?;
+    let rows = matching(lifecycle, task, ask)?;
+    let mine: Vec<&Transition> =
+        rows.iter().copied().filter(|row| row.roles.contains(&role)).collect();
+    if mine.is_empty() {
+        return Err(forbidden(lifecycle, ask, &rows));
+    }
+    let light = Light { actor: &ask.actor, now, outcome: None };
+    let cause = Cause { light, fields: &ask.fields, run_ended: false };
+    let mut errors: Vec<FieldError> = Vec::new();
+    for row in mine {
+        let tried = match too_soon(task, row, now) {
+            Some(error) => Err(vec![error]),
+            None => take(lifecycle, task, row, &cause),
+        };
+        match tried {
+            Ok(step) => return Ok(step),
+            Err(more) => {
+                let new =
+                    more.into_iter().filter(|error| !errors.contains(error)).collect::<Vec<_>>();
+                errors.extend(new);
+            }
+        }
+    }
+    Err(Rejected { why: Why::Invalid, errors, allowed: Vec::new() })
+}
+
+/// What the clock or another task has to do first.
+fn too_soon(task: &Task, row: &Transition, now: Instant) -> Option<FieldError> {
+    let error = |field: &str, message| Some(FieldError { field: field.to_owned(), message });
+    let due = row.bound.map(|bound| due(task, bound.time, bound.since));
+    if let Some(due) = due.filter(|due| *due > now) {
+        return error("to", format!("is not due before {due}"));
+    }
+    if row.trigger != CLAIM {
+        return None;
+    }
+    if task.open_needs > 0 {
+        return error(
+            "needs",
+            format!("{} of the tasks it waits for are not done", task.open_needs),
+        );
+    }
+    let later = task.not_before.filter(|at| *at > now)?;
+    error("notBefore", format!("is not to start before {later}"))
+}
+
+fn fresh(task: &Task, ask: &Ask) -> Result<(), Rejected> {
+    if let Some(epoch) = ask.epoch
+        && task.lease.as_ref().map(|lease| lease.epoch) != Some(epoch)
+    {
+        return Err(Rejected::one(
+            Why::StaleLease,
+            "epoch",
+            format!("{epoch} is not the current lease of {}", task.id),
+        ));
+    }
+    match ask.version {
+        Some(seen) if seen != task.version => {
+            let message = format!(
+                "{} has moved on: you saw version {seen}, it is now {}",
+                task.id, task.version
+            );
+            Err(Rejected::one(Why::StaleVersion, "version", message))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn role(lifecycle: &Lifecycle, ask: &Ask) -> Result<RoleId, Rejected> {
+    lifecycle.find_role(&ask.actor.role).ok_or_else(|| {
+        let hint = suggestion(&ask.actor.role, lifecycle.roles.iter().map(String::as_str));
+        let message =
+            format!("the lifecycle {} has no role `{}`; {hint}", lifecycle.id, ask.actor.role);
+        Rejected::one(Why::Forbidden, "actor", message)
+    })
+}
+
+/// The rows that lead where it is asked to go, whoever may take them.
+fn matching<'a>(
+    lifecycle: &'a Lifecycle,
+    task: &Task,
+    ask: &Ask,
+) -> Result<Vec<&'a Transition>, Rejected> {
+    let here = lifecycle.state(task.state);
+    if here.terminal {
+        let message = format!("{} is {} and stays so", task.id, here.name);
+        return Err(Rejected::one(Why::Invalid, "to", message));
+    }
+    let goal = ask.to.as_deref().map(|to| goal(lifecycle, to)).transpose()?;
+    if goal.is_none() && ask.trigger.is_none() {
+        return Err(Rejected::one(Why::Invalid, "to", "say where to: a state or a trigger"));
+    }
+    let leads_there = |row: &&Transition| match goal {
+        None => true,
+        Some(Target::Prior) => row.to == Target::Prior,
+        Some(Target::State(id)) => {
+            row.to == Target::State(id) || (row.to == Target::Prior && task.prior == Some(id))
+        }
+    };
+    let triggered =
+        |row: &&Transition| ask.trigger.as_ref().is_none_or(|trigger| *trigger == row.trigger);
+    let rows: Vec<&Transition> =
+        lifecycle.exits(task.state).filter(leads_there).filter(triggered).collect();
+    if rows.is_empty() {
+        let wanted = match (&ask.to, &ask.trigger) {
+            (Some(to), Some(trigger)) => format!("to {to} by `{}`", clip(trigger)),
+            (Some(to), None) => format!("to {to}"),
+            (None, Some(trigger)) => format!("by `{}`", clip(trigger)),
+            (None, None) => String::new(),
+        };
+        return Err(Rejected::one(
+            Why::Invalid,
+            "to",
+            format!("there is no way from {} {wanted}", here.name),
+        ));
+    }
+    Ok(rows)
+}
+
+fn goal(lifecycle: &Lifecycle, name: &str) -> Result<Target, Rejected> {
+    if name == PRIOR {
+        return Ok(Target::Prior);
+    }
+    if let Some(id) = lifecycle.find_state(name) {
+        return Ok(Target::State(id));
+    }
+    let members: Vec<&str> = lifecycle
+        .states
+        .iter()
+        .filter(|state| state.group.as_deref() == Some(name))
+        .map(|state| state.name.as_str())
+        .collect();
+    let message = if members.is_empty() {
+        let known = lifecycle.states.iter().map(|state| state.name.as_str());
+        format!(
+            "the lifecycle {} has no state `{}`; {}",
+            lifecycle.id,
+            clip(name),
+            suggestion(name, known)
+        )
+    } else {
+        format!("`{name}` is a group; say which: {}", members.join(", "))
+    };
+    Err(Rejected::one(Why::Invalid, "to", message))
+}
+
+fn clip(text: &str) -> String {
+    text.chars().take(64).filter(|c| !c.is_control()).collect()
+}
+
+fn forbidden(lifecycle: &Lifecycle, ask: &Ask, rows: &[&Transition]) -> Rejected {
+    let mut roles: Vec<&str> =
+        rows.iter().flat_map(|row| row.roles.iter().map(|id| lifecycle.role_name(*id))).collect();
+    roles.sort_unstable();
+    roles.dedup();
+    let to = rows.first().map_or("", |row| lifecycle.target_name(row.to));
+    let message = format!("{} may not move it to {to}; {} may", ask.actor.role, roles.join(", "));
+    Rejected::one(Why::Forbidden, "actor", message)
+}

@@ -1,0 +1,135 @@
+//! What can happen to a task.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::{Map, Value};
+
+use crate::lifecycle::Outcome;
+use crate::limits;
+use crate::machine::effect::TimerKind;
+use crate::time::Instant;
+
+/// Who did it: a role of the lifecycle and a name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Actor {
+    pub role: String,
+    pub name: Option<String>,
+}
+
+impl Actor {
+    /// Banksman itself.
+    #[must_use]
+    pub fn system() -> Self {
+        Self { role: "system".to_owned(), name: None }
+    }
+
+    #[must_use]
+    pub fn human(name: &str) -> Self {
+        Self { role: "human".to_owned(), name: Some(name.to_owned()) }
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{}:{name}", self.role),
+            None => f.write_str(&self.role),
+        }
+    }
+}
+
+/// A text that names nobody.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an actor; write ROLE or ROLE:NAME, such as human:kim")]
+pub struct NotAnActor(pub String);
+
+impl FromStr for Actor {
+    type Err = NotAnActor;
+
+    fn from_str(text: &str) -> Result<Self, NotAnActor> {
+        let (role, name) = match text.split_once(':') {
+            Some((role, name)) => (role, Some(name)),
+            None => (text, None),
+        };
+        let sound = |part: &str| {
+            !part.is_empty()
+                && part.len() <= limits::ACTOR_BYTES
+                && !part.chars().any(char::is_control)
+        };
+        if !sound(role) || name.is_some_and(|name| !sound(name)) {
+            return Err(NotAnActor(text.chars().take(64).collect()));
+        }
+        Ok(Self { role: role.to_owned(), name: name.map(str::to_owned) })
+    }
+}
+
+/// Someone asks for a move: by the state it leads to, by its trigger, or by both.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    pub actor: Actor,
+    pub to: Option<String>,
+    pub trigger: Option<String>,
+    pub fields: Map<String, Value>,
+    /// The epoch under which a run asks; refused when it is not the current one.
+    pub epoch: Option<i64>,
+    /// The version that the asker saw; refused when the task has moved on.
+    pub version: Option<i64>,
+}
+
+/// A worker takes the task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    pub actor: Actor,
+    pub expires_at: Instant,
+}
+
+/// A run shows that it is alive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beat {
+    pub epoch: i64,
+    pub expires_at: Instant,
+    /// Whether it has got on, not only survived.
+    pub progressed: bool,
+}
+
+/// A run has ended, or its keeper is gone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finish {
+    pub epoch: i64,
+    pub outcome: Outcome,
+    /// What there is to say about it: the crash report, the reviewer's words.
+    pub detail: String,
+    /// Facts that were gathered, such as `pr_url`.
+    pub fields: Map<String, Value>,
+    pub tokens: i64,
+    pub cost_micros: i64,
+    /// When the failure policy wants it tried again, for an outcome that leads to `again`.
+    pub again_at: Option<Instant>,
+}
+
+/// An activity other than an agent's has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The entry into the state that began it; a report about an earlier stay changes nothing.
+    pub entered: i64,
+    pub outcome: Outcome,
+    pub detail: String,
+    pub fields: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    Asked(Ask),
+    Claimed(Claim),
+    Beaten(Beat),
+    Finished(Finish),
+    Reported(Report),
+    /// A timer has come due. It names the entry into the state that armed it.
+    Due {
+        timer: TimerKind,
+        entered: i64,
+    },
+    /// The number of tasks that this one still waits for has changed.
+    NeedsLeft(i64),
+}

@@ -1,0 +1,157 @@
+//! The history is the truth: folding a task's records gives the task again.
+//!
+//! Records hold every change of a task by name. `changes` writes them, `fold` reads them back, and
+//! whoever compares the two finds out about a row that was changed behind the history's back.
+
+use serde_json::{Map, Value, json};
+
+use super::effect::Record;
+use super::task::{Count, Lease, Spent, Task};
+use crate::lifecycle::Lifecycle;
+use crate::time::Instant;
+
+/// What a history amounts to.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Folded {
+    pub version: i64,
+    pub state: String,
+    pub attributes: Map<String, Value>,
+}
+
+/// A history that does not hang together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FoldError {
+    #[error("record {seq} follows record {before}")]
+    Gap { before: i64, seq: i64 },
+    #[error("record {seq} starts from {from}, but the task was in {was}")]
+    Broken { seq: i64, from: String, was: String },
+}
+
+/// Folds records, which come with their numbers and in order.
+pub fn fold<'a>(records: impl IntoIterator<Item = (i64, &'a Record)>) -> Result<Folded, FoldError> {
+    let mut folded = Folded::default();
+    for (seq, record) in records {
+        if seq != folded.version + 1 {
+            return Err(FoldError::Gap { before: folded.version, seq });
+        }
+        let from = record.from.as_deref().unwrap_or_default();
+        if from != folded.state {
+            return Err(FoldError::Broken { seq, from: from.to_owned(), was: folded.state });
+        }
+        folded.version = seq;
+        folded.state.clone_from(&record.to);
+        for (name, value) in &record.fields {
+            if value.is_null() {
+                folded.attributes.remove(name);
+            } else {
+                folded.attributes.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    Ok(folded)
+}
+
+impl Folded {
+    /// What the history of a task must fold to.
+    #[must_use]
+    pub fn of(lifecycle: &Lifecycle, task: &Task) -> Self {
+        let state = lifecycle.state(task.state).name.clone();
+        Self { version: task.version, state, attributes: changes(lifecycle, None, task) }
+    }
+}
+
+/// Everything that differs between two versions of a task; what has gone is `null`.
+pub(super) fn changes(lifecycle: &Lifecycle, old: Option<&Task>, new: &Task) -> Map<String, Value> {
+    let mut difference = Difference { old, new, changed: Map::new() };
+    difference.note("title", |task| Some(json!(task.title)));
+    difference.note("body", |task| (!task.body.is_empty()).then(|| json!(task.body)));
+    difference.note("project", |task| Some(json!(task.project)));
+    difference.note("batch", |task| task.batch.as_ref().map(|batch| json!(batch)));
+    difference.note("tags", |task| (!task.tags.is_empty()).then(|| json!(task.tags)));
+    difference.note("priority", |task| (task.priority != 0).then(|| json!(task.priority)));
+    difference.note("parent", |task| task.parent.map(|id| json!(id.to_string())));
+    difference.note("prior", |task| task.prior.map(|id| json!(lifecycle.state(id).name)));
+    difference.note("epoch", |task| (task.epoch != 0).then(|| json!(task.epoch)));
+    difference.note("lease", |task| task.run().map(|run| json!(run.to_string())));
+    difference.note("spent", |task| (task.spent != Spent::default()).then(|| task.spent.to_json()));
+    for (index, counter) in lifecycle.counters.iter().enumerate() {
+        let count = |task: &Task| task.counters.get(index).copied().unwrap_or_default();
+        let number = |number: u32| (number != 0).then(|| json!(number));
+        difference.note(&counter.name, |task| number(count(task).total));
+        let renewed = format!("{}.renewed", counter.name);
+        difference.note(&renewed, |task| number(count(task).renewed_at));
+    }
+    let gone = old.into_iter().flat_map(|old| old.fields.keys());
+    let names = new.fields.keys().chain(gone.filter(|name| !new.fields.contains_key(*name)));
+    for name in names {
+        difference.note(name, |task| task.fields.get(name).cloned());
+    }
+    difference.changed
+}
+
+/// Collects what is different, each by a function that tells a task's value, or that it has none.
+struct Difference<'a> {
+    old: Option<&'a Task>,
+    new: &'a Task,
+    changed: Map<String, Value>,
+}
+
+impl Difference<'_> {
+    fn note(&mut self, name: &str, of: impl Fn(&Task) -> Option<Value>) {
+        let value = of(self.new);
+        if self.old.and_then(of) != value {
+            self.changed.insert(name.to_owned(), value.unwrap_or(Value::Null));
+        }
+    }
+}
+
+/// One record with its number and its time.
+pub type Dated<'a> = (i64, Instant, &'a Record);
+
+/// The task as it was after the last of the given records, which are its history from the beginning.
+pub fn rewind(
+    lifecycle: &Lifecycle,
+    current: &Task,
+    history: &[Dated<'_>],
+) -> Result<Task, FoldError> {
+    let folded = fold(history.iter().map(|(seq, _, record)| (*seq, *record)))?;
+    let mut task = Task { version: folded.version, not_before: None, ..current.clone() };
+    for (seq, ts, record) in history {
+        task.updated_at = *ts;
+        task.progress_at = *ts;
+        if record.from.as_deref() != Some(record.to.as_str()) {
+            task.entered = *seq;
+            task.entered_at = *ts;
+        }
+    }
+    let attribute = |name: &str| folded.attributes.get(name).unwrap_or(&Value::Null);
+    let number = |name: &str| attribute(name).as_i64().unwrap_or_default();
+    task.state = lifecycle.find_state(&folded.state).unwrap_or(task.state);
+    task.prior = attribute("prior").as_str().and_then(|name| lifecycle.find_state(name));
+    task.epoch = number("epoch");
+    task.lease =
+        attribute("lease").is_string().then(|| lease_at(current, task.epoch, history)).flatten();
+    task.spent = Spent::from_json(attribute("spent"));
+    task.fields = folded
+        .attributes
+        .iter()
+        .filter(|(name, _)| lifecycle.fields.contains_key(*name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let count = |name: &str| u32::try_from(number(name)).unwrap_or_default();
+    let counts = lifecycle.counters.iter().map(|counter| Count {
+        total: count(&counter.name),
+        renewed_at: count(&format!("{}.renewed", counter.name)),
+    });
+    task.counters = counts.collect();
+    Ok(task)
+}
+
+/// A lease of the past. When it would have run out is not in the history, except for the one that still holds.
+fn lease_at(current: &Task, epoch: i64, history: &[Dated<'_>]) -> Option<Lease> {
+    if let Some(lease) = current.lease.as_ref().filter(|lease| lease.epoch == epoch) {
+        return Some(lease.clone());
+    }
+    let claim = history.iter().rev().find(|(_, _, record)| record.fields.contains_key("epoch"))?;
+    Some(Lease { epoch, worker: claim.2.actor.to_string(), expires_at: claim.1 })
+}

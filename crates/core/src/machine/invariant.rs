@@ -1,0 +1,120 @@
+//! What is true of every task at every time. Checked before each write and after each read.
+
+use super::env::Seen;
+use super::settle::unmet;
+use super::task::Task;
+use crate::lifecycle::{Kind, Lifecycle, RoleId};
+use crate::time::Instant;
+
+/// A task that cannot be: our bug before a write, corrupt data after a read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Broken(pub String);
+
+pub fn check(lifecycle: &Lifecycle, task: &Task) -> Result<(), Broken> {
+    let broken = |what: String| Err(Broken(what));
+    let Some(state) = lifecycle.states.get(usize::from(task.state.0)) else {
+        return broken(format!(
+            "its state {} is not in the lifecycle {}",
+            task.state.0, lifecycle.id
+        ));
+    };
+    if let Some(error) = unmet(&state.requires, &Seen { task, light: None }).next() {
+        return broken(format!("in {} without {}: {}", state.name, error.field, error.message));
+    }
+    if state.remembers != task.prior.is_some() {
+        return broken(format!(
+            "in {}, where it came from is {}",
+            state.name,
+            if state.remembers { "lost" } else { "kept for nothing" }
+        ));
+    }
+    if task.version < 1 || task.entered < 1 || task.entered > task.version {
+        return broken(format!(
+            "version {} does not fit its entry at {}",
+            task.version, task.entered
+        ));
+    }
+    if task.open_needs < 0 {
+        return broken(format!("waits for {} tasks", task.open_needs));
+    }
+    for (name, value) in &task.fields {
+        match lifecycle.fields.get(name).map(|kind| kind.accepts(value)) {
+            Some(Ok(())) => {}
+            Some(Err(message)) => return broken(format!("its field {name}: {message}")),
+            None => return broken(format!("its field {name} is not declared")),
+        }
+    }
+    for (counter, count) in lifecycle.counters.iter().zip(&task.counters) {
+        let beyond = counter.limit.is_some_and(|limit| count.used() > limit);
+        if beyond || count.renewed_at > count.total {
+            return broken(format!(
+                "its counter {} stands at {} of {:?}",
+                counter.name,
+                count.used(),
+                counter.limit
+            ));
+        }
+    }
+    match &task.lease {
+        Some(lease) if state.terminal => {
+            broken(format!("has ended, but its run {} still holds it", lease.epoch))
+        }
+        Some(lease) if lease.epoch != task.epoch => broken(format!(
+            "is held under epoch {}, but the last one given is {}",
+            lease.epoch, task.epoch
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The one thing that will move a task on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hold {
+    /// Nothing has to: it has ended.
+    Ended,
+    /// A run holds it.
+    Lease(Instant),
+    /// It waits for tasks that are not done.
+    Needs(i64),
+    /// It has a place in the queue.
+    Queue,
+    /// A person has to do something.
+    Person,
+    /// A timer will.
+    Timer(Instant),
+    /// Nothing: this must never be.
+    Stranded,
+}
+
+/// Finds what a task waits for. `next_timer` is the earliest timer that the store has for it.
+#[must_use]
+pub fn hold(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>) -> Hold {
+    let state = lifecycle.state(task.state);
+    if state.terminal {
+        return Hold::Ended;
+    }
+    if let Some(lease) = &task.lease {
+        return Hold::Lease(lease.expires_at);
+    }
+    if task.rank(lifecycle).is_some() {
+        return Hold::Queue;
+    }
+    if task.is_claimable(lifecycle) && task.open_needs > 0 {
+        return Hold::Needs(task.open_needs);
+    }
+    let person = lifecycle
+        .exits(task.state)
+        .any(|row| row.bound.is_none() && row.roles.contains(&RoleId::HUMAN));
+    let asks = match state.kind {
+        Kind::Waiting | Kind::Blocked | Kind::Parked | Kind::Failed | Kind::Queued => person,
+        Kind::Reviewing => person && state.does.is_none(),
+        Kind::Working | Kind::Done | Kind::Cancelled => false,
+    };
+    match (asks && task.not_before.is_none(), next_timer) {
+        (true, _) => Hold::Person,
+        (false, Some(due)) => Hold::Timer(due),
+        (false, None) if person => Hold::Person,
+        (false, None) => Hold::Stranded,
+    }
+}

@@ -1,0 +1,159 @@
+//! An activity has ended: where its outcome leads.
+
+use serde_json::{Map, Value};
+
+use super::effect::{Effect, Step};
+use super::env::{Light, Seen};
+use super::event::{Actor, Report};
+use super::plan::{in_place, plan_timers};
+use super::reject::{FieldError, Rejected, Why};
+use super::settle::{Cause, patch, record, take, too_large, unmet};
+use super::task::Task;
+use crate::lifecycle::expr::MAX_JOINED_BYTES;
+use crate::lifecycle::problem::suggestion;
+use crate::lifecycle::{Activity, Lifecycle, Outcome, RoleId, Route, Transition};
+use crate::time::Instant;
+
+/// How an activity ended, whoever tells it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End<'a> {
+    pub(super) outcome: Outcome,
+    pub(super) detail: &'a str,
+    pub(super) fields: &'a Map<String, Value>,
+    /// Whether it was the run that holds the lease, which is over with it.
+    pub(super) of_run: bool,
+    pub(super) again_at: Option<Instant>,
+}
+
+/// An activity that needs no lease has ended: a panel, a check, a merge. Agents report by the end of their run.
+pub(super) fn report(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    report: &Report,
+    now: Instant,
+) -> Result<Step, Rejected> {
+    let state = lifecycle.state(task.state);
+    let does = state.does.as_ref().filter(|does| match does.activity {
+        Activity::Agent | Activity::Human => false,
+        Activity::Panel
+        | Activity::Check
+        | Activity::PullRequest
+        | Activity::Merge
+        | Activity::Capture
+        | Activity::Wait => true,
+    });
+    let Some(does) = does else {
+        let message = format!("nothing in {} reports an outcome", state.name);
+        return Err(Rejected::one(Why::Invalid, "outcome", message));
+    };
+    let known = does.activity.outcomes();
+    if !known.contains(&report.outcome) && report.outcome != Outcome::Exhausted {
+        let hint = suggestion(report.outcome.as_str(), known.iter().map(|known| known.as_str()));
+        let message = format!("`{}` does not end so; {hint}", does.activity.as_str());
+        return Err(Rejected::one(Why::Invalid, "outcome", message));
+    }
+    let end = End {
+        outcome: report.outcome,
+        detail: &report.detail,
+        fields: &report.fields,
+        of_run: false,
+        again_at: None,
+    };
+    lead_on(lifecycle, task, &end, now)
+}
+
+/// Takes the move that the outcome leads to. If none there can be taken, the task stays, with an alarm, and the bounds of
+/// its state go on.
+pub(super) fn lead_on(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    end: &End<'_>,
+    now: Instant,
+) -> Result<Step, Rejected> {
+    let Some(does) = &lifecycle.state(task.state).does else {
+        return stay(lifecycle, task, end, now, None);
+    };
+    let otherwise = does.otherwise.as_ref();
+    match does.outcomes.get(&end.outcome) {
+        Some(Route::Again) => {
+            let again = (!end.of_run).then_some(Effect::Start { activity: does.activity });
+            stay(lifecycle, task, end, now, again)
+        }
+        Some(Route::Trigger(trigger)) => {
+            follow(lifecycle, task, end, now, &[Some(trigger), otherwise])
+        }
+        None => follow(lifecycle, task, end, now, &[otherwise]),
+    }
+}
+
+fn follow(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    end: &End<'_>,
+    now: Instant,
+    triggers: &[Option<&String>],
+) -> Result<Step, Rejected> {
+    let actor = Actor::system();
+    let mut errors: Vec<FieldError> = Vec::new();
+    for trigger in triggers.iter().copied().flatten() {
+        let mut detail = said(end);
+        if !errors.is_empty() {
+            let reasons: Vec<String> =
+                errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
+            detail = format!("{detail} ({})", reasons.join("; "));
+        }
+        let light = Light { actor: &actor, now, outcome: Some((end.outcome, &detail)) };
+        let cause = Cause { light, fields: end.fields, run_ended: end.of_run };
+        let mine = |row: &&Transition| {
+            row.bound.is_none() && row.trigger == *trigger && row.roles.contains(&RoleId::SYSTEM)
+        };
+        for row in lifecycle.exits(task.state).filter(mine) {
+            match take(lifecycle, task, row, &cause) {
+                Ok(step) => {
+                    return Ok(if end.of_run { with_outcome(step, end.outcome) } else { step });
+                }
+                Err(more) => errors.extend(more),
+            }
+        }
+    }
+    stay(lifecycle, task, end, now, Some(Effect::Alert))
+}
+
+/// What an outcome has to say for itself; never nothing, and never a whole log.
+fn said(end: &End<'_>) -> String {
+    let detail = end.detail.trim();
+    let most = detail.floor_char_boundary(MAX_JOINED_BYTES);
+    if detail.is_empty() { end.outcome.as_str().to_owned() } else { detail[..most].to_owned() }
+}
+
+/// A run that ended by itself is remembered by its outcome; one that a report stopped is not.
+fn with_outcome(mut step: Step, outcome: Outcome) -> Step {
+    step.ended_run = step.ended_run.map(|(epoch, _)| (epoch, outcome.as_str().to_owned()));
+    step
+}
+
+fn stay(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    end: &End<'_>,
+    now: Instant,
+    effect: Option<Effect>,
+) -> Result<Step, Rejected> {
+    let mut step = in_place(task, now);
+    let mut errors = patch(lifecycle, &mut step.task.fields, end.fields);
+    errors.extend(too_large(&step.task.fields));
+    let requires = &lifecycle.state(task.state).requires;
+    errors.extend(unmet(requires, &Seen { task: &step.task, light: None }));
+    if !errors.is_empty() {
+        return Err(Rejected { why: Why::Invalid, errors, allowed: Vec::new() });
+    }
+    let outcome = end.outcome.as_str();
+    if end.of_run {
+        step.ended_run = step.task.lease.take().map(|lease| (lease.epoch, outcome.to_owned()));
+        step.task.not_before = end.again_at.filter(|at| *at > now);
+    }
+    step.timers = plan_timers(lifecycle, task, &step.task, now);
+    step.record = Some(record(lifecycle, Some(task), &step.task, outcome, &Actor::system()));
+    step.effects.extend(effect);
+    Ok(step)
+}

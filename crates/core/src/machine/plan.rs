@@ -1,0 +1,94 @@
+//! What being in a state entails: timers, effects and the question that people are asked.
+
+use super::effect::{Effect, OpenDecision, Step, Timer, TimerKind};
+use super::env::Seen;
+use super::settle::quiet;
+use super::task::Task;
+use crate::lifecycle::{Activity, EntryEffect, Lifecycle, Since, State, StateId};
+use crate::time::{Instant, Span};
+
+pub(super) fn asks_people(state: &State) -> bool {
+    state.does.as_ref().is_some_and(|does| does.activity == Activity::Human)
+}
+
+pub(super) fn entry_effects(state: &State) -> Vec<Effect> {
+    let start = state.does.as_ref().and_then(|does| match does.activity {
+        Activity::Agent | Activity::Human => None,
+        Activity::Panel
+        | Activity::Check
+        | Activity::PullRequest
+        | Activity::Merge
+        | Activity::Capture
+        | Activity::Wait => Some(Effect::Start { activity: does.activity }),
+    });
+    let own = state.on_entry.iter().map(|effect| match effect {
+        EntryEffect::Notify => Effect::Notify,
+        EntryEffect::Alert => Effect::Alert,
+        EntryEffect::CleanUp => Effect::CleanUp,
+    });
+    start.into_iter().chain(own).collect()
+}
+
+/// The question of a state in which people are asked.
+pub(super) fn open_decision(lifecycle: &Lifecycle, task: &Task) -> Option<OpenDecision> {
+    let state = lifecycle.state(task.state);
+    let does = state.does.as_ref().filter(|_| asks_people(state))?;
+    let bounds = lifecycle.exits(task.state).filter_map(|row| row.bound);
+    let deadline = bounds.map(|bound| due(task, bound.time, bound.since)).min();
+    let asks = does.asks.clone().unwrap_or_else(|| state.about.clone());
+    Some(OpenDecision { asks, offers: does.offers.clone(), deadline })
+}
+
+/// When a bound comes due, as the task stands.
+pub(super) fn due(task: &Task, time: Span, since: Since) -> Instant {
+    match since {
+        Since::Entry => task.entered_at.plus(time),
+        Since::Progress => task.progress_at.plus(time),
+    }
+}
+
+/// The timers that the task needs in its state; `None` when neither before nor after there are any.
+pub(super) fn plan_timers(
+    lifecycle: &Lifecycle,
+    old: &Task,
+    task: &Task,
+    now: Instant,
+) -> Option<Vec<Timer>> {
+    let timers = timers(lifecycle, task, now);
+    let had = old.not_before.is_some() || has_timers(lifecycle, old.state);
+    (had || !timers.is_empty()).then_some(timers)
+}
+
+fn has_timers(lifecycle: &Lifecycle, state: StateId) -> bool {
+    lifecycle.state(state).remind.is_some() || lifecycle.exits(state).any(|row| row.bound.is_some())
+}
+
+/// Reminders come first: at the same time the last one is sent before a bound ends the stay.
+pub(super) fn timers(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Vec<Timer> {
+    let mut timers = Vec::new();
+    if let Some(remind) = &lifecycle.state(task.state).remind {
+        let seen = Seen { task, light: None };
+        let wanted = remind.when.as_ref().is_none_or(|when| when.holds(&seen));
+        let ages = remind.after.iter().zip(0_u32..).filter(|_| wanted);
+        let reminders = ages.map(|(age, number)| Timer {
+            kind: TimerKind::Remind(number),
+            due: task.entered_at.plus(*age),
+        });
+        // A stay in the state goes on when its timers are set anew, and what was sent in it is not sent again.
+        timers.extend(reminders.filter(|timer| timer.due > now));
+    }
+    let rows = lifecycle.transitions.iter().zip(0_u32..);
+    let bounds = rows.filter(|(row, _)| row.from == task.state);
+    timers.extend(bounds.filter_map(|(row, index)| {
+        let bound = row.bound?;
+        Some(Timer { kind: TimerKind::Bound(index), due: due(task, bound.time, bound.since) })
+    }));
+    timers.extend(task.not_before.map(|due| Timer { kind: TimerKind::Ready, due }));
+    timers
+}
+
+/// The beginning of a step that keeps the state and still belongs into the history.
+pub(super) fn in_place(task: &Task, now: Instant) -> Step {
+    let version = task.version + 1;
+    quiet(Task { version, updated_at: now, progress_at: now, not_before: None, ..task.clone() })
+}

@@ -1,0 +1,50 @@
+//! Refusals: what is wrong, in which field, and what could be done instead.
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    pub field: String,
+    pub message: String,
+}
+
+/// Why an event was refused. Surfaces choose their status by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The move does not exist or something that it needs is missing.
+    Invalid,
+    /// The move exists, but this role may not take it.
+    Forbidden,
+    /// The writer's lease is not the current one.
+    StaleLease,
+    /// The task has changed since the writer looked.
+    StaleVersion,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.summary())]
+pub struct Rejected {
+    pub why: Why,
+    pub errors: Vec<FieldError>,
+    /// States that the actor could move the task to now.
+    pub allowed: Vec<String>,
+}
+
+impl Rejected {
+    #[must_use]
+    pub fn one(why: Why, field: &str, message: impl Into<String>) -> Self {
+        let errors = vec![FieldError { field: field.to_owned(), message: message.into() }];
+        Self { why, errors, allowed: Vec::new() }
+    }
+
+    #[must_use]
+    pub(crate) fn allowing(mut self, allowed: Vec<String>) -> Self {
+        self.allowed = allowed;
+        self
+    }
+
+    fn summary(&self) -> String {
+        let parts: Vec<String> =
+            self.errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
+        parts.join("; ")
+    }
+}

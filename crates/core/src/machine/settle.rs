@@ -1,0 +1,327 @@
+//! Takes one row of the table: checks what it needs, and works out all that follows from it.
+
+use serde_json::{Map, Value};
+
+use super::allowed::asks_who;
+use super::effect::{Artifact, DecisionChange, Effect, Ending, Record, Step};
+use super::env::{Light, Seen};
+use super::event::Actor;
+use super::fold;
+use super::plan::{asks_people, entry_effects, open_decision, plan_timers};
+use super::reject::FieldError;
+use super::task::{Count, Task};
+use crate::lifecycle::problem::suggestion;
+use crate::lifecycle::{
+    Changes, CounterId, Diverts, Kind, Lifecycle, Requirement, State, StateId, Target, Transition,
+};
+use crate::limits;
+
+/// What brings a move about.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cause<'a> {
+    pub(super) light: Light<'a>,
+    pub(super) fields: &'a Map<String, Value>,
+    /// Whether the run that holds the lease has ended by itself.
+    pub(super) run_ended: bool,
+}
+
+/// Takes a row, or says what stands against it. The task is as it was before, plus what the event itself changed.
+pub(super) fn take(
+    lifecycle: &Lifecycle,
+    old: &Task,
+    row: &Transition,
+    cause: &Cause<'_>,
+) -> Result<Step, Vec<FieldError>> {
+    let mut task = old.clone();
+    let mut errors = patch(lifecycle, &mut task.fields, cause.fields);
+    errors.extend(barred(row, old, &task, cause.light));
+    let diverted = count(lifecycle, &mut task, &row.changes, &mut errors);
+    apply(&mut task, &row.changes, cause);
+    if let Some(counter) = diverted {
+        apply(&mut task, &lifecycle.counter(counter).changes, cause);
+    }
+    let to = match diverted.and_then(|counter| lifecycle.counter(counter).then) {
+        Some(then) => Some(then),
+        None => resolve(row.to, old),
+    };
+    let Some(to) = to else {
+        errors.push(FieldError {
+            field: "to".to_owned(),
+            message: "there is no earlier state to go back to".to_owned(),
+        });
+        return Err(errors);
+    };
+    errors.extend(unmet(&lifecycle.state(to).requires, &Seen { task: &task, light: None }));
+    // Whoever brings fields may be told that they are too many. What the lifecycle sets is bounded by itself, and a
+    // bound that were refused for its size would leave the task stranded.
+    if !cause.fields.is_empty() {
+        errors.extend(too_large(&task.fields));
+    }
+    if !errors.is_empty() {
+        errors.dedup();
+        return Err(errors);
+    }
+    let keeps = &row.changes.keeps;
+    let artifacts = keeps.iter().filter_map(|name| kept(name, &task.fields)).collect();
+    let mut step = enter(lifecycle, old, task, to, cause);
+    step.record = Some(record(lifecycle, Some(old), &step.task, &row.trigger, cause.light.actor));
+    step.artifacts = artifacts;
+    Ok(step)
+}
+
+/// The guards that do not hold. One that asks who the actor is looks at the task as it was: nobody may make themselves
+/// an assignee or a stranger by a field that they bring along.
+fn barred(row: &Transition, old: &Task, new: &Task, light: Light<'_>) -> Vec<FieldError> {
+    let before = Seen { task: old, light: Some(light) };
+    let after = Seen { task: new, light: Some(light) };
+    let seen = |guard: &Requirement| if asks_who(guard) { &before } else { &after };
+    row.guards.iter().filter(|guard| !guard.that.holds(seen(guard))).map(complaint).collect()
+}
+
+fn complaint(requirement: &Requirement) -> FieldError {
+    FieldError { field: requirement.field.clone(), message: requirement.message.clone() }
+}
+
+fn kept(name: &str, fields: &Map<String, Value>) -> Option<Artifact> {
+    fields.get(name).map(|value| Artifact { name: name.to_owned(), value: value.clone() })
+}
+
+/// The record of a step that has been worked out.
+pub(super) fn record(
+    lifecycle: &Lifecycle,
+    old: Option<&Task>,
+    new: &Task,
+    trigger: &str,
+    actor: &Actor,
+) -> Record {
+    Record {
+        from: old.map(|old| lifecycle.state(old.state).name.clone()),
+        to: lifecycle.state(new.state).name.clone(),
+        trigger: trigger.to_owned(),
+        actor: actor.clone(),
+        fields: fold::changes(lifecycle, old, new),
+    }
+}
+
+/// A step that changes nothing but what the task already shows and that leaves no record.
+pub(super) fn quiet(task: Task) -> Step {
+    Step {
+        task,
+        record: None,
+        effects: Vec::new(),
+        timers: None,
+        decision: DecisionChange::default(),
+        artifacts: Vec::new(),
+        ended_run: None,
+        ending: None,
+    }
+}
+
+/// Puts the fields that an event brings along into the task, each checked against its type.
+pub(super) fn patch(
+    lifecycle: &Lifecycle,
+    fields: &mut Map<String, Value>,
+    given: &Map<String, Value>,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (name, value) in given {
+        let checked = match lifecycle.fields.get(name) {
+            Some(kind) if depth(value, 0) <= limits::FIELD_DEPTH => kind.accepts(value),
+            Some(_) => Err(format!("is nested deeper than {} levels", limits::FIELD_DEPTH)),
+            None => {
+                let known = lifecycle.fields.keys().map(String::as_str);
+                Err(format!(
+                    "the lifecycle {} has no such field; {}",
+                    lifecycle.id,
+                    suggestion(name, known)
+                ))
+            }
+        };
+        match checked {
+            Err(message) => errors.push(FieldError { field: name.clone(), message }),
+            Ok(()) if value.is_null() => {
+                fields.remove(name);
+            }
+            Ok(()) => {
+                fields.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    errors
+}
+
+fn depth(value: &Value, reached: usize) -> usize {
+    if reached > limits::FIELD_DEPTH {
+        return reached;
+    }
+    match value {
+        Value::Array(items) => {
+            items.iter().map(|item| depth(item, reached + 1)).max().unwrap_or(reached)
+        }
+        Value::Object(members) => {
+            members.values().map(|item| depth(item, reached + 1)).max().unwrap_or(reached)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => reached,
+    }
+}
+
+pub(super) fn too_large(fields: &Map<String, Value>) -> Option<FieldError> {
+    let bytes: usize = fields.iter().map(|(name, value)| name.len() + weight(value)).sum();
+    (bytes > limits::FIELDS_BYTES).then(|| FieldError {
+        field: "fields".to_owned(),
+        message: format!(
+            "all fields together are larger than {} KiB; put long text into a file",
+            limits::FIELDS_BYTES / 1024
+        ),
+    })
+}
+
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(weight).sum::<usize>() + 2,
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| name.len() + 4 + weight(value)).sum::<usize>() + 2
+        }
+    }
+}
+
+pub(super) fn unmet<'a>(
+    requirements: &'a [Requirement],
+    seen: &'a Seen<'a>,
+) -> impl Iterator<Item = FieldError> + 'a {
+    requirements.iter().filter(|requirement| !requirement.that.holds(seen)).map(complaint)
+}
+
+/// Counts up; answers with the counter that diverts the move, if one has reached its limit.
+fn count(
+    lifecycle: &Lifecycle,
+    task: &mut Task,
+    changes: &Changes,
+    errors: &mut Vec<FieldError>,
+) -> Option<CounterId> {
+    let mut diverted = None;
+    task.counters.resize(lifecycle.counters.len(), Count::default());
+    for id in &changes.renew {
+        let count = &mut task.counters[usize::from(id.0)];
+        count.renewed_at = count.total;
+    }
+    for id in &changes.count {
+        let counter = lifecycle.counter(*id);
+        let count = &mut task.counters[usize::from(id.0)];
+        let full = counter.limit.is_some_and(|limit| count.used() >= limit);
+        if full && counter.then.is_none() {
+            let limit = counter.limit.unwrap_or_default();
+            errors.push(FieldError {
+                field: counter.name.clone(),
+                message: format!("has reached its limit of {limit}"),
+            });
+        }
+        if !full {
+            count.total = count.total.saturating_add(1);
+        }
+        let reached = match counter.diverts {
+            Diverts::AtLimit => counter.limit.is_some_and(|limit| count.used() >= limit),
+            Diverts::BeyondLimit => full,
+        };
+        if reached && counter.then.is_some() {
+            diverted = diverted.or(Some(*id));
+        }
+    }
+    diverted
+}
+
+fn apply(task: &mut Task, changes: &Changes, cause: &Cause<'_>) {
+    for name in &changes.clear {
+        // What the asker gives in the same breath is not cleared: it is the new value.
+        if !cause.fields.contains_key(name) {
+            task.fields.remove(name);
+        }
+    }
+    for (name, value) in &changes.set {
+        if value.is_null() {
+            task.fields.remove(name);
+        } else {
+            task.fields.insert(name.clone(), value.clone());
+        }
+    }
+    let seen = Seen { task, light: Some(cause.light) };
+    let computed: Vec<(String, Value)> = changes
+        .compute
+        .iter()
+        .map(|(name, expr)| (name.clone(), expr.eval(&seen)))
+        .filter(|(_, value)| !value.is_null())
+        .collect();
+    task.fields.extend(computed);
+}
+
+pub(super) fn resolve(target: Target, task: &Task) -> Option<StateId> {
+    match target {
+        Target::State(id) => Some(id),
+        Target::Prior => task.prior,
+    }
+}
+
+/// Brings the task into a state and works out what that entails.
+fn enter(
+    lifecycle: &Lifecycle,
+    old: &Task,
+    mut task: Task,
+    to: StateId,
+    cause: &Cause<'_>,
+) -> Step {
+    let now = cause.light.now;
+    let (left, entered) = (lifecycle.state(old.state), lifecycle.state(to));
+    let moved = old.state != to;
+    task.state = to;
+    task.version = old.version + 1;
+    task.updated_at = now;
+    task.progress_at = now;
+    task.prior = remembered(left, entered, old);
+    if moved {
+        task.entered = task.version;
+        task.entered_at = now;
+        task.not_before = None;
+    }
+    let mut effects = Vec::new();
+    // A claim may lead to a queue of tasks that are taken and not yet begun.
+    let begun = matches!(left.kind, Kind::Working | Kind::Queued) && entered.kind == Kind::Working;
+    let stays = begun && !cause.run_ended;
+    let ended_run = if stays { None } else { task.lease.take() };
+    if let Some(lease) = &ended_run
+        && !cause.run_ended
+    {
+        effects.push(Effect::Stop { epoch: lease.epoch });
+    }
+    if moved {
+        effects.extend(entry_effects(entered));
+    }
+    let timers = plan_timers(lifecycle, old, &task, now);
+    let decision = DecisionChange {
+        settles: moved && asks_people(left),
+        opens: moved.then(|| open_decision(lifecycle, &task)).flatten(),
+    };
+    let ending = entered.terminal.then_some(match entered.kind {
+        Kind::Done => Ending::Done,
+        Kind::Failed
+        | Kind::Cancelled
+        | Kind::Queued
+        | Kind::Working
+        | Kind::Reviewing
+        | Kind::Waiting
+        | Kind::Blocked
+        | Kind::Parked => Ending::Otherwise,
+    });
+    let how = if cause.run_ended { "ended" } else { "stopped" };
+    let ended_run = ended_run.map(|lease| (lease.epoch, how.to_owned()));
+    Step { effects, timers, decision, ended_run, ending, ..quiet(task) }
+}
+
+fn remembered(left: &State, entered: &State, old: &Task) -> Option<StateId> {
+    match (left.remembers, entered.remembers) {
+        (_, false) => None,
+        (true, true) => old.prior,
+        (false, true) => Some(old.state),
+    }
+}

@@ -1,0 +1,123 @@
+//! The one door of the machine.
+
+use super::ask::ask;
+use super::effect::{Effect, Step, TimerKind};
+use super::env::Light;
+use super::event::{Actor, Event};
+use super::outcome::report;
+use super::plan::{due, plan_timers};
+use super::reject::{Rejected, Why};
+use super::run::{beat, claim, finish};
+use super::settle::{Cause, quiet, take};
+use super::task::Task;
+use crate::lifecycle::Lifecycle;
+use crate::time::Instant;
+
+/// Why an event changes nothing although it is legal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ignored {
+    /// It belongs to an earlier stay in the state, or what it was for is gone.
+    Stale,
+    /// The task is already as the event says.
+    NothingNew,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// To be written as a whole.
+    Step(Box<Step>),
+    /// The timer was early, because the task has got on since it was set: look again at this time.
+    Later(Instant),
+    Ignored(Ignored),
+}
+
+/// Decides what an event means for a task.
+pub fn step(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    event: &Event,
+    now: Instant,
+) -> Result<Answer, Rejected> {
+    match event {
+        Event::Asked(asked) => ask(lifecycle, task, asked, now).map(answer),
+        Event::Claimed(claimed) => claim(lifecycle, task, claimed, now).map(answer),
+        Event::Beaten(beaten) => beat(task, beaten, now).map(answer),
+        Event::Finished(finished) => finish(lifecycle, task, finished, now).map(answer),
+        Event::Reported(reported) if reported.entered != task.entered => {
+            Ok(Answer::Ignored(Ignored::Stale))
+        }
+        Event::Reported(reported) => report(lifecycle, task, reported, now).map(answer),
+        Event::Due { timer, entered } => fire(lifecycle, task, *timer, *entered, now),
+        Event::NeedsLeft(open) => Ok(needs_left(task, *open)),
+    }
+}
+
+fn answer(step: Step) -> Answer {
+    Answer::Step(Box::new(step))
+}
+
+fn needs_left(task: &Task, open: i64) -> Answer {
+    let open_needs = open.max(0);
+    if task.open_needs == open_needs {
+        return Answer::Ignored(Ignored::NothingNew);
+    }
+    answer(quiet(Task { open_needs, ..task.clone() }))
+}
+
+fn fire(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    timer: TimerKind,
+    entered: i64,
+    now: Instant,
+) -> Result<Answer, Rejected> {
+    match timer {
+        TimerKind::Ready => Ok(ready(lifecycle, task, now)),
+        TimerKind::Bound(_) | TimerKind::Remind(_) if entered != task.entered => {
+            Ok(Answer::Ignored(Ignored::Stale))
+        }
+        TimerKind::Bound(row) => bound(lifecycle, task, row, now),
+        TimerKind::Remind(number) => Ok(remind(lifecycle, task, number, now)),
+    }
+}
+
+fn ready(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Answer {
+    match task.not_before {
+        None => Answer::Ignored(Ignored::NothingNew),
+        Some(due) if due > now => Answer::Later(due),
+        Some(_) => {
+            let ready = Task { not_before: None, ..task.clone() };
+            let timers = plan_timers(lifecycle, task, &ready, now);
+            answer(Step { timers, ..quiet(ready) })
+        }
+    }
+}
+
+fn bound(lifecycle: &Lifecycle, task: &Task, row: u32, now: Instant) -> Result<Answer, Rejected> {
+    let row = lifecycle.transitions.get(row as usize).filter(|row| row.from == task.state);
+    let Some((row, bound)) = row.and_then(|row| row.bound.map(|bound| (row, bound))) else {
+        return Ok(Answer::Ignored(Ignored::Stale));
+    };
+    let due = due(task, bound.time, bound.since);
+    if due > now {
+        return Ok(Answer::Later(due));
+    }
+    let (actor, fields) = (Actor::system(), serde_json::Map::new());
+    let light = Light { actor: &actor, now, outcome: None };
+    let cause = Cause { light, fields: &fields, run_ended: false };
+    let taken = take(lifecycle, task, row, &cause);
+    taken.map(answer).map_err(|errors| Rejected { why: Why::Invalid, errors, allowed: Vec::new() })
+}
+
+fn remind(lifecycle: &Lifecycle, task: &Task, number: u32, now: Instant) -> Answer {
+    let remind = lifecycle.state(task.state).remind.as_ref();
+    let Some(age) = remind.and_then(|remind| remind.after.get(number as usize)) else {
+        return Answer::Ignored(Ignored::Stale);
+    };
+    let due = task.entered_at.plus(*age);
+    if due > now {
+        return Answer::Later(due);
+    }
+    let age_days = age.0 / 86_400_000;
+    answer(Step { effects: vec![Effect::Remind { age_days }], ..quiet(task.clone()) })
+}

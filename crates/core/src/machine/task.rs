@@ -1,0 +1,147 @@
+//! A task as the machine sees it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::ids::{RunId, TaskId};
+use crate::lifecycle::{Activity, CLAIM, CounterId, Kind, Lifecycle, RoleId, StateId};
+use crate::time::Instant;
+
+/// A counter: how often, and how much of that a person has forgiven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Count {
+    pub total: u32,
+    pub renewed_at: u32,
+}
+
+impl Count {
+    /// What counts against the limit.
+    #[must_use]
+    pub fn used(self) -> u32 {
+        self.total.saturating_sub(self.renewed_at)
+    }
+}
+
+/// The right of one run to work on the task. The epoch never repeats, so a late writer is recognised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    pub epoch: i64,
+    pub worker: String,
+    pub expires_at: Instant,
+}
+
+/// What the runs of the task have cost so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spent {
+    pub runs: i64,
+    pub tokens: i64,
+    /// Millionths of a US dollar.
+    pub cost_micros: i64,
+}
+
+impl Spent {
+    /// In the shape of a cost summary.
+    #[must_use]
+    pub fn to_json(self) -> Value {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a sum of money in dollars is shown, not reckoned with"
+        )]
+        let total = self.cost_micros as f64 / 1_000_000.0;
+        json!({ "totalCost": total, "runCount": self.runs, "tokenCount": self.tokens })
+    }
+
+    pub(super) fn from_json(summary: &Value) -> Self {
+        let number = |name: &str| summary[name].as_i64().unwrap_or_default();
+        #[expect(clippy::cast_possible_truncation, reason = "millionths of a dollar fit by far")]
+        let cost_micros =
+            (summary["totalCost"].as_f64().unwrap_or_default() * 1_000_000.0).round() as i64;
+        Self { runs: number("runCount"), tokens: number("tokenCount"), cost_micros }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    pub id: TaskId,
+    pub title: String,
+    pub body: String,
+    pub project: String,
+    pub batch: Option<String>,
+    pub tags: Vec<String>,
+    /// Higher goes first; one step is worth a day of waiting.
+    pub priority: i32,
+    pub parent: Option<TaskId>,
+
+    pub state: StateId,
+    /// Where `[prior]` leads; set exactly while the state remembers.
+    pub prior: Option<StateId>,
+    /// Number of the last record in the task's history.
+    pub version: i64,
+    /// Version at which the state was entered: timers of an earlier entry are void.
+    pub entered: i64,
+    pub fields: Map<String, Value>,
+    pub counters: Vec<Count>,
+
+    /// Tasks that must be done first and are not.
+    pub open_needs: i64,
+    /// Not to be claimed before this time.
+    pub not_before: Option<Instant>,
+    pub lease: Option<Lease>,
+    /// The last epoch that was given out.
+    pub epoch: i64,
+    pub spent: Spent,
+
+    pub created_at: Instant,
+    pub updated_at: Instant,
+    pub entered_at: Instant,
+    pub progress_at: Instant,
+}
+
+/// One step of priority is worth a day of waiting, so that nothing is overtaken for ever.
+const PRIORITY_MILLIS: i64 = 86_400_000;
+
+impl Task {
+    /// The run that holds the task.
+    #[must_use]
+    pub fn run(&self) -> Option<RunId> {
+        self.lease.as_ref().map(|lease| RunId { task: self.id, epoch: lease.epoch })
+    }
+
+    #[must_use]
+    pub fn count(&self, id: CounterId) -> Count {
+        self.counters.get(usize::from(id.0)).copied().unwrap_or_default()
+    }
+
+    /// Whether the state calls for a worker and nobody has the task.
+    #[must_use]
+    pub fn is_claimable(&self, lifecycle: &Lifecycle) -> bool {
+        if self.lease.is_some() {
+            return false;
+        }
+        let state = lifecycle.state(self.state);
+        match state.kind {
+            Kind::Queued => {
+                let worker = |roles: &[RoleId]| roles.iter().any(|role| *role != RoleId::HUMAN);
+                lifecycle.exits(self.state).any(|row| row.trigger == CLAIM && worker(&row.roles))
+            }
+            Kind::Working | Kind::Reviewing => {
+                state.does.as_ref().is_some_and(|does| does.activity == Activity::Agent)
+            }
+            Kind::Waiting
+            | Kind::Blocked
+            | Kind::Parked
+            | Kind::Done
+            | Kind::Failed
+            | Kind::Cancelled => false,
+        }
+    }
+
+    /// Its place in the queue (lowest first), or `None` while it may not be claimed. What is not ready has no place, so
+    /// that a claim never has to look past it.
+    #[must_use]
+    pub fn rank(&self, lifecycle: &Lifecycle) -> Option<i64> {
+        let ready =
+            self.open_needs == 0 && self.not_before.is_none() && self.is_claimable(lifecycle);
+        ready.then(|| self.created_at.0 - i64::from(self.priority) * PRIORITY_MILLIS)
+    }
+}

@@ -1,0 +1,258 @@
+//! Broken lifecycles, each the smallest file that shows one fault, and hostile ones that are made here.
+//!
+//! The first line of a file says what is expected: `# expect: LINE: part of the message`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use banksman_core::lifecycle::builtin;
+use banksman_core::lifecycle::check::{Overrides, check};
+use banksman_core::lifecycle::problem::{Problem, Problems};
+use banksman_core::lifecycle::{Lifecycle, Setting};
+use banksman_core::limits;
+use proptest::prelude::{ProptestConfig, any, proptest};
+
+fn checked(source: &str) -> Result<Lifecycle, Problems> {
+    check(source, "broken.yaml", &Overrides::new())
+}
+
+fn refused(source: &str) -> Problems {
+    match checked(source) {
+        Ok(_) => panic!("it passes:\n{source}"),
+        Err(problems) => problems,
+    }
+}
+
+/// Every file of the corpus by its name.
+fn corpus() -> BTreeMap<String, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broken");
+    let files = fs::read_dir(folder).expect("the corpus is part of the repository");
+    let paths = files.map(|file| file.expect("the corpus can be read").path());
+    let sources =
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    sources
+        .map(|path: PathBuf| (stem(&path), fs::read_to_string(&path).expect("the corpus is text")))
+        .collect()
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().expect("it has an extension").to_string_lossy().into_owned()
+}
+
+fn expectation(source: &str) -> (u32, &str) {
+    let first = source.lines().next().and_then(|line| line.strip_prefix("# expect: "));
+    let (line, part) =
+        first.and_then(|rest| rest.split_once(": ")).expect("the first line says what is expected");
+    (line.parse().expect("a line's number"), part)
+}
+
+/// Whether a reader learns what to write, or what there is to choose from.
+fn advises(problem: &Problem) -> bool {
+    const SIGNS: [&str; 8] = [
+        "write",
+        "did you mean",
+        "known here",
+        "one of",
+        "must be",
+        "needs",
+        "compare",
+        "put it into",
+    ];
+    problem.help.is_some()
+        || SIGNS.iter().any(|sign| problem.message.contains(sign))
+        || names_both_sides(problem)
+}
+
+fn names_both_sides(problem: &Problem) -> bool {
+    problem.message.contains("but this is")
+        || problem.message.contains("only `within` and `remind`")
+}
+
+#[test]
+fn each_fault_is_reported_at_its_line() {
+    let mut wrong = String::new();
+    for (name, source) in corpus() {
+        let (line, part) = expectation(&source);
+        let problems = refused(&source);
+        let found = problems
+            .list
+            .iter()
+            .any(|problem| problem.line == line && problem.message.contains(part));
+        if !found || part.is_empty() {
+            writeln!(wrong, "{name}: wanted `{part}` at line {line}, got\n{problems}")
+                .expect("text grows");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn each_report_says_what_to_write_or_what_is_known() {
+    for (name, source) in corpus() {
+        for problem in &refused(&source).list {
+            assert!(advises(problem), "{name}: {}", problem.message);
+            assert!(!problem.message.ends_with('.'), "{name}: {}", problem.message);
+        }
+    }
+}
+
+/// A second message about the same slip would hide the first one; two are allowed where two places share the fault.
+#[test]
+fn one_fault_is_reported_once() {
+    for (name, source) in corpus() {
+        let problems = refused(&source);
+        let most = if ["no-states", "no-way-to-end"].contains(&name.as_str()) { 2 } else { 1 };
+        assert!(problems.list.len() <= most, "{name}:\n{problems}");
+    }
+}
+
+#[test]
+fn the_corpus_is_there() {
+    assert!(corpus().len() >= 60, "only {} files were found", corpus().len());
+}
+
+#[test]
+fn reports_read_well() {
+    let corpus = corpus();
+    let shown = [
+        "unknown-state-in-transition",
+        "guard-type-mismatch",
+        "state-requirement-uses-actor",
+        "automatic-cycle-without-limit",
+        "bound-misses-requirement",
+        "unknown-kind",
+        "no-way-to-end",
+    ];
+    insta::with_settings!({ snapshot_path => "broken", prepend_module_to_snapshot => false, omit_expression => true }, {
+        for name in shown {
+            insta::assert_snapshot!(name, refused(&corpus[name]).to_string());
+        }
+    });
+}
+
+#[test]
+fn all_faults_of_a_file_are_reported_at_once_and_in_order() {
+    let source = "lifecycle: x\ninitial: nowhere\nroles: [human]\nfields: { a: string }\nstates:\n  done: { kind: done }\ntransitions:\n  - { from: done, to: gone, on: go, by: [nobody] }\n";
+    let lines: Vec<u32> = refused(source).list.iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [2, 3, 4, 8], "the row is not looked at further once its target is unknown");
+}
+
+#[test]
+fn an_override_must_exist_and_fit() {
+    let source = builtin::source("mission").expect("it is built in");
+    for (name, setting, part) in [
+        ("max_review_cycels", Setting::Number(5.0), "which this lifecycle does not have"),
+        ("max_review_cycles", Setting::Flag(true), "which is of another type"),
+        ("max_review_cycles", Setting::Number(0.5), "a limit is a whole number from 1 on"),
+    ] {
+        let overrides = Overrides::from([(name.to_owned(), setting)]);
+        let problems = check(source, "mission", &overrides).expect_err("the override is wrong");
+        assert!(problems.list.iter().any(|problem| problem.message.contains(part)), "{problems}");
+    }
+}
+
+/// A chain of working states, each bounded, each with its own exit to `failed` and on to the next.
+fn chain(states: usize) -> String {
+    let mut source = String::from(
+        "lifecycle: chain\ninitial: s0\nroles: [worker]\nfields: { diagnostic: text }\nstates:\n  s0: { kind: queued }\n",
+    );
+    for number in 1..states - 2 {
+        writeln!(source, "  s{number}: {{ kind: working, within: [{{ time: 24h, to: failed, set: {{ diagnostic: late }} }}] }}")
+            .expect("text grows");
+    }
+    source.push_str("  done: { kind: done }\n  failed: { kind: failed, requires: [diagnostic] }\ntransitions:\n");
+    source.push_str("  - { from: s0, to: s1, on: claim, by: [worker] }\n");
+    for number in 1..states - 3 {
+        writeln!(source, "  - {{ from: s{number}, to: s{}, on: next, by: [worker] }}", number + 1)
+            .expect("text grows");
+    }
+    writeln!(source, "  - {{ from: s{}, to: done, on: next, by: [worker] }}", states - 3)
+        .expect("text grows");
+    source
+}
+
+#[test]
+fn a_sound_lifecycle_of_200_states_passes() {
+    let lifecycle = checked(&chain(200)).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(lifecycle.states.len(), 200);
+    assert_eq!(lifecycle.states.iter().filter(|state| state.terminal).count(), 2);
+    assert_eq!(lifecycle.transitions.iter().filter(|row| row.bound.is_some()).count(), 197);
+}
+
+#[test]
+fn the_longest_chain_passes_and_one_state_more_is_refused() {
+    assert!(checked(&chain(limits::LIFECYCLE_STATES)).is_ok());
+    let problems = refused(&chain(limits::LIFECYCLE_STATES + 1));
+    assert!(
+        problems.to_string().contains("1001 states are more than the limit of 1000"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn a_huge_file_is_refused_unread() {
+    let source = "#".repeat(limits::LIFECYCLE_BYTES + 1);
+    assert_eq!(refused(&source).list[0].message, "the file is larger than 1024 KiB");
+}
+
+/// A sound file but for the settings, which are read before anything is judged.
+fn with_settings(settings: &str) -> String {
+    format!("settings:\n{settings}{}", chain(5))
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    for depth in [5_000, 100_000] {
+        let deep = with_settings(&format!("  x: {}1{}\n", "[".repeat(depth), "]".repeat(depth)));
+        let message = &refused(&deep).list[0].message;
+        assert!(message.contains("recursion limit exceeded"), "{message}");
+    }
+}
+
+#[test]
+fn an_alias_bomb_is_refused() {
+    let mut bomb = String::from("  a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n");
+    for level in 1..12 {
+        let alias = format!("*a{}", level - 1);
+        writeln!(bomb, "  a{level}: &a{level} [{}]", [alias.as_str(); 9].join(", "))
+            .expect("text grows");
+    }
+    let message = &refused(&with_settings(&bomb)).list[0].message;
+    assert!(message.contains("budget breached: Nodes"), "{message}");
+}
+
+#[test]
+fn a_guard_without_end_is_refused() {
+    let guard = format!("{}true{}", "(".repeat(900), ")".repeat(900));
+    let source = chain(5).replace(
+        "on: claim,",
+        &format!("on: claim, guards: [{{ field: diagnostic, that: \"{guard}\" }}],"),
+    );
+    let problems = refused(&source);
+    assert!(problems.list.iter().all(|problem| problem.message.contains("deep")), "{problems}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever a slip of the hand makes of a lifecycle, it is accepted or refused with a place, never a panic.
+    #[test]
+    fn a_damaged_lifecycle_never_panics(which in any::<usize>(), line in any::<usize>(), other in any::<usize>(), how in 0_u8..5) {
+        let (_, source) = builtin::SOURCES[which % builtin::SOURCES.len()];
+        let mut lines: Vec<String> = source.lines().map(str::to_owned).collect();
+        let (line, other) = (line % lines.len(), other % lines.len());
+        match how {
+            0 => drop(lines.remove(line)),
+            1 => lines.swap(line, other),
+            2 => lines.insert(line, lines[other].clone()),
+            3 => lines[line] = lines[line].replace(['{', '[', ':'], " "),
+            _ => lines[line] = lines[line].chars().rev().collect(),
+        }
+        if let Err(problems) = checked(&lines.join("\n")) {
+            assert!(!problems.list.is_empty());
+            assert!(!problems.to_string().is_empty());
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! The rules of the autonomous lifecycle: its walkthrough, its timeouts, its limits.
+
+use banksman_core::lifecycle::{Activity, Outcome};
+use banksman_core::machine::{Effect, Ending, Finish, TimerKind};
+use serde_json::{Value, json};
+
+use crate::walk::{complaints, task_of};
+use crate::world::World;
+
+fn subtasks(small: bool) -> Value {
+    json!({ "subtasks": [{ "title": "a", "pr_sized": true }, { "title": "b", "pr_sized": small }] })
+}
+
+fn decomposing() -> World {
+    let mut world = task_of("autonomous", json!({}));
+    world.is_claimed_by("worker:polecat", "active");
+    world.ends(Outcome::Met, "", json!({}), "decomposing");
+    world
+}
+
+fn in_consensus() -> World {
+    let mut world = decomposing();
+    world.ends(Outcome::Succeeded, "", subtasks(true), "consensus");
+    world
+}
+
+fn waiting() -> World {
+    let mut world = in_consensus();
+    world.ends(Outcome::Approved, "", json!({}), "waiting");
+    world
+}
+
+fn in_progress() -> World {
+    let mut world = waiting();
+    world.goes("human:kim", "on approve", json!({}), "in_progress");
+    world
+}
+
+fn in_review() -> World {
+    let mut world = in_progress();
+    world.is_claimed_by("worker:polecat", "in_progress");
+    world.ends(Outcome::Succeeded, "", json!({ "pr_url": "https://forge/pr/456" }), "review");
+    world
+}
+
+fn merge_ready() -> World {
+    let mut world = in_review();
+    world.ends(
+        Outcome::Approved,
+        "",
+        json!({ "verdicts": [{ "verdict": "APPROVE" }] }),
+        "merge_ready",
+    );
+    world
+}
+
+fn blocked_from(mut world: World, trigger: &str) -> World {
+    let given = json!({ "unblock_condition": "the key is there" });
+    world.goes("human:kim", &format!("on {trigger}"), given, "blocked");
+    world
+}
+
+fn failed() -> World {
+    let mut world = waiting();
+    world.times_out("7d", "failed");
+    world
+}
+
+/// The example of the document, from the claim to the merge.
+#[test]
+fn the_walkthrough() {
+    let mut world = task_of("autonomous", json!({}));
+    world.is_claimed_by("worker:polecat", "active");
+    assert_eq!(world.field("worker_id"), "polecat");
+    world.goes("system", "on begin_breakdown", json!({}), "decomposing");
+
+    // The first iteration is too big, the second is not.
+    world.ends(Outcome::Succeeded, "", subtasks(false), "decomposing");
+    assert_eq!(world.count("depth"), 1);
+    world.is_claimed_by("worker:polecat", "decomposing");
+    let step = world.ends(Outcome::Succeeded, "", subtasks(true), "consensus");
+    assert_eq!(step.effects, [Effect::Start { activity: Activity::Panel }]);
+    assert_eq!(step.artifacts[0].name, "subtasks");
+
+    let step = world.ends(Outcome::Approved, "", json!({}), "waiting");
+    assert_eq!(
+        (step.effects, world.field("approval_type")),
+        (vec![Effect::Notify], &json!("standard"))
+    );
+    let decision = world.decision.clone().expect("a person is asked");
+    assert_eq!(decision.deadline, Some(world.at("7d")));
+    let actions: Vec<&str> = decision.offers.iter().map(|(action, _)| action.as_str()).collect();
+    assert_eq!(actions, ["approve", "changes", "back", "backburner", "cancel"]);
+
+    world.after("2d");
+    world.goes("human:kim", "on approve", json!({}), "in_progress");
+    world.is_claimed_by("worker:polecat", "in_progress");
+    world.ends(Outcome::Succeeded, "", json!({ "pr_url": "https://forge/pr/456" }), "review");
+
+    // A concern is answered by a change of the pull request, and then by an approval.
+    world.ends(Outcome::Blocked, "missing test for an edge case", json!({}), "in_progress");
+    assert_eq!(world.field("pr_comments"), "missing test for an edge case");
+    world.is_claimed_by("worker:polecat", "in_progress");
+    world.ends(Outcome::Succeeded, "", json!({}), "review");
+    assert_eq!(world.field("pr_comments"), &Value::Null);
+    world.ends(
+        Outcome::Approved,
+        "",
+        json!({ "verdicts": [{ "verdict": "APPROVE" }] }),
+        "merge_ready",
+    );
+
+    let rejected = world.refused("human:kim", "on approve_merge", json!({}));
+    assert_eq!(complaints(&rejected), ["merged: The pull request is not merged yet"]);
+    let step = world.goes("human:kim", "on approve_merge", json!({ "merged": true }), "done");
+    assert_eq!(step.ending, Some(Ending::Done));
+    assert_eq!(step.effects, [Effect::Notify, Effect::CleanUp]);
+}
+
+#[test]
+fn every_state_times_out_where_the_document_says() {
+    let active = || {
+        let mut world = task_of("autonomous", json!({}));
+        world.is_claimed_by("worker:polecat", "active");
+        world
+    };
+    let table: [(World, &str, &str, &str, &str); 7] = [
+        (active(), "30s", "failed", "diagnostic", "claim timeout"),
+        (decomposing(), "10min", "failed", "diagnostic", "decomposition timeout"),
+        (in_consensus(), "30min", "waiting", "approval_type", "escalated"),
+        (waiting(), "7d", "failed", "diagnostic", "approval timeout"),
+        (in_progress(), "24h", "failed", "diagnostic", "stalled"),
+        (in_review(), "7d", "failed", "diagnostic", "review timeout"),
+        (
+            blocked_from(in_progress(), "dependency_discovered"),
+            "14d",
+            "failed",
+            "diagnostic",
+            "blocked timeout",
+        ),
+    ];
+    for (mut world, time, state, field, value) in table {
+        let was = world.state().to_owned();
+        world.times_out(time, state);
+        assert_eq!(world.field(field), value, "{was}");
+    }
+}
+
+/// Each iteration is progress, but all of them together have two hours.
+#[test]
+fn the_whole_decomposition_is_bounded_too() {
+    let mut world = decomposing();
+    let mut minutes = 0;
+    while world.state() == "decomposing" && minutes < 240 {
+        world.after("8min");
+        minutes += 8;
+        if let Some(lease) = &world.task.lease {
+            world.beat(lease.epoch, true).expect("it holds the task");
+        }
+    }
+    assert_eq!((world.state(), minutes), ("blocked", 120));
+    assert_eq!(world.field("unblock_condition"), "a person looks at the breakdown so far");
+    world.goes("human:kim", "on unblock", json!({}), "decomposing");
+}
+
+#[test]
+fn the_tenth_iteration_is_the_last() {
+    let mut world = decomposing();
+    for depth in 1..=10 {
+        world.ends(Outcome::Succeeded, "", subtasks(false), "decomposing");
+        assert_eq!(world.count("depth"), depth);
+        world.is_claimed_by("worker:polecat", "decomposing");
+    }
+    let rejected = world.refused("worker:polecat", "on iteration_complete", json!({}));
+    assert_eq!(complaints(&rejected), ["depth: has reached its limit of 10"]);
+    assert_eq!(world.allowed("worker:polecat"), ["blocked", "consensus", "failed"]);
+    world.ends(Outcome::Succeeded, "", subtasks(false), "failed");
+    assert_eq!(world.field("diagnostic"), "irreducible after 10 iterations");
+    assert_eq!(world.count("depth"), 10);
+}
+
+#[test]
+fn from_the_third_retry_on_a_person_confirms() {
+    let mut world = failed();
+    for retry in 1..=4 {
+        if retry >= 3 {
+            let rejected = world.refused("human:kim", "on retry", json!({}));
+            assert_eq!(
+                complaints(&rejected),
+                ["confirmation: Confirm one more retry and explain why it will go better"],
+                "retry {retry}"
+            );
+        }
+        let given =
+            if retry >= 3 { json!({ "confirmation": "the key is back" }) } else { json!({}) };
+        world.goes("human:kim", "on retry", given, "pending");
+        assert_eq!(world.count("retry_count"), retry);
+        assert_eq!(world.field("worker_id"), &Value::Null);
+        assert_ne!(world.field("diagnostic"), &Value::Null, "what went wrong is kept");
+        world.is_claimed_by("worker:polecat", "active");
+        assert_eq!(world.field("confirmation"), &Value::Null, "one confirmation is for one retry");
+        world.times_out("30s", "failed");
+    }
+}
+
+#[test]
+fn what_was_blocked_goes_back_to_where_it_was() {
+    let by_run = |mut world: World| {
+        world.is_claimed_by("worker:polecat", "in_progress");
+        world.ends(Outcome::NeedsPerson, "needs a key", json!({}), "blocked");
+        assert_eq!(world.field("unblock_condition"), "needs a key");
+        world
+    };
+    let table = [
+        (blocked_from(decomposing(), "dependency_found"), "decomposing"),
+        (blocked_from(in_progress(), "dependency_discovered"), "in_progress"),
+        (blocked_from(in_review(), "dependency_discovered"), "review"),
+        (by_run(in_progress()), "in_progress"),
+    ];
+    for (mut world, prior) in table {
+        world.after("3d");
+        let rejected = world.refused("human:kim", "to pending", json!({}));
+        assert_eq!(complaints(&rejected), ["to: there is no way from blocked to pending"]);
+        assert_eq!(rejected.allowed, [prior, "cancelled"]);
+        world.goes("human:kim", "on unblock", json!({}), prior);
+        assert_eq!((world.task.prior, world.field("unblock_condition")), (None, &Value::Null));
+        assert_eq!(world.task.entered_at, world.now, "its time begins anew");
+    }
+    let mut world = blocked_from(in_review(), "dependency_discovered");
+    world.goes("system", "to review", json!({}), "review");
+    let mut world = blocked_from(in_review(), "dependency_discovered");
+    world.goes("human:kim", "to [prior]", json!({}), "review");
+}
+
+#[test]
+fn a_closed_pull_request_ends_the_task() {
+    for mut world in [in_review(), merge_ready()] {
+        let step = world.goes("system", "on pr_closed", json!({}), "cancelled");
+        assert_eq!(step.ending, Some(Ending::Otherwise));
+        assert_eq!(world.field("reason"), "the pull request was closed without a merge");
+    }
+}
+
+#[test]
+fn a_person_decides_on_the_plan() {
+    let rejected = waiting().refused("human:kim", "on request_changes", json!({}));
+    assert_eq!(complaints(&rejected), ["feedback: Say what has to change"]);
+    let rejected = waiting().refused("human:kim", "on cancel", json!({}));
+    assert_eq!(complaints(&rejected), ["reason: Say why it is cancelled"]);
+    waiting().goes(
+        "human:kim",
+        "on request_changes",
+        json!({ "feedback": "spike first" }),
+        "decomposing",
+    );
+    waiting().goes("human:kim", "on cancel", json!({ "reason": "out of scope" }), "cancelled");
+    for (trigger, state) in [("send_back", "pending"), ("backburner", "dormant")] {
+        let mut world = waiting();
+        world.goes("human:kim", &format!("on {trigger}"), json!({}), state);
+        assert!(world.decision.is_none(), "{trigger} settles the question");
+    }
+    let mut world = waiting();
+    world.goes("human:kim", "on send_back", json!({}), "pending");
+    assert_eq!((world.field("assignee"), world.field("worker_id")), (&Value::Null, &Value::Null));
+    let mut world = waiting();
+    world.goes("human:kim", "on backburner", json!({}), "dormant");
+    assert!(world.after("365d").is_empty(), "the back burner has no clock");
+    world.goes("human:kim", "on reactivate", json!({}), "pending");
+}
+
+#[test]
+fn reminders_are_for_escalated_decisions() {
+    let ages = |world: &mut World, time: &str| -> Vec<i64> {
+        let effects = world.after(time).into_iter().flat_map(|step| step.effects);
+        effects
+            .filter_map(|effect| {
+                if let Effect::Remind { age_days } = effect { Some(age_days) } else { None }
+            })
+            .collect()
+    };
+    assert_eq!(ages(&mut waiting(), "7d"), [0; 0]);
+
+    let mut escalated = in_consensus();
+    escalated.times_out("30min", "waiting");
+    assert_eq!(
+        escalated.armed.iter().filter(|armed| matches!(armed.kind, TimerKind::Remind(_))).count(),
+        3
+    );
+    assert_eq!(ages(&mut escalated, "6d"), [3, 5]);
+    assert_eq!(ages(&mut escalated, "1d"), [7]);
+    assert_eq!(escalated.state(), "failed", "and then it is over");
+}
+
+#[test]
+fn panels_send_back_escalate_and_give_up() {
+    let table = [
+        (Outcome::Blocked, "decomposing"),
+        (Outcome::Escalated, "waiting"),
+        (Outcome::Unresolved, "waiting"),
+        (Outcome::Unavailable, "failed"),
+    ];
+    for (outcome, state) in table {
+        let mut world = in_consensus();
+        world.ends(outcome, "too wide", json!({}), state);
+        assert_eq!(world.field("feedback") == "too wide", state == "decomposing", "{outcome}");
+        let escalated = world.field("approval_type") == "escalated";
+        assert_eq!(escalated, state == "waiting", "{outcome}");
+    }
+    let rejected = in_consensus().refused("reviewer:critic", "on block", json!({}));
+    assert_eq!(complaints(&rejected), ["feedback: Say what has to change"]);
+
+    // A quarrel without end becomes a person's.
+    let mut world = in_review();
+    for round in 1..=5 {
+        let state = if round == 5 { "blocked" } else { "in_progress" };
+        world.goes(
+            "reviewer:critic",
+            "on changes_requested",
+            json!({ "pr_comments": "no" }),
+            state,
+        );
+        if round < 5 {
+            world.is_claimed_by("worker:polecat", "in_progress");
+            world.ends(Outcome::Succeeded, "", json!({}), "review");
+        }
+    }
+    assert_eq!(world.field("unblock_condition"), "a person settles the review");
+    world.goes("human:kim", "on unblock", json!({}), "review");
+    assert_eq!(world.count("review_rounds"), 0);
+}
+
+#[test]
+fn a_run_ends_as_the_table_of_outcomes_says() {
+    let table = [
+        (Outcome::Crashed, "in_progress"),
+        (Outcome::Transient, "in_progress"),
+        (Outcome::VerifyFailed, "in_progress"),
+        (Outcome::Quota, "in_progress"),
+        (Outcome::Auth, "blocked"),
+        (Outcome::NeedsPerson, "blocked"),
+        (Outcome::OverBudget, "blocked"),
+        (Outcome::Exhausted, "failed"),
+        (Outcome::Succeeded, "failed"),
+    ];
+    for (outcome, state) in table {
+        let mut world = in_progress();
+        world.is_claimed_by("worker:polecat", "in_progress");
+        let again_at = Some(world.at("5min"));
+        let finish = Finish { detail: "exit code 1".to_owned(), again_at, ..world.ending(outcome) };
+        world.finish(finish).expect("it holds the task");
+        assert_eq!(world.state(), state, "{outcome}");
+        if state == "in_progress" {
+            assert!(world.claim("worker:polecat").is_err(), "{outcome}: not before its time");
+            world.after("5min");
+            world.is_claimed_by("worker:polecat", "in_progress");
+        }
+    }
+    let mut world = in_progress();
+    world.is_claimed_by("worker:polecat", "in_progress");
+    world.ends(Outcome::Exhausted, "exit code 1", json!({}), "failed");
+    assert_eq!(world.field("diagnostic"), "exit code 1");
+}
+
+#[test]
+fn a_follow_up_has_a_depth() {
+    let lifecycle = task_of("autonomous", json!({ "followup_depth": 2 })).lifecycle;
+    let new = banksman_core::machine::NewTask {
+        title: "and another thing".to_owned(),
+        fields: crate::walk::fields(json!({ "followup_depth": 3 })),
+        ..Default::default()
+    };
+    let rejected = World::new(lifecycle, &new).expect_err("two are enough");
+    assert_eq!(
+        complaints(&rejected),
+        ["followup_depth: A follow-up of a follow-up's follow-up is not created"]
+    );
+}

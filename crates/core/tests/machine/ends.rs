@@ -1,0 +1,105 @@
+//! Everything ends: left to itself, with workers that always crash, a task comes to rest.
+
+use banksman_core::lifecycle::{CLAIM, Kind, Outcome, RoleId, Route};
+use banksman_core::machine::{Actor, Claim, Event, Finish};
+use banksman_core::time::Span;
+
+use crate::play::{fire_next, play};
+use crate::random::{every_lifecycle, over_histories};
+use crate::world::{Violation, World};
+
+/// After how many crashes in one stay the failure policy gives up.
+const CRASHES: u32 = 3;
+
+/// Steps after which a task that is left alone must rest. The longest way of a built-in lifecycle is a third of it.
+const STEPS: usize = 100;
+
+#[test]
+fn a_task_that_is_left_alone_ends_or_waits_for_a_person() {
+    for lifecycle in every_lifecycle() {
+        over_histories(&lifecycle, |mut world, ops| {
+            ops.iter().try_for_each(|op| play(&mut world, op))?;
+            leave_alone(&mut world)?;
+            let state = world.lifecycle.state(world.task.state);
+            let person = world
+                .lifecycle
+                .exits(world.task.state)
+                .any(|row| row.bound.is_none() && row.roles.contains(&RoleId::HUMAN));
+            if state.terminal || person {
+                return Ok(());
+            }
+            Err(world.violation(
+                "everything ends",
+                &format!("it rests in {}, where nobody helps it", state.name),
+            ))
+        });
+    }
+}
+
+/// Timers fire and workers crash until nothing happens by itself any more.
+fn leave_alone(world: &mut World) -> Result<(), Violation> {
+    let mut crashes = (world.task.entered, 0);
+    for _ in 0..STEPS {
+        if world.task.open_needs > 0 {
+            world
+                .feed(&Event::NeedsLeft(0))?
+                .map_err(|rejected| world.violation("everything ends", &rejected.to_string()))?;
+        } else if world.task.lease.is_some() {
+            if crashes.0 != world.task.entered {
+                crashes = (world.task.entered, 0);
+            }
+            crashes.1 += 1;
+            crash(world, crashes.1)?;
+        } else if world.task.rank(&world.lifecycle).is_some() {
+            claim(world)?;
+        } else if fire_next(world)?.is_none() {
+            return Ok(());
+        }
+    }
+    Err(world.violation("everything ends", &format!("it still goes on after {STEPS} steps")))
+}
+
+fn claim(world: &mut World) -> Result<(), Violation> {
+    let state = world.lifecycle.state(world.task.state);
+    let claims = world.lifecycle.exits(world.task.state).filter(|row| row.trigger == CLAIM);
+    let worker = claims.flat_map(|row| &row.roles).find(|role| **role != RoleId::HUMAN);
+    let role = match state.kind {
+        Kind::Queued => world
+            .lifecycle
+            .role_name(*worker.expect("what has a place in the queue can be claimed")),
+        Kind::Working
+        | Kind::Reviewing
+        | Kind::Waiting
+        | Kind::Blocked
+        | Kind::Parked
+        | Kind::Done
+        | Kind::Failed
+        | Kind::Cancelled => "system",
+    };
+    let actor = Actor { role: role.to_owned(), name: Some("cat".to_owned()) };
+    let reply =
+        world.feed(&Event::Claimed(Claim { actor, expires_at: world.now.plus(Span(60_000)) }))?;
+    reply.map(|_| ()).map_err(|rejected| {
+        world.violation("everything ends", &format!("a worker cannot take it: {rejected}"))
+    })
+}
+
+fn crash(world: &mut World, times: u32) -> Result<(), Violation> {
+    let does = world.lifecycle.state(world.task.state).does.as_ref();
+    let again =
+        does.is_some_and(|does| does.outcomes.get(&Outcome::Crashed) == Some(&Route::Again));
+    let outcome = if again && times > CRASHES { Outcome::Exhausted } else { Outcome::Crashed };
+    let again_at = again.then(|| world.now.plus(Span(30_000)));
+    let detail = "the worker crashed".to_owned();
+    let epoch = world.task.epoch;
+    let finish = Finish {
+        epoch,
+        outcome,
+        detail,
+        fields: serde_json::Map::new(),
+        tokens: 0,
+        cost_micros: 0,
+        again_at,
+    };
+    world.feed(&Event::Finished(finish)).map(|_| ())
+}

@@ -1,0 +1,172 @@
+//! The rules of the judged lifecycle: what fails or waits comes back by itself, until its allowance is used up.
+
+use banksman_core::lifecycle::{Activity, Outcome};
+use banksman_core::machine::{Effect, Ending, Why};
+use serde_json::json;
+
+use crate::walk::{complaints, task_of};
+use crate::world::World;
+
+fn running() -> World {
+    let mut world = task_of("judged", json!({}));
+    world.is_claimed_by("worker:w1", "running");
+    world
+}
+
+fn awaiting_judge() -> World {
+    let mut world = running();
+    world.ends(Outcome::Succeeded, "", json!({}), "blocked(awaiting_judge)");
+    world
+}
+
+#[test]
+fn every_role_that_executes_may_claim() {
+    for role in ["worker", "tester", "docser"] {
+        task_of("judged", json!({})).is_claimed_by(&format!("{role}:x"), "running");
+    }
+    for role in ["judge", "planner", "human", "system"] {
+        let rejected = task_of("judged", json!({})).claim(&format!("{role}:x")).expect_err(role);
+        assert_eq!(rejected.why, Why::Forbidden, "{role}");
+    }
+}
+
+#[test]
+fn a_success_is_judged_unless_no_judge_is_needed() {
+    let mut world = awaiting_judge();
+    world.ends(Outcome::Approved, "", json!({}), "done");
+    let mut world = running();
+    let step = world.ends(Outcome::Succeeded, "", json!({ "review_needed": false }), "done");
+    assert_eq!(step.ending, Some(Ending::Done));
+}
+
+#[test]
+fn a_quota_is_waited_for_and_comes_back() {
+    let mut world = running();
+    let back = world.at("10min").to_string();
+    let step =
+        world.ends(Outcome::Quota, "", json!({ "quota_resets_at": back }), "blocked(quota_wait)");
+    assert_eq!(step.effects, [Effect::Start { activity: Activity::Wait }]);
+    world.after("10min");
+    world.ends(Outcome::Met, "", json!({}), "queued");
+    assert_eq!(world.count("quota_waits"), 1);
+    world.is_claimed_by("worker:w1", "running");
+
+    // Without a time from the provider the wait is half an hour, and a day of waits is enough.
+    for wait in 2..48 {
+        world.ends(Outcome::Quota, "", json!({}), "blocked(quota_wait)");
+        world.times_out("30min", "queued");
+        assert_eq!(world.count("quota_waits"), wait);
+        world.is_claimed_by("worker:w1", "running");
+    }
+    world.ends(Outcome::Quota, "", json!({}), "blocked(quota_wait)");
+    world.times_out("30min", "failed");
+    assert_eq!(world.field("diagnostic"), "the quota did not come back");
+    assert_eq!(world.count("retries"), 0, "a quota is no failure of the work");
+}
+
+#[test]
+fn a_failure_is_retried_after_a_cooldown_and_then_reworked() {
+    let mut world = running();
+    for run in 1..=4 {
+        world.ends(Outcome::Crashed, "exit code 1", json!({}), "failed");
+        assert_eq!(world.field("diagnostic"), "exit code 1");
+        let state = if run == 4 { "blocked(needs_rework)" } else { "queued" };
+        world.times_out("30s", state);
+        assert_eq!(world.count("retries"), run.min(3));
+        if run < 4 {
+            world.is_claimed_by("worker:w1", "running");
+        }
+    }
+    assert_eq!(world.field("feedback"), "it failed too often");
+    for _ in 1..5 {
+        world.times_out("2min", "queued");
+        world.is_claimed_by("worker:w1", "running");
+        world.ends(Outcome::Policy, "outside its paths", json!({}), "blocked(needs_rework)");
+    }
+    let step = world.times_out("2min", "cancelled");
+    assert_eq!(
+        (world.field("reason"), step.ending),
+        (&json!("it was reworked too often"), Some(Ending::Otherwise))
+    );
+}
+
+#[test]
+fn a_judge_sends_back_with_feedback() {
+    let rejected = awaiting_judge().refused("judge:j1", "on request_changes", json!({}));
+    assert_eq!(complaints(&rejected), ["feedback: Say what has to be reworked"]);
+    let mut world = awaiting_judge();
+    world.goes(
+        "judge:j1",
+        "on request_changes",
+        json!({ "feedback": "no tests" }),
+        "blocked(needs_rework)",
+    );
+    let mut world = awaiting_judge();
+    world.goes("judge:j1", "on merge_conflict", json!({}), "blocked(needs_rework)");
+    assert_eq!(world.field("feedback"), "the approved change no longer merges");
+}
+
+#[test]
+fn a_silent_judge_is_asked_three_times() {
+    let mut world = awaiting_judge();
+    for _ in 1..3 {
+        world.times_out("15min", "queued");
+        world.is_claimed_by("worker:w1", "running");
+        world.ends(Outcome::Succeeded, "", json!({}), "blocked(awaiting_judge)");
+    }
+    world.times_out("15min", "failed");
+    assert_eq!(world.field("diagnostic"), "nobody judged it");
+}
+
+#[test]
+fn rework_is_settled_by_what_the_task_is() {
+    let rework = |given| {
+        let mut world = task_of("judged", given);
+        world.is_claimed_by("worker:w1", "running");
+        world.ends(Outcome::Policy, "outside its paths", json!({}), "blocked(needs_rework)");
+        world
+    };
+    rework(json!({ "pr_review": true })).ends(
+        Outcome::Met,
+        "",
+        json!({}),
+        "blocked(awaiting_judge)",
+    );
+    rework(json!({ "rework_depth": 2 })).ends(Outcome::Met, "", json!({}), "cancelled");
+    let mut world = rework(json!({}));
+    assert_eq!(
+        complaints(&world.refused("planner:p", "on split", json!({}))),
+        ["rework_task: Name the task that reworks it"]
+    );
+    world.goes("planner:p", "on split", json!({ "rework_task": "t9" }), "failed");
+    assert_eq!(world.field("diagnostic"), "reworked by t9");
+}
+
+#[test]
+fn a_run_is_bounded_by_silence_and_by_its_lease() {
+    let mut world = running();
+    world.times_out("15min", "failed");
+    assert_eq!(world.field("diagnostic"), "the run is stuck");
+
+    let mut world = running();
+    let mut minutes = 0;
+    while world.state() == "running" && minutes < 120 {
+        world.beat(1, true).expect("it holds the task");
+        world.after("10min");
+        minutes += 10;
+    }
+    assert_eq!(world.field("diagnostic"), "the lease has expired");
+    assert_eq!(minutes, 60);
+}
+
+#[test]
+fn a_person_gives_a_new_allowance() {
+    let mut world = running();
+    world.ends(Outcome::Crashed, "exit code 1", json!({}), "failed");
+    world.times_out("30s", "queued");
+    world.is_claimed_by("worker:w1", "running");
+    world.ends(Outcome::Crashed, "exit code 1", json!({}), "failed");
+    assert_eq!(world.count("retries"), 1);
+    world.goes("human:kim", "on retry", json!({}), "queued");
+    assert_eq!(world.count("retries"), 0);
+}

@@ -1,0 +1,230 @@
+//! Late, early and repeated events are legal and change nothing.
+
+use banksman_core::lifecycle::Outcome;
+use banksman_core::machine::{Answer, Effect, Event, Finish, Ignored, Rejected, TimerKind, Why};
+use serde_json::json;
+
+use crate::walk::{asking, complaints, of_source, span};
+use crate::world::World;
+
+/// A worker works, a person looks at it, and both have their time.
+const SOURCE: &str = "
+lifecycle: late
+initial: queued
+roles: [worker]
+fields: { reason: text, result: text }
+states:
+  queued: { kind: queued }
+  working:
+    kind: working
+    does: { activity: agent, role: worker, outcomes: { succeeded: submit, crashed: again, otherwise: give_up } }
+    within: [{ time: 1h, since: progress, to: failed, on: stalled }, { time: 5h, to: failed, on: too_long }]
+  review: { kind: waiting, within: [{ time: 2d, to: failed }] }
+  done: { kind: done }
+  failed: { kind: failed }
+  cancelled: { kind: cancelled }
+transitions:
+  - { from: queued, to: working, on: claim, by: [worker] }
+  - { from: working, to: review, on: submit, by: [worker, system] }
+  - { from: working, to: failed, on: give_up, by: [system] }
+  - { from: review, to: done, on: approve, by: [human] }
+  - { from: review, to: working, on: revise, by: [human] }
+  - { from: failed, to: queued, on: retry, by: [human] }
+  - { from: any, to: cancelled, on: cancel, by: [human] }
+";
+
+fn working() -> World {
+    let mut world = of_source(SOURCE);
+    world.is_claimed_by("worker:w1", "working");
+    world
+}
+
+fn bound(world: &World, trigger: &str) -> TimerKind {
+    let row = world
+        .lifecycle
+        .transitions
+        .iter()
+        .position(|row| row.bound.is_some() && row.trigger == trigger);
+    TimerKind::Bound(u32::try_from(row.expect("the bound exists")).expect("there are few rows"))
+}
+
+fn is_stale(refused: Result<impl std::fmt::Debug, Rejected>) {
+    let rejected = refused.expect_err("its time is over");
+    assert_eq!(rejected.why, Why::StaleLease);
+    assert_eq!(rejected.errors[0].field, "epoch");
+}
+
+/// Nothing that an old run still has to say is heard.
+fn is_deaf_to(world: &mut World, epoch: i64) {
+    let before = world.task.clone();
+    is_stale(world.finish(Finish { epoch, ..world.ending(Outcome::Succeeded) }));
+    is_stale(world.beat(epoch, true));
+    let mut late = asking("worker:w1", "on submit", json!({ "result": "late" }));
+    late.epoch = Some(epoch);
+    is_stale(world.meet(&Event::Asked(late)));
+    assert_eq!(world.task, before);
+}
+
+#[test]
+fn a_second_finish_is_stale() {
+    let mut world = working();
+    world.ends(Outcome::Succeeded, "", json!({}), "review");
+    is_deaf_to(&mut world, 1);
+}
+
+#[test]
+fn a_finish_after_a_cancel_is_stale() {
+    let mut world = working();
+    let step = world.goes("human:kim", "on cancel", json!({}), "cancelled");
+    assert_eq!(step.effects, [Effect::Stop { epoch: 1 }]);
+    assert_eq!(step.ended_run, Some((1, "stopped".to_owned())));
+    is_deaf_to(&mut world, 1);
+}
+
+#[test]
+fn a_finish_after_a_timeout_is_stale() {
+    let mut world = working();
+    let step = world.times_out("1h", "failed");
+    assert_eq!(step.effects, [Effect::Stop { epoch: 1 }]);
+    is_deaf_to(&mut world, 1);
+}
+
+#[test]
+fn an_old_run_is_not_mistaken_for_the_new_one() {
+    let mut world = working();
+    world.ends(Outcome::Crashed, "", json!({}), "working");
+    world.is_claimed_by("worker:w2", "working");
+    assert_eq!(world.task.epoch, 2);
+    is_deaf_to(&mut world, 1);
+    is_deaf_to(&mut world, 3);
+    world.ends(Outcome::Succeeded, "", json!({}), "review");
+}
+
+#[test]
+fn a_claimed_task_is_not_claimed_again() {
+    let mut world = working();
+    for who in ["worker:w1", "worker:w2", "human:kim"] {
+        let rejected = world.claim(who).expect_err("it is taken");
+        assert_eq!(complaints(&rejected), ["task: t1 cannot be claimed now"], "{who}");
+    }
+    world.goes("human:kim", "on cancel", json!({}), "cancelled");
+    assert!(world.claim("worker:w1").is_err(), "nor when it has ended");
+}
+
+#[test]
+fn a_timer_of_an_earlier_stay_is_dropped() {
+    let mut world = working();
+    let (stalled, entered) = (bound(&world, "stalled"), world.task.entered);
+    world.ends(Outcome::Succeeded, "", json!({}), "review");
+    world.after("3h");
+    assert_eq!(world.fires(stalled, entered), Err(Ignored::Stale));
+    // The same state again is another stay.
+    world.goes("human:kim", "on revise", json!({}), "working");
+    world.after("59min");
+    assert_eq!(world.fires(stalled, entered), Err(Ignored::Stale));
+    assert_eq!(world.state(), "working");
+}
+
+#[test]
+fn a_timer_that_does_not_exist_is_dropped() {
+    let mut world = working();
+    let entered = world.task.entered;
+    for timer in [TimerKind::Bound(9_999), TimerKind::Bound(0), TimerKind::Remind(0)] {
+        assert_eq!(world.fires(timer, entered), Err(Ignored::Stale), "{timer:?}");
+    }
+    assert_eq!(world.fires(TimerKind::Ready, entered), Err(Ignored::NothingNew));
+}
+
+#[test]
+fn an_early_timer_is_told_when_to_come_back() {
+    let mut world = working();
+    let (stalled, entered) = (bound(&world, "stalled"), world.task.entered);
+    world.pass(span("40min"));
+    world.beat(1, true).expect("it holds the task");
+    world.pass(span("20min"));
+    let later = world.at("40min");
+    assert_eq!(world.fires(stalled, entered), Ok(Answer::Later(later)));
+    // A sign of life without progress moves nothing.
+    world.beat(1, false).expect("it holds the task");
+    world.times_out("40min", "failed");
+}
+
+#[test]
+fn an_early_reminder_is_not_sent() {
+    let source =
+        SOURCE.replace("kind: waiting, within", "kind: waiting, remind: { after: [1d] }, within");
+    let mut world = of_source(&source);
+    world.is_claimed_by("worker:w1", "working");
+    world.ends(Outcome::Succeeded, "", json!({}), "review");
+    let (entered, due) = (world.task.entered, world.at("1d"));
+    world.pass(span("23h"));
+    assert_eq!(world.fires(TimerKind::Remind(0), entered), Ok(Answer::Later(due)));
+    assert_eq!(world.after("1h")[0].effects, [Effect::Remind { age_days: 1 }]);
+    assert_eq!(world.fires(TimerKind::Remind(1), entered), Err(Ignored::Stale));
+}
+
+#[test]
+fn progress_does_not_extend_what_counts_from_the_entry() {
+    let mut world = working();
+    for _ in 0..9 {
+        world.after("30min");
+        world.beat(1, true).expect("it holds the task");
+    }
+    let step = world.times_out("30min", "failed");
+    assert_eq!(step.record.expect("it moved").trigger, "too_long");
+}
+
+#[test]
+fn whoever_saw_an_old_version_is_told() {
+    let mut world = working();
+    let mut ask = asking("human:kim", "on cancel", json!({}));
+    ask.version = Some(1);
+    let rejected = world.meet(&Event::Asked(ask.clone())).expect_err("it has moved on");
+    assert_eq!(rejected.why, Why::StaleVersion);
+    assert_eq!(complaints(&rejected), ["version: t1 has moved on: you saw version 1, it is now 2"]);
+    ask.version = Some(2);
+    world.meet(&Event::Asked(ask)).expect("this is the current one");
+    assert_eq!(world.state(), "cancelled");
+}
+
+#[test]
+fn a_retry_waits_for_its_time_and_is_ready_once() {
+    let mut world = working();
+    let entered = world.task.entered;
+    let due = world.at("10min");
+    world
+        .finish(Finish { again_at: Some(due), ..world.ending(Outcome::Crashed) })
+        .expect("it holds the task");
+    assert!(world.claim("worker:w1").is_err(), "not yet");
+    world.pass(span("5min"));
+    assert_eq!(world.fires(TimerKind::Ready, entered), Ok(Answer::Later(due)));
+    world.after("5min");
+    assert!(world.task.rank(&world.lifecycle).is_some());
+    assert_eq!(world.fires(TimerKind::Ready, entered), Err(Ignored::NothingNew));
+    world.is_claimed_by("worker:w1", "working");
+
+    let past = Some(world.now);
+    world
+        .finish(Finish { again_at: past, ..world.ending(Outcome::Crashed) })
+        .expect("it holds the task");
+    world.is_claimed_by("worker:w1", "working");
+}
+
+#[test]
+fn needs_that_are_known_are_no_news() {
+    let mut world = of_source(SOURCE);
+    for (left, news) in [(0, false), (-1, false), (2, true), (2, false), (-3, true), (0, false)] {
+        let answer = world.meet(&Event::NeedsLeft(left)).expect("needs are no refusal");
+        assert_eq!(answer != Answer::Ignored(Ignored::NothingNew), news, "{left}");
+    }
+    assert_eq!(world.task.open_needs, 0);
+}
+
+#[test]
+fn a_lease_is_only_ever_made_longer() {
+    let mut world = working();
+    let until = world.task.lease.as_ref().expect("it is claimed").expires_at;
+    world.now = banksman_core::time::Instant(world.now.0 - 60_000);
+    world.beat(1, false).expect("it holds the task");
+    assert_eq!(world.task.lease.as_ref().expect("still").expires_at, until);
+}

@@ -1,0 +1,138 @@
+//! What ends without a run: panels, checks, merges and waits report for the stay that began them.
+
+use banksman_core::lifecycle::Outcome;
+use banksman_core::machine::{Answer, Effect, Event, Ignored, Report, Why};
+use serde_json::json;
+
+use crate::walk::{complaints, fields, of_source};
+use crate::world::World;
+
+const SOURCE: &str = "
+lifecycle: reporting
+initial: queued
+roles: [worker]
+fields: { note: text }
+states:
+  queued: { kind: queued }
+  waking:
+    kind: working
+    does: { activity: wait, until: set(note), outcomes: { met: wake } }
+    within: [{ time: 1h, to: failed }]
+  working:
+    kind: working
+    does: { activity: agent, role: worker, outcomes: { otherwise: submit } }
+    within: [{ time: 1h, to: failed }]
+  checking:
+    kind: reviewing
+    does: { activity: check, outcomes: { passed: accept, failed: again, exhausted: reject } }
+    within: [{ time: 1h, to: failed }]
+  asking:
+    kind: waiting
+    does: { activity: human, asks: Good?, offers: { yes: accept, no: reject } }
+  done: { kind: done }
+  failed: { kind: failed }
+transitions:
+  - { from: queued, to: waking, on: claim, by: [worker] }
+  - { from: waking, to: working, on: wake, by: [worker, system], guards: [{ field: note, that: note != 'skip', message: Skip it }] }
+  - { from: waking, to: checking, on: wake, by: [system] }
+  - { from: working, to: checking, on: submit, by: [worker, system] }
+  - { from: checking, to: asking, on: accept, by: [system], guards: [{ field: note, message: Say something }] }
+  - { from: checking, to: failed, on: reject, by: [system] }
+  - { from: asking, to: done, on: accept, by: [human] }
+  - { from: asking, to: failed, on: reject, by: [human] }
+";
+
+fn waking() -> World {
+    let mut world = of_source(SOURCE);
+    world.is_claimed_by("worker:w1", "waking");
+    world
+}
+
+fn checking() -> World {
+    let mut world = waking();
+    world.ends(Outcome::Met, "", json!({ "note": "up" }), "working");
+    world.ends(Outcome::Succeeded, "", json!({}), "checking");
+    world
+}
+
+#[test]
+fn a_wait_that_is_over_leaves_the_run_its_lease() {
+    let mut world = waking();
+    let step = world.ends(Outcome::Met, "", json!({ "note": "up" }), "working");
+    assert_eq!((step.effects, step.ended_run), (vec![], None));
+    assert_eq!(world.task.lease.as_ref().map(|lease| lease.epoch), Some(1));
+}
+
+/// The run did not end by itself, so it is stopped, and its end is not called by the name of the report.
+#[test]
+fn a_report_that_leads_out_of_the_work_stops_the_run() {
+    let mut world = waking();
+    let step = world.ends(Outcome::Met, "", json!({ "note": "skip" }), "checking");
+    assert_eq!(step.ended_run, Some((1, "stopped".to_owned())));
+    assert_eq!(step.effects[0], Effect::Stop { epoch: 1 });
+}
+
+#[test]
+fn a_report_of_an_earlier_stay_changes_nothing() {
+    let mut world = checking();
+    let entered = world.task.entered;
+    world.ends(Outcome::Passed, "", json!({}), "asking");
+    for entered in [entered, entered - 1, entered + 2] {
+        let report = Report {
+            entered,
+            outcome: Outcome::Passed,
+            detail: String::new(),
+            fields: fields(json!({})),
+        };
+        assert_eq!(
+            world.meet(&Event::Reported(report)),
+            Ok(Answer::Ignored(Ignored::Stale)),
+            "{entered}"
+        );
+    }
+}
+
+#[test]
+fn only_what_is_at_work_reports_and_only_as_it_can_end() {
+    let mut world = checking();
+    let rejected =
+        world.report(Outcome::Captured, "", json!({})).expect_err("a check captures nothing");
+    assert_eq!(
+        complaints(&rejected),
+        ["outcome: `check` does not end so; known here: passed, failed"]
+    );
+    world.ends(Outcome::Passed, "", json!({}), "asking");
+    let rejected =
+        world.report(Outcome::Passed, "", json!({})).expect_err("people answer for themselves");
+    assert_eq!(
+        (rejected.why, complaints(&rejected)),
+        (Why::Invalid, vec!["outcome: nothing in asking reports an outcome".to_owned()])
+    );
+
+    let mut world = waking();
+    world.ends(Outcome::Met, "", json!({ "note": "up" }), "working");
+    assert!(
+        world.report(Outcome::Succeeded, "", json!({})).is_err(),
+        "an agent reports by its run"
+    );
+}
+
+#[test]
+fn what_is_tried_again_is_started_again() {
+    let mut world = checking();
+    let entered = world.task.entered_at;
+    world.after("30min");
+    let step = world.ends(Outcome::Failed, "", json!({}), "checking");
+    assert!(matches!(step.effects[..], [Effect::Start { .. }]));
+    assert_eq!(world.task.entered_at, entered, "it is the same stay");
+    world.ends(Outcome::Exhausted, "", json!({}), "failed");
+}
+
+#[test]
+fn a_report_that_leads_nowhere_raises_the_alarm() {
+    let mut world = checking();
+    let step =
+        world.report(Outcome::Passed, "", json!({ "note": null })).expect("it is written down");
+    assert_eq!((step.effects, world.state()), (vec![Effect::Alert], "checking"));
+    world.times_out("1h", "failed");
+}

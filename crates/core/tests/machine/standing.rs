@@ -1,0 +1,148 @@
+//! What is true of a task and of all that is kept about it, whatever has happened.
+
+use banksman_core::machine::{Dated, Folded, Hold, Task, TimerKind, check, fold, hold, rewind};
+
+use crate::laws::{Verdict, due, ensure};
+use crate::world::{World, asks_people};
+
+pub(crate) type Standing = fn(&World) -> Verdict;
+
+pub(crate) const LAWS: [(&str, Standing); 8] = [
+    ("the task keeps its invariants", invariants),
+    ("nothing is stranded", not_stranded),
+    ("the history folds to the task", folds),
+    ("the history rewinds to what the task was", rewinds),
+    ("every bound has exactly one timer", bounds_have_timers),
+    ("every timer belongs to the state", timers_belong),
+    ("a decision is open exactly while people are asked", decision_is_open),
+    ("two leases never share an epoch", epochs_are_unique),
+];
+
+fn invariants(world: &World) -> Verdict {
+    check(&world.lifecycle, &world.task).map_err(|broken| broken.to_string())
+}
+
+fn not_stranded(world: &World) -> Verdict {
+    let (lifecycle, task) = (&world.lifecycle, &world.task);
+    let next = world.armed.iter().map(|armed| armed.due).min();
+    let hold = hold(lifecycle, task, next);
+    let terminal = lifecycle.state(task.state).terminal;
+    let sound = match hold {
+        Hold::Ended => terminal,
+        Hold::Lease(until) => task.lease.as_ref().is_some_and(|lease| lease.expires_at == until),
+        Hold::Needs(open) => open > 0 && task.lease.is_none(),
+        Hold::Queue => task.rank(lifecycle).is_some(),
+        Hold::Person => lifecycle
+            .exits(task.state)
+            .any(|row| row.roles.iter().any(|role| lifecycle.role_name(*role) == "human")),
+        Hold::Timer(due) => Some(due) == next,
+        Hold::Stranded => false,
+    };
+    ensure(sound, || format!("it is held by {hold:?}"))?;
+    let leased = matches!(hold, Hold::Lease(_)) == task.lease.is_some();
+    let queued = (hold == Hold::Queue) == task.rank(lifecycle).is_some();
+    ensure(leased && queued, || format!("with {:?} it is held by {hold:?}", task.lease))?;
+    ensure(!terminal || hold == Hold::Ended, || format!("it has ended and is held by {hold:?}"))
+}
+
+fn folds(world: &World) -> Verdict {
+    let folded = fold((1..).zip(&world.history)).map_err(|error| error.to_string())?;
+    let wanted = Folded::of(&world.lifecycle, &world.task);
+    ensure(folded == wanted, || format!("it folds to {folded:?}, but is {wanted:?}"))
+}
+
+/// Looks at the whole history and at its first half; the steps before this one looked at the rest.
+fn rewinds(world: &World) -> Verdict {
+    let dated: Vec<Dated<'_>> = world
+        .history
+        .iter()
+        .zip(&world.past)
+        .map(|(record, task)| (task.version, task.updated_at, record))
+        .collect();
+    for most in [dated.len(), dated.len().div_ceil(2)] {
+        let rewound = rewind(&world.lifecycle, &world.task, &dated[..most])
+            .map_err(|error| error.to_string())?;
+        let was = &world.past[most - 1];
+        let (rewound, wanted) = (in_the_history(&rewound, world), in_the_history(was, world));
+        ensure(rewound == wanted, || {
+            format!("at version {most} it was {wanted:?}, not {rewound:?}")
+        })?;
+    }
+    Ok(())
+}
+
+/// A task without what leaves no record: how long a lease runs, and what it still waits for.
+fn in_the_history(task: &Task, world: &World) -> Task {
+    let mut task = Task { not_before: None, open_needs: world.task.open_needs, ..task.clone() };
+    if let Some(lease) = &mut task.lease {
+        lease.expires_at = world.now;
+    }
+    task
+}
+
+fn bounds_have_timers(world: &World) -> Verdict {
+    for (index, row) in world
+        .lifecycle
+        .transitions
+        .iter()
+        .enumerate()
+        .filter(|(_, row)| row.from == world.task.state)
+    {
+        let Some(bound) = row.bound else { continue };
+        let kind = TimerKind::Bound(u32::try_from(index).expect("a lifecycle has few rows"));
+        let armed: Vec<_> = world.armed.iter().filter(|armed| armed.kind == kind).collect();
+        ensure(armed.len() == 1, || {
+            format!("the bound `{}` has {} timers", row.trigger, armed.len())
+        })?;
+        // A heartbeat moves the time on without touching the timer, which then answers with the later time.
+        let due = due(&world.task, bound);
+        ensure(armed[0].due <= due, || {
+            format!("the bound `{}` would fire late: at {}, not {due}", row.trigger, armed[0].due)
+        })?;
+    }
+    let ready: Vec<_> = world
+        .armed
+        .iter()
+        .filter(|armed| armed.kind == TimerKind::Ready)
+        .map(|armed| armed.due)
+        .collect();
+    let wanted: Vec<_> = world.task.not_before.into_iter().collect();
+    ensure(ready == wanted, || {
+        format!("it is not to be claimed before {wanted:?}, its timers say {ready:?}")
+    })
+}
+
+fn timers_belong(world: &World) -> Verdict {
+    let state = world.lifecycle.state(world.task.state);
+    for armed in &world.armed {
+        let belongs = match armed.kind {
+            TimerKind::Bound(row) => world
+                .lifecycle
+                .transitions
+                .get(row as usize)
+                .is_some_and(|row| row.from == world.task.state && row.bound.is_some()),
+            TimerKind::Remind(number) => {
+                state.remind.as_ref().is_some_and(|remind| (number as usize) < remind.after.len())
+            }
+            TimerKind::Ready => true,
+        };
+        ensure(belongs && armed.entered == world.task.entered, || {
+            format!("{armed:?} does not belong to {}", state.name)
+        })?;
+    }
+    ensure(!state.terminal || world.armed.is_empty(), || {
+        format!("it has ended with timers: {:?}", world.armed)
+    })
+}
+
+fn decision_is_open(world: &World) -> Verdict {
+    let asked = asks_people(&world.lifecycle, world.task.state);
+    ensure(asked == world.decision.is_some(), || {
+        format!("people are asked: {asked}, the decision: {:?}", world.decision)
+    })
+}
+
+fn epochs_are_unique(world: &World) -> Verdict {
+    let rising = world.epochs.windows(2).all(|pair| pair[0] < pair[1]);
+    ensure(rising, || format!("the epochs given out were {:?}", world.epochs))
+}

@@ -1,0 +1,91 @@
+//! The whole table of each built-in lifecycle, state by state and role by role, so that a change of who may do what is
+//! seen in review. The files are written anew with `INSTA_UPDATE=always`.
+
+use std::fmt::Write;
+
+use banksman_core::lifecycle::{Kind, Lifecycle, RoleId, Since, StateId, Target, Transition};
+
+use crate::random::every_lifecycle;
+
+#[test]
+fn who_may_do_what() {
+    for lifecycle in every_lifecycle() {
+        insta::assert_snapshot!(lifecycle.id.clone(), table(&lifecycle));
+    }
+}
+
+fn table(lifecycle: &Lifecycle) -> String {
+    let mut text = String::new();
+    for (id, state) in (0_u16..).map(StateId).zip(&lifecycle.states) {
+        let end = if state.terminal { ", the end" } else { "" };
+        let back = if state.remembers { ", remembers where it came from" } else { "" };
+        line(&mut text, &format!("{} ({}{end}{back})", state.name, state.kind));
+        for (role, name) in (0_u16..).map(RoleId).zip(&lifecycle.roles) {
+            let moves: Vec<String> =
+                rows(lifecycle, id, role).map(|row| moved(lifecycle, row)).collect();
+            if !moves.is_empty() {
+                line(&mut text, &format!("  {name}: {}", moves.join(", ")));
+            }
+        }
+        for (row, bound) in
+            lifecycle.exits(id).filter_map(|row| row.bound.map(|bound| (row, bound)))
+        {
+            let since = match bound.since {
+                Since::Entry => "",
+                Since::Progress => " without progress",
+            };
+            line(&mut text, &format!("  after {}{since}: {}", bound.time, moved(lifecycle, row)));
+        }
+    }
+    text
+}
+
+fn line(text: &mut String, words: &str) {
+    writeln!(text, "{words}").expect("a String takes everything");
+}
+
+fn rows(lifecycle: &Lifecycle, from: StateId, role: RoleId) -> impl Iterator<Item = &Transition> {
+    lifecycle.exits(from).filter(move |row| row.bound.is_none() && row.roles.contains(&role))
+}
+
+/// `trigger -> target`, with what may stand against it or lead elsewhere.
+fn moved(lifecycle: &Lifecycle, row: &Transition) -> String {
+    let mut text = format!("{} -> {}", row.trigger, lifecycle.target_name(row.to));
+    let guards: Vec<&str> = row.guards.iter().map(|guard| guard.field.as_str()).collect();
+    if !guards.is_empty() {
+        text.push_str(&format!(" if {}", guards.join(" and ")));
+    }
+    for counter in row.changes.count.iter().map(|id| lifecycle.counter(*id)) {
+        let limit = counter.limit.map_or(String::new(), |limit| format!(" up to {limit}"));
+        let then = counter
+            .then
+            .map_or(String::new(), |then| format!(", then {}", lifecycle.state(then).name));
+        text.push_str(&format!(" [{}{limit}{then}]", counter.name));
+    }
+    text
+}
+
+/// The table is read by people, so it had better not be empty: every state but an end has a line of its own moves.
+#[test]
+fn the_table_has_a_line_for_every_way_out() {
+    for lifecycle in every_lifecycle() {
+        let text = table(&lifecycle);
+        for row in &lifecycle.transitions {
+            let to = match row.to {
+                Target::State(to) => lifecycle.state(to).name.as_str(),
+                Target::Prior => "[prior]",
+            };
+            assert!(
+                text.contains(&format!("{} -> {to}", row.trigger)),
+                "{}: {} -> {to}",
+                lifecycle.id,
+                row.trigger
+            );
+        }
+        let ends = lifecycle
+            .states
+            .iter()
+            .filter(|state| matches!(state.kind, Kind::Done | Kind::Cancelled));
+        assert_eq!(ends.count(), text.matches(", the end").count(), "{}", lifecycle.id);
+    }
+}

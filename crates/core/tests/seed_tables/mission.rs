@@ -1,0 +1,431 @@
+//! The task state machine with ranks and artifacts (seed 001).
+
+use std::collections::BTreeSet;
+
+use banksman_core::lifecycle::Kind::{
+    Blocked, Cancelled, Done, Queued, Reviewing, Waiting, Working,
+};
+use banksman_core::lifecycle::Setting;
+use banksman_core::lifecycle::Since::Progress;
+use banksman_core::lifecycle::check::Overrides;
+use serde_json::{Value, json};
+
+use super::play::{Play, errors};
+use super::{Table, compare};
+
+#[rustfmt::skip] // One row, one line: it is read as a table.
+pub(super) const TABLE: Table = Table {
+    name: "mission",
+    initial: "INBOX",
+    roles: &["intern", "specialist", "lead"],
+    states: &[
+        ("INBOX", Queued),
+        ("ASSIGNED", Queued),
+        ("IN_PROGRESS", Working),
+        ("REVIEW", Reviewing),
+        ("NEEDS_APPROVAL", Waiting),
+        ("BLOCKED", Blocked),
+        ("DONE", Done),
+        ("CANCELED", Cancelled),
+    ],
+    terminal: &["DONE", "CANCELED"],
+    moves: &[
+        ("INBOX", "ASSIGNED", "assign", &["lead", "human"], "if assigneeIds"),
+        ("INBOX", "ASSIGNED", "claim", &["specialist", "lead"], "compute assigneeIds"),
+        ("INBOX", "NEEDS_APPROVAL", "escalate", &["system"], "compute approvalRequest"),
+        ("INBOX", "BLOCKED", "block", &["system"], "compute blockReason"),
+        ("INBOX", "CANCELED", "cancel", &["human"], ""),
+        ("ASSIGNED", "INBOX", "unassign", &["human"], "clear assigneeIds"),
+        ("ASSIGNED", "IN_PROGRESS", "start", &["human"], "keep workPlan"),
+        ("ASSIGNED", "IN_PROGRESS", "start", &["intern", "specialist", "lead"], "if assigneeIds; keep workPlan"),
+        ("ASSIGNED", "NEEDS_APPROVAL", "escalate", &["system"], "compute approvalRequest"),
+        ("ASSIGNED", "BLOCKED", "block", &["system"], "compute blockReason"),
+        ("ASSIGNED", "CANCELED", "cancel", &["human"], ""),
+        ("IN_PROGRESS", "REVIEW", "submit", &["human"], "compute costSummary; clear feedback; keep deliverable, reviewChecklist, costSummary"),
+        ("IN_PROGRESS", "REVIEW", "submit", &["intern", "specialist", "lead"], "if assigneeIds; compute costSummary; clear feedback; keep deliverable, reviewChecklist, costSummary"),
+        ("IN_PROGRESS", "NEEDS_APPROVAL", "escalate", &["human"], ""),
+        ("IN_PROGRESS", "NEEDS_APPROVAL", "escalate", &["specialist", "lead"], "if assigneeIds"),
+        ("IN_PROGRESS", "NEEDS_APPROVAL", "escalate", &["system"], "compute approvalRequest"),
+        ("IN_PROGRESS", "BLOCKED", "block", &["human"], ""),
+        ("IN_PROGRESS", "BLOCKED", "block", &["specialist", "lead"], "if assigneeIds"),
+        ("IN_PROGRESS", "BLOCKED", "block", &["system"], "compute blockReason"),
+        ("IN_PROGRESS", "CANCELED", "cancel", &["human"], ""),
+        ("REVIEW", "IN_PROGRESS", "revise", &["human"], "if feedback, assigneeIds; count reviewCycles; keep feedback"),
+        ("REVIEW", "IN_PROGRESS", "revise", &["specialist", "lead"], "if reviewerIds, feedback, assigneeIds; count reviewCycles; keep feedback"),
+        ("REVIEW", "NEEDS_APPROVAL", "escalate", &["human"], ""),
+        ("REVIEW", "NEEDS_APPROVAL", "escalate", &["system"], "compute approvalRequest"),
+        ("REVIEW", "BLOCKED", "block", &["human"], ""),
+        ("REVIEW", "BLOCKED", "block", &["system"], "compute blockReason"),
+        ("REVIEW", "DONE", "approve", &["human"], "if assigneeIds; compute approvedAt, approvedBy; keep approvedBy, approvedAt, decisionNote"),
+        ("REVIEW", "DONE", "approve", &["lead"], "if approvedBy, assigneeIds; compute approvedAt, approvedBy; keep approvedBy, approvedAt, decisionNote"),
+        ("REVIEW", "CANCELED", "cancel", &["human"], ""),
+        ("NEEDS_APPROVAL", "INBOX", "return", &["human"], "clear assigneeIds"),
+        ("NEEDS_APPROVAL", "ASSIGNED", "reassign", &["human"], ""),
+        ("NEEDS_APPROVAL", "IN_PROGRESS", "resume", &["human"], ""),
+        ("NEEDS_APPROVAL", "REVIEW", "submit", &["human"], "compute costSummary"),
+        ("NEEDS_APPROVAL", "BLOCKED", "block", &["human"], ""),
+        ("NEEDS_APPROVAL", "BLOCKED", "block", &["system"], "compute blockReason"),
+        ("NEEDS_APPROVAL", "DONE", "complete", &["human"], "if assigneeIds; compute approvedAt, approvedBy; keep approvedBy, approvedAt, decisionNote"),
+        ("NEEDS_APPROVAL", "CANCELED", "cancel", &["human"], ""),
+        ("BLOCKED", "ASSIGNED", "reassign", &["human"], "clear blockReason; renew reviewCycles"),
+        ("BLOCKED", "IN_PROGRESS", "unblock", &["human"], "clear blockReason; renew reviewCycles"),
+        ("BLOCKED", "NEEDS_APPROVAL", "escalate", &["human"], ""),
+        ("BLOCKED", "NEEDS_APPROVAL", "escalate", &["system"], "compute approvalRequest"),
+        ("BLOCKED", "CANCELED", "cancel", &["human"], ""),
+    ],
+    timed: &[
+        ("IN_PROGRESS", "BLOCKED", "stalled", "24h", Progress, "set blockReason=no progress for too long"),
+    ],
+    requires: &[
+        ("ASSIGNED", &["assigneeIds"]),
+        ("IN_PROGRESS", &["workPlan", "workPlan", "assigneeIds"]),
+        (
+            "REVIEW",
+            &[
+                "deliverable",
+                "reviewChecklist",
+                "reviewChecklist",
+                "costSummary",
+            ],
+        ),
+        ("NEEDS_APPROVAL", &["approvalRequest"]),
+        ("BLOCKED", &["blockReason"]),
+        ("DONE", &["approvedBy", "approvedAt", "decisionNote"]),
+    ],
+    does: &[
+        (
+            "REVIEW",
+            "human",
+            &[
+                ("approve", "approve"),
+                ("changes", "revise"),
+                ("block", "block"),
+                ("cancel", "cancel"),
+            ],
+        ),
+        (
+            "NEEDS_APPROVAL",
+            "human",
+            &[
+                ("approve", "resume"),
+                ("back", "return"),
+                ("block", "block"),
+                ("cancel", "cancel"),
+            ],
+        ),
+        (
+            "BLOCKED",
+            "human",
+            &[
+                ("unblock", "unblock"),
+                ("back", "reassign"),
+                ("cancel", "cancel"),
+            ],
+        ),
+    ],
+    effects: &[
+        ("REVIEW", "notify"),
+        ("NEEDS_APPROVAL", "notify"),
+        ("BLOCKED", "notify"),
+        ("DONE", "notify, clean_up"),
+        ("CANCELED", "clean_up"),
+    ],
+    counters: &[("reviewCycles", Some(3), Some("BLOCKED"))],
+};
+
+const ORDER: [&str; 8] =
+    ["INBOX", "ASSIGNED", "IN_PROGRESS", "REVIEW", "NEEDS_APPROVAL", "BLOCKED", "DONE", "CANCELED"];
+
+/// The seed's matrix as it is drawn there: rows from, columns to.
+const MATRIX: [(&str, &str); 8] = [
+    ("INBOX", "-x-----x"),
+    ("ASSIGNED", "x-x----x"),
+    ("IN_PROGRESS", "---xxx-x"),
+    ("REVIEW", "--x-xxxx"),
+    ("NEEDS_APPROVAL", "xxxx-xxx"),
+    ("BLOCKED", "-xx-x--x"),
+    ("DONE", "--------"),
+    ("CANCELED", "--------"),
+];
+
+#[test]
+fn the_lifecycle_is_the_table() {
+    compare(&TABLE);
+}
+
+#[test]
+fn people_may_make_exactly_the_moves_of_the_matrix() {
+    let mut drawn = BTreeSet::new();
+    for (from, cells) in MATRIX {
+        drawn.extend(
+            cells.chars().zip(ORDER).filter(|(cell, _)| *cell == 'x').map(|(_, to)| (from, to)),
+        );
+    }
+    let rows = TABLE.moves.iter().filter(|row| row.3.contains(&"human"));
+    assert_eq!(rows.map(|row| (row.0, row.1)).collect::<BTreeSet<_>>(), drawn);
+}
+
+#[test]
+fn the_system_may_block_or_ask_about_every_task_that_is_not_finished() {
+    let rows: BTreeSet<(&str, &str)> = TABLE
+        .moves
+        .iter()
+        .filter(|row| row.3.contains(&"system"))
+        .map(|row| (row.0, row.1))
+        .collect();
+    let open = &ORDER[..6];
+    let wanted = open
+        .iter()
+        .flat_map(|from| ["BLOCKED", "NEEDS_APPROVAL"].map(|to| (*from, to)))
+        .filter(|(from, to)| from != to);
+    assert_eq!(rows, wanted.collect());
+}
+
+#[test]
+fn an_intern_may_make_two_moves() {
+    let rows = TABLE.moves.iter().filter(|row| row.3.contains(&"intern"));
+    assert_eq!(
+        rows.map(|row| (row.0, row.1)).collect::<Vec<_>>(),
+        [("ASSIGNED", "IN_PROGRESS"), ("IN_PROGRESS", "REVIEW")]
+    );
+}
+
+fn plan(bullets: usize) -> Value {
+    json!({ "workPlan": { "bullets": vec!["step"; bullets] } })
+}
+
+fn submission() -> Value {
+    json!({
+        "deliverable": { "content": "the text", "artifacts": [] },
+        "reviewChecklist": { "type": "docs", "items": [{ "label": "read it again", "completed": true }] },
+    })
+}
+
+/// A task that `ada`, a specialist, has claimed and begun.
+fn begun(overrides: &Overrides) -> Play {
+    let mut play = Play::born("mission", overrides, json!({ "reviewerIds": ["bo", "ada"] }))
+        .expect("it needs no fields");
+    play.ask("specialist:ada", "ASSIGNED", Value::Null).expect("specialists may claim");
+    play.ask("specialist:ada", "IN_PROGRESS", plan(3)).expect("it is hers");
+    play
+}
+
+fn submitted(overrides: &Overrides) -> Play {
+    let mut play = begun(overrides);
+    play.ask("specialist:ada", "REVIEW", submission()).expect("it is hers");
+    play
+}
+
+#[test]
+fn a_specialist_claims_for_itself() {
+    let mut play = Play::of("mission");
+    assert_eq!(play.ask("specialist:ada", "ASSIGNED", Value::Null).expect("a claim"), "ASSIGNED");
+    assert_eq!((play.trigger(), play.field("assigneeIds")), ("claim", json!(["ada"])));
+}
+
+#[test]
+fn a_lead_assigns_others_or_claims() {
+    let mut play = Play::of("mission");
+    play.ask("lead:lu", "ASSIGNED", json!({ "assigneeIds": ["ada"] })).expect("leads assign");
+    assert_eq!((play.trigger(), play.field("assigneeIds")), ("assign", json!(["ada"])));
+    let mut play = Play::of("mission");
+    play.ask("lead:lu", "ASSIGNED", Value::Null).expect("leads claim");
+    assert_eq!((play.trigger(), play.field("assigneeIds")), ("claim", json!(["lu"])));
+}
+
+#[test]
+fn a_person_must_name_an_assignee() {
+    let mut play = Play::of("mission");
+    assert_eq!(
+        errors(play.ask("human:kim", "ASSIGNED", Value::Null)),
+        ["assigneeIds: Must have at least one assignee"]
+    );
+}
+
+#[test]
+fn the_errors_and_the_way_out_are_those_of_the_seed() {
+    let mut play = begun(&Overrides::new());
+    play.ask("human:kim", "NEEDS_APPROVAL", json!({ "approvalRequest": "more money" }))
+        .expect("people escalate");
+    let refused =
+        play.ask("human:kim", "IN_PROGRESS", json!({ "workPlan": null, "assigneeIds": [] }));
+    assert_eq!(
+        errors(refused),
+        [
+            "workPlan: Work plan required for IN_PROGRESS",
+            "assigneeIds: Must have at least one assignee"
+        ]
+    );
+    let play = begun(&Overrides::new());
+    assert_eq!(play.allowed("system"), ["NEEDS_APPROVAL", "BLOCKED"]);
+}
+
+#[test]
+fn a_work_plan_has_three_to_six_bullets() {
+    for (bullets, fits) in [(0, false), (2, false), (3, true), (6, true), (7, false)] {
+        let mut play = Play::of("mission");
+        play.ask("specialist:ada", "ASSIGNED", Value::Null).expect("a claim");
+        let begun = play.ask("specialist:ada", "IN_PROGRESS", plan(bullets));
+        assert_eq!(begun.is_ok(), fits, "{bullets}");
+        if !fits {
+            assert_eq!(errors(begun), ["workPlan: Work plan must have 3 to 6 bullets"]);
+        }
+    }
+}
+
+#[test]
+fn only_the_assignee_begins() {
+    let mut play = Play::of("mission");
+    play.ask("specialist:ada", "ASSIGNED", Value::Null).expect("a claim");
+    let refused = play.ask("intern:ian", "IN_PROGRESS", plan(3));
+    assert_eq!(errors(refused), ["assigneeIds: Only an assignee may do this"]);
+    assert_eq!(play.ask("intern:ada", "IN_PROGRESS", plan(3)).expect("by name"), "IN_PROGRESS");
+}
+
+#[test]
+fn nobody_reviews_their_own_work_whatever_their_rank() {
+    let policy = Overrides::from([("lead_may_approve".to_owned(), Setting::Flag(true))]);
+    let fields = json!({ "decisionNote": "mine", "feedback": "mine", "approvalRequest": "mine" });
+    let own = ["assigneeIds: Nobody reviews their own work"];
+    for (actor, to) in [("human:ada", "DONE"), ("human:ada", "IN_PROGRESS"), ("lead:ada", "DONE")] {
+        assert_eq!(
+            errors(submitted(&policy).ask(actor, to, fields.clone())),
+            own,
+            "{actor} to {to}"
+        );
+    }
+    let mut play = submitted(&policy);
+    play.ask("human:ada", "NEEDS_APPROVAL", fields.clone()).expect("people escalate");
+    assert_eq!(errors(play.ask("human:ada", "DONE", fields)), own);
+}
+
+#[test]
+fn agents_act_only_on_what_is_assigned_to_them() {
+    let mut play = begun(&Overrides::new());
+    for (actor, to, fields) in [
+        ("intern:ian", "REVIEW", submission()),
+        ("specialist:bo", "REVIEW", submission()),
+        ("lead:lu", "BLOCKED", json!({ "blockReason": "no" })),
+        ("specialist:bo", "NEEDS_APPROVAL", json!({ "approvalRequest": "no" })),
+    ] {
+        assert_eq!(
+            errors(play.ask(actor, to, fields)),
+            ["assigneeIds: Only an assignee may do this"],
+            "{actor} to {to}"
+        );
+    }
+    play.ask("specialist:ada", "BLOCKED", json!({ "blockReason": "the service is down" }))
+        .expect("her own task");
+    assert!(
+        play.ask("specialist:ada", "IN_PROGRESS", Value::Null).is_err(),
+        "only a person unblocks"
+    );
+}
+
+#[test]
+fn the_system_sums_up_the_cost() {
+    let mut play = begun(&Overrides::new());
+    assert_eq!(
+        errors(play.ask("specialist:ada", "REVIEW", Value::Null)),
+        [
+            "deliverable: Deliverable required for REVIEW",
+            "reviewChecklist: Review checklist required for REVIEW",
+        ]
+    );
+    let mut unfinished = submission();
+    unfinished["reviewChecklist"]["items"][0]["completed"] = json!(false);
+    assert_eq!(
+        errors(play.ask("specialist:ada", "REVIEW", unfinished)),
+        ["reviewChecklist: Every item of the review checklist must be completed"]
+    );
+    play.ask("specialist:ada", "REVIEW", submission()).expect("all there");
+    assert_eq!(play.artifacts(), ["deliverable", "reviewChecklist", "costSummary"]);
+    assert_eq!(
+        play.field("costSummary"),
+        json!({ "totalCost": 0.0, "runCount": 0, "tokenCount": 0 })
+    );
+}
+
+#[test]
+fn an_approval_is_recorded_and_nobody_approves_their_own_work() {
+    let mut play = submitted(&Overrides::new());
+    assert_eq!(
+        errors(play.ask("human:kim", "DONE", Value::Null)),
+        ["decisionNote: Decision note required for DONE"]
+    );
+    let note = json!({ "decisionNote": "good" });
+    assert_eq!(
+        errors(play.ask("human:ada", "DONE", note.clone())),
+        ["assigneeIds: Nobody reviews their own work"]
+    );
+    assert_eq!(
+        errors(play.ask("lead:lu", "DONE", note.clone())),
+        ["approvedBy: Only a person may approve here"]
+    );
+    play.ask("human:kim", "DONE", note).expect("a person approves");
+    assert_eq!(
+        (play.field("approvedBy"), play.field("approvedAt")),
+        (json!("kim"), json!("2023-11-14T22:13:20Z"))
+    );
+    assert_eq!(play.artifacts(), ["approvedBy", "approvedAt", "decisionNote"]);
+}
+
+#[test]
+fn a_lead_approves_where_the_policy_says_so() {
+    let policy = Overrides::from([("lead_may_approve".to_owned(), Setting::Flag(true))]);
+    let mut play = submitted(&policy);
+    let note = json!({ "decisionNote": "good" });
+    assert_eq!(play.ask("lead:lu", "DONE", note).expect("the policy allows it"), "DONE");
+}
+
+#[test]
+fn reviewers_of_the_task_send_it_back_with_feedback() {
+    let mut play = submitted(&Overrides::new());
+    let feedback = json!({ "feedback": "shorter" });
+    assert_eq!(
+        errors(play.ask("specialist:cy", "IN_PROGRESS", feedback.clone())),
+        ["reviewerIds: Only a reviewer of this task may do this"]
+    );
+    assert_eq!(
+        errors(play.ask("specialist:ada", "IN_PROGRESS", feedback.clone())),
+        ["assigneeIds: Nobody reviews their own work"]
+    );
+    assert_eq!(
+        errors(play.ask("specialist:bo", "IN_PROGRESS", Value::Null)),
+        ["feedback: Revision feedback required"]
+    );
+    assert_eq!(
+        play.ask("specialist:bo", "IN_PROGRESS", feedback).expect("a reviewer"),
+        "IN_PROGRESS"
+    );
+}
+
+#[test]
+fn the_third_review_cycle_blocks_with_a_loop_summary_until_a_person_unblocks() {
+    let mut play = begun(&Overrides::new());
+    for (round, state) in ["IN_PROGRESS", "IN_PROGRESS", "BLOCKED"].iter().enumerate() {
+        play.ask("specialist:ada", "REVIEW", submission()).expect("her task");
+        let feedback = json!({ "feedback": format!("round {}", round + 1) });
+        assert_eq!(play.ask("specialist:bo", "IN_PROGRESS", feedback).expect("a reviewer"), *state);
+    }
+    assert_eq!(play.field("loopSummary"), json!("Sent back 3 times, last by bo: round 3"));
+    assert_eq!(play.field("blockReason"), json!("the review went round too often"));
+    for actor in ["intern:ian", "specialist:ada", "lead:lu", "system"] {
+        assert!(play.ask(actor, "IN_PROGRESS", Value::Null).is_err(), "{actor}");
+    }
+    play.ask("human:kim", "IN_PROGRESS", Value::Null).expect("people unblock");
+    play.ask("specialist:ada", "REVIEW", submission()).expect("her task");
+    let again = json!({ "feedback": "still" });
+    assert_eq!(
+        play.ask("human:kim", "IN_PROGRESS", again).expect("a new allowance"),
+        "IN_PROGRESS"
+    );
+}
+
+#[test]
+fn silence_blocks_the_work() {
+    let mut play = begun(&Overrides::new());
+    assert_eq!(play.wait("23h"), "IN_PROGRESS");
+    assert_eq!(play.wait("1h"), "BLOCKED");
+    assert_eq!(play.field("blockReason"), json!("no progress for too long"));
+}

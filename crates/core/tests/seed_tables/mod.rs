@@ -1,0 +1,350 @@
+//! What a table says, how it is compared with a lifecycle, and how a task is played through one.
+
+mod autonomous;
+mod judged;
+mod mission;
+mod play;
+mod step;
+mod supervised;
+mod workflow;
+
+use std::collections::BTreeSet;
+
+use banksman_core::lifecycle::check::Overrides;
+use banksman_core::lifecycle::expr::Name;
+use banksman_core::lifecycle::{
+    Activity, Bound, CounterId, EntryEffect, Kind, Lifecycle, Outcome, PRIOR, RoleId, Route, Since,
+    StateId, Transition, builtin,
+};
+use banksman_core::time::Span;
+use serde_json::{Value, json};
+
+use play::Play;
+
+type Text = &'static str;
+/// A move that someone may make: from, to, trigger, roles, and what it wants and changes.
+type Move = (Text, Text, Text, &'static [Text], Text);
+/// A move that the clock makes: from, to, trigger, time, since, and what it changes.
+type Timed = (Text, Text, Text, Text, Since, Text);
+/// What a state does: state, activity, and each outcome or offered action with its trigger.
+type Doing = (Text, Text, &'static [(Text, Text)]);
+/// A counter: name, limit, where the move that reaches it leads.
+type Limit = (Text, Option<u32>, Option<Text>);
+
+/// One document's table.
+struct Table {
+    name: Text,
+    initial: Text,
+    /// Beside `human` and `system`.
+    roles: &'static [Text],
+    states: &'static [(Text, Kind)],
+    terminal: &'static [Text],
+    moves: &'static [Move],
+    timed: &'static [Timed],
+    /// Fields that a state requires, each as often as it has requirements; states that require nothing are left out.
+    requires: &'static [(Text, &'static [Text])],
+    does: &'static [Doing],
+    /// What happens when a state is entered; states without effects are left out.
+    effects: &'static [(Text, Text)],
+    counters: &'static [Limit],
+}
+
+fn lifecycle(name: &str) -> Lifecycle {
+    let checked = builtin::get(name, &Overrides::new()).expect("it is built in");
+    checked.unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// Compares everything that a table says with the lifecycle of its name.
+fn compare(table: &Table) {
+    let lifecycle = lifecycle(table.name);
+    let roles: Vec<&str> =
+        ["human", "system"].into_iter().chain(table.roles.iter().copied()).collect();
+    assert_eq!(lifecycle.roles, roles);
+    assert_eq!(lifecycle.state(lifecycle.initial).name, table.initial);
+    compare_states(table, &lifecycle);
+    compare_matrix(table, &lifecycle);
+    differ("move", &moves_of(&lifecycle), &expected_moves(table));
+    differ("bound", &bounds_of(&lifecycle), &expected_bounds(table));
+    differ("activity", &activities_of(&lifecycle), &expected_activities(table));
+    differ("counter", &counters_of(&lifecycle), &expected_counters(table));
+}
+
+fn compare_states(table: &Table, lifecycle: &Lifecycle) {
+    let states: BTreeSet<String> =
+        lifecycle.states.iter().map(|state| format!("{} is {}", state.name, state.kind)).collect();
+    let expected = table.states.iter().map(|(name, kind)| format!("{name} is {kind}")).collect();
+    differ("state", &states, &expected);
+    let terminal = lifecycle
+        .states
+        .iter()
+        .filter(|state| state.terminal)
+        .map(|state| state.name.clone())
+        .collect();
+    differ(
+        "terminal state",
+        &terminal,
+        &table.terminal.iter().map(|name| (*name).to_owned()).collect(),
+    );
+    let required =
+        lifecycle.states.iter().filter(|state| !state.requires.is_empty()).map(|state| {
+            let fields: Vec<&str> =
+                state.requires.iter().map(|requirement| requirement.field.as_str()).collect();
+            format!("{} requires {}", state.name, fields.join(", "))
+        });
+    let expected = table
+        .requires
+        .iter()
+        .map(|(state, fields)| format!("{state} requires {}", fields.join(", ")));
+    differ("requirement", &required.collect(), &expected.collect());
+    let with_effects = lifecycle.states.iter().filter(|state| !state.on_entry.is_empty());
+    let effects = with_effects.map(|state| {
+        let words: Vec<&str> = state.on_entry.iter().map(|effect| effect_word(*effect)).collect();
+        format!("{} on entry: {}", state.name, words.join(", "))
+    });
+    let expected = table.effects.iter().map(|(state, words)| format!("{state} on entry: {words}"));
+    differ("effect", &effects.collect(), &expected.collect());
+    for state in &lifecycle.states {
+        assert!(!state.about.is_empty(), "{} says nothing about itself", state.name);
+        assert_eq!(state.about.lines().count(), 1, "{} says more than a line", state.name);
+    }
+}
+
+fn effect_word(effect: EntryEffect) -> &'static str {
+    match effect {
+        EntryEffect::Notify => "notify",
+        EntryEffect::Alert => "alert",
+        EntryEffect::CleanUp => "clean_up",
+    }
+}
+
+/// Every state × state × role, with `[prior]` as a column of its own.
+fn compare_matrix(table: &Table, lifecycle: &Lifecycle) {
+    let columns: Vec<&str> =
+        lifecycle.states.iter().map(|state| state.name.as_str()).chain([PRIOR]).collect();
+    let mut wrong = Vec::new();
+    for from in &lifecycle.states {
+        for to in &columns {
+            for (role, role_name) in lifecycle.roles.iter().enumerate() {
+                let is = lifecycle.transitions.iter().any(|row| {
+                    lifecycle.state(row.from).name == from.name
+                        && lifecycle.target_name(row.to) == *to
+                        && row.roles.iter().any(|id| usize::from(id.0) == role)
+                });
+                let by_hand = |row: &Move| {
+                    row.0 == from.name && row.1 == *to && row.3.contains(&role_name.as_str())
+                };
+                let by_clock =
+                    |row: &Timed| row.0 == from.name && row.1 == *to && role_name == "system";
+                let should = table.moves.iter().any(by_hand) || table.timed.iter().any(by_clock);
+                if is != should {
+                    let verdict = if is {
+                        "allowed, but not in the table"
+                    } else {
+                        "in the table, but refused"
+                    };
+                    wrong.push(format!("{} → {to} by {role_name}: {verdict}", from.name));
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} differs in {} cells:\n{}",
+        table.name,
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+fn differ(what: &str, is: &BTreeSet<String>, should: &BTreeSet<String>) {
+    let extra = is.difference(should).map(|line| format!("  not in the table: {line}"));
+    let missing = should.difference(is).map(|line| format!("  only in the table: {line}"));
+    let lines: Vec<String> = extra.chain(missing).collect();
+    assert!(lines.is_empty(), "{what}:\n{}", lines.join("\n"));
+}
+
+fn moves_of(lifecycle: &Lifecycle) -> BTreeSet<String> {
+    let rows = lifecycle.transitions.iter().filter(|row| row.bound.is_none());
+    let spelled = rows.flat_map(|row| {
+        let (from, to) = (&lifecycle.state(row.from).name, lifecycle.target_name(row.to));
+        let wants = wants_and_changes(lifecycle, row);
+        let spell = move |role: &RoleId| {
+            let role = lifecycle.role_name(*role);
+            format!("{from} → {to} on {} by {role}: {wants}", row.trigger)
+        };
+        row.roles.iter().map(spell).collect::<Vec<_>>()
+    });
+    spelled.collect()
+}
+
+fn expected_moves(table: &Table) -> BTreeSet<String> {
+    let mut lines = BTreeSet::new();
+    for (from, to, trigger, roles, wants) in table.moves {
+        lines.extend(
+            roles.iter().map(|role| format!("{from} → {to} on {trigger} by {role}: {wants}")),
+        );
+    }
+    lines
+}
+
+/// `if FIELD…; set FIELD=VALUE…; compute FIELD…; clear FIELD…; count COUNTER…; renew COUNTER…; keep FIELD…`, without
+/// what is empty. Of a guard only the field is shown: its meaning is for the tests that play.
+fn wants_and_changes(lifecycle: &Lifecycle, row: &Transition) -> String {
+    let changes = &row.changes;
+    let counters =
+        |ids: &[CounterId]| ids.iter().map(|id| lifecycle.counter(*id).name.clone()).collect();
+    let literal = |(name, value): (&String, &Value)| match value {
+        Value::String(text) => format!("{name}={text}"),
+        other => format!("{name}={other}"),
+    };
+    let parts: [(&str, Vec<String>); 7] = [
+        ("if", row.guards.iter().map(|guard| guard.field.clone()).collect()),
+        ("set", changes.set.iter().map(literal).collect()),
+        ("compute", changes.compute.keys().cloned().collect()),
+        ("clear", changes.clear.clone()),
+        ("count", counters(&changes.count)),
+        ("renew", counters(&changes.renew)),
+        ("keep", changes.keeps.clone()),
+    ];
+    let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
+    parts.map(|(word, names)| format!("{word} {}", names.join(", "))).collect::<Vec<_>>().join("; ")
+}
+
+fn bounds_of(lifecycle: &Lifecycle) -> BTreeSet<String> {
+    let bounds = lifecycle.transitions.iter().filter_map(|row| {
+        let Bound { time, since } = row.bound?;
+        let (from, to) = (&lifecycle.state(row.from).name, lifecycle.target_name(row.to));
+        let changes = wants_and_changes(lifecycle, row);
+        Some(format!(
+            "{from} → {to} on {} after {} ms since {since:?}: {changes}",
+            row.trigger, time.0
+        ))
+    });
+    bounds.collect()
+}
+
+fn expected_bounds(table: &Table) -> BTreeSet<String> {
+    let bounds = table.timed.iter().map(|(from, to, trigger, time, since, changes)| {
+        let time: Span = time.parse().expect("a span of time");
+        format!("{from} → {to} on {trigger} after {} ms since {since:?}: {changes}", time.0)
+    });
+    bounds.collect()
+}
+
+fn activities_of(lifecycle: &Lifecycle) -> BTreeSet<String> {
+    let mut lines = BTreeSet::new();
+    for state in &lifecycle.states {
+        let Some(does) = &state.does else { continue };
+        let activity = does.activity.as_str();
+        for (outcome, route) in &does.outcomes {
+            let to = match route {
+                Route::Trigger(trigger) => trigger.as_str(),
+                Route::Again => "again",
+            };
+            lines.insert(format!("{} does {activity}: {outcome} → {to}", state.name));
+        }
+        let otherwise = does.otherwise.iter().map(|trigger| ("otherwise", trigger.as_str()));
+        let offers =
+            does.offers.iter().map(|(action, trigger)| (action.as_str(), trigger.as_str()));
+        for (answer, to) in otherwise.chain(offers) {
+            lines.insert(format!("{} does {activity}: {answer} → {to}", state.name));
+        }
+    }
+    lines
+}
+
+fn expected_activities(table: &Table) -> BTreeSet<String> {
+    let states = table.does.iter();
+    states
+        .flat_map(|(state, activity, routes)| {
+            routes
+                .iter()
+                .map(move |(outcome, to)| format!("{state} does {activity}: {outcome} → {to}"))
+        })
+        .collect()
+}
+
+fn counters_of(lifecycle: &Lifecycle) -> BTreeSet<String> {
+    let counters = lifecycle.counters.iter();
+    counters
+        .map(|counter| {
+            let then = counter.then.map(|id| lifecycle.state(id).name.as_str());
+            format!("{} up to {:?} then {then:?}", counter.name, counter.limit)
+        })
+        .collect()
+}
+
+fn expected_counters(table: &Table) -> BTreeSet<String> {
+    table
+        .counters
+        .iter()
+        .map(|(name, limit, then)| format!("{name} up to {limit:?} then {then:?}"))
+        .collect()
+}
+
+#[test]
+fn the_tables_cover_every_built_in_lifecycle() {
+    let tables = [
+        autonomous::TABLE.name,
+        mission::TABLE.name,
+        step::TABLE.name,
+        workflow::TABLE.name,
+        judged::TABLE.name,
+        supervised::TABLE.name,
+    ];
+    let known: BTreeSet<&str> = builtin::SOURCES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(BTreeSet::from(tables), known);
+}
+
+/// Without this a project's cancel, retry and feedback would need another field name in every lifecycle.
+#[test]
+fn every_lifecycle_has_a_reason_and_no_requirement_speaks_of_a_move() {
+    for (name, _) in builtin::SOURCES {
+        let lifecycle = lifecycle(name);
+        assert!(lifecycle.fields.contains_key("reason"), "{name}");
+        for requirement in lifecycle.states.iter().flat_map(|state| &state.requires) {
+            let of_the_move = |name: &Name| {
+                matches!(
+                    name,
+                    Name::ActorName | Name::ActorRole | Name::Now | Name::Detail | Name::Outcome
+                )
+            };
+            assert!(!requirement.that.names().any(of_the_move), "{name}: {}", requirement.message);
+        }
+    }
+}
+
+/// A run that ends must never leave its task where nothing moves it on, whatever the outcome and without any field.
+#[test]
+fn every_outcome_of_an_agent_moves_the_task_on() {
+    let mut tried = 0;
+    for (name, _) in builtin::SOURCES {
+        let lifecycle = lifecycle(name);
+        for (state, number) in lifecycle.states.iter().zip(0_u16..) {
+            let Some(does) = state.does.as_ref().filter(|does| does.activity == Activity::Agent)
+            else {
+                continue;
+            };
+            let again = |outcome: &Outcome| does.outcomes.get(outcome) == Some(&Route::Again);
+            let outcomes = Activity::Agent.outcomes().iter().copied().chain([Outcome::Exhausted]);
+            for outcome in outcomes.filter(|outcome| !again(outcome)) {
+                let fields = state
+                    .requires
+                    .iter()
+                    .map(|requirement| (requirement.field.clone(), json!("given")));
+                let mut play =
+                    Play::imported(name, StateId(number), Value::Object(fields.collect()));
+                play.claim(&format!("{}:al", lifecycle.roles[2])).expect("an agent is wanted here");
+                play.end_run(outcome, "", Value::Null);
+                assert_ne!(
+                    play.trigger(),
+                    outcome.as_str(),
+                    "{name}: {outcome} leaves it in {}",
+                    state.name
+                );
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 30, "only {tried} outcomes were tried");
+}

@@ -1,0 +1,211 @@
+//! Plays a task through a lifecycle, with a clock that moves only when it is told to.
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::check::Overrides;
+use banksman_core::lifecycle::{Lifecycle, Outcome, StateId, builtin};
+use banksman_core::machine::{
+    Actor, Answer, Ask, Beat, Claim, Event, Finish, NewTask, Rejected, Step, Timer, allowed, check,
+    create, import, step,
+};
+use banksman_core::time::{Instant, Span};
+use serde_json::{Map, Value};
+
+pub(super) struct Play {
+    pub(super) lifecycle: Lifecycle,
+    pub(super) step: Step,
+    timers: Vec<Timer>,
+    now: Instant,
+}
+
+/// Bounds that may fire within one wait; a lifecycle that needs more goes round.
+const MOST_TIMERS: usize = 100;
+
+impl Play {
+    pub(super) fn of(name: &str) -> Self {
+        Self::born(name, &Overrides::new(), Value::Object(Map::new()))
+            .unwrap_or_else(|rejected| panic!("{rejected}"))
+    }
+
+    pub(super) fn born(name: &str, overrides: &Overrides, fields: Value) -> Result<Self, Rejected> {
+        let checked = builtin::get(name, overrides).expect("it is built in");
+        let lifecycle = checked.unwrap_or_else(|problems| panic!("{problems}"));
+        let now = Instant(1_700_000_000_000);
+        let new = NewTask {
+            title: "play".to_owned(),
+            project: "stage".to_owned(),
+            fields: object(fields),
+            ..NewTask::default()
+        };
+        let step = create(&lifecycle, &new, &Actor::human("kim"), TaskId(1), now)?;
+        let timers = step.timers.clone().unwrap_or_default();
+        Ok(Self { lifecycle, step, timers, now })
+    }
+
+    /// A task that comes into the middle of its lifecycle.
+    pub(super) fn imported(name: &str, state: StateId, fields: Value) -> Self {
+        let mut play = Self::of(name);
+        let new =
+            NewTask { title: "play".to_owned(), fields: object(fields), ..NewTask::default() };
+        let actor = Actor::human("kim");
+        let born = import(&play.lifecycle, &new, state, &actor, TaskId(1), play.now);
+        play.step = born.unwrap_or_else(|rejected| panic!("{rejected}"));
+        play.timers = play.step.timers.clone().unwrap_or_default();
+        play
+    }
+
+    pub(super) fn state(&self) -> &str {
+        &self.lifecycle.state(self.step.task.state).name
+    }
+
+    pub(super) fn field(&self, name: &str) -> Value {
+        self.step.task.fields.get(name).cloned().unwrap_or_default()
+    }
+
+    /// What the last move kept.
+    pub(super) fn artifacts(&self) -> Vec<&str> {
+        self.step.artifacts.iter().map(|artifact| artifact.name.as_str()).collect()
+    }
+
+    /// The trigger of the last move.
+    pub(super) fn trigger(&self) -> &str {
+        self.step.record.as_ref().map_or("", |record| &record.trigger)
+    }
+
+    pub(super) fn allowed(&self, actor: &str) -> Vec<String> {
+        allowed(&self.lifecycle, &self.step.task, &actor.parse().expect("ROLE:NAME"), self.now)
+    }
+
+    /// Asks for a move to a state and answers with the state that the task is in then.
+    pub(super) fn ask(&mut self, actor: &str, to: &str, fields: Value) -> Result<&str, Rejected> {
+        self.asked(actor, Some(to), None, fields)
+    }
+
+    /// Asks for a move by its trigger.
+    pub(super) fn pull(
+        &mut self,
+        actor: &str,
+        trigger: &str,
+        fields: Value,
+    ) -> Result<&str, Rejected> {
+        self.asked(actor, None, Some(trigger), fields)
+    }
+
+    /// Moves that must all be possible, by one actor and without fields.
+    pub(super) fn walk(&mut self, moves: &[(&str, &str)]) {
+        for (actor, to) in moves {
+            let came = self
+                .ask(actor, to, Value::Null)
+                .unwrap_or_else(|rejected| panic!("{actor} to {to}: {rejected}"));
+            assert_eq!(came, *to);
+        }
+    }
+
+    fn asked(
+        &mut self,
+        actor: &str,
+        to: Option<&str>,
+        trigger: Option<&str>,
+        fields: Value,
+    ) -> Result<&str, Rejected> {
+        let ask = Ask {
+            actor: actor.parse().expect("ROLE:NAME"),
+            to: to.map(str::to_owned),
+            trigger: trigger.map(str::to_owned),
+            fields: object(fields),
+            epoch: None,
+            version: None,
+        };
+        self.meet(&Event::Asked(ask))?;
+        Ok(self.state())
+    }
+
+    /// A worker takes the task, or what the state does, as the role that the state calls for.
+    pub(super) fn claim(&mut self, actor: &str) -> Result<&str, Rejected> {
+        let claim = Claim {
+            actor: actor.parse().expect("ROLE:NAME"),
+            expires_at: self.now.plus(Span(60_000)),
+        };
+        self.meet(&Event::Claimed(claim))?;
+        Ok(self.state())
+    }
+
+    /// The run that holds the task shows that it has got on.
+    pub(super) fn beat(&mut self) {
+        let (epoch, expires_at) = (self.step.task.epoch, self.now.plus(Span(60_000)));
+        let beat = Event::Beaten(Beat { epoch, expires_at, progressed: true });
+        self.meet(&beat).unwrap_or_else(|rejected| panic!("{rejected}"));
+    }
+
+    /// The run that holds the task ends.
+    pub(super) fn end_run(&mut self, outcome: Outcome, detail: &str, fields: Value) -> &str {
+        let finish = Finish {
+            epoch: self.step.task.epoch,
+            outcome,
+            detail: detail.to_owned(),
+            fields: object(fields),
+            tokens: 1_000,
+            cost_micros: 250_000,
+            again_at: None,
+        };
+        self.meet(&Event::Finished(finish))
+            .unwrap_or_else(|rejected| panic!("{outcome}: {rejected}"));
+        self.state()
+    }
+
+    /// Lets time pass and every bound fire that comes due.
+    pub(super) fn wait(&mut self, time: &str) -> &str {
+        let end = self.now.plus(time.parse().expect("a span of time"));
+        for _ in 0..MOST_TIMERS {
+            let next = self
+                .timers
+                .iter()
+                .enumerate()
+                .filter(|(_, timer)| timer.due <= end)
+                .min_by_key(|(_, timer)| timer.due);
+            let Some((index, timer)) = next.map(|(index, timer)| (index, *timer)) else {
+                self.now = end;
+                return self.state();
+            };
+            self.now = self.now.max(timer.due);
+            self.timers.remove(index);
+            let event = Event::Due { timer: timer.kind, entered: self.step.task.entered };
+            if let Some(due) =
+                self.meet(&event).unwrap_or_else(|rejected| panic!("{:?}: {rejected}", timer.kind))
+            {
+                self.timers.push(Timer { due, ..timer });
+            }
+        }
+        panic!("more than {MOST_TIMERS} timers fired in {time}");
+    }
+
+    fn meet(&mut self, event: &Event) -> Result<Option<Instant>, Rejected> {
+        match step(&self.lifecycle, &self.step.task, event, self.now)? {
+            Answer::Step(step) => {
+                check(&self.lifecycle, &step.task).expect("the machine keeps its invariants");
+                if let Some(timers) = &step.timers {
+                    self.timers.clone_from(timers);
+                }
+                self.step = *step;
+                Ok(None)
+            }
+            Answer::Later(due) => Ok(Some(due)),
+            Answer::Ignored(_) => Ok(None),
+        }
+    }
+}
+
+fn object(fields: Value) -> Map<String, Value> {
+    match fields {
+        Value::Object(fields) => fields,
+        Value::Null => Map::new(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            panic!("fields are an object")
+        }
+    }
+}
+
+/// The errors of a refusal as `field: message`.
+pub(super) fn errors(refused: Result<&str, Rejected>) -> Vec<String> {
+    let rejected = refused.expect_err("it should be refused");
+    rejected.errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
+}
