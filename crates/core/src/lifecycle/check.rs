@@ -71,6 +71,7 @@ impl<'a> Checker<'a> {
         self.declare_fields(&source.fields);
         self.declare_counters(&source.counters);
         self.declare_states(&source.states);
+        let only = self.only(&source.only);
         let mut states: Vec<State> =
             source.states.0.iter().map(|(name, state)| self.state(name, state)).collect();
         let counters =
@@ -89,6 +90,7 @@ impl<'a> Checker<'a> {
             roles: self.roles.clone(),
             settings: self.names.settings.clone(),
             fields: self.names.fields.clone(),
+            only,
             counters,
             states,
             transitions,

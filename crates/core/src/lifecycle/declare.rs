@@ -9,7 +9,9 @@ use super::expr::Type;
 use super::names::{Stands, reserved};
 use super::problem::{Problem, suggestion};
 use super::source::{CounterSource, DoesSource, Entries, Name, Spanned, StateSource};
-use super::{Activity, Changes, Counter, Diverts, Does, Outcome, Remind, Route, Setting, State};
+use super::{
+    Activity, Changes, Counter, Diverts, Does, Outcome, Remind, RoleId, Route, Setting, State,
+};
 use crate::limits;
 
 impl Checker<'_> {
@@ -98,6 +100,16 @@ impl Checker<'_> {
                 Err(message) => self.problem(declared, message, "types: text, number, flag, time, list, any, [one, of, these], { member: type }"),
             }
         }
+    }
+
+    pub(super) fn only(&mut self, source: &Entries<Vec<Name>>) -> BTreeMap<String, Vec<RoleId>> {
+        let mut only = BTreeMap::new();
+        for (name, roles) in &source.0 {
+            self.field(name);
+            let roles = roles.iter().filter_map(|role| self.role_named(role)).collect();
+            only.insert(name.value.clone(), roles);
+        }
+        only
     }
 
     pub(super) fn declare_counters(&mut self, counters: &Entries<CounterSource>) {

@@ -400,6 +400,8 @@ pub struct Lifecycle {
     pub roles: Vec<String>,
     pub settings: BTreeMap<String, Setting>,
     pub fields: BTreeMap<String, Type>,
+    /// Fields that only these roles may bring along with what they ask for.
+    pub only: BTreeMap<String, Vec<RoleId>>,
     pub counters: Vec<Counter>,
     pub states: Vec<State>,
     pub transitions: Vec<Transition>,

@@ -29,6 +29,8 @@ pub(super) struct Source {
     #[serde(default)]
     pub(super) fields: Entries<Spanned<Value>>,
     #[serde(default)]
+    pub(super) only: Entries<Vec<Name>>,
+    #[serde(default)]
     pub(super) counters: Entries<CounterSource>,
     pub(super) states: Entries<StateSource>,
     pub(super) transitions: Vec<Spanned<TransitionSource>>,

@@ -3,7 +3,7 @@
 use super::allowed::allowed;
 use super::effect::Step;
 use super::env::Light;
-use super::event::Ask;
+use super::event::{Actor, Ask};
 use super::plan::due;
 use super::reject::{FieldError, Rejected, Why};
 use super::settle::{Cause, take};
@@ -29,7 +29,7 @@ pub(super) fn ask(
 
 fn try_rows(lifecycle: &Lifecycle, task: &Task, ask: &Ask, now: Instant) -> Result<Step, Rejected> {
     fresh(task, ask)?;
-    let role = role(lifecycle, ask)?;
+    let role = role_of(lifecycle, &ask.actor)?;
     let rows = matching(lifecycle, task, ask)?;
     let mine: Vec<&Transition> =
         rows.iter().copied().filter(|row| row.roles.contains(&role)).collect();
@@ -98,11 +98,12 @@ fn fresh(task: &Task, ask: &Ask) -> Result<(), Rejected> {
     }
 }
 
-fn role(lifecycle: &Lifecycle, ask: &Ask) -> Result<RoleId, Rejected> {
-    lifecycle.find_role(&ask.actor.role).ok_or_else(|| {
-        let hint = suggestion(&ask.actor.role, lifecycle.roles.iter().map(String::as_str));
+/// The actor's role, if the lifecycle has it.
+pub(super) fn role_of(lifecycle: &Lifecycle, actor: &Actor) -> Result<RoleId, Rejected> {
+    lifecycle.find_role(&actor.role).ok_or_else(|| {
+        let hint = suggestion(&actor.role, lifecycle.roles.iter().map(String::as_str));
         let message =
-            format!("the lifecycle {} has no role `{}`; {hint}", lifecycle.id, ask.actor.role);
+            format!("the lifecycle {} has no role `{}`; {hint}", lifecycle.id, actor.role);
         Rejected::one(Why::Forbidden, "actor", message)
     })
 }

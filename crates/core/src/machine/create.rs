@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value};
 
+use super::ask::role_of;
 use super::effect::{DecisionChange, Step};
 use super::env::Seen;
 use super::event::Actor;
 use super::plan::{entry_effects, open_decision, timers};
 use super::reject::{FieldError, Rejected, Why};
-use super::settle::{patch, quiet, record, too_large, unmet};
+use super::settle::{may_give, patch, quiet, record, too_large, unmet};
 use super::task::{Count, Spent, Task};
 use crate::ids::TaskId;
 use crate::lifecycle::{Lifecycle, StateId};
@@ -30,6 +31,14 @@ pub struct NewTask {
     pub not_before: Option<Instant>,
 }
 
+/// Where a task of another store was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    pub state: StateId,
+    /// Where `[prior]` leads, for a state that remembers.
+    pub prior: Option<StateId>,
+}
+
 /// A task in the initial state of its lifecycle.
 pub fn create(
     lifecycle: &Lifecycle,
@@ -38,37 +47,42 @@ pub fn create(
     id: TaskId,
     now: Instant,
 ) -> Result<Step, Rejected> {
-    born(lifecycle, new, lifecycle.initial, "create", actor, id, now)
+    born(lifecycle, new, None, actor, id, now)
 }
 
 /// A task that comes from another store, in the state that it had there.
 pub fn import(
     lifecycle: &Lifecycle,
     new: &NewTask,
-    state: StateId,
+    arrival: Arrival,
     actor: &Actor,
     id: TaskId,
     now: Instant,
 ) -> Result<Step, Rejected> {
-    if lifecycle.state(state).remembers {
-        let message = format!(
-            "a task cannot be imported into {}: where it came from is not known",
-            lifecycle.state(state).name
-        );
-        return Err(Rejected::one(Why::Invalid, "state", message));
+    let state = lifecycle.state(arrival.state);
+    if state.remembers != arrival.prior.is_some() {
+        let message = if state.remembers {
+            format!("a task in {} must say where it came from", state.name)
+        } else {
+            format!("a task in {} does not go back to where it came from", state.name)
+        };
+        return Err(Rejected::one(Why::Invalid, "prior", message));
     }
-    born(lifecycle, new, state, "import", actor, id, now)
+    born(lifecycle, new, Some(arrival), actor, id, now)
 }
 
 fn born(
     lifecycle: &Lifecycle,
     new: &NewTask,
-    state: StateId,
-    trigger: &str,
+    arrival: Option<Arrival>,
     actor: &Actor,
     id: TaskId,
     now: Instant,
 ) -> Result<Step, Rejected> {
+    let state = arrival.map_or(lifecycle.initial, |arrival| arrival.state);
+    // What another store has kept was given there by those who may.
+    let system = Actor::system();
+    let (trigger, giver) = if arrival.is_some() { ("import", &system) } else { ("create", actor) };
     let mut task = Task {
         id,
         title: new.title.trim().to_owned(),
@@ -79,7 +93,7 @@ fn born(
         priority: new.priority,
         parent: new.parent,
         state,
-        prior: None,
+        prior: arrival.and_then(|arrival| arrival.prior),
         version: 1,
         entered: 1,
         fields: Map::new(),
@@ -94,8 +108,11 @@ fn born(
         entered_at: now,
         progress_at: now,
     };
+    role_of(lifecycle, actor)?;
     let mut errors = wrong_text(new);
-    errors.extend(patch(lifecycle, &mut task.fields, &new.fields));
+    errors.extend(patch(lifecycle, &mut task.fields, &new.fields, |name| {
+        may_give(lifecycle, name, giver)
+    }));
     errors.extend(too_large(&task.fields));
     errors.extend(unmet(&lifecycle.state(state).requires, &Seen { task: &task, light: None }));
     if !errors.is_empty() {

@@ -21,7 +21,7 @@ mod step;
 mod task;
 
 pub use allowed::allowed;
-pub use create::{NewTask, create, import};
+pub use create::{Arrival, NewTask, create, import};
 pub use effect::{
     Artifact, DecisionChange, Effect, Ending, OpenDecision, Record, Step, Timer, TimerKind,
 };

@@ -140,7 +140,7 @@ fn stay(
     effect: Option<Effect>,
 ) -> Result<Step, Rejected> {
     let mut step = in_place(task, now);
-    let mut errors = patch(lifecycle, &mut step.task.fields, end.fields);
+    let mut errors = patch(lifecycle, &mut step.task.fields, end.fields, |_| true);
     errors.extend(too_large(&step.task.fields));
     let requires = &lifecycle.state(task.state).requires;
     errors.extend(unmet(requires, &Seen { task: &step.task, light: None }));

@@ -1,5 +1,6 @@
 //! The life of a run: a worker takes the task, shows that it is alive, and ends.
 
+use super::ask::role_of;
 use super::effect::Step;
 use super::env::Light;
 use super::event::{Beat, Claim, Finish};
@@ -25,14 +26,7 @@ pub(super) fn claim(
             format!("{} cannot be claimed now", task.id),
         ));
     }
-    let role = lifecycle.find_role(&claim.actor.role);
-    let role = role.ok_or_else(|| {
-        Rejected::one(
-            Why::Forbidden,
-            "actor",
-            format!("the lifecycle {} has no role `{}`", lifecycle.id, claim.actor.role),
-        )
-    })?;
+    let role = role_of(lifecycle, &claim.actor)?;
     let mut step = if lifecycle.state(task.state).kind == Kind::Queued {
         by_row(lifecycle, task, claim, role, now)?
     } else {

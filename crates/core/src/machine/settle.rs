@@ -12,7 +12,8 @@ use super::reject::FieldError;
 use super::task::{Count, Task};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{
-    Changes, CounterId, Diverts, Kind, Lifecycle, Requirement, State, StateId, Target, Transition,
+    Changes, CounterId, Diverts, Kind, Lifecycle, Requirement, RoleId, State, StateId, Target,
+    Transition,
 };
 use crate::limits;
 
@@ -33,7 +34,12 @@ pub(super) fn take(
     cause: &Cause<'_>,
 ) -> Result<Step, Vec<FieldError>> {
     let mut task = old.clone();
-    let mut errors = patch(lifecycle, &mut task.fields, cause.fields);
+    let own =
+        |name: &str| row.changes.compute.contains_key(name) || row.changes.set.contains_key(name);
+    let mut errors = patch(lifecycle, &mut task.fields, cause.fields, |name| {
+        // What the row sets itself replaces whatever was given, so nobody has to be kept from giving it.
+        own(name) || may_give(lifecycle, name, cause.light.actor)
+    });
     errors.extend(barred(row, old, &task, cause.light));
     let diverted = count(lifecycle, &mut task, &row.changes, &mut errors);
     apply(&mut task, &row.changes, cause);
@@ -122,10 +128,12 @@ pub(super) fn patch(
     lifecycle: &Lifecycle,
     fields: &mut Map<String, Value>,
     given: &Map<String, Value>,
+    may_give: impl Fn(&str) -> bool,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (name, value) in given {
         let checked = match lifecycle.fields.get(name) {
+            Some(_) if !may_give(name) => Err("is not for this role to set".to_owned()),
             Some(kind) if depth(value, 0) <= limits::FIELD_DEPTH => kind.accepts(value),
             Some(_) => Err(format!("is nested deeper than {} levels", limits::FIELD_DEPTH)),
             None => {
@@ -148,6 +156,13 @@ pub(super) fn patch(
         }
     }
     errors
+}
+
+pub(super) fn may_give(lifecycle: &Lifecycle, field: &str, giver: &Actor) -> bool {
+    let role = lifecycle.find_role(&giver.role);
+    let only = lifecycle.only.get(field);
+    let may = |role| role == RoleId::SYSTEM || only.is_none_or(|roles| roles.contains(&role));
+    role.is_some_and(may)
 }
 
 fn depth(value: &Value, reached: usize) -> usize {

@@ -150,7 +150,7 @@ fn a_role_is_offered_what_it_may_do() {
         (in_review(), "specialist:rob", vec!["IN_PROGRESS"]),
         (in_review(), "lead:lea", vec![]),
         (in_review(), "human:kim", but(&["INBOX", "ASSIGNED", "REVIEW"])),
-        (in_review(), "human:ada", vec!["BLOCKED", "CANCELED", "NEEDS_APPROVAL"]),
+        (in_review(), "lead:ada", vec![]),
     ];
     for (world, who, offered) in table {
         assert_eq!(world.allowed(who), offered, "{who} in {}", world.state());
@@ -163,21 +163,24 @@ fn only_an_assignee_works_and_nobody_becomes_one_on_the_way() {
     world.goes("lead:lea", "to ASSIGNED", json!({ "assigneeIds": ["ada"] }), "ASSIGNED");
     let own_idea = json!({ "workPlan": plan(), "assigneeIds": ["ada", "eve"] });
     let rejected = world.refused("specialist:eve", "to IN_PROGRESS", own_idea);
-    assert_eq!(complaints(&rejected), ["assigneeIds: Only an assignee may do this"]);
+    assert_eq!(
+        complaints(&rejected),
+        ["assigneeIds: is not for this role to set", "assigneeIds: Only an assignee may do this"]
+    );
 
     let mut reviewed = in_review();
-    let rejected = reviewed.refused(
-        "human:ada",
-        "to DONE",
-        json!({ "decisionNote": "mine", "assigneeIds": ["eve"] }),
-    );
-    assert_eq!(complaints(&rejected), ["assigneeIds: Nobody reviews their own work"]);
     let rejected = reviewed.refused(
         "specialist:eve",
         "to IN_PROGRESS",
         json!({ "feedback": "no", "reviewerIds": ["eve"] }),
     );
-    assert_eq!(complaints(&rejected), ["reviewerIds: Only a reviewer of this task may do this"]);
+    assert_eq!(
+        complaints(&rejected),
+        [
+            "reviewerIds: is not for this role to set",
+            "reviewerIds: Only a reviewer of this task may do this"
+        ]
+    );
 }
 
 #[test]

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, Lifecycle, Outcome, StateId};
 use banksman_core::machine::{
-    Actor, Ask, Beat, Claim, Event, Finish, NewTask, Report, TimerKind, Why, create, import,
+    Actor, Arrival, Ask, Beat, Claim, Event, Finish, NewTask, Report, TimerKind, Why, create,
+    import,
 };
 use banksman_core::time::{Instant, Span};
 use proptest::collection::vec;
@@ -173,7 +174,8 @@ impl Start {
             let born = if self.state == lifecycle.initial {
                 create(lifecycle, &new, &ann, TaskId(1), START)
             } else {
-                import(lifecycle, &new, self.state, &ann, TaskId(1), START)
+                let arrival = Arrival { state: self.state, prior: None };
+                import(lifecycle, &new, arrival, &ann, TaskId(1), START)
             };
             match (born, attempts.next()) {
                 (Ok(step), _) => return World::of_step(lifecycle.clone(), step),

@@ -4,7 +4,7 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::expr::MAX_JOINED_BYTES;
 use banksman_core::limits;
-use banksman_core::machine::{Actor, Effect, Finish, NewTask, Why, create, import};
+use banksman_core::machine::{Actor, Arrival, Effect, Finish, NewTask, Why, create, import};
 use serde_json::{Value, json};
 
 use crate::walk::{builtin_with, complaints, fields, of_source};
@@ -177,7 +177,8 @@ fn an_imported_task_is_taken_care_of() {
             ..NewTask::default()
         };
         let state = lifecycle.find_state(state).expect("the state exists");
-        import(&lifecycle, &new, state, &Actor::human("kim"), TaskId(1), START)
+        let arrival = Arrival { state, prior: None };
+        import(&lifecycle, &new, arrival, &Actor::human("kim"), TaskId(1), START)
     };
     let born = bring(
         "waiting",
@@ -202,6 +203,6 @@ fn an_imported_task_is_taken_care_of() {
         complaints(
             &bring("blocked", json!({ "unblock_condition": "x" })).expect_err("from where?")
         ),
-        ["state: a task cannot be imported into blocked: where it came from is not known"]
+        ["prior: a task in blocked must say where it came from"]
     );
 }

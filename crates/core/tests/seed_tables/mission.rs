@@ -41,8 +41,8 @@ pub(super) const TABLE: Table = Table {
         ("ASSIGNED", "NEEDS_APPROVAL", "escalate", &["system"], "compute approvalRequest"),
         ("ASSIGNED", "BLOCKED", "block", &["system"], "compute blockReason"),
         ("ASSIGNED", "CANCELED", "cancel", &["human"], ""),
-        ("IN_PROGRESS", "REVIEW", "submit", &["human"], "compute costSummary; clear feedback; keep deliverable, reviewChecklist, costSummary"),
-        ("IN_PROGRESS", "REVIEW", "submit", &["intern", "specialist", "lead"], "if assigneeIds; compute costSummary; clear feedback; keep deliverable, reviewChecklist, costSummary"),
+        ("IN_PROGRESS", "REVIEW", "submit", &["human"], "compute costSummary, submittedBy; clear feedback; keep deliverable, reviewChecklist, costSummary"),
+        ("IN_PROGRESS", "REVIEW", "submit", &["intern", "specialist", "lead"], "if assigneeIds; compute costSummary, submittedBy; clear feedback; keep deliverable, reviewChecklist, costSummary"),
         ("IN_PROGRESS", "NEEDS_APPROVAL", "escalate", &["human"], ""),
         ("IN_PROGRESS", "NEEDS_APPROVAL", "escalate", &["specialist", "lead"], "if assigneeIds"),
         ("IN_PROGRESS", "NEEDS_APPROVAL", "escalate", &["system"], "compute approvalRequest"),
@@ -50,22 +50,22 @@ pub(super) const TABLE: Table = Table {
         ("IN_PROGRESS", "BLOCKED", "block", &["specialist", "lead"], "if assigneeIds"),
         ("IN_PROGRESS", "BLOCKED", "block", &["system"], "compute blockReason"),
         ("IN_PROGRESS", "CANCELED", "cancel", &["human"], ""),
-        ("REVIEW", "IN_PROGRESS", "revise", &["human"], "if feedback, assigneeIds; count reviewCycles; keep feedback"),
+        ("REVIEW", "IN_PROGRESS", "revise", &["human"], "if feedback; count reviewCycles; keep feedback"),
         ("REVIEW", "IN_PROGRESS", "revise", &["specialist", "lead"], "if reviewerIds, feedback, assigneeIds; count reviewCycles; keep feedback"),
         ("REVIEW", "NEEDS_APPROVAL", "escalate", &["human"], ""),
         ("REVIEW", "NEEDS_APPROVAL", "escalate", &["system"], "compute approvalRequest"),
         ("REVIEW", "BLOCKED", "block", &["human"], ""),
         ("REVIEW", "BLOCKED", "block", &["system"], "compute blockReason"),
-        ("REVIEW", "DONE", "approve", &["human"], "if assigneeIds; compute approvedAt, approvedBy; keep approvedBy, approvedAt, decisionNote"),
+        ("REVIEW", "DONE", "approve", &["human"], "compute approvedAt, approvedBy; keep approvedBy, approvedAt, decisionNote"),
         ("REVIEW", "DONE", "approve", &["lead"], "if approvedBy, assigneeIds; compute approvedAt, approvedBy; keep approvedBy, approvedAt, decisionNote"),
         ("REVIEW", "CANCELED", "cancel", &["human"], ""),
         ("NEEDS_APPROVAL", "INBOX", "return", &["human"], "clear assigneeIds"),
         ("NEEDS_APPROVAL", "ASSIGNED", "reassign", &["human"], ""),
         ("NEEDS_APPROVAL", "IN_PROGRESS", "resume", &["human"], ""),
-        ("NEEDS_APPROVAL", "REVIEW", "submit", &["human"], "compute costSummary"),
+        ("NEEDS_APPROVAL", "REVIEW", "submit", &["human"], "compute costSummary, submittedBy"),
         ("NEEDS_APPROVAL", "BLOCKED", "block", &["human"], ""),
         ("NEEDS_APPROVAL", "BLOCKED", "block", &["system"], "compute blockReason"),
-        ("NEEDS_APPROVAL", "DONE", "complete", &["human"], "if assigneeIds; compute approvedAt, approvedBy; keep approvedBy, approvedAt, decisionNote"),
+        ("NEEDS_APPROVAL", "DONE", "complete", &["human"], "compute approvedAt, approvedBy; keep approvedBy, approvedAt, decisionNote"),
         ("NEEDS_APPROVAL", "CANCELED", "cancel", &["human"], ""),
         ("BLOCKED", "ASSIGNED", "reassign", &["human"], "clear blockReason; renew reviewCycles"),
         ("BLOCKED", "IN_PROGRESS", "unblock", &["human"], "clear blockReason; renew reviewCycles"),
@@ -283,20 +283,18 @@ fn only_the_assignee_begins() {
 }
 
 #[test]
-fn nobody_reviews_their_own_work_whatever_their_rank() {
+fn no_agent_reviews_its_own_work_but_people_may_do_all() {
     let policy = Overrides::from([("lead_may_approve".to_owned(), Setting::Flag(true))]);
-    let fields = json!({ "decisionNote": "mine", "feedback": "mine", "approvalRequest": "mine" });
+    let fields = json!({ "decisionNote": "mine", "feedback": "mine" });
     let own = ["assigneeIds: Nobody reviews their own work"];
-    for (actor, to) in [("human:ada", "DONE"), ("human:ada", "IN_PROGRESS"), ("lead:ada", "DONE")] {
-        assert_eq!(
-            errors(submitted(&policy).ask(actor, to, fields.clone())),
-            own,
-            "{actor} to {to}"
-        );
-    }
-    let mut play = submitted(&policy);
-    play.ask("human:ada", "NEEDS_APPROVAL", fields.clone()).expect("people escalate");
-    assert_eq!(errors(play.ask("human:ada", "DONE", fields)), own);
+    assert_eq!(errors(submitted(&policy).ask("lead:ada", "DONE", fields.clone())), own);
+    assert_eq!(submitted(&policy).ask("human:ada", "DONE", fields.clone()).expect("all"), "DONE");
+
+    let mut play = begun(&policy);
+    let mut handed_in = submission();
+    handed_in["assigneeIds"] = json!(["bo"]);
+    play.ask("human:kim", "REVIEW", handed_in).expect("a person hands it in");
+    assert_eq!(errors(play.ask("lead:kim", "DONE", fields)), own, "who handed it in is kept");
 }
 
 #[test]
@@ -347,17 +345,13 @@ fn the_system_sums_up_the_cost() {
 }
 
 #[test]
-fn an_approval_is_recorded_and_nobody_approves_their_own_work() {
+fn an_approval_is_recorded() {
     let mut play = submitted(&Overrides::new());
     assert_eq!(
         errors(play.ask("human:kim", "DONE", Value::Null)),
         ["decisionNote: Decision note required for DONE"]
     );
     let note = json!({ "decisionNote": "good" });
-    assert_eq!(
-        errors(play.ask("human:ada", "DONE", note.clone())),
-        ["assigneeIds: Nobody reviews their own work"]
-    );
     assert_eq!(
         errors(play.ask("lead:lu", "DONE", note.clone())),
         ["approvedBy: Only a person may approve here"]

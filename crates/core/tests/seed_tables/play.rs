@@ -4,8 +4,8 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Lifecycle, Outcome, StateId, builtin};
 use banksman_core::machine::{
-    Actor, Answer, Ask, Beat, Claim, Event, Finish, NewTask, Rejected, Step, Timer, allowed, check,
-    create, import, step,
+    Actor, Answer, Arrival, Ask, Beat, Claim, Event, Finish, NewTask, Rejected, Step, Timer,
+    allowed, check, create, import, step,
 };
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value};
@@ -47,7 +47,8 @@ impl Play {
         let new =
             NewTask { title: "play".to_owned(), fields: object(fields), ..NewTask::default() };
         let actor = Actor::human("kim");
-        let born = import(&play.lifecycle, &new, state, &actor, TaskId(1), play.now);
+        let arrival = Arrival { state, prior: None };
+        let born = import(&play.lifecycle, &new, arrival, &actor, TaskId(1), play.now);
         play.step = born.unwrap_or_else(|rejected| panic!("{rejected}"));
         play.timers = play.step.timers.clone().unwrap_or_default();
         play
