@@ -130,6 +130,10 @@ pub enum Event {
         timer: TimerKind,
         entered: i64,
     },
+    /// A writer came with an epoch that is not the current one and was refused.
+    CameLate {
+        epoch: i64,
+    },
     /// The number of tasks that this one still waits for has changed.
     NeedsLeft(i64),
 }

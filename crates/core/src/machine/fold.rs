@@ -65,6 +65,8 @@ pub(super) fn changes(lifecycle: &Lifecycle, old: Option<&Task>, new: &Task) -> 
     let mut difference = Difference { old, new, changed: Map::new() };
     difference.note("title", |task| Some(json!(task.title)));
     difference.note("body", |task| (!task.body.is_empty()).then(|| json!(task.body)));
+    let version = format!("{}@{}", lifecycle.id, lifecycle.version);
+    difference.note("lifecycle", |_| Some(json!(version)));
     difference.note("project", |task| Some(json!(task.project)));
     difference.note("batch", |task| task.batch.as_ref().map(|batch| json!(batch)));
     difference.note("tags", |task| (!task.tags.is_empty()).then(|| json!(task.tags)));

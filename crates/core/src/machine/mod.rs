@@ -29,5 +29,5 @@ pub use event::{Actor, Ask, Beat, Claim, Event, Finish, NotAnActor, Report};
 pub use fold::{Dated, FoldError, Folded, fold, rewind};
 pub use invariant::{Broken, Hold, check, hold};
 pub use reject::{FieldError, Rejected, Why};
-pub use step::{Answer, Ignored, step};
+pub use step::{Answer, CAME_LATE, Ignored, step};
 pub use task::{Count, Lease, Spent, Task};

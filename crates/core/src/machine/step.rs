@@ -8,8 +8,9 @@ use super::outcome::report;
 use super::plan::{due, plan_timers};
 use super::reject::{Rejected, Why};
 use super::run::{beat, claim, finish};
-use super::settle::{Cause, quiet, take};
+use super::settle::{Cause, quiet, record, take};
 use super::task::Task;
+use crate::ids::RunId;
 use crate::lifecycle::Lifecycle;
 use crate::time::Instant;
 
@@ -31,6 +32,9 @@ pub enum Answer {
     Ignored(Ignored),
 }
 
+/// The trigger under which the refusal of a late writer is recorded.
+pub const CAME_LATE: &str = "came_late";
+
 /// Decides what an event means for a task.
 pub fn step(
     lifecycle: &Lifecycle,
@@ -48,12 +52,22 @@ pub fn step(
         }
         Event::Reported(reported) => report(lifecycle, task, reported, now).map(answer),
         Event::Due { timer, entered } => fire(lifecycle, task, *timer, *entered, now),
+        Event::CameLate { epoch } => Ok(answer(came_late(lifecycle, task, *epoch, now))),
         Event::NeedsLeft(open) => Ok(needs_left(task, *open)),
     }
 }
 
 fn answer(step: Step) -> Answer {
     Answer::Step(Box::new(step))
+}
+
+/// The refusal of a late writer is history, but neither a move nor a sign of progress.
+fn came_late(lifecycle: &Lifecycle, task: &Task, epoch: i64, now: Instant) -> Step {
+    let run = RunId { task: task.id, epoch };
+    let actor = Actor { role: "run".to_owned(), name: Some(run.to_string()) };
+    let next = Task { version: task.version + 1, updated_at: now, ..task.clone() };
+    let record = record(lifecycle, Some(task), &next, CAME_LATE, &actor);
+    Step { record: Some(record), ..quiet(next) }
 }
 
 fn needs_left(task: &Task, open: i64) -> Answer {

@@ -1,7 +1,9 @@
 //! Late, early and repeated events are legal and change nothing.
 
 use banksman_core::lifecycle::Outcome;
-use banksman_core::machine::{Answer, Effect, Event, Finish, Ignored, Rejected, TimerKind, Why};
+use banksman_core::machine::{
+    Answer, CAME_LATE, Effect, Event, Finish, Ignored, Rejected, TimerKind, Why,
+};
 use serde_json::json;
 
 use crate::walk::{asking, complaints, of_source, span};
@@ -227,4 +229,20 @@ fn a_lease_is_only_ever_made_longer() {
     world.now = banksman_core::time::Instant(world.now.0 - 60_000);
     world.beat(1, false).expect("it holds the task");
     assert_eq!(world.task.lease.as_ref().expect("still").expires_at, until);
+}
+
+#[test]
+fn the_refusal_of_a_late_writer_is_history_and_no_progress() {
+    let mut world = working();
+    let before = world.task.clone();
+    let answer = world.meet(&Event::CameLate { epoch: 7 }).expect("it is no refusal itself");
+    let Answer::Step(step) = answer else { panic!("it leaves a record: {answer:?}") };
+    let record = step.record.as_ref().expect("a record");
+    assert_eq!(
+        (record.trigger.as_str(), record.actor.to_string()),
+        (CAME_LATE, "run:r1.7".to_owned())
+    );
+    assert_eq!(step.task.version, before.version + 1);
+    assert_eq!((step.task.state, step.task.lease), (before.state, before.lease));
+    assert_eq!(step.task.progress_at, before.progress_at);
 }

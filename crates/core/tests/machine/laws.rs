@@ -7,8 +7,8 @@ use banksman_core::lifecycle::{
     Activity, Bound, CLAIM, EntryEffect, Kind, Lifecycle, Outcome, Since, Target, Transition,
 };
 use banksman_core::machine::{
-    Answer, DecisionChange, Effect, Ending, Event, Ignored, Record, Step, Task, TimerKind, Why,
-    allowed,
+    Answer, CAME_LATE, DecisionChange, Effect, Ending, Event, Ignored, Record, Step, Task,
+    TimerKind, Why, allowed,
 };
 use banksman_core::time::Instant;
 
@@ -90,7 +90,11 @@ fn stale_epochs(meeting: &Meeting<'_>) -> Verdict {
         Event::Asked(ask) => ask.epoch,
         Event::Beaten(beat) => Some(beat.epoch),
         Event::Finished(finish) => Some(finish.epoch),
-        Event::Claimed(_) | Event::Reported(_) | Event::Due { .. } | Event::NeedsLeft(_) => None,
+        Event::Claimed(_)
+        | Event::Reported(_)
+        | Event::Due { .. }
+        | Event::NeedsLeft(_)
+        | Event::CameLate { .. } => None,
     };
     let current = meeting.before().lease.as_ref().map(|lease| lease.epoch);
     let stale = carried.is_some() && carried != current;
@@ -168,6 +172,7 @@ fn records_follow_rows(meeting: &Meeting<'_>) -> Verdict {
         Event::Reported(report) => record.trigger == report.outcome.as_str(),
         Event::Claimed(_) => record.trigger == CLAIM,
         Event::Asked(_) | Event::Beaten(_) | Event::Due { .. } | Event::NeedsLeft(_) => false,
+        Event::CameLate { .. } => record.trigger == CAME_LATE,
     };
     let in_place = outcome && !meeting.moved(step) && step.task.counters == before.counters;
     ensure(by_row || in_place, || format!("no row gives {record:?}"))
@@ -402,7 +407,8 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
         | Event::Claimed(_)
         | Event::Beaten(_)
         | Event::Due { .. }
-        | Event::NeedsLeft(_) => false,
+        | Event::NeedsLeft(_)
+        | Event::CameLate { .. } => false,
     };
     let stays = !meeting.moved(step) && begun_again;
     ensure(told == wanted || stays, || format!("{told:?}, not {wanted:?}"))
@@ -434,7 +440,8 @@ fn refusals(meeting: &Meeting<'_>) -> Verdict {
         | Event::Finished(_)
         | Event::Reported(_)
         | Event::Due { .. }
-        | Event::NeedsLeft(_) => None,
+        | Event::NeedsLeft(_)
+        | Event::CameLate { .. } => None,
     };
     ensure(asked.is_none_or(|to| !rejected.allowed.contains(to)), || {
         format!("it offers what it refuses: {:?}", rejected.allowed)

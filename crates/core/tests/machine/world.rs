@@ -204,6 +204,7 @@ impl World {
                 serde_json::Value::Object(report.fields.clone())
             ),
             Event::Due { timer, entered } => format!("{timer:?} of entry {entered} comes due"),
+            Event::CameLate { epoch } => format!("epoch {epoch} came late"),
             Event::NeedsLeft(open) => format!("{open} needs are left"),
         };
         let so = match reply {
