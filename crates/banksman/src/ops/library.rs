@@ -1,0 +1,152 @@
+//! The lifecycles that a project can use: its own files first, then the built-in ones, each with the project's settings.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use banksman_core::lifecycle::check::{Overrides, check};
+use banksman_core::lifecycle::problem::{Problems, suggestion};
+use banksman_core::lifecycle::{Kind, builtin};
+use banksman_core::limits;
+
+use crate::store::Definition;
+
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    #[error("there is no lifecycle `{name}`; {hint}")]
+    Unknown { name: String, hint: String },
+    #[error("failed to read the lifecycle `{path}`")]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{0}")]
+    Unsound(Box<Problems>),
+}
+
+/// Where a lifecycle comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    BuiltIn,
+    File(PathBuf),
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Library {
+    folder: Option<PathBuf>,
+    overrides: BTreeMap<String, Overrides>,
+}
+
+impl Library {
+    /// `folder` is the project's `.banksman/lifecycles`; `overrides` the settings of its configuration, by lifecycle.
+    #[must_use]
+    pub fn new(folder: Option<PathBuf>, overrides: BTreeMap<String, Overrides>) -> Self {
+        Self { folder, overrides }
+    }
+
+    /// Every lifecycle by name; a file hides a built-in one of the same name.
+    pub fn names(&self) -> Result<Vec<(String, Origin)>, LibraryError> {
+        let mut names: BTreeMap<String, Origin> = builtin::SOURCES
+            .iter()
+            .map(|(name, _)| ((*name).to_owned(), Origin::BuiltIn))
+            .collect();
+        for path in self.files()? {
+            if let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) {
+                names.insert(name.to_owned(), Origin::File(path.clone()));
+            }
+        }
+        Ok(names.into_iter().collect())
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>, LibraryError> {
+        let Some(folder) = &self.folder else {
+            return Ok(Vec::new());
+        };
+        let failed = |source| LibraryError::Read { path: folder.clone(), source };
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut files = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            if path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
+                files.push(path);
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// The text of a lifecycle and where it is from.
+    pub fn source(&self, name: &str) -> Result<(String, Origin), LibraryError> {
+        let names = self.names()?;
+        match names.iter().find(|(known, _)| known == name) {
+            Some((_, Origin::File(path))) => Ok((read(path)?, Origin::File(path.clone()))),
+            Some((_, Origin::BuiltIn)) => {
+                Ok((builtin::source(name).unwrap_or_default().to_owned(), Origin::BuiltIn))
+            }
+            None => {
+                let hint = suggestion(name, names.iter().map(|(known, _)| known.as_str()));
+                Err(LibraryError::Unknown { name: name.chars().take(64).collect(), hint })
+            }
+        }
+    }
+
+    /// A lifecycle that is proven sound, with the project's settings.
+    pub fn definition(&self, name: &str) -> Result<Definition, LibraryError> {
+        let (source, origin) = self.source(name)?;
+        let origin = match origin {
+            Origin::BuiltIn => format!("built-in {name}"),
+            Origin::File(path) => path.display().to_string(),
+        };
+        let overrides = self.overrides.get(name).cloned().unwrap_or_default();
+        let lifecycle = check(&source, &origin, &overrides)
+            .map_err(|problems| LibraryError::Unsound(Box::new(problems)))?;
+        Ok(Definition { lifecycle: Arc::new(lifecycle), source, overrides })
+    }
+
+    /// All that a task can be looked for by: the states of every sound lifecycle, their groups and their kinds.
+    pub fn state_words(&self) -> Result<BTreeSet<String>, LibraryError> {
+        let mut words: BTreeSet<String> = Kind::ALL.iter().map(ToString::to_string).collect();
+        for (name, _) in self.names()? {
+            let definition = match self.definition(&name) {
+                Ok(definition) => definition,
+                Err(LibraryError::Unsound(_)) => continue,
+                Err(error @ (LibraryError::Unknown { .. } | LibraryError::Read { .. })) => {
+                    return Err(error);
+                }
+            };
+            for state in &definition.lifecycle.states {
+                words.insert(state.name.clone());
+                words.extend(state.group.clone());
+            }
+        }
+        Ok(words)
+    }
+
+    /// Checks a file that need not be in the library.
+    pub fn check_file(&self, path: &Path) -> Result<Definition, LibraryError> {
+        let source = read(path)?;
+        let overrides = Overrides::new();
+        let lifecycle = check(&source, &path.display().to_string(), &overrides)
+            .map_err(|problems| LibraryError::Unsound(Box::new(problems)))?;
+        Ok(Definition { lifecycle: Arc::new(lifecycle), source, overrides })
+    }
+}
+
+fn read(path: &Path) -> Result<String, LibraryError> {
+    let failed = |source| LibraryError::Read { path: path.to_owned(), source };
+    let size = fs::metadata(path).map_err(failed)?.len();
+    if size > limits::LIFECYCLE_BYTES as u64 {
+        return Err(failed(io::Error::other(format!(
+            "larger than {} KiB",
+            limits::LIFECYCLE_BYTES / 1024
+        ))));
+    }
+    fs::read_to_string(path).map_err(failed)
+}

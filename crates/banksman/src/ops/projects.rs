@@ -1,0 +1,62 @@
+//! Projects: repositories that a store knows.
+
+use std::path::Path;
+
+use banksman_core::limits;
+use banksman_core::time::Instant;
+
+use super::OpsError;
+use crate::store::Store;
+
+/// The name that a folder suggests: its last part, in letters that ids may have.
+#[must_use]
+pub fn name_for(folder: &Path) -> String {
+    let last =
+        folder.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let word: String = last
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' })
+        .collect();
+    let word = word.trim_matches('-').chars().take(limits::NAME_BYTES).collect::<String>();
+    if word.is_empty() { "project".to_owned() } else { word }
+}
+
+/// The project that a folder belongs to: the one whose own folder is nearest above it.
+pub fn at(store: &Store, folder: &Path) -> Result<Option<String>, OpsError> {
+    let mut projects = store.projects()?;
+    projects.retain(|(_, path)| folder.starts_with(path));
+    Ok(projects.into_iter().max_by_key(|(_, path)| path.len()).map(|(name, _)| name))
+}
+
+/// Makes a project known, under the given name or one that its folder suggests, and answers with the name that it has.
+/// A folder that is known keeps its name.
+pub fn init(
+    store: &Store,
+    name: Option<&str>,
+    folder: &Path,
+    now: Instant,
+) -> Result<String, OpsError> {
+    let path = folder.display().to_string();
+    let known =
+        store.projects()?.into_iter().find(|(_, known)| *known == path).map(|(name, _)| name);
+    let name = match (known, name) {
+        (Some(known), Some(name)) if known != name => {
+            let message = format!("this folder is already the project {known}");
+            return Err(OpsError::input(
+                message,
+                format!("leave `--name` out, or write `--name {known}`"),
+            ));
+        }
+        (Some(known), Some(_) | None) => return Ok(known),
+        (None, Some(name)) => name.to_owned(),
+        (None, None) => name_for(folder),
+    };
+    if name != name_for(Path::new(&name)) {
+        return Err(OpsError::input(
+            format!("`{}` cannot be a project's name", name.escape_debug()),
+            "use small letters, digits, `-` and `_`",
+        ));
+    }
+    store.put_project(&name, &path, now)?;
+    Ok(name)
+}

@@ -1,0 +1,266 @@
+//! Adding and moving tasks.
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::Lifecycle;
+use banksman_core::lifecycle::expr::Type;
+use banksman_core::limits;
+use banksman_core::machine::{Actor, Ask, Event, NewTask, allowed};
+use banksman_core::time::Instant;
+use serde_json::{Map, Value, json};
+
+use super::library::Library;
+use super::{OpsError, refuse};
+use crate::store::query::{Filter, Need, PAGE};
+use crate::store::{Add, Applied, Edge, Entry, Key, Store, Stored};
+
+/// Tasks of a batch that run at the same time unless it is told otherwise (seed default).
+pub(super) const BATCH_CONCURRENCY: i64 = 4;
+
+#[derive(Debug, Clone, Default)]
+pub struct AddRequest {
+    pub title: String,
+    pub body: String,
+    pub project: String,
+    pub lifecycle: String,
+    pub batch: Option<String>,
+    pub tags: Vec<String>,
+    pub priority: i32,
+    pub parent: Option<TaskId>,
+    pub after: Vec<TaskId>,
+    pub informed_by: Vec<TaskId>,
+    pub fields: Map<String, Value>,
+    pub not_before: Option<Instant>,
+    pub key: Option<String>,
+}
+
+/// Adds a task in the initial state of its lifecycle.
+pub fn add(
+    store: &Store,
+    library: &Library,
+    actor: &Actor,
+    request: &AddRequest,
+    now: Instant,
+) -> Result<Applied, OpsError> {
+    let definition = library.definition(&request.lifecycle)?;
+    let fields = coerced(&definition.lifecycle, &request.fields);
+    let needs = edges(request)?;
+    if let Some(batch) = &request.batch {
+        store.put_batch(named(batch)?, BATCH_CONCURRENCY, now)?;
+    }
+    let asked = json!([
+        "add",
+        request.title,
+        request.body,
+        request.project,
+        request.lifecycle,
+        request.batch,
+        request.tags,
+        request.priority,
+        request.parent.map(|id| id.0),
+        needs.iter().map(|(id, edge)| (id.0, edge.as_str())).collect::<Vec<_>>(),
+        fields,
+        request.not_before.map(|at| at.0),
+        actor.to_string()
+    ]);
+    let new = NewTask {
+        title: request.title.clone(),
+        body: request.body.clone(),
+        project: request.project.clone(),
+        batch: request.batch.clone(),
+        tags: request.tags.clone(),
+        priority: request.priority,
+        parent: request.parent,
+        fields,
+        open_needs: 0,
+        not_before: request.not_before,
+    };
+    let key = key(request.key.as_deref(), &asked)?;
+    Ok(store.add(Add { new, definition, needs, actor: actor.clone(), key, arrival: None }, now)?)
+}
+
+fn edges(request: &AddRequest) -> Result<Vec<(TaskId, Edge)>, OpsError> {
+    let blocks = request.after.iter().map(|id| (*id, Edge::Blocks));
+    let informs = request.informed_by.iter().map(|id| (*id, Edge::Informs));
+    let mut needs: Vec<(TaskId, Edge)> = blocks.chain(informs).collect();
+    needs.sort_unstable();
+    needs.dedup();
+    if needs.len() > limits::NEEDS {
+        return Err(refuse("needs", format!("are more than {}", limits::NEEDS)));
+    }
+    Ok(needs)
+}
+
+pub(super) fn named(batch: &str) -> Result<&str, OpsError> {
+    let odd = batch.is_empty()
+        || batch.len() > limits::NAME_BYTES
+        || batch.chars().any(|c| c.is_control() || c.is_whitespace());
+    if odd {
+        Err(refuse("batch", format!("is one word of at most {} bytes", limits::NAME_BYTES)))
+    } else {
+        Ok(batch)
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct MoveRequest {
+    /// A state; may be left out when a trigger is given.
+    pub to: Option<String>,
+    pub trigger: Option<String>,
+    pub fields: Map<String, Value>,
+    pub key: Option<String>,
+    pub epoch: Option<i64>,
+    pub version: Option<i64>,
+}
+
+/// Asks for a move of a task.
+pub fn move_task(
+    store: &Store,
+    id: TaskId,
+    actor: &Actor,
+    request: &MoveRequest,
+    now: Instant,
+) -> Result<Applied, OpsError> {
+    let stored = store.task(id)?;
+    let fields = coerced(&stored.lifecycle, &request.fields);
+    let asked = json!([
+        "move",
+        id.0,
+        request.to,
+        request.trigger,
+        fields,
+        actor.to_string(),
+        request.epoch,
+        request.version
+    ]);
+    let key = key(request.key.as_deref(), &asked)?;
+    let ask = Ask {
+        actor: actor.clone(),
+        to: request.to.clone(),
+        trigger: request.trigger.clone(),
+        fields,
+        epoch: request.epoch,
+        version: request.version,
+    };
+    Ok(store.apply(id, Event::Asked(ask), key, now)?)
+}
+
+/// A task with what the surfaces show beside its row.
+#[derive(Debug, Clone)]
+pub struct View {
+    pub stored: Stored,
+    pub needs: Vec<Need>,
+}
+
+pub fn view(store: &Store, id: TaskId) -> Result<View, OpsError> {
+    Ok(View { stored: store.task(id)?, needs: store.needs(id)? })
+}
+
+/// Completes a task that was listed or has just been moved: rows come without their bodies.
+pub fn view_of(store: &Store, mut stored: Stored) -> Result<View, OpsError> {
+    let id = stored.task.id;
+    if stored.task.body.is_empty() {
+        stored.task.body = store.task(id)?.task.body;
+    }
+    Ok(View { needs: store.needs(id)?, stored })
+}
+
+/// Tasks that fit, newest first, and where the next page begins if there is one.
+pub fn page(
+    store: &Store,
+    filter: &Filter,
+    before: Option<TaskId>,
+    at_most: i64,
+) -> Result<(Vec<View>, Option<TaskId>), OpsError> {
+    let (tasks, next) = store.list(filter, before, at_most)?;
+    let complete = store.complete(&tasks)?.into_iter();
+    Ok((complete.map(|(stored, needs)| View { stored, needs }).collect(), next))
+}
+
+/// Shows every task, oldest first.
+pub fn each_task<E: From<OpsError>>(
+    store: &Store,
+    mut show: impl FnMut(&View) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut after = TaskId(0);
+    loop {
+        let page = store.tasks_from(after).map_err(OpsError::from)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.0.task.id;
+        for (stored, needs) in page {
+            show(&View { stored, needs })?;
+        }
+    }
+}
+
+/// Shows every record of a task, oldest first.
+pub fn each_record<E: From<OpsError>>(
+    store: &Store,
+    id: TaskId,
+    mut show: impl FnMut(&Entry) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut after = 0;
+    loop {
+        let page = store.history(id, after).map_err(OpsError::from)?;
+        for entry in &page {
+            after = entry.seq;
+            show(entry)?;
+        }
+        if i64::try_from(page.len()).unwrap_or(PAGE) < PAGE {
+            return Ok(());
+        }
+    }
+}
+
+/// Where an actor could move a task now.
+#[must_use]
+pub fn allowed_moves(stored: &Stored, actor: &Actor, now: Instant) -> Vec<String> {
+    allowed(&stored.lifecycle, &stored.task, actor, now)
+}
+
+pub(super) fn key(text: Option<&str>, asked: &Value) -> Result<Option<Key>, OpsError> {
+    let Some(text) = text else { return Ok(None) };
+    if text.is_empty() || text.len() > limits::KEY_BYTES || text.chars().any(char::is_control) {
+        return Err(refuse(
+            "key",
+            format!("is 1 to {} bytes without control characters", limits::KEY_BYTES),
+        ));
+    }
+    Ok(Some(Key::new(text, &asked.to_string())))
+}
+
+/// Values as people type them, in the types that the lifecycle declares. `workPlan.bullets` sets a member.
+fn coerced(lifecycle: &Lifecycle, given: &Map<String, Value>) -> Map<String, Value> {
+    let mut fields = Map::new();
+    for (name, value) in given {
+        match (lifecycle.fields.get(name), name.split_once('.')) {
+            (Some(kind), _) => {
+                fields.insert(name.clone(), kind.coerce(value.clone()));
+            }
+            (None, Some((record, member))) => {
+                set_member(lifecycle, &mut fields, record, member, value);
+            }
+            (None, None) => {
+                fields.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    fields
+}
+
+fn set_member(
+    lifecycle: &Lifecycle,
+    fields: &mut Map<String, Value>,
+    record: &str,
+    member: &str,
+    value: &Value,
+) {
+    let kind = match lifecycle.fields.get(record) {
+        Some(Type::Record(members)) => members.get(member),
+        Some(_) | None => None,
+    };
+    let value = kind.map_or_else(|| value.clone(), |kind| kind.coerce(value.clone()));
+    let record = fields.entry(record.to_owned()).or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(members) = record {
+        members.insert(member.to_owned(), value);
+    }
+}

@@ -1,0 +1,285 @@
+//! Tasks out of one store and into another, as JSON lines.
+//!
+//! A line is a task as the surfaces show it. Its id is the one it had; here it gets a new one, and the
+//! lines that name it (`needs`, `parent`) are led to the new one. The same line twice is imported once.
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::problem::suggestion;
+use banksman_core::lifecycle::{Lifecycle, StateId};
+use banksman_core::machine::{Actor, Arrival, NewTask};
+use banksman_core::time::Instant;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::library::Library;
+use super::tasks::{BATCH_CONCURRENCY, key, named};
+use super::{OpsError, refuse};
+use crate::store::{Add, Applied, Definition, Edge, Store};
+
+/// A line longer than this is not a task: titles, bodies and fields are bounded far below.
+pub const LINE_BYTES: usize = 2 * 1024 * 1024;
+/// Lines of one import: all of them are held while their order is found.
+pub const LINES: usize = 100_000;
+
+/// What an import needs of a line. Everything else in it is told again by the new store itself.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    id: Option<String>,
+    title: String,
+    #[serde(default)]
+    body: String,
+    project: Option<String>,
+    lifecycle: Option<String>,
+    state: Option<String>,
+    prior: Option<String>,
+    #[serde(default)]
+    priority: i32,
+    #[serde(default)]
+    tags: Vec<String>,
+    batch: Option<String>,
+    parent: Option<String>,
+    #[serde(default)]
+    needs: Vec<String>,
+    #[serde(default)]
+    informed_by: Vec<String>,
+    #[serde(default)]
+    fields: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The id that the line gave.
+    pub from: Option<String>,
+    pub to: TaskId,
+    /// Whether it had been imported before.
+    pub known: bool,
+}
+
+/// What holds for all lines of one import.
+#[derive(Debug, Clone)]
+pub struct Defaults<'a> {
+    pub project: &'a str,
+    pub lifecycle: &'a str,
+}
+
+/// Imports tasks in the order in which they can be: first those that others need.
+pub fn import(
+    store: &Store,
+    library: &Library,
+    actor: &Actor,
+    defaults: &Defaults<'_>,
+    input: impl BufRead,
+    now: Instant,
+) -> Result<Vec<Imported>, OpsError> {
+    let lines = read_lines(input)?;
+    let order = in_order(&lines)?;
+    let mut ids: BTreeMap<String, TaskId> = BTreeMap::new();
+    let mut definitions: BTreeMap<String, Definition> = BTreeMap::new();
+    let mut imported = Vec::with_capacity(lines.len());
+    for index in order {
+        let (number, line) = &lines[index];
+        let name = line.lifecycle.as_deref().unwrap_or(defaults.lifecycle);
+        let added = proven(&mut definitions, library, name)
+            .and_then(|definition| arrival(definition, actor, defaults, line, &ids))
+            .and_then(|add| add_to(store, add, now))
+            .map_err(|error| OpsError::Line { line: *number, source: Box::new(error) })?;
+        let to = added.stored.task.id;
+        ids.extend(line.id.clone().map(|id| (id, to)));
+        imported.push(Imported { from: line.id.clone(), to, known: added.replayed });
+    }
+    Ok(imported)
+}
+
+fn read_lines(mut input: impl BufRead) -> Result<Vec<(usize, Line)>, OpsError> {
+    let mut lines = Vec::new();
+    let mut number = 0;
+    loop {
+        number += 1;
+        let mut bytes = Vec::new();
+        let limit = LINE_BYTES as u64 + 1;
+        let read = std::io::Read::take(&mut input, limit).read_until(b'\n', &mut bytes);
+        let read = read.map_err(|error| {
+            OpsError::input(format!("failed to read line {number}: {error}"), "check the file")
+        })?;
+        if read == 0 {
+            return Ok(lines);
+        }
+        let fail = |what: String| {
+            OpsError::input(
+                format!("line {number}: {what}"),
+                "each line is one task as JSON, as `banksman export` writes it",
+            )
+        };
+        if bytes.len() > LINE_BYTES {
+            return Err(fail(format!("is longer than {} MiB", LINE_BYTES / 1024 / 1024)));
+        }
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|error| fail(format!("is not UTF-8 after byte {}", error.valid_up_to())))?;
+        if text.trim().is_empty() {
+            continue;
+        }
+        let line = serde_json::from_str(text.trim_end()).map_err(|error| {
+            fail(error.to_string().replace(" at line 1 column ", " at column "))
+        })?;
+        lines.push((number, line));
+        if lines.len() > LINES {
+            return Err(OpsError::input(
+                format!("there are more than {LINES} tasks to import"),
+                "split the file; tasks that need each other belong into the same part",
+            ));
+        }
+    }
+}
+
+/// Places of the lines such that what is needed comes first. A line that would have to wait for itself is refused.
+fn in_order(lines: &[(usize, Line)]) -> Result<Vec<usize>, OpsError> {
+    let by_id: BTreeMap<&str, usize> = lines
+        .iter()
+        .enumerate()
+        .filter_map(|(index, (_, line))| Some((line.id.as_deref()?, index)))
+        .collect();
+    let needed: Vec<Vec<usize>> = lines
+        .iter()
+        .map(|(_, line)| {
+            line.needs
+                .iter()
+                .chain(&line.informed_by)
+                .chain(&line.parent)
+                .filter_map(|id| by_id.get(id.as_str()).copied())
+                .collect()
+        })
+        .collect();
+    let mut waits: Vec<usize> = needed.iter().map(Vec::len).collect();
+    let mut frees: Vec<Vec<usize>> = vec![Vec::new(); lines.len()];
+    for (index, list) in needed.iter().enumerate() {
+        list.iter().for_each(|first| frees[*first].push(index));
+    }
+    let mut ready: std::collections::VecDeque<usize> =
+        (0..lines.len()).filter(|index| waits[*index] == 0).collect();
+    let mut order = Vec::with_capacity(lines.len());
+    while let Some(index) = ready.pop_front() {
+        order.push(index);
+        for next in &frees[index] {
+            waits[*next] -= 1;
+            if waits[*next] == 0 {
+                ready.push_back(*next);
+            }
+        }
+    }
+    if order.len() == lines.len() {
+        return Ok(order);
+    }
+    let stuck: Vec<String> = (0..lines.len())
+        .filter(|index| waits[*index] > 0)
+        .filter_map(|index| lines[index].1.id.clone())
+        .take(10)
+        .collect();
+    let message =
+        format!("these tasks wait for each other: {}; nothing was imported", stuck.join(", "));
+    Err(OpsError::input(message, "remove one of the `needs` that close the circle"))
+}
+
+/// A lifecycle is proven once for an import, not once for each line.
+fn proven(
+    definitions: &mut BTreeMap<String, Definition>,
+    library: &Library,
+    name: &str,
+) -> Result<Definition, OpsError> {
+    if let Some(known) = definitions.get(name) {
+        return Ok(known.clone());
+    }
+    let definition = library.definition(name)?;
+    definitions.insert(name.to_owned(), definition.clone());
+    Ok(definition)
+}
+
+fn add_to(store: &Store, add: Add, now: Instant) -> Result<Applied, OpsError> {
+    if let Some(batch) = &add.new.batch {
+        store.put_batch(named(batch)?, BATCH_CONCURRENCY, now)?;
+    }
+    Ok(store.add(add, now)?)
+}
+
+/// The task that a line describes, with the ids of this store.
+fn arrival(
+    definition: Definition,
+    actor: &Actor,
+    defaults: &Defaults<'_>,
+    line: &Line,
+    ids: &BTreeMap<String, TaskId>,
+) -> Result<Add, OpsError> {
+    let lifecycle = &definition.lifecycle;
+    let led = |id: &String| match (ids.get(id), &line.id) {
+        (Some(known), _) => Ok(*known),
+        // A line without an id was written for this store, so it may name this store's tasks.
+        (None, None) => Ok(id.parse()?),
+        (None, Some(_)) => Err(refuse("needs", format!("`{}` is not among the lines", clip(id)))),
+    };
+    let blocks = line.needs.iter().map(|id| Ok((led(id)?, Edge::Blocks)));
+    let informs = line.informed_by.iter().map(|id| Ok((led(id)?, Edge::Informs)));
+    let needs = blocks.chain(informs).collect::<Result<Vec<_>, OpsError>>()?;
+    let named = |name: &String| state_named(lifecycle, name);
+    let prior = line.prior.as_ref().map(named).transpose()?;
+    let state = line.state.as_ref().map(named).transpose()?;
+    let arrival = state.map(|state| Arrival { state, prior });
+    let new = NewTask {
+        title: line.title.clone(),
+        body: line.body.clone(),
+        project: line.project.clone().unwrap_or_else(|| defaults.project.to_owned()),
+        batch: line.batch.clone(),
+        tags: line.tags.clone(),
+        priority: line.priority,
+        parent: line.parent.as_ref().map(led).transpose()?,
+        fields: without_counters(lifecycle, &line.fields),
+        open_needs: 0,
+        not_before: None,
+    };
+    let asked = json!([
+        "import",
+        line.id,
+        new.title,
+        new.body,
+        new.project,
+        lifecycle.id,
+        line.state,
+        line.prior,
+        new.priority,
+        new.tags,
+        line.needs,
+        line.informed_by,
+        line.parent,
+        new.fields
+    ]);
+    let repeat = line.id.as_ref().map(|_| format!("import-{}", digest(&asked)));
+    let key = key(repeat.as_deref(), &asked)?;
+    Ok(Add { new, definition, needs, actor: actor.clone(), key, arrival })
+}
+
+fn state_named(lifecycle: &Lifecycle, name: &str) -> Result<StateId, OpsError> {
+    lifecycle.find_state(name).ok_or_else(|| {
+        let known = lifecycle.states.iter().map(|state| state.name.as_str());
+        let hint = suggestion(name, known);
+        refuse("state", format!("the lifecycle {} has no such state; {hint}", lifecycle.id))
+    })
+}
+
+/// Counters stand among the fields of an exported task; the new store counts anew.
+fn without_counters(lifecycle: &Lifecycle, fields: &Map<String, Value>) -> Map<String, Value> {
+    let counted = |name: &String| lifecycle.counters.iter().any(|counter| counter.name == *name);
+    let own = fields.iter().filter(|(name, _)| !counted(name));
+    own.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Part of a message: not without end.
+fn clip(text: &str) -> String {
+    text.chars().take(64).filter(|c| !c.is_control()).collect()
+}
+
+fn digest(asked: &Value) -> String {
+    use sha2::Digest;
+    crate::store::hex(&sha2::Sha256::digest(asked.to_string().as_bytes())[..16])
+}

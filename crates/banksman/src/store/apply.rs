@@ -1,0 +1,375 @@
+//! The only writer of a task's state: load, decide, and write all of it in one transaction.
+//!
+//! The row is locked from the load on (SQLite has one writer anyway), the update names the version it was
+//! decided on, and the history's key (task, number) refuses a second record of the same number, so two
+//! writers can never both win.
+
+use std::sync::Arc;
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::{Kind, Lifecycle};
+use banksman_core::machine::{
+    self, Actor, Answer, Arrival, Ending, Event, Ignored, NewTask, Rejected, Step, Why,
+};
+use banksman_core::time::Instant;
+use sha2::{Digest, Sha256};
+
+use super::audit::{Entry, GENESIS};
+use super::conn::{Conn, DbError, Value};
+use super::definitions::{Definition, Definitions};
+use super::follow::follow_up;
+use super::row::{Stored, changing, is_damage, json, lifecycle_version, stored};
+use super::{Store, StoreError, query, sql};
+
+/// Lets a request be repeated without being done twice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    pub text: String,
+    /// Hash of the request, so that the same key for another request is noticed.
+    pub request: Vec<u8>,
+}
+
+impl Key {
+    #[must_use]
+    pub fn new(text: &str, request: &str) -> Self {
+        Self { text: text.to_owned(), request: Sha256::digest(request.as_bytes()).to_vec() }
+    }
+}
+
+/// How one task depends on another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Edge {
+    /// It must be done first.
+    Blocks,
+    /// Its result is of interest.
+    Informs,
+}
+
+impl Edge {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Blocks => "blocks",
+            Self::Informs => "informs",
+        }
+    }
+}
+
+/// A task to be added.
+#[derive(Debug, Clone)]
+pub struct Add {
+    pub new: NewTask,
+    pub definition: Definition,
+    pub needs: Vec<(TaskId, Edge)>,
+    pub actor: Actor,
+    pub key: Option<Key>,
+    /// The state in which a task from another store arrives; the initial one otherwise.
+    pub arrival: Option<Arrival>,
+}
+
+/// What came of an event.
+#[derive(Debug, Clone)]
+pub struct Applied {
+    pub stored: Stored,
+    /// The record that the event left in the history, if it left one.
+    pub entry: Option<Entry>,
+    /// Whether this is the answer to an earlier request with the same key.
+    pub replayed: bool,
+}
+
+impl Store {
+    pub fn add(&self, add: Add, now: Instant) -> Result<Applied, StoreError> {
+        let definitions = Arc::clone(&self.definitions);
+        let lifecycle = Arc::clone(&add.definition.lifecycle);
+        let applied = self.once_more(move |store| {
+            let (add, definitions) = (add.clone(), Arc::clone(&definitions));
+            store.write(move |conn| add_in(conn, &definitions, &add, now))
+        })?;
+        self.definitions.remember(&lifecycle);
+        Ok(applied)
+    }
+
+    /// Lets an event happen to a task. A writer whose epoch is not the current one is refused, and that is recorded.
+    pub fn apply(
+        &self,
+        id: TaskId,
+        event: Event,
+        key: Option<Key>,
+        now: Instant,
+    ) -> Result<Applied, StoreError> {
+        let epoch = epoch_of(&event);
+        let applied = self.apply_once(id, event, key, now);
+        if let (Err(StoreError::Rejected(rejected)), Some(epoch)) = (&applied, epoch)
+            && rejected.why == Why::StaleLease
+        {
+            // Once for each epoch: a writer that goes on knocking must not fill the history.
+            let text = format!("came-late-{id}-{epoch}");
+            let key = Key::new(&text, &text);
+            self.apply_once(id, Event::CameLate { epoch }, Some(key), now)?;
+        }
+        applied
+    }
+
+    fn apply_once(
+        &self,
+        id: TaskId,
+        event: Event,
+        key: Option<Key>,
+        now: Instant,
+    ) -> Result<Applied, StoreError> {
+        let definitions = Arc::clone(&self.definitions);
+        self.once_more(move |store| {
+            let (event, key, definitions) = (event.clone(), key.clone(), Arc::clone(&definitions));
+            store.write(move |conn| {
+                let old = load_for_update(conn, &definitions, id)?;
+                if let Some(replay) = replay(conn, &definitions, key.as_ref())? {
+                    return Ok(replay);
+                }
+                apply_to(conn, &definitions, old, &event, key.as_ref(), now)
+            })
+        })
+    }
+
+    /// Two requests with one key may race past the look at the keys; the loser then finds the winner's answer.
+    fn once_more<T>(
+        &self,
+        attempt: impl Fn(&Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match attempt(self) {
+            Err(StoreError::Db(DbError::Unique { .. })) => attempt(self),
+            other => other,
+        }
+    }
+}
+
+/// The epoch under which an event was sent.
+fn epoch_of(event: &Event) -> Option<i64> {
+    match event {
+        Event::Asked(ask) => ask.epoch,
+        Event::Beaten(beat) => Some(beat.epoch),
+        Event::Finished(finish) => Some(finish.epoch),
+        Event::Claimed(_)
+        | Event::Reported(_)
+        | Event::Due { .. }
+        | Event::CameLate { .. }
+        | Event::NeedsLeft(_) => None,
+    }
+}
+
+fn add_in(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    add: &Add,
+    now: Instant,
+) -> Result<Applied, StoreError> {
+    if let Some(mut replay) = replay(conn, definitions, add.key.as_ref())? {
+        let task = &mut replay.stored.task;
+        task.body = query::body(conn, task.id)?;
+        return Ok(replay);
+    }
+    let lifecycle = &add.definition.lifecycle;
+    if !definitions.has(&lifecycle.version) {
+        definitions.keep(conn, &add.definition, now)?;
+    }
+    let open_needs = open_needs(conn, add)?;
+    let id = conn.query(sql::NEXT_TASK_ID.pick(conn), &[])?;
+    let id = TaskId(id.first().map_or(Ok(1), |row| row.int(0))?);
+    let new = NewTask { open_needs, ..add.new.clone() };
+    let step = match add.arrival {
+        None => machine::create(lifecycle, &new, &add.actor, id, now)?,
+        Some(arrival) => machine::import(lifecycle, &new, arrival, &add.actor, id, now)?,
+    };
+    insert(conn, lifecycle, add, step, now)
+}
+
+/// Counts what has to be done first, and holds it still until this transaction is over.
+fn open_needs(conn: &mut dyn Conn, add: &Add) -> Result<i64, StoreError> {
+    let mut open = 0;
+    for (needed, edge) in &add.needs {
+        let rows = conn.query(sql::NEEDED_TASK.pick(conn), &[needed.0.into()])?;
+        let kind = rows.first().ok_or(StoreError::NoTask(*needed))?.text(0)?;
+        if *edge == Edge::Blocks && kind != Kind::Done.as_str() {
+            open += 1;
+        }
+    }
+    if let Some(parent) = add.new.parent {
+        let rows = conn.query(sql::NEEDED_TASK.pick(conn), &[parent.0.into()])?;
+        rows.first().ok_or(StoreError::NoTask(parent))?;
+    }
+    Ok(open)
+}
+
+fn insert(
+    conn: &mut dyn Conn,
+    lifecycle: &Arc<Lifecycle>,
+    add: &Add,
+    step: Step,
+    now: Instant,
+) -> Result<Applied, StoreError> {
+    sound(lifecycle, &step)?;
+    let task = &step.task;
+    let entry = step
+        .record
+        .clone()
+        .map(|record| entry(&step, record, add.key.as_ref(), GENESIS.to_vec(), now));
+    let head = entry.as_ref().map_or_else(|| GENESIS.to_vec(), |entry| entry.hash.clone());
+    let columns = changing(task, lifecycle);
+    let mut row: Vec<Value> = vec![
+        task.id.0.into(),
+        task.project.as_str().into(),
+        task.batch.as_deref().into(),
+        lifecycle.version.as_str().into(),
+        task.title.as_str().into(),
+        json(&task.tags).into(),
+        i64::from(task.priority).into(),
+        task.parent.map(|id| id.0).into(),
+    ];
+    row.extend(columns.state);
+    row.push(task.created_at.0.into());
+    row.extend(columns.times);
+    row.push(head.clone().into());
+    conn.write(sql::INSERT_TASK, &row)?;
+    if !task.body.is_empty() {
+        conn.write(sql::INSERT_BODY, &[task.id.0.into(), task.body.as_str().into()])?;
+    }
+    for (needed, edge) in &add.needs {
+        conn.write(sql::INSERT_EDGE, &[task.id.0.into(), needed.0.into(), edge.as_str().into()])?;
+    }
+    follow_up(conn, lifecycle, &step, entry.as_ref(), add.key.as_ref(), now)?;
+    let queue_rank = task.rank(lifecycle);
+    let stored = Stored { task: step.task, lifecycle: Arc::clone(lifecycle), head, queue_rank };
+    Ok(Applied { stored, entry, replayed: false })
+}
+
+/// A task whose row nobody else can change until the transaction is over.
+pub(super) fn load_for_update(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    id: TaskId,
+) -> Result<Stored, StoreError> {
+    let rows = conn.query(sql::TASK_FOR_UPDATE.pick(conn), &[id.0.into()])?;
+    let row = rows.first().ok_or(StoreError::NoTask(id))?;
+    let lifecycle = definitions.get(conn, lifecycle_version(row)?)?;
+    checked(stored(row, lifecycle)?)
+}
+
+/// What is read must be possible; what is not is set aside, and nothing else suffers.
+pub(super) fn checked(stored: Stored) -> Result<Stored, StoreError> {
+    match machine::check(&stored.lifecycle, &stored.task) {
+        Ok(()) => Ok(stored),
+        Err(broken) => Err(StoreError::Corrupt { task: stored.task.id, what: broken.to_string() }),
+    }
+}
+
+fn sound(lifecycle: &Lifecycle, step: &Step) -> Result<(), StoreError> {
+    machine::check(lifecycle, &step.task)
+        .map_err(|broken| StoreError::Bug { task: step.task.id, broken })
+}
+
+/// The answer to an earlier request with this key: the task as it was then.
+fn replay(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    key: Option<&Key>,
+) -> Result<Option<Applied>, StoreError> {
+    let Some(key) = key else { return Ok(None) };
+    let rows = conn.query(sql::KEY, &[key.text.as_str().into()])?;
+    let Some(row) = rows.first() else {
+        return Ok(None);
+    };
+    if row.blob(0)? != key.request {
+        return Err(StoreError::KeyTaken { key: key.text.clone() });
+    }
+    let (id, seq) = (TaskId(row.int(1)?), row.int(2)?);
+    let current = load_for_update(conn, definitions, id)?;
+    let rows = conn.query(sql::HISTORY, &[id.0.into(), 0.into(), seq.into(), i64::MAX.into()])?;
+    let entries = rows.iter().map(|row| Entry::read(id, row)).collect::<Result<Vec<_>, _>>()?;
+    let dated: Vec<machine::Dated<'_>> =
+        entries.iter().map(|entry| (entry.seq, entry.ts, &entry.record)).collect();
+    let task = machine::rewind(&current.lifecycle, &current.task, &dated)
+        .map_err(|error| StoreError::Corrupt { task: id, what: error.to_string() })?;
+    let entry = entries.into_iter().next_back();
+    Ok(Some(Applied { stored: Stored { task, ..current }, entry, replayed: true }))
+}
+
+/// Decides and writes. The row of `old` is locked.
+pub(super) fn apply_to(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    old: Stored,
+    event: &Event,
+    key: Option<&Key>,
+    now: Instant,
+) -> Result<Applied, StoreError> {
+    match machine::step(&old.lifecycle, &old.task, event, now)? {
+        Answer::Step(step) => save_if_version(conn, definitions, old, *step, key, now),
+        Answer::Later(due) => {
+            let late = Rejected::one(Why::Invalid, "now", format!("is not due before {due}"));
+            Err(StoreError::Rejected(late))
+        }
+        Answer::Ignored(Ignored::NothingNew | Ignored::Stale) => {
+            Ok(Applied { stored: old, entry: None, replayed: false })
+        }
+    }
+}
+
+/// Writes a step: the row, the history, the timers, the outbox and the rest, or nothing.
+pub(super) fn save_if_version(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    old: Stored,
+    step: Step,
+    key: Option<&Key>,
+    now: Instant,
+) -> Result<Applied, StoreError> {
+    let lifecycle = old.lifecycle;
+    sound(&lifecycle, &step)?;
+    let task = &step.task;
+    let entry = step.record.clone().map(|record| entry(&step, record, key, old.head.clone(), now));
+    let head = entry.as_ref().map_or(old.head, |entry| entry.hash.clone());
+    let columns = changing(task, &lifecycle);
+    let mut row: Vec<Value> = columns.state.into();
+    row.extend(columns.times);
+    row.extend([head.clone().into(), task.id.0.into(), old.task.version.into()]);
+    conn.write(sql::SAVE_TASK_IF_VERSION, &row)?;
+    follow_up(conn, &lifecycle, &step, entry.as_ref(), key, now)?;
+    if step.ending == Some(Ending::Done) {
+        release_waiting(conn, definitions, task.id, now)?;
+    }
+    let queue_rank = task.rank(&lifecycle);
+    Ok(Applied {
+        stored: Stored { task: step.task, lifecycle, head, queue_rank },
+        entry,
+        replayed: false,
+    })
+}
+
+fn entry(
+    step: &Step,
+    record: machine::Record,
+    key: Option<&Key>,
+    prev: Vec<u8>,
+    now: Instant,
+) -> Entry {
+    Entry::new(step.task.id, step.task.version, now, record, key.map(|key| key.text.clone()), prev)
+}
+
+/// A task is done: those that wait for it wait for one less.
+fn release_waiting(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    done: TaskId,
+    now: Instant,
+) -> Result<(), StoreError> {
+    for row in conn.query(sql::WAITING_FOR, &[done.0.into()])? {
+        let waiting = match load_for_update(conn, definitions, TaskId(row.int(0)?)) {
+            // A damaged task must not keep the one that it waits for from being done; `check` names it.
+            Err(error) if is_damage(&error) => continue,
+            loaded => loaded?,
+        };
+        let left = Event::NeedsLeft(waiting.task.open_needs - 1);
+        apply_to(conn, definitions, waiting, &left, None, now)?;
+        conn.notify();
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The hash chain of the history. Each record carries the hash of the one before it.
+
+use banksman_core::ids::TaskId;
+use banksman_core::machine::{Actor, Record};
+use banksman_core::time::Instant;
+use serde_json::{Map, Value as Json};
+use sha2::{Digest, Sha256};
+
+use super::conn::{Row, Value};
+use super::row::{damage_of, json};
+use super::{StoreError, conn::Conn, sql};
+
+/// What the first record of a task follows.
+pub(super) const GENESIS: [u8; 32] = [0; 32];
+
+/// One record of a task's history, as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub task: TaskId,
+    pub seq: i64,
+    pub ts: Instant,
+    pub record: Record,
+    pub key: Option<String>,
+    pub prev: Vec<u8>,
+    pub hash: Vec<u8>,
+    /// The fields as they are written: the hash is over the text.
+    fields_text: String,
+}
+
+impl Entry {
+    pub(super) fn new(
+        task: TaskId,
+        seq: i64,
+        ts: Instant,
+        record: Record,
+        key: Option<String>,
+        prev: Vec<u8>,
+    ) -> Self {
+        let fields_text = json(&record.fields);
+        let mut entry = Self { task, seq, ts, record, key, prev, hash: Vec::new(), fields_text };
+        entry.hash = entry.computed_hash();
+        entry
+    }
+
+    /// The hash that the record must have. Every part is preceded by its length, so that no two records read alike.
+    #[must_use]
+    pub fn computed_hash(&self) -> Vec<u8> {
+        let mut hash = Sha256::new();
+        let mut part = |bytes: Option<&[u8]>| {
+            let length = bytes.map_or(u64::MAX, |bytes| bytes.len() as u64);
+            hash.update(length.to_be_bytes());
+            hash.update(bytes.unwrap_or_default());
+        };
+        part(Some(&self.prev));
+        part(Some(&self.task.0.to_be_bytes()));
+        part(Some(&self.seq.to_be_bytes()));
+        part(Some(&self.ts.0.to_be_bytes()));
+        part(self.record.from.as_deref().map(str::as_bytes));
+        part(Some(self.record.to.as_bytes()));
+        part(Some(self.record.trigger.as_bytes()));
+        part(Some(self.record.actor.to_string().as_bytes()));
+        part(self.key.as_deref().map(str::as_bytes));
+        part(Some(self.fields_text.as_bytes()));
+        hash.finalize().to_vec()
+    }
+
+    pub(super) fn insert(&self, conn: &mut dyn Conn) -> Result<(), StoreError> {
+        let columns: [Value; 11] = [
+            self.task.0.into(),
+            self.seq.into(),
+            self.ts.0.into(),
+            self.record.from.as_deref().into(),
+            self.record.to.as_str().into(),
+            self.record.trigger.as_str().into(),
+            self.record.actor.to_string().into(),
+            self.key.as_deref().into(),
+            self.fields_text.as_str().into(),
+            self.prev.clone().into(),
+            self.hash.clone().into(),
+        ];
+        Ok(conn.write(sql::INSERT_AUDIT, &columns)?)
+    }
+
+    /// Reads the columns of `sql::HISTORY`.
+    pub(super) fn read(task: TaskId, row: &Row) -> Result<Self, StoreError> {
+        Self::read_columns(task, row).map_err(|error| damage_of(task, error))
+    }
+
+    fn read_columns(task: TaskId, row: &Row) -> Result<Self, StoreError> {
+        let seq = row.int(0)?;
+        let corrupt =
+            |what: &str| StoreError::Corrupt { task, what: format!("record {seq} {what}") };
+        let actor: Actor = row.text(5)?.parse().map_err(|_| corrupt("was changed: no actor"))?;
+        let fields: Map<String, Json> = serde_json::from_str(row.text(7)?)
+            .map_err(|_| corrupt("was changed: its fields are not JSON"))?;
+        let record = Record {
+            from: row.opt_text(2)?.map(str::to_owned),
+            to: row.text(3)?.to_owned(),
+            trigger: row.text(4)?.to_owned(),
+            actor,
+            fields,
+        };
+        Ok(Self {
+            task,
+            seq,
+            ts: Instant(row.int(1)?),
+            record,
+            key: row.opt_text(6)?.map(str::to_owned),
+            prev: row.blob(8)?.to_vec(),
+            hash: row.blob(9)?.to_vec(),
+            fields_text: row.text(7)?.to_owned(),
+        })
+    }
+}
+
+/// Bytes as people compare them.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,135 @@
+//! What can go wrong between us and a database, as one closed list that callers match on.
+//!
+//! It must never carry a password, and it must never make a caller read a message to learn what happened.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The cause of an error. It is shared because one failed commit is answered to every job of its group.
+pub type Cause = Arc<dyn Error + Send + Sync>;
+
+/// A failure of the database or of the way to it.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DbError {
+    /// The text of `constraint` is the engine's own: a name in PostgreSQL, a list of columns in SQLite.
+    #[error("a row with this key exists already ({constraint})")]
+    Unique { constraint: String },
+    /// Waited as long as the options allow.
+    #[error("gave up waiting for {what}")]
+    Busy { what: &'static str },
+    /// The link broke before COMMIT was sent, so nothing was changed.
+    #[error("lost the connection to the database while trying to {operation}")]
+    Disconnected {
+        operation: String,
+        #[source]
+        source: Cause,
+    },
+    /// The link broke while COMMIT was under way: the change is there or it is not, and only a look can tell.
+    #[error("lost the connection while the transaction was being committed")]
+    CommitUnknown {
+        #[source]
+        source: Cause,
+    },
+    #[error("no space left while trying to {operation}")]
+    Full { operation: String },
+    #[error("cannot write to `{}`", path.display())]
+    ReadOnly { path: PathBuf },
+    /// `target` is a file, or the name of a PostgreSQL database.
+    #[error("the database `{target}` is damaged")]
+    Corrupt { target: String },
+    #[error("`{}` is not a database", path.display())]
+    NotADatabase { path: PathBuf },
+    #[error("`{}` is a database of another program (application id {application_id})", path.display())]
+    Foreign { path: PathBuf, application_id: i64 },
+    #[error("the store has schema version {found}, and this program knows versions up to {known}")]
+    NewerSchema { found: i64, known: i64 },
+    #[error("failed to open the database `{target}`")]
+    Open {
+        target: String,
+        #[source]
+        source: Cause,
+    },
+    /// The text names no database that we can open. It is not repeated here, because it may hold a password.
+    #[error("cannot use this database: {reason}")]
+    Target { reason: &'static str },
+    /// The database ended a statement that took too long.
+    #[error("ran out of time while trying to {operation}")]
+    Timeout { operation: String },
+    #[error("column `{column}` holds {found} where {wanted} was expected")]
+    Column { column: String, wanted: &'static str, found: &'static str },
+    /// A read job tried to change something.
+    #[error("a read tried to change the database")]
+    WriteInRead,
+    /// A job called `Db::write` or `Db::read`, which would wait for itself.
+    #[error("a job may not start another transaction")]
+    Nested,
+    #[error("a job panicked: {message}")]
+    Panicked { message: String },
+    /// The writer of this handle has ended.
+    #[error("the database is closed")]
+    Closed,
+    #[error("failed to bring the store to schema version {version} ({name})")]
+    Migration {
+        version: i64,
+        name: &'static str,
+        #[source]
+        source: Box<DbError>,
+    },
+    #[error("failed to {operation}")]
+    Other {
+        operation: String,
+        #[source]
+        source: Cause,
+    },
+}
+
+impl DbError {
+    /// What a person can do about it, if there is anything.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Busy { .. } => {
+                Some("another process is using the store; wait for it to finish, or end it")
+            }
+            Self::Disconnected { .. } => Some("check that the database server is running"),
+            Self::CommitUnknown { .. } => {
+                Some("look whether the change was made before trying it again")
+            }
+            Self::Full { .. } => Some("free some space on the disk that holds the store"),
+            Self::ReadOnly { .. } => {
+                Some("check the owner and the permissions of the file and of its folder")
+            }
+            Self::Corrupt { .. } => Some(
+                "restore the store from a backup; keep the damaged file, parts of it may be readable",
+            ),
+            Self::NotADatabase { .. } | Self::Foreign { .. } => {
+                Some("choose another path; this file was left as it is")
+            }
+            Self::NewerSchema { .. } => {
+                Some("the store was used by a newer banksman; upgrade this one")
+            }
+            Self::Open { .. } => Some("check the path or the address of the store"),
+            Self::Target { .. } => {
+                Some("write a path, sqlite:PATH or postgres://USER@HOST/DATABASE")
+            }
+            Self::Timeout { .. } => {
+                Some("the database is overloaded, or its statement timeout is too short")
+            }
+            Self::Migration { source, .. } => source.hint(),
+            Self::Unique { .. }
+            | Self::Column { .. }
+            | Self::WriteInRead
+            | Self::Nested
+            | Self::Panicked { .. }
+            | Self::Closed
+            | Self::Other { .. } => None,
+        }
+    }
+
+    pub(super) fn other(
+        operation: impl Into<String>,
+        source: impl Error + Send + Sync + 'static,
+    ) -> Self {
+        Self::Other { operation: operation.into(), source: Arc::new(source) }
+    }
+}

@@ -1,0 +1,242 @@
+//! The two databases behind one small door: transactions of plain statements, and a hint that something changed.
+//!
+//! Everything above writes its SQL once and hands it to a [`Conn`]. This module knows nothing of tasks, leases or any
+//! other word of the domain, and must never learn one. Read next: `sqlite` for the group commit, `postgres` for
+//! the pipelining, `wake` for how a commit in one process is heard in another.
+
+mod error;
+mod migrate;
+mod pool;
+mod postgres;
+mod sqlite;
+mod target;
+mod value;
+mod wake;
+
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub use error::{Cause, DbError};
+pub use migrate::Migration;
+pub use target::Target;
+pub use value::{Row, Value};
+pub use wake::{Mark, Waited};
+
+/// Which engine answers; only for the few statements that must differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+/// One open transaction.
+///
+/// Statements are written once, with `$1` to `$n`, and use what both engines understand. After an error the
+/// transaction is lost on either engine: each later statement answers with the same error, and nothing is kept even if
+/// the job says that it succeeded. A conflict that is expected therefore belongs into the statement (`ON CONFLICT`).
+///
+/// A constraint must be checked by its statement, not deferred to the commit: in SQLite a commit belongs to several jobs,
+/// and all of them would fail. In PostgreSQL a job sees what others commit while it runs, so it locks (`FOR UPDATE`) or
+/// guards (`WHERE version = …`) what it decides on.
+pub trait Conn {
+    /// Runs a statement and returns its rows. What was written before it in this transaction is seen by it.
+    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, DbError>;
+
+    /// Runs a statement whose rows nobody needs. It may be held back until the next query or the commit, so its error
+    /// may come from there.
+    fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<(), DbError>;
+
+    /// Wakes those who wait for a change, after the transaction has been committed and never before.
+    fn notify(&mut self);
+
+    fn dialect(&self) -> Dialect;
+}
+
+/// How long to wait for what, and how many connections to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// For the lock of another writer, or for a free connection.
+    pub busy_timeout: Duration,
+    /// PostgreSQL: how long one statement may run.
+    pub statement_timeout: Duration,
+    /// PostgreSQL: how long a transaction may stay open without a statement before the server ends it.
+    pub idle_in_transaction_timeout: Duration,
+    /// PostgreSQL: how long making a connection may take.
+    pub connect_timeout: Duration,
+    /// Connections at once: readers of an SQLite file, all transactions of a PostgreSQL database.
+    pub connections: usize,
+    /// PostgreSQL: the schema to live in, made if it is missing. Without it the server's search path decides.
+    pub schema: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            busy_timeout: Duration::from_secs(10),
+            statement_timeout: Duration::from_secs(30),
+            idle_in_transaction_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(10),
+            connections: 8,
+            schema: None,
+        }
+    }
+}
+
+/// What a handle has done so far, for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Write jobs that wait for their turn now.
+    pub waiting: u64,
+    /// Write jobs that were committed.
+    pub jobs: u64,
+    /// Commits; fewer than jobs where several shared one.
+    pub commits: u64,
+}
+
+/// A handle to a database. Clones share one set of connections.
+#[derive(Clone)]
+pub struct Db(Arc<Driver>);
+
+enum Driver {
+    Sqlite(sqlite::Sqlite),
+    Postgres(postgres::Postgres),
+}
+
+impl Db {
+    /// Opens the database, makes it if it is a new SQLite file or an empty schema, and brings its tables up to date.
+    pub fn open(
+        target: &Target,
+        options: &Options,
+        migrations: &[Migration],
+    ) -> Result<Self, DbError> {
+        migrate::check(migrations)?;
+        let driver = match target {
+            Target::Sqlite(path) => {
+                Driver::Sqlite(sqlite::Sqlite::open(path, options, migrations)?)
+            }
+            Target::Postgres(url) => {
+                Driver::Postgres(postgres::Postgres::open(url, options, migrations)?)
+            }
+        };
+        Ok(Self(Arc::new(driver)))
+    }
+
+    /// Runs the job in one transaction and keeps what it did if it answers `Ok`.
+    ///
+    /// The job may run again after a serialization failure or a lost connection, so it must not act on anything but
+    /// the [`Conn`]. A panic in it is answered as [`DbError::Panicked`], with nothing kept.
+    pub fn write<T, E>(
+        &self,
+        job: impl FnMut(&mut dyn Conn) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+    {
+        refuse_nesting()?;
+        match &*self.0 {
+            Driver::Sqlite(sqlite) => sqlite.write(job),
+            Driver::Postgres(postgres) => postgres.write(job),
+        }
+    }
+
+    /// Runs the job over one consistent snapshot, in which it cannot change anything.
+    pub fn read<T, E>(&self, job: impl FnMut(&mut dyn Conn) -> Result<T, E>) -> Result<T, E>
+    where
+        E: From<DbError>,
+    {
+        refuse_nesting()?;
+        match &*self.0 {
+            Driver::Sqlite(sqlite) => sqlite.read(job),
+            Driver::Postgres(postgres) => postgres.read(job),
+        }
+    }
+
+    /// The present, to be taken before looking and given to [`Db::wait`] when the look found nothing to do.
+    pub fn mark(&self) -> Mark {
+        match &*self.0 {
+            Driver::Sqlite(sqlite) => sqlite.mark(),
+            Driver::Postgres(postgres) => postgres.mark(),
+        }
+    }
+
+    /// Blocks until something was notified after the mark was taken, by this process or another, or the time is over.
+    ///
+    /// It is a hint, not the truth: it may come for nothing (the first wait of a handle always does, because it cannot
+    /// know what it missed), so callers look again.
+    pub fn wait(&self, mark: Mark, at_most: Duration) -> Waited {
+        match &*self.0 {
+            Driver::Sqlite(sqlite) => sqlite.wait(mark, at_most),
+            Driver::Postgres(postgres) => postgres.wait(mark, at_most),
+        }
+    }
+
+    pub fn stats(&self) -> Stats {
+        match &*self.0 {
+            Driver::Sqlite(sqlite) => sqlite.stats(),
+            Driver::Postgres(postgres) => postgres.stats(),
+        }
+    }
+}
+
+thread_local! {
+    static IN_JOB: Cell<bool> = const { Cell::new(false) };
+}
+
+fn refuse_nesting() -> Result<(), DbError> {
+    if IN_JOB.get() {
+        return Err(DbError::Nested);
+    }
+    Ok(())
+}
+
+/// Runs a job once, turning a panic into an error. An `Err` means that the transaction must be rolled back.
+fn run_job<T, E: From<DbError>>(
+    job: &mut impl FnMut(&mut dyn Conn) -> Result<T, E>,
+    conn: &mut dyn Conn,
+) -> Result<T, E> {
+    IN_JOB.set(true);
+    // A panicking job leaves nothing half-done behind: its transaction is rolled back, and what it captured is either
+    // dropped or was already the caller's to protect.
+    let result = catch_unwind(AssertUnwindSafe(|| job(conn)));
+    IN_JOB.set(false);
+    result
+        .unwrap_or_else(|panic| Err(E::from(DbError::Panicked { message: panic_message(&*panic) })))
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no message").to_owned()
+}
+
+/// Locks a mutex whose data stays sound even if a holder panicked: every holder in this module changes it in one step.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Names a statement in an error: enough of it to find it in the source.
+fn run_operation(sql: &str) -> String {
+    const SHOWN_CHARS: usize = 60;
+    let mut words = String::from("run `");
+    let flat = sql.split_whitespace().flat_map(|word| [" ", word]).skip(1);
+    let mut shown = 0;
+    for part in flat {
+        if shown + part.len() > SHOWN_CHARS {
+            words.push('…');
+            break;
+        }
+        shown += part.len();
+        words.push_str(part);
+    }
+    words.push('`');
+    words
+}

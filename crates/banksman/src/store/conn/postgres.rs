@@ -1,0 +1,216 @@
+//! The PostgreSQL driver: a few links, each transaction on one of them, and retries where a retry can help.
+//!
+//! Any number of processes on any number of machines may use the same schema. A transaction is never run again after
+//! its COMMIT was sent, unless the server said that it was rolled back.
+
+mod announce;
+mod failure;
+mod link;
+mod open;
+mod transaction;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use std::{process, thread};
+
+use self::announce::Announcer;
+use self::failure::Failure;
+use self::link::{Link, Maker};
+use self::transaction::{Access, Lost, Transaction};
+use super::error::DbError;
+use super::pool::{Lent, Pool};
+use super::wake::{Mark, Signal, Waited};
+use super::{Conn, Migration, Options, Stats, run_job};
+
+/// How often a transaction is run before its failure is answered.
+const TRIES: u32 = 5;
+
+/// The pause after the first failure; each further one is four times as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+
+/// How often a waiter is sent to look by itself while nothing can be heard.
+const LOOK_EVERY_WITHOUT_HINTS: Duration = Duration::from_millis(250);
+
+pub(super) struct Postgres {
+    links: Pool<Link>,
+    maker: Arc<Maker>,
+    signal: Arc<Signal>,
+    announcer: Announcer,
+    /// Counts pauses, from a start that differs between processes.
+    pauses: AtomicU64,
+    waiting: AtomicU64,
+    jobs: AtomicU64,
+}
+
+/// How one run of a job ended.
+enum Turn<T, E> {
+    Over(Result<T, E>),
+    Again(DbError),
+}
+
+impl Postgres {
+    pub(super) fn open(
+        url: &str,
+        options: &Options,
+        migrations: &[Migration],
+    ) -> Result<Self, DbError> {
+        let maker = Arc::new(open::maker(url, options)?);
+        let (link, channel) = open::set_up(&maker, options, migrations)?;
+        let links = Pool::new(options.connections, options.busy_timeout);
+        links.borrow::<DbError>(|_| Ok(link))?.give_back();
+        let signal = Arc::new(Signal::default());
+        Ok(Self {
+            links,
+            announcer: Announcer::new(Arc::clone(&maker), channel, Arc::clone(&signal)),
+            maker,
+            signal,
+            pauses: AtomicU64::new(process::id().into()),
+            waiting: AtomicU64::new(0),
+            jobs: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn write<T, E: From<DbError>>(
+        &self,
+        job: impl FnMut(&mut dyn Conn) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.transact(Access::Write, job)
+    }
+
+    pub(super) fn read<T, E: From<DbError>>(
+        &self,
+        job: impl FnMut(&mut dyn Conn) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.transact(Access::Read, job)
+    }
+
+    fn transact<T, E: From<DbError>>(
+        &self,
+        access: Access,
+        mut job: impl FnMut(&mut dyn Conn) -> Result<T, E>,
+    ) -> Result<T, E> {
+        for failures in 1..TRIES {
+            match self.turn(access, &mut job) {
+                Turn::Over(result) => return result,
+                Turn::Again(_) => self.pause(failures),
+            }
+        }
+        match self.turn(access, &mut job) {
+            Turn::Over(result) => result,
+            Turn::Again(error) => Err(E::from(error)),
+        }
+    }
+
+    fn turn<T, E: From<DbError>>(
+        &self,
+        access: Access,
+        job: &mut impl FnMut(&mut dyn Conn) -> Result<T, E>,
+    ) -> Turn<T, E> {
+        let mut link = match self.borrow() {
+            Ok(link) => link,
+            Err(failure) => return self.answer(failure),
+        };
+        let mut transaction = Transaction::new(&mut link, access);
+        let result = run_job(job, &mut transaction);
+        let failure = transaction.take_failure();
+        let turn = match (result, failure) {
+            (_, Some(failure)) if failure.again => {
+                transaction.roll_back();
+                self.answer(failure)
+            }
+            (Ok(_), Some(failure)) => {
+                transaction.roll_back();
+                self.answer(failure)
+            }
+            (Err(refusal), _) => {
+                transaction.roll_back();
+                Turn::Over(Err(refusal))
+            }
+            (Ok(done), None) => self.keep(&mut transaction, access, done),
+        };
+        if !link.is_broken() {
+            link.give_back();
+        }
+        turn
+    }
+
+    fn keep<T, E: From<DbError>>(
+        &self,
+        transaction: &mut Transaction<'_>,
+        access: Access,
+        done: T,
+    ) -> Turn<T, E> {
+        match transaction.commit() {
+            Ok(()) => {
+                if access == Access::Write {
+                    self.jobs.fetch_add(1, Ordering::Relaxed);
+                    if transaction.notifies() {
+                        self.announcer.tell();
+                    }
+                }
+                Turn::Over(Ok(done))
+            }
+            Err(Lost::RolledBack(failure)) => self.answer(failure),
+            // A read has nothing to lose.
+            Err(Lost::Unknown(_)) if access == Access::Read => Turn::Over(Ok(done)),
+            Err(Lost::Unknown(error)) => {
+                self.links.clear();
+                Turn::Over(Err(E::from(error)))
+            }
+        }
+    }
+
+    fn answer<T, E: From<DbError>>(&self, failure: Failure) -> Turn<T, E> {
+        if failure.is_disconnect() {
+            // What broke one link, a restart of the server for one, has most likely broken the others.
+            self.links.clear();
+        }
+        if failure.again {
+            Turn::Again(failure.error)
+        } else {
+            Turn::Over(Err(E::from(failure.error)))
+        }
+    }
+
+    fn borrow(&self) -> Result<Lent<'_, Link>, Failure> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let lent = self.links.borrow(|idle| {
+            if let Some(mut link) = idle {
+                link.look();
+                if !link.is_broken() {
+                    return Ok(link);
+                }
+            }
+            Link::connect(&self.maker)
+        });
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        lent
+    }
+
+    /// The pause grows with each failure, and differs from one to the next so that two transactions that met once do
+    /// not meet again.
+    fn pause(&self, failures: u32) {
+        const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+        let longest = FIRST_PAUSE * 4_u32.pow(failures - 1);
+        let count = self.pauses.fetch_add(1, Ordering::Relaxed);
+        let part = u32::from((count.wrapping_mul(GOLDEN) >> 56) as u8);
+        thread::sleep(longest / 2 + longest * part / 512);
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        self.signal.mark()
+    }
+
+    pub(super) fn wait(&self, mark: Mark, at_most: Duration) -> Waited {
+        self.announcer.listen();
+        self.signal.wait_and_look(mark, at_most, LOOK_EVERY_WITHOUT_HINTS, || {
+            !self.announcer.is_listening()
+        })
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let jobs = self.jobs.load(Ordering::Relaxed);
+        Stats { waiting: self.waiting.load(Ordering::Relaxed), jobs, commits: jobs }
+    }
+}

@@ -1,0 +1,213 @@
+//! Telling other processes of a change, and hearing of theirs.
+//!
+//! NOTIFY inside the writing transactions would make all commits of the server queue for one lock, so a thread with its
+//! own connection says it afterwards, once for many commits. All of it is a hint: a lost one costs time, not truth.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::Waker;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::link::{Link, Maker, Step};
+use super::open::one_number;
+use crate::store::conn::locked;
+use crate::store::conn::wake::Signal;
+
+/// How long to wait before the next attempt to reach a server that does not answer.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+
+/// What the two threads share with their handle.
+pub(super) struct Announcer {
+    shared: Arc<Shared>,
+    threads: Mutex<Threads>,
+}
+
+#[derive(Default)]
+struct Threads {
+    teller: Option<JoinHandle<()>>,
+    listener: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    maker: Arc<Maker>,
+    channel: String,
+    signal: Arc<Signal>,
+    due: Mutex<Due>,
+    changed: Condvar,
+    /// Wakes the listener out of its waiting for the server.
+    listener: Mutex<Option<Waker>>,
+    is_listening: AtomicBool,
+    /// The server's number of the teller's session, so that the listener can tell its own process's words.
+    teller_session: AtomicI32,
+}
+
+#[derive(Default)]
+struct Due {
+    /// Something was committed that nobody has been told of.
+    word: bool,
+    stop: bool,
+}
+
+impl Announcer {
+    pub(super) fn new(maker: Arc<Maker>, channel: String, signal: Arc<Signal>) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                maker,
+                channel,
+                signal,
+                due: Mutex::default(),
+                changed: Condvar::new(),
+                listener: Mutex::new(None),
+                is_listening: AtomicBool::new(false),
+                teller_session: AtomicI32::new(0),
+            }),
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Tells of a commit: at once inside the process, soon outside of it.
+    pub(super) fn tell(&self) {
+        self.shared.signal.raise();
+        locked(&self.shared.due).word = true;
+        self.shared.changed.notify_all();
+        let mut threads = locked(&self.threads);
+        if threads.teller.is_none() {
+            threads.teller = self.start("store-teller", Shared::keep_telling);
+        }
+    }
+
+    /// Starts to hear of other processes, if that has not happened yet.
+    pub(super) fn listen(&self) {
+        let mut threads = locked(&self.threads);
+        if threads.listener.is_none() {
+            threads.listener = self.start("store-listener", Shared::keep_listening);
+        }
+    }
+
+    /// Whether a word from another process would be heard now.
+    pub(super) fn is_listening(&self) -> bool {
+        self.shared.is_listening.load(Ordering::Acquire)
+    }
+
+    /// A thread that the system does not give us is asked for again by the next call.
+    fn start(&self, name: &str, run: fn(&Shared)) -> Option<JoinHandle<()>> {
+        let shared = Arc::clone(&self.shared);
+        let thread = thread::Builder::new().name(name.to_owned());
+        thread.spawn(move || run(&shared)).ok()
+    }
+}
+
+impl Drop for Announcer {
+    fn drop(&mut self) {
+        locked(&self.shared.due).stop = true;
+        self.shared.changed.notify_all();
+        if let Some(waker) = locked(&self.shared.listener).take() {
+            waker.wake();
+        }
+        let threads = std::mem::take(&mut *locked(&self.threads));
+        for thread in [threads.teller, threads.listener].into_iter().flatten() {
+            // A panic there has cost hints and nothing else.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Shared {
+    fn is_stopped(&self) -> bool {
+        locked(&self.due).stop
+    }
+
+    /// Tells until the handle is dropped, and what is then still due once more.
+    fn keep_telling(&self) {
+        let mut link = None;
+        while self.wait_for_word() {
+            // The first failure may only mean that the server was restarted while nothing was to be told.
+            if self.say(&mut link).is_some() || self.say(&mut link).is_some() {
+                continue;
+            }
+            locked(&self.due).word = true;
+            if !self.pause() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until there is something to tell, and takes it. `false` means that the end has come.
+    fn wait_for_word(&self) -> bool {
+        let due = locked(&self.due);
+        let mut due = self
+            .changed
+            .wait_while(due, |due| !due.word && !due.stop)
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut due.word)
+    }
+
+    /// Waits before another attempt. `false` means that the end has come.
+    fn pause(&self) -> bool {
+        let due = locked(&self.due);
+        let (due, _) = self
+            .changed
+            .wait_timeout_while(due, RETRY_EVERY, |due| !due.stop)
+            .unwrap_or_else(PoisonError::into_inner);
+        !due.stop
+    }
+
+    /// Sends the word, making a connection if there is none. `None` means that it could not be sent.
+    fn say(&self, link: &mut Option<Link>) -> Option<()> {
+        let open = match link {
+            Some(open) => open,
+            None => link.insert(self.connect_teller()?),
+        };
+        let said = run(open, &format!("NOTIFY {}", self.channel));
+        if said.is_none() {
+            *link = None;
+        }
+        said
+    }
+
+    fn connect_teller(&self) -> Option<Link> {
+        let mut link = Link::connect(&self.maker).ok()?;
+        let session = one_number(&mut link, "SELECT pg_backend_pid()::bigint").ok()??;
+        let session = i32::try_from(session).ok()?;
+        self.teller_session.store(session, Ordering::Release);
+        Some(link)
+    }
+
+    fn keep_listening(&self) {
+        loop {
+            if let Some(mut link) = self.connect_listener() {
+                self.is_listening.store(true, Ordering::Release);
+                // Nobody knows what was said while nobody listened.
+                self.signal.raise();
+                link.hear(
+                    |context| {
+                        *locked(&self.listener) = Some(context.waker().clone());
+                        self.is_stopped()
+                    },
+                    |word| {
+                        if word.process_id() != self.teller_session.load(Ordering::Acquire) {
+                            self.signal.raise();
+                        }
+                    },
+                );
+                self.is_listening.store(false, Ordering::Release);
+                self.signal.raise();
+            }
+            if !self.pause() {
+                return;
+            }
+        }
+    }
+
+    fn connect_listener(&self) -> Option<Link> {
+        let mut link = Link::connect(&self.maker).ok()?;
+        run(&mut link, &format!("LISTEN {}", self.channel))?;
+        Some(link)
+    }
+}
+
+fn run(link: &mut Link, sql: &str) -> Option<()> {
+    let answers = link.send(&[Step::Control(sql)]).ok()?;
+    answers.iter().all(Result::is_ok).then_some(())
+}

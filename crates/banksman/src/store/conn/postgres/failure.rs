@@ -1,0 +1,99 @@
+//! What PostgreSQL's error codes mean to us, and which of them are worth another try.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+
+use tokio_postgres::error::SqlState;
+
+use crate::store::conn::error::DbError;
+
+/// An error and whether the same transaction may succeed if it is run again.
+#[derive(Debug, Clone)]
+pub(super) struct Failure {
+    pub(super) error: DbError,
+    pub(super) again: bool,
+}
+
+impl Failure {
+    pub(super) fn is_disconnect(&self) -> bool {
+        matches!(self.error, DbError::Disconnected { .. })
+    }
+}
+
+impl From<DbError> for Failure {
+    fn from(error: DbError) -> Self {
+        Self { error, again: false }
+    }
+}
+
+pub(super) fn classify(
+    target: &str,
+    operation: impl FnOnce() -> String,
+    error: tokio_postgres::Error,
+) -> Failure {
+    let Some(code) = error.code().cloned() else {
+        return without_code(operation(), error);
+    };
+    if is_end_of_session(&code) {
+        return disconnected(operation(), error);
+    }
+    if code == SqlState::T_R_SERIALIZATION_FAILURE || code == SqlState::T_R_DEADLOCK_DETECTED {
+        return Failure {
+            error: DbError::Busy { what: "transactions that stand in each other's way" },
+            again: true,
+        };
+    }
+    Failure::from(if code == SqlState::UNIQUE_VIOLATION {
+        DbError::Unique {
+            constraint: error
+                .as_db_error()
+                .and_then(|error| error.constraint())
+                .unwrap_or_default()
+                .to_owned(),
+        }
+    } else if code == SqlState::LOCK_NOT_AVAILABLE {
+        DbError::Busy { what: "a lock that another transaction holds" }
+    } else if code == SqlState::QUERY_CANCELED {
+        DbError::Timeout { operation: operation() }
+    } else if code == SqlState::DISK_FULL {
+        DbError::Full { operation: operation() }
+    } else if code == SqlState::READ_ONLY_SQL_TRANSACTION {
+        DbError::WriteInRead
+    } else if code == SqlState::DATA_CORRUPTED || code == SqlState::INDEX_CORRUPTED {
+        DbError::Corrupt { target: target.to_owned() }
+    } else {
+        DbError::other(operation(), error)
+    })
+}
+
+/// The server ends the session with one of these, or refuses a new one for now.
+fn is_end_of_session(code: &SqlState) -> bool {
+    const CONNECTION_EXCEPTIONS: &str = "08";
+    [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::TOO_MANY_CONNECTIONS,
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+    ]
+    .contains(code)
+        || code.code().starts_with(CONNECTION_EXCEPTIONS)
+}
+
+/// An error that the server did not send: the link is broken, or we could not write or read a message.
+fn without_code(operation: String, error: tokio_postgres::Error) -> Failure {
+    let is_link = error.is_closed() || error.source().is_some_and(<dyn Error>::is::<io::Error>);
+    if is_link {
+        disconnected(operation, error)
+    } else {
+        Failure::from(DbError::other(operation, error))
+    }
+}
+
+pub(super) fn disconnected(
+    operation: String,
+    source: impl Error + Send + Sync + 'static,
+) -> Failure {
+    Failure { error: DbError::Disconnected { operation, source: Arc::new(source) }, again: true }
+}

@@ -1,0 +1,248 @@
+//! One connection to PostgreSQL, driven by the thread that uses it.
+//!
+//! Each link has a runtime of its own that runs only inside a call, so a link needs no thread, and a call is an ordinary
+//! blocking call. Several steps go out together and are answered in one round trip. It must never be used again after
+//! it broke; whoever holds it asks [`Link::is_broken`].
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Connection, Error, NoTls, Notification, Socket, Statement,
+};
+
+use super::failure::{Failure, classify, disconnected};
+use crate::store::conn::error::DbError;
+
+type Wire = Connection<Socket, NoTlsStream>;
+
+/// What a statement needs, ready to be encoded.
+pub(super) type Params = Vec<Box<dyn ToSql + Sync + Send>>;
+
+/// The server ends a statement by itself. If nothing comes for this much longer, the link is dead without having said so.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// How to make links: the address and the settings of each session.
+#[derive(Clone)]
+pub(super) struct Maker {
+    pub(super) config: Config,
+    /// The address as it may be shown.
+    pub(super) target: String,
+    pub(super) connect_timeout: Duration,
+    pub(super) statement_timeout: Duration,
+}
+
+/// One thing to ask of the server.
+pub(super) enum Step<'a> {
+    /// Statements without parameters or results.
+    Control(&'a str),
+    Prepare(&'a str),
+    Write(&'a Prepared, &'a Params),
+    Query(&'a Prepared, &'a Params),
+}
+
+/// What the server answered to a step.
+pub(super) enum Reply {
+    Done,
+    Prepared(Statement),
+    Rows(Vec<tokio_postgres::Row>),
+}
+
+type Pending<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + 'a>>;
+
+/// A statement that the server knows.
+#[derive(Clone)]
+pub(super) struct Prepared {
+    pub(super) statement: Statement,
+    pub(super) columns: Arc<[String]>,
+}
+
+pub(super) struct Link {
+    runtime: Runtime,
+    client: Client,
+    /// Gone once the connection has ended.
+    wire: Option<Wire>,
+    /// Statements are constants of the program: their address is the key, and their number is bounded.
+    statements: HashMap<(usize, usize), Prepared>,
+    maker: Arc<Maker>,
+}
+
+impl Link {
+    pub(super) fn connect(maker: &Arc<Maker>) -> Result<Self, Failure> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| DbError::other("start a connection to the database", error))?;
+        let connected = runtime.block_on(async {
+            tokio::time::timeout(maker.connect_timeout, maker.config.connect(NoTls)).await
+        });
+        let operation = || "connect".to_owned();
+        let (client, wire) = connected
+            .map_err(|elapsed| disconnected(operation(), elapsed))?
+            .map_err(|error| classify(&maker.target, operation, error))?;
+        Ok(Self {
+            runtime,
+            client,
+            wire: Some(wire),
+            statements: HashMap::new(),
+            maker: Arc::clone(maker),
+        })
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.wire.is_none()
+    }
+
+    pub(super) fn target(&self) -> &str {
+        &self.maker.target
+    }
+
+    /// Notices that the server closed the connection while it was idle, without asking the server anything.
+    pub(super) fn look(&mut self) {
+        let wire = &mut self.wire;
+        let mut turns = 0;
+        self.runtime.block_on(poll_fn(|context| {
+            advance(wire, context, &mut |_| {});
+            turns += 1;
+            if turns > 1 {
+                return Poll::Ready(());
+            }
+            // The runtime asks the system what has arrived only between two polls.
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }));
+    }
+
+    pub(super) fn prepared(&self, sql: &'static str) -> Option<&Prepared> {
+        self.statements.get(&key(sql))
+    }
+
+    pub(super) fn keep_prepared(&mut self, sql: &'static str, statement: Statement) -> Prepared {
+        let columns = statement.columns().iter();
+        let prepared = Prepared {
+            columns: columns.map(|column| column.name().to_owned()).collect(),
+            statement,
+        };
+        self.statements.insert(key(sql), prepared.clone());
+        prepared
+    }
+
+    /// Sends all steps at once and returns one answer for each. An error says that the link fell silent.
+    pub(super) fn send(
+        &mut self,
+        steps: &[Step<'_>],
+    ) -> Result<Vec<Result<Reply, Error>>, Failure> {
+        let count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+        let limit = self.maker.statement_timeout.saturating_mul(count) + SILENCE;
+        self.send_within(limit, steps)
+    }
+
+    pub(super) fn send_within(
+        &mut self,
+        limit: Duration,
+        steps: &[Step<'_>],
+    ) -> Result<Vec<Result<Reply, Error>>, Failure> {
+        let Self { runtime, client, wire, .. } = self;
+        let asked = steps.iter().map(|step| ask(client, step)).collect();
+        let mut asked = pin!(all(asked));
+        let answered = runtime.block_on(async {
+            let answered = poll_fn(|context| {
+                let answered = asked.as_mut().poll(context);
+                if answered.is_pending() {
+                    advance(wire, context, &mut |_| {});
+                }
+                answered
+            });
+            tokio::time::timeout(limit, answered).await
+        });
+        answered.map_err(|_| {
+            self.wire = None;
+            let silence = io::Error::new(io::ErrorKind::TimedOut, "the server does not answer");
+            disconnected("hear from the server".to_owned(), silence)
+        })
+    }
+
+    /// Waits for notifications until the connection ends or `is_stopped` says so.
+    pub(super) fn hear(
+        &mut self,
+        mut is_stopped: impl FnMut(&Context<'_>) -> bool,
+        mut heard: impl FnMut(&Notification),
+    ) {
+        let wire = &mut self.wire;
+        self.runtime.block_on(poll_fn(|context| {
+            advance(wire, context, &mut heard);
+            if wire.is_none() || is_stopped(context) { Poll::Ready(()) } else { Poll::Pending }
+        }));
+    }
+}
+
+fn key(sql: &'static str) -> (usize, usize) {
+    (sql.as_ptr().addr(), sql.len())
+}
+
+/// Turns a step into a request. The request is put on the wire's queue when it is first polled.
+fn ask<'a>(client: &'a Client, step: &'a Step<'a>) -> Pending<'a> {
+    match step {
+        Step::Control(sql) => {
+            Box::pin(async { client.batch_execute(sql).await.map(|()| Reply::Done) })
+        }
+        Step::Prepare(sql) => Box::pin(async { client.prepare(sql).await.map(Reply::Prepared) }),
+        Step::Write(prepared, params) => Box::pin(async {
+            let sent = client.execute_raw(&prepared.statement, borrowed(params));
+            sent.await.map(|_| Reply::Done)
+        }),
+        Step::Query(prepared, params) => Box::pin(async {
+            let params: Vec<_> = borrowed(params).collect();
+            let sent = client.query(&prepared.statement, &params);
+            sent.await.map(Reply::Rows)
+        }),
+    }
+}
+
+fn borrowed(params: &Params) -> impl ExactSizeIterator<Item = &(dyn ToSql + Sync)> {
+    params.iter().map(|param| &**param as &(dyn ToSql + Sync))
+}
+
+/// Polls all requests in order, so that they go out in order and together.
+async fn all(mut asked: Vec<Pending<'_>>) -> Vec<Result<Reply, Error>> {
+    let mut answers: Vec<Option<Result<Reply, Error>>> = asked.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        let mut is_complete = true;
+        for (request, answer) in asked.iter_mut().zip(&mut answers) {
+            if answer.is_none() {
+                match request.as_mut().poll(context) {
+                    Poll::Ready(ready) => *answer = Some(ready),
+                    Poll::Pending => is_complete = false,
+                }
+            }
+        }
+        if is_complete { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    answers.into_iter().flatten().collect()
+}
+
+/// Lets the connection read and write what it can now.
+fn advance(
+    wire: &mut Option<Wire>,
+    context: &mut Context<'_>,
+    heard: &mut dyn FnMut(&Notification),
+) {
+    // Each turn takes one message that the server sent unasked; it ends when none is left.
+    while let Some(open) = wire {
+        match open.poll_message(context) {
+            Poll::Ready(Some(Ok(AsyncMessage::Notification(notification)))) => heard(&notification),
+            Poll::Ready(Some(Ok(_))) => {}
+            Poll::Ready(Some(Err(_)) | None) => *wire = None,
+            Poll::Pending => return,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! From a URL to a schema that is ready: the session's settings, the schema, the migrations.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::failure::{Failure, classify};
+use super::link::{Link, Maker, Prepared, Reply, Step};
+use crate::store::conn::error::DbError;
+use crate::store::conn::migrate::{self, CREATE_VERSIONS, Migration};
+use crate::store::conn::target::{Target, postgres_config};
+use crate::store::conn::{Dialect, Options, run_operation};
+
+/// The key of the lock under which all stores of one database change their schema. The number only has to be ours.
+const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7089063422501)";
+
+/// A step of the schema may rewrite a large table.
+const STEP_AT_MOST: Duration = Duration::from_secs(60 * 60);
+
+const SCHEMA_NAME_BYTES: usize = 63;
+
+pub(super) fn maker(url: &str, options: &Options) -> Result<Maker, DbError> {
+    let mut config = postgres_config(url)?;
+    let mut settings = config.get_options().unwrap_or_default().to_owned();
+    let mut set = |name: &str, value: &str| {
+        settings.push_str(&format!(" -c {name}={value}"));
+    };
+    set("statement_timeout", &millis(options.statement_timeout));
+    set("lock_timeout", &millis(options.busy_timeout));
+    set("idle_in_transaction_session_timeout", &millis(options.idle_in_transaction_timeout));
+    // A statement outside of a transaction that says READ WRITE must not change anything; the pipelining rests on it.
+    set("default_transaction_read_only", "on");
+    if let Some(schema) = &options.schema {
+        check_schema_name(schema)?;
+        set("search_path", schema);
+    }
+    config
+        .options(settings)
+        .application_name("banksman")
+        .connect_timeout(options.connect_timeout)
+        .keepalives(true)
+        .keepalives_idle(Duration::from_secs(30))
+        .tcp_user_timeout(options.statement_timeout + Duration::from_secs(30));
+    Ok(Maker {
+        config,
+        target: Target::Postgres(url.to_owned()).to_string(),
+        connect_timeout: options.connect_timeout,
+        statement_timeout: options.statement_timeout,
+    })
+}
+
+/// Zero would switch the limit off.
+fn millis(time: Duration) -> String {
+    time.as_millis().clamp(1, i32::MAX as u128).to_string()
+}
+
+/// A plain name needs no quoting, neither in SQL nor in the session's settings.
+fn check_schema_name(name: &str) -> Result<(), DbError> {
+    let is_plain =
+        name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    let starts_well = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_');
+    if is_plain && starts_well && name.len() <= SCHEMA_NAME_BYTES {
+        return Ok(());
+    }
+    Err(DbError::Target {
+        reason: "the schema's name may only have small letters, digits and `_`, and at most 63 of them",
+    })
+}
+
+/// Brings the schema up to date and returns the name of the channel on which its changes are announced.
+pub(super) fn set_up(
+    maker: &Arc<Maker>,
+    options: &Options,
+    migrations: &[Migration],
+) -> Result<(Link, String), DbError> {
+    let mut link = Link::connect(maker).map_err(|failure| open_error(maker, failure))?;
+    set_up_schema(&mut link, options, migrations).map_err(|failure| failure.error)?;
+    let schema = one_number(&mut link, "SELECT current_schema()::regnamespace::oid::bigint")
+        .map_err(|failure| failure.error)?;
+    let Some(schema) = schema else {
+        return Err(DbError::Target {
+            reason: "the server's search path names no schema that exists",
+        });
+    };
+    Ok((link, format!("banksman_{schema}")))
+}
+
+fn open_error(maker: &Maker, failure: Failure) -> DbError {
+    match failure.error {
+        DbError::Disconnected { source, .. } | DbError::Other { source, .. } => {
+            DbError::Open { target: maker.target.clone(), source }
+        }
+        known => known,
+    }
+}
+
+fn set_up_schema(
+    link: &mut Link,
+    options: &Options,
+    migrations: &[Migration],
+) -> Result<(), Failure> {
+    if let Some(schema) = &options.schema {
+        make_schema(link, schema)?;
+    }
+    let found = schema_version(link)?;
+    for migration in migrate::due(migrations, found)? {
+        take_step(link, migration).map_err(|failure| migration.failed(failure.error))?;
+    }
+    Ok(())
+}
+
+fn make_schema(link: &mut Link, schema: &str) -> Result<(), Failure> {
+    let known = one_number(link, &format!("SELECT to_regnamespace('{schema}')::oid::bigint"))?;
+    if known.is_some() {
+        return Ok(());
+    }
+    let make = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
+    run(link, &["BEGIN READ WRITE", SCHEMA_LOCK, &make, "COMMIT"])
+}
+
+fn take_step(link: &mut Link, migration: &Migration) -> Result<(), Failure> {
+    run(link, &["BEGIN READ WRITE", "SET LOCAL statement_timeout = 0", SCHEMA_LOCK])?;
+    // Another process may have taken the step while we waited for the lock.
+    if schema_version(link)? >= migration.version {
+        return run(link, &["ROLLBACK"]);
+    }
+    let book = migrate::spell(CREATE_VERSIONS, Dialect::Postgres);
+    let statements = migration.statements(Dialect::Postgres);
+    let record = format!(
+        "INSERT INTO schema_versions (version, name, applied_at) \
+         VALUES ({}, '{}', extract(epoch FROM now())::bigint)",
+        migration.version,
+        migration.name.replace('\'', "''"),
+    );
+    run(link, &[&book])?;
+    for statement in &statements {
+        run(link, &[statement])?;
+    }
+    run(link, &[&record, "COMMIT"])
+}
+
+fn schema_version(link: &mut Link) -> Result<i64, Failure> {
+    // Asking for a table that is not there would end the transaction, so its existence is asked first, and by an
+    // ordinary query: `to_regclass` may answer from what the session knew before it waited for the lock.
+    let book = "SELECT count(*) FROM pg_catalog.pg_tables \
+                WHERE schemaname = current_schema() AND tablename = 'schema_versions'";
+    if one_number(link, book)?.unwrap_or(0) == 0 {
+        return Ok(0);
+    }
+    let version = one_number(link, "SELECT max(version) FROM schema_versions")?;
+    Ok(version.unwrap_or(0))
+}
+
+/// Runs statements one after the other; the first error ends it.
+fn run(link: &mut Link, statements: &[&str]) -> Result<(), Failure> {
+    for sql in statements {
+        for answer in link.send_within(STEP_AT_MOST, &[Step::Control(sql)])? {
+            answer.map_err(|error| failure(link, sql, error))?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn one_number(link: &mut Link, sql: &str) -> Result<Option<i64>, Failure> {
+    let mut prepared = None;
+    for answer in link.send(&[Step::Prepare(sql)])? {
+        if let Reply::Prepared(statement) = answer.map_err(|error| failure(link, sql, error))? {
+            prepared = Some(Prepared { statement, columns: Arc::default() });
+        }
+    }
+    let Some(prepared) = prepared else {
+        return Ok(None);
+    };
+    for answer in link.send(&[Step::Query(&prepared, &Vec::new())])? {
+        if let Reply::Rows(rows) = answer.map_err(|error| failure(link, sql, error))? {
+            let Some(row) = rows.first() else { continue };
+            return row.try_get(0).map_err(|error| failure(link, sql, error));
+        }
+    }
+    Ok(None)
+}
+
+fn failure(link: &Link, sql: &str, error: tokio_postgres::Error) -> Failure {
+    classify(link.target(), || run_operation(sql), error)
+}

@@ -1,0 +1,317 @@
+//! One PostgreSQL transaction as a [`Conn`], with as few round trips as its questions need.
+//!
+//! BEGIN and writes are held back and go out with the next query or with COMMIT. That is safe because each session is
+//! read-only unless a transaction says otherwise: should BEGIN be refused, nothing that follows it in the same message
+//! can change anything on its own.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio_postgres::types::{ToSql, Type};
+
+use super::failure::{Failure, classify};
+use super::link::{Link, Params, Prepared, Reply, Step};
+use crate::store::conn::error::DbError;
+use crate::store::conn::value::{Row, Value};
+use crate::store::conn::{Conn, Dialect, run_operation};
+
+const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/// Writes that are held back at most, in number and in bytes. Beyond that they go out ahead of time.
+const HELD_WRITES: usize = 64;
+const HELD_BYTES: usize = 1024 * 1024;
+
+/// Whether a transaction may change anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Write,
+    Read,
+}
+
+pub(super) struct Transaction<'a> {
+    link: &'a mut Link,
+    access: Access,
+    is_begun: bool,
+    held: Vec<Held>,
+    held_bytes: usize,
+    notifies: bool,
+    failure: Option<Failure>,
+}
+
+struct Held {
+    sql: &'static str,
+    prepared: Prepared,
+    params: Params,
+}
+
+/// How a transaction that could not be kept ended.
+pub(super) enum Lost {
+    /// Nothing was changed.
+    RolledBack(Failure),
+    /// The link broke while COMMIT was under way.
+    Unknown(DbError),
+}
+
+impl<'a> Transaction<'a> {
+    pub(super) fn new(link: &'a mut Link, access: Access) -> Self {
+        Self {
+            link,
+            access,
+            is_begun: false,
+            held: Vec::new(),
+            held_bytes: 0,
+            notifies: false,
+            failure: None,
+        }
+    }
+
+    pub(super) fn notifies(&self) -> bool {
+        self.notifies
+    }
+
+    /// The error that lost the transaction, whatever the job made of it.
+    pub(super) fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+
+    /// Sends what was held back together with COMMIT.
+    pub(super) fn commit(&mut self) -> Result<(), Lost> {
+        if !self.is_begun && self.held.is_empty() {
+            return Ok(());
+        }
+        let commit = (Step::Control("COMMIT"), "COMMIT");
+        // A link that fell silent did so with COMMIT on its way.
+        let answers =
+            self.send(Some(commit)).map_err(|failure| Lost::Unknown(commit_unknown(failure)))?;
+        let before_commit = answers.len() - 1;
+        for (index, (sql, answer)) in answers.into_iter().enumerate() {
+            let Err(error) = answer else { continue };
+            // The server's own word about an earlier step means that COMMIT was not reached, or that it ended a
+            // transaction which was aborted.
+            let is_certain = error.as_db_error().is_some() && index < before_commit;
+            let failure = self.classify(sql, error);
+            return Err(if failure.is_disconnect() && !is_certain {
+                Lost::Unknown(commit_unknown(failure))
+            } else {
+                Lost::RolledBack(failure)
+            });
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction without keeping anything. What was held back is forgotten.
+    pub(super) fn roll_back(&mut self) {
+        if self.is_begun && !self.link.is_broken() {
+            // A link on which this fails is broken, and with it the transaction is gone.
+            drop(self.link.send(&[Step::Control("ROLLBACK")]));
+        }
+    }
+
+    fn run(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Failure> {
+        let prepared = self.prepared(sql)?;
+        let params = encode(&prepared, sql, params)?;
+        match self.ask(Step::Query(&prepared, &params), sql)? {
+            Reply::Rows(rows) => Ok(rows
+                .iter()
+                .map(|row| decode(row, &prepared.columns))
+                .collect::<Result<_, _>>()?),
+            Reply::Done | Reply::Prepared(_) => Err(out_of_step(sql)),
+        }
+    }
+
+    fn hold(&mut self, sql: &'static str, params: &[Value]) -> Result<(), Failure> {
+        let bytes: usize = params.iter().map(Value::size).sum();
+        if self.held.len() >= HELD_WRITES || self.held_bytes + bytes > HELD_BYTES {
+            self.last_answer(None)?;
+        }
+        let prepared = self.prepared(sql)?;
+        let params = encode(&prepared, sql, params)?;
+        self.held_bytes += bytes;
+        self.held.push(Held { sql, prepared, params });
+        Ok(())
+    }
+
+    fn prepared(&mut self, sql: &'static str) -> Result<Prepared, Failure> {
+        if let Some(prepared) = self.link.prepared(sql) {
+            return Ok(prepared.clone());
+        }
+        match self.ask(Step::Prepare(sql), sql)? {
+            Reply::Prepared(statement) => Ok(self.link.keep_prepared(sql, statement)),
+            Reply::Done | Reply::Rows(_) => Err(out_of_step(sql)),
+        }
+    }
+
+    /// Sends what was held back and one step more, and returns the answer to that one.
+    fn ask(&mut self, step: Step<'_>, sql: &'static str) -> Result<Reply, Failure> {
+        self.last_answer(Some((step, sql)))?.ok_or_else(|| out_of_step(sql))
+    }
+
+    fn last_answer(
+        &mut self,
+        last: Option<(Step<'_>, &'static str)>,
+    ) -> Result<Option<Reply>, Failure> {
+        let mut reply = None;
+        // The first error is the cause; the server answers each later step with "the transaction is aborted".
+        for (sql, answer) in self.send(last)? {
+            reply = Some(answer.map_err(|error| self.classify(sql, error))?);
+        }
+        Ok(reply)
+    }
+
+    fn send(&mut self, last: Option<(Step<'_>, &'static str)>) -> Result<Answers, Failure> {
+        let held = std::mem::take(&mut self.held);
+        self.held_bytes = 0;
+        let mut names = Vec::with_capacity(held.len() + 2);
+        let mut steps = Vec::with_capacity(held.len() + 2);
+        if !self.is_begun {
+            self.is_begun = true;
+            let begin = match self.access {
+                Access::Write => BEGIN_WRITE,
+                Access::Read => BEGIN_READ,
+            };
+            names.push(begin);
+            steps.push(Step::Control(begin));
+        }
+        for write in &held {
+            names.push(write.sql);
+            steps.push(Step::Write(&write.prepared, &write.params));
+        }
+        if let Some((step, name)) = last {
+            names.push(name);
+            steps.push(step);
+        }
+        let answers = self.link.send(&steps)?;
+        Ok(names.into_iter().zip(answers).collect())
+    }
+
+    fn classify(&self, sql: &str, error: tokio_postgres::Error) -> Failure {
+        classify(self.link.target(), || run_operation(sql), error)
+    }
+
+    /// Refuses a statement when the transaction is lost.
+    fn guard(&self) -> Result<(), DbError> {
+        match &self.failure {
+            Some(failure) => Err(failure.error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn lose(&mut self, failure: Failure) -> DbError {
+        let error = failure.error.clone();
+        self.failure = Some(failure);
+        error
+    }
+}
+
+/// Each step's statement with its answer, in order.
+type Answers = Vec<(&'static str, Result<Reply, tokio_postgres::Error>)>;
+
+impl Conn for Transaction<'_> {
+    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, DbError> {
+        self.guard()?;
+        self.run(sql, params).map_err(|failure| self.lose(failure))
+    }
+
+    fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<(), DbError> {
+        self.guard()?;
+        let held = match self.access {
+            Access::Write => self.hold(sql, params),
+            Access::Read => Err(Failure::from(DbError::WriteInRead)),
+        };
+        held.map_err(|failure| self.lose(failure))
+    }
+
+    fn notify(&mut self) {
+        self.notifies = true;
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+}
+
+fn commit_unknown(failure: Failure) -> DbError {
+    match failure.error {
+        DbError::Disconnected { source, .. } => DbError::CommitUnknown { source },
+        other => other,
+    }
+}
+
+/// The library promises one answer of the right kind for each step, so this is not expected to happen.
+fn out_of_step(sql: &str) -> Failure {
+    let source = io::Error::other("the answer does not fit the question");
+    Failure::from(DbError::other(run_operation(sql), source))
+}
+
+/// Chooses the wire form of each parameter by the type that the server expects.
+fn encode(prepared: &Prepared, sql: &str, params: &[Value]) -> Result<Params, DbError> {
+    let types = prepared.statement.params();
+    let refuse = |reason: String| DbError::other(run_operation(sql), io::Error::other(reason));
+    if types.len() != params.len() {
+        return Err(refuse(format!(
+            "{} parameters are wanted and {} were given",
+            types.len(),
+            params.len()
+        )));
+    }
+    let mut encoded: Params = Vec::with_capacity(params.len());
+    for (index, (value, kind)) in params.iter().zip(types).enumerate() {
+        let param = encode_one(value, kind).ok_or_else(|| {
+            refuse(format!("parameter ${} does not fit the type {kind}", index + 1))
+        })?;
+        encoded.push(param);
+    }
+    Ok(encoded)
+}
+
+fn encode_one(value: &Value, kind: &Type) -> Option<Box<dyn ToSql + Sync + Send>> {
+    let is_text = *kind == Type::TEXT || *kind == Type::VARCHAR;
+    Some(match value {
+        Value::Null if *kind == Type::INT8 => Box::new(None::<i64>),
+        Value::Null if *kind == Type::INT4 => Box::new(None::<i32>),
+        Value::Null if *kind == Type::BYTEA => Box::new(None::<Vec<u8>>),
+        Value::Null if is_text => Box::new(None::<String>),
+        Value::Int(number) if *kind == Type::INT8 => Box::new(*number),
+        // The server takes a bare number in an expression for a small one.
+        Value::Int(number) if *kind == Type::INT4 => Box::new(i32::try_from(*number).ok()?),
+        Value::Text(text) if is_text => Box::new(text.clone()),
+        Value::Blob(bytes) if *kind == Type::BYTEA => Box::new(bytes.clone()),
+        Value::Null | Value::Int(_) | Value::Text(_) | Value::Blob(_) => return None,
+    })
+}
+
+fn decode(row: &tokio_postgres::Row, columns: &Arc<[String]>) -> Result<Row, DbError> {
+    let mut values = Vec::with_capacity(columns.len());
+    for (index, column) in row.columns().iter().enumerate() {
+        values.push(decode_one(row, index, column)?);
+    }
+    Ok(Row::new(values, Arc::clone(columns)))
+}
+
+fn decode_one(
+    row: &tokio_postgres::Row,
+    index: usize,
+    column: &tokio_postgres::Column,
+) -> Result<Value, DbError> {
+    let kind = column.type_();
+    let value = if *kind == Type::INT8 {
+        row.try_get::<_, Option<i64>>(index).map(Value::from)
+    } else if *kind == Type::INT4 {
+        row.try_get::<_, Option<i32>>(index).map(|number| Value::from(number.map(i64::from)))
+    } else if *kind == Type::BOOL {
+        // SQLite answers a comparison with a number.
+        row.try_get::<_, Option<bool>>(index).map(|truth| Value::from(truth.map(i64::from)))
+    } else if *kind == Type::TEXT || *kind == Type::VARCHAR {
+        row.try_get::<_, Option<String>>(index).map(Value::from)
+    } else if *kind == Type::BYTEA {
+        row.try_get::<_, Option<Vec<u8>>>(index).map(Value::from)
+    } else {
+        return Err(DbError::Column {
+            column: column.name().to_owned(),
+            wanted: "a number, text or bytes",
+            found: "a type that only PostgreSQL has",
+        });
+    };
+    value.map_err(|error| DbError::other(format!("read column `{}`", column.name()), error))
+}

@@ -1,0 +1,144 @@
+//! The SQLite driver: one writer with group commit, a few readers, and a way to hear of other processes.
+//!
+//! Any number of processes may have the file open. It must never wait for a reader before it commits, and a reader
+//! never waits for it.
+
+mod open;
+mod transaction;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use self::transaction::{Access, Link};
+use self::writer::Writer;
+use super::error::DbError;
+use super::pool::Pool;
+use super::wake::{Mark, Signal, Waited, WakeFile, Watch};
+use super::{Conn, Migration, Options, Stats, run_job};
+
+/// How often a waiter looks by itself, in case a hint was lost.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The same where the system gives us no hints from other processes.
+const LOOK_EVERY_WITHOUT_HINTS: Duration = Duration::from_millis(50);
+
+pub(super) struct Sqlite {
+    writer: Writer,
+    /// Connections to read with, made when they are first needed.
+    readers: Pool<Link>,
+    path: PathBuf,
+    busy_timeout: Duration,
+    signal: Arc<Signal>,
+    wake_file: Arc<WakeFile>,
+    /// Looks whether another connection has changed the file. Only the waiter that holds it looks.
+    lookout: Mutex<Option<Lookout>>,
+}
+
+impl Sqlite {
+    pub(super) fn open(
+        path: &Path,
+        options: &Options,
+        migrations: &[Migration],
+    ) -> Result<Self, DbError> {
+        let opened = open::open(path, options, migrations)?;
+        let signal = Arc::new(Signal::default());
+        let wake_file = Arc::new(opened.wake_file);
+        let writer = Writer::start(opened.link, Arc::clone(&signal), Arc::clone(&wake_file))
+            .map_err(|error| DbError::other("start the store's writer", error))?;
+        Ok(Self {
+            writer,
+            readers: Pool::new(options.connections, options.busy_timeout),
+            path: opened.path,
+            busy_timeout: options.busy_timeout,
+            signal,
+            wake_file,
+            lookout: Mutex::new(None),
+        })
+    }
+
+    pub(super) fn write<T, E>(
+        &self,
+        job: impl FnMut(&mut dyn Conn) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+    {
+        self.writer.write(job)
+    }
+
+    pub(super) fn read<T, E: From<DbError>>(
+        &self,
+        mut job: impl FnMut(&mut dyn Conn) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut reader = self.readers.borrow(|idle| idle.map_or_else(|| self.reader(), Ok))?;
+        reader.control("BEGIN")?;
+        let result = run_job(&mut job, &mut *reader);
+        let failed = reader.take_verdict().failed;
+        if reader.is_in_transaction() {
+            reader.control("ROLLBACK")?;
+        }
+        reader.give_back();
+        match (result, failed) {
+            (Ok(_), Some(error)) => Err(E::from(error)),
+            (result, _) => result,
+        }
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        self.signal.mark()
+    }
+
+    pub(super) fn wait(&self, mark: Mark, at_most: Duration) -> Waited {
+        let slice = match self.wake_file.watch(&self.signal) {
+            Watch::Began => {
+                self.look();
+                return Waited::Notified;
+            }
+            Watch::Running => LOOK_EVERY,
+            Watch::Unavailable => LOOK_EVERY_WITHOUT_HINTS,
+        };
+        self.signal.wait_and_look(mark, at_most, slice, || self.look())
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        self.writer.stats()
+    }
+
+    fn reader(&self) -> Result<Link, DbError> {
+        let connection = open::connect(&self.path, self.busy_timeout, Access::Read)?;
+        Ok(Link::new(connection, self.path.clone(), Access::Read))
+    }
+
+    /// Answers whether the file may have changed since the last look. When it cannot look, it may have.
+    fn look(&self) -> bool {
+        let Ok(mut lookout) = self.lookout.try_lock() else {
+            return false;
+        };
+        if lookout.is_none() {
+            *lookout =
+                self.reader().ok().map(|reader| Lookout { connection: reader.connection, seen: 0 });
+        }
+        lookout.as_mut().is_none_or(Lookout::look)
+    }
+}
+
+struct Lookout {
+    connection: Connection,
+    seen: i64,
+}
+
+impl Lookout {
+    fn look(&mut self) -> bool {
+        // This number moves whenever another connection, in whatever process, has committed.
+        let Ok(now) = self.connection.pragma_query_value(None, "data_version", |row| row.get(0))
+        else {
+            return true;
+        };
+        std::mem::replace(&mut self.seen, now) != now
+    }
+}

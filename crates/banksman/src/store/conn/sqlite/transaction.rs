@@ -1,0 +1,261 @@
+//! One SQLite transaction as a [`Conn`], and what SQLite's result codes mean to us.
+//!
+//! It runs statements inside a transaction that somebody else began and will end. It must never run one outside.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::types::{ToSql, ToSqlOutput, Type, ValueRef};
+use rusqlite::{Connection, ErrorCode, Statement, ffi};
+
+use crate::store::conn::error::DbError;
+use crate::store::conn::value::{Row, Value};
+use crate::store::conn::{Conn, Dialect, run_operation};
+
+/// Whether a connection is the writer's or a reader's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Write,
+    Read,
+}
+
+/// A connection with what it learned about each statement.
+pub(super) struct Link {
+    pub(super) connection: Connection,
+    path: PathBuf,
+    access: Access,
+    /// Statements are constants of the program, so their address is a key that needs no hashing of their text, and
+    /// their number is bounded.
+    statements: HashMap<(usize, usize), Known>,
+    verdict: Verdict,
+}
+
+/// What a link remembers of the job that ran last.
+#[derive(Default)]
+pub(super) struct Verdict {
+    /// The first error; it has lost the job its changes.
+    pub(super) failed: Option<DbError>,
+    /// The job asked for a notification.
+    pub(super) notifies: bool,
+    /// The job ran a statement that may change something.
+    pub(super) wrote: bool,
+}
+
+struct Known {
+    sql: String,
+    columns: Arc<[String]>,
+    is_readonly: bool,
+}
+
+impl Link {
+    pub(super) fn new(connection: Connection, path: PathBuf, access: Access) -> Self {
+        Self { connection, path, access, statements: HashMap::new(), verdict: Verdict::default() }
+    }
+
+    /// Runs one of the driver's own statements, which begin and end transactions and savepoints.
+    pub(super) fn control(&self, sql: &'static str) -> Result<(), DbError> {
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.raw_execute())
+            .map(|_| ())
+            .map_err(|error| self.error(sql, error))
+    }
+
+    /// Takes what the last job left, so that the next one starts afresh.
+    pub(super) fn take_verdict(&mut self) -> Verdict {
+        std::mem::take(&mut self.verdict)
+    }
+
+    pub(super) fn is_in_transaction(&self) -> bool {
+        !self.connection.is_autocommit()
+    }
+
+    fn error(&self, sql: &str, error: rusqlite::Error) -> DbError {
+        if self.access == Access::Read && error.sqlite_error_code() == Some(ErrorCode::ReadOnly) {
+            return DbError::WriteInRead;
+        }
+        classify(&self.path, &run_operation(sql), error)
+    }
+
+    /// Refuses a statement when the transaction is lost. SQLite itself rolls back on some errors (a full disk, for
+    /// one), and a statement after that would be committed on its own.
+    fn guard(&self) -> Result<(), DbError> {
+        if let Some(error) = &self.verdict.failed {
+            return Err(error.clone());
+        }
+        if !self.is_in_transaction() {
+            return Err(DbError::other(
+                "run a statement",
+                io::Error::other("the transaction has ended"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, rusqlite::Error> {
+        let known = match self.statements.entry((sql.as_ptr().addr(), sql.len())) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(learn(&self.connection, sql)?),
+        };
+        self.verdict.wrote |= !known.is_readonly;
+        let mut statement = self.connection.prepare_cached(&known.sql)?;
+        bind(&mut statement, params)?;
+        let mut found = Vec::new();
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next()? {
+            let mut values = Vec::with_capacity(known.columns.len());
+            for index in 0..known.columns.len() {
+                values.push(value(row.get_ref(index)?));
+            }
+            found.push(Row::new(values, Arc::clone(&known.columns)));
+        }
+        Ok(found)
+    }
+}
+
+impl Conn for Link {
+    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, DbError> {
+        self.guard()?;
+        self.run(sql, params).map_err(|error| {
+            let error = self.error(sql, error);
+            self.verdict.failed = Some(error.clone());
+            error
+        })
+    }
+
+    fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<(), DbError> {
+        self.query(sql, params).map(|_| ())
+    }
+
+    fn notify(&mut self) {
+        self.verdict.notifies = true;
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+}
+
+fn learn(connection: &Connection, sql: &'static str) -> Result<Known, rusqlite::Error> {
+    let sql = number_parameters(sql);
+    let statement = connection.prepare_cached(&sql)?;
+    let columns = statement.column_names().map(str::to_owned).collect();
+    let is_readonly = statement.readonly();
+    drop(statement);
+    Ok(Known { sql, columns, is_readonly })
+}
+
+fn bind(statement: &mut Statement<'_>, params: &[Value]) -> Result<(), rusqlite::Error> {
+    let wanted = statement.parameter_count();
+    if wanted != params.len() {
+        return Err(rusqlite::Error::InvalidParameterCount(params.len(), wanted));
+    }
+    for (index, param) in params.iter().enumerate() {
+        statement.raw_bind_parameter(index + 1, param)?;
+    }
+    Ok(())
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Blob(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+/// Reads a column. What [`Value`] does not know (text that is not UTF-8, a fraction) is answered as bytes, which whoever
+/// wants text or a number refuses by the column's name: one damaged row must not make its whole table unreadable.
+fn value(from: ValueRef<'_>) -> Value {
+    match from {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Int(number),
+        ValueRef::Text(text) => match str::from_utf8(text) {
+            Ok(text) => Value::Text(text.to_owned()),
+            Err(_) => Value::Blob(text.to_vec()),
+        },
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+        ValueRef::Real(number) => Value::Blob(number.to_be_bytes().to_vec()),
+    }
+}
+
+/// Rewrites `$n` to `?n`, because SQLite takes `$1` for a name and numbers names by their first appearance.
+///
+/// Quoted text and comments are left alone.
+pub(super) fn number_parameters(sql: &str) -> String {
+    let mut rewritten = String::with_capacity(sql.len());
+    let mut chars = sql.chars().peekable();
+    let mut closing: Option<char> = None;
+    while let Some(char) = chars.next() {
+        let next = chars.peek().copied();
+        match closing {
+            Some(end) => {
+                if char == end {
+                    closing = None;
+                }
+            }
+            None => match char {
+                '\'' | '"' | '`' => closing = Some(char),
+                '-' if next == Some('-') => closing = Some('\n'),
+                '$' if next.is_some_and(|next| next.is_ascii_digit()) => {
+                    rewritten.push('?');
+                    continue;
+                }
+                _ => {}
+            },
+        }
+        rewritten.push(char);
+    }
+    rewritten
+}
+
+/// Translates SQLite's error into ours.
+pub(super) fn classify(path: &Path, operation: &str, error: rusqlite::Error) -> DbError {
+    let (failure, message) = match &error {
+        rusqlite::Error::SqliteFailure(failure, message) => (failure, message),
+        rusqlite::Error::InvalidColumnType(_, column, kind) => {
+            return DbError::Column {
+                column: column.clone(),
+                wanted: "a number, text or bytes",
+                found: match kind {
+                    Type::Real => "a fraction",
+                    Type::Text => "text that is not UTF-8",
+                    Type::Null | Type::Integer | Type::Blob => "something else",
+                },
+            };
+        }
+        _ => return DbError::other(operation, error),
+    };
+    match failure.code {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+            DbError::Busy { what: "another writer of the store" }
+        }
+        ErrorCode::DiskFull => DbError::Full { operation: operation.to_owned() },
+        ErrorCode::ReadOnly => DbError::ReadOnly { path: path.to_owned() },
+        ErrorCode::DatabaseCorrupt => DbError::Corrupt { target: path.display().to_string() },
+        ErrorCode::NotADatabase => DbError::NotADatabase { path: path.to_owned() },
+        ErrorCode::OperationInterrupted => DbError::Timeout { operation: operation.to_owned() },
+        ErrorCode::ConstraintViolation
+            if matches!(
+                failure.extended_code,
+                ffi::SQLITE_CONSTRAINT_UNIQUE
+                    | ffi::SQLITE_CONSTRAINT_PRIMARYKEY
+                    | ffi::SQLITE_CONSTRAINT_ROWID
+            ) =>
+        {
+            DbError::Unique {
+                constraint: message
+                    .as_deref()
+                    .and_then(|message| message.split_once(": "))
+                    .map_or_else(String::new, |(_, columns)| columns.to_owned()),
+            }
+        }
+        _ => DbError::other(operation, error),
+    }
+}

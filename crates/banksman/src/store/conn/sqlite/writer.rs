@@ -1,0 +1,287 @@
+//! The one thread that writes to an SQLite file: group commit.
+//!
+//! It takes whatever jobs queued up while the last commit was running, runs them in one transaction and commits once,
+//! because the commit (the flush to disk) is what costs. It never waits for a group to fill, and it never answers a job
+//! before the commit that carries it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use super::transaction::{Link, Verdict};
+use crate::store::conn::error::DbError;
+use crate::store::conn::wake::{Signal, WakeFile};
+use crate::store::conn::{Conn, Stats, run_job};
+
+/// Jobs that may wait in the queue; a caller that finds it full waits for a place.
+const QUEUE_JOBS: usize = 1024;
+
+/// Jobs that share one commit at most, so that one commit stays small and the first in it does not wait for long.
+const GROUP_JOBS: usize = 128;
+
+/// A job whose types the writer does not know.
+trait Job: Send {
+    /// Runs the job. The answer is kept until the fate of the group is known.
+    fn run(&mut self, link: &mut Link) -> Ran;
+
+    /// Answers the caller: with the job's own result, or with the error that undid the whole group.
+    fn answer(self: Box<Self>, undone: Option<DbError>);
+}
+
+/// What became of a job.
+enum Ran {
+    Kept {
+        notifies: bool,
+    },
+    /// The error is the database's, if it was not the job's own decision.
+    Refused {
+        because: Option<DbError>,
+        /// There is something to undo.
+        wrote: bool,
+    },
+}
+
+struct Call<T, E, F> {
+    job: F,
+    result: Option<Result<T, E>>,
+    caller: SyncSender<Result<T, E>>,
+}
+
+impl<T, E, F> Job for Call<T, E, F>
+where
+    T: Send,
+    E: From<DbError> + Send,
+    F: FnMut(&mut dyn Conn) -> Result<T, E> + Send,
+{
+    fn run(&mut self, link: &mut Link) -> Ran {
+        let result = run_job(&mut self.job, link);
+        let Verdict { failed: because, notifies, wrote } = link.take_verdict();
+        let (result, ran) = match (result, because) {
+            (Ok(done), None) => (Ok(done), Ran::Kept { notifies }),
+            (Ok(_), Some(error)) => {
+                let because = Some(error.clone());
+                (Err(E::from(error)), Ran::Refused { because, wrote })
+            }
+            (Err(refusal), because) => (Err(refusal), Ran::Refused { because, wrote }),
+        };
+        self.result = Some(result);
+        ran
+    }
+
+    fn answer(self: Box<Self>, undone: Option<DbError>) {
+        let Self { job, result, caller } = *self;
+        // What the job holds goes before the caller learns of its end, so that the caller's thread outlives it.
+        drop(job);
+        let result = match (undone, result) {
+            // Even a refusal is withdrawn with its group: it may rest on what another job of the group had written.
+            (Some(error), _) => Err(E::from(error)),
+            (None, Some(result)) => result,
+            (None, None) => Err(E::from(DbError::Closed)),
+        };
+        // A caller waits for its answer, so a missing one means that its thread is gone, and nobody is left to tell.
+        drop(caller.send(result));
+    }
+}
+
+/// The door to the writer's thread, which ends when this is dropped.
+pub(super) struct Writer {
+    jobs: Option<SyncSender<Box<dyn Job>>>,
+    thread: Option<JoinHandle<()>>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    waiting: AtomicU64,
+    jobs: AtomicU64,
+    commits: AtomicU64,
+}
+
+impl Writer {
+    pub(super) fn start(
+        link: Link,
+        signal: Arc<Signal>,
+        wake_file: Arc<WakeFile>,
+    ) -> io::Result<Self> {
+        let (sender, receiver) = sync_channel(QUEUE_JOBS);
+        let counts = Arc::new(Counts::default());
+        let desk = Desk { link, signal, wake_file, counts: Arc::clone(&counts) };
+        let thread = thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || desk.serve(&receiver))?;
+        Ok(Self { jobs: Some(sender), thread: Some(thread), counts })
+    }
+
+    pub(super) fn write<T, E, F>(&self, job: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+        F: FnMut(&mut dyn Conn) -> Result<T, E> + Send + 'static,
+    {
+        let (caller, answer) = sync_channel(1);
+        let call = Box::new(Call { job, result: None, caller });
+        let jobs = self.jobs.as_ref().ok_or(DbError::Closed)?;
+        self.counts.waiting.fetch_add(1, Ordering::Relaxed);
+        if jobs.send(call).is_err() {
+            return Err(E::from(DbError::Closed));
+        }
+        answer.recv().unwrap_or(Err(E::from(DbError::Closed)))
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        Stats {
+            waiting: self.counts.waiting.load(Ordering::Relaxed),
+            jobs: self.counts.jobs.load(Ordering::Relaxed),
+            commits: self.counts.commits.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        // The last handle may die inside a job, on the writer's own thread, which cannot wait for itself.
+        if thread.thread().id() != thread::current().id() {
+            // A panic of the writer was already answered to its callers as `Closed`.
+            drop(thread.join());
+        }
+    }
+}
+
+/// What the writer's thread owns.
+struct Desk {
+    link: Link,
+    signal: Arc<Signal>,
+    wake_file: Arc<WakeFile>,
+    counts: Arc<Counts>,
+}
+
+impl Desk {
+    fn serve(mut self, jobs: &Receiver<Box<dyn Job>>) {
+        let mut group = Vec::with_capacity(GROUP_JOBS);
+        while let Ok(first) = jobs.recv() {
+            group.push(first);
+            while group.len() < GROUP_JOBS {
+                let Ok(next) = jobs.try_recv() else { break };
+                group.push(next);
+            }
+            self.counts.waiting.fetch_sub(group.len() as u64, Ordering::Relaxed);
+            self.run_group(&mut group);
+        }
+    }
+
+    /// Runs jobs from the front of the group until all have an answer.
+    fn run_group(&mut self, group: &mut Vec<Box<dyn Job>>) {
+        let mut undo = Undo::Group;
+        // Each turn answers at least one job, except for the one that switches to savepoints.
+        while !group.is_empty() {
+            let ended = match self.link.control("BEGIN IMMEDIATE") {
+                Ok(()) => self.run_begun(group, undo),
+                Err(error) => Ended::Undone { ran: group.len(), error },
+            };
+            if self.link.is_in_transaction() {
+                // If even this fails, the next BEGIN fails as well and says why.
+                drop(self.link.control("ROLLBACK"));
+            }
+            match ended {
+                Ended::Settled => group.drain(..).for_each(|job| job.answer(None)),
+                Ended::Undone { ran, error } => {
+                    group.drain(..ran).for_each(|job| job.answer(Some(error.clone())));
+                }
+                Ended::OneByOne => undo = Undo::Member,
+            }
+        }
+    }
+
+    fn run_begun(&mut self, group: &mut [Box<dyn Job>], undo: Undo) -> Ended {
+        let mut kept = 0;
+        let mut notify = false;
+        let is_alone = group.len() == 1;
+        for (index, job) in group.iter_mut().enumerate() {
+            match self.run_member(job.as_mut(), undo) {
+                Ok(Ran::Kept { notifies }) => {
+                    kept += 1;
+                    notify |= notifies;
+                }
+                Ok(Ran::Refused { wrote, .. }) => {
+                    if wrote && undo == Undo::Group && !is_alone {
+                        return Ended::OneByOne;
+                    }
+                }
+                Err(error) => {
+                    let ran = index + 1;
+                    return Ended::Undone { ran, error };
+                }
+            }
+        }
+        if kept == 0 {
+            return Ended::Settled;
+        }
+        if let Err(error) = self.link.control("COMMIT") {
+            let ran = group.len();
+            return Ended::Undone { ran, error };
+        }
+        self.counts.jobs.fetch_add(kept, Ordering::Relaxed);
+        self.counts.commits.fetch_add(1, Ordering::Relaxed);
+        if notify {
+            self.signal.raise();
+            // Other processes look by themselves when they hear nothing.
+            drop(self.wake_file.touch());
+        }
+        Ended::Settled
+    }
+
+    /// Runs one job. An error means that the whole transaction is lost.
+    fn run_member(&mut self, job: &mut dyn Job, undo: Undo) -> Result<Ran, DbError> {
+        if undo == Undo::Member {
+            self.link.control("SAVEPOINT job")?;
+        }
+        let ran = job.run(&mut self.link);
+        if !self.link.is_in_transaction() {
+            return Err(lost(ran));
+        }
+        if undo == Undo::Member {
+            if let Ran::Refused { .. } = ran {
+                self.link.control("ROLLBACK TO job")?;
+            }
+            self.link.control("RELEASE job")?;
+        }
+        Ok(ran)
+    }
+}
+
+/// What can be undone while a group runs.
+///
+/// A savepoint for each job costs about as much as the job, and is needed only when a job is refused after it wrote,
+/// which is rare. So a group runs without them first, and only a group that needs them is run again with them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Undo {
+    Group,
+    Member,
+}
+
+/// How a run of a group ended. Unless it was committed, the transaction is still to be rolled back.
+enum Ended {
+    /// Each job's own result holds.
+    Settled,
+    /// The first `ran` jobs took part and all lost their changes.
+    Undone { ran: usize, error: DbError },
+    /// A job must be undone alone, so the group has to run again with savepoints.
+    OneByOne,
+}
+
+/// Why SQLite rolled the transaction back by itself.
+fn lost(ran: Ran) -> DbError {
+    match ran {
+        Ran::Refused { because: Some(error), .. } => error,
+        Ran::Refused { because: None, .. } | Ran::Kept { .. } => DbError::other(
+            "keep a transaction open",
+            io::Error::other("a job ended the transaction"),
+        ),
+    }
+}

@@ -1,0 +1,156 @@
+//! How those who wait for a change hear of it: a counter with a condition variable inside the process, a small file
+//! beside the database between processes.
+//!
+//! All of this is a hint. Nothing here may be needed for correctness: who waits looks at the database again.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+
+use super::locked;
+
+/// A moment, as [`super::Db::mark`] saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark(u64);
+
+/// Why [`super::Db::wait`] came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    /// Something may have changed.
+    Notified,
+    TimedOut,
+}
+
+/// Counts what was heard, and wakes those who wait for the count to move.
+#[derive(Debug, Default)]
+pub(super) struct Signal {
+    heard: Mutex<u64>,
+    moved: Condvar,
+}
+
+impl Signal {
+    pub(super) fn mark(&self) -> Mark {
+        Mark(*locked(&self.heard))
+    }
+
+    pub(super) fn raise(&self) {
+        *locked(&self.heard) += 1;
+        self.moved.notify_all();
+    }
+
+    pub(super) fn wait(&self, mark: Mark, at_most: Duration) -> Waited {
+        let heard = locked(&self.heard);
+        let (heard, _) = self
+            .moved
+            .wait_timeout_while(heard, at_most, |heard| *heard == mark.0)
+            .unwrap_or_else(PoisonError::into_inner);
+        if *heard == mark.0 { Waited::TimedOut } else { Waited::Notified }
+    }
+
+    /// Waits in slices, and after each calls `look`, which answers whether a hint was lost.
+    pub(super) fn wait_and_look(
+        &self,
+        mark: Mark,
+        at_most: Duration,
+        slice: Duration,
+        mut look: impl FnMut() -> bool,
+    ) -> Waited {
+        // A time too far away for the clock to hold is as good as one in a year.
+        const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+        let end = Instant::now() + at_most.min(LONGEST);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if self.wait(mark, left.min(slice)) == Waited::Notified {
+                return Waited::Notified;
+            }
+            if left <= slice {
+                return Waited::TimedOut;
+            }
+            if look() {
+                self.raise();
+            }
+        }
+    }
+}
+
+/// The file beside an SQLite database that is touched after each commit worth hearing of.
+///
+/// Watching the database's own log instead would be wrong: it is written before the commit can be seen.
+pub(super) struct WakeFile {
+    path: PathBuf,
+    file: Mutex<File>,
+    watching: Mutex<Watching>,
+}
+
+impl WakeFile {
+    pub(super) fn open(database: &Path) -> io::Result<Self> {
+        let mut path = database.as_os_str().to_owned();
+        path.push("-wake");
+        let path = PathBuf::from(path);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Ok(Self {
+            file: Mutex::new(options.open(&path)?),
+            path,
+            watching: Mutex::new(Watching::Not),
+        })
+    }
+
+    /// Tells other processes. A failure is theirs to notice by their own looking, a second later at most.
+    pub(super) fn touch(&self) -> io::Result<()> {
+        let mut file = locked(&self.file);
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(b"!")
+    }
+
+    /// Makes sure that the signal is raised whenever the file is touched, as far as the system allows.
+    pub(super) fn watch(&self, signal: &Arc<Signal>) -> Watch {
+        let mut watching = locked(&self.watching);
+        match &*watching {
+            Watching::Not => {
+                *watching =
+                    self.start(Arc::clone(signal)).map_or(Watching::Refused, Watching::Running);
+                Watch::Began
+            }
+            Watching::Running(_) => Watch::Running,
+            Watching::Refused => Watch::Unavailable,
+        }
+    }
+
+    fn start(&self, signal: Arc<Signal>) -> notify::Result<RecommendedWatcher> {
+        let mut watcher =
+            notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+                // An error may mean that events were lost, which is a reason to look as well.
+                if event.map_or(true, |event| matches!(event.kind, EventKind::Modify(_))) {
+                    signal.raise();
+                }
+            })?;
+        watcher.watch(&self.path, RecursiveMode::NonRecursive)?;
+        Ok(watcher)
+    }
+}
+
+enum Watching {
+    Not,
+    Running(
+        #[expect(dead_code, reason = "it is only held; dropping it ends the watch")]
+        RecommendedWatcher,
+    ),
+    /// The system has no watch to give (it limits them); it is not asked again.
+    Refused,
+}
+
+/// What can be expected of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Watch {
+    /// The watch was tried with this call, and what happened before it is unknown.
+    Began,
+    Running,
+    Unavailable,
+}

@@ -1,0 +1,139 @@
+//! What a step writes beside the task's row: history, key, timers, outbox, runs, artifacts and decisions.
+
+use banksman_core::lifecycle::Lifecycle;
+use banksman_core::machine::Step;
+use banksman_core::time::Instant;
+use sha2::{Digest, Sha256};
+
+use super::apply::Key;
+use super::audit::Entry;
+use super::conn::{Conn, Value};
+use super::row::json;
+use super::{StoreError, sql};
+
+/// Everything of a step beside the row itself.
+pub(super) fn follow_up(
+    conn: &mut dyn Conn,
+    lifecycle: &Lifecycle,
+    step: &Step,
+    entry: Option<&Entry>,
+    key: Option<&Key>,
+    now: Instant,
+) -> Result<(), StoreError> {
+    let (id, version) = (step.task.id.0, step.task.version);
+    if let Some(entry) = entry {
+        entry.insert(conn)?;
+        conn.notify();
+    }
+    if let Some(key) = key {
+        let request = key.request.clone().into();
+        let columns = [key.text.as_str().into(), request, id.into(), version.into(), now.0.into()];
+        conn.write(sql::INSERT_KEY, &columns)?;
+    }
+    write_timers(conn, step)?;
+    if !step.effects.is_empty() {
+        write_effects(conn, step, entry.is_some(), now)?;
+    }
+    if let Some((epoch, outcome)) = &step.ended_run {
+        let columns = [id.into(), (*epoch).into(), now.0.into(), outcome.as_str().into()];
+        conn.write(sql::END_RUN, &columns)?;
+    }
+    for artifact in &step.artifacts {
+        let value = json(&artifact.value);
+        let hash = Sha256::digest(value.as_bytes()).to_vec().into();
+        let columns =
+            [id.into(), version.into(), artifact.name.as_str().into(), hash, value.into()];
+        conn.write(sql::INSERT_ARTIFACT, &columns)?;
+    }
+    write_decision(conn, step, entry, now)?;
+    started_run(conn, lifecycle, step, entry, now)
+}
+
+fn write_timers(conn: &mut dyn Conn, step: &Step) -> Result<(), StoreError> {
+    let Some(timers) = &step.timers else { return Ok(()) };
+    let id = Value::from(step.task.id.0);
+    conn.write(sql::DELETE_TIMERS, std::slice::from_ref(&id))?;
+    for timer in timers {
+        let (kind, number) = timer.kind.code();
+        let entered = step.task.entered.into();
+        let columns = [id.clone(), kind.into(), number.into(), entered, timer.due.0.into()];
+        conn.write(sql::INSERT_TIMER, &columns)?;
+    }
+    Ok(())
+}
+
+fn write_decision(
+    conn: &mut dyn Conn,
+    step: &Step,
+    entry: Option<&Entry>,
+    now: Instant,
+) -> Result<(), StoreError> {
+    let (id, version) = (step.task.id.0, step.task.version);
+    if step.decision.settles {
+        let by = entry.map_or_else(String::new, |entry| entry.record.actor.to_string());
+        let columns = [id.into(), now.0.into(), by.into(), version.into()];
+        conn.write(sql::SETTLE_DECISION, &columns)?;
+    }
+    if let Some(decision) = &step.decision.opens {
+        let (asks, offers) = (decision.asks.as_str().into(), json(&decision.offers).into());
+        let deadline = decision.deadline.map(|at| at.0).into();
+        let columns = [id.into(), version.into(), asks, offers, now.0.into(), deadline];
+        conn.write(sql::INSERT_DECISION, &columns)?;
+    }
+    Ok(())
+}
+
+fn write_effects(
+    conn: &mut dyn Conn,
+    step: &Step,
+    recorded: bool,
+    now: Instant,
+) -> Result<(), StoreError> {
+    let task = &step.task;
+    // A step without a record shares its version with the one before, whose effects have the first numbers.
+    let first = if recorded {
+        0
+    } else {
+        let rows = conn.query(sql::NEXT_EFFECT_NUMBER, &[task.id.0.into(), task.version.into()])?;
+        rows.first().map_or(Ok(0), |row| row.int(0))?
+    };
+    for (number, effect) in (first..).zip(&step.effects) {
+        conn.write(
+            sql::INSERT_EFFECT,
+            &[
+                task.id.0.into(),
+                task.version.into(),
+                number.into(),
+                json(effect).into(),
+                now.0.into(),
+            ],
+        )?;
+    }
+    conn.notify();
+    Ok(())
+}
+
+/// A claim is the only step that gives a new epoch.
+fn started_run(
+    conn: &mut dyn Conn,
+    lifecycle: &Lifecycle,
+    step: &Step,
+    entry: Option<&Entry>,
+    now: Instant,
+) -> Result<(), StoreError> {
+    let task = &step.task;
+    let claimed = entry.is_some_and(|entry| entry.record.fields.contains_key("epoch"));
+    let Some(lease) = task.lease.as_ref().filter(|_| claimed) else {
+        return Ok(());
+    };
+    let activity =
+        lifecycle.state(task.state).does.as_ref().map_or("none", |does| does.activity.as_str());
+    let columns = [
+        task.id.0.into(),
+        lease.epoch.into(),
+        lease.worker.as_str().into(),
+        activity.into(),
+        now.0.into(),
+    ];
+    Ok(conn.write(sql::INSERT_RUN, &columns)?)
+}

@@ -1,0 +1,263 @@
+//! Proves the whole store: nothing stranded, nothing impossible, and a history that folds to what is there.
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::Lifecycle;
+use banksman_core::machine::{self, Dated, Folded, Hold, Record, Task};
+use banksman_core::time::Instant;
+use sha2::{Digest, Sha256};
+
+use super::audit::{Entry, GENESIS, hex};
+use super::conn::Conn;
+use super::definitions::Definitions;
+use super::query::{self, PAGE};
+use super::row::{Stored, lifecycle_version, stored};
+use super::{Store, StoreError, sql};
+
+/// Something that must not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub task: TaskId,
+    pub what: String,
+}
+
+/// The result of a look at everything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    pub tasks: i64,
+    pub records: i64,
+    pub findings: Vec<Finding>,
+    /// Hash over the heads of all histories. Noted down elsewhere, it shows even the loss of a whole task.
+    pub digest: String,
+}
+
+/// Findings beyond this many are counted no further: the store is broken, and people know.
+const MOST_FINDINGS: usize = 1_000;
+
+impl Store {
+    /// Checks every task: its invariants, what will move it on, and that its queue place, timers and needs are right.
+    pub fn check(&self) -> Result<Report, StoreError> {
+        self.look_at_all(|conn, stored, _| {
+            let mut findings = Vec::new();
+            state_findings(conn, stored, &mut findings)?;
+            Ok((findings, 0))
+        })
+    }
+
+    /// Verifies every history: the chain of hashes, its numbers, and that it folds to the task.
+    pub fn verify_history(&self) -> Result<Report, StoreError> {
+        self.look_at_all(|conn, stored, digest| {
+            digest.update(stored.task.id.0.to_be_bytes());
+            digest.update(&stored.head);
+            history_findings(conn, stored)
+        })
+    }
+
+    fn look_at_all(
+        &self,
+        look: impl Fn(&mut dyn Conn, &Stored, &mut Sha256) -> Result<(Vec<String>, i64), StoreError>,
+    ) -> Result<Report, StoreError> {
+        let mut report = Report::default();
+        let mut digest = Sha256::new();
+        let mut after = 0;
+        while report.findings.len() < MOST_FINDINGS {
+            // One page is one snapshot: a store of any size is looked at without holding up its writers.
+            let page = self.read(|conn| {
+                look_at_page(conn, &self.definitions, after, &look, &mut digest.clone())
+            })?;
+            let Some(last) = page.last else { break };
+            after = last;
+            digest = page.digest;
+            report.tasks += page.tasks;
+            report.records += page.records;
+            report.findings.extend(page.findings);
+        }
+        report.findings.extend(self.read(strays)?);
+        report.digest = hex(&digest.finalize());
+        Ok(report)
+    }
+}
+
+struct Page {
+    last: Option<i64>,
+    tasks: i64,
+    records: i64,
+    findings: Vec<Finding>,
+    digest: Sha256,
+}
+
+fn look_at_page(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    after: i64,
+    look: &impl Fn(&mut dyn Conn, &Stored, &mut Sha256) -> Result<(Vec<String>, i64), StoreError>,
+    digest: &mut Sha256,
+) -> Result<Page, StoreError> {
+    let rows = conn.query(sql::TASKS_FROM, &[after.into(), PAGE.into()])?;
+    let mut page =
+        Page { last: None, tasks: 0, records: 0, findings: Vec::new(), digest: Sha256::new() };
+    for row in &rows {
+        let id = TaskId(row.int(0)?);
+        page.last = Some(id.0);
+        page.tasks += 1;
+        let task = definitions
+            .get(conn, lifecycle_version(row)?)
+            .and_then(|lifecycle| stored(row, lifecycle));
+        let looked = task.and_then(|task| look(conn, &task, digest));
+        match looked {
+            Ok((findings, records)) => {
+                page.records += records;
+                page.findings.extend(findings.into_iter().map(|what| Finding { task: id, what }));
+            }
+            Err(StoreError::Corrupt { task, what }) => page.findings.push(Finding { task, what }),
+            Err(error @ (StoreError::Definition { .. } | StoreError::NoDefinition(_))) => {
+                page.findings.push(Finding { task: id, what: error.to_string() });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    page.digest = digest.clone();
+    Ok(page)
+}
+
+/// Records of tasks that are not there.
+fn strays(conn: &mut dyn Conn) -> Result<Vec<Finding>, StoreError> {
+    let rows = conn.query(sql::STRAY_RECORDS, &[PAGE.into()])?;
+    rows.iter()
+        .map(|row| {
+            Ok(Finding {
+                task: TaskId(row.int(0)?),
+                what: "has a history but is not there".to_owned(),
+            })
+        })
+        .collect()
+}
+
+fn state_findings(
+    conn: &mut dyn Conn,
+    stored: &Stored,
+    findings: &mut Vec<String>,
+) -> Result<(), StoreError> {
+    let (task, lifecycle) = (&stored.task, &stored.lifecycle);
+    if let Err(broken) = machine::check(lifecycle, task) {
+        findings.push(broken.to_string());
+    }
+    if stored.queue_rank != task.rank(lifecycle) {
+        findings.push("its place in the queue is wrong".to_owned());
+    }
+    let timers = query::timers(conn, task.id)?;
+    if machine::hold(lifecycle, task, timers.first().map(|(timer, _)| timer.due)) == Hold::Stranded
+    {
+        findings.push(format!(
+            "is stranded in {}: nothing will move it on",
+            lifecycle.state(task.state).name
+        ));
+    }
+    let bounds = lifecycle.exits(task.state).filter(|row| row.bound.is_some()).count();
+    let set = timers
+        .iter()
+        .filter(|(timer, entered)| {
+            matches!(timer.kind, machine::TimerKind::Bound(_)) && *entered == task.entered
+        })
+        .count();
+    if bounds != set {
+        findings.push(format!(
+            "has {set} timers for the {bounds} bounds of {}",
+            lifecycle.state(task.state).name
+        ));
+    }
+    if task.not_before.is_some()
+        != timers.iter().any(|(timer, _)| timer.kind == machine::TimerKind::Ready)
+    {
+        findings.push("is delayed without a timer, or the other way round".to_owned());
+    }
+    let open = conn.query(sql::COUNT_OPEN_NEEDS, &[task.id.0.into()])?;
+    let open = open.first().map_or(Ok(0), |row| row.int(0))?;
+    if open != task.open_needs {
+        findings.push(format!("waits for {} tasks, but {open} are open", task.open_needs));
+    }
+    Ok(())
+}
+
+fn history_findings(
+    conn: &mut dyn Conn,
+    stored: &Stored,
+) -> Result<(Vec<String>, i64), StoreError> {
+    let id = stored.task.id;
+    let mut findings = Vec::new();
+    let mut history: Vec<(i64, Instant, Record)> = Vec::new();
+    let mut prev = GENESIS.to_vec();
+    let mut after = 0;
+    loop {
+        let page = query::history(conn, id, after)?;
+        for (place, entry) in (history.len() + 1..).zip(&page) {
+            chain(entry, &prev, place, &mut findings);
+            prev.clone_from(&entry.hash);
+            after = entry.seq;
+        }
+        let last = i64::try_from(page.len()).unwrap_or(PAGE) < PAGE;
+        history.extend(page.into_iter().map(|entry| (entry.seq, entry.ts, entry.record)));
+        if last {
+            break;
+        }
+    }
+    if prev != stored.head {
+        findings.push(format!(
+            "its history ends at record {after}, which is not the one that the task names"
+        ));
+    }
+    let task = Task { body: query::body(conn, id)?, ..stored.task.clone() };
+    findings.extend(fold_finding(&stored.lifecycle, &task, &history));
+    Ok((findings, i64::try_from(history.len()).unwrap_or(i64::MAX)))
+}
+
+/// Whether the history leads to the task as it is: its state, all that is known about it, and since when.
+fn fold_finding(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    history: &[(i64, Instant, Record)],
+) -> Option<String> {
+    let folded = match machine::fold(history.iter().map(|(seq, _, record)| (*seq, record))) {
+        Err(error) => return Some(error.to_string()),
+        Ok(folded) => folded,
+    };
+    let row = Folded::of(lifecycle, task);
+    if let Some(difference) = difference(&folded, &row) {
+        return Some(difference);
+    }
+    let dated: Vec<Dated<'_>> =
+        history.iter().map(|(seq, ts, record)| (*seq, *ts, record)).collect();
+    let then = machine::rewind(lifecycle, task, &dated).ok()?;
+    let born = history.first().map(|(_, ts, _)| *ts);
+    let same = then.entered == task.entered
+        && then.entered_at == task.entered_at
+        && born == Some(task.created_at);
+    (!same).then(|| "its times are not what its history says".to_owned())
+}
+
+fn chain(entry: &Entry, prev: &[u8], place: usize, findings: &mut Vec<String>) {
+    if entry.hash != entry.computed_hash() {
+        findings.push(format!("record {} was changed: its hash does not fit", entry.seq));
+    }
+    if entry.prev != prev {
+        findings.push(format!(
+            "record {} does not follow the one before it: a record is missing or out of order",
+            entry.seq
+        ));
+    }
+    if usize::try_from(entry.seq).ok() != Some(place) {
+        findings.push(format!("record {} stands at place {place}", entry.seq));
+    }
+}
+
+fn difference(folded: &Folded, row: &Folded) -> Option<String> {
+    if folded.version != row.version || folded.state != row.state {
+        return Some(format!(
+            "its history leads to {} at version {}, the task is in {} at version {}",
+            folded.state, folded.version, row.state, row.version
+        ));
+    }
+    let names = folded.attributes.keys().chain(row.attributes.keys());
+    let differing =
+        names.into_iter().find(|name| folded.attributes.get(*name) != row.attributes.get(*name))?;
+    Some(format!("its {differing} is not what its history says"))
+}

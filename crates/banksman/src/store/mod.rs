@@ -1,0 +1,109 @@
+//! The store, in the words of the domain. One store serves many repositories.
+//!
+//! Writers come in through [`Store::add`], [`Store::apply`], [`Store::claim`] and [`Store::fire_due`],
+//! which all end in `apply.rs`: load, decide (`banksman_core::machine`), write everything in one
+//! transaction. `query` reads. `sql` holds every statement, `conn` the two drivers; nothing outside this
+//! folder speaks SQL. Logs, worktrees and prompts are files and never come here.
+
+mod apply;
+mod audit;
+mod claim;
+#[cfg(test)]
+mod conformance;
+pub mod conn;
+mod definitions;
+mod follow;
+pub mod health;
+pub mod outbox;
+mod places;
+pub mod query;
+mod row;
+mod sql;
+mod timers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::problem::Problems;
+use banksman_core::machine::{Broken, Rejected};
+
+pub use apply::{Add, Applied, Edge, Key};
+pub use audit::{Entry, hex};
+pub use claim::{ClaimRequest, Claimed};
+pub use definitions::Definition;
+pub use row::Stored;
+pub use timers::Fired;
+
+use conn::{Conn, Db, DbError, Mark, Migration, Options, Target, Waited};
+use definitions::Definitions;
+
+/// The steps by which a store came to its present form. A released one is never edited.
+const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "spine", sql: include_str!("migrations/0001-spine.sql") }];
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error(transparent)]
+    Db(#[from] DbError),
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
+    #[error("there is no task {0}")]
+    NoTask(TaskId),
+    #[error("the key `{key}` was used for another request")]
+    KeyTaken { key: String },
+    #[error("task {task} is damaged in the store: {what}")]
+    Corrupt { task: TaskId, what: String },
+    #[error("refused to write task {task}: {broken}")]
+    Bug { task: TaskId, broken: Broken },
+    #[error("the lifecycle {version} of the store cannot be read")]
+    Definition {
+        version: String,
+        #[source]
+        source: Box<Problems>,
+    },
+    #[error("the lifecycle {0} is not in the store")]
+    NoDefinition(String),
+    #[error("the project {0} is already known at {1}")]
+    ProjectTaken(String, String),
+}
+
+/// A handle to a store. Clones share its connections.
+#[derive(Clone)]
+pub struct Store {
+    db: Db,
+    definitions: Arc<Definitions>,
+}
+
+impl Store {
+    /// Opens a store, makes it if it is new, and brings its tables up to date.
+    pub fn open(target: &Target, options: &Options) -> Result<Self, StoreError> {
+        let db = Db::open(target, options, MIGRATIONS)?;
+        Ok(Self { db, definitions: Arc::default() })
+    }
+
+    /// The present, to be taken before looking.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        self.db.mark()
+    }
+
+    /// Waits until something has changed since the mark, or the time is over. A hint: look again.
+    pub fn wait(&self, mark: Mark, at_most: Duration) -> Waited {
+        self.db.wait(mark, at_most)
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        job: impl FnMut(&mut dyn Conn) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.db.write(job)
+    }
+
+    fn read<T>(
+        &self,
+        job: impl FnMut(&mut dyn Conn) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.db.read(job)
+    }
+}

@@ -1,0 +1,172 @@
+//! Rows of the store and the domain's types: the one place where a column meets a field.
+
+use std::sync::Arc;
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::{Lifecycle, StateId};
+use banksman_core::machine::{Count, Lease, Spent, Task};
+use banksman_core::time::Instant;
+use serde_json::{Map, Value as Json};
+
+use super::StoreError;
+use super::conn::{DbError, Row, Value};
+
+/// A task as it is stored, with the lifecycle version that it lives by.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    pub task: Task,
+    pub lifecycle: Arc<Lifecycle>,
+    /// Hash of the last record of its history.
+    pub(super) head: Vec<u8>,
+    /// Its place in the queue as the row has it.
+    pub(super) queue_rank: Option<i64>,
+}
+
+/// The column that names the lifecycle version.
+const LIFECYCLE: usize = 3;
+const QUEUE_RANK: usize = 27;
+
+pub(super) fn lifecycle_version(row: &Row) -> Result<&str, StoreError> {
+    let id = TaskId(row.int(0)?);
+    row.text(LIFECYCLE).map_err(|error| damage_of(id, error.into()))
+}
+
+/// Where a row stands in the queue: its rank and its id, which hold even if the rest is damaged.
+pub(super) fn queue_place(row: &Row) -> Result<(i64, i64), StoreError> {
+    Ok((row.opt_int(QUEUE_RANK)?.unwrap_or(i64::MAX), row.int(0)?))
+}
+
+/// Whether an error is about one damaged task. It is then set aside, and nothing else may suffer from it.
+pub(super) fn is_damage(error: &StoreError) -> bool {
+    match error {
+        StoreError::Corrupt { .. }
+        | StoreError::Definition { .. }
+        | StoreError::NoDefinition(_) => true,
+        StoreError::Db(_)
+        | StoreError::Rejected(_)
+        | StoreError::NoTask(_)
+        | StoreError::KeyTaken { .. }
+        | StoreError::Bug { .. }
+        | StoreError::ProjectTaken(..) => false,
+    }
+}
+
+/// A column of the wrong type is damage of the task that the row belongs to.
+pub(super) fn damage_of(task: TaskId, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Db(column @ DbError::Column { .. }) => {
+            StoreError::Corrupt { task, what: column.to_string() }
+        }
+        other => other,
+    }
+}
+
+/// Reads the columns of `sql::task_columns`.
+pub(super) fn stored(row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored, StoreError> {
+    let id = TaskId(row.int(0)?);
+    read(id, row, lifecycle).map_err(|error| damage_of(id, error))
+}
+
+fn read(id: TaskId, row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored, StoreError> {
+    let corrupt = |what: &str| StoreError::Corrupt { task: id, what: what.to_owned() };
+    let state = |name: &str| {
+        exact_state(&lifecycle, name).ok_or_else(|| corrupt("its state is not in its lifecycle"))
+    };
+    let prior = row.opt_text(9)?.map(state).transpose()?;
+    let epoch = row.int(16)?;
+    let lease = match (row.opt_text(17)?, row.opt_int(18)?) {
+        (Some(worker), Some(expires)) => {
+            Some(Lease { epoch, worker: worker.to_owned(), expires_at: Instant(expires) })
+        }
+        (None, None) => None,
+        (Some(_), None) | (None, Some(_)) => return Err(corrupt("half a lease")),
+    };
+    let fields: Map<String, Json> =
+        serde_json::from_str(row.text(12)?).map_err(|_| corrupt("its fields are not JSON"))?;
+    let counters: Vec<(u32, u32)> =
+        serde_json::from_str(row.text(13)?).map_err(|_| corrupt("its counters are not numbers"))?;
+    let task = Task {
+        id,
+        title: row.text(4)?.to_owned(),
+        body: String::new(),
+        project: row.text(1)?.to_owned(),
+        batch: row.opt_text(2)?.map(str::to_owned),
+        tags: serde_json::from_str(row.text(5)?).map_err(|_| corrupt("its tags are not a list"))?,
+        priority: i32::try_from(row.int(6)?)
+            .map_err(|_| corrupt("its priority is out of range"))?,
+        parent: row.opt_int(7)?.map(TaskId),
+        state: state(row.text(8)?)?,
+        prior,
+        version: row.int(10)?,
+        entered: row.int(11)?,
+        fields,
+        counters: counters
+            .into_iter()
+            .map(|(total, renewed_at)| Count { total, renewed_at })
+            .collect(),
+        open_needs: row.int(14)?,
+        not_before: row.opt_int(15)?.map(Instant),
+        lease,
+        epoch,
+        spent: Spent { runs: row.int(19)?, tokens: row.int(20)?, cost_micros: row.int(21)? },
+        created_at: Instant(row.int(22)?),
+        updated_at: Instant(row.int(23)?),
+        entered_at: Instant(row.int(24)?),
+        progress_at: Instant(row.int(25)?),
+    };
+    // Others are told by these columns whether the task is done, so they must say what its state says.
+    let state = lifecycle.state(task.state);
+    if row.text(28)? != state.kind.as_str() || row.opt_text(29)? != state.group.as_deref() {
+        return Err(corrupt("its kind or its group is not that of its state"));
+    }
+    Ok(Stored {
+        task,
+        lifecycle,
+        head: row.blob(26)?.to_vec(),
+        queue_rank: row.opt_int(QUEUE_RANK)?,
+    })
+}
+
+/// By its whole name only: what is stored is never abbreviated.
+fn exact_state(lifecycle: &Lifecycle, name: &str) -> Option<StateId> {
+    lifecycle.find_state(name).filter(|id| lifecycle.state(*id).name == name)
+}
+
+/// The columns that a step may change, in the order of `SAVE_TASK_IF_VERSION` and, after the fixed ones, of `INSERT_TASK`.
+pub(super) fn changing(task: &Task, lifecycle: &Lifecycle) -> Changing {
+    let state = lifecycle.state(task.state);
+    let counters: Vec<(u32, u32)> =
+        task.counters.iter().map(|count| (count.total, count.renewed_at)).collect();
+    Changing {
+        state: [
+            state.name.as_str().into(),
+            state.kind.as_str().into(),
+            state.group.as_deref().into(),
+            task.prior.map(|id| lifecycle.state(id).name.as_str()).into(),
+            task.version.into(),
+            task.entered.into(),
+            json(&task.fields).into(),
+            json(&counters).into(),
+            task.open_needs.into(),
+            task.not_before.map(|at| at.0).into(),
+            task.rank(lifecycle).into(),
+            task.epoch.into(),
+            task.lease.as_ref().map(|lease| lease.worker.as_str()).into(),
+            task.lease.as_ref().map(|lease| lease.expires_at.0).into(),
+            task.spent.runs.into(),
+            task.spent.tokens.into(),
+            task.spent.cost_micros.into(),
+        ],
+        times: [task.updated_at.0.into(), task.entered_at.0.into(), task.progress_at.0.into()],
+    }
+}
+
+pub(super) struct Changing {
+    pub(super) state: [Value; 17],
+    pub(super) times: [Value; 3],
+}
+
+/// JSON of a value that is made of maps, lists, texts and numbers only.
+pub(super) fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("plain data is always JSON")
+}

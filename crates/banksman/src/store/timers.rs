@@ -1,0 +1,123 @@
+//! Timers: retries, deadlines, reminders and delays, all in one table and none in memory.
+
+use std::sync::Arc;
+
+use banksman_core::ids::TaskId;
+use banksman_core::machine::{self, Answer, Event, TimerKind};
+use banksman_core::time::{Instant, Span};
+
+use super::apply::{load_for_update, save_if_version};
+use super::conn::Conn;
+use super::definitions::Definitions;
+use super::row::is_damage;
+use super::{Store, StoreError, sql};
+
+/// When a timer whose move was refused is looked at again. The lint makes this impossible for a sound lifecycle.
+const REFUSED_AGAIN: Span = Span(3_600_000);
+
+/// What came of a timer that was due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fired {
+    Moved(TaskId),
+    Later(TaskId),
+    Void(TaskId),
+    /// The lifecycle did not allow the move, or the task is damaged: a fault that `check` reports.
+    Refused(TaskId),
+}
+
+impl Store {
+    /// Fires timers that are due, the oldest first, each in its own transaction.
+    pub fn fire_due(&self, now: Instant, at_most: i64) -> Result<Vec<Fired>, StoreError> {
+        let due = self.read(|conn| {
+            conn.query(sql::DUE_TIMERS, &[now.0.into(), at_most.into()]).map_err(StoreError::from)
+        })?;
+        let mut fired = Vec::with_capacity(due.len());
+        for row in &due {
+            let (id, entered) = (TaskId(row.int(0)?), row.int(3)?);
+            let (kind, number) = (row.text(1)?.to_owned(), row.int(2)?);
+            let timer = TimerKind::from_code(&kind, number);
+            let definitions = Arc::clone(&self.definitions);
+            let tried = timer.map(|timer| {
+                self.write(move |conn| fire(conn, &definitions, id, timer, entered, now))
+            });
+            fired.push(match tried {
+                Some(Err(error)) if !is_damage(&error) => return Err(error),
+                Some(Ok(done)) => done,
+                // A damaged task or timer must not keep the timers after it from firing, now and at the next look.
+                Some(Err(_)) | None => {
+                    let later = now.plus(REFUSED_AGAIN).0;
+                    let columns = [id.0.into(), kind.into(), number.into(), later.into()];
+                    self.write(move |conn| Ok(conn.write(sql::TIMER_LATER, &columns)?))?;
+                    Fired::Refused(id)
+                }
+            });
+        }
+        Ok(fired)
+    }
+
+    /// When the next timer comes due.
+    pub fn next_due(&self) -> Result<Option<Instant>, StoreError> {
+        self.read(|conn| {
+            let rows = conn.query(sql::NEXT_TIMER, &[])?;
+            let due = rows.first().map_or(Ok(None), |row| row.opt_int(0))?;
+            Ok(due.map(Instant))
+        })
+    }
+}
+
+fn fire(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    id: TaskId,
+    timer: TimerKind,
+    entered: i64,
+    now: Instant,
+) -> Result<Fired, StoreError> {
+    let old = load_for_update(conn, definitions, id)?;
+    if !timer_is_set(conn, id, timer, entered)? {
+        return Ok(Fired::Void(id));
+    }
+    let (kind, number) = timer.code();
+    let later = |conn: &mut dyn Conn, due: Instant| {
+        conn.write(sql::TIMER_LATER, &[id.0.into(), kind.into(), number.into(), due.0.into()])
+    };
+    let gone = |conn: &mut dyn Conn| {
+        conn.write(sql::DELETE_TIMER, &[id.0.into(), kind.into(), number.into(), entered.into()])
+    };
+    match machine::step(&old.lifecycle, &old.task, &Event::Due { timer, entered }, now) {
+        Ok(Answer::Step(step)) => {
+            if step.timers.is_none() {
+                gone(conn)?;
+            }
+            save_if_version(conn, definitions, old, *step, None, now)?;
+            // The end of a delay leaves no record, but there is work for those who wait for some.
+            conn.notify();
+            Ok(Fired::Moved(id))
+        }
+        Ok(Answer::Later(due)) => {
+            later(conn, due)?;
+            Ok(Fired::Later(id))
+        }
+        Ok(Answer::Ignored(_)) => {
+            gone(conn)?;
+            Ok(Fired::Void(id))
+        }
+        Err(_) => {
+            later(conn, now.plus(REFUSED_AGAIN))?;
+            Ok(Fired::Refused(id))
+        }
+    }
+}
+
+/// Whether a timer is still there, now that the task is locked.
+fn timer_is_set(
+    conn: &mut dyn Conn,
+    id: TaskId,
+    timer: TimerKind,
+    entered: i64,
+) -> Result<bool, StoreError> {
+    let (kind, number) = timer.code();
+    Ok(!conn
+        .query(sql::TIMER, &[id.0.into(), kind.into(), number.into(), entered.into()])?
+        .is_empty())
+}

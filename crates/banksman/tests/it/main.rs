@@ -1,0 +1,11 @@
+//! The one integration test binary: each module below tests one surface of the program from
+//! outside.
+//!
+//! It holds no tests itself; a new suite is one more `mod` line here.
+
+// Clippy then knows that set-up code outside of `#[test]` functions is test code too, where
+// `unwrap` is allowed.
+#![cfg(test)]
+
+mod crash;
+mod store;

@@ -1,0 +1,225 @@
+//! Damaged data: it is named, and it harms the task that it belongs to and no other.
+
+use banksman::store::conn::Target;
+use banksman::store::query::Filter;
+use banksman::store::{Add, Edge, Fired, StoreError};
+use banksman_core::ids::TaskId;
+use banksman_core::machine::{NewTask, Task};
+
+use super::acts::{
+    CRANE, DAY, HOUR, NOON, YARD, add, added, apply, arriving, ask, claim, definition, load,
+    load_after,
+};
+use super::on_both_damaging;
+use super::world::{World, findings};
+
+on_both_damaging!(
+    a_corrupt_row_harms_its_own_task_only,
+    an_unreadable_lifecycle_harms_its_own_tasks_only,
+    a_missing_lifecycle_harms_its_own_tasks_only,
+    a_changed_lifecycle_harms_its_own_tasks_only,
+    a_timer_of_no_known_kind_harms_nothing,
+    a_wrong_place_in_the_queue_is_found,
+    a_lost_timer_is_found,
+    a_wrong_count_of_needs_is_found,
+);
+
+/// A store in which two tasks stand in everybody's way: first in the queue, first among the timers, and waiting for a
+/// task that is about to be done.
+struct Site {
+    /// First in the queue, with timers.
+    first: TaskId,
+    /// Waits for `needed`.
+    waiting: TaskId,
+    needed: TaskId,
+    /// Claimable, after the first.
+    healthy: TaskId,
+    /// Has a timer, after those of the first.
+    delayed: TaskId,
+}
+
+/// The two live by their own lifecycle, so that it can be damaged without the others.
+fn site(world: &World) -> Site {
+    let store = world.open();
+    let own = definition(&include_str!("yard.yaml").replace("lifecycle: yard", "lifecycle: dock"));
+    let needed = add(&store, "needed");
+    let urgent = NewTask { priority: 9, ..load("first").new };
+    let first = Add { new: urgent, ..arriving(&own, "lifting", None) };
+    let first = added(&store, first).stored.task.id;
+    let waiting = Add { definition: own, ..load_after("waiting", &[needed]) };
+    let waiting = added(&store, waiting).stored.task.id;
+    let healthy = add(&store, "healthy");
+    let new = NewTask { not_before: Some(NOON.plus(HOUR)), priority: -9, ..load("delayed").new };
+    let delayed = added(&store, Add { new, ..load("") }).stored.task.id;
+    Site { first, waiting, needed, healthy, delayed }
+}
+
+impl Site {
+    /// Everything that others do goes on, and the damaged tasks are named by all who look.
+    fn assert_harm_is_contained(&self, world: &World, damage: &str) {
+        // A handle that has read nothing yet.
+        let store = world.open();
+        let damaged = [self.first, self.waiting];
+        for id in damaged {
+            let moved =
+                store.apply(id, ask("human:kim", "cancelled", &[("reason", "x")]), None, NOON);
+            assert_damaged(moved.map(|applied| applied.stored.task), damage);
+        }
+        let (listed, next) = store.list(&Filter::default(), None, 100).expect(damage);
+        let mut listed: Vec<TaskId> = listed.iter().map(|stored| stored.task.id).collect();
+        // What can still be read is shown, even if it is impossible.
+        listed.retain(|id| !damaged.contains(id));
+        assert_eq!(listed, [self.delayed, self.healthy, self.needed], "{damage}");
+        assert_eq!(next, None);
+        assert_eq!(store.overview().expect(damage).states.iter().map(|s| s.tasks).sum::<i64>(), 5);
+        for report in [store.check().expect(damage), store.verify_history().expect(damage)] {
+            let named: Vec<TaskId> = report.findings.iter().map(|finding| finding.task).collect();
+            assert!(
+                named.iter().all(|id| damaged.contains(id)),
+                "{damage}: {:?}",
+                findings(&report)
+            );
+            assert_eq!(report.tasks, 5);
+        }
+        let named = store.check().expect(damage).findings;
+        for id in damaged {
+            assert!(named.iter().any(|finding| finding.task == id), "{damage}: {named:?}");
+        }
+        apply(&store, self.needed, ask("human:kim", "done", &[]), NOON);
+        let claimed = claim(&store, "worker:w1", NOON).expect(damage);
+        assert_eq!(claimed.run.task, self.healthy, "{damage}");
+        assert!(claim(&store, "worker:w1", NOON).is_none(), "{damage}");
+        let fired = store.fire_due(NOON.plus(HOUR), 100).expect(damage);
+        assert!(fired.contains(&Fired::Moved(self.delayed)), "{damage}: {fired:?}");
+        assert!(!fired.contains(&Fired::Moved(self.first)), "{damage}: {fired:?}");
+        // The damaged one stays out of the way of the next look.
+        assert_eq!(store.fire_due(NOON.plus(HOUR), 100).expect(damage), [], "{damage}");
+        let on_top = Add { needs: vec![(self.first, Edge::Blocks)], ..load("on top") };
+        assert_eq!(store.add(on_top, NOON).expect(damage).stored.task.open_needs, 1);
+    }
+}
+
+fn assert_damaged(read: Result<Task, StoreError>, damage: &str) {
+    match read {
+        Err(
+            StoreError::Corrupt { .. }
+            | StoreError::Definition { .. }
+            | StoreError::NoDefinition(_),
+        ) => {}
+        other => panic!("{damage}: {other:?}"),
+    }
+}
+
+fn a_corrupt_row_harms_its_own_task_only(world: &World) {
+    let mut damages = vec![
+        "state = 'nowhere'",
+        "fields = '{\"pr_url\"'",
+        "fields = '{\"colour\": \"red\"}'",
+        "fields = '{\"fragile\": 7}'",
+        "state = 'held'",
+        "state = 'checking'",
+        "prior = 'asking'",
+        "tags = '7'",
+        "counters = 'none'",
+        "counters = '[[0,1],[0,0]]'",
+        "priority = 5000000000",
+        "lease_worker = 'worker:w1'",
+        "entered = 9",
+        "open_needs = -1",
+    ];
+    if let Target::Sqlite(_) = world.target {
+        // Only SQLite keeps such values in such columns.
+        damages.extend(["version = 'two'", "head = 'text'", "title = x'00ff'"]);
+    }
+    for damage in damages {
+        let world = &world.another();
+        let site = site(world);
+        let mut raw = world.raw();
+        raw.lift_constraints();
+        let damaged = format!("({}, {})", site.first.0, site.waiting.0);
+        raw.run(&format!("UPDATE tasks SET {damage} WHERE id IN {damaged}"));
+        site.assert_harm_is_contained(world, damage);
+    }
+}
+
+fn an_unreadable_lifecycle_harms_its_own_tasks_only(world: &World) {
+    let site = site(world);
+    world.raw().run("UPDATE lifecycles SET source = 'states: [' WHERE id = 'dock'");
+    site.assert_harm_is_contained(world, "a lifecycle that is not YAML");
+}
+
+fn a_missing_lifecycle_harms_its_own_tasks_only(world: &World) {
+    let site = site(world);
+    let mut raw = world.raw();
+    raw.lift_constraints();
+    raw.run("DELETE FROM lifecycles WHERE id = 'dock'");
+    site.assert_harm_is_contained(world, "a lifecycle that is not there");
+}
+
+fn a_changed_lifecycle_harms_its_own_tasks_only(world: &World) {
+    let site = site(world);
+    // It is sound, but it is not the one that the tasks began with.
+    world.raw().run("UPDATE lifecycles SET source = replace(source, '7d', '1d') WHERE id = 'dock'");
+    site.assert_harm_is_contained(world, "a lifecycle that was changed");
+}
+
+fn a_timer_of_no_known_kind_harms_nothing(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let new = NewTask { not_before: Some(NOON.plus(HOUR)), ..load("delayed").new };
+    let delayed = added(&store, Add { new, definition: CRANE.clone(), ..load("") }).stored.task.id;
+    let mut raw = world.raw();
+    raw.lift_constraints();
+    raw.run(&format!(
+        "INSERT INTO timers (task, kind, number, entered, due_at) VALUES ({0}, 'alarm', 0, 1, 0), ({0}, 'bound', -1, 1, 0)",
+        id.0
+    ));
+    let fired = store.fire_due(NOON.plus(HOUR), 100).expect("the others fire");
+    assert!(fired.contains(&Fired::Moved(delayed)), "{fired:?}");
+    assert_eq!(store.fire_due(NOON.plus(HOUR), 100).expect("they are out of the way"), []);
+    let found = findings(&store.check().expect("the check runs"));
+    assert_eq!(found, [format!("{id}: a timer of no known kind")]);
+}
+
+fn found_by_check(world: &World, damage: &str, expected: &str) {
+    let mut raw = world.raw();
+    raw.lift_constraints();
+    raw.run(damage);
+    let report = world.open().check().expect("the check runs");
+    assert_eq!(findings(&report), [expected], "{damage}");
+}
+
+fn a_wrong_place_in_the_queue_is_found(world: &World) {
+    let id = add(&world.open(), "lift");
+    let wrong = format!("{id}: its place in the queue is wrong");
+    found_by_check(world, "UPDATE tasks SET queue_rank = queue_rank + 1", &wrong);
+    found_by_check(world, "UPDATE tasks SET queue_rank = NULL", &wrong);
+}
+
+fn a_lost_timer_is_found(world: &World) {
+    let store = world.open();
+    let id = super::acts::to_checking(&store, "lift");
+    let mut raw = world.raw();
+    raw.run("DELETE FROM timers");
+    let found = findings(&store.check().expect("the check runs"));
+    assert_eq!(found, [format!("{id}: has 0 timers for the 1 bounds of checking")]);
+    let new = NewTask { not_before: Some(NOON.plus(DAY)), ..load("delayed").new };
+    let delayed = added(&store, Add { new, ..load("") }).stored.task.id;
+    raw.run("DELETE FROM timers");
+    let found = findings(&store.check().expect("the check runs"));
+    let lost = format!("{delayed}: is delayed without a timer, or the other way round");
+    assert!(found.contains(&lost), "{found:?}");
+    assert_eq!(store.task(id).unwrap().lifecycle.version, YARD.lifecycle.version);
+}
+
+fn a_wrong_count_of_needs_is_found(world: &World) {
+    let store = world.open();
+    let a = add(&store, "a");
+    let waiting = added(&store, load_after("waiting", &[a])).stored.task.id;
+    let found = format!("{waiting}: waits for 2 tasks, but 1 are open");
+    found_by_check(
+        world,
+        &format!("UPDATE tasks SET open_needs = 2 WHERE id = {}", waiting.0),
+        &found,
+    );
+}

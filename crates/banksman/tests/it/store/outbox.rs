@@ -1,0 +1,122 @@
+//! The outbox: an effect is there exactly when the move that decided it is.
+
+use banksman::store::Store;
+use banksman::store::outbox::{After, Pending};
+use banksman_core::lifecycle::Activity;
+use banksman_core::machine::Effect;
+use banksman_core::time::Instant;
+
+use super::acts::{
+    HOUR, MINUTE, NOON, add, apply, ask, at_once, beat, claim_first, refused, to_asking,
+    to_checking,
+};
+use super::on_both;
+use super::world::World;
+
+on_both!(
+    effects_come_with_the_move_that_decided_them,
+    nothing_else_leaves_an_effect,
+    an_effect_is_done_once,
+    a_failed_effect_comes_back_when_it_is_due,
+    a_dead_effect_is_counted_and_not_tried,
+    effects_are_told_apart_for_ever,
+);
+
+fn pending(store: &Store, now: Instant) -> Vec<Pending> {
+    store.pending_effects(now, 100).expect("the outbox is read")
+}
+
+fn effects_come_with_the_move_that_decided_them(world: &World) {
+    let store = world.open();
+    let id = to_checking(&store, "lift");
+    let start = Pending {
+        task: id,
+        seq: 3,
+        number: 0,
+        effect: Effect::Start { activity: Activity::Panel },
+        attempts: 0,
+    };
+    assert_eq!(pending(&store, NOON), [start]);
+    apply(&store, id, ask("crane:c1", "asking", &[]), NOON);
+    apply(&store, id, ask("human:kim", "done", &[]), NOON.plus(MINUTE));
+    let keys = |pending: &[Pending]| -> Vec<(String, &'static str)> {
+        pending.iter().map(|pending| (pending.key(), pending.effect.name())).collect()
+    };
+    let prefix = |rest: &str| format!("{id}-{rest}");
+    let before = [(prefix("3-0"), "start"), (prefix("4-0"), "notify")];
+    assert_eq!(keys(&pending(&store, NOON)), before);
+    let all =
+        [before.to_vec(), vec![(prefix("5-0"), "notify"), (prefix("5-1"), "clean_up")]].concat();
+    assert_eq!(keys(&world.open().pending_effects(NOON.plus(MINUTE), 100).unwrap()), all);
+    assert_eq!(store.pending_effects(NOON.plus(MINUTE), 3).unwrap().len(), 3);
+}
+
+fn nothing_else_leaves_an_effect(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let epoch = claim_first(&store, id, NOON);
+    apply(&store, id, beat(epoch, NOON.plus(HOUR)), NOON);
+    refused(store.apply(id, ask("human:kim", "done", &[]), None, NOON));
+    refused(store.apply(id, ask("human:kim", "cancelled", &[]), None, NOON));
+    refused(store.apply(id, beat(epoch + 1, NOON.plus(HOUR)), None, NOON));
+    assert_eq!(pending(&store, NOON.plus(HOUR)), []);
+    assert_eq!(world.raw().number("SELECT count(*) FROM outbox"), 0);
+}
+
+fn an_effect_is_done_once(world: &World) {
+    let store = world.open();
+    to_checking(&store, "lift");
+    let effect = pending(&store, NOON).remove(0);
+    let handles = [world.open(), world.open()];
+    at_once(4, |thread| handles[thread % 2].effect_done(&effect).expect("it is noted"));
+    assert_eq!(pending(&store, NOON.plus(HOUR)), []);
+    // Who comes too late does not bring it back.
+    store.effect_failed(&effect, "too late", After::Again(NOON)).unwrap();
+    store.effect_failed(&effect, "too late", After::Dead).unwrap();
+    assert_eq!(pending(&store, NOON.plus(HOUR)), []);
+    let row = world.raw().rows("SELECT state, attempts, error FROM outbox");
+    assert_eq!(row, [[Some("done".to_owned()), Some("0".to_owned()), None]]);
+    let overview = store.overview().unwrap();
+    assert_eq!((overview.pending_effects, overview.dead_effects), (0, 0));
+}
+
+fn a_failed_effect_comes_back_when_it_is_due(world: &World) {
+    let store = world.open();
+    to_checking(&store, "lift");
+    let first = pending(&store, NOON).remove(0);
+    let later = NOON.plus(MINUTE);
+    store.effect_failed(&first, &"ö".repeat(5_000), After::Again(later)).unwrap();
+    assert_eq!(pending(&store, NOON), []);
+    let again = pending(&store, later);
+    assert_eq!(again, [Pending { attempts: 1, ..first.clone() }]);
+    assert_eq!(again[0].key(), first.key());
+    assert_eq!(world.raw().number("SELECT length(error) FROM outbox"), 2_000);
+    store.effect_done(&again[0]).unwrap();
+    assert_eq!(world.raw().value("SELECT error FROM outbox"), None);
+}
+
+fn a_dead_effect_is_counted_and_not_tried(world: &World) {
+    let store = world.open();
+    to_asking(&store, "lift");
+    let effects = pending(&store, NOON);
+    store.effect_failed(&effects[0], "the server is gone", After::Dead).unwrap();
+    assert_eq!(pending(&store, Instant(i64::MAX)), effects[1..]);
+    store.effect_done(&effects[0]).unwrap();
+    let overview = store.overview().unwrap();
+    assert_eq!((overview.pending_effects, overview.dead_effects), (1, 1));
+}
+
+fn effects_are_told_apart_for_ever(world: &World) {
+    let store = world.open();
+    let id = to_asking(&store, "lift");
+    for _ in 0..2 {
+        apply(&store, id, ask("human:kim", "lifting", &[("feedback", "higher")]), NOON);
+        apply(&store, id, ask("worker:w1", "checking", &[]), NOON);
+        apply(&store, id, ask("crane:c1", "asking", &[]), NOON);
+    }
+    let mut keys: Vec<String> = pending(&store, NOON).iter().map(Pending::key).collect();
+    let all = keys.len();
+    keys.sort();
+    keys.dedup();
+    assert_eq!((all, keys.len()), (6, 6));
+}

@@ -1,0 +1,169 @@
+//! Timers: each fires once, when it is due, and only if it still means something.
+
+use banksman::store::{Add, Fired};
+use banksman_core::machine::{Effect, NewTask, TimerKind};
+use banksman_core::time::{Instant, Span};
+
+use super::acts::{
+    DAY, HOUR, MINUTE, NOON, YARD, add, added, apply, ask, at_once, beat, claim_first, load, state,
+    to_asking, to_checking,
+};
+use super::on_both;
+use super::world::World;
+
+on_both!(
+    a_bound_moves_the_task_when_its_time_has_come,
+    a_timer_fires_once_for_two_who_look,
+    a_reminder_is_sent_once_by_two_who_look,
+    progress_puts_a_bound_off,
+    a_timer_of_an_earlier_stay_is_void,
+    leaving_a_state_takes_its_timers_along,
+    reminders_are_sent_once_each,
+    the_oldest_timers_fire_first_and_no_more_than_asked,
+);
+
+fn a_bound_moves_the_task_when_its_time_has_come(world: &World) {
+    let store = world.open();
+    let id = to_checking(&store, "lift");
+    let due = NOON.plus(Span(2 * HOUR.0));
+    assert_eq!(store.next_due().unwrap(), Some(due));
+    assert_eq!(store.fire_due(NOON.plus(Span(2 * HOUR.0 - 1)), 10).unwrap(), []);
+    assert_eq!(store.fire_due(due, 10).unwrap(), [Fired::Moved(id)]);
+    let task = store.task(id).unwrap().task;
+    assert_eq!((state(&store, id).as_str(), task.entered_at), ("held", due));
+    assert_eq!(task.fields["waits_for"], "somebody to check");
+    let last = store.history(id, 0).unwrap().pop().expect("a record");
+    assert_eq!(
+        (last.record.trigger.as_str(), last.record.actor.to_string().as_str()),
+        ("nobody_checked", "system")
+    );
+    assert_eq!(store.fire_due(due.plus(DAY), 10).unwrap(), []);
+    assert_eq!(store.next_due().unwrap(), None);
+}
+
+fn a_timer_fires_once_for_two_who_look(world: &World) {
+    let handles = [world.open(), world.open()];
+    for round in 0..15 {
+        let ids: Vec<_> =
+            (0..3).map(|n| to_checking(&handles[0], &format!("{round}.{n}"))).collect();
+        let fired = at_once(4, |thread| {
+            handles[thread % 2].fire_due(NOON.plus(DAY), 100).expect("firing works")
+        });
+        for id in &ids {
+            let moved = fired.iter().flatten().filter(|fired| **fired == Fired::Moved(*id)).count();
+            assert_eq!(moved, 1, "round {round}");
+            let others = fired.iter().flatten().filter(|fired| !matches!(fired, Fired::Moved(_)));
+            assert!(others.clone().all(|fired| matches!(fired, Fired::Void(_))), "{fired:?}");
+        }
+        let last = handles[0].history(ids[0], 0).unwrap();
+        assert_eq!(last.len(), 4, "round {round}");
+    }
+    let held = world.raw().number("SELECT count(*) FROM outbox WHERE effect LIKE '%notify%'");
+    assert_eq!(held, 45);
+}
+
+fn a_reminder_is_sent_once_by_two_who_look(world: &World) {
+    let handles = [world.open(), world.open()];
+    for round in 1..=15 {
+        to_asking(&handles[0], &format!("lift {round}"));
+        at_once(4, |thread| {
+            handles[thread % 2].fire_due(NOON.plus(DAY), 100).expect("firing works")
+        });
+        let sent = world.raw().number("SELECT count(*) FROM outbox WHERE effect LIKE '%remind%'");
+        assert_eq!(sent, round);
+    }
+}
+
+fn progress_puts_a_bound_off(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let epoch = claim_first(&store, id, NOON);
+    let beaten = NOON.plus(Span(50 * MINUTE.0));
+    apply(&store, id, beat(epoch, beaten.plus(HOUR)), beaten);
+    assert_eq!(store.fire_due(NOON.plus(HOUR), 10).unwrap(), [Fired::Later(id)]);
+    let due = beaten.plus(HOUR);
+    assert_eq!(store.next_due().unwrap(), Some(due));
+    assert_eq!(state(&store, id), "lifting");
+    assert_eq!(store.fire_due(Instant(due.0 - 1), 10).unwrap(), []);
+    assert_eq!(store.fire_due(due, 10).unwrap(), [Fired::Moved(id)]);
+    assert_eq!(state(&store, id), "failed");
+    let stop = store.pending_effects(due, 10).unwrap();
+    assert_eq!(stop[0].effect, Effect::Stop { epoch });
+}
+
+fn a_timer_of_an_earlier_stay_is_void(world: &World) {
+    let store = world.open();
+    let id = to_checking(&store, "lift");
+    let before = store.task(id).unwrap().task;
+    // Such a timer can be there only if a write was lost, so it is put there past the store.
+    let old = before.entered - 1;
+    let bound = YARD.lifecycle.transitions.iter().position(|row| row.trigger == "stalled");
+    let number = bound.expect("a bound of the lifting");
+    world.raw().run(&format!(
+        "INSERT INTO timers (task, kind, number, entered, due_at) VALUES
+         ({id}, 'bound', {number}, {old}, {due}), ({id}, 'remind', 7, {old}, {due})",
+        id = id.0,
+        due = NOON.0,
+    ));
+    assert_eq!(store.fire_due(NOON, 10).unwrap(), [Fired::Void(id), Fired::Void(id)]);
+    assert_eq!(store.task(id).unwrap().task, before);
+    assert_eq!(store.fire_due(NOON, 10).unwrap(), []);
+}
+
+fn leaving_a_state_takes_its_timers_along(world: &World) {
+    let store = world.open();
+    let id = to_asking(&store, "lift");
+    let days = |timers: Vec<banksman_core::machine::Timer>| -> Vec<i64> {
+        timers.iter().map(|timer| timer.due.since(NOON).0 / DAY.0).collect()
+    };
+    assert_eq!(days(store.detail(id).unwrap().timers), [1, 3, 7]);
+    apply(&store, id, ask("human:kim", "done", &[]), NOON);
+    assert_eq!(days(store.detail(id).unwrap().timers), [0_i64; 0]);
+    assert_eq!(world.raw().number("SELECT count(*) FROM timers"), 0);
+    let new = NewTask { not_before: Some(NOON.plus(DAY)), ..load("delayed").new };
+    let delayed = added(&store, Add { new, ..load("delayed") }).stored.task.id;
+    apply(&store, delayed, ask("human:kim", "parked", &[]), NOON);
+    assert_eq!(store.task(delayed).unwrap().task.not_before, None);
+    assert_eq!(store.next_due().unwrap(), None);
+}
+
+fn reminders_are_sent_once_each(world: &World) {
+    let store = world.open();
+    let id = to_asking(&store, "lift");
+    let reminders = || -> Vec<(i64, i64, i64)> {
+        let pending = store.pending_effects(NOON.plus(Span(30 * DAY.0)), 100).unwrap();
+        let reminders = pending.iter().filter_map(|pending| match pending.effect {
+            Effect::Remind { age_days } => Some((pending.seq, pending.number, age_days)),
+            Effect::Start { .. }
+            | Effect::Stop { .. }
+            | Effect::Notify
+            | Effect::Alert
+            | Effect::CleanUp => None,
+        });
+        reminders.collect()
+    };
+    assert_eq!(store.fire_due(NOON.plus(DAY), 10).unwrap(), [Fired::Moved(id)]);
+    assert_eq!(store.fire_due(NOON.plus(DAY), 10).unwrap(), []);
+    assert_eq!(reminders(), [(4, 1, 1)]);
+    let timers = store.detail(id).unwrap().timers;
+    assert_eq!(timers[0].kind, TimerKind::Remind(1));
+    let other = world.open();
+    assert_eq!(other.fire_due(NOON.plus(Span(3 * DAY.0)), 10).unwrap(), [Fired::Moved(id)]);
+    assert_eq!(reminders(), [(4, 1, 1), (4, 2, 3)]);
+    assert_eq!(store.history(id, 0).unwrap().len(), 4);
+    assert_eq!(store.fire_due(NOON.plus(Span(7 * DAY.0)), 10).unwrap(), [Fired::Moved(id)]);
+    assert_eq!(state(&store, id), "failed");
+}
+
+fn the_oldest_timers_fire_first_and_no_more_than_asked(world: &World) {
+    let store = world.open();
+    let delayed = |title: &str, minutes: i64| {
+        let not_before = Some(NOON.plus(Span(minutes * MINUTE.0)));
+        let new = NewTask { not_before, ..load(title).new };
+        added(&store, Add { new, ..load(title) }).stored.task.id
+    };
+    let (third, first, second) = (delayed("c", 30), delayed("a", 10), delayed("b", 20));
+    let late = NOON.plus(HOUR);
+    assert_eq!(store.fire_due(late, 2).unwrap(), [Fired::Moved(first), Fired::Moved(second)]);
+    assert_eq!(store.fire_due(late, 2).unwrap(), [Fired::Moved(third)]);
+}
