@@ -1,5 +1,8 @@
-//! The program: a library, so that tests and benches can reach every part.
+//! The program: a library, so that tests and benches can reach every part, and a small `main`.
 
+pub mod api;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod ops;
 pub mod store;

@@ -7,5 +7,6 @@
 // `unwrap` is allowed.
 #![cfg(test)]
 
+mod cli;
 mod crash;
 mod store;

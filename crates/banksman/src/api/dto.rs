@@ -1,0 +1,391 @@
+//! Wire types: each domain type is turned into JSON here, once, for every surface.
+//!
+//! Names and shapes are a promise. A key may be added; none may be renamed, removed or given another type without a
+//! note to users. Times are RFC 3339 in UTC, ids are texts such as `t12`.
+
+use banksman_core::lifecycle::{Lifecycle, Setting, State, Transition};
+use banksman_core::machine::{self, Rejected};
+use banksman_core::time::Instant;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::ops::tasks::View;
+use crate::ops::why;
+use crate::store::health::Report;
+use crate::store::query::Overview;
+use crate::store::{Edge, Entry, hex};
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Task {
+    pub id: String,
+    pub title: String,
+    pub body: String,
+    pub project: String,
+    pub lifecycle: String,
+    pub lifecycle_version: String,
+    pub state: String,
+    pub kind: &'static str,
+    pub group: Option<String>,
+    /// Where `[prior]` leads, while the task is blocked or parked.
+    pub prior: Option<String>,
+    pub version: i64,
+    pub priority: i32,
+    pub batch: Option<String>,
+    pub tags: Vec<String>,
+    pub parent: Option<String>,
+    /// Tasks that must be done first.
+    pub needs: Vec<String>,
+    /// Tasks whose result is of interest.
+    pub informed_by: Vec<String>,
+    /// The fields of the lifecycle, its counters among them.
+    pub fields: Map<String, Value>,
+    pub lease: Option<Lease>,
+    pub not_before: Option<Instant>,
+    pub created_at: Instant,
+    pub updated_at: Instant,
+    pub entered_at: Instant,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lease {
+    pub run: String,
+    pub epoch: i64,
+    pub expires_at: Instant,
+    pub worker: String,
+}
+
+impl From<&View> for Task {
+    fn from(view: &View) -> Self {
+        let (task, lifecycle) = (&view.stored.task, &view.stored.lifecycle);
+        let state = lifecycle.state(task.state);
+        let needs = |edge| {
+            view.needs
+                .iter()
+                .filter(move |need| need.edge == edge)
+                .map(|need| need.task.to_string())
+                .collect()
+        };
+        Self {
+            id: task.id.to_string(),
+            title: task.title.clone(),
+            body: task.body.clone(),
+            project: task.project.clone(),
+            lifecycle: lifecycle.id.clone(),
+            lifecycle_version: lifecycle.version.clone(),
+            state: state.name.clone(),
+            kind: state.kind.as_str(),
+            group: state.group.clone(),
+            prior: task.prior.map(|id| lifecycle.state(id).name.clone()),
+            version: task.version,
+            priority: task.priority,
+            batch: task.batch.clone(),
+            tags: task.tags.clone(),
+            parent: task.parent.map(|id| id.to_string()),
+            needs: needs(Edge::Blocks),
+            informed_by: needs(Edge::Informs),
+            fields: fields(lifecycle, task),
+            lease: lease(task),
+            not_before: task.not_before,
+            created_at: task.created_at,
+            updated_at: task.updated_at,
+            entered_at: task.entered_at,
+        }
+    }
+}
+
+fn fields(lifecycle: &Lifecycle, task: &machine::Task) -> Map<String, Value> {
+    let counters = lifecycle.counters.iter().zip(&task.counters);
+    let mut fields = task.fields.clone();
+    fields.extend(counters.map(|(counter, count)| (counter.name.clone(), json!(count.used()))));
+    fields
+}
+
+fn lease(task: &machine::Task) -> Option<Lease> {
+    let (lease, run) = (task.lease.as_ref()?, task.run()?);
+    Some(Lease {
+        run: run.to_string(),
+        epoch: lease.epoch,
+        expires_at: lease.expires_at,
+        worker: lease.worker.clone(),
+    })
+}
+
+/// A task, and where the asker could move it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskDetail {
+    #[serde(flatten)]
+    pub task: Task,
+    pub allowed_transitions: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct TaskPage {
+    pub tasks: Vec<Task>,
+    /// Where the next page begins.
+    pub next: Option<String>,
+}
+
+/// The answer to a request that changes a task.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum Change {
+    Made {
+        success: True,
+        task: Box<Task>,
+        transition: Option<Record>,
+    },
+    #[serde(rename_all = "camelCase")]
+    Refused {
+        success: False,
+        errors: Vec<FieldError>,
+        allowed_transitions: Vec<String>,
+    },
+}
+
+/// Serializes as `true`, so that the shape of an answer and what it says cannot differ.
+#[derive(Debug, Clone, Copy)]
+pub struct True;
+/// Serializes as `false`.
+#[derive(Debug, Clone, Copy)]
+pub struct False;
+
+impl Serialize for True {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(true)
+    }
+}
+
+impl Serialize for False {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(false)
+    }
+}
+
+impl Change {
+    #[must_use]
+    pub fn made(view: &View, entry: Option<&Entry>) -> Self {
+        Self::Made {
+            success: True,
+            task: Box::new(view.into()),
+            transition: entry.map(Record::from),
+        }
+    }
+}
+
+impl From<&Rejected> for Change {
+    fn from(rejected: &Rejected) -> Self {
+        let errors = rejected
+            .errors
+            .iter()
+            .map(|error| FieldError { field: error.field.clone(), message: error.message.clone() });
+        Self::Refused {
+            success: False,
+            errors: errors.collect(),
+            allowed_transitions: rejected.allowed.clone(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct FieldError {
+    pub field: String,
+    pub message: String,
+}
+
+/// One record of a history. The first seven keys are those of `transitions.jsonl`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Record {
+    pub ts: Instant,
+    pub task: String,
+    pub from: Option<String>,
+    pub to: String,
+    pub trigger: String,
+    pub actor: String,
+    pub idempotency_key: Option<String>,
+    pub seq: i64,
+    pub fields: Map<String, Value>,
+    pub prev: String,
+    pub hash: String,
+}
+
+impl From<&Entry> for Record {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            ts: entry.ts,
+            task: entry.task.to_string(),
+            from: entry.record.from.clone(),
+            to: entry.record.to.clone(),
+            trigger: entry.record.trigger.clone(),
+            actor: entry.record.actor.to_string(),
+            idempotency_key: entry.key.clone(),
+            seq: entry.seq,
+            fields: entry.record.fields.clone(),
+            prev: hex(&entry.prev),
+            hash: hex(&entry.hash),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Why {
+    pub task: String,
+    pub state: String,
+    pub waiting_for: Vec<Waiting>,
+    pub next: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Waiting {
+    pub kind: &'static str,
+    pub detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+}
+
+impl From<&why::Why> for Why {
+    fn from(why: &why::Why) -> Self {
+        let waiting = why.waiting_for.iter().map(|waiting| Waiting {
+            kind: waiting.kind,
+            detail: waiting.detail.clone(),
+            until: waiting.until,
+            who: waiting.who.clone(),
+        });
+        Self {
+            task: why.task.to_string(),
+            state: why.state.clone(),
+            waiting_for: waiting.collect(),
+            next: why.next.clone(),
+        }
+    }
+}
+
+/// The store at a glance.
+#[must_use]
+pub fn overview(overview: &Overview) -> Value {
+    let states = overview
+        .states
+        .iter()
+        .map(|count| json!({ "state": count.state, "kind": count.kind, "tasks": count.tasks }));
+    let projects =
+        overview.projects.iter().map(|(name, path)| json!({ "name": name, "path": path }));
+    let batches = overview.batches.iter().map(|batch| {
+        json!({ "name": batch.name, "concurrency": batch.concurrency, "paused": batch.paused, "tasks": batch.tasks })
+    });
+    json!({
+        "states": states.collect::<Vec<_>>(),
+        "ready": overview.ready,
+        "openDecisions": overview.open_decisions,
+        "pendingEffects": overview.pending_effects,
+        "deadEffects": overview.dead_effects,
+        "nextTimer": overview.next_timer,
+        "projects": projects.collect::<Vec<_>>(),
+        "batches": batches.collect::<Vec<_>>(),
+    })
+}
+
+/// What a look at everything found.
+#[must_use]
+pub fn report(report: &Report) -> Value {
+    let findings = report
+        .findings
+        .iter()
+        .map(|finding| json!({ "task": finding.task.to_string(), "what": finding.what }));
+    json!({
+        "ok": report.findings.is_empty(),
+        "tasks": report.tasks,
+        "findings": findings.collect::<Vec<_>>(),
+    })
+}
+
+/// What a look at every history found, and the digest of them all.
+#[must_use]
+pub fn verification(report: &Report, expected: Option<&str>) -> Value {
+    let mut document = self::report(report);
+    let is_expected = expected.is_none_or(|digest| digest == report.digest);
+    document["ok"] = json!(report.findings.is_empty() && is_expected);
+    document["records"] = json!(report.records);
+    document["digest"] = json!(report.digest);
+    document["expected"] = json!(expected);
+    document
+}
+
+/// A lifecycle as a table. Bounds are transitions of the role `system` with a `within`.
+#[must_use]
+pub fn lifecycle(lifecycle: &Lifecycle) -> Value {
+    let fields: Map<String, Value> = lifecycle
+        .fields
+        .iter()
+        .map(|(name, kind)| (name.clone(), json!(kind.describe())))
+        .collect();
+    let settings: Map<String, Value> =
+        lifecycle.settings.iter().map(|(name, value)| (name.clone(), setting(value))).collect();
+    let counters = lifecycle.counters.iter().map(|counter| {
+        let then = counter.then.map(|id| lifecycle.state(id).name.as_str());
+        json!({ "id": counter.name, "limit": counter.limit, "then": then })
+    });
+    json!({
+        "id": lifecycle.id,
+        "version": lifecycle.version,
+        "about": lifecycle.about,
+        "initial": lifecycle.state(lifecycle.initial).name,
+        "roles": lifecycle.roles,
+        "settings": settings,
+        "fields": fields,
+        "counters": counters.collect::<Vec<_>>(),
+        "states": lifecycle.states.iter().map(state).collect::<Vec<_>>(),
+        "transitions": lifecycle.transitions.iter().map(|row| transition(lifecycle, row)).collect::<Vec<_>>(),
+    })
+}
+
+/// A setting as it is written in YAML and TOML.
+#[must_use]
+pub fn setting(setting: &Setting) -> Value {
+    match setting {
+        #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
+        Setting::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
+            json!(*number as i64)
+        }
+        Setting::Number(number) => json!(number),
+        Setting::Flag(flag) => json!(flag),
+        Setting::Text(text) => json!(text),
+        Setting::Time(span) => json!(span.to_string()),
+    }
+}
+
+fn state(state: &State) -> Value {
+    let requires: Vec<Value> = state
+        .requires
+        .iter()
+        .map(|required| json!({ "field": required.field, "message": required.message }))
+        .collect();
+    json!({
+        "id": state.name,
+        "kind": state.kind.as_str(),
+        "group": state.group,
+        "terminal": state.terminal,
+        "about": state.about,
+        "does": state.does.as_ref().map(|does| does.activity.as_str()),
+        "requires": requires,
+    })
+}
+
+fn transition(lifecycle: &Lifecycle, row: &Transition) -> Value {
+    let roles: Vec<&str> = row.roles.iter().map(|role| lifecycle.role_name(*role)).collect();
+    let mut value = json!({
+        "from": lifecycle.state(row.from).name,
+        "to": lifecycle.target_name(row.to),
+        "trigger": row.trigger,
+        "roles": roles,
+    });
+    if let Some(bound) = row.bound {
+        value["within"] = json!(bound.time.to_string());
+        value["since"] = json!(bound.since);
+    }
+    value
+}

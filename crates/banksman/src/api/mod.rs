@@ -1,0 +1,3 @@
+//! The contract with programs: the JSON that scripts and other surfaces rely on.
+
+pub mod dto;

@@ -1,0 +1,67 @@
+//! Arguments that several commands share, and how their texts become values.
+
+use banksman_core::machine::Actor;
+use banksman_core::time::{Instant, Span};
+use clap::Args;
+use serde_json::{Map, Value};
+
+use super::failure::Failure;
+
+/// Who asks.
+#[derive(Debug, Args)]
+pub(super) struct ActorArgs {
+    /// Who does it, such as human:kim or worker
+    #[arg(long = "as", value_name = "ROLE[:NAME]")]
+    pub(super) actor: Option<Actor>,
+}
+
+/// Fields to set.
+#[derive(Debug, Args)]
+pub(super) struct FieldArgs {
+    /// Set a field of the task; lists and records are JSON, `record.member` sets one member
+    #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = field)]
+    set: Vec<(String, String)>,
+}
+
+impl FieldArgs {
+    pub(super) fn fields(&self) -> Result<Map<String, Value>, Failure> {
+        let mut fields = Map::new();
+        for (name, value) in &self.set {
+            if fields.insert(name.clone(), Value::String(value.clone())).is_some() {
+                let message = format!("`--set {name}` is given twice");
+                return Err(Failure::Argument { message, hint: "give each field once".to_owned() });
+            }
+        }
+        Ok(fields)
+    }
+}
+
+fn field(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) | None => Err("write FIELD=VALUE".to_owned()),
+    }
+}
+
+/// A time that is a point or lies a span ahead.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum When {
+    At(Instant),
+    After(Span),
+}
+
+impl When {
+    pub(super) fn from(self, now: Instant) -> Instant {
+        match self {
+            Self::At(instant) => instant,
+            Self::After(span) => now.plus(span),
+        }
+    }
+}
+
+pub(super) fn when(text: &str) -> Result<When, String> {
+    let span = text.parse::<Span>().map(When::After);
+    span.or_else(|_| text.parse::<Instant>().map(When::At)).map_err(|_| {
+        "write a time such as 2027-01-31T09:00:00Z, or a span such as 30min, 2h or 7d".to_owned()
+    })
+}

@@ -1,0 +1,119 @@
+//! `banksman audit`: the history of everything, verified or written out.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use banksman_core::ids::TaskId;
+use clap::{Args, Subcommand};
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::json_line;
+use super::{check, files};
+use crate::api::dto::{self, Record};
+use crate::ops::tasks;
+use crate::store::Store;
+
+/// Verify or export the history of all tasks
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman audit verify
+  banksman audit export > transitions.jsonl
+")]
+pub(super) struct AuditArgs {
+    #[command(subcommand)]
+    command: AuditCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum AuditCommand {
+    Verify(VerifyArgs),
+    Export(ExportArgs),
+}
+
+/// Verify every history: its chain of hashes, and that it leads to what is there
+///
+/// The digest stands for all histories together. Note it down elsewhere and give it with --expect to notice even
+/// that a whole task has gone. Exit code 5 when something is found.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman audit verify
+  banksman audit verify --expect 3f0a…
+")]
+struct VerifyArgs {
+    /// The digest that an earlier verification gave
+    #[arg(long, value_name = "DIGEST")]
+    expect: Option<String>,
+}
+
+/// Write the history as JSON lines, oldest first within each task
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman audit export
+  banksman audit export t12 -o t12.jsonl
+")]
+struct ExportArgs {
+    /// Only this task
+    #[arg(value_name = "ID")]
+    id: Option<TaskId>,
+    /// A file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(super) fn run(context: &Context, args: &AuditArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        AuditCommand::Verify(args) => verify(context, args),
+        AuditCommand::Export(args) => export(context, args),
+    }
+}
+
+fn verify(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {
+    let report = context.store()?.verify_history()?;
+    let is_expected = args.expect.as_ref().is_none_or(|digest| *digest == report.digest);
+    context.out.answer(
+        || dto::verification(&report, args.expect.as_deref()),
+        || {
+            let differs = if is_expected {
+                ""
+            } else {
+                "the digest is not the expected one: a task is new, has moved on, or is gone\n"
+            };
+            let found = if report.findings.is_empty() {
+                "nothing found".to_owned()
+            } else {
+                format!("{} found", report.findings.len())
+            };
+            format!(
+                "{}{differs}{} tasks, {} records, {found}\ndigest {}\n",
+                check::findings(&report),
+                report.tasks,
+                report.records,
+                report.digest
+            )
+        },
+    )?;
+    Ok(if is_expected { check::exit(&report) } else { Exit::Findings })
+}
+
+fn export(context: &Context, args: &ExportArgs) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    match &args.output {
+        Some(path) => files::write(path, |out| write_records(&store, args.id, out))?,
+        None => context.out.stream(|out| write_records(&store, args.id, out))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn write_records(store: &Store, id: Option<TaskId>, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut write = |id| {
+        tasks::each_record(store, id, |entry| {
+            writeln!(out, "{}", json_line(&Record::from(entry))).map_err(Failure::Output)
+        })
+    };
+    match id {
+        Some(id) => write(id),
+        None => tasks::each_task(store, |view| write(view.stored.task.id)),
+    }
+}

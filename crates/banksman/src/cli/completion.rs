@@ -1,0 +1,29 @@
+//! `banksman completion`: a script that teaches a shell our commands.
+
+use clap::Args;
+use clap_complete::Shell;
+
+use super::command;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::Output;
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman completion bash > ~/.local/share/bash-completion/completions/banksman
+  banksman completion zsh > ~/.zfunc/_banksman
+  banksman completion fish > ~/.config/fish/completions/banksman.fish
+")]
+pub(super) struct CompletionArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+pub(super) fn run(out: Output, args: &CompletionArgs) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command(), "banksman", &mut script);
+    out.stream(|stdout| stdout.write_all(&script).map_err(Failure::Output))?;
+    Ok(Exit::Done)
+}

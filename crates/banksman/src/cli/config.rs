@@ -1,0 +1,137 @@
+//! `banksman config`: the settings that hold, and where they come from.
+
+use banksman_core::lifecycle::problem::suggestion;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::{Cell, shown, table};
+use crate::config::{Effective, Source};
+
+/// Show the settings that hold
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman config list --show-origin
+  banksman config get lifecycle
+  banksman config path
+")]
+pub(super) struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    List(ListArgs),
+    Get(GetArgs),
+    Path(PathArgs),
+}
+
+/// List every setting that holds
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman config list
+  banksman config list --show-origin
+")]
+struct ListArgs {
+    /// Say where each one comes from
+    #[arg(long)]
+    show_origin: bool,
+}
+
+/// Print one setting
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman config get store
+  banksman config get lifecycles.mission.lead_may_approve
+")]
+struct GetArgs {
+    /// The setting's name, as `banksman config list` prints it
+    #[arg(value_name = "KEY")]
+    key: String,
+}
+
+/// List the files that settings are read from, the strongest first
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman config path
+")]
+struct PathArgs {}
+
+pub(super) fn run(context: &Context, args: &ConfigArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        ConfigCommand::List(args) => list(context, args),
+        ConfigCommand::Get(args) => get(context, args),
+        ConfigCommand::Path(_) => path(context),
+    }
+}
+
+fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
+    let settings = settings(context);
+    context.out.answer(
+        || json!({ "settings": settings.iter().map(document).collect::<Vec<_>>() }),
+        || if args.show_origin { with_origins(&settings) } else { plain(&settings) },
+    )?;
+    Ok(Exit::Done)
+}
+
+fn document(setting: &Effective) -> Value {
+    let origin = setting.origin.to_string();
+    json!({ "key": setting.key, "value": setting.value, "origin": origin })
+}
+
+fn plain(settings: &[Effective]) -> String {
+    let line = |setting: &Effective| format!("{} = {}\n", setting.key, shown(&setting.value));
+    settings.iter().map(line).collect()
+}
+
+fn with_origins(settings: &[Effective]) -> String {
+    let row = |setting: &Effective| -> Vec<Cell> {
+        let origin = setting.origin.to_string();
+        vec![origin.into(), setting.key.as_str().into(), setting.value.as_str().into()]
+    };
+    table(&["ORIGIN", "KEY", "VALUE"], &settings.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The settings as they may be shown: the store without its password.
+fn settings(context: &Context) -> Vec<Effective> {
+    let mut settings = context.config.effective.clone();
+    for setting in settings.iter_mut().filter(|setting| setting.key == "store") {
+        setting.value = context
+            .target()
+            .map_or_else(|_| "(cannot be used)".to_owned(), |target| target.to_string());
+    }
+    settings
+}
+
+fn get(context: &Context, args: &GetArgs) -> Result<Exit, Failure> {
+    let settings = settings(context);
+    let Some(setting) = settings.iter().find(|setting| setting.key == args.key) else {
+        let hint = suggestion(&args.key, settings.iter().map(|setting| setting.key.as_str()));
+        return Err(Failure::Argument {
+            message: format!("there is no setting `{}`", args.key),
+            hint,
+        });
+    };
+    context.out.answer(
+        || json!({ "key": setting.key, "value": setting.value }),
+        || format!("{}\n", shown(&setting.value)),
+    )?;
+    Ok(Exit::Done)
+}
+
+fn path(context: &Context) -> Result<Exit, Failure> {
+    let document = |source: &Source| json!({ "scope": source.scope, "path": source.path, "exists": source.exists });
+    let row = |source: &Source| -> Vec<Cell> {
+        let state = if source.exists { "read" } else { "not there" };
+        vec![source.scope.into(), state.into(), source.path.display().to_string().into()]
+    };
+    let sources = &context.config.sources;
+    context.out.answer(
+        || json!({ "files": sources.iter().map(document).collect::<Vec<_>>() }),
+        || table(&["SCOPE", "", "PATH"], &sources.iter().map(row).collect::<Vec<_>>()),
+    )?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,117 @@
+//! What a command works with: the settings, the way to answer, and the one place where the command line opens a store.
+
+use std::env;
+
+use banksman_core::machine::Actor;
+use banksman_core::time::Instant;
+
+use super::GlobalArgs;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::Output;
+use super::signs::Signs;
+use crate::api::dto::Change;
+use crate::clock;
+use crate::config::{self, Color, Config, ConfigError, Environment, Flags};
+use crate::ops::library::Library;
+use crate::ops::{OpsError, projects};
+use crate::store::conn::{Options, Target};
+use crate::store::{Store, StoreError};
+
+pub(crate) struct Context {
+    pub(crate) config: Config,
+    pub(crate) out: Output,
+    pub(crate) now: Instant,
+    /// The project that was asked for on the command line.
+    pub(crate) project_flag: Option<String>,
+}
+
+impl Context {
+    pub(super) fn new(args: &GlobalArgs) -> Result<Self, Failure> {
+        let given = [("store", &args.store), ("project", &args.project), ("color", &args.color)];
+        let flags: Flags =
+            given.into_iter().filter_map(|(key, value)| Some((key, value.clone()?))).collect();
+        let folder = env::current_dir().map_err(ConfigError::Folder)?;
+        let config = config::resolve(&flags, &Environment::of_process()?, &folder)?;
+        let out = Output {
+            json: args.json,
+            quiet: args.quiet,
+            color: choice(config.color),
+            signs: if config.is_utf8 { Signs::Unicode } else { Signs::Ascii },
+        };
+        Ok(Self { config, out, now: clock::now(), project_flag: args.project.clone() })
+    }
+
+    /// The store's address. Its `Display` hides the password.
+    pub(crate) fn target(&self) -> Result<Target, Failure> {
+        let text = self.config.store.as_deref().ok_or(Failure::NoHome)?;
+        Ok(text.parse::<Target>()?)
+    }
+
+    /// A store that is there. Only the commands that put something into it make a new one, so that a mistyped path is
+    /// noticed.
+    pub(crate) fn store(&self) -> Result<Store, Failure> {
+        match self.target()? {
+            Target::Sqlite(path) if !path.try_exists().unwrap_or(true) => {
+                Err(Failure::NoStore(path.display().to_string()))
+            }
+            target @ (Target::Sqlite(_) | Target::Postgres(_)) => self.open(&target),
+        }
+    }
+
+    /// The store, made if it is not there.
+    pub(crate) fn store_or_new(&self) -> Result<Store, Failure> {
+        self.open(&self.target()?)
+    }
+
+    fn open(&self, target: &Target) -> Result<Store, Failure> {
+        let options = Options {
+            busy_timeout: self.config.busy_timeout,
+            statement_timeout: self.config.statement_timeout,
+            connections: self.config.connections,
+            ..Options::default()
+        };
+        Ok(Store::open(target, &options)?)
+    }
+
+    pub(crate) fn library(&self) -> Library {
+        Library::new(Some(self.config.lifecycles()), self.config.overrides.clone())
+    }
+
+    /// Who asks: the flag, or who the settings say.
+    pub(crate) fn actor(&self, flag: Option<&Actor>) -> Actor {
+        flag.unwrap_or(&self.config.actor).clone()
+    }
+
+    /// A refusal of the machine is an answer, so programs get it on stdout; all other errors are failures.
+    pub(crate) fn refused(&self, error: OpsError) -> Result<Exit, Failure> {
+        match &error {
+            OpsError::Store(StoreError::Rejected(rejected)) if self.out.json => {
+                self.out.json(&Change::from(rejected))?;
+                Ok(Exit::Failed)
+            }
+            OpsError::Store(_)
+            | OpsError::Library(_)
+            | OpsError::Id(_)
+            | OpsError::Line { .. }
+            | OpsError::Input { .. } => Err(error.into()),
+        }
+    }
+
+    /// The project that new tasks belong to.
+    pub(crate) fn project(&self, store: &Store) -> Result<String, Failure> {
+        if let Some(name) = &self.config.project {
+            return Ok(name.clone());
+        }
+        let known = projects::at(store, &self.config.folder)?;
+        Ok(known.unwrap_or_else(|| projects::name_for(&self.config.root)))
+    }
+}
+
+fn choice(color: Color) -> anstream::ColorChoice {
+    match color {
+        Color::Auto => anstream::ColorChoice::Auto,
+        Color::Always => anstream::ColorChoice::Always,
+        Color::Never => anstream::ColorChoice::Never,
+    }
+}

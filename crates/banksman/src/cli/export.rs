@@ -1,0 +1,28 @@
+//! `banksman export`: every task as a line of JSON.
+
+use clap::Args;
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::json_line;
+use crate::api::dto::Task;
+use crate::ops::tasks;
+
+/// Write every task as a line of JSON, for `banksman import`
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman export > tasks.jsonl
+  banksman export | banksman --store other.db import
+")]
+pub(super) struct ExportArgs {}
+
+pub(super) fn run(context: &Context, _: &ExportArgs) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    context.out.stream(|out| {
+        tasks::each_task(&store, |view| {
+            writeln!(out, "{}", json_line(&Task::from(view))).map_err(Failure::Output)
+        })
+    })?;
+    Ok(Exit::Done)
+}

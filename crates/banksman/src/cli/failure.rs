@@ -1,0 +1,197 @@
+//! Why a command failed: the one table from errors to codes and hints. `report` shows it.
+
+use std::io;
+use std::path::PathBuf;
+
+use banksman_core::machine::{FieldError, Rejected, Why};
+
+use super::exit::Code;
+use crate::config::ConfigError;
+use crate::ops::OpsError;
+use crate::ops::library::LibraryError;
+use crate::store::StoreError;
+use crate::store::conn::DbError;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{}", first_line(.0))]
+    Usage(#[source] Box<clap::Error>),
+    #[error(transparent)]
+    Settings(#[from] ConfigError),
+    #[error(transparent)]
+    Ops(#[from] OpsError),
+    #[error("{message}")]
+    Argument { message: String, hint: String },
+    #[error("{message}")]
+    Input { message: String, hint: String },
+    #[error("failed to {operation} `{}`", path.display())]
+    File {
+        operation: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("there is no store at `{0}`")]
+    NoStore(String),
+    #[error("there is no place for the store: neither HOME nor XDG_DATA_HOME is set")]
+    NoHome,
+    #[error("failed to write the answer")]
+    Output(#[source] io::Error),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Ops(error.into())
+    }
+}
+
+impl From<LibraryError> for Failure {
+    fn from(error: LibraryError) -> Self {
+        Self::Ops(error.into())
+    }
+}
+
+impl From<DbError> for Failure {
+    fn from(error: DbError) -> Self {
+        Self::Ops(StoreError::from(error).into())
+    }
+}
+
+/// The message of a usage error without its colours and its tail.
+fn first_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+/// A code, and what to type next.
+type Class = (Code, Option<String>);
+
+fn hinted(code: Code, hint: impl Into<String>) -> Class {
+    (code, Some(hint.into()))
+}
+
+impl Failure {
+    pub(super) fn class(&self) -> Class {
+        match self {
+            Self::Usage(_) => hinted(
+                Code::Usage,
+                "`banksman help` lists the commands, `banksman help COMMAND` explains one",
+            ),
+            Self::Settings(error) => hinted(Code::Settings, error.hint()),
+            Self::Ops(error) => of_ops(error),
+            Self::Argument { hint, .. } => hinted(Code::Usage, hint),
+            Self::Input { hint, .. } => hinted(Code::Input, hint),
+            Self::File { .. } => {
+                hinted(Code::File, "check that the path is right and that you may use it")
+            }
+            Self::NoStore(_) => hinted(
+                Code::NoStore,
+                "`banksman init` makes it; `banksman config list` says where it is to be",
+            ),
+            Self::NoHome => hinted(Code::Settings, "say where it is: --store PATH"),
+            Self::Output(_) => (Code::File, None),
+        }
+    }
+
+    pub(super) fn rejected(&self) -> Option<&Rejected> {
+        match self {
+            Self::Ops(OpsError::Store(StoreError::Rejected(rejected))) => Some(rejected),
+            Self::Ops(_) | Self::Usage(_) | Self::Settings(_) => None,
+            Self::Argument { .. } | Self::Input { .. } => None,
+            Self::File { .. } | Self::NoStore(_) | Self::NoHome | Self::Output(_) => None,
+        }
+    }
+
+    /// The reader of our output went away, as in `banksman list | head -1`. That is not an error.
+    pub(super) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+fn of_ops(error: &OpsError) -> Class {
+    match error {
+        OpsError::Store(error) => of_store(error),
+        OpsError::Library(error) => of_library(error),
+        OpsError::Id(_) => hinted(Code::Input, "a task's id is a number, with or without its `t`"),
+        OpsError::Line { source, .. } => {
+            let (code, _) = of_ops(source);
+            hinted(
+                code,
+                "mend the line and import the file again: what is already there is not imported twice",
+            )
+        }
+        OpsError::Input { hint, .. } => hinted(Code::Input, hint),
+    }
+}
+
+fn of_library(error: &LibraryError) -> Class {
+    match error {
+        LibraryError::Unknown { .. } => {
+            hinted(Code::NoLifecycle, "`banksman lifecycle list` shows which there are")
+        }
+        LibraryError::Read { .. } => {
+            hinted(Code::File, "check that the file is there and that you may read it")
+        }
+        LibraryError::Unsound(_) => {
+            hinted(Code::UnsoundLifecycle, "mend it until `banksman lifecycle lint` is content")
+        }
+    }
+}
+
+fn of_store(error: &StoreError) -> Class {
+    match error {
+        StoreError::Db(error) => (of_db(error), error.hint().map(str::to_owned)),
+        StoreError::Rejected(rejected) => match rejected.why {
+            Why::Invalid => (Code::Refused, missing_field(rejected)),
+            Why::Forbidden => hinted(Code::Forbidden, "say who you are with `--as ROLE:NAME`"),
+            Why::StaleLease | Why::StaleVersion => {
+                hinted(Code::Stale, "look again with `banksman show ID`, then decide anew")
+            }
+        },
+        StoreError::NoTask(_) => hinted(Code::NoTask, "`banksman list` shows the tasks"),
+        StoreError::KeyTaken { .. } => hinted(Code::KeyTaken, "use a new key for a new request"),
+        StoreError::Corrupt { .. } => hinted(
+            Code::DamagedTask,
+            "`banksman check` and `banksman audit verify` say what is wrong",
+        ),
+        StoreError::Bug { .. } => {
+            hinted(Code::Bug, "please report it, with the output of `banksman version`")
+        }
+        StoreError::Definition { .. } | StoreError::NoDefinition(_) => {
+            hinted(Code::DamagedTask, "`banksman check` says which tasks it concerns")
+        }
+        StoreError::ProjectTaken(..) => {
+            hinted(Code::ProjectTaken, "choose another name: `banksman init --name NAME`")
+        }
+    }
+}
+
+/// What to do about a field that is missing or wrong; what is wrong with the rest says so itself.
+fn missing_field(rejected: &Rejected) -> Option<String> {
+    const OF_EVERY_TASK: [&str; 10] =
+        ["to", "state", "title", "body", "tags", "priority", "needs", "batch", "key", "now"];
+    let is_own = |error: &FieldError| !OF_EVERY_TASK.contains(&error.field.as_str());
+    let has_own = rejected.errors.iter().any(is_own);
+    has_own.then(|| "give a field with `--set FIELD=VALUE`".to_owned())
+}
+
+fn of_db(error: &DbError) -> Code {
+    match error {
+        DbError::Busy { .. } | DbError::Timeout { .. } => Code::Busy,
+        DbError::Disconnected { .. } | DbError::Open { .. } => Code::Unreachable,
+        DbError::CommitUnknown { .. } => Code::Unknown,
+        DbError::Full { .. } => Code::Full,
+        DbError::ReadOnly { .. } => Code::NoAccess,
+        DbError::Corrupt { .. } | DbError::Column { .. } => Code::DamagedStore,
+        DbError::NotADatabase { .. } | DbError::Foreign { .. } => Code::NotAStore,
+        DbError::NewerSchema { .. } => Code::NewerStore,
+        DbError::Target { .. } => Code::Settings,
+        DbError::Migration { source, .. } => of_db(source),
+        DbError::Other { .. } => Code::Database,
+        DbError::Unique { .. }
+        | DbError::WriteInRead
+        | DbError::Nested
+        | DbError::Panicked { .. }
+        | DbError::Closed => Code::Bug,
+    }
+}

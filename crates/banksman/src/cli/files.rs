@@ -1,0 +1,76 @@
+//! Files that people name: read with a bound, written whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use super::failure::Failure;
+
+/// What is written in place of a file's name to mean standard input.
+const STANDARD: &str = "-";
+
+/// A file or standard input, for reading.
+pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
+    if path == Path::new(STANDARD) {
+        return Ok(Box::new(BufReader::new(io::stdin())));
+    }
+    let file = File::open(path).map_err(|source| Failure::File {
+        operation: "open",
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(Box::new(BufReader::new(file)))
+}
+
+/// The text of a file or of standard input, which must be UTF-8 and not larger than `at_most` bytes.
+pub(super) fn read_text(path: &Path, at_most: usize) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let read = open(path)?.take(at_most as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|source| Failure::File { operation: "read", path: path.to_owned(), source })?;
+    let wrong = |what: String, hint: &str| Failure::Input {
+        message: format!("`{}` {what}", path.display()),
+        hint: hint.to_owned(),
+    };
+    if bytes.len() > at_most {
+        return Err(wrong(
+            format!("is larger than {} KiB", at_most / 1024),
+            "leave the long part in a file and name that",
+        ));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        wrong(
+            format!("is not UTF-8 after byte {}", error.utf8_error().valid_up_to()),
+            "convert it to UTF-8 first",
+        )
+    })
+}
+
+/// Writes a file under another name and renames it when it is complete, so that what was there is never half lost.
+/// What is there and no plain file, such as a pipe or a device, is written to as it is.
+pub(super) fn write(
+    path: &Path,
+    content: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let failed = |source| Failure::File { operation: "write", path: path.to_owned(), source };
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        let mut file = File::options().write(true).open(path).map_err(failed)?;
+        return content(&mut file);
+    }
+    // Through a link the file is replaced, and the link stays.
+    let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut name = real.clone().into_os_string();
+    name.push(format!(".new-{}", std::process::id()));
+    let draft = PathBuf::from(name);
+    let fill = |file: File| {
+        let mut out = BufWriter::new(file);
+        content(&mut out)?;
+        let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.sync_all().and_then(|()| fs::rename(&draft, &real)).map_err(failed)
+    };
+    let written = File::create(&draft).map_err(failed).and_then(fill);
+    if written.is_err() {
+        // The error that matters is about to be reported, and a draft does no harm.
+        drop(fs::remove_file(&draft));
+    }
+    written
+}

@@ -1,0 +1,147 @@
+//! `banksman help`: commands and topics.
+
+use std::fmt::Write;
+
+use banksman_core::lifecycle::Kind;
+use clap::Args;
+
+use super::command;
+use super::exit::{Code, Exit};
+use super::failure::Failure;
+use super::output::Output;
+use super::signs::Signs;
+use crate::config::DOCUMENTED;
+
+/// Explain a command or a topic
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman help add
+  banksman help lifecycle graph
+  banksman help exit-codes
+")]
+#[command(after_help = "Topics: exit-codes, environment, states, formatting")]
+pub(super) struct HelpArgs {
+    /// A command, or a topic: exit-codes, environment, states, formatting
+    #[arg(value_name = "COMMAND|TOPIC")]
+    about: Vec<String>,
+}
+
+type Topic = (&'static str, fn() -> String);
+const TOPICS: [Topic; 4] = [
+    ("exit-codes", exit_codes),
+    ("environment", environment),
+    ("states", states),
+    ("formatting", formatting),
+];
+
+pub(super) fn run(out: Output, args: &HelpArgs) -> Result<Exit, Failure> {
+    let topic = TOPICS.iter().find(|(name, _)| args.about.len() == 1 && args.about[0] == *name);
+    let text = match topic {
+        Some((_, text)) => text(),
+        None => of_command(&args.about)?,
+    };
+    out.text(&text)?;
+    Ok(Exit::Done)
+}
+
+fn of_command(path: &[String]) -> Result<String, Failure> {
+    let mut found = command();
+    found.build();
+    for name in path {
+        let known: Vec<String> =
+            found.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+        let Some(inner) = found.find_subcommand(name).cloned() else {
+            let topics = TOPICS.iter().map(|(name, _)| *name).filter(|_| path.len() == 1);
+            let hint = banksman_core::lifecycle::problem::suggestion(
+                name,
+                known.iter().map(String::as_str).chain(topics),
+            );
+            return Err(Failure::Argument {
+                message: format!("there is no command or topic `{name}`"),
+                hint,
+            });
+        };
+        found = inner;
+    }
+    Ok(found.render_long_help().ansi().to_string())
+}
+
+/// Writes a line of a topic.
+macro_rules! line {
+    ($text:expr, $($what:tt)*) => {
+        writeln!($text, $($what)*).expect("a String takes any text")
+    };
+}
+
+pub(super) fn exit_codes() -> String {
+    let mut text = String::from("Exit codes\n\n");
+    for exit in Exit::ALL {
+        line!(text, "  {}  {}", exit.number(), exit.meaning());
+    }
+    line!(text, "  130  Ctrl-C, as shells report it");
+    text.push_str("\nError codes, in messages and in JSON; a code keeps its meaning\n\n");
+    for code in Code::ALL {
+        line!(text, "  {}  exit {}  {}", code.as_str(), code.exit().number(), code.meaning());
+    }
+    text
+}
+
+fn environment() -> String {
+    let mut text = String::from("Environment variables\n\n");
+    for (name, meaning) in DOCUMENTED {
+        line!(text, "  {name:<36}{meaning}");
+    }
+    text + "\nA flag is stronger than a variable, a variable stronger than a file: `banksman config list --show-origin`.\n"
+}
+
+fn states() -> String {
+    let mut text = String::from(
+        "States\n\nEach lifecycle names its own states (`banksman lifecycle show NAME`). Every state is of one kind:\n\n",
+    );
+    for kind in Kind::ALL {
+        line!(
+            text,
+            "  {} {}  {:<10} {}",
+            Signs::Unicode.of(kind),
+            Signs::Ascii.of(kind),
+            kind.as_str(),
+            meaning(kind)
+        );
+    }
+    text + "\nA state such as `blocked(quota_wait)` belongs to the group `blocked`. `list --state` takes a state, a group or a \
+            kind.\nThe second sign is shown where the terminal has no UTF-8.\n"
+}
+
+fn meaning(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Queued => "waits in the queue for a worker",
+        Kind::Working => "an agent is at work, or about to be",
+        Kind::Reviewing => "others look at the work",
+        Kind::Waiting => "needs you: a person has to answer",
+        Kind::Blocked => "something outside has to happen first",
+        Kind::Parked => "put aside by a person",
+        Kind::Done => "ended as it should",
+        Kind::Failed => "ended without success",
+        Kind::Cancelled => "ended because nobody wants it any more",
+    }
+}
+
+fn formatting() -> String {
+    FORMATTING.to_owned()
+}
+
+const FORMATTING: &str = "Formatting
+
+  Data goes to stdout, talk and errors to stderr. Colours only repeat what signs and words say.
+
+  --json     The answer is one JSON document on stdout (`export` and `audit export` always write JSON lines).
+             A refusal by the lifecycle is an answer: {\"success\": false, \"errors\": [...], \"allowedTransitions\": [...]},
+             with exit code 1. A check that finds something is an answer too, with exit code 5.
+             Every other failure leaves stdout empty and writes {\"error\": {\"code\", \"message\", \"hint\"}} to stderr.
+  -q         Only the essential: `add` and `list` print ids, no next steps are offered.
+  --color    auto, always or never; NO_COLOR, CLICOLOR_FORCE and TERM=dumb are respected.
+
+  Times are RFC 3339 in UTC in JSON, and local for people. Spans are a number and a unit: 30s, 10min, 2h, 7d.
+  Ids are `t12` or `12`. Control characters in somebody's text are shown as a replacement sign, in JSON as an escape.
+  Keys of JSON documents may be added, but not renamed or removed without a note in the change log.
+";

@@ -1,0 +1,63 @@
+//! `banksman history`: what happened to a task.
+
+use banksman_core::ids::TaskId;
+use clap::Args;
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::{Cell, json_line, table};
+use super::signs::local;
+use crate::api::dto::Record;
+use crate::ops::tasks;
+
+/// Show what happened to a task, oldest first
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman history t12
+  banksman history t12 --json
+")]
+pub(super) struct HistoryArgs {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: TaskId,
+}
+
+pub(super) fn run(context: &Context, args: &HistoryArgs) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    let mut records: Vec<Record> = Vec::new();
+    tasks::each_record(&store, args.id, |entry| {
+        records.push(entry.into());
+        Ok::<(), Failure>(())
+    })?;
+    context.out.answer(
+        || &records,
+        || {
+            let rows: Vec<Vec<Cell>> = records.iter().map(|record| row(context, record)).collect();
+            table(&["#", "TIME", "MOVE", "TRIGGER", "BY", "CHANGES"], &rows)
+        },
+    )?;
+    context.out.next(&[&format!("show {}", args.id), &format!("audit export {}", args.id)]);
+    Ok(Exit::Done)
+}
+
+fn row(context: &Context, record: &Record) -> Vec<Cell> {
+    let step = match &record.from {
+        Some(from) if *from != record.to => {
+            format!("{from} {} {}", context.out.signs.arrow(), record.to)
+        }
+        Some(_) | None => record.to.clone(),
+    };
+    let changes: Vec<String> =
+        record.fields.iter().map(|(name, value)| format!("{name}={}", json_line(value))).collect();
+    let seq = record.seq.to_string();
+    let actor = record.actor.as_str();
+    vec![
+        seq.into(),
+        local(record.ts).into(),
+        step.into(),
+        record.trigger.as_str().into(),
+        actor.into(),
+        changes.join(" ").into(),
+    ]
+}

@@ -1,0 +1,61 @@
+//! `banksman import`: tasks from lines of JSON.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::arguments::ActorArgs;
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::files;
+use super::output::shown;
+use crate::ops::transfer::{self, Defaults, Imported};
+
+/// Add tasks from lines of JSON, as `banksman export` writes them
+///
+/// Tasks get new ids, and `needs` and `parent` follow them. A line that was imported before is not imported twice, so an
+/// import that failed in the middle can be repeated.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman import tasks.jsonl
+  echo '{\"title\":\"Fix the login\"}' | banksman import
+")]
+pub(super) struct ImportArgs {
+    /// A file; `-` reads standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+    #[command(flatten)]
+    actor: ActorArgs,
+}
+
+pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<Exit, Failure> {
+    let input = files::open(&args.file)?;
+    let store = context.store_or_new()?;
+    let project = context.project(&store)?;
+    let defaults = Defaults { project: &project, lifecycle: &context.config.lifecycle };
+    let actor = context.actor(args.actor.actor.as_ref());
+    let imported =
+        transfer::import(&store, &context.library(), &actor, &defaults, input, context.now)?;
+    context.out.answer(
+        || {
+            let task = |task: &Imported| json!({ "from": task.from, "to": task.to.to_string(), "known": task.known });
+            json!({ "imported": imported.iter().map(task).collect::<Vec<_>>() })
+        },
+        || imported.iter().map(|task| line(context, task)).collect(),
+    )?;
+    let known = imported.iter().filter(|task| task.known).count();
+    context.out.say(&format!("{} imported, {known} were already there", imported.len() - known));
+    Ok(Exit::Done)
+}
+
+fn line(context: &Context, task: &Imported) -> String {
+    let from = task
+        .from
+        .as_deref()
+        .map(|from| format!("{} {} ", shown(from), context.out.signs.arrow()))
+        .unwrap_or_default();
+    let known = if task.known { "  (known)" } else { "" };
+    if context.out.quiet { format!("{}\n", task.to) } else { format!("{from}{}{known}\n", task.to) }
+}

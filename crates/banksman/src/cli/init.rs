@@ -1,0 +1,86 @@
+//! `banksman init`: makes a repository known to the store.
+
+use std::fs;
+use std::io::{self, Write};
+
+use clap::Args;
+use serde_json::json;
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::shown;
+use crate::config::{self, DEFAULTS};
+use crate::ops::projects;
+
+/// Make this repository known, with a file for its settings
+///
+/// The root of the repository is the nearest folder upward with a `.git`, else the folder you are in. Running it again
+/// changes nothing.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman init
+  banksman init --name shop
+  banksman init --store postgres://me@localhost/banksman
+")]
+pub(super) struct InitArgs {
+    /// The project's name; the folder's name if left out
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+pub(super) fn run(context: &Context, args: &InitArgs) -> Result<Exit, Failure> {
+    let store = context.store_or_new()?;
+    let root = &context.config.root;
+    let name = projects::init(
+        &store,
+        args.name.as_deref().or(context.config.project.as_deref()),
+        root,
+        context.now,
+    )?;
+    let file = context.config.project_file();
+    let is_new = write_settings(context)?;
+    let target = context.target()?.to_string();
+    context.out.answer(
+        || json!({ "project": name, "path": root, "store": target, "settings": file, "settingsWritten": is_new }),
+        || {
+            if context.out.quiet {
+                return format!("{name}\n");
+            }
+            let written = if is_new { "written" } else { "left as it is" };
+            let lines = [
+                format!("project   {name}"),
+                format!("folder    {}", shown(&root.display().to_string())),
+                format!("store     {}", shown(&target)),
+                format!("settings  {} ({written})", shown(&file.display().to_string())),
+            ];
+            lines.join("\n") + "\n"
+        },
+    )?;
+    context.out.next(&["add 'TITLE'", "list", "help"]);
+    Ok(Exit::Done)
+}
+
+/// Writes the template unless there is a file, and says whether it did.
+fn write_settings(context: &Context) -> Result<bool, Failure> {
+    let path = context.config.project_file();
+    let failed = |source| Failure::File { operation: "write", path: path.clone(), source };
+    fs::create_dir_all(context.config.root.join(config::FOLDER)).map_err(failed)?;
+    let mut file = match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        Err(error) => return Err(failed(error)),
+    };
+    file.write_all(template().as_bytes()).map_err(failed)?;
+    Ok(true)
+}
+
+/// The defaults with every value as a comment, so that later versions may change them.
+fn template() -> String {
+    let is_value =
+        |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.starts_with('[');
+    let lines = DEFAULTS
+        .lines()
+        .map(|line| if is_value(&line) { format!("# {line}\n") } else { format!("{line}\n") });
+    lines.collect()
+}

@@ -1,0 +1,103 @@
+//! `banksman list`: tasks that fit, newest first.
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::problem::nearest;
+use clap::Args;
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::{Cell, shown, table};
+use super::signs::{about, style};
+use crate::api::dto::{Task, TaskPage};
+use crate::ops::tasks;
+use crate::store::Stored;
+use crate::store::query::{Filter, PAGE};
+
+/// List tasks, newest first
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman list
+  banksman list --state blocked         a state, a group of states or a kind
+  banksman list --project shop --tag bug
+  banksman list -q --state done         only ids
+  banksman list --json --limit 100 --before t40
+")]
+pub(super) struct ListArgs {
+    /// A state, a group of states or a kind (see `banksman help states`)
+    #[arg(long, value_name = "STATE")]
+    state: Option<String>,
+    /// Only tasks of this batch
+    #[arg(long, value_name = "NAME")]
+    batch: Option<String>,
+    /// Only tasks with this tag
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=PAGE))]
+    limit: i64,
+    /// Begin after this one, going back in time
+    #[arg(long, value_name = "ID")]
+    before: Option<TaskId>,
+}
+
+pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
+    let filter = Filter {
+        state: args.state.clone(),
+        project: context.project_flag.clone(),
+        batch: args.batch.clone(),
+        tag: args.tag.clone(),
+    };
+    let store = context.store()?;
+    if context.out.json {
+        let (views, next) = tasks::page(&store, &filter, args.before, args.limit)?;
+        let tasks = views.iter().map(Task::from).collect();
+        context.out.json(&TaskPage { tasks, next: next.map(|id| id.to_string()) })?;
+        return Ok(Exit::Done);
+    }
+    let (tasks, next) = store.list(&filter, args.before, args.limit)?;
+    if context.out.quiet {
+        let ids: String = tasks.iter().map(|stored| format!("{}\n", stored.task.id)).collect();
+        context.out.text(&ids)?;
+        return Ok(Exit::Done);
+    }
+    if tasks.is_empty() {
+        context.out.say(&nothing(context, args)?);
+        context.out.next(&["add 'TITLE'", "status"]);
+        return Ok(Exit::Done);
+    }
+    let rows: Vec<Vec<Cell>> = tasks.iter().map(|stored| row(context, stored)).collect();
+    context.out.text(&table(&["", "ID", "STATE", "SINCE", "PROJECT", "TITLE"], &rows))?;
+    match next {
+        Some(id) => context.out.next(&[&format!("list --before {id}")]),
+        None => context.out.next(&["show ID", "why ID"]),
+    }
+    Ok(Exit::Done)
+}
+
+/// No task fits; perhaps because there is no such state.
+fn nothing(context: &Context, args: &ListArgs) -> Result<String, Failure> {
+    let Some(state) = &args.state else { return Ok("no task fits".to_owned()) };
+    let words = context.library().state_words()?;
+    if words.contains(state) {
+        return Ok("no task fits".to_owned());
+    }
+    let hint = match nearest(state, words.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "see `banksman help states`".to_owned(),
+    };
+    Ok(format!("no task fits, and no lifecycle here has a state `{}`; {hint}", shown(state)))
+}
+
+fn row(context: &Context, stored: &Stored) -> Vec<Cell> {
+    let task = &stored.task;
+    let state = stored.lifecycle.state(task.state);
+    vec![
+        context.out.signs.sign_cell(state.kind),
+        task.id.to_string().into(),
+        Cell { text: state.name.clone(), style: style(state.kind) },
+        about(context.now.since(task.entered_at)).into(),
+        task.project.as_str().into(),
+        task.title.as_str().into(),
+    ]
+}

@@ -1,0 +1,66 @@
+//! `banksman man`: manual pages, made from the same data as the help.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command};
+use clap_mangen::Man;
+
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::Output;
+use super::{command, files};
+
+/// Print the manual page, or write one for every command
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman man | man -l -
+  banksman man -o ~/.local/share/man/man1
+")]
+pub(super) struct ManArgs {
+    /// Write a page for every command into this folder
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+pub(super) fn run(out: Output, args: &ManArgs) -> Result<Exit, Failure> {
+    let mut command = command();
+    command.build();
+    match &args.output {
+        Some(folder) => {
+            fs::create_dir_all(folder).map_err(|source| Failure::File {
+                operation: "make",
+                path: folder.clone(),
+                source,
+            })?;
+            write_pages(folder, &command)?;
+        }
+        None => {
+            let page = page(&command)?;
+            out.stream(|stdout| stdout.write_all(&page).map_err(Failure::Output))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Commands are nested two deep.
+fn write_pages(folder: &Path, command: &Command) -> Result<(), Failure> {
+    let content = page(command)?;
+    let path = folder.join(format!("{}.1", name(command)));
+    files::write(&path, |out| out.write_all(&content).map_err(Failure::Output))?;
+    command.get_subcommands().try_for_each(|inner| write_pages(folder, inner))
+}
+
+/// `banksman-lifecycle-show`.
+fn name(command: &Command) -> String {
+    command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
+}
+
+/// Manual pages have their examples at the end, where readers of manuals look for them.
+fn page(command: &Command) -> Result<Vec<u8>, Failure> {
+    let examples = command.get_before_long_help().map(ToString::to_string).unwrap_or_default();
+    let own = command.clone().after_help(examples);
+    let mut page = Vec::new();
+    Man::new(own).render(&mut page).map_err(Failure::Output)?;
+    Ok(page)
+}

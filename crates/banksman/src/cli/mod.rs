@@ -1,0 +1,218 @@
+//! The command line: each command parses its arguments, calls one use case, and shows the result.
+//!
+//! One file per command. Nothing here decides anything about a task, and nothing but `context` opens a store. Output goes
+//! through `output`, failures through `failure`, so that data is on stdout, talk on stderr, and exit codes are stable.
+
+mod add;
+mod arguments;
+mod audit;
+mod check;
+mod completion;
+mod config;
+mod context;
+mod exit;
+mod export;
+mod failure;
+mod files;
+mod help;
+mod history;
+mod import;
+mod init;
+mod lifecycle;
+mod list;
+mod man;
+mod moves;
+mod output;
+mod report;
+mod show;
+mod signs;
+mod status;
+mod version;
+mod why;
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::config::COLORS;
+use context::Context;
+use exit::Exit;
+use failure::Failure;
+use output::Output;
+use report::Manner;
+use signs::Signs;
+
+/// Examples come before the list of options, because they are what people look for.
+const TEMPLATE: &str =
+    "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "banksman",
+    version,
+    about = "A control plane for autonomous coding agents",
+    disable_help_subcommand = true
+)]
+#[command(before_long_help = "Examples:
+  banksman init                            make this repository known
+  banksman add 'Fix the login' --tag bug   a new task
+  banksman list --state queued             what waits for a worker
+  banksman show t1                         everything about one task
+  banksman why t1                          what it waits for
+")]
+#[command(after_help = "Topics: banksman help exit-codes, environment, states, formatting")]
+struct Cli {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+struct GlobalArgs {
+    /// Answer with JSON on stdout
+    #[arg(long, global = true)]
+    json: bool,
+    /// Where tasks are kept: a path, or postgres://USER@HOST/DATABASE
+    #[arg(long, global = true, value_name = "URL")]
+    store: Option<String>,
+    /// The project: of a new task, or to show only its tasks
+    #[arg(long, global = true, value_name = "NAME")]
+    project: Option<String>,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", value_parser = COLORS.to_vec())]
+    color: Option<String>,
+    /// Only the essential answer, such as ids
+    #[arg(short, long, global = true)]
+    quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Work(Box<Work>),
+    #[command(flatten)]
+    Guide(Guide),
+}
+
+/// Commands that work with the settings and, most of them, with the store.
+#[derive(Debug, Subcommand)]
+enum Work {
+    Init(init::InitArgs),
+    Add(add::AddArgs),
+    List(list::ListArgs),
+    Show(show::ShowArgs),
+    Move(moves::MoveArgs),
+    History(history::HistoryArgs),
+    Why(why::WhyArgs),
+    Status(status::StatusArgs),
+    Check(check::CheckArgs),
+    Lifecycle(lifecycle::LifecycleArgs),
+    Audit(audit::AuditArgs),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
+    Config(config::ConfigArgs),
+}
+
+/// Commands about the program itself. They need no settings, so that wrong ones cannot stand in their way.
+#[derive(Debug, Subcommand)]
+enum Guide {
+    Completion(completion::CompletionArgs),
+    Man(man::ManArgs),
+    Help(help::HelpArgs),
+    Version(version::VersionArgs),
+}
+
+/// Runs the program with the arguments and the environment of the process.
+#[must_use]
+pub fn run() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let options = args.iter().take_while(|arg| *arg != "--");
+    let mut manner = Manner {
+        json: options.into_iter().any(|arg| arg == "--json"),
+        color: anstream::ColorChoice::Auto,
+    };
+    let outcome = parse(&args).and_then(|parsed| match parsed {
+        Parsed::Text(text) => plain(manner.json).text(&text).map(|()| Exit::Done),
+        Parsed::Cli(cli) => execute(&cli, &mut manner),
+    });
+    outcome.unwrap_or_else(|failure| report::report(&failure, manner)).into()
+}
+
+enum Parsed {
+    Cli(Box<Cli>),
+    /// Help or the version, which was asked for and is therefore an answer.
+    Text(String),
+}
+
+fn parse(args: &[OsString]) -> Result<Parsed, Failure> {
+    let matches = command().try_get_matches_from(args);
+    match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => Ok(Parsed::Cli(Box::new(cli))),
+        Err(error) if error.exit_code() == 0 => Ok(Parsed::Text(error.render().ansi().to_string())),
+        Err(error) => Err(Failure::Usage(Box::new(error))),
+    }
+}
+
+/// The whole command line as data, for parsing, help, completions and manuals.
+fn command() -> clap::Command {
+    with_template(Cli::command())
+}
+
+/// Commands are nested two deep.
+fn with_template(command: clap::Command) -> clap::Command {
+    command.help_template(TEMPLATE).mut_subcommands(with_template)
+}
+
+fn execute(cli: &Cli, manner: &mut Manner) -> Result<Exit, Failure> {
+    match &cli.command {
+        Command::Work(work) => {
+            let context = Context::new(&cli.global)?;
+            manner.color = context.out.color;
+            work.run(&context)
+        }
+        Command::Guide(guide) => guide.run(plain(cli.global.json)),
+    }
+}
+
+impl Work {
+    fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        match self {
+            Self::Init(args) => init::run(context, args),
+            Self::Add(args) => add::run(context, args),
+            Self::List(args) => list::run(context, args),
+            Self::Show(args) => show::run(context, args),
+            Self::Move(args) => moves::run(context, args),
+            Self::History(args) => history::run(context, args),
+            Self::Why(args) => why::run(context, args),
+            Self::Status(args) => status::run(context, args),
+            Self::Check(args) => check::run(context, args),
+            Self::Lifecycle(args) => lifecycle::run(context, args),
+            Self::Audit(args) => audit::run(context, args),
+            Self::Import(args) => import::run(context, args),
+            Self::Export(args) => export::run(context, args),
+            Self::Config(args) => config::run(context, args),
+        }
+    }
+}
+
+impl Guide {
+    fn run(&self, out: Output) -> Result<Exit, Failure> {
+        match self {
+            Self::Completion(args) => completion::run(out, args),
+            Self::Man(args) => man::run(out, args),
+            Self::Help(args) => help::run(out, args),
+            Self::Version(args) => version::run(out, args),
+        }
+    }
+}
+
+/// The way to answer when there are no settings.
+fn plain(json: bool) -> Output {
+    Output { json, quiet: false, color: anstream::ColorChoice::Auto, signs: Signs::Ascii }
+}

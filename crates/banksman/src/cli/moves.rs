@@ -1,0 +1,85 @@
+//! `banksman move`: asks for a move of a task.
+
+use banksman_core::ids::TaskId;
+use clap::Args;
+
+use super::arguments::{ActorArgs, FieldArgs};
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use crate::api::dto::Change;
+use crate::ops::tasks::{self, MoveRequest};
+
+/// Move a task to another state
+///
+/// A move that is refused changes nothing, ends with exit code 1, and says what is missing and which moves are allowed.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman move t12 active --as worker:ada
+  banksman move t12 blocked --set unblock_condition='the key has arrived'
+  banksman move t12 --on approve
+  banksman move t12 cancelled --set reason='not needed' --key cancel-t12
+")]
+pub(super) struct MoveArgs {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: TaskId,
+    /// Where to; may be left out with --on
+    #[arg(value_name = "STATE", required_unless_present = "trigger")]
+    to: Option<String>,
+    /// By which trigger, where several lead to the same state
+    #[arg(long = "on", value_name = "TRIGGER", id = "trigger")]
+    trigger: Option<String>,
+    /// Makes a repeated request harmless: the same key gives the first answer again
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// Only if the task still has this version
+    #[arg(long, value_name = "N")]
+    version: Option<i64>,
+    #[command(flatten)]
+    fields: FieldArgs,
+    #[command(flatten)]
+    actor: ActorArgs,
+}
+
+pub(super) fn run(context: &Context, args: &MoveArgs) -> Result<Exit, Failure> {
+    let request = MoveRequest {
+        to: args.to.clone(),
+        trigger: args.trigger.clone(),
+        fields: args.fields.fields()?,
+        key: args.key.clone(),
+        epoch: None,
+        version: args.version,
+    };
+    let store = context.store()?;
+    let actor = context.actor(args.actor.actor.as_ref());
+    let moved = match tasks::move_task(&store, args.id, &actor, &request, context.now) {
+        Ok(moved) => moved,
+        Err(error) => return context.refused(error),
+    };
+    let view = tasks::view_of(&store, moved.stored)?;
+    context.out.answer(
+        || Change::made(&view, moved.entry.as_ref()),
+        || {
+            let signs = context.out.signs;
+            let state = view.stored.lifecycle.state(view.stored.task.state);
+            let how = moved.entry.as_ref().map_or_else(
+                || "nothing has changed".to_owned(),
+                |entry| {
+                    let from = entry.record.from.as_deref().unwrap_or_default();
+                    format!(
+                        "{from} {} {} by {} ({})",
+                        signs.arrow(),
+                        entry.record.to,
+                        entry.record.actor,
+                        entry.record.trigger
+                    )
+                },
+            );
+            let again = if moved.replayed { "  (done before with this key)" } else { "" };
+            format!("{} {}  {how}{again}\n", signs.of(state.kind), args.id)
+        },
+    )?;
+    context.out.next(&[&format!("show {}", args.id), &format!("why {}", args.id)]);
+    Ok(Exit::Done)
+}

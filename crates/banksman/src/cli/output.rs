@@ -1,0 +1,181 @@
+//! What goes to the terminal: data on stdout, talk on stderr, and never a raw control character of somebody else's text.
+
+use std::io::{self, BufWriter, Write};
+
+use anstream::{AutoStream, ColorChoice};
+use anstyle::Style;
+use serde::Serialize;
+
+use super::failure::Failure;
+use super::signs::Signs;
+
+/// How a command shows its answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+    pub(crate) color: ColorChoice,
+    pub(crate) signs: Signs,
+}
+
+impl Output {
+    /// Answers with a document for programs, or a text for people.
+    pub(crate) fn answer<T: Serialize>(
+        &self,
+        document: impl FnOnce() -> T,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        if self.json { self.json(&document()) } else { self.text(&text()) }
+    }
+
+    pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
+        self.stream(|out| out.write_all(text.as_bytes()).map_err(Failure::Output))
+    }
+
+    pub(crate) fn json<T: Serialize>(&self, value: &T) -> Result<(), Failure> {
+        self.text(&format!("{}\n", json_text(value)))
+    }
+
+    /// For answers that are too long to be held in memory.
+    pub(crate) fn stream(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut out = BufWriter::new(AutoStream::new(io::stdout().lock(), self.color));
+        write(&mut out)?;
+        out.flush().map_err(Failure::Output)
+    }
+
+    /// A word to the person beside the answer; programs and quiet people do not get it.
+    pub(crate) fn say(&self, text: &str) {
+        if self.json || self.quiet {
+            return;
+        }
+        let mut stderr = AutoStream::new(io::stderr().lock(), self.color);
+        // It is only talk: the answer is on stdout.
+        drop(writeln!(stderr, "{text}"));
+    }
+
+    /// What to type next.
+    pub(crate) fn next(&self, commands: &[&str]) {
+        let dim = Style::new().dimmed();
+        let commands: Vec<String> =
+            commands.iter().map(|command| format!("banksman {command}")).collect();
+        self.say(&format!("{dim}next: {}{dim:#}", commands.join(self.signs.or())));
+    }
+}
+
+/// JSON whose texts cannot move a terminal's cursor: serde leaves the controls above ASCII as they are.
+pub(crate) fn json_text<T: Serialize>(value: &T) -> String {
+    escaped(&serde_json::to_string_pretty(value).expect("wire types are made of plain data"))
+}
+
+/// The same on one line.
+pub(crate) fn json_line<T: Serialize>(value: &T) -> String {
+    escaped(&serde_json::to_string(value).expect("wire types are made of plain data"))
+}
+
+/// Outside of texts JSON has no such characters but line breaks, so all others stand in texts and may be escaped.
+fn escaped(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c != '\n' && is_unsafe(c) {
+            safe.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
+/// Somebody's text on one line.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().map(|c| if is_unsafe(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Somebody's text with its line breaks and tabs.
+pub(crate) fn shown_lines(text: &str) -> String {
+    text.chars()
+        .map(
+            |c| {
+                if is_unsafe(c) && c != '\n' && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }
+            },
+        )
+        .collect()
+}
+
+/// Control characters, and those that make text read in another order than it is written.
+fn is_unsafe(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// One field of a table.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    pub(crate) style: Style,
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text: shown(&text), style: Style::new() }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+/// Aligned columns. Free text belongs into the last one, which needs no width.
+pub(crate) fn table(header: &[&str], rows: &[Vec<Cell>]) -> String {
+    let dim = Style::new().dimmed();
+    let header: Vec<Cell> =
+        header.iter().map(|name| Cell { text: (*name).to_owned(), style: dim }).collect();
+    let lines: Vec<&Vec<Cell>> = std::iter::once(&header).chain(rows).collect();
+    let width = |column: usize| {
+        lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.text.chars().count()).max()
+    };
+    let widths: Vec<usize> =
+        (0..header.len()).map(|column| width(column).unwrap_or_default()).collect();
+    let mut text = String::new();
+    for line in lines {
+        let mut padding = 0;
+        for (cell, width) in line.iter().zip(&widths) {
+            if !cell.text.is_empty() {
+                text.extend(std::iter::repeat_n(' ', padding));
+                padding = 0;
+                text.push_str(&format!("{0}{1}{0:#}", cell.style, cell.text));
+            }
+            padding += width - cell.text.chars().count() + 2;
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_json_can_move_the_cursor() {
+        let text = json_line(&"a\u{1b}[2J\u{9b}2J\u{7f}\u{202e}ü");
+        assert_eq!(text, r#""a\u001b[2J\u009b2J\u007f\u202eü""#);
+        assert_eq!(
+            serde_json::from_str::<String>(&text).unwrap(),
+            "a\u{1b}[2J\u{9b}2J\u{7f}\u{202e}ü"
+        );
+    }
+
+    #[test]
+    fn columns_are_aligned_and_lines_end_without_blanks() {
+        let rows = vec![
+            vec!["t1".into(), "".into(), "Ä\u{1b}b".into()],
+            vec!["t10".into(), "x".into(), "".into()],
+        ];
+        let text = anstream::adapter::strip_str(&table(&["ID", "B", "C"], &rows)).to_string();
+        assert_eq!(text, "ID   B  C\nt1      Ä\u{fffd}b\nt10  x\n");
+    }
+}

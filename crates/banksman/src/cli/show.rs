@@ -1,0 +1,141 @@
+//! `banksman show`: everything about one task.
+
+use banksman_core::ids::TaskId;
+use clap::Args;
+use serde_json::Value;
+
+use super::arguments::ActorArgs;
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::{Cell, json_line, shown, shown_lines, table};
+use super::signs::{local, style};
+use crate::api::dto::{Task, TaskDetail};
+use crate::ops::tasks::{self, View};
+use crate::store::Edge;
+use crate::store::query::{Detail, Need};
+
+/// Show a task
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman show t12
+  banksman show 12 --json
+  banksman show t12 --as worker      with the moves that a worker could make
+")]
+pub(super) struct ShowArgs {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: TaskId,
+    #[command(flatten)]
+    actor: ActorArgs,
+}
+
+pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
+    let detail = context.store()?.detail(args.id)?;
+    let actor = context.actor(args.actor.actor.as_ref());
+    let allowed_transitions = tasks::allowed_moves(&detail.stored, &actor, context.now);
+    let view = View { stored: detail.stored.clone(), needs: detail.needs.clone() };
+    let task = Task::from(&view);
+    if context.out.json {
+        context.out.json(&TaskDetail { task, allowed_transitions })?;
+        return Ok(Exit::Done);
+    }
+    let mut text = heading(context, &detail);
+    text.push_str(&facts(&detail, &task, &allowed_transitions));
+    if !detail.stored.task.body.is_empty() {
+        text.push_str(&format!("\n{}\n", shown_lines(detail.stored.task.body.trim_end())));
+    }
+    context.out.text(&text)?;
+    let id = args.id;
+    context.out.next(&[
+        &format!("why {id}"),
+        &format!("history {id}"),
+        &format!("move {id} STATE"),
+    ]);
+    Ok(Exit::Done)
+}
+
+fn heading(context: &Context, detail: &Detail) -> String {
+    let task = &detail.stored.task;
+    let state = detail.stored.lifecycle.state(task.state);
+    let style = style(state.kind);
+    format!(
+        "{style}{}{style:#} {}  {}\n",
+        context.out.signs.of(state.kind),
+        task.id,
+        shown(&task.title)
+    )
+}
+
+/// What is known, one line each; what there is nothing to say about is left out.
+fn facts(detail: &Detail, shown_task: &Task, allowed: &[String]) -> String {
+    let task = &detail.stored.task;
+    let state = detail.stored.lifecycle.state(task.state);
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    let mut fact = |name: &str, value: String| {
+        if !value.is_empty() {
+            rows.push(vec![name.into(), value.into()]);
+        }
+    };
+    let kind = if state.name == state.kind.as_str() {
+        String::new()
+    } else {
+        format!(" ({})", state.kind)
+    };
+    fact("state", format!("{}{kind} since {}", state.name, local(task.entered_at)));
+    fact("lifecycle", format!("{} {}", shown_task.lifecycle, shown_task.lifecycle_version));
+    fact("project", task.project.clone());
+    fact("batch", task.batch.clone().unwrap_or_default());
+    fact("tags", task.tags.join(", "));
+    fact(
+        "priority",
+        Some(task.priority)
+            .filter(|priority| *priority != 0)
+            .map(|priority| priority.to_string())
+            .unwrap_or_default(),
+    );
+    fact("parent", shown_task.parent.clone().unwrap_or_default());
+    for need in &detail.needs {
+        fact(needed_as(need.edge), needed(need));
+    }
+    fact("not before", task.not_before.map(local).unwrap_or_default());
+    if let Some(lease) = &shown_task.lease {
+        fact(
+            "run",
+            format!("{} of {}, until {}", lease.run, lease.worker, local(lease.expires_at)),
+        );
+    }
+    for (name, value) in &shown_task.fields {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => json_line(value),
+        };
+        fact(name, text);
+    }
+    if let Some(decision) = &detail.decision {
+        let actions: Vec<&str> =
+            decision.offers.iter().map(|(action, _)| action.as_str()).collect();
+        fact("asks", format!("{} ({})", decision.asks, actions.join(", ")));
+    }
+    fact("added", local(task.created_at));
+    fact("changed", format!("{}, version {}", local(task.updated_at), task.version));
+    fact("you may", allowed.join(", "));
+    // The first line of a table is its header, and these lines need none.
+    table(&["", ""], &rows).split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
+}
+
+/// In the words of the flags of `banksman add`.
+fn needed_as(edge: Edge) -> &'static str {
+    match edge {
+        Edge::Blocks => "after",
+        Edge::Informs => "informed by",
+    }
+}
+
+fn needed(need: &Need) -> String {
+    format!("{} {}: {}", need.task, need.state, need.title)
+}

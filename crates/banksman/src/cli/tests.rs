@@ -1,0 +1,19 @@
+//! The command line as data: that it is consistent, and that its codes are told apart.
+
+use std::collections::BTreeSet;
+
+use super::exit::{Code, Exit};
+
+#[test]
+fn the_command_line_is_consistent() {
+    super::command().debug_assert();
+}
+
+#[test]
+fn no_two_codes_are_the_same() {
+    let numbers: BTreeSet<u8> = Exit::ALL.iter().map(|exit| exit.number()).collect();
+    assert_eq!(numbers.len(), Exit::ALL.len());
+    let names: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    assert!(names.is_sorted_by(|first, second| first < second), "{names:?}");
+    assert!(Code::ALL.iter().all(|code| code.exit() != Exit::Done));
+}

@@ -1,0 +1,32 @@
+//! `banksman version`: which program this is.
+
+use clap::Args;
+use serde_json::json;
+
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::Output;
+
+/// The commit that the program was built from, where the build says so.
+const COMMIT: Option<&str> = option_env!("BANKSMAN_COMMIT");
+
+/// Print the version
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman version
+  banksman version --json
+")]
+pub(super) struct VersionArgs {}
+
+pub(super) fn run(out: Output, _: &VersionArgs) -> Result<Exit, Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    out.answer(
+        || json!({ "version": version, "commit": COMMIT, "os": os, "arch": arch }),
+        || {
+            let commit = COMMIT.map(|commit| format!(" ({commit})")).unwrap_or_default();
+            format!("banksman {version}{commit} {os}-{arch}\n")
+        },
+    )?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,48 @@
+//! `banksman why`: what a task waits for.
+
+use banksman_core::ids::TaskId;
+use clap::Args;
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::{Cell, shown, table};
+use super::signs::local;
+use crate::api::dto;
+use crate::ops::why;
+
+/// Explain what a task waits for
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman why t12
+  banksman why t12 --json
+")]
+pub(super) struct WhyArgs {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: TaskId,
+}
+
+pub(super) fn run(context: &Context, args: &WhyArgs) -> Result<Exit, Failure> {
+    let why = why::why(&context.store()?, args.id)?;
+    context.out.answer(|| dto::Why::from(&why), || text(&why))?;
+    Ok(Exit::Done)
+}
+
+fn text(why: &why::Why) -> String {
+    let mut text = format!("{} is in {}\n", why.task, why.state);
+    if !why.waiting_for.is_empty() {
+        let row = |waiting: &why::Waiting| -> Vec<Cell> {
+            let until = waiting.until.map(local).unwrap_or_default();
+            vec![
+                waiting.kind.into(),
+                until.into(),
+                waiting.who.clone().unwrap_or_default().into(),
+                waiting.detail.as_str().into(),
+            ]
+        };
+        let rows: Vec<Vec<Cell>> = why.waiting_for.iter().map(row).collect();
+        text.push_str(&table(&["WAITS FOR", "UNTIL", "WHO", "WHAT"], &rows));
+    }
+    text + &format!("then: {}\n", shown(&why.next))
+}

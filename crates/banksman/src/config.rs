@@ -1,0 +1,372 @@
+//! Settings: flags, environment and files become one checked [`Config`] before anything runs.
+//!
+//! `default-config.toml` is the source of the defaults. Nothing else in the program reads the environment, and no
+//! message of this module repeats a value, because a store's address may hold a password.
+
+mod environment;
+mod keys;
+mod layer;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use banksman_core::lifecycle::Setting;
+use banksman_core::lifecycle::check::Overrides;
+use banksman_core::machine::Actor;
+
+pub use environment::{DOCUMENTED, EnvVars, Environment};
+pub use keys::{COLORS, KEYS, Key};
+
+use environment::EnvVars as Var;
+use keys::Raw;
+
+/// The manual, the template and the defaults at once.
+pub const DEFAULTS: &str = include_str!("../default-config.toml");
+
+/// The folder of a project that holds its settings and lifecycles.
+pub const FOLDER: &str = ".banksman";
+const FILE: &str = "config.toml";
+const LIFECYCLES: &str = "lifecycles";
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{place}: {message}")]
+    Value { place: String, message: String, hint: String },
+    #[error("failed to read the settings `{}`", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the environment variable {name} is not UTF-8")]
+    Variable { name: &'static str },
+    #[error("failed to find out the current folder")]
+    Folder(#[source] io::Error),
+}
+
+impl ConfigError {
+    fn value(place: &str, message: String, hint: &str) -> Self {
+        Self::Value { place: place.to_owned(), message, hint: hint.to_owned() }
+    }
+
+    #[must_use]
+    pub fn hint(&self) -> &str {
+        match self {
+            Self::Value { hint, .. } => hint,
+            Self::Read { .. } => "`banksman config path` lists the files that are read",
+            Self::Variable { .. } => "set it to a text in UTF-8, or unset it",
+            Self::Folder(_) => "change to a folder that exists",
+        }
+    }
+}
+
+/// Settings that were given as flags, by the names of their keys.
+pub type Flags = BTreeMap<&'static str, String>;
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    Default,
+    File { path: PathBuf, line: usize },
+    Env(&'static str),
+    Flag(&'static str),
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Env(name) => write!(f, "env {name}"),
+            Self::Flag(name) => write!(f, "flag {name}"),
+        }
+    }
+}
+
+/// A setting that holds, and where it is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effective {
+    pub key: String,
+    pub value: String,
+    pub origin: Origin,
+}
+
+/// A file that settings are read from, if it is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    pub scope: &'static str,
+    pub path: PathBuf,
+    pub exists: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+/// All settings, checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the program was started.
+    pub folder: PathBuf,
+    /// The root of the repository, or the folder itself.
+    pub root: PathBuf,
+    /// A path or a URL; never to be shown as it is, because it may hold a password. `None`: there is no home folder
+    /// that the default could be in.
+    pub store: Option<String>,
+    pub actor: Actor,
+    pub lifecycle: String,
+    pub project: Option<String>,
+    pub color: Color,
+    /// Whether more than ASCII can be shown.
+    pub is_utf8: bool,
+    pub busy_timeout: Duration,
+    pub statement_timeout: Duration,
+    pub connections: usize,
+    pub overrides: BTreeMap<String, Overrides>,
+    pub effective: Vec<Effective>,
+    pub sources: Vec<Source>,
+}
+
+impl Config {
+    /// The project's own lifecycles.
+    #[must_use]
+    pub fn lifecycles(&self) -> PathBuf {
+        self.root.join(FOLDER).join(LIFECYCLES)
+    }
+
+    /// The project's own settings.
+    #[must_use]
+    pub fn project_file(&self) -> PathBuf {
+        self.root.join(FOLDER).join(FILE)
+    }
+}
+
+/// Puts all settings together for a program that was started in `folder`.
+pub fn resolve(
+    flags: &Flags,
+    environment: &Environment,
+    folder: &Path,
+) -> Result<Config, ConfigError> {
+    let root = root_of(folder);
+    let mut layers = Layers::defaults()?;
+    let mut sources = sources(environment, &root);
+    // The strongest is listed first and applied last.
+    for source in sources.iter_mut().rev() {
+        source.exists = layers.file(source, &root, environment)?;
+    }
+    layers.environment(environment)?;
+    layers.flags(flags)?;
+    layers.into_config(environment, folder, root, sources)
+}
+
+/// The nearest folder upward that is a repository or has settings, else the folder itself.
+fn root_of(folder: &Path) -> PathBuf {
+    let is_root =
+        |candidate: &&Path| candidate.join(".git").exists() || candidate.join(FOLDER).is_dir();
+    folder.ancestors().find(is_root).unwrap_or(folder).to_owned()
+}
+
+fn sources(environment: &Environment, root: &Path) -> Vec<Source> {
+    let source = |scope, path| Source { scope, path, exists: false };
+    let below = |folder: PathBuf| folder.join("banksman").join(FILE);
+    let mut list = vec![source("project", root.join(FOLDER).join(FILE))];
+    list.extend(
+        environment
+            .folder(Var::XDG_CONFIG_HOME, ".config")
+            .map(|folder| source("user", below(folder))),
+    );
+    let system = environment.get(Var::XDG_CONFIG_DIRS).unwrap_or("/etc/xdg");
+    let folders = system.split(':').map(PathBuf::from).filter(|folder| folder.is_absolute());
+    list.extend(folders.map(|folder| source("system", below(folder))));
+    list
+}
+
+/// Values by key; what comes later replaces what was there.
+struct Layers(BTreeMap<String, (Raw, Origin)>);
+
+impl Layers {
+    fn defaults() -> Result<Self, ConfigError> {
+        let given = layer::parse(DEFAULTS, "default-config.toml")?;
+        Ok(Self(
+            given.into_iter().map(|given| (given.key, (given.value, Origin::Default))).collect(),
+        ))
+    }
+
+    fn file(
+        &mut self,
+        source: &Source,
+        root: &Path,
+        environment: &Environment,
+    ) -> Result<bool, ConfigError> {
+        let Some(text) = layer::read(&source.path)? else { return Ok(false) };
+        let base = if source.scope == "project" { Some(root) } else { source.path.parent() };
+        for given in layer::parse(&text, &source.path.display().to_string())? {
+            let value = match given.value {
+                Raw::Text(text) if given.key == "store" => {
+                    Raw::Text(placed(&text, base, environment))
+                }
+                value @ (Raw::Text(_) | Raw::Number(_) | Raw::Flag(_)) => value,
+            };
+            let origin = Origin::File { path: source.path.clone(), line: given.line };
+            self.0.insert(given.key, (value, origin));
+        }
+        Ok(true)
+    }
+
+    fn environment(&mut self, environment: &Environment) -> Result<(), ConfigError> {
+        for key in &KEYS {
+            if let Some(text) = environment.get(key.env) {
+                self.text(key, text, Origin::Env(key.env))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flags(&mut self, flags: &Flags) -> Result<(), ConfigError> {
+        for key in &KEYS {
+            if let (Some(flag), Some(text)) = (key.flag, flags.get(key.name)) {
+                self.text(key, text, Origin::Flag(flag))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, key: &Key, text: &str, origin: Origin) -> Result<(), ConfigError> {
+        let raw = Raw::Text(text.to_owned());
+        key.holds.check(&raw).map_err(|message| {
+            ConfigError::value(
+                &origin.to_string(),
+                format!("`{}` {message}", key.name),
+                "see `banksman config list`",
+            )
+        })?;
+        self.0.insert(key.name.to_owned(), (raw, origin));
+        Ok(())
+    }
+
+    fn into_config(
+        mut self,
+        environment: &Environment,
+        folder: &Path,
+        root: PathBuf,
+        sources: Vec<Source>,
+    ) -> Result<Config, ConfigError> {
+        if self.shown("store").is_empty() {
+            self.fill("store", default_store(environment));
+        }
+        if self.shown("actor").is_empty() {
+            self.fill("actor", default_actor(environment));
+        }
+        let actor = self.shown("actor").parse();
+        let actor = actor.map_err(|error: banksman_core::machine::NotAnActor| {
+            ConfigError::value(&self.origin("actor"), error.to_string(), "for example human:kim")
+        })?;
+        let number = self.0.get("postgres.connections").and_then(|(raw, _)| keys::connections(raw));
+        Ok(Config {
+            folder: folder.to_owned(),
+            root,
+            store: Some(self.shown("store")).filter(|store| !store.is_empty()),
+            actor,
+            lifecycle: self.shown("lifecycle"),
+            project: Some(self.shown("project")).filter(|name| !name.is_empty()),
+            color: match self.shown("color").as_str() {
+                "always" => Color::Always,
+                "never" => Color::Never,
+                _ => Color::Auto,
+            },
+            is_utf8: environment.is_utf8(),
+            busy_timeout: self.duration("sqlite.busy_timeout"),
+            statement_timeout: self.duration("postgres.statement_timeout"),
+            connections: number.unwrap_or(1),
+            overrides: self.overrides(),
+            effective: self.effective(),
+            sources,
+        })
+    }
+
+    fn fill(&mut self, key: &str, value: String) {
+        self.0.insert(key.to_owned(), (Raw::Text(value), Origin::Default));
+    }
+
+    fn shown(&self, key: &str) -> String {
+        self.0.get(key).map(|(raw, _)| raw.shown()).unwrap_or_default()
+    }
+
+    fn origin(&self, key: &str) -> String {
+        self.0.get(key).map(|(_, origin)| origin.to_string()).unwrap_or_default()
+    }
+
+    fn duration(&self, key: &str) -> Duration {
+        keys::duration(&self.shown(key))
+            .expect("every layer checks its spans of time, and the defaults have them all")
+    }
+
+    fn overrides(&self) -> BTreeMap<String, Overrides> {
+        let mut overrides: BTreeMap<String, Overrides> = BTreeMap::new();
+        for (key, (raw, _)) in &self.0 {
+            let parts: Vec<&str> = key.splitn(3, '.').collect();
+            if let [LIFECYCLES, lifecycle, setting] = parts[..] {
+                overrides
+                    .entry(lifecycle.to_owned())
+                    .or_default()
+                    .insert(setting.to_owned(), override_of(raw));
+            }
+        }
+        overrides
+    }
+
+    fn effective(&self) -> Vec<Effective> {
+        let of_keys = KEYS.iter().filter_map(|key| self.0.get_key_value(key.name));
+        let of_lifecycles = self.0.iter().filter(|(key, _)| key.starts_with("lifecycles."));
+        let entry = |(key, (raw, origin)): (&String, &(Raw, Origin))| Effective {
+            key: key.clone(),
+            value: raw.shown(),
+            origin: origin.clone(),
+        };
+        of_keys.chain(of_lifecycles).map(entry).collect()
+    }
+}
+
+/// Reads a text as a lifecycle's own settings are read: a span of time if it is one.
+fn override_of(raw: &Raw) -> Setting {
+    match raw {
+        Raw::Number(number) => Setting::Number(*number),
+        Raw::Flag(flag) => Setting::Flag(*flag),
+        Raw::Text(text) => text.parse().map_or_else(|_| Setting::Text(text.clone()), Setting::Time),
+    }
+}
+
+/// A store's path in a file begins at a folder that does not depend on where the program is started.
+fn placed(text: &str, base: Option<&Path>, environment: &Environment) -> String {
+    let (scheme, path) = match text.strip_prefix("sqlite:") {
+        Some(path) => ("sqlite:", path),
+        None => ("", text),
+    };
+    if path.is_empty() || path.contains("://") || path.starts_with('/') {
+        return text.to_owned();
+    }
+    let absolute = match (path.strip_prefix("~/"), environment.home()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        (Some(_), None) | (None, _) => base.unwrap_or(Path::new("")).join(path),
+    };
+    format!("{scheme}{}", absolute.display())
+}
+
+fn default_store(environment: &Environment) -> String {
+    let data = environment.folder(Var::XDG_DATA_HOME, ".local/share");
+    data.map(|data| data.join("banksman").join("banksman.db").display().to_string())
+        .unwrap_or_default()
+}
+
+fn default_actor(environment: &Environment) -> String {
+    let name = environment.get(Var::USER).or_else(|| environment.get(Var::LOGNAME));
+    name.map_or_else(|| "human".to_owned(), |name| format!("human:{name}"))
+}

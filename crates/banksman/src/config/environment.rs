@@ -1,0 +1,104 @@
+//! The environment of the process: every variable that the program looks at, by name, and the one look at them.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+
+use super::ConfigError;
+
+/// Names of the variables that the program reads itself.
+pub struct EnvVars;
+
+impl EnvVars {
+    pub const STORE: &'static str = "BANKSMAN_STORE";
+    pub const ACTOR: &'static str = "BANKSMAN_ACTOR";
+    pub const LIFECYCLE: &'static str = "BANKSMAN_LIFECYCLE";
+    pub const PROJECT: &'static str = "BANKSMAN_PROJECT";
+    pub const COLOR: &'static str = "BANKSMAN_COLOR";
+    pub const SQLITE_BUSY_TIMEOUT: &'static str = "BANKSMAN_SQLITE_BUSY_TIMEOUT";
+    pub const POSTGRES_STATEMENT_TIMEOUT: &'static str = "BANKSMAN_POSTGRES_STATEMENT_TIMEOUT";
+    pub const POSTGRES_CONNECTIONS: &'static str = "BANKSMAN_POSTGRES_CONNECTIONS";
+    pub const HOME: &'static str = "HOME";
+    pub const USER: &'static str = "USER";
+    pub const LOGNAME: &'static str = "LOGNAME";
+    pub const XDG_CONFIG_HOME: &'static str = "XDG_CONFIG_HOME";
+    pub const XDG_CONFIG_DIRS: &'static str = "XDG_CONFIG_DIRS";
+    pub const XDG_DATA_HOME: &'static str = "XDG_DATA_HOME";
+    pub const TERM: &'static str = "TERM";
+    pub const LC_ALL: &'static str = "LC_ALL";
+    pub const LC_CTYPE: &'static str = "LC_CTYPE";
+    pub const LANG: &'static str = "LANG";
+}
+
+/// Every variable that changes what the program does, for the manual. Those from `NO_COLOR` on are read by the
+/// libraries that write colours and local times.
+pub const DOCUMENTED: [(&str, &str); 22] = [
+    (EnvVars::STORE, "setting `store`"),
+    (EnvVars::ACTOR, "setting `actor`"),
+    (EnvVars::LIFECYCLE, "setting `lifecycle`"),
+    (EnvVars::PROJECT, "setting `project`"),
+    (EnvVars::COLOR, "setting `color`"),
+    (EnvVars::SQLITE_BUSY_TIMEOUT, "setting `sqlite.busy_timeout`"),
+    (EnvVars::POSTGRES_STATEMENT_TIMEOUT, "setting `postgres.statement_timeout`"),
+    (EnvVars::POSTGRES_CONNECTIONS, "setting `postgres.connections`"),
+    (EnvVars::HOME, "where ~/.config and ~/.local/share are"),
+    (EnvVars::USER, "your name as an actor"),
+    (EnvVars::LOGNAME, "your name as an actor, if USER is not set"),
+    (EnvVars::XDG_CONFIG_HOME, "the folder of your settings, else ~/.config"),
+    (EnvVars::XDG_CONFIG_DIRS, "folders of the system's settings, else /etc/xdg"),
+    (EnvVars::XDG_DATA_HOME, "the folder of the default store, else ~/.local/share"),
+    (EnvVars::TERM, "`dumb` means no colours and ASCII signs"),
+    (EnvVars::LC_ALL, "signs are ASCII unless the locale is UTF-8"),
+    (EnvVars::LC_CTYPE, "the same, if LC_ALL is not set"),
+    (EnvVars::LANG, "the same, if LC_CTYPE is not set"),
+    ("NO_COLOR", "no colours, whatever its value"),
+    ("CLICOLOR", "`0` means no colours"),
+    ("CLICOLOR_FORCE", "colours even where there is no terminal"),
+    ("TZ", "the time zone in which people see times"),
+];
+
+/// How many of [`DOCUMENTED`] the program reads itself.
+const READ: usize = 18;
+
+/// The variables as they were when the program started. Empty ones count as not set.
+#[derive(Debug, Clone, Default)]
+pub struct Environment(BTreeMap<&'static str, String>);
+
+impl Environment {
+    pub fn of_process() -> Result<Self, ConfigError> {
+        let mut variables = BTreeMap::new();
+        for (name, _) in &DOCUMENTED[..READ] {
+            if let Some(value) = env::var_os(name).filter(|value| !value.is_empty()) {
+                let value = value.into_string().map_err(|_| ConfigError::Variable { name })?;
+                variables.insert(*name, value);
+            }
+        }
+        Ok(Self(variables))
+    }
+
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Whether people can read more than ASCII on this terminal.
+    #[must_use]
+    pub fn is_utf8(&self) -> bool {
+        let locale = [EnvVars::LC_ALL, EnvVars::LC_CTYPE, EnvVars::LANG]
+            .into_iter()
+            .find_map(|name| self.get(name));
+        let locale = locale.unwrap_or_default().to_ascii_lowercase();
+        let is_dumb = self.get(EnvVars::TERM) == Some("dumb");
+        !is_dumb && (locale.contains("utf-8") || locale.contains("utf8"))
+    }
+
+    /// A folder of the XDG specification, which wants relative ones to be ignored.
+    pub(super) fn folder(&self, name: &str, below_home: &str) -> Option<PathBuf> {
+        let given = self.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        given.or_else(|| self.home().map(|home| home.join(below_home)))
+    }
+
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.get(EnvVars::HOME).map(Path::new)
+    }
+}

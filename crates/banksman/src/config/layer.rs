@@ -1,0 +1,130 @@
+//! One file of settings: read, checked against the list of keys, each value with its line.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use banksman_core::lifecycle::problem::suggestion;
+use toml_edit::{Document, Item, TableLike, Value};
+
+use super::keys::{KEYS, Raw};
+use super::{ConfigError, LIFECYCLES};
+
+/// A file of settings is written by a person; this is far more than one would write.
+const FILE_BYTES: u64 = 1024 * 1024;
+
+/// A setting of a file. `key` is its full name, such as `sqlite.busy_timeout`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Given {
+    pub(super) key: String,
+    pub(super) value: Raw,
+    pub(super) line: usize,
+}
+
+/// The text of a file; `None` when it is not there.
+pub(super) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
+    let failed = |source| ConfigError::Read { path: path.to_owned(), source };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let mut text = String::new();
+    file.take(FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > FILE_BYTES {
+        return Err(failed(io::Error::other(format!("larger than {} KiB", FILE_BYTES / 1024))));
+    }
+    Ok(Some(text))
+}
+
+/// The settings of a text; `origin` names it in messages.
+pub(super) fn parse(text: &str, origin: &str) -> Result<Vec<Given>, ConfigError> {
+    let document = Document::parse(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_at(text, span.start));
+        let hint = "this file is TOML: `key = \"value\"`, tables as `[name]`";
+        ConfigError::value(&format!("{origin}:{line}"), error.message().to_owned(), hint)
+    })?;
+    let mut reader = Reader { text, origin, found: Vec::new() };
+    reader.table(document.as_table(), "")?;
+    Ok(reader.found)
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    origin: &'a str,
+    found: Vec<Given>,
+}
+
+impl Reader<'_> {
+    /// Names have at most three parts, so this goes no deeper than that.
+    fn table(&mut self, table: &dyn TableLike, prefix: &str) -> Result<(), ConfigError> {
+        for (name, item) in table.iter() {
+            let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+            let span = table.key(name).and_then(toml_edit::Key::span).or_else(|| item.span());
+            let line = span.map_or(1, |span| line_at(self.text, span.start));
+            match item.as_table_like() {
+                Some(inner) if is_table(&key) => self.table(inner, &key)?,
+                Some(_) | None => self.setting(&key, item, line)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn setting(&mut self, key: &str, item: &Item, line: usize) -> Result<(), ConfigError> {
+        let place = format!("{}:{line}", self.origin);
+        let of_lifecycle =
+            key.strip_prefix(LIFECYCLES).is_some_and(|rest| rest.matches('.').count() == 2);
+        let known = KEYS.iter().find(|known| known.name == key);
+        if known.is_none() && !of_lifecycle {
+            let message = format!("there is no setting `{}`", clip(key));
+            let names = KEYS.iter().map(|known| known.name).chain(["lifecycles.NAME.SETTING"]);
+            return Err(ConfigError::value(&place, message, &suggestion(key, names)));
+        }
+        let wrong = |message: String| {
+            let hint = "`banksman help formatting` shows how values are written";
+            ConfigError::value(&place, format!("`{key}` {message}"), hint)
+        };
+        let value = scalar(item)
+            .ok_or_else(|| wrong("must be a text, a number or true or false".to_owned()))?;
+        if let Some(known) = known {
+            known.holds.check(&value).map_err(wrong)?;
+        }
+        self.found.push(Given { key: key.to_owned(), value, line });
+        Ok(())
+    }
+}
+
+/// Whether a key names a table of settings rather than a setting.
+fn is_table(key: &str) -> bool {
+    let of_lifecycle = key.strip_prefix("lifecycles.").is_some_and(|name| !name.contains('.'));
+    let holds_keys = KEYS
+        .iter()
+        .any(|known| known.name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')));
+    key == LIFECYCLES || of_lifecycle || holds_keys
+}
+
+fn scalar(item: &Item) -> Option<Raw> {
+    match item.as_value()? {
+        Value::String(text) => Some(Raw::Text(text.value().clone())),
+        #[expect(clippy::cast_precision_loss, reason = "settings are small numbers")]
+        Value::Integer(number) => Some(Raw::Number(*number.value() as f64)),
+        Value::Float(number) => {
+            Some(Raw::Number(*number.value())).filter(|_| number.value().is_finite())
+        }
+        Value::Boolean(flag) => Some(Raw::Flag(*flag.value())),
+        Value::Datetime(_) | Value::Array(_) | Value::InlineTable(_) => None,
+    }
+}
+
+fn clip(text: &str) -> String {
+    text.chars().take(64).filter(|c| !c.is_control()).collect()
+}

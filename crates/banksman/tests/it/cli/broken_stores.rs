@@ -1,0 +1,198 @@
+//! Stores that are damaged, foreign, newer, out of reach, full, or being made by several processes at once.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use insta::assert_snapshot;
+
+use super::sandbox::{PROGRAM, Ran, Sandbox};
+
+#[test]
+fn a_file_that_is_not_a_store_is_left_alone() {
+    let sandbox = Sandbox::empty();
+    let file = sandbox.file(
+        "notes.txt",
+        "These are my notes, and they are longer than a header of a database would be.\n".repeat(3),
+    );
+    let before = fs::read(&file).unwrap();
+    assert_snapshot!(sandbox.run(&["add", "A", "--store", &file]), @"
+    exit 4
+    -- stderr
+    error: `[SANDBOX]/repo/notes.txt` is not a database (BM-E023)
+    hint: choose another path; this file was left as it is
+    ");
+    assert_eq!(fs::read(&file).unwrap(), before);
+    assert_snapshot!(sandbox.run(&["list", "--store", "."]), @"
+    exit 4
+    -- stderr
+    error: `.` is not a database (BM-E023)
+    hint: choose another path; this file was left as it is
+    ");
+}
+
+#[test]
+fn a_database_of_another_program_is_left_alone() {
+    let sandbox = Sandbox::empty();
+    let path = sandbox.repo().join("other.db");
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.pragma_update(None, "application_id", 77).unwrap();
+    other.close().unwrap();
+    assert_snapshot!(sandbox.run(&["add", "A", "--store", "other.db"]), @"
+    exit 4
+    -- stderr
+    error: `other.db` is a database of another program (application id 77) (BM-E023)
+    hint: choose another path; this file was left as it is
+    ");
+}
+
+#[test]
+fn a_truncated_store_is_noticed() {
+    let sandbox = Sandbox::new();
+    sandbox.add("Precious");
+    let file = File::options().write(true).open(sandbox.store()).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    assert_snapshot!(sandbox.run(&["list"]), @"
+    exit 4
+    -- stderr
+    error: the database `[SANDBOX]/kim/data/banksman/banksman.db` is damaged (BM-E025)
+    hint: restore the store from a backup; keep the damaged file, parts of it may be readable
+    ");
+    file.set_len(50).unwrap();
+    assert_snapshot!(sandbox.run(&["list"]), @"
+    exit 4
+    -- stderr
+    error: the database `[SANDBOX]/kim/data/banksman/banksman.db` is damaged (BM-E025)
+    hint: restore the store from a backup; keep the damaged file, parts of it may be readable
+    ");
+}
+
+#[test]
+fn a_newer_store_is_not_touched() {
+    let sandbox = Sandbox::new();
+    sandbox.add("Precious");
+    let store = rusqlite::Connection::open(sandbox.store()).unwrap();
+    store.pragma_update(None, "user_version", 99).unwrap();
+    assert_snapshot!(sandbox.run(&["add", "A"]), @"
+    exit 4
+    -- stderr
+    error: the store has schema version 99, and this program knows versions up to 1 (BM-E024)
+    hint: the store was used by a newer banksman; upgrade this one
+    ");
+    store.pragma_update(None, "user_version", 1).unwrap();
+    assert_eq!(sandbox.ok(&["list", "-q"]), "t1\n");
+}
+
+/// Runs the program as somebody who may not write where root may.
+fn run_unprivileged(sandbox: &Sandbox, args: &[&str]) -> Ran {
+    const NOBODY: u32 = 65_534;
+    let mut command = sandbox.command(args);
+    if fs::metadata(sandbox.path()).unwrap().uid() == 0 {
+        let program = sandbox.path().join("banksman");
+        fs::copy(PROGRAM, &program).unwrap();
+        fs::set_permissions(sandbox.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        command = Command::new(program);
+        sandbox.prepare(&mut command);
+        command.args(args).uid(NOBODY).gid(NOBODY);
+    }
+    sandbox.finish(command.output().unwrap())
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_is_said_to_be_so() {
+    let sandbox = Sandbox::empty();
+    let folder = sandbox.repo().join("locked");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
+    assert_snapshot!(run_unprivileged(&sandbox, &["add", "A", "--store", "locked/tasks.db"]), @"
+    exit 4
+    -- stderr
+    error: cannot write to `locked/tasks.db` (BM-E021)
+    hint: check the owner and the permissions of the file and of its folder
+    ");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    assert_snapshot!(sandbox.run(&["add", "A", "--store", "/dev/null/tasks.db"]), @"
+    exit 4
+    -- stderr
+    error: failed to open the database `/dev/null/tasks.db` (BM-E022)
+      because: Not a directory (os error 20)
+    hint: check the path or the address of the store
+    ");
+}
+
+#[test]
+fn a_file_that_may_not_be_written_is_said_to_be_so() {
+    let sandbox = Sandbox::empty();
+    sandbox.ok(&["add", "A", "--store", "tasks.db"]);
+    fs::set_permissions(sandbox.repo().join("tasks.db"), fs::Permissions::from_mode(0o444))
+        .unwrap();
+    assert_snapshot!(run_unprivileged(&sandbox, &["add", "B", "--store", "tasks.db"]), @"
+    exit 4
+    -- stderr
+    error: cannot write to `tasks.db` (BM-E021)
+    hint: check the owner and the permissions of the file and of its folder
+    ");
+}
+
+#[test]
+fn a_full_disk_loses_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.add("Precious");
+    let body = sandbox.file("body.txt", vec![b'x'; 200_000]);
+    // A file may have no more than this many blocks of 512 bytes: what goes beyond fails as on a full disk.
+    let script = format!("trap '' XFSZ; ulimit -f 400; exec {PROGRAM} add Large --body {body}");
+    let mut shell = Command::new("sh");
+    sandbox.prepare(&mut shell);
+    let ran = sandbox.finish(shell.args(["-c", &script]).output().unwrap());
+    assert_ne!(ran.code, Some(0), "{ran}");
+    assert!(ran.stderr.starts_with("error: "), "{ran}");
+    assert_eq!(sandbox.ok(&["list", "-q"]), "t1\n");
+    sandbox.ok(&["check"]);
+    sandbox.ok(&["audit", "verify"]);
+}
+
+#[test]
+fn many_processes_may_make_the_same_store() {
+    let sandbox = Sandbox::empty();
+    let start = |number: usize| {
+        let mut command = sandbox.command(&["add", "-q", &format!("Task {number}")]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let children: Vec<_> = (0..8).map(start).collect();
+    for child in children {
+        let ran = sandbox.finish(child.wait_with_output().unwrap());
+        assert_eq!(ran.code, Some(0), "{ran}");
+    }
+    assert_eq!(sandbox.ok(&["list", "-q"]).lines().count(), 8);
+    sandbox.ok(&["check"]);
+    sandbox.ok(&["audit", "verify"]);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_said_to_be_so() {
+    let sandbox = Sandbox::empty();
+    let ran = sandbox.run(&["list", "--store", "postgres://kim@127.0.0.1:1/tasks", "--json"]);
+    assert_eq!(ran.code, Some(4), "{ran}");
+    assert_eq!(ran.error()["code"], "BM-E022");
+}
+
+#[test]
+fn a_store_that_is_held_is_given_up_on_in_time() {
+    let sandbox = Sandbox::new();
+    let mut store = rusqlite::Connection::open(sandbox.store()).unwrap();
+    let held = store.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
+    let output = sandbox
+        .command(&["add", "A"])
+        .env("BANKSMAN_SQLITE_BUSY_TIMEOUT", "50ms")
+        .output()
+        .unwrap();
+    assert_snapshot!(sandbox.finish(output), @"
+    exit 3
+    -- stderr
+    error: gave up waiting for another writer of the store (BM-E027)
+    hint: another process is using the store; wait for it to finish, or end it
+    ");
+    drop(held);
+    sandbox.add("Now it works");
+}

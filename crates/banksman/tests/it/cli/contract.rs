@@ -1,0 +1,243 @@
+//! The JSON that scripts rely on, key by key.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use super::sandbox::Sandbox;
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn a_task() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["add", "Fix the login", "--tag", "bug", "--set", "note=soon"]);
+    assert_snapshot!(sandbox.run(&["show", "t1", "--json"]), @r#"
+    exit 0
+    -- stdout
+    {
+      "id": "t1",
+      "title": "Fix the login",
+      "body": "",
+      "project": "repo",
+      "lifecycle": "autonomous",
+      "lifecycleVersion": "ffffffffffffffff",
+      "state": "pending",
+      "kind": "queued",
+      "group": null,
+      "prior": null,
+      "version": 1,
+      "priority": 0,
+      "batch": null,
+      "tags": [
+        "bug"
+      ],
+      "parent": null,
+      "needs": [],
+      "informedBy": [],
+      "fields": {
+        "blocks": 0,
+        "depth": 0,
+        "note": "soon",
+        "retry_count": 0,
+        "review_rounds": 0
+      },
+      "lease": null,
+      "notBefore": null,
+      "createdAt": "0000-00-00T00:00:00Z",
+      "updatedAt": "0000-00-00T00:00:00Z",
+      "enteredAt": "0000-00-00T00:00:00Z",
+      "allowedTransitions": [
+        "cancelled"
+      ]
+    }
+    "#);
+    let page = sandbox.json(&["list"]);
+    assert_eq!(keys(&page), ["next", "tasks"]);
+    let shown = sandbox.json(&["show", "t1"]);
+    let without_moves: Vec<&str> =
+        keys(&shown).into_iter().filter(|key| *key != "allowedTransitions").collect();
+    assert_eq!(keys(&page["tasks"][0]), without_moves);
+}
+
+#[test]
+fn a_move() {
+    let sandbox = Sandbox::new();
+    sandbox.add("Fix the login");
+    let made = sandbox.json(&["move", "t1", "active", "--as", "worker:ada"]);
+    assert_eq!(keys(&made), ["success", "task", "transition"]);
+    let history = sandbox.json(&["history", "t1"]);
+    assert_eq!(made["transition"], history[1]);
+    let refused = sandbox.run(&["move", "t1", "done", "--json"]);
+    assert_eq!(refused.code, Some(1));
+    assert_eq!(keys(&refused.document()), ["allowedTransitions", "errors", "success"]);
+}
+
+#[test]
+fn a_history() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["add", "Fix the login", "--key", "k"]);
+    assert_snapshot!(sandbox.run(&["history", "t1", "--json"]), @r#"
+    exit 0
+    -- stdout
+    [
+      {
+        "ts": "0000-00-00T00:00:00Z",
+        "task": "t1",
+        "from": null,
+        "to": "pending",
+        "trigger": "create",
+        "actor": "human:kim",
+        "idempotency_key": "k",
+        "seq": 1,
+        "fields": {
+          "lifecycle": "autonomous@ffffffffffffffff",
+          "project": "repo",
+          "title": "Fix the login"
+        },
+        "prev": "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+        "hash": "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+      }
+    ]
+    "#);
+}
+
+#[test]
+fn an_exported_record_begins_with_the_keys_of_the_transition_log() {
+    let sandbox = Sandbox::new();
+    sandbox.add("Fix the login");
+    let line = sandbox.ok(&["audit", "export"]);
+    let order = [
+        "ts",
+        "task",
+        "from",
+        "to",
+        "trigger",
+        "actor",
+        "idempotency_key",
+        "seq",
+        "fields",
+        "prev",
+        "hash",
+    ];
+    let places: Vec<usize> =
+        order.iter().map(|key| line.find(&format!("\"{key}\":")).unwrap()).collect();
+    assert!(places.is_sorted(), "{line}");
+}
+
+#[test]
+fn a_lifecycle() {
+    let sandbox = Sandbox::empty();
+    let document = sandbox.json(&["lifecycle", "show", "autonomous"]);
+    assert_eq!(
+        (&document["id"], &document["initial"]),
+        (&Value::from("autonomous"), &Value::from("pending"))
+    );
+    let states = document["states"].as_array().unwrap();
+    assert!(states.iter().all(|state| {
+        ["id", "kind", "group", "terminal"].iter().all(|key| state.get(key).is_some())
+    }));
+    let rows = document["transitions"].as_array().unwrap();
+    assert!(
+        rows.iter()
+            .all(|row| ["from", "to", "trigger", "roles"].iter().all(|key| row.get(key).is_some()))
+    );
+    let has = |from: &str, to: &str, trigger: &str| {
+        rows.iter().any(|row| row["from"] == from && row["to"] == to && row["trigger"] == trigger)
+    };
+    assert!(has("pending", "active", "claim"));
+    assert!(rows.iter().any(|row| row["from"] == "blocked" && row["to"] == "[prior]"));
+    let bound = rows
+        .iter()
+        .find(|row| row["from"] == "active" && row["trigger"] == "claim_timeout")
+        .unwrap();
+    assert_eq!(bound["roles"], serde_json::json!(["system"]));
+}
+
+#[test]
+fn the_other_documents() {
+    let sandbox = Sandbox::new();
+    sandbox.add("Fix the login");
+    assert_snapshot!(sandbox.run(&["status", "--json"]), @r#"
+    exit 0
+    -- stdout
+    {
+      "batches": [],
+      "deadEffects": 0,
+      "nextTimer": null,
+      "openDecisions": 0,
+      "pendingEffects": 0,
+      "projects": [
+        {
+          "name": "repo",
+          "path": "[SANDBOX]/repo"
+        }
+      ],
+      "ready": 1,
+      "states": [
+        {
+          "kind": "queued",
+          "state": "pending",
+          "tasks": 1
+        }
+      ]
+    }
+    "#);
+    assert_snapshot!(sandbox.run(&["audit", "verify", "--json"]), @r#"
+    exit 0
+    -- stdout
+    {
+      "digest": "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+      "expected": null,
+      "findings": [],
+      "ok": true,
+      "records": 1,
+      "tasks": 1
+    }
+    "#);
+    assert_snapshot!(sandbox.run(&["init", "--json"]), @r#"
+    exit 0
+    -- stdout
+    {
+      "path": "[SANDBOX]/repo",
+      "project": "repo",
+      "settings": "[SANDBOX]/repo/.banksman/config.toml",
+      "settingsWritten": false,
+      "store": "[SANDBOX]/kim/data/banksman/banksman.db"
+    }
+    "#);
+    let version = sandbox.json(&["version"]);
+    assert_eq!(keys(&version), ["arch", "commit", "os", "version"]);
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn a_failure_leaves_stdout_empty() {
+    let sandbox = Sandbox::new();
+    assert_snapshot!(sandbox.run(&["show", "t1", "--json"]), @r#"
+    exit 1
+    -- stderr
+    {
+      "error": {
+        "code": "BM-E014",
+        "hint": "`banksman list` shows the tasks",
+        "message": "there is no task t1"
+      }
+    }
+    "#);
+    assert_snapshot!(sandbox.run(&["show", "--json", "--frob"]), @r#"
+    exit 2
+    -- stderr
+    {
+      "error": {
+        "code": "BM-E001",
+        "hint": "`banksman help` lists the commands, `banksman help COMMAND` explains one",
+        "message": "unexpected argument '--frob' found"
+      }
+    }
+    "#);
+    let failed = sandbox.run(&["add", "A", "--lifecycle", "none", "--json"]);
+    assert_eq!(failed.stdout, "");
+    assert_eq!(failed.error()["code"], "BM-E016");
+}

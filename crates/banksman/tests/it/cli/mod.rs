@@ -1,0 +1,16 @@
+//! The command line from outside: the real program in a folder of its own, its exact output, its exit codes.
+
+mod adding;
+mod broken_stores;
+mod contract;
+mod guide;
+mod hostile;
+mod lifecycles;
+mod looking;
+mod masks;
+mod moving;
+mod output;
+mod reference;
+mod sandbox;
+mod settings;
+mod transfer;
