@@ -10,3 +10,4 @@
 mod cli;
 mod crash;
 mod store;
+mod tidy;

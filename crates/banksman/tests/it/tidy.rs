@@ -1,0 +1,101 @@
+//! The rules of the house that no compiler checks, as tests over the text of the repository.
+//!
+//! Each rule is a function from a file to its violations, in one of the modules below, with tests
+//! of its own that feed it something bad. Here the rules meet the real tree. A failure names file,
+//! line and rule. Nothing here changes a file.
+
+mod dependencies;
+mod documents;
+mod layers;
+mod places;
+mod scan;
+mod source;
+mod sql;
+mod surface;
+
+use source::{SourceFile, Violation, load_tree};
+
+fn check(rule: fn(&SourceFile) -> Vec<Violation>) {
+    assert_none(&tree().iter().flat_map(rule).collect::<Vec<_>>());
+}
+
+fn assert_none(violations: &[Violation]) {
+    let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    assert!(lines.is_empty(), "{} broken rules, see STYLE.md\n{}", lines.len(), lines.join("\n"));
+}
+
+/// The repository's files; a tree that lacks this very file was read from the wrong place.
+fn tree() -> Vec<SourceFile> {
+    let files = load_tree();
+    let own = "crates/banksman/tests/it/tidy.rs";
+    assert!(
+        files.iter().any(|file| file.path == own),
+        "{own} is not among the {} files found",
+        files.len()
+    );
+    files
+}
+
+#[test]
+fn imports_follow_the_table() {
+    check(layers::violations);
+}
+
+#[test]
+fn threads_time_chance_environment_and_programs_stay_in_their_files() {
+    check(places::violations);
+}
+
+#[test]
+fn the_core_is_pure() {
+    check(places::impure_core);
+}
+
+#[test]
+fn only_the_store_has_sql() {
+    check(sql::violations);
+}
+
+#[test]
+fn only_apply_changes_the_state_of_a_task() {
+    assert_none(&sql::state_writers(&tree()));
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    check(surface::opening);
+}
+
+#[test]
+fn modules_are_named_for_a_duty() {
+    check(surface::drawers);
+}
+
+#[test]
+fn files_are_short() {
+    let files = tree();
+    for line in surface::long(&files) {
+        println!("{line}");
+    }
+    assert_none(&files.iter().flat_map(surface::too_long).collect::<Vec<_>>());
+}
+
+#[test]
+fn no_short_cuts() {
+    check(surface::short_cuts);
+}
+
+#[test]
+fn no_file_knows_the_machine_it_was_written_on() {
+    check(documents::private_paths);
+}
+
+#[test]
+fn links_between_documents_resolve() {
+    check(documents::dead_links);
+}
+
+#[test]
+fn dependencies_follow_the_policy() {
+    assert_none(&dependencies::violations());
+}

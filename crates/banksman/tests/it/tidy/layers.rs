@@ -1,0 +1,178 @@
+//! Which module may use which: the table of the architecture, checked against every path in the
+//! program's source.
+//!
+//! Test code is free, because a test may build the world that its subject lives in.
+
+use super::source::{SourceFile, Violation, found};
+
+const RULE: &str = "import direction";
+const PROGRAM: &str = "crates/banksman/src/";
+/// The name under which the table speaks of the other crate.
+const CORE: &str = "core";
+
+/// A module and what it may use. `store::query` allows that part of `store` only.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("config", &[CORE]),
+    ("clock", &[CORE]),
+    ("store", &[CORE]),
+    ("exec", &[CORE, "config", "clock"]),
+    ("ops", &[CORE, "store", "clock"]),
+    ("engine", &[CORE, "store", "exec", "config", "clock"]),
+    (
+        "api",
+        &[
+            CORE,
+            "ops",
+            "store::query",
+            "store::health",
+            "store::Edge",
+            "store::Entry",
+            "store::hex",
+            "config",
+        ],
+    ),
+    ("mcp", &[CORE, "ops", "store::query", "config"]),
+    ("web", &["api"]),
+    ("tui", &["api"]),
+    (
+        "cli",
+        &[
+            CORE,
+            "ops",
+            "store::query",
+            "store::health",
+            "store::conn",
+            "store::Store",
+            "store::StoreError",
+            "store::Stored",
+            "store::Edge",
+            "config",
+            "clock",
+            "api",
+            "mcp",
+            "web",
+            "tui",
+        ],
+    ),
+    ("main", &["cli"]),
+];
+
+/// The one file that puts the parts together and may therefore see all of them.
+const WIRING: &str = "crates/banksman/src/cli/up.rs";
+
+pub(super) fn violations(file: &SourceFile) -> Vec<Violation> {
+    let Some(inside) = file.path.strip_prefix(PROGRAM) else {
+        return Vec::new();
+    };
+    if inside == "lib.rs" || file.path == WIRING {
+        return Vec::new();
+    }
+    let module = module_path(inside);
+    let owner = module.first().map_or("main", String::as_str);
+    let Some((_, may_use)) = MAY_USE.iter().find(|(name, _)| *name == owner) else {
+        return vec![file.violation(
+            0,
+            RULE,
+            format!("`{owner}` is not in the table of modules; decide what it may use"),
+        )];
+    };
+    let production = file.mentions.iter().filter(|mention| !file.is_test_at(mention.offset));
+    production
+        .filter_map(|mention| Some((mention.offset, target(&module, &mention.segments)?)))
+        .filter(|(_, target)| {
+            is_module(&target[0]) && target[0] != owner && !is_allowed(may_use, target)
+        })
+        .map(|(offset, target)| {
+            file.violation(offset, RULE, format!("`{owner}` may not use `{}`", target.join("::")))
+        })
+        .collect()
+}
+
+/// `store/conn/sqlite.rs` is `[store, conn, sqlite]`, `store/mod.rs` is `[store]`, `main.rs` is the
+/// root.
+fn module_path(inside: &str) -> Vec<String> {
+    let stem = inside.trim_end_matches(".rs").trim_end_matches("/mod");
+    stem.split('/').filter(|part| *part != "main").map(str::to_owned).collect()
+}
+
+/// The path from the crate's root that a mention leads to; none when it leads out of our crates or
+/// nowhere.
+fn target(module: &[String], segments: &[String]) -> Option<Vec<String>> {
+    let (first, rest) = segments.split_first()?;
+    let path: Vec<String> = match first.as_str() {
+        "crate" | "banksman" => rest.to_vec(),
+        "banksman_core" => std::iter::once(CORE.to_owned()).chain(rest.iter().cloned()).collect(),
+        "self" => module.iter().chain(rest).cloned().collect(),
+        "super" => {
+            let up = segments.iter().take_while(|segment| *segment == "super").count();
+            let base = module.len().checked_sub(up)?;
+            module[..base].iter().chain(&segments[up..]).cloned().collect()
+        }
+        _ => return None,
+    };
+    (!path.is_empty()).then_some(path)
+}
+
+fn is_module(name: &str) -> bool {
+    name == CORE || MAY_USE.iter().any(|(module, _)| *module == name)
+}
+
+fn is_allowed(may_use: &[&str], target: &[String]) -> bool {
+    may_use.iter().any(|allowed| {
+        let allowed: Vec<&str> = allowed.split("::").collect();
+        target.len() >= allowed.len()
+            && allowed.iter().zip(target).all(|(wanted, got)| wanted == got)
+    })
+}
+
+#[test]
+fn an_arrow_against_the_table_is_found() {
+    let text = "use banksman_core::ids::TaskId;\nuse crate::{\n    config::Config,\n    store::apply,\n};\n";
+    assert_eq!(
+        found(violations, "crates/banksman/src/exec/git.rs", text),
+        ["crates/banksman/src/exec/git.rs:4: import direction"]
+    );
+    assert_eq!(found(violations, "crates/banksman/src/engine/relay.rs", text), [""; 0]);
+}
+
+#[test]
+fn a_way_round_through_super_is_found() {
+    let text = "fn a() {\n    super::super::engine::pulse();\n    super::dto::x();\n}\n";
+    assert_eq!(
+        found(violations, "crates/banksman/src/api/tasks.rs", text),
+        ["crates/banksman/src/api/tasks.rs:2: import direction"]
+    );
+}
+
+#[test]
+fn a_part_of_a_module_may_be_allowed_alone() {
+    let path = "crates/banksman/src/api/tasks.rs";
+    assert_eq!(found(violations, path, "use crate::store::query::Page;"), [""; 0]);
+    assert_eq!(found(violations, path, "use crate::store::{query::Page, apply::apply};").len(), 1);
+    assert_eq!(found(violations, path, "use crate::store;").len(), 1);
+}
+
+#[test]
+fn pages_do_not_see_the_core() {
+    assert_eq!(
+        found(violations, "crates/banksman/src/web/board.rs", "use banksman_core::machine::Task;")
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn a_module_that_the_table_does_not_know_is_found() {
+    assert_eq!(found(violations, "crates/banksman/src/glue.rs", "//! Glue.").len(), 1);
+}
+
+#[test]
+fn wiring_tests_and_the_own_module_are_free() {
+    assert_eq!(found(violations, WIRING, "use crate::engine::Engine;"), [""; 0]);
+    assert_eq!(
+        found(violations, "crates/banksman/src/store/query.rs", "use crate::store::sql;"),
+        [""; 0]
+    );
+    let text = "#[cfg(test)]\nmod tests {\n    use crate::store::Store;\n}\n";
+    assert_eq!(found(violations, "crates/banksman/src/exec/git.rs", text), [""; 0]);
+}
