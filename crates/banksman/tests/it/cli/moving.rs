@@ -1,7 +1,9 @@
 //! `move`, `history` and `why`.
 
+use std::process::{Child, Stdio};
+
 use insta::assert_snapshot;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::sandbox::Sandbox;
 
@@ -243,4 +245,26 @@ fn why_names_what_a_task_waits_for() {
     t2 is in cancelled
     then: nothing: cancelled is an end
     ");
+}
+
+/// Several processes ask for the same with the same key at the same time: one does it, all get its answer.
+#[test]
+fn a_key_that_races_in_several_processes_is_used_once() {
+    let sandbox = Sandbox::new();
+    for round in 0..10 {
+        let id = sandbox.add("Fix the login");
+        let key = format!("round-{round}");
+        let args = ["move", &id, "active", "--as", "worker:ada", "--key", &key, "--json"];
+        let started: Vec<Child> = (0..4)
+            .map(|_| sandbox.command(&args).stdout(Stdio::piped()).spawn().unwrap())
+            .collect();
+        let answers: Vec<Value> = started
+            .into_iter()
+            .map(|child| sandbox.finish(child.wait_with_output().unwrap()).document())
+            .collect();
+        assert_eq!(answers[0]["success"], Value::Bool(true));
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:#?}");
+        let history = sandbox.json(&["history", &id]);
+        assert_eq!(history.as_array().map(Vec::len), Some(2), "born and moved once");
+    }
 }

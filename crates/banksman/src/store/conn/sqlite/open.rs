@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::transaction::{Access, Link, classify};
@@ -188,6 +189,9 @@ pub(super) fn connect(
         let mut connection =
             Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+        // A statement keeps its plan whatever its parameters are; otherwise SQLite compiles those with a LIMIT or a
+        // partial index anew at every use.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.busy_handler(Some(patience(busy_timeout)))?;
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
