@@ -105,10 +105,15 @@ fn package_violations(metadata: &Value) -> Vec<Violation> {
         match package["license"].as_str() {
             Some(licence) if is_allowed_licence(licence) => {}
             Some(licence) => {
-                broken.push(violation(LOCK, 1, "licence", format!("`{name}` is under `{licence}`")))
+                broken.push(violation(
+                    LOCK,
+                    1,
+                    "licence",
+                    format!("`{name}` is under `{licence}`"),
+                ));
             }
             None => {
-                broken.push(violation(LOCK, 1, "licence", format!("`{name}` names no licence")))
+                broken.push(violation(LOCK, 1, "licence", format!("`{name}` names no licence")));
             }
         }
     }
