@@ -15,7 +15,7 @@ use crate::ops::library::{Library, LibraryError};
 /// Prove lifecycles sound
 ///
 /// Every state can be reached and left, everything ends, every outcome leads somewhere, every role can do what it is asked
-/// for. Exit code 5 when something is found.
+/// for. Silent when all is sound; exit code 5 when something is found.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman lifecycle lint                     all that this project can use
@@ -46,7 +46,7 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
     let is_sound = linted.iter().all(|linted| linted.problems.is_none());
     context.out.answer(
         || json!({ "ok": is_sound, "lifecycles": linted.iter().map(document).collect::<Vec<_>>() }),
-        || linted.iter().map(text).collect(),
+        || linted.iter().filter_map(text).collect(),
     )?;
     Ok(if is_sound { Exit::Done } else { Exit::Findings })
 }
@@ -73,14 +73,9 @@ fn document(linted: &Linted) -> Value {
     json!({ "id": linted.name, "ok": linted.problems.is_none(), "problems": problems.collect::<Vec<_>>() })
 }
 
-fn text(linted: &Linted) -> String {
-    match &linted.problems {
-        None => format!("{}: sound\n", shown_lines(&linted.name)),
-        Some(problems) => format!(
-            "{}: {} found\n{}",
-            shown_lines(&linted.name),
-            problems.list.len(),
-            shown_lines(&problems.to_string())
-        ),
-    }
+/// What is sound needs no words.
+fn text(linted: &Linted) -> Option<String> {
+    let problems = linted.problems.as_ref()?;
+    let (name, found) = (shown_lines(&linted.name), problems.list.len());
+    Some(format!("{name}: {found} found\n{}", shown_lines(&problems.to_string())))
 }
