@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::lifecycle::{Activity, Lifecycle};
+use crate::lifecycle::Activity;
 use crate::machine::event::Actor;
 use crate::machine::task::Task;
 use crate::time::Instant;
@@ -140,12 +140,4 @@ pub struct Step {
     pub ended_run: Option<(i64, String)>,
     /// Set when the move brought the task to its end.
     pub ending: Option<Ending>,
-}
-
-impl Step {
-    /// The rank that the store's queue has to show for the task.
-    #[must_use]
-    pub fn rank(&self, lifecycle: &Lifecycle) -> Option<i64> {
-        self.task.rank(lifecycle)
-    }
 }
