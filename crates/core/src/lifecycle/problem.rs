@@ -29,30 +29,31 @@ impl Problems {
 
     fn render(&self, problem: &Problem, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "error: {}", problem.message)?;
-        let text = match problem.line.checked_sub(1) {
-            Some(index) => self.source.lines().nth(index as usize),
-            None => None,
-        };
-        if let Some(text) = text {
-            let number = problem.line.to_string();
-            let margin = " ".repeat(number.len());
-            let before: String = text
-                .chars()
-                .take(problem.column.saturating_sub(1) as usize)
-                .map(|c| if c == '\t' { '\t' } else { ' ' })
-                .collect();
-            writeln!(f, "{margin}--> {}:{}:{}", self.origin, problem.line, problem.column)?;
-            writeln!(f, "{margin} |")?;
-            writeln!(f, "{number} | {}", visible(text))?;
-            writeln!(f, "{margin} | {before}^")?;
-        } else {
-            writeln!(f, "--> {}", self.origin)?;
+        match problem.line.checked_sub(1) {
+            None => writeln!(f, "--> {}", self.origin)?,
+            Some(index) => {
+                let margin = " ".repeat(problem.line.to_string().len());
+                writeln!(f, "{margin}--> {}:{}:{}", self.origin, problem.line, problem.column)?;
+                // The end of the file has a line number and no line.
+                if let Some(text) = self.source.lines().nth(index as usize) {
+                    quote(f, problem, &margin, text)?;
+                }
+            }
         }
         if let Some(help) = &problem.help {
             writeln!(f, "  help: {help}")?;
         }
         Ok(())
     }
+}
+
+/// The line that a problem is in, with a sign under the place.
+fn quote(f: &mut fmt::Formatter<'_>, problem: &Problem, margin: &str, text: &str) -> fmt::Result {
+    let before = text.chars().take(problem.column.saturating_sub(1) as usize);
+    let before: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+    writeln!(f, "{margin} |")?;
+    writeln!(f, "{} | {}", problem.line, visible(text))?;
+    writeln!(f, "{margin} | {before}^")
 }
 
 /// A source line as it may be shown on a terminal: no control characters, and not without end.
