@@ -28,20 +28,6 @@ pub enum Effect {
     },
 }
 
-impl Effect {
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Start { .. } => "start",
-            Self::Stop { .. } => "stop",
-            Self::Notify => "notify",
-            Self::Alert => "alert",
-            Self::CleanUp => "clean_up",
-            Self::Remind { .. } => "remind",
-        }
-    }
-}
-
 /// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TimerKind {

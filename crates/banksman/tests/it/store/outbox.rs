@@ -39,14 +39,18 @@ fn effects_come_with_the_move_that_decided_them(world: &World) {
     assert_eq!(pending(&store, NOON), [start]);
     apply(&store, id, ask("crane:c1", "asking", &[]), NOON);
     apply(&store, id, ask("human:kim", "done", &[]), NOON.plus(MINUTE));
-    let keys = |pending: &[Pending]| -> Vec<(String, &'static str)> {
-        pending.iter().map(|pending| (pending.key(), pending.effect.name())).collect()
+    let keys = |pending: &[Pending]| -> Vec<(String, Effect)> {
+        pending.iter().map(|pending| (pending.key(), pending.effect.clone())).collect()
     };
     let prefix = |rest: &str| format!("{id}-{rest}");
-    let before = [(prefix("3-0"), "start"), (prefix("4-0"), "notify")];
+    let before = [
+        (prefix("3-0"), Effect::Start { activity: Activity::Panel }),
+        (prefix("4-0"), Effect::Notify),
+    ];
     assert_eq!(keys(&pending(&store, NOON)), before);
     let all =
-        [before.to_vec(), vec![(prefix("5-0"), "notify"), (prefix("5-1"), "clean_up")]].concat();
+        [before.to_vec(), vec![(prefix("5-0"), Effect::Notify), (prefix("5-1"), Effect::CleanUp)]]
+            .concat();
     assert_eq!(keys(&world.open().pending_effects(NOON.plus(MINUTE), 100).unwrap()), all);
     assert_eq!(store.pending_effects(NOON.plus(MINUTE), 3).unwrap().len(), 3);
 }
