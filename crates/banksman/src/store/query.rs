@@ -223,6 +223,8 @@ impl Store {
                 })?,
                 ready: first(conn, sql::COUNT_QUEUE)?,
                 open_decisions: first(conn, sql::COUNT_OPEN_DECISIONS)?,
+                pending_effects: first(conn, sql::COUNT_PENDING_EFFECTS)?,
+                dead_effects: first(conn, sql::COUNT_DEAD_EFFECTS)?,
                 projects: all(conn, sql::PROJECTS, &[PAGE.into()], |row| {
                     Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned()))
                 })?,
@@ -236,12 +238,6 @@ impl Store {
                 })?,
                 ..Overview::default()
             };
-            for row in conn.query(sql::COUNT_EFFECTS, &[])? {
-                match row.text(0)? {
-                    "dead" => overview.dead_effects = row.int(1)?,
-                    _ => overview.pending_effects = row.int(1)?,
-                }
-            }
             let next = conn.query(sql::NEXT_TIMER, &[])?;
             overview.next_timer = next.first().map_or(Ok(None), |row| row.opt_int(0))?.map(Instant);
             Ok(overview)

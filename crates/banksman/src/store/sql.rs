@@ -111,7 +111,8 @@ statements! {
     EFFECT_DONE = "UPDATE outbox SET state = 'done', error = NULL WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";
     EFFECT_FAILED = "UPDATE outbox SET attempts = attempts + 1, due_at = $4, error = $5, state = $6 \
      WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";
-    COUNT_EFFECTS = "SELECT state, count(*) FROM outbox WHERE state <> 'done' GROUP BY state";
+    COUNT_PENDING_EFFECTS = "SELECT count(*) FROM outbox WHERE state = 'pending'";
+    COUNT_DEAD_EFFECTS = "SELECT count(*) FROM outbox WHERE state = 'dead'";
     INSERT_RUN = "INSERT INTO runs (task, epoch, worker, activity, started_at) VALUES ($1, $2, $3, $4, $5)";
     END_RUN = "UPDATE runs SET ended_at = $3, outcome = $4 WHERE task = $1 AND epoch = $2 AND ended_at IS NULL";
     RUNS_OF = "SELECT epoch, worker, activity, started_at, ended_at, outcome FROM runs \

@@ -113,6 +113,8 @@ CREATE TABLE outbox (
 --;
 CREATE INDEX outbox_pending ON outbox (due_at) WHERE state = 'pending'
 --;
+CREATE INDEX outbox_dead ON outbox (task) WHERE state = 'dead'
+--;
 CREATE TABLE keys (
     key TEXT NOT NULL PRIMARY KEY,
     request {blob} NOT NULL,
