@@ -135,12 +135,59 @@ fn a_file_that_may_not_be_written_is_said_to_be_so() {
     ");
 }
 
+/// A file system of 800 KiB in a mount namespace of its own, filled until a task no longer fits.
+const FILL_A_DISK: &str = r#"
+mount -t tmpfs -o size=800k full "$DISK" || exit 99
+store="$DISK/tasks.db"
+"$PROGRAM" --store "$store" add -q Precious || exit 98
+number=0
+while "$PROGRAM" --store "$store" add -q Large --body "$BODY" >/dev/null 2>"$ERROR"; do
+    number=$((number + 1))
+    [ "$number" -lt 100 ] || exit 97
+done
+"$PROGRAM" --store "$store" add -q Large --body "$BODY" 2>"$ERROR"
+code=$?
+cp "$store"* "$RESCUE"
+exit "$code"
+"#;
+
 #[test]
-fn a_full_disk_loses_nothing() {
+fn a_really_full_disk_says_so_and_loses_nothing() {
+    let sandbox = Sandbox::empty();
+    let folder = |name: &str| {
+        let path = sandbox.repo().join(name);
+        fs::create_dir_all(&path).unwrap();
+        path
+    };
+    let (disk, rescue, error) = (folder("disk"), folder("rescue"), sandbox.repo().join("error"));
+    let mut shell = Command::new("unshare");
+    sandbox.prepare(&mut shell);
+    shell.env("PROGRAM", PROGRAM).env("DISK", &disk).env("RESCUE", &rescue).env("ERROR", &error);
+    shell.env("BODY", sandbox.file("body.txt", vec![b'x'; 60_000]));
+    let ran = shell.args(["-rm", "sh", "-c", FILL_A_DISK]).output();
+    if !error.exists() {
+        eprintln!("SKIPPED: no small file system can be mounted here: {ran:?}");
+        return;
+    }
+    let code = ran.unwrap().status.code();
+    let said = fs::read_to_string(&error).unwrap();
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("no space left") && said.contains("BM-E026"), "{said}");
+    // What was acknowledged before is there when the files are where there is room.
+    let store = rescue.join("tasks.db");
+    let store = store.to_str().unwrap();
+    assert!(sandbox.ok(&["--store", store, "list", "-q"]).ends_with("t1\n"));
+    sandbox.ok(&["--store", store, "check"]);
+    sandbox.ok(&["--store", store, "audit", "verify"]);
+    sandbox.ok(&["--store", store, "add", "Goes on"]);
+}
+
+#[test]
+fn a_file_that_may_not_grow_loses_nothing() {
     let sandbox = Sandbox::new();
     sandbox.add("Precious");
     let body = sandbox.file("body.txt", vec![b'x'; 200_000]);
-    // A file may have no more than this many blocks of 512 bytes: what goes beyond fails as on a full disk.
+    // A file may have no more than this many blocks of 512 bytes: what goes beyond fails.
     let script = format!("trap '' XFSZ; ulimit -f 400; exec {PROGRAM} add Large --body {body}");
     let mut shell = Command::new("sh");
     sandbox.prepare(&mut shell);
