@@ -3,15 +3,14 @@
 //!
 //! What the store promises is tested in `tests/it/store`.
 
-use std::env;
 use std::process;
-
 use std::sync::Arc;
 
 use banksman_core::lifecycle::builtin;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::time::Instant;
 
+use super::conn::tests::test_server;
 use super::conn::{Conn, Db, DbError, Dialect, Options, Target, Value};
 use super::definitions::{Definition, Definitions};
 use super::{MIGRATIONS, StoreError, sql};
@@ -63,16 +62,7 @@ fn sqlite_understands_every_statement() {
 
 #[test]
 fn postgres_understands_every_statement() {
-    let url = env::var("BANKSMAN_TEST_PG").unwrap_or_else(|_| {
-        panic!(
-            "BANKSMAN_TEST_PG is not set: run scripts/test, which starts a server, \
-             or set it to a postgres:// URL, or to `skip`"
-        )
-    });
-    if url == "skip" {
-        eprintln!("SKIPPED: this test on PostgreSQL, because BANKSMAN_TEST_PG=skip");
-        return;
-    }
+    let Some(url) = test_server() else { return };
     let target: Target = url.parse().expect("BANKSMAN_TEST_PG is a URL");
     let schema = format!("statements_{}", process::id());
     let options = Options { schema: Some(schema.clone()), ..Options::default() };

@@ -14,7 +14,7 @@ mod value;
 mod wake;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::any::Any;
 use std::cell::Cell;

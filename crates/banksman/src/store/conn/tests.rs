@@ -45,6 +45,21 @@ const NAMES: &str = "SELECT name FROM notes ORDER BY name";
 const RAISE: &str = "UPDATE counters SET n = n + 1 WHERE name = $1";
 const RAISED: &str = "SELECT n FROM counters WHERE name = $1";
 
+/// The server that tests may use; `None` where the person running them asked to leave PostgreSQL out.
+pub(in crate::store) fn test_server() -> Option<String> {
+    let url = env::var("BANKSMAN_TEST_PG").unwrap_or_else(|_| {
+        panic!(
+            "BANKSMAN_TEST_PG is not set: run scripts/test, which starts a server, \
+             or set it to a postgres:// URL, or to `skip`"
+        )
+    });
+    if url == "skip" {
+        eprintln!("SKIPPED: this test on PostgreSQL, because BANKSMAN_TEST_PG=skip");
+        return None;
+    }
+    Some(url)
+}
+
 /// A place for one test's store, removed at its end.
 struct World {
     target: Target,
@@ -65,16 +80,7 @@ impl World {
     /// `None` where the person running the tests asked to skip PostgreSQL.
     fn postgres() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let url = env::var("BANKSMAN_TEST_PG").unwrap_or_else(|_| {
-            panic!(
-                "BANKSMAN_TEST_PG is not set: run scripts/test, which starts a server, \
-                 or set it to a postgres:// URL, or to `skip`"
-            )
-        });
-        if url == "skip" {
-            eprintln!("SKIPPED: the PostgreSQL half of this test, because BANKSMAN_TEST_PG=skip");
-            return None;
-        }
+        let url = test_server()?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Some(Self {
             target: url.parse().expect("BANKSMAN_TEST_PG is a URL"),

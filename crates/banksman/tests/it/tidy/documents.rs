@@ -33,7 +33,7 @@ pub(super) fn private_paths(file: &SourceFile) -> Vec<Violation> {
     PRIVATE_FOLDERS.iter().flat_map(of_folder).collect()
 }
 
-/// `docs/work/` and `https://host/work/` are not absolute paths.
+/// A folder of that name further down, or in an address, is not an absolute path.
 fn begins_a_path(before: &str) -> bool {
     !before.ends_with(|last: char| last.is_alphanumeric() || "._-~/}$>*".contains(last))
 }

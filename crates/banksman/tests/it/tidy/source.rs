@@ -190,10 +190,11 @@ fn inline_tests_from(code: &str) -> usize {
     test_modules(code).find(|(_, _, next)| *next == '{').map_or(code.len(), |(offset, _, _)| offset)
 }
 
-/// Each `#[cfg(test)] mod name` with its offset, its name and the character after the name.
+/// Each `#[cfg(test)] mod name`, `pub(super)` or not, with its offset, its name and the character after the name.
 fn test_modules(code: &str) -> impl Iterator<Item = (usize, &str, char)> {
     code.match_indices("#[cfg(test)]").filter_map(|(offset, attribute)| {
-        let rest = code[offset + attribute.len()..].trim_start().strip_prefix("mod ")?;
+        let item = code[offset + attribute.len()..].trim_start();
+        let rest = item.strip_prefix("pub(super) ").unwrap_or(item).strip_prefix("mod ")?;
         let end = rest.find(|character: char| !is_name_character(character))?;
         let next = rest[end..].trim_start().chars().next()?;
         Some((offset, &rest[..end], next))
@@ -230,11 +231,12 @@ fn a_module_declared_for_tests_is_test_code() {
     let mut files = [
         SourceFile::new(
             "crates/banksman/src/store/mod.rs",
-            "#[cfg(test)]\nmod conformance;\nmod sql;\n",
+            "#[cfg(test)]\nmod conformance;\n#[cfg(test)]\npub(super) mod world;\nmod sql;\n",
         ),
         SourceFile::new("crates/banksman/src/store/conformance.rs", "fn a() {}"),
+        SourceFile::new("crates/banksman/src/store/world.rs", "fn a() {}"),
         SourceFile::new("crates/banksman/src/store/sql.rs", "fn a() {}"),
     ];
     mark_test_modules(&mut files);
-    assert_eq!(files.map(|file| file.is_test_at(0)), [false, true, false]);
+    assert_eq!(files.map(|file| file.is_test_at(0)), [false, true, true, false]);
 }
