@@ -70,6 +70,7 @@ impl<'a> Checker<'a> {
         self.declare_settings(&source.settings, overrides);
         self.declare_fields(&source.fields);
         self.declare_counters(&source.counters);
+        self.standard_fields();
         self.declare_states(&source.states);
         let only = self.only(&source.only);
         let mut states: Vec<State> =

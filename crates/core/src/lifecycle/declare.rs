@@ -14,6 +14,15 @@ use super::{
 };
 use crate::limits;
 
+/// Fields of every lifecycle: where a task may work, what it must not touch, and what proves it.
+const STANDARD_FIELDS: [(&str, Type); 5] = [
+    ("target_area", Type::Text),
+    ("touches", Type::List),
+    ("allowed_paths", Type::List),
+    ("denied_paths", Type::List),
+    ("verify", Type::List),
+];
+
 impl Checker<'_> {
     pub(super) fn declare_roles(&mut self, roles: &[Name]) {
         for role in roles {
@@ -98,6 +107,17 @@ impl Checker<'_> {
                     self.names.fields.insert(name.value.clone(), kind);
                 }
                 Err(message) => self.problem(declared, message, "types: text, number, flag, time, list, any, [one, of, these], { member: type }"),
+            }
+        }
+    }
+
+    /// What every task may carry for those who work on it. A lifecycle that has its own field of that name keeps it.
+    pub(super) fn standard_fields(&mut self) {
+        for (name, kind) in STANDARD_FIELDS {
+            let names = &mut self.names;
+            let taken = names.settings.contains_key(name) || names.counters.contains(&name.to_owned());
+            if !taken {
+                names.fields.entry(name.to_owned()).or_insert(kind);
             }
         }
     }

@@ -19,6 +19,7 @@ mod run;
 mod settle;
 mod step;
 mod task;
+mod wait;
 
 pub use allowed::allowed;
 pub use create::{Arrival, NewTask, create, import};
@@ -28,6 +29,8 @@ pub use effect::{
 pub use event::{Actor, Ask, Beat, Claim, Event, Finish, NotAnActor, Report};
 pub use fold::{Dated, FoldError, Folded, fold, rewind};
 pub use invariant::{Broken, Hold, check, hold};
+pub use plan::running_bounds;
 pub use reject::{FieldError, Rejected, Why};
 pub use step::{Answer, CAME_LATE, Ignored, step};
 pub use task::{Count, Lease, Spent, Task};
+pub use wait::{Waits, waits};

@@ -4,7 +4,7 @@ use super::effect::{Effect, OpenDecision, Step, Timer, TimerKind};
 use super::env::Seen;
 use super::settle::quiet;
 use super::task::Task;
-use crate::lifecycle::{Activity, EntryEffect, Lifecycle, Since, State, StateId};
+use crate::lifecycle::{Activity, Bound, EntryEffect, Lifecycle, Since, State, StateId};
 use crate::time::{Instant, Span};
 
 pub(super) fn asks_people(state: &State) -> bool {
@@ -77,14 +77,24 @@ pub(super) fn timers(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Vec<Ti
         // A stay in the state goes on when its timers are set anew, and what was sent in it is not sent again.
         timers.extend(reminders.filter(|timer| timer.due > now));
     }
-    let rows = lifecycle.transitions.iter().zip(0_u32..);
-    let bounds = rows.filter(|(row, _)| row.from == task.state);
-    timers.extend(bounds.filter_map(|(row, index)| {
-        let bound = row.bound?;
-        Some(Timer { kind: TimerKind::Bound(index), due: due(task, bound.time, bound.since) })
+    timers.extend(running_bounds(lifecycle, task).map(|(index, bound)| Timer {
+        kind: TimerKind::Bound(index),
+        due: due(task, bound.time, bound.since),
     }));
     timers.extend(task.not_before.map(|due| Timer { kind: TimerKind::Ready, due }));
     timers
+}
+
+/// The bounds of the task's state that count now, by their rows. One on progress stands still while the task waits in the
+/// queue for an agent, or for a quota: nobody works on it then.
+pub fn running_bounds<'a>(
+    lifecycle: &'a Lifecycle,
+    task: &Task,
+) -> impl Iterator<Item = (u32, Bound)> + use<'a> {
+    let (state, rests) = (task.state, task.is_claimable(lifecycle));
+    let rows = lifecycle.transitions.iter().zip(0_u32..).filter(move |(row, _)| row.from == state);
+    rows.filter_map(|(row, index)| Some((index, row.bound?)))
+        .filter(move |(_, bound)| !(rests && bound.since == Since::Progress))
 }
 
 /// The beginning of a step that keeps the state and still belongs into the history.

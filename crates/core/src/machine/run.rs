@@ -30,9 +30,7 @@ pub(super) fn claim(
     let mut step = if lifecycle.state(task.state).kind == Kind::Queued {
         by_row(lifecycle, task, claim, role, now)?
     } else {
-        let mut step = in_place(task, now);
-        step.timers = plan_timers(lifecycle, task, &step.task, now);
-        step
+        in_place(task, now)
     };
     if !has_work(lifecycle.state(step.task.state).kind) {
         return Ok(step);
@@ -40,6 +38,7 @@ pub(super) fn claim(
     let worker = claim.actor.to_string();
     step.task.epoch = task.epoch + 1;
     step.task.lease = Some(Lease { epoch: step.task.epoch, worker, expires_at: claim.expires_at });
+    step.timers = plan_timers(lifecycle, task, &step.task, now);
     step.task.spent.runs += 1;
     step.record = Some(record(lifecycle, Some(task), &step.task, CLAIM, &claim.actor));
     Ok(step)

@@ -5,7 +5,7 @@ use super::effect::{Effect, Step, TimerKind};
 use super::env::Light;
 use super::event::{Actor, Event};
 use super::outcome::report;
-use super::plan::{due, plan_timers};
+use super::plan::{due, plan_timers, running_bounds};
 use super::reject::{Rejected, Why};
 use super::run::{beat, claim, finish};
 use super::settle::{Cause, quiet, record, take};
@@ -108,10 +108,10 @@ fn ready(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Answer {
 }
 
 fn bound(lifecycle: &Lifecycle, task: &Task, row: u32, now: Instant) -> Result<Answer, Rejected> {
-    let row = lifecycle.transitions.get(row as usize).filter(|row| row.from == task.state);
-    let Some((row, bound)) = row.and_then(|row| row.bound.map(|bound| (row, bound))) else {
+    let Some((_, bound)) = running_bounds(lifecycle, task).find(|(index, _)| *index == row) else {
         return Ok(Answer::Ignored(Ignored::Stale));
     };
+    let row = &lifecycle.transitions[row as usize];
     let due = due(task, bound.time, bound.since);
     if due > now {
         return Ok(Answer::Later(due));

@@ -124,12 +124,17 @@ fn every_state_times_out_where_the_document_says() {
         world.is_claimed_by("worker:polecat", "active");
         world
     };
+    let at_work = || {
+        let mut world = in_progress();
+        world.is_claimed_by("worker:polecat", "in_progress");
+        world
+    };
     let table: [(World, &str, &str, &str, &str); 7] = [
         (active(), "30s", "failed", "diagnostic", "claim timeout"),
         (decomposing(), "10min", "failed", "diagnostic", "decomposition timeout"),
         (in_consensus(), "30min", "waiting", "approval_type", "escalated"),
         (waiting(), "7d", "failed", "diagnostic", "approval timeout"),
-        (in_progress(), "24h", "failed", "diagnostic", "stalled"),
+        (at_work(), "24h", "failed", "diagnostic", "stalled"),
         (in_review(), "7d", "failed", "diagnostic", "review timeout"),
         (
             blocked_from(in_progress(), "dependency_discovered"),

@@ -1,5 +1,6 @@
 //! What is true of a task and of all that is kept about it, whatever has happened.
 
+use banksman_core::lifecycle::Since;
 use banksman_core::machine::{Dated, Folded, Hold, Task, TimerKind, check, fold, hold, rewind};
 
 use crate::laws::{Verdict, due, ensure};
@@ -89,6 +90,10 @@ fn bounds_have_timers(world: &World) -> Verdict {
         .filter(|(_, row)| row.from == world.task.state)
     {
         let Some(bound) = row.bound else { continue };
+        // Nobody works on what waits in the queue, so a bound on progress does not count there.
+        if bound.since == Since::Progress && world.task.is_claimable(&world.lifecycle) {
+            continue;
+        }
         let kind = TimerKind::Bound(u32::try_from(index).expect("a lifecycle has few rows"));
         let armed: Vec<_> = world.armed.iter().filter(|armed| armed.kind == kind).collect();
         ensure(armed.len() == 1, || {

