@@ -4,8 +4,13 @@
 //! Time and ids come in as arguments, decisions go out as data. Read `lifecycle` first (what a
 //! task may do), then `machine` (what happens when an event meets a task).
 
+pub mod backoff;
+pub mod failure;
 pub mod ids;
 pub mod lifecycle;
 pub mod limits;
 pub mod machine;
+pub mod quota;
+pub mod receipt;
+pub mod schedule;
 pub mod time;

@@ -26,5 +26,17 @@ pub const KEY_BYTES: usize = 200;
 pub const ACTOR_BYTES: usize = 100;
 /// How far a priority may go to either side of 0.
 pub const PRIORITY: i32 = 1_000;
+/// What is kept of an agent's last words, in bytes: it goes into prompts, mails and the history.
+pub const FINAL_TEXT_BYTES: usize = 16 * 1024;
+/// Changed paths that a receipt names.
+pub const EVIDENCE_PATHS: usize = 500;
+/// What is kept of a check's output, in bytes.
+pub const CHECK_TAIL_BYTES: usize = 4 * 1024;
+/// One line of an agent's stream, in bytes; what is longer is kept in the log and not read.
+pub const STREAM_LINE_BYTES: usize = 4 * 1024 * 1024;
+/// Areas of one task; beyond it they are made coarser. Each is compared with those of every task at work.
+pub const AREAS: usize = 64;
+/// Tasks that are promised their areas in one walk of the queue. Those behind them are asked again at the next.
+pub const PROMISES: usize = 100;
 
 const _: () = assert!(LIFECYCLE_STATES < u16::MAX as usize, "a StateId is a u16");

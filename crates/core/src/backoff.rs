@@ -1,0 +1,94 @@
+//! Waiting longer from one try to the next, the same way each time it is asked.
+//!
+//! It never draws at random: the spread comes from a hash of a key and the number of the try, so that a decision can be
+//! repeated and tasks that failed together still do not come back together.
+
+use sha2::{Digest, Sha256};
+
+use crate::time::Span;
+
+/// How long to wait before each try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    pub first: Span,
+    /// How many times longer each wait is than the one before.
+    pub factor: u32,
+    /// No wait is longer.
+    pub cap: Span,
+    /// Up to this part of a wait is taken off; more than 100 counts as 100.
+    pub jitter_percent: u32,
+}
+
+impl Backoff {
+    /// The wait after `tries` earlier ones, without its spread.
+    #[must_use]
+    pub fn plain(&self, tries: u32) -> Span {
+        let cap = self.cap.0.max(0);
+        let mut wait = self.first.0.clamp(0, cap);
+        for _ in 0..tries {
+            let longer = wait.saturating_mul(i64::from(self.factor)).min(cap);
+            if longer == wait {
+                break;
+            }
+            wait = longer;
+        }
+        Span(wait)
+    }
+
+    /// The wait after `tries` earlier ones. It is spread downwards only, so that the cap holds.
+    #[must_use]
+    pub fn spread(&self, key: &str, tries: u32) -> Span {
+        let wait = self.plain(tries);
+        let most = u64::from(self.jitter_percent.min(100)) * 100;
+        let ten_thousandths = draw(key, tries) % (most + 1);
+        let off = i128::from(wait.0) * i128::from(ten_thousandths) / 10_000;
+        Span(wait.0 - i64::try_from(off).expect("a part of an i64 is an i64"))
+    }
+}
+
+fn draw(key: &str, tries: u32) -> u64 {
+    let hash = Sha256::new().chain_update(key).chain_update(b":").chain_update(tries.to_be_bytes());
+    let hash = hash.finalize();
+    u64::from_be_bytes(hash[..8].try_into().expect("a SHA-256 has 32 bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{any, prop_assert, proptest};
+    use std::collections::BTreeSet;
+
+    const HALF_MINUTE: Backoff =
+        Backoff { first: Span(30_000), factor: 2, cap: Span(1_800_000), jitter_percent: 20 };
+
+    #[test]
+    fn each_wait_is_twice_the_last_up_to_the_cap() {
+        let waits: Vec<String> = (0..9).map(|tries| HALF_MINUTE.plain(tries).to_string()).collect();
+        let expected = ["30s", "1min", "2min", "4min", "8min", "16min", "30min", "30min", "30min"];
+        assert_eq!(waits, expected);
+    }
+
+    #[test]
+    fn the_spread_is_the_same_for_the_same_key_and_differs_between_keys() {
+        let waits: BTreeSet<Span> =
+            (0..50).map(|task| HALF_MINUTE.spread(&format!("t{task}"), 3)).collect();
+        assert!(waits.len() > 40, "{waits:?}");
+        assert!(waits.iter().all(|wait| (192_000..=240_000).contains(&wait.0)), "{waits:?}");
+        assert_eq!(HALF_MINUTE.spread("t83", 3), HALF_MINUTE.spread("t83", 3));
+        assert_ne!(HALF_MINUTE.spread("t83", 6), HALF_MINUTE.spread("t83", 7), "both at the cap");
+    }
+
+    proptest! {
+        #[test]
+        fn a_wait_is_never_negative_and_never_above_its_cap(
+            first in any::<i64>(), factor in any::<u32>(), cap in any::<i64>(), jitter_percent in any::<u32>(),
+            tries in any::<u32>(), key in ".{0,20}",
+        ) {
+            let backoff = Backoff { first: Span(first), factor, cap: Span(cap), jitter_percent };
+            let (plain, spread) = (backoff.plain(tries), backoff.spread(&key, tries));
+            prop_assert!(0 <= spread.0 && spread <= plain && plain.0 <= cap.max(0));
+            let least = i128::from(plain.0) * i128::from(100 - jitter_percent.min(100)) / 100;
+            prop_assert!(i128::from(spread.0) >= least);
+        }
+    }
+}

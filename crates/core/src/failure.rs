@@ -1,0 +1,434 @@
+//! What a run came to: the facts of its receipt become an outcome, and a failure becomes a time for the next try or the
+//! end of trying.
+//!
+//! Facts come first and words last. Nothing here believes an agent that it is done without its own terminal event, and
+//! nothing here changes a task: the lifecycle says where an outcome leads.
+
+mod judge;
+mod link;
+mod retry;
+mod signature;
+mod work;
+
+pub use judge::{is_ambiguous, judge};
+pub use link::pr_link;
+pub use retry::{Next, Past, Policy, Rule, next};
+pub use signature::signature;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::lifecycle::Outcome;
+use crate::time::Instant;
+
+/// Why a run failed, as far as it decides what is done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// A tool was needed and denied.
+    Permission,
+    /// There was nothing to do.
+    Noop,
+    /// It changed what it may not change.
+    Policy,
+    /// The repository's or the agent's set-up does not fit: a missing script, no test files, a branch that diverged.
+    Setup,
+    /// The machine: disk, git, a program that cannot be started.
+    Env,
+    /// The provider refuses the key.
+    Auth,
+    /// The provider's quota is used up.
+    Quota,
+    /// The checks failed on the work.
+    Test,
+    /// A server or network fault that may be gone at the next try.
+    Flaky,
+    /// The model went round in circles.
+    ModelLoop,
+    /// The agent failed, or claimed what is not so.
+    Model,
+    /// A limit of tokens, turns or money.
+    Budget,
+    /// It fell silent or took too long.
+    Stall,
+    /// It cannot go on without a person.
+    NeedsPerson,
+    /// We lost it: the keeper, the node, the lease.
+    Infra,
+    /// The session to be resumed is gone.
+    Session,
+}
+
+impl Class {
+    pub const ALL: [Self; 16] = [
+        Self::Permission,
+        Self::Noop,
+        Self::Policy,
+        Self::Setup,
+        Self::Env,
+        Self::Auth,
+        Self::Quota,
+        Self::Test,
+        Self::Flaky,
+        Self::ModelLoop,
+        Self::Model,
+        Self::Budget,
+        Self::Stall,
+        Self::NeedsPerson,
+        Self::Infra,
+        Self::Session,
+    ];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Permission => "permission",
+            Self::Noop => "noop",
+            Self::Policy => "policy",
+            Self::Setup => "setup",
+            Self::Env => "env",
+            Self::Auth => "auth",
+            Self::Quota => "quota",
+            Self::Test => "test",
+            Self::Flaky => "flaky",
+            Self::ModelLoop => "model_loop",
+            Self::Model => "model",
+            Self::Budget => "budget",
+            Self::Stall => "stall",
+            Self::NeedsPerson => "needs_person",
+            Self::Infra => "infra",
+            Self::Session => "session",
+        }
+    }
+
+    /// Whether such a failure says something about the task. The others are counted by themselves: they use up no retry
+    /// of the task and do not trip its breaker.
+    #[must_use]
+    pub fn is_of_the_task(self) -> bool {
+        match self {
+            Self::Env | Self::Infra | Self::Quota | Self::Session => false,
+            Self::Permission
+            | Self::Noop
+            | Self::Policy
+            | Self::Setup
+            | Self::Auth
+            | Self::Test
+            | Self::Flaky
+            | Self::ModelLoop
+            | Self::Model
+            | Self::Budget
+            | Self::Stall
+            | Self::NeedsPerson => true,
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that is not a class of failures.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a class of failures")]
+pub struct NotAClass(pub String);
+
+impl FromStr for Class {
+    type Err = NotAClass;
+
+    fn from_str(text: &str) -> Result<Self, NotAClass> {
+        let found = Self::ALL.into_iter().find(|class| class.as_str() == text);
+        found.ok_or_else(|| NotAClass(text.chars().take(64).collect()))
+    }
+}
+
+/// What a run was to bring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expects {
+    /// Commits on its branch.
+    Change,
+    /// An answer, such as a verdict or a plan.
+    Answer,
+    /// Whatever it finds right.
+    Anything,
+}
+
+/// What a run was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked<'a> {
+    pub expects: Expects,
+    /// The task's id, such as `t83`.
+    pub task: &'a str,
+    pub branch: &'a str,
+    /// Whether the answer must have a certain shape.
+    pub schema_given: bool,
+}
+
+/// How well the work is proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// By the agent's word only.
+    Claimed,
+    /// Commits are there.
+    Observed,
+    /// All checks passed on exactly the head.
+    Verified,
+}
+
+impl Level {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Claimed => "claimed",
+            Self::Observed => "observed",
+            Self::Verified => "verified",
+        }
+    }
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// One of the outcomes of an `agent`.
+    pub outcome: Outcome,
+    /// None for a success.
+    pub class: Option<Class>,
+    pub level: Level,
+    /// For people and for the next prompt, cut to a few KiB.
+    pub detail: String,
+    /// What makes two failures the same.
+    pub signature: Option<String>,
+    /// When the provider lets us go on, for a quota.
+    pub resets_at: Option<Instant>,
+    pub pr_url: Option<String>,
+    /// Whether the facts left the end open, so that an evaluator may be asked.
+    pub ambiguous: bool,
+}
+
+/// The start of a text, at a letter's border.
+fn start_of(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// The end of a text, at a letter's border.
+fn end_of(text: &str, bytes: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(bytes))..]
+}
+
+/// The last lines of a text that have something in them.
+fn last_lines(text: &str, count: usize) -> Vec<&str> {
+    let mut lines: Vec<&str> =
+        text.lines().rev().filter(|line| !line.trim().is_empty()).take(count).collect();
+    lines.reverse();
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifecycle::Activity;
+    use crate::quota::LONGEST_WAIT;
+    use crate::receipt::{
+        Check, Ended, Evidence, Exit, Fault, FaultKind, Opinion, PrepareFault, Reading, Receipt,
+        Terminal, Told,
+    };
+    use proptest::option;
+    use proptest::prelude::{
+        Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest,
+    };
+    use proptest::sample::select;
+    use serde_json::json;
+
+    #[test]
+    fn every_class_reads_what_it_prints() {
+        for class in Class::ALL {
+            assert_eq!(class.to_string().parse(), Ok(class));
+        }
+        assert_eq!("Quota".parse::<Class>(), Err(NotAClass("Quota".to_owned())));
+        assert!(Class::ALL.is_sorted(), "one of each, in the order of the enum");
+    }
+
+    #[test]
+    fn levels_are_ordered() {
+        assert!(Level::Claimed < Level::Observed && Level::Observed < Level::Verified);
+    }
+
+    fn any_text() -> impl Strategy<Value = String> {
+        let telling = select(vec![
+            "Quota exceeded, resets 5pm",
+            "Invalid API key",
+            "read ECONNRESET",
+            "nothing to do",
+            "doom loop",
+            "t83: https://github.com/o/r/pull/5",
+            "\u{1b}[31mboom\u{1b}[0m",
+            "No tests found",
+            "",
+        ]);
+        prop_oneof![
+            telling.prop_map(str::to_owned),
+            "(?s).{0,60}",
+            (1_usize..9_000).prop_map(|count| "ü\n".repeat(count)),
+        ]
+    }
+
+    fn any_exit() -> impl Strategy<Value = Exit> {
+        let code =
+            option::of(prop_oneof![3 => Just(0), 1 => Just(1), 1 => Just(127), 1 => any::<i32>()]);
+        (code, option::of(1..32)).prop_map(|(code, signal)| Exit { code, signal })
+    }
+
+    fn any_ended() -> impl Strategy<Value = Ended> {
+        let fault =
+            select(vec![PrepareFault::Environment, PrepareFault::Setup, PrepareFault::Diverged]);
+        let plain = select(vec![
+            Ended::TimedOut,
+            Ended::Stalled,
+            Ended::Hopeless,
+            Ended::LeaseLost,
+            Ended::KeeperLost,
+        ]);
+        prop_oneof![
+            8 => Just(Ended::Completed),
+            1 => (any_text(), fault).prop_map(|(detail, class)| Ended::NotPrepared { detail, class }),
+            1 => any_text().prop_map(|detail| Ended::NotStarted { detail }),
+            1 => any_text().prop_map(|detail| Ended::OverBudget { detail }),
+            1 => any_text().prop_map(|by| Ended::Stopped { by }),
+            3 => plain,
+        ]
+    }
+
+    fn any_told() -> impl Strategy<Value = Told> {
+        prop_oneof![
+            any_text().prop_map(|question| Told::NeedsPerson { question }),
+            any_text().prop_map(|reason| Told::NothingToDo { reason }),
+            any_text().prop_map(|step| Told::Progress { step, files: vec![], blockers: vec![] }),
+        ]
+    }
+
+    fn any_reading() -> impl Strategy<Value = Reading> {
+        let kind = select(vec![
+            FaultKind::Quota,
+            FaultKind::Auth,
+            FaultKind::Transient,
+            FaultKind::Budget,
+            FaultKind::Permission,
+            FaultKind::Session,
+            FaultKind::Setup,
+        ]);
+        let fault = (kind, any_text(), any::<bool>())
+            .prop_map(|(kind, detail, structured)| Fault { kind, detail, structured });
+        let terminal = prop_oneof![
+            2 => Just(Some(Terminal::Success)),
+            1 => Just(Some(Terminal::Error)),
+            1 => Just(None),
+        ];
+        let told = proptest::collection::vec(any_told(), 0..2);
+        let answer = option::of(Just(json!({"verdict": "approve"})));
+        let fault = option::weighted(0.3, fault);
+        (terminal, any_text(), answer, fault, any::<Option<i64>>(), told).prop_map(
+            |(terminal, text, answer, fault, resets_at, reports)| {
+                let resets_at = resets_at.map(Instant);
+                Reading { terminal, text, answer, fault, resets_at, reports, ..Reading::default() }
+            },
+        )
+    }
+
+    fn any_evidence() -> impl Strategy<Value = Evidence> {
+        let head = || select(vec!["", "a", "b"]).prop_map(str::to_owned);
+        let check = (any_text(), head(), any_exit(), any_text())
+            .prop_map(|(command, head, exit, tail)| Check { command, head, exit, millis: 1, tail });
+        let paths =
+            || prop_oneof![4 => Just(vec![]), 1 => proptest::collection::vec(".{0,30}", 0..40)];
+        let checks = proptest::collection::vec(check, 0..3);
+        (head(), head(), 0_u32..3, paths(), paths(), checks).prop_map(
+            |(head, head_before, commits, outside, denied, checks)| Evidence {
+                head,
+                head_before,
+                commits,
+                outside,
+                denied,
+                checks,
+                ..Evidence::default()
+            },
+        )
+    }
+
+    fn any_receipt() -> impl Strategy<Value = Receipt> {
+        let opinion = (any::<bool>(), any_text()).prop_map(|(done, reason)| Opinion {
+            done,
+            reason,
+            input_tokens: 0,
+            output_tokens: 0,
+        });
+        let parts = (
+            any_ended(),
+            option::of(any_exit()),
+            option::weighted(0.9, any_reading()),
+            option::weighted(0.9, any_evidence()),
+            option::of(opinion),
+            any::<i64>(),
+        );
+        parts.prop_map(|(ended, exit, reading, evidence, opinion, ended_at)| Receipt {
+            job: "r83.1".to_owned(),
+            started_at: Instant(0),
+            ended_at: Instant(ended_at),
+            ended,
+            exit,
+            reading,
+            evidence,
+            merge: None,
+            opinion,
+            left_over: 0,
+            nudges: 0,
+        })
+    }
+
+    proptest! {
+        /// No receipt, however odd, is taken for a success that its facts speak against.
+        #[test]
+        fn every_receipt_has_a_sound_and_bounded_judgement(
+            receipt in any_receipt(),
+            expects in select(vec![Expects::Change, Expects::Answer, Expects::Anything]),
+            schema_given in any::<bool>(),
+        ) {
+            let asked = Asked { expects, task: "t83", branch: "banksman/t83", schema_given };
+            let judgement = judge(&receipt, &asked);
+            prop_assert!(Activity::Agent.outcomes().contains(&judgement.outcome));
+            prop_assert!(judgement.detail.len() <= judge::DETAIL_BYTES);
+            prop_assert!(judgement.signature.as_ref().is_none_or(|made| made.chars().count() <= 500));
+            prop_assert_eq!(judgement.ambiguous, is_ambiguous(&receipt, &asked));
+            prop_assert!(!judgement.ambiguous || receipt.ended == Ended::Completed);
+            prop_assert_eq!(judgement.class.is_none(), judgement.outcome == Outcome::Succeeded);
+            prop_assert_eq!(judgement.signature.is_none(), judgement.outcome == Outcome::Succeeded);
+            let named = judgement.resets_at;
+            prop_assert!(named.is_none() || judgement.outcome == Outcome::Quota);
+            prop_assert!(named.is_none_or(|at| at <= receipt.ended_at.plus(LONGEST_WAIT)));
+
+            let evidence = receipt.evidence.clone().unwrap_or_default();
+            let here = |check: &&Check| check.head == evidence.head && !evidence.head.is_empty();
+            if judgement.level == Level::Verified {
+                prop_assert!(evidence.commits > 0 && !evidence.checks.is_empty());
+                prop_assert!(evidence.checks.iter().all(|check| check.passed() && here(&check)));
+            }
+            if judgement.outcome != Outcome::Succeeded {
+                return Ok(());
+            }
+            let reading = receipt.reading.clone().unwrap_or_default();
+            let exited_well = receipt.exit.is_some_and(|exit| exit.code == Some(0));
+            let opined = receipt.opinion.as_ref().is_some_and(|opinion| opinion.done);
+            prop_assert_eq!(&receipt.ended, &Ended::Completed);
+            prop_assert!(reading.terminal != Some(Terminal::Error));
+            prop_assert!(reading.terminal.is_some() || judgement.ambiguous);
+            prop_assert!(exited_well || (judgement.ambiguous && opined));
+            prop_assert!(opined || !judgement.ambiguous || judgement.level == Level::Verified);
+            prop_assert!(evidence.outside.is_empty() && evidence.denied.is_empty());
+            prop_assert!(evidence.checks.iter().filter(here).all(Check::passed));
+            prop_assert!(expects != Expects::Change || evidence.commits > 0);
+            prop_assert!(expects == Expects::Change || !schema_given || reading.answer.is_some());
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What was found in the worktree: how well the work is proven, and what speaks against it.
+
+use super::{Class, Level, end_of, last_lines, start_of};
+use crate::limits;
+use crate::receipt::{Check, Evidence, Exit};
+
+/// Paths that a detail names.
+const PATHS: usize = 20;
+/// Of one path or one command.
+const NAME_BYTES: usize = 200;
+/// The end of a check's output, where programs say why they stop.
+const LAST_LINES: usize = 12;
+
+/// All checks have passed on exactly the head, or commits are there, or there is only the agent's word.
+pub(super) fn level(evidence: Option<&Evidence>) -> Level {
+    let Some(evidence) = evidence.filter(|evidence| evidence.commits > 0) else {
+        return Level::Claimed;
+    };
+    let passed_here = |check: &Check| check.passed() && is_here(evidence, check);
+    if !evidence.checks.is_empty() && evidence.checks.iter().all(passed_here) {
+        Level::Verified
+    } else {
+        Level::Observed
+    }
+}
+
+/// A check of another commit proves nothing, neither good nor bad.
+fn is_here(evidence: &Evidence, check: &Check) -> bool {
+    !evidence.head.is_empty() && check.head == evidence.head
+}
+
+/// The changed paths that may not be changed, as a sentence.
+pub(super) fn forbidden(evidence: &Evidence) -> Option<String> {
+    let groups = [("denied", &evidence.denied), ("not among the allowed ones", &evidence.outside)];
+    let told: Vec<String> = groups
+        .into_iter()
+        .filter(|(_, paths)| !paths.is_empty())
+        .map(|(what, paths)| format!("{what}: {}", list(paths)))
+        .collect();
+    (!told.is_empty()).then(|| format!("it changed paths that are {}", told.join("; ")))
+}
+
+fn list(paths: &[String]) -> String {
+    let named: Vec<&str> =
+        paths.iter().take(PATHS).map(|path| start_of(path, NAME_BYTES)).collect();
+    match paths.len() - named.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// A check that failed on the head.
+pub(super) struct Failed {
+    pub(super) class: Class,
+    pub(super) detail: String,
+    /// What two equal failures have in common.
+    pub(super) basis: String,
+}
+
+pub(super) fn failed_check(evidence: &Evidence) -> Option<Failed> {
+    let check = evidence.checks.iter().find(|check| !check.passed() && is_here(evidence, check))?;
+    let command = start_of(&check.command, NAME_BYTES);
+    let how = ended(check.exit);
+    let tail = end_of(&check.tail, limits::CHECK_TAIL_BYTES / 2).trim();
+    let detail = format!("`{command}` {how}:\n{tail}");
+    let basis = format!("{command} {how} {}", last_lines(tail, LAST_LINES).join(" "));
+    Some(Failed { class: class_of(check), detail, basis })
+}
+
+/// How a program ended, as a part of a sentence.
+pub(super) fn ended(exit: Exit) -> String {
+    match (exit.code, exit.signal) {
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "did not end by itself".to_owned(),
+    }
+}
+
+/// A check that could not even try says nothing about the work.
+fn class_of(check: &Check) -> Class {
+    /// What a shell answers for a program that it cannot run or find.
+    const NOT_RUN: [i32; 2] = [126, 127];
+    const SETUP: [&str; 15] = [
+        "no test files found",
+        "no tests found",
+        "no tests ran",
+        "no tests to run",
+        "no test specified",
+        "missing script",
+        "script not found",
+        "err_pnpm_no_script",
+        "no makefile found",
+        "does not contain recipe",
+        "no such command",
+        "unknown command",
+        ": no module named pytest",
+        "command not found",
+        "no rule to make target",
+    ];
+    const MACHINE: [&str; 2] = ["no space left on device", "cannot allocate memory"];
+    let lines: Vec<String> =
+        last_lines(&check.tail, LAST_LINES).into_iter().map(str::to_lowercase).collect();
+    // A file that a rule needs is missing from the work, not from the set-up.
+    let says = |words: &[&str]| {
+        let fits = |line: &String| {
+            words.iter().any(|word| line.contains(word)) && !line.contains("needed by")
+        };
+        lines.iter().any(fits)
+    };
+    if check.exit.code.is_some_and(|code| NOT_RUN.contains(&code)) || says(&SETUP) {
+        Class::Setup
+    } else if says(&MACHINE) {
+        Class::Env
+    } else {
+        Class::Test
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(code: i32, tail: &str) -> Check {
+        let exit = Exit { code: Some(code), signal: None };
+        let (command, head) = ("make test".to_owned(), "b".repeat(40));
+        Check { command, head, exit, millis: 1, tail: tail.to_owned() }
+    }
+
+    #[test]
+    fn checks_that_could_not_try_are_faults_of_the_set_up() {
+        for (code, tail) in [
+            (127, "sh: 1: cargo: not found"),
+            (126, "sh: 1: ./test: Permission denied"),
+            (1, "No test files found, exiting with code 1"),
+            (1, "No tests found, exiting with code 1"),
+            (5, "==== no tests ran in 0.01s ===="),
+            (1, "npm error Missing script: \"check\""),
+            (1, "ERR_PNPM_NO_SCRIPT  Missing script: check"),
+            (1, "error: Script not found \"check\""),
+            (1, "Error: no test specified"),
+            (2, "make: *** No rule to make target 'check'.  Stop."),
+            (2, "make: *** No targets specified and no makefile found.  Stop."),
+            (1, "error: Justfile does not contain recipe `check`."),
+            (101, "error: no such command: `nextest`"),
+            (1, "/usr/bin/python3: No module named pytest"),
+        ] {
+            assert_eq!(class_of(&check(code, tail)), Class::Setup, "{tail}");
+        }
+    }
+
+    #[test]
+    fn a_failing_test_is_a_fault_of_the_work() {
+        let early = format!("No tests found in docs\n{}", "ok\n".repeat(20));
+        for tail in [
+            "",
+            "test result: FAILED. 3 passed; 1 failed",
+            "ModuleNotFoundError: No module named 'login'",
+            "make: *** No rule to make target 'a.h', needed by 'a.o'.  Stop.",
+            early.as_str(),
+        ] {
+            assert_eq!(class_of(&check(1, tail)), Class::Test, "{tail}");
+        }
+        assert_eq!(class_of(&check(1, "write: No space left on device")), Class::Env);
+    }
+
+    #[test]
+    fn only_a_check_of_the_head_proves_something() {
+        let head = "b".repeat(40);
+        let passed = check(0, "");
+        let stale = Check { head: "a".repeat(40), ..check(0, "") };
+        let stale_failure = Check { head: "a".repeat(40), ..check(1, "boom") };
+        let work = |commits: u32, checks: &[&Check]| Evidence {
+            head: head.clone(),
+            commits,
+            checks: checks.iter().map(|check| (*check).clone()).collect(),
+            ..Evidence::default()
+        };
+        assert_eq!(level(None), Level::Claimed);
+        assert_eq!(level(Some(&work(0, &[&passed]))), Level::Claimed);
+        assert_eq!(level(Some(&work(1, &[]))), Level::Observed);
+        assert_eq!(level(Some(&work(1, &[&passed]))), Level::Verified);
+        assert_eq!(level(Some(&work(1, &[&passed, &stale]))), Level::Observed);
+        assert_eq!(level(Some(&work(1, &[&passed, &check(1, "")]))), Level::Observed);
+        assert!(failed_check(&work(1, &[&stale_failure])).is_none());
+        assert!(failed_check(&work(1, &[&passed, &check(1, "boom")])).is_some());
+        let nowhere = Evidence { head: String::new(), ..work(1, &[]) };
+        let checks = vec![Check { head: String::new(), ..passed }];
+        assert_eq!(level(Some(&Evidence { checks, ..nowhere })), Level::Observed);
+    }
+
+    #[test]
+    fn long_lists_of_paths_are_cut() {
+        let paths: Vec<String> =
+            (0..500).map(|number| format!("{number}{}", "x".repeat(5_000))).collect();
+        let evidence =
+            Evidence { denied: vec![".env".to_owned()], outside: paths, ..Evidence::default() };
+        let told = forbidden(&evidence).expect("there are such paths");
+        assert!(
+            told.starts_with(
+                "it changed paths that are denied: .env; not among the allowed ones: 0x"
+            ),
+            "{told}"
+        );
+        assert!(told.ends_with(" and 480 more"), "{told}");
+        assert!(told.len() < 4_500, "{}", told.len());
+    }
+}

@@ -1,0 +1,144 @@
+//! Quotas of provider accounts: how they are told of in prose, when they end, and the one pause that all runs of an
+//! account share.
+//!
+//! A structured field of an agent always comes before what is read here. Nothing in this module knows the time or a
+//! time zone by itself.
+
+mod prose;
+mod reset;
+
+pub use prose::fault_in;
+pub use reset::reset_time;
+
+use crate::backoff::Backoff;
+use crate::time::{Instant, Span};
+
+/// No provider's window is longer than a month; a later time is a mistake and would keep work waiting for ever.
+pub const LONGEST_WAIT: Span = Span(32 * 86_400_000);
+
+/// For a provider that names no time.
+pub const UNNAMED: Backoff =
+    Backoff { first: Span(30_000), factor: 2, cap: Span(1_800_000), jitter_percent: 20 };
+
+/// An account rests. When the pause is over one run goes first, and only when the provider has answered it the pause is
+/// forgotten and the others follow; the store keeps the flag for that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pause {
+    pub until: Instant,
+    pub reason: String,
+    /// Pauses in a row, this one included.
+    pub hits: u32,
+}
+
+/// A run of the account has hit its quota. `previous` is the pause that was not yet forgotten, whether it is over or not.
+#[must_use]
+pub fn hit(previous: Option<&Pause>, resets_at: Option<Instant>, now: Instant, key: &str) -> Pause {
+    let named = resets_at.filter(|at| is_believable(*at, now));
+    if let Some(pause) = previous.filter(|pause| pause.until > now) {
+        return prolong(pause, named);
+    }
+    let hits_before = previous.map_or(0, |pause| pause.hits);
+    let hits = hits_before.saturating_add(1);
+    match named {
+        Some(until) => Pause { until, reason: by_provider(until), hits },
+        None => {
+            let until = now.plus(UNNAMED.spread(key, hits_before));
+            let reason = format!("quota hit, no reset time was named; pause {hits} in a row");
+            Pause { until, reason, hits }
+        }
+    }
+}
+
+/// Runs that were already on their way hit the same wall: one pause for all of them, which does not grow by their number.
+fn prolong(pause: &Pause, named: Option<Instant>) -> Pause {
+    match named.filter(|until| *until > pause.until) {
+        Some(until) => Pause { until, reason: by_provider(until), hits: pause.hits },
+        None => pause.clone(),
+    }
+}
+
+fn by_provider(until: Instant) -> String {
+    format!("quota hit, the provider says that it resets at {until}")
+}
+
+/// Whether a time can be when a provider lets us go on.
+pub(crate) fn is_believable(at: Instant, now: Instant) -> bool {
+    now < at && at <= now.plus(LONGEST_WAIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    const NOW: Instant = Instant(1_795_000_000_000);
+
+    fn in_minutes(minutes: i64) -> Instant {
+        NOW.plus(Span(minutes * 60_000))
+    }
+
+    #[test]
+    fn a_named_time_is_kept_to_the_millisecond() {
+        let pause = hit(None, Some(Instant(NOW.0 + 12_345)), NOW, "claude");
+        assert_eq!((pause.until.0, pause.hits), (NOW.0 + 12_345, 1));
+        assert_eq!(
+            pause.reason,
+            format!("quota hit, the provider says that it resets at {}", pause.until)
+        );
+    }
+
+    #[test]
+    fn without_a_named_time_each_pause_is_longer_than_the_one_before() {
+        let mut pause = hit(None, None, NOW, "claude");
+        assert!((24_000..=30_000).contains(&pause.until.since(NOW).0), "{pause:?}");
+        let mut lengths = vec![];
+        for _ in 0..9 {
+            let now = pause.until;
+            pause = hit(Some(&pause), None, now, "claude");
+            lengths.push(pause.until.since(now));
+        }
+        assert!(lengths[..5].is_sorted(), "{lengths:?}");
+        assert!(lengths[5..].iter().all(|length| (1_440_000..=1_800_000).contains(&length.0)));
+        assert_eq!(pause.hits, 10);
+    }
+
+    #[test]
+    fn many_runs_at_one_wall_make_one_pause() {
+        let first = hit(None, None, NOW, "claude");
+        let mut pause = first.clone();
+        for _ in 0..20 {
+            pause = hit(Some(&pause), None, NOW, "claude");
+        }
+        assert_eq!(pause, first);
+    }
+
+    #[test]
+    fn of_two_times_the_later_counts() {
+        let long = hit(None, Some(in_minutes(60)), NOW, "claude");
+        assert_eq!(hit(Some(&long), Some(in_minutes(5)), NOW, "claude").until, in_minutes(60));
+        assert_eq!(hit(Some(&long), None, NOW, "claude").until, in_minutes(60));
+        let longer = hit(Some(&long), Some(in_minutes(90)), NOW, "claude");
+        assert_eq!((longer.until, longer.hits), (in_minutes(90), 1));
+    }
+
+    #[test]
+    fn a_time_that_cannot_be_is_not_believed() {
+        for named in [NOW, Instant(0), Instant(NOW.0 + LONGEST_WAIT.0 + 1), Instant(i64::MAX)] {
+            assert!(hit(None, Some(named), NOW, "claude").until <= in_minutes(1), "{named}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_pause_lies_ahead_and_is_bounded(
+            until in -10_000_000_000_i64..10_000_000_000, hits in any::<u32>(), named in any::<Option<i64>>(), key in ".*",
+        ) {
+            let previous = Pause { until: Instant(NOW.0 + until), reason: String::new(), hits };
+            let pause = hit(Some(&previous), named.map(Instant), NOW, &key);
+            prop_assert!(pause.until > NOW);
+            prop_assert!(pause.until <= NOW.plus(LONGEST_WAIT).max(previous.until));
+            prop_assert!(pause.until >= previous.until);
+            prop_assert!(pause.hits >= hits);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Budgets: what may be used up in a task, a batch and a day, and what is.
+
+use std::fmt;
+
+use super::Held;
+use crate::time::Span;
+
+/// How the scopes are called in the reasons; the remedy is found by it.
+pub(super) const DAY_SCOPE: &str = "the day";
+pub(super) const BATCH_SCOPE: &str = "batch ";
+pub(super) const TASK_SCOPE: &str = "task ";
+
+/// Upper bounds; none is no bound. Zero lets nothing start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Budget {
+    pub runs: Option<i64>,
+    pub tokens: Option<i64>,
+    /// Millionths of a US dollar.
+    pub cost_micros: Option<i64>,
+    pub time: Option<Span>,
+}
+
+/// What was used up in a scope: a day, a batch, a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Used {
+    pub runs: i64,
+    pub tokens: i64,
+    /// Millionths of a US dollar.
+    pub cost_micros: i64,
+    pub time: Span,
+}
+
+impl Used {
+    /// With runs that are under way: they are not yet counted anywhere else, and a bound on runs must hold for them.
+    pub(super) fn with_runs(self, under_way: u32) -> Self {
+        Self { runs: self.runs.saturating_add(i64::from(under_way)), ..self }
+    }
+}
+
+/// Every bound that leaves nothing for another run, in the order of the settings. A budget is used up when it is
+/// reached: what the next run costs is not known before it has run.
+#[must_use]
+pub fn over(scope: &str, budget: &Budget, used: &Used) -> Vec<Held> {
+    let held = |what: &str, used: String, limit: String| Held::OverBudget {
+        scope: scope.to_owned(),
+        what: what.to_owned(),
+        used,
+        limit,
+    };
+    let mut list = Vec::new();
+    if let Some(limit) = budget.runs.filter(|limit| used.runs >= *limit) {
+        list.push(held("runs", used.runs.to_string(), limit.to_string()));
+    }
+    if let Some(limit) = budget.tokens.filter(|limit| used.tokens >= *limit) {
+        list.push(held("tokens", used.tokens.to_string(), limit.to_string()));
+    }
+    if let Some(limit) = budget.cost_micros.filter(|limit| used.cost_micros >= *limit) {
+        list.push(held("cost", Dollars(used.cost_micros).to_string(), Dollars(limit).to_string()));
+    }
+    if let Some(limit) = budget.time.filter(|limit| used.time >= *limit) {
+        list.push(held("time", as_fine_as(limit, used.time).to_string(), limit.to_string()));
+    }
+    list
+}
+
+/// Cut to the unit that the limit is written in, so that nobody has to read `7261408ms of 2h`.
+fn as_fine_as(limit: Span, used: Span) -> Span {
+    const MINUTE: i64 = 60_000;
+    const SECOND: i64 = 1_000;
+    let unit = [MINUTE, SECOND].into_iter().find(|unit| limit.0 % unit == 0 && used.0 >= *unit);
+    unit.map_or(used, |unit| Span(used.0 - used.0 % unit))
+}
+
+/// Millionths of a US dollar, printed as dollars with as many decimals as it takes, and at least two.
+struct Dollars(i64);
+
+impl fmt::Display for Dollars {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let micros = self.0.unsigned_abs();
+        let decimals = format!("{:06}", micros % 1_000_000);
+        let needed = decimals.trim_end_matches('0').len().max(2);
+        write!(f, "{sign}${}.{}", micros / 1_000_000, &decimals[..needed])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(budget: Budget, used: Used) -> Vec<String> {
+        over("the day", &budget, &used).iter().map(Held::detail).collect()
+    }
+
+    #[test]
+    fn a_bound_is_over_when_it_is_reached() {
+        let budget = Budget {
+            runs: Some(3),
+            tokens: Some(1_000),
+            cost_micros: Some(2_500_000),
+            time: Some(Span(7_200_000)),
+        };
+        let just_below =
+            Used { runs: 2, tokens: 999, cost_micros: 2_499_999, time: Span(7_199_999) };
+        assert_eq!(lines(budget, just_below), [""; 0]);
+        assert_eq!(lines(Budget::default(), Used { runs: i64::MAX, ..just_below }), [""; 0]);
+
+        let reached =
+            Used { runs: 3, tokens: 1_000, cost_micros: 2_500_000, time: Span(7_200_000) };
+        assert_eq!(
+            lines(budget, reached),
+            [
+                "the day has used up its runs: 3 of 3",
+                "the day has used up its tokens: 1000 of 1000",
+                "the day has used up its cost: $2.50 of $2.50",
+                "the day has used up its time: 2h of 2h",
+            ]
+        );
+        for (alone, at) in [
+            Used { runs: 3, ..just_below },
+            Used { tokens: 1_000, ..just_below },
+            Used { cost_micros: 2_500_000, ..just_below },
+            Used { time: Span(7_200_000), ..just_below },
+        ]
+        .into_iter()
+        .zip(0..)
+        {
+            assert_eq!(lines(budget, alone), lines(budget, reached)[at..=at]);
+        }
+    }
+
+    #[test]
+    fn a_budget_of_nothing_lets_nothing_start() {
+        let none = Budget { runs: Some(0), time: Some(Span(0)), ..Budget::default() };
+        assert_eq!(lines(none, Used::default()).len(), 2);
+    }
+
+    #[test]
+    fn money_is_printed_in_dollars() {
+        for (micros, text) in [
+            (0, "$0.00"),
+            (1, "$0.000001"),
+            (4_200, "$0.0042"),
+            (500_000, "$0.50"),
+            (12_345_600, "$12.3456"),
+            (100_000_000, "$100.00"),
+            (-1_500_000, "-$1.50"),
+            (i64::MIN, "-$9223372036854.775808"),
+        ] {
+            assert_eq!(Dollars(micros).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn times_are_as_fine_as_their_limit() {
+        let check = |limit: &str, used: i64, text: &str| {
+            let limit: Span = limit.parse().expect("a span");
+            assert_eq!(as_fine_as(limit, Span(used)).to_string(), text, "{limit}");
+        };
+        check("2h", 7_261_408, "121min");
+        check("90s", 95_300, "95s");
+        check("1500ms", 1_501, "1501ms");
+        check("0s", 300, "300ms");
+    }
+}

@@ -1,0 +1,260 @@
+//! The choice itself. It is asked once for every task at the head of the queue while the store's lock is held, so it
+//! looks at each run and each worker only once.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::budget::{BATCH_SCOPE, DAY_SCOPE, TASK_SCOPE};
+use super::{Candidate, Held, Load, Worker, over, overlap};
+use crate::time::Instant;
+
+/// The worker that shall take the task now, or every reason against it.
+///
+/// `all` is the registry of every live node, `here` the workers of this one. There is always at least one reason, none is
+/// there twice, and the most fundamental is the first, as in [`Held`]. Reasons of workers and their accounts are there
+/// only if no worker has room, those of the worker that would be taken first at the head.
+pub fn choose<'w>(
+    candidate: &Candidate<'_>,
+    load: &Load,
+    here: &'w [Worker],
+    all: &[Worker],
+    now: Instant,
+) -> Result<&'w Worker, Vec<Held>> {
+    let needs = required(candidate, here, all);
+    let mut suitable: Vec<&Worker> =
+        here.iter().filter(|worker| can_take(worker, candidate, &needs)).collect();
+    suitable.sort_by_key(preference);
+    let busy = Busy::count(load, candidate.batch);
+
+    let mut held = Vec::new();
+    let elsewhere =
+        suitable.is_empty().then(|| other_nodes(candidate, load, &needs, all)).flatten();
+    if suitable.is_empty() && elsewhere.is_none() {
+        held.push(no_worker(candidate, &needs, here, all));
+    }
+    pauses_and_budgets(candidate, load, &busy, &mut held);
+    held.extend(elsewhere);
+    let free = with_room(&suitable, load, &busy, now);
+    let in_the_way = free.as_ref().err().cloned().unwrap_or_default();
+    let (short, long): (Vec<Held>, Vec<Held>) =
+        in_the_way.into_iter().partition(Held::ends_with_a_run);
+    held.extend(long);
+    taken_areas(candidate, load, &mut held);
+    held.extend(short);
+    no_room(candidate, load, &busy, &mut held);
+    match free {
+        Ok(worker) if held.is_empty() => Ok(worker),
+        Ok(_) | Err(_) => Err(held),
+    }
+}
+
+/// How a tag says that it is a capability also when no worker has it.
+const NEEDS: &str = "needs:";
+
+fn required<'a>(candidate: &Candidate<'a>, here: &[Worker], all: &[Worker]) -> Vec<&'a str> {
+    // This node counts as well while `all` does not know it yet.
+    let is_capability =
+        |tag: &str| all.iter().chain(here).any(|worker| worker.capabilities.contains(tag));
+    let mut needs = Vec::new();
+    for tag in candidate.tags {
+        let word = match tag.strip_prefix(NEEDS) {
+            Some(word) => Some(word.trim()).filter(|word| !word.is_empty()),
+            None => Some(tag.as_str()).filter(|tag| is_capability(tag)),
+        };
+        if let Some(word) = word.filter(|word| !needs.contains(word)) {
+            needs.push(word);
+        }
+    }
+    needs
+}
+
+fn plays_a_role(worker: &Worker, candidate: &Candidate<'_>) -> bool {
+    candidate.roles.iter().any(|role| worker.plays(role))
+}
+
+fn can_take(worker: &Worker, candidate: &Candidate<'_>, needs: &[&str]) -> bool {
+    plays_a_role(worker, candidate) && lacks(worker, needs).next().is_none()
+}
+
+fn lacks<'n>(worker: &Worker, needs: &'n [&'n str]) -> impl Iterator<Item = &'n str> {
+    needs.iter().copied().filter(|need| !worker.capabilities.contains(*need))
+}
+
+/// Lowest first: cheap, then fast, then by name, so that the same question always has the same answer.
+fn preference<'w>(worker: &&'w Worker) -> (u32, Reverse<u32>, &'w str) {
+    (worker.cost, Reverse(worker.speed), &worker.name)
+}
+
+fn other_nodes(
+    candidate: &Candidate<'_>,
+    load: &Load,
+    needs: &[&str],
+    all: &[Worker],
+) -> Option<Held> {
+    let mut able: Vec<&Worker> =
+        all.iter().filter(|worker| can_take(worker, candidate, needs)).collect();
+    able.sort_by_key(preference);
+    let mut workers: Vec<String> = Vec::new();
+    for worker in able {
+        if !workers.contains(&worker.name) {
+            workers.push(worker.name.clone());
+        }
+    }
+    (!workers.is_empty()).then(|| Held::NotHere { node: load.node.clone(), workers })
+}
+
+fn no_worker(candidate: &Candidate<'_>, needs: &[&str], here: &[Worker], all: &[Worker]) -> Held {
+    let players = all.iter().chain(here).filter(|worker| plays_a_role(worker, candidate));
+    let nearest = players.min_by_key(|worker| (lacks(worker, needs).count(), preference(worker)));
+    let missing: Vec<&str> =
+        nearest.map_or_else(|| needs.to_vec(), |nearest| lacks(nearest, needs).collect());
+    Held::NoWorker {
+        role: candidate.roles.join(" or "),
+        needs: missing.into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// How much is running, counted in one pass.
+struct Busy<'l> {
+    on_node: u32,
+    in_batch: u32,
+    /// On this node, by worker: a worker's bound is one of its node's settings.
+    workers: BTreeMap<&'l str, u32>,
+    /// On all nodes, by account: they share it.
+    accounts: BTreeMap<&'l str, u32>,
+}
+
+impl<'l> Busy<'l> {
+    fn count(load: &'l Load, batch: Option<&str>) -> Self {
+        let mut busy =
+            Self { on_node: 0, in_batch: 0, workers: BTreeMap::new(), accounts: BTreeMap::new() };
+        for run in &load.running {
+            *busy.accounts.entry(&run.account).or_default() += 1;
+            busy.in_batch += u32::from(batch.is_some() && run.batch.as_deref() == batch);
+            if run.node == load.node {
+                busy.on_node += 1;
+                *busy.workers.entry(&run.worker).or_default() += 1;
+            }
+        }
+        busy
+    }
+
+    fn of_worker(&self, name: &str) -> u32 {
+        self.workers.get(name).copied().unwrap_or_default()
+    }
+
+    fn of_account(&self, name: &str) -> u32 {
+        self.accounts.get(name).copied().unwrap_or_default()
+    }
+}
+
+fn pauses_and_budgets(
+    candidate: &Candidate<'_>,
+    load: &Load,
+    busy: &Busy<'_>,
+    held: &mut Vec<Held>,
+) {
+    if load.paused {
+        held.push(Held::Paused);
+    }
+    let batch = candidate.batch.and_then(|name| load.batches.get_key_value(name));
+    if let Some((name, batch)) = batch
+        && batch.paused
+    {
+        held.push(Held::BatchPaused { batch: name.clone() });
+    }
+    let scope = format!("{TASK_SCOPE}{}", candidate.task);
+    held.extend(over(&scope, &candidate.budget, &candidate.spent));
+    if let Some((name, batch)) = batch {
+        let used = batch.used.with_runs(busy.in_batch);
+        held.extend(over(&format!("{BATCH_SCOPE}{name}"), &batch.budget, &used));
+    }
+    held.extend(over(DAY_SCOPE, &load.day_budget, &load.day.with_runs(all_running(load))));
+}
+
+fn taken_areas(candidate: &Candidate<'_>, load: &Load, held: &mut Vec<Held>) {
+    if candidate.areas.is_empty() {
+        return;
+    }
+    for run in &load.running {
+        if run.project == candidate.project
+            && run.task != candidate.task
+            && let Some(area) = overlap(candidate.areas, &run.areas)
+        {
+            held.push(Held::AreaTaken { area: area.clone(), by: run.task });
+        }
+    }
+    for promised in &load.promised {
+        if promised.project == candidate.project
+            && promised.task != candidate.task
+            && let Some(area) = overlap(candidate.areas, &promised.areas)
+        {
+            held.push(Held::AreaPromised { area: area.clone(), to: promised.task });
+        }
+    }
+}
+
+/// The first worker that has room, or all that is in the way of each.
+fn with_room<'w>(
+    suitable: &[&'w Worker],
+    load: &Load,
+    busy: &Busy<'_>,
+    now: Instant,
+) -> Result<&'w Worker, Vec<Held>> {
+    let mut in_the_way = Vec::new();
+    let mut told: Vec<&str> = Vec::new();
+    for worker in suitable {
+        let mut reasons = account_in_the_way(&worker.account, load, busy, now);
+        let is_busy = busy.of_worker(&worker.name) >= worker.max_concurrent;
+        if reasons.is_empty() && !is_busy {
+            return Ok(worker);
+        }
+        // Workers that share an account have its reasons in common.
+        if !told.contains(&worker.account.as_str()) {
+            told.push(&worker.account);
+            in_the_way.append(&mut reasons);
+        }
+        if is_busy {
+            let (worker, max_concurrent) = (worker.name.clone(), worker.max_concurrent);
+            in_the_way.push(Held::WorkerBusy { worker, max_concurrent });
+        }
+    }
+    Err(in_the_way)
+}
+
+fn account_in_the_way(name: &str, load: &Load, busy: &Busy<'_>, now: Instant) -> Vec<Held> {
+    let Some(account) = load.accounts.get(name) else {
+        return Vec::new();
+    };
+    let running = busy.of_account(name);
+    let mut in_the_way = Vec::new();
+    if let Some(until) = account.paused_until.filter(|until| now < *until) {
+        let (account, reason) = (name.to_owned(), account.reason.clone());
+        in_the_way.push(Held::AccountPaused { account, until, reason });
+    } else if running > 0 && (account.probing || account.paused_until.is_some()) {
+        in_the_way.push(Held::AccountProbing { account: name.to_owned() });
+    }
+    if let Some(limit) = account.limit.filter(|limit| running >= *limit) {
+        in_the_way.push(Held::AccountFull { account: name.to_owned(), limit });
+    }
+    in_the_way
+}
+
+fn no_room(candidate: &Candidate<'_>, load: &Load, busy: &Busy<'_>, held: &mut Vec<Held>) {
+    if let Some(limit) = load.limit.filter(|limit| all_running(load) >= *limit) {
+        held.push(Held::Full { limit });
+    }
+    if busy.on_node >= load.capacity {
+        held.push(Held::NodeFull { node: load.node.clone(), capacity: load.capacity });
+    }
+    let batch = candidate.batch.and_then(|name| load.batches.get_key_value(name));
+    if let Some((name, batch)) = batch
+        && busy.in_batch >= batch.concurrency
+    {
+        held.push(Held::BatchFull { batch: name.clone(), concurrency: batch.concurrency });
+    }
+}
+
+fn all_running(load: &Load) -> u32 {
+    u32::try_from(load.running.len()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,264 @@
+//! What holds a task back, in words: what it is, who or what it waits for, and what to type to change it.
+
+use super::Area;
+use super::budget::{BATCH_SCOPE, DAY_SCOPE};
+use crate::ids::TaskId;
+use crate::time::Instant;
+
+/// One reason why a task does not start now.
+///
+/// From the most fundamental to what passes soonest: what a person has to change, what ends at some time, what ends
+/// when a run does. The answer of [`super::choose`] has this order as well.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Held {
+    /// No worker of any live node plays one of its roles and has all that it needs. `needs` is what the nearest of them
+    /// lacks, or everything that it needs if none plays the role.
+    NoWorker {
+        role: String,
+        needs: Vec<String>,
+    },
+    Paused,
+    BatchPaused {
+        batch: String,
+    },
+    OverBudget {
+        scope: String,
+        what: String,
+        used: String,
+        limit: String,
+    },
+    /// Only other nodes have workers that can take it.
+    NotHere {
+        node: String,
+        workers: Vec<String>,
+    },
+    AccountPaused {
+        account: String,
+        until: Instant,
+        reason: String,
+    },
+    /// One run of the account tries first after a pause.
+    AccountProbing {
+        account: String,
+    },
+    AreaTaken {
+        area: Area,
+        by: TaskId,
+    },
+    /// A task ahead of it in the queue waits for the same area and gets it first.
+    AreaPromised {
+        area: Area,
+        to: TaskId,
+    },
+    AccountFull {
+        account: String,
+        limit: u32,
+    },
+    WorkerBusy {
+        worker: String,
+        max_concurrent: u32,
+    },
+    Full {
+        limit: u32,
+    },
+    NodeFull {
+        node: String,
+        capacity: u32,
+    },
+    BatchFull {
+        batch: String,
+        concurrency: u32,
+    },
+}
+
+impl Held {
+    /// For scripts: one word for each reason, which never changes.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::NoWorker { .. } => "no_worker",
+            Self::Paused => "paused",
+            Self::BatchPaused { .. } => "batch_paused",
+            Self::OverBudget { .. } => "over_budget",
+            Self::NotHere { .. } => "not_here",
+            Self::AreaTaken { .. } => "area_taken",
+            Self::AreaPromised { .. } => "area_promised",
+            Self::AccountPaused { .. } => "account_paused",
+            Self::AccountProbing { .. } => "account_probing",
+            Self::AccountFull { .. } => "account_full",
+            Self::WorkerBusy { .. } => "worker_busy",
+            Self::Full { .. } => "full",
+            Self::NodeFull { .. } => "node_full",
+            Self::BatchFull { .. } => "batch_full",
+        }
+    }
+
+    /// What holds the task, in a short sentence.
+    #[must_use]
+    pub fn detail(&self) -> String {
+        match self {
+            Self::NoWorker { role, needs } if needs.is_empty() => {
+                format!("no worker plays the role {role}")
+            }
+            Self::NoWorker { role, needs } => {
+                format!("no {role} has all that it needs; missing: {}", needs.join(", "))
+            }
+            Self::Paused => "everything is paused".to_owned(),
+            Self::BatchPaused { batch } => format!("batch {batch} is paused"),
+            Self::OverBudget { scope, what, used, limit } => {
+                format!("{scope} has used up its {what}: {used} of {limit}")
+            }
+            Self::NotHere { node, workers } => {
+                format!("node {node} has no worker for it; others have: {}", workers.join(", "))
+            }
+            Self::AreaTaken { area, by } => format!("{by} is at work in {}", area.0),
+            Self::AreaPromised { area, to } => {
+                format!("{to} is before it in the queue and waits for {}", area.0)
+            }
+            Self::AccountPaused { account, reason, .. } if reason.is_empty() => {
+                format!("account {account} is paused")
+            }
+            Self::AccountPaused { account, reason, .. } => {
+                format!("account {account} is paused: {reason}")
+            }
+            Self::AccountProbing { account } => {
+                format!("account {account} was paused, and one run tries it first")
+            }
+            Self::AccountFull { account, limit } => full(&format!("account {account}"), *limit),
+            Self::WorkerBusy { worker, max_concurrent } => {
+                full(&format!("worker {worker}"), *max_concurrent)
+            }
+            Self::Full { limit } => full("the whole system", *limit),
+            Self::NodeFull { node, capacity } => full(&format!("node {node}"), *capacity),
+            Self::BatchFull { batch, concurrency } => full(&format!("batch {batch}"), *concurrency),
+        }
+    }
+
+    /// When it ends by itself, where that is known.
+    #[must_use]
+    pub fn until(&self) -> Option<Instant> {
+        match self {
+            Self::AccountPaused { until, .. } => Some(*until),
+            Self::NoWorker { .. }
+            | Self::Paused
+            | Self::BatchPaused { .. }
+            | Self::OverBudget { .. }
+            | Self::NotHere { .. }
+            | Self::AreaTaken { .. }
+            | Self::AreaPromised { .. }
+            | Self::AccountProbing { .. }
+            | Self::AccountFull { .. }
+            | Self::WorkerBusy { .. }
+            | Self::Full { .. }
+            | Self::NodeFull { .. }
+            | Self::BatchFull { .. } => None,
+        }
+    }
+
+    /// Whom it waits for: a person, a task, a worker, an account or a node.
+    #[must_use]
+    pub fn who(&self) -> Option<String> {
+        match self {
+            Self::NoWorker { .. } | Self::Paused | Self::BatchPaused { .. } => {
+                Some("human".to_owned())
+            }
+            // The day ends by itself.
+            Self::OverBudget { scope, .. } => (scope != DAY_SCOPE).then(|| "human".to_owned()),
+            Self::NotHere { workers, .. } => Some(workers.join(", ")),
+            Self::AreaTaken { by: task, .. } | Self::AreaPromised { to: task, .. } => {
+                Some(task.to_string())
+            }
+            Self::AccountPaused { account, .. }
+            | Self::AccountProbing { account }
+            | Self::AccountFull { account, .. } => Some(account.clone()),
+            Self::WorkerBusy { worker, .. } => Some(worker.clone()),
+            Self::NodeFull { node, .. } => Some(node.clone()),
+            Self::Full { .. } | Self::BatchFull { .. } => None,
+        }
+    }
+
+    /// What would change it, in a short sentence that names the command to type or the setting to change.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::NoWorker { role, needs } => {
+                let which = if needs.is_empty() {
+                    String::new()
+                } else {
+                    format!(" and {} (`workers.NAME.capabilities`)", needs.join(", "))
+                };
+                format!(
+                    "give a worker the role {role} (`workers.NAME.roles`){which}, or start a node that has one"
+                )
+            }
+            Self::Paused => "type `banksman resume`".to_owned(),
+            Self::BatchPaused { batch } => format!("type `banksman batch resume {batch}`"),
+            Self::OverBudget { scope, what, .. } => over_budget_remedy(scope, what),
+            Self::NotHere { .. } => {
+                "another node takes it; `workers` in the settings adds a worker here".to_owned()
+            }
+            Self::AreaTaken { by, .. } => {
+                format!("it can start when {by} is through; see `banksman show {by}`")
+            }
+            Self::AreaPromised { to, .. } => {
+                format!("it can start after {to}; see `banksman why {to}`")
+            }
+            Self::AccountPaused { account, until, .. } => format!(
+                "it goes on by itself at {until}; `banksman accounts resume {account}` does so now"
+            ),
+            Self::AccountProbing { account } => format!(
+                "it goes on when that run has an answer; `banksman accounts resume {account}` does so now"
+            ),
+            Self::AccountFull { account, .. } => {
+                format!("wait for a run to end, or raise `accounts.{account}.max_concurrent`")
+            }
+            Self::WorkerBusy { worker, .. } => {
+                format!("wait for a run to end, or raise `workers.{worker}.max_concurrent`")
+            }
+            Self::Full { .. } => "wait for a run to end, or raise `limits.total`".to_owned(),
+            Self::NodeFull { .. } => "wait for a run to end, or raise `limits.agents`".to_owned(),
+            Self::BatchFull { batch, .. } => format!(
+                "wait for a run to end, or type `banksman batch set {batch} --concurrency N`"
+            ),
+        }
+    }
+
+    pub(super) fn is_area(&self) -> bool {
+        matches!(self, Self::AreaTaken { .. } | Self::AreaPromised { .. })
+    }
+
+    /// Whether it is over as soon as enough runs have ended, for this node or for the one that can take it.
+    pub(super) fn ends_with_a_run(&self) -> bool {
+        match self {
+            Self::AreaTaken { .. }
+            | Self::AreaPromised { .. }
+            | Self::AccountFull { .. }
+            | Self::WorkerBusy { .. }
+            | Self::Full { .. }
+            | Self::NodeFull { .. }
+            | Self::BatchFull { .. }
+            | Self::NotHere { .. } => true,
+            Self::NoWorker { .. }
+            | Self::Paused
+            | Self::BatchPaused { .. }
+            | Self::OverBudget { .. }
+            | Self::AccountPaused { .. }
+            | Self::AccountProbing { .. } => false,
+        }
+    }
+}
+
+fn over_budget_remedy(scope: &str, what: &str) -> String {
+    if scope == DAY_SCOPE {
+        return format!("wait for the next day (UTC), or raise `budget.day_{what}`");
+    }
+    match scope.strip_prefix(BATCH_SCOPE) {
+        Some(batch) => format!("type `banksman batch set {batch} --{what} MORE`"),
+        None => format!("raise `budget.task_{what}`"),
+    }
+}
+
+fn full(what: &str, limit: u32) -> String {
+    let runs = if limit == 1 { "run" } else { "runs" };
+    format!("{what} is full: {limit} {runs} at most")
+}

@@ -1,0 +1,154 @@
+//! Who takes which task: a snapshot of the queue and of the load goes in, a choice or the reasons against it come out.
+//!
+//! The dispatcher asks inside the claiming transaction, and `why` asks the same question to explain, so both always
+//! agree. Nothing here starts, counts or remembers anything; the order of the queue is `machine::Task::rank`.
+//!
+//! What a task asks of its worker:
+//! - a tag that is a capability of any worker is required; a tag that no worker knows is only a label and holds
+//!   nothing back, so that people can tag freely;
+//! - a tag `needs:WORD` always requires the capability WORD, also when no worker has it yet.
+//!
+//! Of the workers that have all of it, the cheapest goes first, then the fastest, then by name.
+//!
+//! Overlapping tasks start in the order of the queue: a task that waits for nothing but runs that hold its areas is
+//! promised them ([`Load::promise`]). Without that, a task with two areas could wait for ever while others took
+//! turns on each of them.
+
+mod areas;
+mod budget;
+mod choose;
+mod held;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::TaskId;
+use crate::limits;
+use crate::time::Instant;
+
+pub use areas::{Area, areas, overlap};
+pub use budget::{Budget, Used, over};
+pub use choose::choose;
+pub use held::Held;
+
+/// A worker of the registry: an agent with what it can do and what it costs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worker {
+    pub name: String,
+    /// Capability tags. A task's tags that are capabilities of any worker, and the words of its `needs:WORD` tags,
+    /// must all be among these.
+    pub capabilities: BTreeSet<String>,
+    /// The roles of lifecycles that it plays; empty plays all that agents play.
+    pub roles: BTreeSet<String>,
+    /// Relative, 1 to 5: the cheapest goes first.
+    pub cost: u32,
+    /// Relative, 1 to 5: at equal cost the fastest goes first.
+    pub speed: u32,
+    pub max_concurrent: u32,
+    /// The provider account that it draws on.
+    pub account: String,
+}
+
+/// Roles that every lifecycle has and no worker can play: an agent must not answer for a person.
+const NOT_FOR_WORKERS: [&str; 2] = ["human", "system"];
+
+impl Worker {
+    #[must_use]
+    pub fn plays(&self, role: &str) -> bool {
+        !NOT_FOR_WORKERS.contains(&role) && (self.roles.is_empty() || self.roles.contains(role))
+    }
+}
+
+/// A task at the head of the queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate<'a> {
+    pub task: TaskId,
+    pub project: &'a str,
+    pub batch: Option<&'a str>,
+    /// Plain tags are required of the worker only when some worker has them as a capability, `needs:WORD` always.
+    pub tags: &'a [String],
+    /// The roles that may take it.
+    pub roles: &'a [String],
+    pub areas: &'a [Area],
+    /// What all its runs have used.
+    pub spent: Used,
+    /// Budget of this task, over all its runs.
+    pub budget: Budget,
+}
+
+/// A run that holds a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    pub task: TaskId,
+    pub project: String,
+    pub batch: Option<String>,
+    pub worker: String,
+    pub account: String,
+    pub node: String,
+    pub areas: Vec<Area>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchLoad {
+    pub concurrency: u32,
+    pub paused: bool,
+    pub budget: Budget,
+    /// Of runs that have ended.
+    pub used: Used,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AccountLoad {
+    /// A time that has passed counts as [`Self::probing`], until the store has ended the pause.
+    pub paused_until: Option<Instant>,
+    pub reason: String,
+    /// After a pause one run tries first, until it has shown that the provider answers again.
+    pub probing: bool,
+    /// Most runs at once; none is no bound of its own.
+    pub limit: Option<u32>,
+}
+
+/// Areas that a task further ahead in the queue gets next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promised {
+    pub task: TaskId,
+    pub project: String,
+    pub areas: Vec<Area>,
+}
+
+/// The state of the whole system, as far as it decides who may start.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Load {
+    pub paused: bool,
+    /// Over all nodes.
+    pub limit: Option<u32>,
+    pub node: String,
+    /// Of this node.
+    pub capacity: u32,
+    /// Of all nodes.
+    pub running: Vec<Running>,
+    pub batches: BTreeMap<String, BatchLoad>,
+    pub accounts: BTreeMap<String, AccountLoad>,
+    /// Of runs that have ended; those under way are in [`Self::running`] and count against `runs` as well.
+    pub day: Used,
+    pub day_budget: Budget,
+    /// Filled by [`Self::promise`] while the queue is walked from its head.
+    pub promised: Vec<Promised>,
+}
+
+impl Load {
+    /// Keeps the areas of a task that was held back for those behind it, if runs that hold its areas are in its way
+    /// and nothing else than runs that will end. A task that waits for a person, a reset or a worker that does not
+    /// exist promises nothing, since it would lock its areas for nobody.
+    pub fn promise(&mut self, candidate: &Candidate<'_>, held: &[Held]) {
+        let by_an_area = held.iter().any(Held::is_area) && held.iter().all(Held::ends_with_a_run);
+        if by_an_area && self.promised.len() < limits::PROMISES {
+            self.promised.push(Promised {
+                task: candidate.task,
+                project: candidate.project.to_owned(),
+                areas: candidate.areas.to_vec(),
+            });
+        }
+    }
+}
