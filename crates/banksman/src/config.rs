@@ -3,6 +3,7 @@
 //! `default-config.toml` is the source of the defaults. Nothing else in the program reads the environment, and no
 //! message of this module repeats a value, because a store's address may hold a password.
 
+mod agents;
 mod environment;
 mod keys;
 mod layer;
@@ -19,6 +20,7 @@ use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::machine::Actor;
 
+pub use agents::{Agents, Budgets, Limits, Verify, WorkerSetup, Worktrees};
 pub use environment::{DOCUMENTED, EnvVars, Environment};
 pub use keys::{COLORS, KEYS, Key};
 
@@ -130,6 +132,8 @@ pub struct Config {
     pub busy_timeout: Duration,
     pub statement_timeout: Duration,
     pub connections: usize,
+    /// Everything about agents at work.
+    pub agents: Agents,
     pub overrides: BTreeMap<String, Overrides>,
     pub effective: Vec<Effective>,
     pub sources: Vec<Source>,
@@ -210,10 +214,10 @@ impl Layers {
         let base = if source.scope == "project" { Some(root) } else { source.path.parent() };
         for given in layer::parse(&text, &source.path.display().to_string())? {
             let value = match given.value {
-                Raw::Text(text) if given.key == "store" => {
+                Raw::Text(text) if given.key == "store" || given.key == "home" => {
                     Raw::Text(placed(&text, base, environment))
                 }
-                value @ (Raw::Text(_) | Raw::Number(_) | Raw::Flag(_)) => value,
+                value @ (Raw::Text(_) | Raw::Number(_) | Raw::Flag(_) | Raw::List(_)) => value,
             };
             let origin = Origin::File { path: source.path.clone(), line: given.line };
             self.0.insert(given.key, (value, origin));
@@ -223,8 +227,10 @@ impl Layers {
 
     fn environment(&mut self, environment: &Environment) -> Result<(), ConfigError> {
         for key in &KEYS {
-            if let Some(text) = environment.get(key.env) {
-                self.text(key, text, Origin::Env(key.env))?;
+            if let Some(name) = key.env
+                && let Some(text) = environment.get(name)
+            {
+                self.text(key, text, Origin::Env(name))?;
             }
         }
         Ok(())
@@ -269,7 +275,13 @@ impl Layers {
         let actor = actor.map_err(|error: banksman_core::machine::NotAnActor| {
             ConfigError::value(&self.origin("actor"), error.to_string(), "for example human:kim")
         })?;
-        let number = self.0.get("postgres.connections").and_then(|(raw, _)| keys::connections(raw));
+        if self.shown("home").is_empty() {
+            self.fill("home", agents::default_home(&self.shown("store"), environment));
+        }
+        if self.shown("node").is_empty() {
+            self.fill("node", agents::host_name());
+        }
+        let agents = agents::agents(&self)?;
         Ok(Config {
             folder: folder.to_owned(),
             root,
@@ -285,7 +297,8 @@ impl Layers {
             is_utf8: environment.is_utf8(),
             busy_timeout: self.duration("sqlite.busy_timeout"),
             statement_timeout: self.duration("postgres.statement_timeout"),
-            connections: number.unwrap_or(1),
+            connections: usize::try_from(self.whole("postgres.connections")).unwrap_or(1),
+            agents,
             overrides: self.overrides(),
             effective: self.effective(),
             sources,
@@ -304,9 +317,26 @@ impl Layers {
         self.0.get(key).map(|(_, origin)| origin.to_string()).unwrap_or_default()
     }
 
+    /// Where the first setting with this prefix comes from.
+    fn origin_below(&self, prefix: &str) -> String {
+        let first = self.0.iter().find(|(key, _)| key.starts_with(prefix));
+        first.map(|(_, (_, origin))| origin.to_string()).unwrap_or_default()
+    }
+
     fn duration(&self, key: &str) -> Duration {
         keys::duration(&self.shown(key))
             .expect("every layer checks its spans of time, and the defaults have them all")
+    }
+
+    fn whole(&self, key: &str) -> u64 {
+        self.0.get(key).and_then(|(raw, _)| keys::whole(raw)).unwrap_or_default()
+    }
+
+    fn list(&self, key: &str) -> Vec<String> {
+        match self.0.get(key) {
+            Some((Raw::List(texts), _)) => texts.clone(),
+            Some((Raw::Text(_) | Raw::Number(_) | Raw::Flag(_), _)) | None => Vec::new(),
+        }
     }
 
     fn overrides(&self) -> BTreeMap<String, Overrides> {
@@ -325,13 +355,14 @@ impl Layers {
 
     fn effective(&self) -> Vec<Effective> {
         let of_keys = KEYS.iter().filter_map(|key| self.0.get_key_value(key.name));
-        let of_lifecycles = self.0.iter().filter(|(key, _)| key.starts_with("lifecycles."));
+        let is_named = |key: &str| KEYS.iter().all(|known| known.name != key);
+        let named = self.0.iter().filter(|(key, _)| is_named(key));
         let entry = |(key, (raw, origin)): (&String, &(Raw, Origin))| Effective {
             key: key.clone(),
             value: raw.shown(),
             origin: origin.clone(),
         };
-        of_keys.chain(of_lifecycles).map(entry).collect()
+        of_keys.chain(named).map(entry).collect()
     }
 }
 
@@ -341,6 +372,7 @@ fn override_of(raw: &Raw) -> Setting {
         Raw::Number(number) => Setting::Number(*number),
         Raw::Flag(flag) => Setting::Flag(*flag),
         Raw::Text(text) => text.parse().map_or_else(|_| Setting::Text(text.clone()), Setting::Time),
+        Raw::List(texts) => Setting::Text(texts.join(", ")),
     }
 }
 

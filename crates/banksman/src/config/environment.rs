@@ -14,10 +14,13 @@ impl EnvVars {
     pub const ACTOR: &'static str = "BANKSMAN_ACTOR";
     pub const LIFECYCLE: &'static str = "BANKSMAN_LIFECYCLE";
     pub const PROJECT: &'static str = "BANKSMAN_PROJECT";
+    pub const BANKSMAN_HOME: &'static str = "BANKSMAN_HOME";
+    pub const NODE: &'static str = "BANKSMAN_NODE";
     pub const COLOR: &'static str = "BANKSMAN_COLOR";
     pub const SQLITE_BUSY_TIMEOUT: &'static str = "BANKSMAN_SQLITE_BUSY_TIMEOUT";
     pub const POSTGRES_STATEMENT_TIMEOUT: &'static str = "BANKSMAN_POSTGRES_STATEMENT_TIMEOUT";
     pub const POSTGRES_CONNECTIONS: &'static str = "BANKSMAN_POSTGRES_CONNECTIONS";
+    pub const RUN_FOLDER: &'static str = "BANKSMAN_RUN_FOLDER";
     pub const HOME: &'static str = "HOME";
     pub const USER: &'static str = "USER";
     pub const LOGNAME: &'static str = "LOGNAME";
@@ -32,15 +35,18 @@ impl EnvVars {
 
 /// Every variable that changes what the program does, for the manual. Those from `NO_COLOR` on are read by the
 /// libraries that write colours and local times.
-pub const DOCUMENTED: [(&str, &str); 22] = [
+pub const DOCUMENTED: [(&str, &str); 25] = [
     (EnvVars::STORE, "setting `store`"),
     (EnvVars::ACTOR, "setting `actor`"),
     (EnvVars::LIFECYCLE, "setting `lifecycle`"),
     (EnvVars::PROJECT, "setting `project`"),
+    (EnvVars::BANKSMAN_HOME, "setting `home`"),
+    (EnvVars::NODE, "setting `node`"),
     (EnvVars::COLOR, "setting `color`"),
     (EnvVars::SQLITE_BUSY_TIMEOUT, "setting `sqlite.busy_timeout`"),
     (EnvVars::POSTGRES_STATEMENT_TIMEOUT, "setting `postgres.statement_timeout`"),
     (EnvVars::POSTGRES_CONNECTIONS, "setting `postgres.connections`"),
+    (EnvVars::RUN_FOLDER, "the run that `banksman mcp` works for; agents of a run get it"),
     (EnvVars::HOME, "where ~/.config and ~/.local/share are"),
     (EnvVars::USER, "your name as an actor"),
     (EnvVars::LOGNAME, "your name as an actor, if USER is not set"),
@@ -58,7 +64,7 @@ pub const DOCUMENTED: [(&str, &str); 22] = [
 ];
 
 /// How many of [`DOCUMENTED`] the program reads itself.
-const READ: usize = 18;
+const READ: usize = 21;
 
 /// The variables as they were when the program started. Empty ones count as not set.
 #[derive(Debug, Clone, Default)]
@@ -74,6 +80,13 @@ impl Environment {
             }
         }
         Ok(Self(variables))
+    }
+
+    /// The variables of these names that are set, whatever they are, for the agents that may have them.
+    #[must_use]
+    pub fn passed(names: &[String]) -> BTreeMap<String, String> {
+        let value = |name: &String| Some((name.clone(), env::var_os(name)?.into_string().ok()?));
+        names.iter().filter_map(value).collect()
     }
 
     #[must_use]

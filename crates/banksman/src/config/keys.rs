@@ -9,7 +9,9 @@ use super::environment::EnvVars;
 /// Most connections of one process; PostgreSQL allows 100 in all unless it is told otherwise.
 const MOST_CONNECTIONS: u64 = 100;
 /// Longest timeout: what waits for longer has been forgotten.
-const LONGEST: Span = Span(86_400_000);
+const LONGEST: Span = Span(31 * 86_400_000);
+/// A million dollars.
+const MOST_MONEY: f64 = 1e6;
 
 /// What a setting may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,20 +19,25 @@ pub(super) enum Holds {
     Text,
     OneOf(&'static [&'static str]),
     Time,
-    Connections,
+    /// A whole number in this range.
+    Whole(u64, u64),
+    /// Dollars.
+    Money,
+    /// A list of texts.
+    List,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
     pub name: &'static str,
-    pub env: &'static str,
+    pub env: Option<&'static str>,
     pub flag: Option<&'static str>,
     pub(super) holds: Holds,
 }
 
 const fn key(
     name: &'static str,
-    env: &'static str,
+    env: Option<&'static str>,
     flag: Option<&'static str>,
     holds: Holds,
 ) -> Key {
@@ -39,17 +46,101 @@ const fn key(
 
 pub const COLORS: &[&str] = &["auto", "always", "never"];
 
+pub(super) const AGENTS: &[&str] = &["claude", "codex", "opencode", "gemini", "acp", "command"];
+
+/// Most agents of one machine, and the like: a bound against a slip of the finger.
+const MANY: u64 = 10_000;
+/// Tokens of a budget.
+const MOST_TOKENS: u64 = 1_000_000_000_000;
+
+const fn plain(name: &'static str, holds: Holds) -> Key {
+    key(name, None, None, holds)
+}
+
 /// Every setting, in the order in which they are listed.
-pub const KEYS: [Key; 8] = [
-    key("store", EnvVars::STORE, Some("--store"), Holds::Text),
-    key("actor", EnvVars::ACTOR, Some("--as"), Holds::Text),
-    key("lifecycle", EnvVars::LIFECYCLE, Some("--lifecycle"), Holds::Text),
-    key("project", EnvVars::PROJECT, Some("--project"), Holds::Text),
-    key("color", EnvVars::COLOR, Some("--color"), Holds::OneOf(COLORS)),
-    key("sqlite.busy_timeout", EnvVars::SQLITE_BUSY_TIMEOUT, None, Holds::Time),
-    key("postgres.statement_timeout", EnvVars::POSTGRES_STATEMENT_TIMEOUT, None, Holds::Time),
-    key("postgres.connections", EnvVars::POSTGRES_CONNECTIONS, None, Holds::Connections),
+pub const KEYS: [Key; 38] = [
+    key("store", Some(EnvVars::STORE), Some("--store"), Holds::Text),
+    key("actor", Some(EnvVars::ACTOR), Some("--as"), Holds::Text),
+    key("lifecycle", Some(EnvVars::LIFECYCLE), Some("--lifecycle"), Holds::Text),
+    key("project", Some(EnvVars::PROJECT), Some("--project"), Holds::Text),
+    key("home", Some(EnvVars::BANKSMAN_HOME), None, Holds::Text),
+    key("node", Some(EnvVars::NODE), None, Holds::Text),
+    key("color", Some(EnvVars::COLOR), Some("--color"), Holds::OneOf(COLORS)),
+    key("sqlite.busy_timeout", Some(EnvVars::SQLITE_BUSY_TIMEOUT), None, Holds::Time),
+    key("postgres.statement_timeout", Some(EnvVars::POSTGRES_STATEMENT_TIMEOUT), None, Holds::Time),
+    key(
+        "postgres.connections",
+        Some(EnvVars::POSTGRES_CONNECTIONS),
+        None,
+        Holds::Whole(1, MOST_CONNECTIONS),
+    ),
+    plain("limits.agents", Holds::Whole(0, MANY)),
+    plain("limits.total", Holds::Whole(0, MANY)),
+    plain("limits.lease", Holds::Time),
+    plain("limits.run", Holds::Time),
+    plain("limits.idle", Holds::Time),
+    plain("limits.grace", Holds::Time),
+    plain("limits.output", Holds::Whole(1, MANY)),
+    plain("budget.task_runs", Holds::Whole(0, MANY)),
+    plain("budget.task_tokens", Holds::Whole(0, MOST_TOKENS)),
+    plain("budget.task_cost", Holds::Money),
+    plain("budget.task_time", Holds::Time),
+    plain("budget.day_runs", Holds::Whole(0, MANY)),
+    plain("budget.day_tokens", Holds::Whole(0, MOST_TOKENS)),
+    plain("budget.day_cost", Holds::Money),
+    plain("budget.run_tokens", Holds::Whole(0, MOST_TOKENS)),
+    plain("budget.run_cost", Holds::Money),
+    plain("worktrees.path", Holds::Text),
+    plain("worktrees.branch", Holds::Text),
+    plain("worktrees.base", Holds::Text),
+    plain("worktrees.setup", Holds::Text),
+    plain("worktrees.warn_above", Holds::Whole(1, MANY)),
+    plain("verify.commands", Holds::List),
+    plain("verify.timeout", Holds::Time),
+    plain("verify.allowed_paths", Holds::List),
+    plain("verify.denied_paths", Holds::List),
+    plain("evaluator.worker", Holds::Text),
+    plain("evaluator.timeout", Holds::Time),
+    plain("environment.pass", Holds::List),
 ];
+
+/// Tables whose entries people name themselves, and the settings of each entry.
+pub(super) const NAMED: &[(&str, &[(&str, Holds)])] = &[
+    (
+        "workers",
+        &[
+            ("agent", Holds::OneOf(AGENTS)),
+            ("command", Holds::List),
+            ("model", Holds::Text),
+            ("capabilities", Holds::List),
+            ("roles", Holds::List),
+            ("cost", Holds::Whole(1, 5)),
+            ("speed", Holds::Whole(1, 5)),
+            ("max_concurrent", Holds::Whole(1, MANY)),
+            ("account", Holds::Text),
+            ("pass", Holds::List),
+        ],
+    ),
+    ("accounts", &[("max_concurrent", Holds::Whole(1, MANY))]),
+];
+
+/// What a setting of this full name may hold; none when there is no such setting.
+pub(super) fn holds(key: &str) -> Option<Holds> {
+    let fixed = KEYS.iter().find(|known| known.name == key).map(|known| known.holds);
+    fixed.or_else(|| {
+        let mut parts = key.splitn(3, '.');
+        let (table, name, setting) = (parts.next()?, parts.next()?, parts.next()?);
+        let (_, settings) = NAMED.iter().find(|(known, _)| *known == table)?;
+        let known = settings.iter().find(|(known, _)| *known == setting)?;
+        is_name(name).then_some(known.1)
+    })
+}
+
+/// A name of a worker or an account: it goes into tables, messages and the history.
+fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=64).contains(&name.len()) && name.chars().all(fits)
+}
 
 /// A value as a file or the environment gives it.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +148,7 @@ pub(super) enum Raw {
     Text(String),
     Number(f64),
     Flag(bool),
+    List(Vec<String>),
 }
 
 impl Raw {
@@ -66,6 +158,7 @@ impl Raw {
             Self::Text(text) => text.clone(),
             Self::Number(number) => number.to_string(),
             Self::Flag(flag) => flag.to_string(),
+            Self::List(texts) => texts.join(", "),
         }
     }
 }
@@ -73,12 +166,17 @@ impl Raw {
 impl Holds {
     /// Checks a value; the message says what is expected and never repeats the value, which may be a secret.
     pub(super) fn check(self, raw: &Raw) -> Result<(), String> {
+        let on_one_line = |text: &String| !text.chars().any(char::is_control);
         let fits = match (self, raw) {
-            (Self::Text, Raw::Text(text)) => !text.chars().any(char::is_control),
+            (Self::Text, Raw::Text(text)) => on_one_line(text),
             (Self::OneOf(words), Raw::Text(text)) => words.contains(&text.as_str()),
             (Self::Time, Raw::Text(text)) => duration(text).is_some(),
-            (Self::Connections, raw) => connections(raw).is_some(),
-            (Self::Text | Self::OneOf(_) | Self::Time, Raw::Number(_) | Raw::Flag(_)) => false,
+            (Self::Whole(least, most), raw) => {
+                whole(raw).is_some_and(|number| (least..=most).contains(&number))
+            }
+            (Self::Money, Raw::Number(number)) => (0.0..=MOST_MONEY).contains(number),
+            (Self::List, Raw::List(texts)) => texts.iter().all(on_one_line),
+            (Self::Text | Self::OneOf(_) | Self::Time | Self::Money | Self::List, _) => false,
         };
         if fits { Ok(()) } else { Err(format!("must be {}", self.describe())) }
     }
@@ -88,7 +186,9 @@ impl Holds {
             Self::Text => "a text on one line".to_owned(),
             Self::OneOf(words) => format!("one of {}", words.join(", ")),
             Self::Time => format!("a span of time up to {LONGEST}, such as \"10s\""),
-            Self::Connections => format!("a number from 1 to {MOST_CONNECTIONS}"),
+            Self::Whole(least, most) => format!("a number from {least} to {most}"),
+            Self::Money => "an amount of dollars, such as 2.50".to_owned(),
+            Self::List => "a list of texts, such as [\"cargo test\"]".to_owned(),
         }
     }
 }
@@ -99,18 +199,17 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
 }
 
 /// The environment has texts only, so a number in a text is a number here.
-pub(super) fn connections(raw: &Raw) -> Option<usize> {
-    let number = match raw {
-        Raw::Text(text) => text.parse::<u64>().ok()?,
+pub(super) fn whole(raw: &Raw) -> Option<u64> {
+    match raw {
+        Raw::Text(text) => text.parse::<u64>().ok(),
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "it is whole and in range"
         )]
-        Raw::Number(number) if number.fract() == 0.0 && (1.0..=1e6).contains(number) => {
-            *number as u64
+        Raw::Number(number) if number.fract() == 0.0 && (0.0..=1e15).contains(number) => {
+            Some(*number as u64)
         }
-        Raw::Number(_) | Raw::Flag(_) => return None,
-    };
-    usize::try_from(number).ok().filter(|_| (1..=MOST_CONNECTIONS).contains(&number))
+        Raw::Number(_) | Raw::Flag(_) | Raw::List(_) => None,
+    }
 }

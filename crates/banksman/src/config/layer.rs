@@ -7,7 +7,7 @@ use std::path::Path;
 use banksman_core::lifecycle::problem::suggestion;
 use toml_edit::{Document, Item, TableLike, Value};
 
-use super::keys::{KEYS, Raw};
+use super::keys::{KEYS, NAMED, Raw, holds};
 use super::{ConfigError, LIFECYCLES};
 
 /// A file of settings is written by a person; this is far more than one would write.
@@ -83,33 +83,61 @@ impl Reader<'_> {
         let place = format!("{}:{line}", self.origin);
         let of_lifecycle =
             key.strip_prefix(LIFECYCLES).is_some_and(|rest| rest.matches('.').count() == 2);
-        let known = KEYS.iter().find(|known| known.name == key);
+        let known = holds(key);
         if known.is_none() && !of_lifecycle {
             let message = format!("there is no setting `{}`", clip(key));
-            let names = KEYS.iter().map(|known| known.name).chain(["lifecycles.NAME.SETTING"]);
-            return Err(ConfigError::value(&place, message, &suggestion(key, names)));
+            return Err(ConfigError::value(&place, message, &suggested(key)));
         }
         let wrong = |message: String| {
             let hint = "`banksman help formatting` shows how values are written";
             ConfigError::value(&place, format!("`{key}` {message}"), hint)
         };
-        let value = scalar(item)
-            .ok_or_else(|| wrong("must be a text, a number or true or false".to_owned()))?;
+        let value = scalar(item).ok_or_else(|| {
+            wrong("must be a text, a number, true or false, or a list".to_owned())
+        })?;
         if let Some(known) = known {
-            known.holds.check(&value).map_err(wrong)?;
+            known.check(&value).map_err(wrong)?;
         }
         self.found.push(Given { key: key.to_owned(), value, line });
         Ok(())
     }
 }
 
+/// The name that was perhaps meant.
+fn suggested(key: &str) -> String {
+    let named = NAMED.iter().flat_map(|(table, settings)| {
+        settings.iter().map(move |(setting, _)| format!("{table}.NAME.{setting}"))
+    });
+    let lifecycles = ["lifecycles.NAME.SETTING".to_owned()];
+    let names = KEYS.iter().map(|known| known.name.to_owned()).chain(named).chain(lifecycles);
+    // Of a table that exists only its own settings, else the tables and what stands outside of them.
+    let table = |name: &str| name.split_once('.').map(|(table, _)| table.to_owned());
+    let all: Vec<String> = names.collect();
+    let own = table(key).filter(|own| all.iter().any(|name| table(name).as_ref() == Some(own)));
+    let mut near: Vec<String> = match &own {
+        Some(_) => all.into_iter().filter(|name| table(name) == own).collect(),
+        None => all
+            .iter()
+            .map(|name| table(name).map_or_else(|| name.clone(), |table| format!("{table}.…")))
+            .collect(),
+    };
+    near.dedup();
+    suggestion(key, near.iter().map(String::as_str))
+}
+
 /// Whether a key names a table of settings rather than a setting.
 fn is_table(key: &str) -> bool {
-    let of_lifecycle = key.strip_prefix("lifecycles.").is_some_and(|name| !name.contains('.'));
+    let tables = NAMED.iter().map(|(table, _)| *table).chain([LIFECYCLES]);
+    let named = |table: &str| {
+        let inside = key.strip_prefix(table);
+        inside.is_some_and(|rest| {
+            rest.is_empty() || (rest.starts_with('.') && rest.matches('.').count() == 1)
+        })
+    };
     let holds_keys = KEYS
         .iter()
         .any(|known| known.name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')));
-    key == LIFECYCLES || of_lifecycle || holds_keys
+    holds_keys || tables.into_iter().any(named)
 }
 
 fn scalar(item: &Item) -> Option<Raw> {
@@ -121,7 +149,11 @@ fn scalar(item: &Item) -> Option<Raw> {
             Some(Raw::Number(*number.value())).filter(|_| number.value().is_finite())
         }
         Value::Boolean(flag) => Some(Raw::Flag(*flag.value())),
-        Value::Datetime(_) | Value::Array(_) | Value::InlineTable(_) => None,
+        Value::Array(items) => {
+            let texts = items.iter().map(|item| item.as_str().map(str::to_owned));
+            texts.collect::<Option<_>>().map(Raw::List)
+        }
+        Value::Datetime(_) | Value::InlineTable(_) => None,
     }
 }
 

@@ -14,10 +14,10 @@ fn every_setting_has_a_default_and_every_default_is_a_setting() {
 
 #[test]
 fn every_variable_of_a_setting_is_documented_and_named_after_it() {
-    for key in &KEYS {
+    for (key, env) in KEYS.iter().filter_map(|key| Some((key, key.env?))) {
         let name = format!("BANKSMAN_{}", key.name.to_uppercase().replace('.', "_"));
-        assert_eq!(key.env, name);
-        assert!(DOCUMENTED.contains(&(key.env, &format!("setting `{}`", key.name))), "{name}");
+        assert_eq!(env, name);
+        assert!(DOCUMENTED.contains(&(env, &format!("setting `{}`", key.name))), "{name}");
     }
 }
 

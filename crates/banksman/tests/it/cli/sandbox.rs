@@ -71,7 +71,12 @@ impl Sandbox {
         let home = self.home();
         command.current_dir(self.repo()).env_clear().stdin(Stdio::null());
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
-        command.env("HOME", &home).env("USER", "kim").env("LANG", "C.UTF-8").env("TZ", "UTC");
+        command
+            .env("HOME", &home)
+            .env("USER", "kim")
+            .env("BANKSMAN_NODE", "yard")
+            .env("LANG", "C.UTF-8")
+            .env("TZ", "UTC");
         command.env("XDG_CONFIG_HOME", home.join("config")).env("XDG_DATA_HOME", home.join("data"));
         command.env("XDG_CONFIG_DIRS", self.path().join("system"));
     }

@@ -1,0 +1,257 @@
+//! The settings of agents at work: workers, limits, budgets, worktrees, checks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use banksman_core::schedule::{Budget, Worker};
+use banksman_core::time::Span;
+
+use super::environment::EnvVars as Var;
+use super::keys::{self, Raw};
+use super::{ConfigError, Environment, Layers};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Agents {
+    pub home: PathBuf,
+    pub node: String,
+    pub limits: Limits,
+    pub budgets: Budgets,
+    pub worktrees: Worktrees,
+    pub verify: Verify,
+    /// In the order of their names.
+    pub workers: Vec<WorkerSetup>,
+    /// Most runs at once, by account.
+    pub accounts: BTreeMap<String, u32>,
+    /// The worker that is asked about an end that the facts leave open.
+    pub evaluator: Option<String>,
+    pub evaluator_timeout: Span,
+    /// Variables that every agent gets.
+    pub pass: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    pub agents: u32,
+    pub total: Option<u32>,
+    pub lease: Span,
+    pub run: Span,
+    pub idle: Span,
+    pub grace: Span,
+    pub output_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budgets {
+    pub task: Budget,
+    pub day: Budget,
+    pub run: Budget,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worktrees {
+    pub path: String,
+    pub branch: String,
+    pub base: Option<String>,
+    pub setup: Option<String>,
+    pub warn_above: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verify {
+    pub commands: Vec<String>,
+    pub timeout: Span,
+    pub allowed_paths: Vec<String>,
+    pub denied_paths: Vec<String>,
+}
+
+/// One worker: what the scheduler sees of it, and how its agent is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerSetup {
+    pub worker: Worker,
+    /// One of the agents that are understood.
+    pub agent: String,
+    pub command: Vec<String>,
+    pub model: Option<String>,
+    pub pass: Vec<String>,
+}
+
+impl WorkerSetup {
+    /// A worker of this agent with everything else as it is by default.
+    #[must_use]
+    pub fn of(name: &str, agent: &str) -> Self {
+        let capabilities = ["code", "docs", "refactor", "test"].map(str::to_owned);
+        Self {
+            worker: Worker {
+                name: name.to_owned(),
+                capabilities: BTreeSet::from(capabilities),
+                roles: BTreeSet::new(),
+                cost: 3,
+                speed: 3,
+                max_concurrent: 4,
+                account: agent.to_owned(),
+            },
+            agent: agent.to_owned(),
+            command: vec![agent.to_owned()],
+            model: None,
+            pass: Vec::new(),
+        }
+    }
+}
+
+/// Agents that are taken as workers when none are set up, by their programs.
+const FOUND: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+
+impl Agents {
+    /// The workers that are set up, or else the agents whose programs are in a folder of `path`.
+    #[must_use]
+    pub fn workers_or_found(&self, path: &str) -> Vec<WorkerSetup> {
+        if !self.workers.is_empty() {
+            return self.workers.clone();
+        }
+        let is_there = |agent: &&str| {
+            let folders = path.split(':').filter(|folder| !folder.is_empty());
+            folders.map(|folder| Path::new(folder).join(agent)).any(|file| file.is_file())
+        };
+        FOUND.into_iter().filter(is_there).map(|agent| WorkerSetup::of(agent, agent)).collect()
+    }
+}
+
+pub(super) fn agents(layers: &Layers) -> Result<Agents, ConfigError> {
+    let text = |key: &str| Some(layers.shown(key)).filter(|text| !text.is_empty());
+    Ok(Agents {
+        home: PathBuf::from(layers.shown("home")),
+        node: layers.shown("node"),
+        limits: Limits {
+            agents: narrow(layers.whole("limits.agents")),
+            total: Some(narrow(layers.whole("limits.total"))).filter(|total| *total > 0),
+            lease: span(layers, "limits.lease"),
+            run: span(layers, "limits.run"),
+            idle: span(layers, "limits.idle"),
+            grace: span(layers, "limits.grace"),
+            output_bytes: layers.whole("limits.output") * 1024 * 1024,
+        },
+        budgets: Budgets {
+            task: Budget {
+                time: Some(span(layers, "budget.task_time")),
+                ..budget(layers, "budget.task")
+            },
+            day: budget(layers, "budget.day"),
+            run: budget(layers, "budget.run"),
+        },
+        worktrees: Worktrees {
+            path: layers.shown("worktrees.path"),
+            branch: layers.shown("worktrees.branch"),
+            base: text("worktrees.base"),
+            setup: text("worktrees.setup"),
+            warn_above: narrow(layers.whole("worktrees.warn_above")),
+        },
+        verify: Verify {
+            commands: layers.list("verify.commands"),
+            timeout: span(layers, "verify.timeout"),
+            allowed_paths: layers.list("verify.allowed_paths"),
+            denied_paths: layers.list("verify.denied_paths"),
+        },
+        workers: workers(layers)?,
+        accounts: names(layers, "accounts")
+            .map(|name| {
+                let most = layers.whole(&format!("accounts.{name}.max_concurrent"));
+                (name, narrow(most))
+            })
+            .collect(),
+        evaluator: text("evaluator.worker"),
+        evaluator_timeout: span(layers, "evaluator.timeout"),
+        pass: layers.list("environment.pass"),
+    })
+}
+
+fn workers(layers: &Layers) -> Result<Vec<WorkerSetup>, ConfigError> {
+    names(layers, "workers").map(|name| worker(layers, &name)).collect()
+}
+
+fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup, ConfigError> {
+    let key = |setting: &str| format!("workers.{name}.{setting}");
+    let text = |setting: &str| Some(layers.shown(&key(setting))).filter(|text| !text.is_empty());
+    let Some(agent) = text("agent") else {
+        let message = format!("the worker `{name}` has no agent");
+        let hint = format!("add `agent = \"claude\"` or another of {}", keys::AGENTS.join(", "));
+        return Err(ConfigError::value(&layers.origin_below(&key("")), message, &hint));
+    };
+    let mut setup = WorkerSetup::of(name, &agent);
+    let list = |setting: &str| layers.0.get(&key(setting)).map(|_| layers.list(&key(setting)));
+    let number =
+        |setting: &str| layers.0.get(&key(setting)).map(|_| narrow(layers.whole(&key(setting))));
+    let worker = &mut setup.worker;
+    if let Some(capabilities) = list("capabilities") {
+        worker.capabilities = capabilities.into_iter().collect();
+    }
+    worker.roles = list("roles").unwrap_or_default().into_iter().collect();
+    worker.cost = number("cost").unwrap_or(worker.cost);
+    worker.speed = number("speed").unwrap_or(worker.speed);
+    worker.max_concurrent = number("max_concurrent").unwrap_or(worker.max_concurrent);
+    worker.account = text("account").unwrap_or(agent);
+    setup.command = list("command").filter(|words| !words.is_empty()).unwrap_or(setup.command);
+    setup.model = text("model");
+    setup.pass = list("pass").unwrap_or_default();
+    Ok(setup)
+}
+
+/// The entries of a table that people name, each once.
+fn names(layers: &Layers, table: &str) -> impl Iterator<Item = String> {
+    let prefix = format!("{table}.");
+    let name = |key: &String| {
+        let rest = key.strip_prefix(&prefix)?;
+        rest.split_once('.').map(|(name, _)| name.to_owned())
+    };
+    layers.0.keys().filter_map(name).collect::<BTreeSet<_>>().into_iter()
+}
+
+fn budget(layers: &Layers, prefix: &str) -> Budget {
+    let bound = |setting: &str| {
+        let number = layers.whole(&format!("{prefix}_{setting}"));
+        i64::try_from(number).ok().filter(|number| *number > 0)
+    };
+    Budget {
+        runs: bound("runs"),
+        tokens: bound("tokens"),
+        cost_micros: micros(layers, &format!("{prefix}_cost")),
+        time: None,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the check bounds it to a million dollars")]
+fn micros(layers: &Layers, key: &str) -> Option<i64> {
+    match layers.0.get(key) {
+        Some((Raw::Number(dollars), _)) if *dollars > 0.0 => Some((dollars * 1e6).round() as i64),
+        Some(_) | None => None,
+    }
+}
+
+fn span(layers: &Layers, key: &str) -> Span {
+    let millis = layers.duration(key).as_millis();
+    Span(i64::try_from(millis).expect("the check bounds spans of time"))
+}
+
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).expect("the check bounds numbers")
+}
+
+/// Beside the store, so that two stores never share runs.
+pub(super) fn default_home(store: &str, environment: &Environment) -> String {
+    let path = store.strip_prefix("sqlite:").unwrap_or(store);
+    let beside = Path::new(path).parent().filter(|_| !path.is_empty() && !path.contains("://"));
+    let data =
+        || environment.folder(Var::XDG_DATA_HOME, ".local/share").map(|data| data.join("banksman"));
+    beside
+        .map(Path::to_owned)
+        .or_else(data)
+        .map(|home| home.display().to_string())
+        .unwrap_or_default()
+}
+
+/// The machine's name, as the kernel has it.
+pub(super) fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "node".to_owned() } else { name.chars().take(64).collect() }
+}
