@@ -38,5 +38,20 @@ pub const STREAM_LINE_BYTES: usize = 4 * 1024 * 1024;
 pub const AREAS: usize = 64;
 /// Tasks that are promised their areas in one walk of the queue. Those behind them are asked again at the next.
 pub const PROMISES: usize = 100;
+/// One message from an agent to the tool server of its run, in bytes.
+pub const TOOL_MESSAGE_BYTES: usize = 1024 * 1024;
+/// Messages that an agent may send as one batch.
+pub const TOOL_BATCH: usize = 32;
+/// A text of a report, in bytes: people read it in a list or in a mail.
+pub const REPORT_TEXT_BYTES: usize = 8 * 1024;
+/// Files or blockers that one report names.
+pub const REPORT_ITEMS: usize = 100;
+/// All reports of a run, in bytes: they become a part of its receipt.
+pub const REPORTS_BYTES: u64 = 1024 * 1024;
+/// Reports of a run.
+pub const REPORTS: usize = 1_000;
+/// Of these, what progress may not use up, so that a question still gets through.
+pub const REPORTS_KEPT_FREE: usize = 50;
 
+const _: () = assert!(REPORTS_KEPT_FREE < REPORTS, "some progress must be possible");
 const _: () = assert!(LIFECYCLE_STATES < u16::MAX as usize, "a StateId is a u16");

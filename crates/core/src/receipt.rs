@@ -135,11 +135,19 @@ pub enum FaultKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tell", rename_all = "snake_case")]
 pub enum Told {
-    Progress { step: String, files: Vec<String>, blockers: Vec<String> },
+    Progress {
+        step: String,
+        files: Vec<String>,
+        blockers: Vec<String>,
+    },
     /// It cannot go on without a person.
-    NeedsPerson { question: String },
+    NeedsPerson {
+        question: String,
+    },
     /// There was nothing to do.
-    NothingToDo { reason: String },
+    NothingToDo {
+        reason: String,
+    },
 }
 
 /// What was found in the worktree after the agent had ended.
@@ -167,6 +175,9 @@ pub struct Evidence {
     pub committed: Option<String>,
     /// The commands that prove the work, in order, up to the first that failed.
     pub checks: Vec<Check>,
+    /// What else a person should know: work on another branch, a check that changed what it was to prove.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// One verify command, and the head that it ran on.
@@ -192,12 +203,20 @@ impl Check {
 #[serde(tag = "merge", rename_all = "snake_case")]
 pub enum MergeReport {
     /// The base's new head.
-    Merged { head: String },
+    Merged {
+        head: String,
+    },
     /// Everything was in the base already.
-    AlreadyIn { head: String },
-    Conflict { paths: Vec<String> },
+    AlreadyIn {
+        head: String,
+    },
+    Conflict {
+        paths: Vec<String>,
+    },
     /// A check failed on the result.
-    Rejected { check: Check },
+    Rejected {
+        check: Check,
+    },
 }
 
 /// The evaluator's word about an ambiguous end.

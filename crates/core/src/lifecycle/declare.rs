@@ -115,7 +115,8 @@ impl Checker<'_> {
     pub(super) fn standard_fields(&mut self) {
         for (name, kind) in STANDARD_FIELDS {
             let names = &mut self.names;
-            let taken = names.settings.contains_key(name) || names.counters.contains(&name.to_owned());
+            let taken =
+                names.settings.contains_key(name) || names.counters.contains(&name.to_owned());
             if !taken {
                 names.fields.entry(name.to_owned()).or_insert(kind);
             }

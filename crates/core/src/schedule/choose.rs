@@ -20,7 +20,7 @@ pub fn choose<'w>(
     all: &[Worker],
     now: Instant,
 ) -> Result<&'w Worker, Vec<Held>> {
-    let needs = required(candidate, here, all);
+    let needs = required(candidate.tags, here, all);
     let mut suitable: Vec<&Worker> =
         here.iter().filter(|worker| can_take(worker, candidate, &needs)).collect();
     suitable.sort_by_key(preference);
@@ -51,12 +51,19 @@ pub fn choose<'w>(
 /// How a tag says that it is a capability also when no worker has it.
 const NEEDS: &str = "needs:";
 
-fn required<'a>(candidate: &Candidate<'a>, here: &[Worker], all: &[Worker]) -> Vec<&'a str> {
+/// Whether any of the workers has all that these tags require, whatever else may stand against it.
+#[must_use]
+pub fn could_serve(tags: &[String], workers: &[Worker]) -> bool {
+    let needs = required(tags, &[], workers);
+    workers.iter().any(|worker| lacks(worker, &needs).next().is_none())
+}
+
+fn required<'a>(tags: &'a [String], here: &[Worker], all: &[Worker]) -> Vec<&'a str> {
     // This node counts as well while `all` does not know it yet.
     let is_capability =
         |tag: &str| all.iter().chain(here).any(|worker| worker.capabilities.contains(tag));
     let mut needs = Vec::new();
-    for tag in candidate.tags {
+    for tag in tags {
         let word = match tag.strip_prefix(NEEDS) {
             Some(word) => Some(word.trim()).filter(|word| !word.is_empty()),
             None => Some(tag.as_str()).filter(|tag| is_capability(tag)),

@@ -29,7 +29,7 @@ use crate::time::Instant;
 
 pub use areas::{Area, areas, overlap};
 pub use budget::{Budget, Used, over};
-pub use choose::choose;
+pub use choose::{choose, could_serve};
 pub use held::Held;
 
 /// A worker of the registry: an agent with what it can do and what it costs.
