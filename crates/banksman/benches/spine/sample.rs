@@ -86,7 +86,7 @@ pub(crate) fn worker() -> Actor {
 }
 
 pub(crate) fn claim(store: &Store) -> Result<Option<Claimed>, Fault> {
-    let request = ClaimRequest { actor: worker(), ttl: Span(60_000) };
+    let request = ClaimRequest::new(worker(), Span(60_000));
     Ok(store.claim(request, clock::now())?)
 }
 

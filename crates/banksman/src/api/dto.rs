@@ -296,8 +296,10 @@ pub fn report(report: &Report) -> Value {
         .findings
         .iter()
         .map(|finding| json!({ "task": finding.task.to_string(), "what": finding.what }));
+    let findings =
+        findings.chain(report.faults.iter().map(|fault| json!({ "task": null, "what": fault })));
     json!({
-        "ok": report.findings.is_empty(),
+        "ok": report.findings.is_empty() && report.faults.is_empty(),
         "tasks": report.tasks,
         "findings": findings.collect::<Vec<_>>(),
     })

@@ -23,7 +23,7 @@ pub(super) fn run(context: &Context, _: &CheckArgs) -> Result<Exit, Failure> {
     let report = context.store()?.check()?;
     context.out.answer(
         || dto::report(&report),
-        || match report.findings.len() {
+        || match report.findings.len() + report.faults.len() {
             0 => format!("{} tasks, nothing found\n", report.tasks),
             found => format!("{}{} tasks, {found} found\n", findings(&report), report.tasks),
         },
@@ -32,13 +32,11 @@ pub(super) fn run(context: &Context, _: &CheckArgs) -> Result<Exit, Failure> {
 }
 
 pub(super) fn findings(report: &Report) -> String {
-    report
-        .findings
-        .iter()
-        .map(|finding| format!("{}: {}\n", finding.task, shown(&finding.what)))
-        .collect()
+    let of_tasks = report.findings.iter();
+    let of_tasks = of_tasks.map(|finding| format!("{}: {}\n", finding.task, shown(&finding.what)));
+    of_tasks.chain(report.faults.iter().map(|fault| format!("{}\n", shown(fault)))).collect()
 }
 
 pub(super) fn exit(report: &Report) -> Exit {
-    if report.findings.is_empty() { Exit::Done } else { Exit::Findings }
+    if report.findings.is_empty() && report.faults.is_empty() { Exit::Done } else { Exit::Findings }
 }

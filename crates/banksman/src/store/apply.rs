@@ -18,7 +18,9 @@ use super::audit::{Entry, GENESIS};
 use super::conn::{Conn, DbError, Value};
 use super::definitions::{Definition, Definitions};
 use super::follow::follow_up;
+use super::places::ensure_batch;
 use super::row::{Stored, changing, is_damage, json, lifecycle_version, stored};
+use super::spent::end_run;
 use super::{Store, StoreError, query, sql};
 
 /// Lets a request be repeated without being done twice.
@@ -98,35 +100,44 @@ impl Store {
         now: Instant,
     ) -> Result<Applied, StoreError> {
         let epoch = epoch_of(&event);
-        let applied = self.apply_once(id, event, key, now);
+        self.fenced(id, epoch, now, move |store| store.attempt(id, &event, key.as_ref(), now))
+    }
+
+    /// Writes under an epoch, if any. A writer whose epoch is not the current one is refused, and that is recorded.
+    pub(super) fn fenced(
+        &self,
+        id: TaskId,
+        epoch: Option<i64>,
+        now: Instant,
+        attempt: impl Fn(&Self) -> Result<Applied, StoreError>,
+    ) -> Result<Applied, StoreError> {
+        let applied = self.once_more(attempt);
         if let (Err(StoreError::Rejected(rejected)), Some(epoch)) = (&applied, epoch)
             && rejected.why == Why::StaleLease
         {
             // Once for each epoch: a writer that goes on knocking must not fill the history.
             let text = format!("came-late-{id}-{epoch}");
-            let key = Key::new(&text, &text);
-            self.apply_once(id, Event::CameLate { epoch }, Some(key), now)?;
+            let (event, key) = (Event::CameLate { epoch }, Key::new(&text, &text));
+            self.once_more(|store| store.attempt(id, &event, Some(&key), now))?;
         }
         applied
     }
 
-    fn apply_once(
+    fn attempt(
         &self,
         id: TaskId,
-        event: Event,
-        key: Option<Key>,
+        event: &Event,
+        key: Option<&Key>,
         now: Instant,
     ) -> Result<Applied, StoreError> {
         let definitions = Arc::clone(&self.definitions);
-        self.once_more(move |store| {
-            let (event, key, definitions) = (event.clone(), key.clone(), Arc::clone(&definitions));
-            store.write(move |conn| {
-                let old = load_for_update(conn, &definitions, id)?;
-                if let Some(replay) = replay(conn, &definitions, key.as_ref())? {
-                    return Ok(replay);
-                }
-                apply_to(conn, &definitions, old, &event, key.as_ref(), now)
-            })
+        let (event, key) = (event.clone(), key.cloned());
+        self.write(move |conn| {
+            let old = load_for_update(conn, &definitions, id)?;
+            if let Some(replay) = replay(conn, &definitions, key.as_ref())? {
+                return Ok(replay);
+            }
+            apply_to(conn, &definitions, old, &event, key.as_ref(), now)
         })
     }
 
@@ -229,6 +240,9 @@ fn insert(
     row.extend(columns.times);
     row.push(head.clone().into());
     conn.write(sql::INSERT_TASK, &row)?;
+    if let Some(batch) = &task.batch {
+        ensure_batch(conn, batch, now)?;
+    }
     if !task.body.is_empty() {
         conn.write(sql::INSERT_BODY, &[task.id.0.into(), task.body.as_str().into()])?;
     }
@@ -336,6 +350,7 @@ pub(super) fn save_if_version(
     if step.ending == Some(Ending::Done) {
         release_waiting(conn, definitions, task.id, now)?;
     }
+    end_run(conn, old.task.spent, &step, now)?;
     let queue_rank = task.rank(&lifecycle);
     Ok(Applied {
         stored: Stored { task: step.task, lifecycle, head, queue_rank },

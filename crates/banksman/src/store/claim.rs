@@ -1,15 +1,21 @@
 //! Claiming: the first task in the queue that the worker may take, with a lease on it.
+//!
+//! A worker from outside names itself and takes what its role may take. What starts by itself is chosen in `dispatch`,
+//! which walks the same queue.
 
 use std::sync::Arc;
 
 use banksman_core::ids::RunId;
-use banksman_core::machine::{Actor, Claim, Event};
+use banksman_core::machine::{Actor, Claim, Event, Task};
+use banksman_core::schedule::{Area, Budget, Used, areas, over};
 use banksman_core::time::{Instant, Span};
+use serde_json::Value as Json;
 
 use super::apply::{Applied, apply_to, checked};
-use super::conn::Conn;
+use super::conn::{Conn, Dialect, Row};
 use super::definitions::Definitions;
-use super::row::{Stored, is_damage, lifecycle_version, queue_place, stored};
+use super::row::{Stored, is_damage, json, lifecycle_version, queue_place, stored};
+use super::spent::{day_used, number};
 use super::{Store, StoreError, sql};
 
 /// How far a claim looks past tasks that this worker may not take. Beyond it, another worker has to come.
@@ -22,6 +28,18 @@ pub struct ClaimRequest {
     pub actor: Actor,
     /// How long the lease holds without a heartbeat.
     pub ttl: Span,
+    /// What all runs of a day may use; batches have budgets of their own.
+    pub day_budget: Budget,
+    /// What all runs of one task may use.
+    pub task_budget: Budget,
+}
+
+impl ClaimRequest {
+    /// A claim that no budget holds back.
+    #[must_use]
+    pub fn new(actor: Actor, ttl: Span) -> Self {
+        Self { actor, ttl, day_budget: Budget::default(), task_budget: Budget::default() }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -32,7 +50,8 @@ pub struct Claimed {
 }
 
 impl Store {
-    /// Takes the first task that is ready and open to this worker; `None` when there is none.
+    /// Takes the first task that is ready and open to this worker; `None` when there is none. A pause, a batch that is
+    /// paused or full, and a budget that is used up hold it back as they do everything else.
     pub fn claim(
         &self,
         request: ClaimRequest,
@@ -43,50 +62,213 @@ impl Store {
     }
 }
 
+/// A walk along the queue from its head, without batches that may not start another run.
+pub(super) struct Queue {
+    after: (i64, i64),
+    looked: i64,
+    page: i64,
+    ended: bool,
+}
+
+impl Queue {
+    pub(super) fn new() -> Self {
+        // The first look is for one row only: almost always it is the one.
+        Self { after: (i64::MIN, 0), looked: 0, page: 1, ended: false }
+    }
+
+    /// The next tasks; none at the end of the queue, or after [`LOOK`] of them.
+    pub(super) fn next(&mut self, conn: &mut dyn Conn) -> Result<Vec<Row>, StoreError> {
+        if self.ended || self.looked >= LOOK {
+            return Ok(Vec::new());
+        }
+        let (rank, id) = self.after;
+        let place = [self.page.into(), rank.into(), id.into()];
+        let rows = conn.query(sql::QUEUE_PAGE.pick(conn), &place)?;
+        self.ended = i64::try_from(rows.len()).unwrap_or(i64::MAX) < self.page;
+        if let Some(last) = rows.last() {
+            self.passed(last, self.page)?;
+        }
+        Ok(rows)
+    }
+
+    fn passed(&mut self, last: &Row, looked: i64) -> Result<(), StoreError> {
+        self.after = queue_place(last)?;
+        self.looked += looked;
+        self.page = PAGE;
+        Ok(())
+    }
+}
+
 fn claim_in(
     conn: &mut dyn Conn,
     definitions: &Definitions,
     request: &ClaimRequest,
     now: Instant,
 ) -> Result<Option<Claimed>, StoreError> {
-    let expires_at = now.plus(request.ttl);
-    let event = Event::Claimed(Claim { actor: request.actor.clone(), expires_at });
-    let mut after = (i64::MIN, 0);
-    let mut looked = 0;
-    // The first look is for one row only: almost always it is the one.
-    let mut page = 1;
-    while looked < LOOK {
-        let rows =
-            conn.query(sql::QUEUE_HEAD.pick(conn), &[page.into(), after.0.into(), after.1.into()])?;
+    let mut rows = conn.query(sql::QUEUE_HEAD.pick(conn), &[])?;
+    let Some(head) = rows.first() else { return Ok(None) };
+    let (is_paused, is_held) = head_flags(head)?;
+    if is_paused || is_day_over(conn, &request.day_budget, now)? {
+        return Ok(None);
+    }
+    let mut queue = Queue::new();
+    if is_held {
+        rows = queue.next(conn)?;
+    } else {
+        queue.passed(head, 1)?;
+    }
+    while !rows.is_empty() {
         for row in &rows {
-            after = queue_place(row)?;
-            let found = lifecycle_version(row)
-                .and_then(|version| definitions.get(conn, version))
-                .and_then(|lifecycle| stored(row, lifecycle))
-                .and_then(checked);
-            match found.and_then(|found| apply_to(conn, definitions, found, &event, None, now)) {
-                Ok(applied) => {
-                    // A counter at its limit may have led the claim elsewhere; then the next one is looked at.
-                    if let Some(claimed) = claimed(applied, expires_at) {
-                        return Ok(Some(claimed));
+            let Some(found) = readable(conn, definitions, row)? else { continue };
+            if !is_within(conn, &found.task, &request.task_budget)?
+                || !has_room(conn, found.task.batch.as_deref())?
+            {
+                continue;
+            }
+            let expires_at = now.plus(request.ttl);
+            let claim = Claim { actor: request.actor.clone(), expires_at };
+            match try_claim(conn, definitions, found, claim, now)? {
+                Tried::Claimed(claimed) => {
+                    let areas = areas_of(&claimed.stored.task);
+                    if !areas.is_empty() {
+                        place(conn, claimed.run, None, &areas)?;
                     }
+                    return Ok(Some(*claimed));
                 }
-                // Not for this worker, or damaged: neither may keep others from their work.
-                Err(StoreError::Rejected(_) | StoreError::Bug { .. }) => {}
-                Err(error) if is_damage(&error) => {}
-                Err(error) => return Err(error),
+                Tried::Elsewhere | Tried::NotForIt => {}
             }
         }
-        looked += page;
-        if i64::try_from(rows.len()).unwrap_or(i64::MAX) < page {
-            return Ok(None);
-        }
-        page = PAGE;
+        rows = queue.next(conn)?;
     }
     Ok(None)
 }
 
-fn claimed(applied: Applied, expires_at: Instant) -> Option<Claimed> {
-    let run = applied.stored.task.run()?;
-    Some(Claimed { stored: applied.stored, run, expires_at })
+/// The columns of `sql::QUEUE_HEAD` after those of the task: everything is paused, the task's batch is held.
+fn head_flags(head: &Row) -> Result<(bool, bool), StoreError> {
+    const PAUSED: usize = 30;
+    Ok((head.opt_int(PAUSED)?.is_some_and(|value| value != 0), head.int(PAUSED + 1)? != 0))
+}
+
+fn is_day_over(conn: &mut dyn Conn, budget: &Budget, now: Instant) -> Result<bool, StoreError> {
+    if *budget == Budget::default() {
+        return Ok(false);
+    }
+    let under_way = number(conn, sql::COUNT_OPEN_RUNS, &[])?;
+    Ok(is_over(budget, day_used(conn, now)?, usize::try_from(under_way).unwrap_or(usize::MAX)))
+}
+
+/// Whether the budget of a day is used up by runs that have ended and those that are under way.
+pub(super) fn is_over(budget: &Budget, used: Used, under_way: usize) -> bool {
+    let under_way = i64::try_from(under_way).unwrap_or(i64::MAX);
+    !over("day", budget, &Used { runs: used.runs.saturating_add(under_way), ..used }).is_empty()
+}
+
+/// Whether a batch may start another run. On PostgreSQL others may have started one since the queue was read, so this
+/// waits for its turn and looks again.
+fn has_room(conn: &mut dyn Conn, batch: Option<&str>) -> Result<bool, StoreError> {
+    match (batch, conn.dialect()) {
+        (None, _) | (Some(_), Dialect::Sqlite) => Ok(true),
+        (Some(batch), Dialect::Postgres) => {
+            conn.query(sql::TURN.pick(conn), &[])?;
+            Ok(!conn.query(sql::OPEN_BATCH, &[batch.into()])?.is_empty())
+        }
+    }
+}
+
+fn is_within(conn: &mut dyn Conn, task: &Task, budget: &Budget) -> Result<bool, StoreError> {
+    Ok(over("task", budget, &task_used(conn, task, budget)?).is_empty())
+}
+
+/// What the runs of a task have used. Their time is added up only where it is bounded.
+pub(super) fn task_used(
+    conn: &mut dyn Conn,
+    task: &Task,
+    budget: &Budget,
+) -> Result<Used, StoreError> {
+    let time = match budget.time {
+        Some(_) => Span(number(conn, sql::TASK_TIME, &[task.id.0.into()])?),
+        None => Span(0),
+    };
+    let spent = task.spent;
+    Ok(Used { runs: spent.runs, tokens: spent.tokens, cost_micros: spent.cost_micros, time })
+}
+
+/// A task of the queue; `None` for one that is too damaged, which must not keep others from their work.
+pub(super) fn readable(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    row: &Row,
+) -> Result<Option<Stored>, StoreError> {
+    let found = lifecycle_version(row)
+        .and_then(|version| definitions.get(conn, version))
+        .and_then(|lifecycle| stored(row, lifecycle))
+        .and_then(checked);
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_damage(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What came of an attempt to take a task.
+pub(super) enum Tried {
+    Claimed(Box<Claimed>),
+    /// A counter at its limit led it elsewhere.
+    Elsewhere,
+    NotForIt,
+}
+
+/// Lets a worker take a task.
+pub(super) fn try_claim(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    found: Stored,
+    claim: Claim,
+    now: Instant,
+) -> Result<Tried, StoreError> {
+    let expires_at = claim.expires_at;
+    match apply_to(conn, definitions, found, &Event::Claimed(claim), None, now) {
+        Ok(Applied { stored, .. }) => Ok(match stored.task.run() {
+            Some(run) => Tried::Claimed(Box::new(Claimed { stored, run, expires_at })),
+            None => Tried::Elsewhere,
+        }),
+        Err(StoreError::Rejected(_) | StoreError::Bug { .. }) => Ok(Tried::NotForIt),
+        Err(error) if is_damage(&error) => Ok(Tried::NotForIt),
+        Err(error) => Err(error),
+    }
+}
+
+/// Where a run that the store started takes place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Post<'a> {
+    pub(super) node: &'a str,
+    pub(super) account: &'a str,
+}
+
+/// Notes in the run's row where it takes place and which areas it holds. They are those of the moment of the claim: what
+/// the run changes in the task meanwhile does not move the fence around it.
+pub(super) fn place(
+    conn: &mut dyn Conn,
+    run: RunId,
+    post: Option<Post<'_>>,
+    areas: &[Area],
+) -> Result<(), StoreError> {
+    let columns = [
+        run.task.0.into(),
+        run.epoch.into(),
+        post.map(|post| post.node).into(),
+        post.map(|post| post.account).into(),
+        json(&areas).into(),
+    ];
+    Ok(conn.write(sql::RUN_PLACED, &columns)?)
+}
+
+/// The parts of the repository that a task is about, by what its fields say.
+pub(super) fn areas_of(task: &Task) -> Vec<Area> {
+    let target = ["target_area", "targetArea"].iter().find_map(|name| task.fields.get(*name));
+    let list = |name: &str| -> Vec<String> {
+        let items = task.fields.get(name).and_then(Json::as_array).into_iter().flatten();
+        items.filter_map(Json::as_str).map(str::to_owned).collect()
+    };
+    areas(target.and_then(Json::as_str), &list("touches"), &list("allowed_paths"))
 }

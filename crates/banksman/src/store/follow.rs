@@ -1,7 +1,7 @@
-//! What a step writes beside the task's row: history, key, timers, outbox, runs, artifacts and decisions.
+//! What a step writes beside the task's row: history, key, timers, outbox, the start of a run, artifacts and decisions.
 
-use banksman_core::lifecycle::Lifecycle;
-use banksman_core::machine::Step;
+use banksman_core::lifecycle::{Activity, Lifecycle};
+use banksman_core::machine::{Effect, Step};
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
@@ -33,10 +33,6 @@ pub(super) fn follow_up(
     write_timers(conn, step)?;
     if !step.effects.is_empty() {
         write_effects(conn, step, entry.is_some(), now)?;
-    }
-    if let Some((epoch, outcome)) = &step.ended_run {
-        let columns = [id.into(), (*epoch).into(), now.0.into(), outcome.as_str().into()];
-        conn.write(sql::END_RUN, &columns)?;
     }
     for artifact in &step.artifacts {
         let value = json(&artifact.value);
@@ -98,6 +94,14 @@ fn write_effects(
         rows.first().map_or(Ok(0), |row| row.int(0))?
     };
     for (number, effect) in (first..).zip(&step.effects) {
+        let of_run = match effect {
+            Effect::Stop { epoch } => Some(*epoch),
+            // What works on the task's branch goes where the branch is: to the node of the last run.
+            Effect::Start { activity: Activity::Check | Activity::Merge } | Effect::CleanUp => {
+                Some(task.epoch)
+            }
+            Effect::Start { .. } | Effect::Notify | Effect::Alert | Effect::Remind { .. } => None,
+        };
         conn.write(
             sql::INSERT_EFFECT,
             &[
@@ -106,6 +110,7 @@ fn write_effects(
                 number.into(),
                 json(effect).into(),
                 now.0.into(),
+                of_run.into(),
             ],
         )?;
     }

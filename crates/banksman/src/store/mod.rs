@@ -1,10 +1,11 @@
 //! The store, in the words of the domain. One store serves many repositories.
 //!
-//! Writers come in through [`Store::add`], [`Store::apply`], [`Store::claim`] and [`Store::fire_due`],
-//! which all end in `apply.rs`: load, decide (`banksman_core::machine`), write everything in one
+//! Writers come in through [`Store::add`], [`Store::apply`], [`Store::claim`], [`Store::dispatch`], [`Store::end_run`],
+//! [`Store::renew`] and [`Store::fire_due`], which all end in `apply.rs`: load, decide (`banksman_core::machine`), write everything in one
 //! transaction. `query` reads. `sql` holds every statement, `conn` the two drivers; nothing outside this
 //! folder speaks SQL. Logs, worktrees and prompts are files and never come here.
 
+pub mod accounts;
 mod apply;
 mod audit;
 mod claim;
@@ -12,13 +13,18 @@ mod claim;
 mod conformance;
 pub mod conn;
 mod definitions;
+pub mod dispatch;
 mod follow;
 pub mod health;
+pub mod nodes;
 pub mod outbox;
-mod places;
+pub mod places;
 pub mod query;
 mod row;
+pub mod runs;
+mod spent;
 mod sql;
+mod switches;
 mod timers;
 
 use std::sync::Arc;
@@ -28,19 +34,25 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::problem::Problems;
 use banksman_core::machine::{Broken, Rejected};
 
+pub use accounts::AccountPause;
 pub use apply::{Add, Applied, Edge, Key};
 pub use audit::{Entry, hex};
 pub use claim::{ClaimRequest, Claimed};
 pub use definitions::Definition;
+pub use dispatch::{Dispatch, Dispatched};
+pub use nodes::Node;
 pub use row::Stored;
+pub use runs::{OpenRun, PastRun, RunEnd};
 pub use timers::Fired;
 
 use conn::{Conn, Db, DbError, Mark, Migration, Options, Target, Waited};
 use definitions::Definitions;
 
 /// The steps by which a store came to its present form. A released one is never edited.
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "spine", sql: include_str!("migrations/0001-spine.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "spine", sql: include_str!("migrations/0001-spine.sql") },
+    Migration { version: 2, name: "agents", sql: include_str!("migrations/0002-agents.sql") },
+];
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

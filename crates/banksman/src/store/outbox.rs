@@ -2,9 +2,13 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::machine::Effect;
-use banksman_core::time::Instant;
+use banksman_core::time::{Instant, Span};
 
 use super::{Store, StoreError, sql};
+
+/// Effects that are taken at once.
+const AT_ONCE: i64 = 1_000;
+const DEAD: &str = "dead";
 
 /// One effect, told apart for ever by the move that decided it: the key under which the outside is asked for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,27 +37,33 @@ pub enum After {
 }
 
 impl Store {
-    /// Effects that are due, the oldest first.
-    pub fn pending_effects(&self, now: Instant, at_most: i64) -> Result<Vec<Pending>, StoreError> {
-        self.read(|conn| {
-            let rows = conn.query(sql::PENDING_EFFECTS, &[now.0.into(), at_most.into()])?;
-            let mut pending = Vec::with_capacity(rows.len());
-            for row in &rows {
-                let task = TaskId(row.int(0)?);
-                let effect = serde_json::from_str(row.text(3)?);
-                let effect = effect.map_err(|_| StoreError::Corrupt {
-                    task,
-                    what: "an effect of no known kind".to_owned(),
-                })?;
-                pending.push(Pending {
-                    task,
-                    seq: row.int(1)?,
-                    number: row.int(2)?,
-                    effect,
-                    attempts: row.int(4)?,
-                });
+    /// Takes effects that are due on a node, the oldest first. Until `hold` has passed nobody else gets them; then they are
+    /// due again, because whoever took them is gone or has said how it went.
+    pub fn take_effects(
+        &self,
+        node: &str,
+        now: Instant,
+        hold: Span,
+        at_most: i64,
+    ) -> Result<Vec<Pending>, StoreError> {
+        let params = [now.0.into(), node.into(), at_most.clamp(1, AT_ONCE).into()];
+        self.write(move |conn| {
+            let mut taken = Vec::new();
+            for row in conn.query(sql::DUE_EFFECTS.pick(conn), &params)? {
+                let (task, seq, number) = (TaskId(row.int(0)?), row.int(1)?, row.int(2)?);
+                let key = [task.0.into(), seq.into(), number.into()];
+                // One that nobody can read must not stand in the way of the others.
+                let Ok(effect) = serde_json::from_str(row.text(3)?) else {
+                    let why = "an effect of no known kind".into();
+                    let columns = [i64::MAX.into(), why, DEAD.into()];
+                    conn.write(sql::EFFECT_FAILED, &[key.as_slice(), &columns].concat())?;
+                    continue;
+                };
+                let until = [now.plus(hold).0.into()];
+                conn.write(sql::EFFECT_HELD, &[key.as_slice(), &until].concat())?;
+                taken.push(Pending { task, seq, number, effect, attempts: row.int(4)? });
             }
-            Ok(pending)
+            Ok(taken)
         })
     }
 
@@ -70,7 +80,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let (due, state) = match after {
             After::Again(at) => (at.0, "pending"),
-            After::Dead => (i64::MAX, "dead"),
+            After::Dead => (i64::MAX, DEAD),
         };
         let error: String = error.chars().take(2_000).collect();
         let columns = [

@@ -1,8 +1,42 @@
-//! Projects and batches: where tasks belong.
+//! Projects and batches: where tasks belong, and what a batch may use.
 
-use banksman_core::time::Instant;
+use banksman_core::schedule::{Budget, Used};
+use banksman_core::time::{Instant, Span};
 
+use super::conn::{Conn, Row, Value};
+use super::spent::used;
 use super::{Store, StoreError, sql};
+
+/// Batches that are read at once.
+const BATCHES: i64 = 1_000;
+/// Runs at once in a batch of which nothing else is said.
+const CONCURRENCY: i64 = 4;
+
+/// A batch: what it may do, what it has used, and how far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    pub name: String,
+    /// Runs at once.
+    pub concurrency: i64,
+    pub paused: bool,
+    pub budget: Budget,
+    /// By runs that have ended.
+    pub used: Used,
+    pub tasks: i64,
+    pub running: i64,
+    pub done: i64,
+    /// Failed or cancelled.
+    pub given_up: i64,
+}
+
+/// What a person changes about a batch; what is none stays as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BatchChange {
+    pub concurrency: Option<u32>,
+    pub paused: Option<bool>,
+    /// Replaces all bounds.
+    pub budget: Option<Budget>,
+}
 
 impl Store {
     /// Makes a project known, or moves it to another folder. A name belongs to one folder: another one must be chosen
@@ -22,9 +56,88 @@ impl Store {
         })
     }
 
+    /// The folder of a project.
+    pub fn project(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.read(|conn| {
+            let rows = conn.query(sql::PROJECT, &[name.into()])?;
+            rows.first()
+                .map(|row| row.text(0).map(str::to_owned))
+                .transpose()
+                .map_err(StoreError::from)
+        })
+    }
+
     /// Makes a batch known; one that exists stays as it is.
     pub fn put_batch(&self, name: &str, concurrency: i64, now: Instant) -> Result<(), StoreError> {
         let columns = [name.into(), concurrency.max(1).into(), now.0.into()];
         self.write(move |conn| Ok(conn.write(sql::INSERT_BATCH, &columns)?))
     }
+
+    /// Changes a batch, and answers whether there is one of that name.
+    pub fn set_batch(&self, name: &str, change: BatchChange) -> Result<bool, StoreError> {
+        let name = name.to_owned();
+        self.write(move |conn| {
+            let columns = [
+                name.as_str().into(),
+                change.concurrency.map(|most| i64::from(most.max(1))).into(),
+                change.paused.map(i64::from).into(),
+            ];
+            if conn.query(sql::SET_BATCH, &columns)?.is_empty() {
+                return Ok(false);
+            }
+            if let Some(budget) = change.budget {
+                let bound = |most: Option<i64>| Value::from(most.map(|most| most.max(0)));
+                let columns = [
+                    name.as_str().into(),
+                    bound(budget.runs),
+                    bound(budget.tokens),
+                    bound(budget.cost_micros),
+                    bound(budget.time.map(|time| time.0)),
+                ];
+                conn.write(sql::SET_BATCH_BUDGET, &columns)?;
+            }
+            conn.notify();
+            Ok(true)
+        })
+    }
+
+    pub fn batches(&self) -> Result<Vec<Batch>, StoreError> {
+        self.read(batches)
+    }
+}
+
+/// A batch that tasks belong to is always known, because the queue is read batch by batch.
+pub(super) fn ensure_batch(
+    conn: &mut dyn Conn,
+    name: &str,
+    now: Instant,
+) -> Result<(), StoreError> {
+    Ok(conn.write(sql::INSERT_BATCH, &[name.into(), CONCURRENCY.into(), now.0.into()])?)
+}
+
+pub(super) fn batches(conn: &mut dyn Conn) -> Result<Vec<Batch>, StoreError> {
+    let batch = |row: &Row| -> Result<Batch, StoreError> {
+        Ok(Batch {
+            name: row.text(0)?.to_owned(),
+            concurrency: row.int(1)?,
+            paused: row.int(2)? != 0,
+            budget: budget(row, 3)?,
+            used: used(row, 7)?,
+            tasks: row.int(11)?,
+            running: row.int(12)?,
+            done: row.int(13)?,
+            given_up: row.int(14)?,
+        })
+    };
+    conn.query(sql::BATCHES, &[BATCHES.into()])?.iter().map(batch).collect()
+}
+
+/// Four columns from `first` on.
+pub(super) fn budget(row: &Row, first: usize) -> Result<Budget, StoreError> {
+    Ok(Budget {
+        runs: row.opt_int(first)?,
+        tokens: row.opt_int(first + 1)?,
+        cost_micros: row.opt_int(first + 2)?,
+        time: row.opt_int(first + 3)?.map(Span),
+    })
 }

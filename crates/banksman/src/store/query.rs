@@ -8,10 +8,12 @@ use banksman_core::machine::TimerKind;
 use banksman_core::time::Instant;
 use serde_json::Value as Json;
 
+use super::accounts::{AccountRow, account};
 use super::apply::Edge;
 use super::audit::{Entry, hex};
 use super::conn::{Conn, Row};
 use super::definitions::Definitions;
+use super::places::{Batch, batches};
 use super::row::{Stored, is_damage, lifecycle_version, stored};
 use super::{Store, StoreError, sql};
 
@@ -90,14 +92,6 @@ pub struct StateCount {
     pub tasks: i64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Batch {
-    pub name: String,
-    pub concurrency: i64,
-    pub paused: bool,
-    pub tasks: i64,
-}
-
 /// The whole store at a glance.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Overview {
@@ -107,6 +101,11 @@ pub struct Overview {
     pub pending_effects: i64,
     pub dead_effects: i64,
     pub next_timer: Option<Instant>,
+    /// Runs under way.
+    pub running: i64,
+    /// Whether nothing may start.
+    pub paused: bool,
+    pub paused_accounts: Vec<(String, AccountRow)>,
     pub projects: Vec<(String, String)>,
     pub batches: Vec<Batch>,
 }
@@ -198,6 +197,15 @@ impl Store {
     }
 
     /// The records of a task after a number, at most a page of them.
+    /// When a person last moved the task; what the failure policy has counted before that is forgiven.
+    pub fn last_word_of_a_person(&self, id: TaskId) -> Result<Option<Instant>, StoreError> {
+        self.read(|conn| {
+            let rows = conn.query(sql::LAST_WORD_OF_A_PERSON, &[id.0.into()])?;
+            let at = rows.first().map_or(Ok(None), |row| row.opt_int(0))?;
+            Ok(at.map(Instant))
+        })
+    }
+
     pub fn history(&self, id: TaskId, after: i64) -> Result<Vec<Entry>, StoreError> {
         self.read(|conn| {
             if conn.query(sql::TASK, &[id.0.into()])?.is_empty() {
@@ -228,16 +236,14 @@ impl Store {
                 projects: all(conn, sql::PROJECTS, &[PAGE.into()], |row| {
                     Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned()))
                 })?,
-                batches: all(conn, sql::BATCHES, &[PAGE.into()], |row| {
-                    Ok(Batch {
-                        name: row.text(0)?.to_owned(),
-                        concurrency: row.int(1)?,
-                        paused: row.int(2)? != 0,
-                        tasks: row.int(3)?,
-                    })
-                })?,
+                batches: batches(conn)?,
+                running: first(conn, sql::COUNT_OPEN_RUNS)?,
+                paused: first(conn, sql::PAUSED)? != 0,
                 ..Overview::default()
             };
+            let accounts = all(conn, sql::ACCOUNTS, &[PAGE.into()], account)?.into_iter();
+            overview.paused_accounts =
+                accounts.filter(|(_, account)| account.paused_until.is_some()).collect();
             let next = conn.query(sql::NEXT_TIMER, &[])?;
             overview.next_timer = next.first().map_or(Ok(None), |row| row.opt_int(0))?.map(Instant);
             Ok(overview)
@@ -275,7 +281,11 @@ fn fits(stored: &Stored, filter: &Filter) -> bool {
         && filter.tag.as_ref().is_none_or(|tag| task.tags.contains(tag))
 }
 
-fn task(conn: &mut dyn Conn, definitions: &Definitions, id: TaskId) -> Result<Stored, StoreError> {
+pub(super) fn task(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    id: TaskId,
+) -> Result<Stored, StoreError> {
     let rows = conn.query(sql::TASK, &[id.0.into()])?;
     let row = rows.first().ok_or(StoreError::NoTask(id))?;
     let lifecycle = definitions.get(conn, lifecycle_version(row)?)?;

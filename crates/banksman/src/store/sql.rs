@@ -21,6 +21,91 @@ impl Pair {
     }
 }
 
+/// The batches that may start another run now.
+macro_rules! open_batches {
+    () => {
+        "SELECT b.name FROM batches b \
+         LEFT JOIN (SELECT l.batch AS batch, count(*) AS running FROM tasks l \
+         WHERE l.lease_expires_at > 0 AND l.batch IS NOT NULL GROUP BY l.batch) r ON r.batch = b.name \
+         LEFT JOIN spent s ON s.scope = 'batch:' || b.name \
+         WHERE b.paused = 0 AND coalesce(r.running, 0) < b.concurrency \
+         AND (b.budget_runs IS NULL OR coalesce(s.runs, 0) + coalesce(r.running, 0) < b.budget_runs) \
+         AND (b.budget_tokens IS NULL OR coalesce(s.tokens, 0) < b.budget_tokens) \
+         AND (b.budget_cost_micros IS NULL OR coalesce(s.cost_micros, 0) < b.budget_cost_micros) \
+         AND (b.budget_millis IS NULL OR coalesce(s.millis, 0) < b.budget_millis)"
+    };
+}
+
+/// The first of the queue, whatever stands against it, with two columns more: whether everything is paused, and whether
+/// its batch may not start another run.
+macro_rules! queue_head {
+    () => {
+        concat!(
+            "SELECT ",
+            task_columns!(),
+            ", (SELECT w.value FROM switches w WHERE w.name = 'paused'), \
+             CAST(CASE WHEN t.batch IS NULL OR t.batch IN (",
+            open_batches!(),
+            ") THEN 0 ELSE 1 END AS BIGINT) \
+             FROM tasks t WHERE t.queue_rank IS NOT NULL ORDER BY t.queue_rank, t.id LIMIT 1"
+        )
+    };
+}
+
+/// The first of one batch's queue after a place. Each batch has an index of its own for it, and so have the tasks of none;
+/// in the index of the whole queue an engine could walk past any number of others.
+macro_rules! head_of_batch {
+    ($columns:literal, $batch:literal, $limit:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM tasks q WHERE q.batch ",
+            $batch,
+            " AND q.queue_rank IS NOT NULL AND (q.queue_rank, q.id) > ($2, $3) ORDER BY q.queue_rank, q.id LIMIT ",
+            $limit
+        )
+    };
+}
+
+/// Adds one run to a scope of `spent`. It is written with the end of the run, so both are kept or neither.
+macro_rules! spend {
+    ($scope:literal, $also:literal) => {
+        concat!(
+            "INSERT INTO spent (scope, runs, tokens, cost_micros, millis) SELECT ",
+            $scope,
+            ", 1, CAST($3 AS BIGINT), CAST($4 AS BIGINT), CASE WHEN $5 > r.started_at THEN $5 - r.started_at ELSE 0 END \
+             FROM runs r WHERE r.task = $1 AND r.epoch = $2 ",
+            $also,
+            " ON CONFLICT (scope) DO UPDATE SET runs = spent.runs + excluded.runs, tokens = spent.tokens + excluded.tokens, \
+             cost_micros = spent.cost_micros + excluded.cost_micros, millis = spent.millis + excluded.millis"
+        )
+    };
+}
+
+/// Runs under way with the lease that each holds.
+macro_rules! open_runs {
+    ($rest:literal) => {
+        concat!(
+            "SELECT r.task, r.epoch, r.worker, r.node, r.account, t.lease_expires_at, r.started_at \
+             FROM runs r JOIN tasks t ON t.id = r.task AND t.epoch = r.epoch \
+             WHERE r.ended_at IS NULL AND t.lease_expires_at IS NOT NULL ",
+            $rest
+        )
+    };
+}
+
+/// What a batch may use and has used.
+macro_rules! batch_loads {
+    ($rest:literal) => {
+        concat!(
+            "SELECT b.name, b.concurrency, b.paused, b.budget_runs, b.budget_tokens, b.budget_cost_micros, b.budget_millis, \
+             s.runs, s.tokens, s.cost_micros, s.millis \
+             FROM batches b LEFT JOIN spent s ON s.scope = 'batch:' || b.name ",
+            $rest
+        )
+    };
+}
+
 /// Declares statements and lists them by name for the test.
 macro_rules! statements {
     ($list:ident: $kind:ty; $($(#[$doc:meta])* $name:ident = $text:expr;)*) => {
@@ -57,7 +142,58 @@ statements! {
     PAIRS: Pair;
 
     TASK_FOR_UPDATE = locking!("WHERE t.id = $1", " FOR UPDATE");
-    QUEUE_HEAD = locking!("WHERE t.queue_rank IS NOT NULL AND (t.queue_rank, t.id) > ($2, $3) ORDER BY t.queue_rank, t.id LIMIT $1", " FOR UPDATE SKIP LOCKED");
+    QUEUE_HEAD = Pair {
+    sqlite: queue_head!(),
+    postgres: concat!(queue_head!(), " FOR UPDATE OF t SKIP LOCKED"),
+};
+    /// The queue after a place, without batches that may not start another run. Each batch is looked at by itself, so that
+    /// a long queue of a batch that is held costs the others nothing.
+    ///
+    /// PostgreSQL takes a few more of each batch than are wanted, because others may hold some of them locked; and it is told
+    /// to sort by what was found, or else it would go along the whole queue to have it in order.
+    QUEUE_PAGE = Pair {
+    sqlite: concat!(
+        select_task!("WHERE t.queue_rank IS NOT NULL AND t.id IN (SELECT id FROM ("),
+        head_of_batch!("q.id", "IS NULL", "$1"),
+        ") UNION ALL SELECT h.id FROM (",
+        open_batches!(),
+        ") o JOIN tasks h ON h.id IN (",
+        head_of_batch!("q.id", "= o.name", "$1"),
+        ")) ORDER BY t.queue_rank, t.id LIMIT $1"
+    ),
+    postgres: concat!(
+        select_task!("JOIN (("),
+        head_of_batch!("q.id, q.queue_rank", "IS NULL", "$1 + 32"),
+        ") UNION ALL SELECT h.id, h.queue_rank FROM (",
+        open_batches!(),
+        ") o CROSS JOIN LATERAL (",
+        head_of_batch!("q.id, q.queue_rank", "= o.name", "$1 + 32"),
+        ") h) found ON found.id = t.id WHERE t.queue_rank IS NOT NULL \
+         ORDER BY found.queue_rank, found.id LIMIT $1 FOR UPDATE OF t SKIP LOCKED"
+    ),
+};
+    /// The switch that pauses everything. Whoever decides by what is running at the same time holds its row, so that on
+    /// PostgreSQL such decisions come one after the other; in SQLite they do so anyway.
+    TURN = Pair {
+    sqlite: "SELECT value FROM switches WHERE name = 'paused'",
+    postgres: "SELECT value FROM switches WHERE name = 'paused' FOR UPDATE",
+};
+    /// Effects that are due on a node; those that another one is just taking are passed over.
+    DUE_EFFECTS = Pair {
+    sqlite: "SELECT task, seq, number, effect, attempts FROM outbox WHERE state = 'pending' AND due_at <= $1 \
+         AND (node IS NULL OR node = $2) ORDER BY due_at, task, seq, number LIMIT $3",
+    postgres: "SELECT task, seq, number, effect, attempts FROM outbox WHERE state = 'pending' AND due_at <= $1 \
+         AND (node IS NULL OR node = $2) ORDER BY due_at, task, seq, number LIMIT $3 FOR UPDATE SKIP LOCKED",
+};
+    /// The database's clock in milliseconds. SQLite has none of its own: its callers are on one machine.
+    CLOCK = Pair {
+    sqlite: "SELECT NULL",
+    postgres: "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)",
+};
+    NODE = Pair {
+    sqlite: "SELECT workers FROM nodes WHERE name = $1",
+    postgres: "SELECT workers FROM nodes WHERE name = $1 FOR UPDATE",
+};
     NEXT_TASK_ID = Pair {
     sqlite: "SELECT coalesce(max(id), 0) + 1 FROM tasks",
     postgres: "SELECT nextval(pg_get_serial_sequence('tasks', 'id'))",
@@ -100,21 +236,97 @@ statements! {
     INSERT_TIMER = "INSERT INTO timers (task, kind, number, entered, due_at) VALUES ($1, $2, $3, $4, $5)";
     DUE_TIMERS = "SELECT task, kind, number, entered FROM timers WHERE due_at <= $1 ORDER BY due_at, kind DESC LIMIT $2";
     NEXT_TIMER = "SELECT min(due_at) FROM timers";
+    /// Everything that has a time: timers, leases, effects and pauses of accounts.
+    NEXT_WORK = "SELECT min(at) FROM (SELECT min(due_at) AS at FROM timers \
+     UNION ALL SELECT min(lease_expires_at) FROM tasks WHERE lease_expires_at IS NOT NULL \
+     UNION ALL SELECT min(due_at) FROM outbox WHERE state = 'pending' \
+     UNION ALL SELECT min(paused_until) FROM accounts WHERE paused_until IS NOT NULL) AS times";
+    LAST_WORD_OF_A_PERSON = "SELECT max(ts) FROM audit WHERE task = $1 AND (actor = 'human' OR actor LIKE 'human:%')";
     TIMERS_OF = "SELECT kind, number, entered, due_at FROM timers WHERE task = $1 ORDER BY due_at, kind, number";
     TIMER_LATER = "UPDATE timers SET due_at = $4 WHERE task = $1 AND kind = $2 AND number = $3";
     TIMER = "SELECT due_at FROM timers WHERE task = $1 AND kind = $2 AND number = $3 AND entered = $4";
     DELETE_TIMER = "DELETE FROM timers WHERE task = $1 AND kind = $2 AND number = $3 AND entered = $4";
-    INSERT_EFFECT = "INSERT INTO outbox (task, seq, number, effect, due_at) VALUES ($1, $2, $3, $4, $5)";
+    /// With the node of the run that it is about, if it is about one.
+    INSERT_EFFECT = "INSERT INTO outbox (task, seq, number, effect, due_at, node) VALUES ($1, $2, $3, $4, $5, \
+     (SELECT r.node FROM runs r WHERE r.task = $1 AND r.epoch = $6))";
     NEXT_EFFECT_NUMBER = "SELECT coalesce(max(number), -1) + 1 FROM outbox WHERE task = $1 AND seq = $2";
-    PENDING_EFFECTS = "SELECT task, seq, number, effect, attempts FROM outbox \
-     WHERE state = 'pending' AND due_at <= $1 ORDER BY due_at, task, seq, number LIMIT $2";
+    EFFECT_HELD = "UPDATE outbox SET due_at = $4 WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";
+    EFFECTS_OF_NOBODY = "UPDATE outbox SET node = NULL WHERE node = $1 AND state = 'pending'";
     EFFECT_DONE = "UPDATE outbox SET state = 'done', error = NULL WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";
     EFFECT_FAILED = "UPDATE outbox SET attempts = attempts + 1, due_at = $4, error = $5, state = $6 \
      WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";
     COUNT_PENDING_EFFECTS = "SELECT count(*) FROM outbox WHERE state = 'pending'";
     COUNT_DEAD_EFFECTS = "SELECT count(*) FROM outbox WHERE state = 'dead'";
     INSERT_RUN = "INSERT INTO runs (task, epoch, worker, activity, started_at) VALUES ($1, $2, $3, $4, $5)";
-    END_RUN = "UPDATE runs SET ended_at = $3, outcome = $4 WHERE task = $1 AND epoch = $2 AND ended_at IS NULL";
+    END_RUN = "UPDATE runs SET ended_at = $3, outcome = $4, tokens = $5, cost_micros = $6 \
+     WHERE task = $1 AND epoch = $2 AND ended_at IS NULL";
+    RUN_PLACED = "UPDATE runs SET node = $3, account = $4, areas = $5 WHERE task = $1 AND epoch = $2";
+    RUN_FACTS = "UPDATE runs SET class = $3, signature = $4, session = coalesce($5, session), agent = coalesce($6, agent), \
+     head = $7, level = $8, detail = $9, input_tokens = $10, output_tokens = $11 WHERE task = $1 AND epoch = $2";
+    RUN_SESSION = "UPDATE runs SET session = $3 WHERE task = $1 AND epoch = $2 AND ended_at IS NULL RETURNING epoch";
+    RUN_TOKEN = "UPDATE runs SET token_hash = $3 WHERE task = $1 AND epoch = $2 AND ended_at IS NULL RETURNING epoch";
+    /// What a run cost whose lease was taken away before it could tell. It is told once.
+    RUN_LATE_COST = "UPDATE runs SET tokens = $3, cost_micros = $4 WHERE task = $1 AND epoch = $2 \
+     AND ended_at IS NOT NULL AND outcome = 'stopped' AND tokens = 0 AND cost_micros = 0 RETURNING account";
+    RUN_OF_TOKEN = "SELECT r.task, r.epoch FROM runs r JOIN tasks t ON t.id = r.task AND t.epoch = r.epoch \
+     WHERE r.token_hash = $1 AND r.ended_at IS NULL AND t.lease_expires_at IS NOT NULL";
+    OPEN_RUNS = open_runs!("ORDER BY r.task LIMIT $1");
+    OPEN_RUNS_OF_NODE = open_runs!("AND r.node = $2 ORDER BY r.task LIMIT $1");
+    EXPIRED_RUNS = open_runs!("AND t.lease_expires_at <= $2 ORDER BY t.lease_expires_at, t.id LIMIT $1");
+    OPEN_EPOCHS_OF = "SELECT epoch FROM runs WHERE task = $1 AND ended_at IS NULL ORDER BY epoch";
+    PAST_RUNS = "SELECT epoch, worker, node, agent, session, outcome, class, signature, detail, head, level, \
+     tokens, cost_micros, started_at, ended_at, input_tokens, output_tokens FROM runs WHERE task = $1 ORDER BY epoch DESC LIMIT $2";
+    RUNNING = "SELECT r.task, t.project, t.batch, r.worker, r.account, r.node, r.areas \
+     FROM runs r JOIN tasks t ON t.id = r.task WHERE r.ended_at IS NULL ORDER BY r.task LIMIT $1";
+    COUNT_OPEN_RUNS = "SELECT count(*) FROM runs WHERE ended_at IS NULL";
+    TASK_TIME = "SELECT CAST(coalesce(sum(CASE WHEN ended_at > started_at THEN ended_at - started_at END), 0) AS BIGINT) \
+     FROM runs WHERE task = $1";
+    SPEND = spend!("CAST($6 AS TEXT)", "");
+    SPEND_OF_ACCOUNT = spend!("'account:' || r.account", "AND r.account IS NOT NULL");
+    SPENT = "SELECT runs, tokens, cost_micros, millis FROM spent WHERE scope = $1";
+    SPEND_LATE = "INSERT INTO spent (scope, runs, tokens, cost_micros, millis) VALUES ($1, 0, $2, $3, 0) \
+     ON CONFLICT (scope) DO UPDATE SET tokens = spent.tokens + excluded.tokens, \
+     cost_micros = spent.cost_micros + excluded.cost_micros";
+    /// Accounts whose runs do not add up to what is kept of them.
+    WRONG_ACCOUNTS = "SELECT s.scope FROM spent s LEFT JOIN (SELECT 'account:' || account AS scope, count(*) AS runs, \
+     sum(tokens) AS tokens, sum(cost_micros) AS cost_micros, \
+     sum(CASE WHEN ended_at > started_at THEN ended_at - started_at ELSE 0 END) AS millis \
+     FROM runs WHERE account IS NOT NULL AND ended_at IS NOT NULL GROUP BY account) r ON r.scope = s.scope \
+     WHERE s.scope LIKE 'account:%' AND (r.scope IS NULL OR s.runs <> r.runs OR s.tokens <> r.tokens \
+     OR s.cost_micros <> r.cost_micros OR s.millis <> r.millis) ORDER BY s.scope LIMIT $1";
+    /// Batches whose runs do not add up. Runs from before costs were kept with each of them have none in their rows.
+    WRONG_BATCHES = "SELECT r.scope FROM (SELECT 'batch:' || t.batch AS scope, count(*) AS runs, \
+     sum(r.tokens) AS tokens, sum(r.cost_micros) AS cost_micros FROM runs r JOIN tasks t ON t.id = r.task \
+     WHERE t.batch IS NOT NULL AND r.ended_at IS NOT NULL GROUP BY t.batch) r LEFT JOIN spent s ON s.scope = r.scope \
+     WHERE s.scope IS NULL OR s.runs <> r.runs OR s.tokens < r.tokens OR s.cost_micros < r.cost_micros \
+     ORDER BY r.scope LIMIT $1";
+    WRONG_ACCOUNT_ROWS = "SELECT name FROM accounts WHERE hits < 0 OR probing NOT IN (0, 1) \
+     OR (paused_until IS NOT NULL AND probing = 1) ORDER BY name LIMIT $1";
+    NODES = "SELECT name, seen_at, capacity, workers FROM nodes ORDER BY name LIMIT $1";
+    LIVE_WORKERS = "SELECT workers FROM nodes WHERE seen_at >= $1 AND name <> $2 ORDER BY name LIMIT $3";
+    PUT_NODE = "INSERT INTO nodes (name, seen_at, capacity, workers) VALUES ($1, $2, $3, $4) \
+     ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, capacity = excluded.capacity, workers = excluded.workers";
+    DELETE_NODE = "DELETE FROM nodes WHERE name = $1 RETURNING name";
+    ACCOUNTS = "SELECT name, paused_until, reason, hits, probing FROM accounts ORDER BY name LIMIT $1";
+    /// A pause never ends earlier because another run was told a nearer time.
+    PAUSE_ACCOUNT = "INSERT INTO accounts (name, paused_until, reason, hits, probing) VALUES ($1, $2, $3, $4, 0) \
+     ON CONFLICT (name) DO UPDATE SET reason = excluded.reason, hits = excluded.hits, probing = 0, paused_until = \
+     CASE WHEN accounts.paused_until > excluded.paused_until THEN accounts.paused_until ELSE excluded.paused_until END";
+    /// A run that began before the pause must not end it.
+    ACCOUNT_ANSWERED = "UPDATE accounts SET probing = 0, hits = 0, reason = '' WHERE paused_until IS NULL \
+     AND name = (SELECT r.account FROM runs r WHERE r.task = $1 AND r.epoch = $2)";
+    RESUME_ACCOUNT = "UPDATE accounts SET paused_until = NULL, probing = 0, hits = 0, reason = '' WHERE name = $1 RETURNING name";
+    END_PAUSES = "UPDATE accounts SET paused_until = NULL, probing = 1 WHERE paused_until <= $1 RETURNING name";
+    SET_PAUSED = "UPDATE switches SET value = $1, changed_by = $2, changed_at = $3 WHERE name = 'paused'";
+    PAUSED = "SELECT value FROM switches WHERE name = 'paused'";
+    OPEN_BATCH = concat!("SELECT o.name FROM (", open_batches!(), ") o WHERE o.name = $1");
+    BATCH_LOAD = batch_loads!("WHERE b.name = $1");
+    READY_BATCHES = batch_loads!("WHERE EXISTS (SELECT 1 FROM tasks t WHERE t.batch = b.name AND t.queue_rank IS NOT NULL) ORDER BY b.name LIMIT $1");
+    SET_BATCH = "UPDATE batches SET concurrency = coalesce($2, concurrency), paused = coalesce($3, paused) WHERE name = $1 RETURNING name";
+    SET_BATCH_BUDGET = "UPDATE batches SET budget_runs = $2, budget_tokens = $3, budget_cost_micros = $4, budget_millis = $5 \
+     WHERE name = $1";
+    BLOCKED_STATES = "SELECT DISTINCT lifecycle, state FROM tasks WHERE kind = 'blocked' ORDER BY lifecycle, state LIMIT $1";
+    BLOCKED_IN = "SELECT id FROM tasks WHERE kind = 'blocked' AND lifecycle = $1 AND state = $2 ORDER BY id LIMIT $3";
     RUNS_OF = "SELECT epoch, worker, activity, started_at, ended_at, outcome FROM runs \
      WHERE task = $1 ORDER BY epoch DESC LIMIT $2";
     INSERT_DECISION = "INSERT INTO decisions (task, seq, asks, offers, opened_at, deadline) VALUES ($1, $2, $3, $4, $5, $6)";
@@ -144,8 +356,11 @@ statements! {
      ON CONFLICT (name) DO NOTHING";
     INSERT_BATCH = "INSERT INTO batches (name, concurrency, created_at) VALUES ($1, $2, $3) \
      ON CONFLICT (name) DO NOTHING";
-    BATCHES = "SELECT b.name, b.concurrency, b.paused, count(t.id) FROM batches b \
-     LEFT JOIN tasks t ON t.batch = b.name GROUP BY b.name, b.concurrency, b.paused ORDER BY b.name LIMIT $1";
+    BATCHES = "SELECT b.name, b.concurrency, b.paused, b.budget_runs, b.budget_tokens, b.budget_cost_micros, b.budget_millis, \
+     s.runs, s.tokens, s.cost_micros, s.millis, count(t.id), count(t.lease_worker), count(CASE WHEN t.kind = 'done' THEN 1 END), \
+     count(CASE WHEN t.kind IN ('failed', 'cancelled') THEN 1 END) \
+     FROM batches b LEFT JOIN spent s ON s.scope = 'batch:' || b.name LEFT JOIN tasks t ON t.batch = b.name \
+     GROUP BY b.name, s.scope ORDER BY b.name LIMIT $1";
     STRAY_RECORDS = "SELECT DISTINCT a.task FROM audit a LEFT JOIN tasks t ON t.id = a.task WHERE t.id IS NULL ORDER BY a.task LIMIT $1";
     COUNT_BY_STATE = "SELECT state, kind, count(*) FROM tasks GROUP BY state, kind ORDER BY state, kind";
     COUNT_QUEUE = "SELECT count(*) FROM tasks WHERE queue_rank IS NOT NULL";

@@ -55,6 +55,15 @@ impl Store {
         Ok(fired)
     }
 
+    /// When there is something to do, if nothing else happens before: the earliest of all that has a time.
+    pub fn next_work(&self) -> Result<Option<Instant>, StoreError> {
+        self.read(|conn| {
+            let rows = conn.query(sql::NEXT_WORK, &[])?;
+            let at = rows.first().map_or(Ok(None), |row| row.opt_int(0))?;
+            Ok(at.map(Instant))
+        })
+    }
+
     /// When the next timer comes due.
     pub fn next_due(&self) -> Result<Option<Instant>, StoreError> {
         self.read(|conn| {

@@ -222,7 +222,7 @@ fn some_task(store: &Store, seeded: &mut Seeded) -> Result<Option<TaskId>, Store
 
 /// Claims, beats and ends.
 fn run(store: &Store, seeded: &mut Seeded) -> Result<Option<Applied>, StoreError> {
-    let request = ClaimRequest { actor: actor("worker:w1"), ttl: TTL };
+    let request = ClaimRequest::new(actor("worker:w1"), TTL);
     let Some(claimed) = store.claim(request, NOON)? else { return Ok(None) };
     let id = claimed.run.task;
     let last = store.history(id, claimed.stored.task.version - 1)?;

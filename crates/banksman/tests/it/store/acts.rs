@@ -1,16 +1,20 @@
 //! What the tests do to a store: tasks with one default and one difference, and events in one line.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Barrier, LazyLock};
 use std::thread;
 
 use banksman::store::conn::DbError;
+use banksman::store::outbox::Pending;
 use banksman::store::{
-    Add, Applied, ClaimRequest, Claimed, Definition, Edge, Key, Store, StoreError,
+    Add, Applied, ClaimRequest, Claimed, Definition, Dispatch, Dispatched, Edge, Key, Node, RunEnd,
+    Store, StoreError,
 };
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::check::{Overrides, check};
 use banksman_core::machine::{Actor, Arrival, Ask, Beat, Event, Finish, NewTask, Rejected, Why};
+use banksman_core::schedule::{Budget, Worker};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value};
 
@@ -142,7 +146,12 @@ pub(crate) fn key(text: &str, request: &str) -> Option<Key> {
 }
 
 pub(crate) fn claim(store: &Store, who: &str, now: Instant) -> Option<Claimed> {
-    store.claim(ClaimRequest { actor: actor(who), ttl: TTL }, now).expect("claiming works")
+    store.claim(ClaimRequest::new(actor(who), TTL), now).expect("claiming works")
+}
+
+/// The effects that are due now for any node, which stay due.
+pub(crate) fn pending(store: &Store, now: Instant) -> Vec<Pending> {
+    store.take_effects("any", now, Span(0), 1_000).expect("the outbox is read")
 }
 
 /// Claims the task that must be first in the queue, and answers with its epoch.
@@ -211,4 +220,58 @@ pub(crate) fn at_once<T: Send>(threads: usize, job: impl Fn(usize) -> T + Sync) 
         let started: Vec<_> = (0..threads).map(run).collect();
         started.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
     })
+}
+
+/// A worker that plays every role and draws on the account `plan`.
+pub(crate) fn worker(name: &str) -> Worker {
+    Worker {
+        name: name.to_owned(),
+        capabilities: BTreeSet::new(),
+        roles: BTreeSet::new(),
+        cost: 1,
+        speed: 1,
+        max_concurrent: 100,
+        account: "plan".to_owned(),
+    }
+}
+
+/// A node that lives at noon and has room.
+pub(crate) fn node(name: &str, workers: &[Worker]) -> Node {
+    Node { name: name.to_owned(), seen_at: NOON, capacity: 100, workers: workers.to_vec() }
+}
+
+/// What a node asks for when nothing bounds it.
+pub(crate) fn request(node: &Node) -> Dispatch {
+    Dispatch {
+        node: node.name.clone(),
+        workers: node.workers.clone(),
+        capacity: node.capacity,
+        limit: None,
+        account_limits: BTreeMap::new(),
+        day_budget: Budget::default(),
+        task_budget: Budget::default(),
+        ttl: TTL,
+        alive_after: NOON,
+    }
+}
+
+pub(crate) fn dispatch(store: &Store, node: &Node, now: Instant) -> Dispatched {
+    store.dispatch(request(node), now).expect("dispatching works")
+}
+
+/// The end of a run of which nothing more is known.
+pub(crate) fn ended(finish: Finish) -> RunEnd {
+    RunEnd {
+        input_tokens: 0,
+        output_tokens: 0,
+        finish,
+        class: None,
+        signature: None,
+        session: None,
+        agent: None,
+        head: None,
+        level: None,
+        pause: None,
+        answers: false,
+    }
 }

@@ -9,7 +9,7 @@ use banksman_core::time::Span;
 
 use super::acts::{
     CRANE, DAY, HOUR, MINUTE, NOON, TTL, YARD, actor, add, added, apply, ask, at_once, claim,
-    claim_first, load,
+    claim_first, load, pending,
 };
 use super::on_both;
 use super::world::World;
@@ -126,7 +126,7 @@ fn a_delayed_task_is_claimed_when_its_time_has_come(world: &World) {
 fn a_claim_gives_a_lease_and_starts_a_run(world: &World) {
     let store = world.open();
     let id = add(&store, "lift");
-    let request = ClaimRequest { actor: actor("worker:w1"), ttl: TTL };
+    let request = ClaimRequest::new(actor("worker:w1"), TTL);
     let claimed = store.claim(request, NOON).unwrap().expect("it is ready");
     assert_eq!((claimed.run.task, claimed.run.epoch, claimed.expires_at), (id, 1, NOON.plus(TTL)));
     let detail = world.open().detail(id).unwrap();
@@ -152,7 +152,7 @@ fn a_claim_gives_a_lease_and_starts_a_run(world: &World) {
     assert_eq!(detail.stored.task.lease, None);
     assert_eq!(detail.runs[0].outcome.as_deref(), Some("stopped"));
     assert_eq!(detail.runs[0].ended_at, Some(NOON.plus(MINUTE)));
-    let effects = store.pending_effects(NOON.plus(HOUR), 10).unwrap();
+    let effects = pending(&store, NOON.plus(HOUR));
     assert!(
         effects.iter().any(|pending| pending.effect == Effect::Stop { epoch: 1 }),
         "{effects:?}"

@@ -7,8 +7,8 @@ use banksman_core::ids::TaskId;
 use banksman_core::machine::{NewTask, Task};
 
 use super::acts::{
-    CRANE, DAY, HOUR, NOON, YARD, add, added, apply, arriving, ask, claim, definition, load,
-    load_after,
+    CRANE, DAY, HOUR, NOON, YARD, add, added, apply, arriving, ask, claim, definition, dispatch,
+    load, load_after, node, worker,
 };
 use super::on_both_damaging;
 use super::world::{World, findings};
@@ -22,6 +22,9 @@ on_both_damaging!(
     a_wrong_place_in_the_queue_is_found,
     a_lost_timer_is_found,
     a_wrong_count_of_needs_is_found,
+    a_lease_without_a_run_is_found,
+    a_run_without_a_lease_is_found,
+    sums_that_do_not_add_up_are_found,
 );
 
 /// A store in which two tasks stand in everybody's way: first in the queue, first among the timers, and waiting for a
@@ -202,7 +205,7 @@ fn a_lost_timer_is_found(world: &World) {
     let mut raw = world.raw();
     raw.run("DELETE FROM timers");
     let found = findings(&store.check().expect("the check runs"));
-    assert_eq!(found, [format!("{id}: has 0 timers for the 1 bounds of checking")]);
+    assert_eq!(found, [format!("{id}: has no timer for its bound `nobody_checked`")]);
     let new = NewTask { not_before: Some(NOON.plus(DAY)), ..load("delayed").new };
     let delayed = added(&store, Add { new, ..load("") }).stored.task.id;
     raw.run("DELETE FROM timers");
@@ -221,5 +224,47 @@ fn a_wrong_count_of_needs_is_found(world: &World) {
         world,
         &format!("UPDATE tasks SET open_needs = 2 WHERE id = {}", waiting.0),
         &found,
+    );
+}
+
+fn a_lease_without_a_run_is_found(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    claim(&store, "worker:w1", NOON).expect("it is ready");
+    let found = format!("{id}: its lease 1 has no run that is under way");
+    found_by_check(world, "DELETE FROM runs", &found);
+}
+
+fn a_run_without_a_lease_is_found(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    claim(&store, "worker:w1", NOON).expect("it is ready");
+    apply(&store, id, ask("human:kim", "held", &[("waits_for", "wind")]), NOON);
+    let found = format!("{id}: its run 1 is under way without a lease");
+    found_by_check(world, "UPDATE runs SET ended_at = NULL, outcome = NULL", &found);
+}
+
+fn sums_that_do_not_add_up_are_found(world: &World) {
+    let store = world.open();
+    let new = NewTask { batch: Some("friday".to_owned()), ..load("lift").new };
+    let id = added(&store, Add { new, ..load("lift") }).stored.task.id;
+    dispatch(&store, &node("n1", &[worker("ada")]), NOON).claimed.expect("it is ready");
+    apply(&store, id, ask("human:kim", "held", &[("waits_for", "wind")]), NOON);
+    let faults = || store.check().expect("the check runs").faults;
+    assert_eq!(faults(), [""; 0]);
+    let mut raw = world.raw();
+    raw.lift_constraints();
+    raw.run("UPDATE spent SET runs = runs + 1");
+    let wrong = |scope: &str| format!("what was used by {scope} is not what its runs add up to");
+    assert_eq!(faults(), [wrong("account:plan"), wrong("batch:friday")]);
+    raw.run("DELETE FROM spent; DELETE FROM switches");
+    raw.run("INSERT INTO accounts (name, reason, hits, probing) VALUES ('plan', '', -1, 0)");
+    assert_eq!(
+        faults(),
+        [
+            "the switch that pauses everything is gone".to_owned(),
+            "the account plan is in no possible state".to_owned(),
+            wrong("batch:friday"),
+        ]
     );
 }

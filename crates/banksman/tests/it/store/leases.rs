@@ -6,7 +6,7 @@ use banksman_core::time::Span;
 
 use super::acts::{
     HOUR, MINUTE, NOON, TTL, add, apply, ask, ask_under, at_once, beat, claim, claim_first, fields,
-    finish, refused_because, state,
+    finish, pending, refused_because, state,
 };
 use super::on_both;
 use super::world::World;
@@ -137,7 +137,7 @@ fn an_outcome_that_cannot_be_followed_leads_to_the_other_way(world: &World) {
     assert_eq!(state(&store, id), "failed");
     let said = task.fields["diagnostic"].as_str().expect("a reason");
     assert!(said.contains("the rope broke") && said.contains("pr_url"), "{said}");
-    let effects = store.pending_effects(NOON, 10).unwrap();
+    let effects = pending(&store, NOON);
     assert_eq!(
         effects.iter().map(|pending| pending.effect.clone()).collect::<Vec<_>>(),
         [Effect::Alert]
@@ -153,8 +153,8 @@ fn a_run_that_is_tried_again_waits_for_its_time(world: &World) {
     apply(&store, id, Event::Finished(end), NOON);
     assert_eq!(store.task(id).unwrap().task.not_before, again_at);
     assert!(claim(&store, "worker:w1", NOON).is_none());
-    // The bounds of the state go on beside the delay.
-    assert_eq!(store.detail(id).unwrap().timers.len(), 3);
+    // The bound on the whole stay goes on beside the delay; the one on progress rests.
+    assert_eq!(store.detail(id).unwrap().timers.len(), 2);
     store.fire_due(NOON.plus(Span(10 * MINUTE.0)), 10).unwrap();
     assert_eq!(claim_first(&store, id, NOON.plus(HOUR)), 2);
     assert_eq!(store.detail(id).unwrap().timers.len(), 2);

@@ -203,6 +203,7 @@ fn the_overview_counts(world: &World) {
         open_decisions: 1,
         // The start of the check, and the word to the person.
         pending_effects: 2,
+        running: 1,
         next_timer: Some(NOON.plus(Span(2 * HOUR.0))),
         ..Overview::default()
     };

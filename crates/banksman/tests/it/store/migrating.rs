@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use banksman::store::conn::{DbError, Target};
 use banksman::store::outbox::After;
 use banksman::store::query::Filter;
-use banksman::store::{Edge, Store};
+use banksman::store::{AccountPause, Edge, RunEnd, Store};
 use banksman_core::lifecycle::Outcome;
-use banksman_core::machine::Event;
+use banksman_core::machine::{Event, Finish};
 
 use super::acts::{
-    DAY, NOON, add, added, apply, ask, at_once, claim, claim_first, db_error, finish, key, load,
-    load_after, state, to_asking, to_checking,
+    DAY, NOON, add, added, apply, ask, at_once, claim, claim_first, db_error, dispatch, ended,
+    finish, key, load, load_after, node, pending, state, to_asking, to_checking, worker,
 };
 use super::raw::Raw;
 use super::world::World;
@@ -158,7 +158,7 @@ fn furnish(store: &Store) {
     store.put_batch("friday", 3, NOON).unwrap();
     to_asking(store, "asking");
     let checking = to_checking(store, "checking");
-    let effects = store.pending_effects(NOON, 10).unwrap();
+    let effects = pending(store, NOON);
     store.effect_done(&effects[0]).unwrap();
     store.effect_failed(&effects[1], "the server is gone", After::Dead).unwrap();
     apply(store, checking, ask("crane:c1", "lifting", &[]), NOON);
@@ -181,11 +181,34 @@ fn furnish(store: &Store) {
     store.apply(cancelled, cancel, key("k2", "cancel"), NOON).unwrap();
 }
 
+/// The tables that came with agents: a node with a run on it, an account that was paused, and what a run used.
+fn furnish_agents(store: &Store) {
+    let node = node("n1", &[worker("ada")]);
+    store.put_node(&node).unwrap();
+    let mut of_batch = load("dispatched");
+    of_batch.new.batch = Some("friday".to_owned());
+    of_batch.new.priority = 9;
+    added(store, of_batch.clone());
+    let run = dispatch(store, &node, NOON).claimed.expect("it is ready").run;
+    let again_at = Some(NOON.plus(DAY));
+    let finish =
+        Finish { tokens: 12, cost_micros: 34, again_at, ..finish(run.epoch, Outcome::Crashed) };
+    let (account, reason) = ("plan".to_owned(), "the plan's limit".to_owned());
+    let pause = AccountPause { account, until: NOON.plus(DAY), reason, hits: 1 };
+    store.end_run(run.task, RunEnd { pause: Some(pause), ..ended(finish) }, NOON).unwrap();
+    store.resume_account("plan").unwrap();
+    of_batch.new.title = "at work".to_owned();
+    added(store, of_batch);
+    let run = dispatch(store, &node, NOON).claimed.expect("it is ready").run;
+    store.set_token(run, b"hash").unwrap();
+}
+
 /// The text of a fixture: the steps up to the newest, and the rows of a furnished store.
 fn written() -> String {
     let world = World::sqlite();
     let store = world.open();
     furnish(&store);
+    furnish_agents(&store);
     let mut text = format!("-- digest {}\n", store.verify_history().unwrap().digest);
     let book = "CREATE TABLE schema_versions (\n    version {int} NOT NULL PRIMARY KEY,\n    \
                 name TEXT NOT NULL,\n    applied_at {int} NOT NULL\n);\n";
@@ -205,6 +228,8 @@ fn written() -> String {
         let order = columns[..2].join(", ");
         let rows = raw.rows(&format!("SELECT {} FROM {table} ORDER BY {order}", quoted.join(", ")));
         assert!(!rows.is_empty(), "{table} has no row to be kept");
+        // A step may have left rows of its own.
+        text.push_str(&format!("DELETE FROM {table};\n"));
         for row in rows {
             let literal = |quoted: String| match quoted.strip_prefix("X'") {
                 Some(hex) => format!("{{x:{}}}", hex.trim_end_matches('\'')),

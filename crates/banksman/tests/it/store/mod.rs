@@ -8,10 +8,12 @@ pub(crate) mod acts;
 pub(crate) mod raw;
 pub(crate) mod world;
 
+mod accounts;
 mod adding;
 mod claiming;
 mod damage;
 mod decisions;
+mod dispatching;
 mod handles;
 mod keys;
 mod leases;
@@ -20,8 +22,10 @@ mod migrating;
 mod model;
 mod moving;
 mod needs;
+mod nodes;
 mod outbox;
 mod places;
+mod runs;
 mod tampering;
 mod timers;
 

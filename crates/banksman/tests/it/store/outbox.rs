@@ -1,13 +1,12 @@
 //! The outbox: an effect is there exactly when the move that decided it is.
 
-use banksman::store::Store;
 use banksman::store::outbox::{After, Pending};
 use banksman_core::lifecycle::Activity;
 use banksman_core::machine::Effect;
-use banksman_core::time::Instant;
+use banksman_core::time::{Instant, Span};
 
 use super::acts::{
-    HOUR, MINUTE, NOON, add, apply, ask, at_once, beat, claim_first, refused, to_asking,
+    HOUR, MINUTE, NOON, add, apply, ask, at_once, beat, claim_first, pending, refused, to_asking,
     to_checking,
 };
 use super::on_both;
@@ -20,11 +19,9 @@ on_both!(
     a_failed_effect_comes_back_when_it_is_due,
     a_dead_effect_is_counted_and_not_tried,
     effects_are_told_apart_for_ever,
+    an_effect_is_taken_by_one_until_its_time_is_over,
+    an_unreadable_effect_stands_in_nobodys_way,
 );
-
-fn pending(store: &Store, now: Instant) -> Vec<Pending> {
-    store.pending_effects(now, 100).expect("the outbox is read")
-}
 
 fn effects_come_with_the_move_that_decided_them(world: &World) {
     let store = world.open();
@@ -51,8 +48,9 @@ fn effects_come_with_the_move_that_decided_them(world: &World) {
     let all =
         [before.to_vec(), vec![(prefix("5-0"), Effect::Notify), (prefix("5-1"), Effect::CleanUp)]]
             .concat();
-    assert_eq!(keys(&world.open().pending_effects(NOON.plus(MINUTE), 100).unwrap()), all);
-    assert_eq!(store.pending_effects(NOON.plus(MINUTE), 3).unwrap().len(), 3);
+    assert_eq!(keys(&pending(&world.open(), NOON.plus(MINUTE))), all);
+    let few = store.take_effects("any", NOON.plus(MINUTE), Span(0), 3).unwrap();
+    assert_eq!(few.len(), 3);
 }
 
 fn nothing_else_leaves_an_effect(world: &World) {
@@ -123,4 +121,42 @@ fn effects_are_told_apart_for_ever(world: &World) {
     keys.sort();
     keys.dedup();
     assert_eq!((all, keys.len()), (6, 6));
+}
+
+fn an_effect_is_taken_by_one_until_its_time_is_over(world: &World) {
+    let store = world.open();
+    for number in 0..20 {
+        to_checking(&store, &number.to_string());
+    }
+    let handles = [world.open(), world.open()];
+    let taken = at_once(8, |thread| {
+        let node = format!("n{thread}");
+        let mut mine: Vec<String> = Vec::new();
+        // On PostgreSQL a look passes over what another one is just taking, so nothing is not yet the end.
+        for _ in 0..40 {
+            let taken = handles[thread % 2].take_effects(&node, NOON, MINUTE, 3).unwrap();
+            mine.extend(taken.iter().map(Pending::key));
+        }
+        mine
+    });
+    let mut keys = taken.concat();
+    keys.sort();
+    keys.dedup();
+    assert_eq!((keys.len(), taken.concat().len()), (20, 20), "each to one");
+    let early = Instant(NOON.plus(MINUTE).0 - 1);
+    assert_eq!(store.take_effects("n1", early, MINUTE, 100).unwrap(), []);
+    let again = store.take_effects("n1", NOON.plus(MINUTE), MINUTE, 100).unwrap();
+    assert_eq!(again.len(), 20, "whoever took them did not say how it went");
+    store.effect_done(&again[0]).unwrap();
+    let rest = store.take_effects("n1", NOON.plus(HOUR), MINUTE, 100).unwrap();
+    assert_eq!(rest.len(), 19);
+}
+
+fn an_unreadable_effect_stands_in_nobodys_way(world: &World) {
+    let store = world.open();
+    let odd = to_checking(&store, "odd");
+    to_checking(&store, "sound");
+    world.raw().run(&format!("UPDATE outbox SET effect = '{{}}' WHERE task = {}", odd.0));
+    assert_eq!(pending(&store, NOON).len(), 1);
+    assert_eq!(store.overview().unwrap().dead_effects, 1);
 }

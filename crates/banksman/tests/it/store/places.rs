@@ -1,8 +1,9 @@
 //! Projects and batches.
 
-use banksman::store::query::Batch;
+use banksman::store::places::Batch;
 use banksman::store::{Add, StoreError};
 use banksman_core::machine::NewTask;
+use banksman_core::schedule::{Budget, Used};
 
 use super::acts::{NOON, added, at_once, load};
 use super::on_both;
@@ -58,7 +59,12 @@ fn a_batch_counts_its_tasks(world: &World) {
         name: name.to_owned(),
         concurrency,
         paused: false,
+        budget: Budget::default(),
+        used: Used::default(),
         tasks,
+        running: 0,
+        done: 0,
+        given_up: 0,
     };
     assert_eq!(
         world.open().overview().unwrap().batches,

@@ -5,8 +5,8 @@ use banksman_core::machine::{Effect, NewTask, TimerKind};
 use banksman_core::time::{Instant, Span};
 
 use super::acts::{
-    DAY, HOUR, MINUTE, NOON, YARD, add, added, apply, ask, at_once, beat, claim_first, load, state,
-    to_asking, to_checking,
+    DAY, HOUR, MINUTE, NOON, YARD, add, added, apply, ask, at_once, beat, claim_first, load,
+    pending, state, to_asking, to_checking,
 };
 use super::on_both;
 use super::world::World;
@@ -87,7 +87,7 @@ fn progress_puts_a_bound_off(world: &World) {
     assert_eq!(store.fire_due(Instant(due.0 - 1), 10).unwrap(), []);
     assert_eq!(store.fire_due(due, 10).unwrap(), [Fired::Moved(id)]);
     assert_eq!(state(&store, id), "failed");
-    let stop = store.pending_effects(due, 10).unwrap();
+    let stop = pending(&store, due);
     assert_eq!(stop[0].effect, Effect::Stop { epoch });
 }
 
@@ -131,7 +131,7 @@ fn reminders_are_sent_once_each(world: &World) {
     let store = world.open();
     let id = to_asking(&store, "lift");
     let reminders = || -> Vec<(i64, i64, i64)> {
-        let pending = store.pending_effects(NOON.plus(Span(30 * DAY.0)), 100).unwrap();
+        let pending = pending(&store, NOON.plus(Span(30 * DAY.0)));
         let reminders = pending.iter().filter_map(|pending| match pending.effect {
             Effect::Remind { age_days } => Some((pending.seq, pending.number, age_days)),
             Effect::Start { .. }
@@ -140,7 +140,9 @@ fn reminders_are_sent_once_each(world: &World) {
             | Effect::Alert
             | Effect::CleanUp => None,
         });
-        reminders.collect()
+        let mut reminders: Vec<_> = reminders.collect();
+        reminders.sort_unstable();
+        reminders
     };
     assert_eq!(store.fire_due(NOON.plus(DAY), 10).unwrap(), [Fired::Moved(id)]);
     assert_eq!(store.fire_due(NOON.plus(DAY), 10).unwrap(), []);

@@ -1,0 +1,84 @@
+//! Provider accounts: which are paused until when, and which are being tried again.
+
+use banksman_core::time::Instant;
+
+use super::conn::{Conn, Row};
+use super::{Store, StoreError, sql};
+
+/// Accounts that are read at once.
+pub(super) const ACCOUNTS: i64 = 1_000;
+/// What is kept of a reason, in characters: it is shown on one line.
+const REASON_CHARS: usize = 500;
+
+/// An account that was paused at some time; the others have no row.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AccountRow {
+    pub paused_until: Option<Instant>,
+    pub reason: String,
+    /// Pauses since the provider last answered.
+    pub hits: u32,
+    /// After a pause one run tries first, until it has shown that the provider answers again.
+    pub probing: bool,
+}
+
+/// A provider has told us to wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountPause {
+    pub account: String,
+    pub until: Instant,
+    pub reason: String,
+    pub hits: u32,
+}
+
+impl Store {
+    pub fn accounts(&self) -> Result<Vec<(String, AccountRow)>, StoreError> {
+        self.read(|conn| {
+            conn.query(sql::ACCOUNTS, &[ACCOUNTS.into()])?.iter().map(account).collect()
+        })
+    }
+
+    /// Ends a pause at a person's word, without a trial. Answers whether the account had ever been paused.
+    pub fn resume_account(&self, name: &str) -> Result<bool, StoreError> {
+        let name = [name.into()];
+        self.write(move |conn| {
+            conn.notify();
+            Ok(!conn.query(sql::RESUME_ACCOUNT, &name)?.is_empty())
+        })
+    }
+
+    /// Ends the pauses whose time has come. Each is answered once, to one caller; one run of the account may then try.
+    pub fn end_pauses(&self, now: Instant) -> Result<Vec<String>, StoreError> {
+        self.write(move |conn| {
+            let rows = conn.query(sql::END_PAUSES, &[now.0.into()])?;
+            if !rows.is_empty() {
+                conn.notify();
+            }
+            let names: Result<Vec<String>, _> =
+                rows.iter().map(|row| row.text(0).map(str::to_owned)).collect();
+            let mut names = names?;
+            names.sort();
+            Ok(names)
+        })
+    }
+}
+
+pub(super) fn pause(conn: &mut dyn Conn, pause: &AccountPause) -> Result<(), StoreError> {
+    let reason: String = pause.reason.chars().take(REASON_CHARS).collect();
+    let columns = [
+        pause.account.as_str().into(),
+        pause.until.0.into(),
+        reason.into(),
+        i64::from(pause.hits).into(),
+    ];
+    Ok(conn.write(sql::PAUSE_ACCOUNT, &columns)?)
+}
+
+pub(super) fn account(row: &Row) -> Result<(String, AccountRow), StoreError> {
+    let account = AccountRow {
+        paused_until: row.opt_int(1)?.map(Instant),
+        reason: row.text(2)?.to_owned(),
+        hits: u32::try_from(row.int(3)?).unwrap_or(u32::MAX),
+        probing: row.int(4)? != 0,
+    };
+    Ok((row.text(0)?.to_owned(), account))
+}

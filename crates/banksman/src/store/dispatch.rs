@@ -1,0 +1,386 @@
+//! Dispatching: the scheduler's choice and the claim that follows from it, in one transaction.
+//!
+//! The load is read, the queue is walked and `schedule::choose` is asked for each task, all while no other node can start
+//! anything; so every bound holds over all nodes. Nothing here decides by itself who may start.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::{CLAIM, Kind, Lifecycle, RoleId};
+use banksman_core::machine::{Actor, Claim};
+use banksman_core::schedule::{
+    AccountLoad, Area, BatchLoad, Budget, Candidate, Held, Load, Running, Used, Worker, choose,
+};
+use banksman_core::time::{Instant, Span};
+
+use super::accounts::{ACCOUNTS, AccountRow, account};
+use super::claim::{
+    Claimed, Post, Queue, Tried, areas_of, is_over, place, readable, task_used, try_claim,
+};
+use super::conn::{Conn, Row};
+use super::definitions::Definitions;
+use super::nodes::{NODES, workers_from};
+use super::places::budget;
+use super::query::task;
+use super::row::Stored;
+use super::runs::{OPEN_RUNS, name_of};
+use super::spent::{day_used, number, used};
+use super::{Store, StoreError, sql};
+
+/// Tasks that an answer names with what holds them back.
+const HELD: usize = 100;
+/// Batches with tasks in the queue that a snapshot holds.
+const BATCHES: i64 = 1_000;
+
+/// What a node can start, and the bounds that its settings name.
+#[derive(Debug, Clone)]
+pub struct Dispatch {
+    pub node: String,
+    pub workers: Vec<Worker>,
+    pub capacity: u32,
+    /// Runs at once over all nodes.
+    pub limit: Option<u32>,
+    pub account_limits: BTreeMap<String, u32>,
+    pub day_budget: Budget,
+    pub task_budget: Budget,
+    /// How long the lease holds without a heartbeat.
+    pub ttl: Span,
+    /// Nodes that were seen since then are live, and their workers exist.
+    pub alive_after: Instant,
+}
+
+/// What came of a walk along the queue.
+#[derive(Debug, Clone, Default)]
+pub struct Dispatched {
+    pub claimed: Option<Claimed>,
+    /// The worker that was chosen for it.
+    pub worker: Option<String>,
+    /// Tasks that were passed over, and everything that stands against each; at most 100.
+    pub held: Vec<(TaskId, Vec<Held>)>,
+    /// Those that no worker of any live node could ever take; at most 100.
+    pub unserved: Vec<(TaskId, Vec<Held>)>,
+}
+
+/// A task as the scheduler is asked about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Considered {
+    pub task: TaskId,
+    pub project: String,
+    pub batch: Option<String>,
+    pub tags: Vec<String>,
+    /// The roles that may take it, in the order of the lifecycle.
+    pub roles: Vec<String>,
+    pub areas: Vec<Area>,
+    pub spent: Used,
+    pub budget: Budget,
+}
+
+impl Considered {
+    #[must_use]
+    pub fn candidate(&self) -> Candidate<'_> {
+        Candidate {
+            task: self.task,
+            project: &self.project,
+            batch: self.batch.as_deref(),
+            tags: &self.tags,
+            roles: &self.roles,
+            areas: &self.areas,
+            spent: self.spent,
+            budget: self.budget,
+        }
+    }
+}
+
+/// Everything that `schedule::choose` asks for about one task, from one snapshot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    pub considered: Considered,
+    pub load: Load,
+    /// The registry of every live node.
+    pub all: Vec<Worker>,
+}
+
+impl Store {
+    /// Claims the first task of the queue that a worker of this node may take now.
+    pub fn dispatch(&self, request: Dispatch, now: Instant) -> Result<Dispatched, StoreError> {
+        let definitions = Arc::clone(&self.definitions);
+        self.write(move |conn| {
+            let rows = conn.query(sql::TURN.pick(conn), &[])?;
+            let is_paused = rows.first().map_or(Ok(0), |row| row.int(0))? != 0;
+            let load = snapshot(conn, &request, is_paused, now)?;
+            let all = registry(conn, &request)?;
+            let is_day_over = is_over(&load.day_budget, load.day, load.running.len());
+            let definitions = &definitions;
+            Walk { conn, definitions, request: &request, all, load, is_day_over, now }.run()
+        })
+    }
+
+    /// The load by which [`Store::dispatch`] decides, for those who ask why a task waits.
+    pub fn load(&self, request: &Dispatch, now: Instant) -> Result<Load, StoreError> {
+        self.read(|conn| whole_load(conn, request, now))
+    }
+
+    /// A task and all that is needed to ask the scheduler about it; `None` if it is not in the queue.
+    pub fn candidate(
+        &self,
+        id: TaskId,
+        request: &Dispatch,
+        now: Instant,
+    ) -> Result<Option<Asked>, StoreError> {
+        self.read(|conn| {
+            let stored = task(conn, &self.definitions, id)?;
+            if stored.queue_rank.is_none() {
+                return Ok(None);
+            }
+            let mut load = whole_load(conn, request, now)?;
+            let considered = considered(conn, &stored, request)?;
+            know_batch(conn, &mut load, considered.batch.as_deref())?;
+            Ok(Some(Asked { considered, load, all: registry(conn, request)? }))
+        })
+    }
+}
+
+/// One walk along the queue.
+struct Walk<'a> {
+    conn: &'a mut dyn Conn,
+    definitions: &'a Definitions,
+    request: &'a Dispatch,
+    all: Vec<Worker>,
+    load: Load,
+    is_day_over: bool,
+    now: Instant,
+}
+
+impl Walk<'_> {
+    fn run(mut self) -> Result<Dispatched, StoreError> {
+        let mut dispatched = Dispatched::default();
+        let mut queue = Queue::new();
+        loop {
+            let rows = queue.next(self.conn)?;
+            if rows.is_empty() {
+                return Ok(dispatched);
+            }
+            for row in &rows {
+                let Some(found) = readable(self.conn, self.definitions, row)? else { continue };
+                if self.look_at(&found, &mut dispatched)? == Next::Stop {
+                    return Ok(dispatched);
+                }
+            }
+        }
+    }
+
+    fn look_at(&mut self, found: &Stored, dispatched: &mut Dispatched) -> Result<Next, StoreError> {
+        let considered = considered(self.conn, found, self.request)?;
+        know_batch(self.conn, &mut self.load, considered.batch.as_deref())?;
+        let candidate = considered.candidate();
+        let (load, here) = (&self.load, self.request.workers.as_slice());
+        let worker = match choose(&candidate, load, here, &self.all, self.now) {
+            Ok(worker) => worker,
+            Err(held) => {
+                self.load.promise(&candidate, &held);
+                let is_end = self.is_day_over || held.iter().any(holds_everything);
+                let next = if is_end { Next::Stop } else { Next::Another };
+                // Without any worker at all, it is the workers that are missing and not one for this task.
+                let is_unserved = next == Next::Another
+                    && !self.all.is_empty()
+                    && held.iter().any(|held| matches!(held, Held::NoWorker { .. }));
+                let list =
+                    if is_unserved { &mut dispatched.unserved } else { &mut dispatched.held };
+                if list.len() < HELD {
+                    list.push((considered.task, held));
+                }
+                return Ok(next);
+            }
+        };
+        for role in considered.roles.iter().filter(|role| worker.plays(role)) {
+            let actor = Actor { role: role.clone(), name: Some(worker.name.clone()) };
+            let claim = Claim { actor, expires_at: self.now.plus(self.request.ttl) };
+            let tried = try_claim(self.conn, self.definitions, found.clone(), claim, self.now)?;
+            match tried {
+                Tried::Claimed(claimed) => {
+                    let post = Post { node: &self.request.node, account: &worker.account };
+                    place(self.conn, claimed.run, Some(post), &considered.areas)?;
+                    dispatched.worker = Some(worker.name.clone());
+                    dispatched.claimed = Some(*claimed);
+                    return Ok(Next::Stop);
+                }
+                Tried::Elsewhere => return Ok(Next::Another),
+                Tried::NotForIt => {}
+            }
+        }
+        Ok(Next::Another)
+    }
+}
+
+/// How the walk goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Another,
+    Stop,
+}
+
+/// Whether a reason against one task stands against every other one as well. So does the budget of the day, but a budget
+/// does not say whose it is.
+fn holds_everything(held: &Held) -> bool {
+    match held {
+        Held::Paused | Held::Full { .. } | Held::NodeFull { .. } => true,
+        Held::NoWorker { .. }
+        | Held::OverBudget { .. }
+        | Held::BatchPaused { .. }
+        | Held::NotHere { .. }
+        | Held::AccountPaused { .. }
+        | Held::AccountProbing { .. }
+        | Held::AreaTaken { .. }
+        | Held::AreaPromised { .. }
+        | Held::AccountFull { .. }
+        | Held::WorkerBusy { .. }
+        | Held::BatchFull { .. } => false,
+    }
+}
+
+/// What is running and how much was used. Batches are added as their tasks come up.
+fn snapshot(
+    conn: &mut dyn Conn,
+    request: &Dispatch,
+    paused: bool,
+    now: Instant,
+) -> Result<Load, StoreError> {
+    let mut load = Load {
+        paused,
+        limit: request.limit,
+        node: request.node.clone(),
+        capacity: request.capacity,
+        day: day_used(conn, now)?,
+        day_budget: request.day_budget,
+        ..Load::default()
+    };
+    for row in conn.query(sql::RUNNING, &[OPEN_RUNS.into()])? {
+        load.running.push(running(&row)?);
+    }
+    for row in conn.query(sql::ACCOUNTS, &[ACCOUNTS.into()])? {
+        let (name, account) = account(&row)?;
+        let limit = request.account_limits.get(&name).copied();
+        let AccountRow { paused_until, reason, probing, hits: _ } = account;
+        load.accounts.insert(name, AccountLoad { paused_until, reason, probing, limit });
+    }
+    for (name, limit) in &request.account_limits {
+        load.accounts.entry(name.clone()).or_default().limit = Some(*limit);
+    }
+    Ok(load)
+}
+
+/// The same with every batch that has tasks in the queue.
+fn whole_load(conn: &mut dyn Conn, request: &Dispatch, now: Instant) -> Result<Load, StoreError> {
+    let paused = number(conn, sql::PAUSED, &[])? != 0;
+    let mut load = snapshot(conn, request, paused, now)?;
+    for row in conn.query(sql::READY_BATCHES, &[BATCHES.into()])? {
+        let (name, batch) = batch_load(&row)?;
+        load.batches.insert(name, batch);
+    }
+    Ok(load)
+}
+
+fn know_batch(conn: &mut dyn Conn, load: &mut Load, batch: Option<&str>) -> Result<(), StoreError> {
+    let Some(batch) = batch.filter(|batch| !load.batches.contains_key(*batch)) else {
+        return Ok(());
+    };
+    for row in conn.query(sql::BATCH_LOAD, &[batch.into()])? {
+        let (name, batch) = batch_load(&row)?;
+        load.batches.insert(name, batch);
+    }
+    Ok(())
+}
+
+fn batch_load(row: &Row) -> Result<(String, BatchLoad), StoreError> {
+    let batch = BatchLoad {
+        concurrency: whole(row.int(1)?),
+        paused: row.int(2)? != 0,
+        budget: budget(row, 3)?,
+        used: used(row, 7)?,
+    };
+    Ok((row.text(0)?.to_owned(), batch))
+}
+
+fn running(row: &Row) -> Result<Running, StoreError> {
+    let task = TaskId(row.int(0)?);
+    let areas = serde_json::from_str(row.text(6)?).map_err(|_| StoreError::Corrupt {
+        task,
+        what: "the areas of its run are not a list".to_owned(),
+    })?;
+    let text = |at: usize| row.opt_text(at).map(|text| text.map(str::to_owned));
+    Ok(Running {
+        task,
+        project: row.text(1)?.to_owned(),
+        batch: text(2)?,
+        worker: name_of(row.text(3)?).to_owned(),
+        account: text(4)?.unwrap_or_default(),
+        node: text(5)?.unwrap_or_default(),
+        areas,
+    })
+}
+
+/// The workers of every live node. This node's are those that it has now, whatever it told of itself before.
+fn registry(conn: &mut dyn Conn, request: &Dispatch) -> Result<Vec<Worker>, StoreError> {
+    let live = [request.alive_after.0.into(), request.node.as_str().into(), NODES.into()];
+    let mut all = request.workers.clone();
+    for row in conn.query(sql::LIVE_WORKERS, &live)? {
+        all.extend(workers_from(row.text(0)?));
+    }
+    Ok(all)
+}
+
+fn considered(
+    conn: &mut dyn Conn,
+    stored: &Stored,
+    request: &Dispatch,
+) -> Result<Considered, StoreError> {
+    let task = &stored.task;
+    Ok(Considered {
+        task: task.id,
+        project: task.project.clone(),
+        batch: task.batch.clone(),
+        tags: task.tags.clone(),
+        roles: roles_of(&stored.lifecycle, stored),
+        areas: areas_of(task),
+        spent: task_used(conn, task, &request.task_budget)?,
+        budget: request.task_budget,
+    })
+}
+
+/// The roles that may take a task: those of the claims that lead out of a queue, else the one that its state names.
+fn roles_of(lifecycle: &Lifecycle, stored: &Stored) -> Vec<String> {
+    let state = lifecycle.state(stored.task.state);
+    let named = state.does.as_ref().and_then(|does| does.role.clone());
+    let ids: Vec<RoleId> = match (state.kind, named) {
+        (Kind::Working | Kind::Reviewing, Some(role)) => return vec![role],
+        (Kind::Queued, _) => {
+            let claims = lifecycle.exits(stored.task.state).filter(|row| row.trigger == CLAIM);
+            claims.flat_map(|row| row.roles.iter().copied()).collect()
+        }
+        (
+            Kind::Working
+            | Kind::Reviewing
+            | Kind::Waiting
+            | Kind::Blocked
+            | Kind::Parked
+            | Kind::Done
+            | Kind::Failed
+            | Kind::Cancelled,
+            _,
+        ) => Vec::new(),
+    };
+    let mut roles: Vec<String> = Vec::new();
+    for role in ids.into_iter().filter(|id| ![RoleId::HUMAN, RoleId::SYSTEM].contains(id)) {
+        let name = lifecycle.role_name(role);
+        if !roles.iter().any(|known| known == name) {
+            roles.push(name.to_owned());
+        }
+    }
+    roles
+}
+
+/// A count that the database keeps in a wider column.
+fn whole(count: i64) -> u32 {
+    u32::try_from(count.max(0)).unwrap_or(u32::MAX)
+}

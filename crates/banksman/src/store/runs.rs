@@ -1,0 +1,307 @@
+//! Runs: those under way, those that were, and how one ends with all that follows from it.
+
+use std::sync::Arc;
+
+use banksman_core::ids::{RunId, TaskId};
+use banksman_core::machine::{Beat, Event, Finish};
+use banksman_core::time::{Instant, Span};
+
+use super::accounts::{AccountPause, pause};
+use super::apply::{Applied, apply_to, load_for_update};
+use super::conn::{Conn, DbError, Row, Value};
+use super::nodes::now as database_now;
+use super::row::is_damage;
+use super::spent::{batch_scope, day_scope, kept};
+use super::{Store, StoreError, sql};
+
+/// Runs under way that are read at once. Every bound is checked against all of them, so no system may have more.
+pub(super) const OPEN_RUNS: i64 = 10_000;
+/// Runs of one task that are read at once.
+const PAST_RUNS: i64 = 1_000;
+/// What is kept of a run's detail, in characters; the run's folder has all of it.
+const DETAIL_CHARS: usize = 2_000;
+/// Pairs of a lifecycle and a state in which tasks are blocked.
+const BLOCKED_STATES: i64 = 10_000;
+/// By which a task goes on that was blocked because no worker could take it.
+const WORKER_AVAILABLE: &str = "worker_available";
+
+/// A run that holds its lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenRun {
+    pub run: RunId,
+    /// The worker's name, without the role that it plays.
+    pub worker: String,
+    /// None for a worker from outside.
+    pub node: Option<String>,
+    pub account: Option<String>,
+    pub expires_at: Instant,
+    pub started_at: Instant,
+}
+
+/// A run as it is remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastRun {
+    pub epoch: i64,
+    /// The worker's name, without the role that it played.
+    pub worker: String,
+    pub node: Option<String>,
+    pub agent: Option<String>,
+    pub session: Option<String>,
+    pub outcome: Option<String>,
+    pub class: Option<String>,
+    pub signature: Option<String>,
+    pub detail: Option<String>,
+    pub head: Option<String>,
+    pub level: Option<String>,
+    pub tokens: i64,
+    pub cost_micros: i64,
+    pub started_at: Instant,
+    pub ended_at: Option<Instant>,
+    /// Of the agent's own session, for agents that go on counting when it is resumed.
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+}
+
+/// The end of a run with everything that is known about it.
+#[derive(Debug, Clone)]
+pub struct RunEnd {
+    pub finish: Finish,
+    pub class: Option<String>,
+    pub signature: Option<String>,
+    pub session: Option<String>,
+    pub agent: Option<String>,
+    pub head: Option<String>,
+    pub level: Option<String>,
+    /// Of the agent's own session; `finish` has all that the run used.
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    pub pause: Option<AccountPause>,
+    /// The provider answered: this ends a trial after a pause.
+    pub answers: bool,
+}
+
+impl Store {
+    /// Runs under way, of one node or of all.
+    pub fn open_runs(&self, node: Option<&str>) -> Result<Vec<OpenRun>, StoreError> {
+        self.read(|conn| {
+            let rows = match node {
+                None => conn.query(sql::OPEN_RUNS, &[OPEN_RUNS.into()]),
+                Some(node) => conn.query(sql::OPEN_RUNS_OF_NODE, &[OPEN_RUNS.into(), node.into()]),
+            };
+            rows?.iter().map(open_run).collect()
+        })
+    }
+
+    /// Runs of any node whose lease has run out, the longest ago first.
+    pub fn expired(&self, now: Instant, at_most: i64) -> Result<Vec<OpenRun>, StoreError> {
+        let params = [at_most.clamp(1, OPEN_RUNS).into(), now.0.into()];
+        self.read(|conn| conn.query(sql::EXPIRED_RUNS, &params)?.iter().map(open_run).collect())
+    }
+
+    /// The last runs of a task, the oldest first.
+    pub fn past_runs(&self, task: TaskId, at_most: i64) -> Result<Vec<PastRun>, StoreError> {
+        let params = [task.0.into(), at_most.clamp(1, PAST_RUNS).into()];
+        self.read(|conn| conn.query(sql::PAST_RUNS, &params)?.iter().rev().map(past_run).collect())
+    }
+
+    /// Ends a run: the move that its outcome leads to, what is known about the run, the pause of its account and what it
+    /// used, all or nothing. A run that has lost its lease is refused, as [`Store::apply`] does; what it cost is kept.
+    pub fn end_run(&self, id: TaskId, end: RunEnd, now: Instant) -> Result<Applied, StoreError> {
+        let epoch = end.finish.epoch;
+        let (tokens, cost_micros) = (kept(end.finish.tokens), kept(end.finish.cost_micros));
+        let definitions = Arc::clone(&self.definitions);
+        let ended = self.fenced(id, Some(epoch), now, move |store| {
+            let (end, definitions) = (end.clone(), Arc::clone(&definitions));
+            store.write(move |conn| {
+                let old = load_for_update(conn, &definitions, id)?;
+                let finished = Event::Finished(end.finish.clone());
+                let applied = apply_to(conn, &definitions, old, &finished, None, now)?;
+                write_facts(conn, id, &end)?;
+                Ok(applied)
+            })
+        });
+        if ended.is_err() && tokens + cost_micros > 0 {
+            self.keep_late_cost(RunId { task: id, epoch }, tokens, cost_micros, now)?;
+        }
+        ended
+    }
+
+    /// A run that was stopped has cost what it cost, and budgets have to know.
+    fn keep_late_cost(
+        &self,
+        run: RunId,
+        tokens: i64,
+        cost_micros: i64,
+        now: Instant,
+    ) -> Result<(), StoreError> {
+        let definitions = Arc::clone(&self.definitions);
+        self.write(move |conn| {
+            let task = match load_for_update(conn, &definitions, run.task) {
+                Err(error) if is_damage(&error) => return Ok(()),
+                loaded => loaded?.task,
+            };
+            let cost: [Value; 2] = [tokens.into(), cost_micros.into()];
+            let mut columns = key(run).to_vec();
+            columns.extend(cost.clone());
+            let told = conn.query(sql::RUN_LATE_COST, &columns)?;
+            let Some(row) = told.first() else { return Ok(()) };
+            let account = row.opt_text(0)?.map(|account| format!("account:{account}"));
+            let batch = task.batch.as_deref().map(batch_scope);
+            for scope in account.into_iter().chain(batch).chain([day_scope(now)]) {
+                let [tokens, cost_micros] = cost.clone();
+                conn.write(sql::SPEND_LATE, &[scope.into(), tokens, cost_micros])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Notes the agent's session as soon as it is known, so that the next run can go on with it. Answers whether the run
+    /// is still under way.
+    pub fn note_session(&self, run: RunId, session: &str) -> Result<bool, StoreError> {
+        let [task, epoch] = key(run);
+        let columns = [task, epoch, session.into()];
+        self.write(move |conn| Ok(!conn.query(sql::RUN_SESSION, &columns)?.is_empty()))
+    }
+
+    /// Gives a run the token by which its agent reports, as a hash. Answers whether the run is still under way.
+    pub fn set_token(&self, run: RunId, hash: &[u8]) -> Result<bool, StoreError> {
+        let [task, epoch] = key(run);
+        let columns = [task, epoch, hash.to_vec().into()];
+        self.write(move |conn| Ok(!conn.query(sql::RUN_TOKEN, &columns)?.is_empty()))
+    }
+
+    /// The run that a token belongs to, while it holds its lease.
+    pub fn run_of_token(&self, hash: &[u8]) -> Result<Option<RunId>, StoreError> {
+        self.read(|conn| {
+            let rows = conn.query(sql::RUN_OF_TOKEN, &[hash.to_vec().into()])?;
+            rows.first().map(run_id).transpose()
+        })
+    }
+
+    /// Keeps a lease for another while, and answers until when. Where many machines share the store its own clock counts,
+    /// so that no keeper lives by a clock that is wrong.
+    pub fn renew(
+        &self,
+        run: RunId,
+        ttl: Span,
+        progressed: bool,
+        now: Instant,
+    ) -> Result<Instant, StoreError> {
+        let RunId { task: id, epoch } = run;
+        let definitions = Arc::clone(&self.definitions);
+        let applied = self.fenced(id, Some(epoch), now, move |store| {
+            let definitions = Arc::clone(&definitions);
+            store.write(move |conn| {
+                let now = database_now(conn, now)?;
+                let old = load_for_update(conn, &definitions, id)?;
+                let beat = Event::Beaten(Beat { epoch, expires_at: now.plus(ttl), progressed });
+                apply_to(conn, &definitions, old, &beat, None, now)
+            })
+        })?;
+        let lease = applied.stored.task.lease;
+        Ok(lease.map_or(now, |lease| lease.expires_at))
+    }
+
+    /// Tasks that are blocked because no worker could take them: those whose state has a way out by `worker_available`.
+    pub fn stuck_without_worker(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
+        self.read(|conn| {
+            let mut stuck = Vec::new();
+            let wanted = usize::try_from(at_most.clamp(1, OPEN_RUNS)).unwrap_or(1);
+            for row in conn.query(sql::BLOCKED_STATES, &[BLOCKED_STATES.into()])? {
+                let (version, state) = (row.text(0)?, row.text(1)?);
+                let lifecycle = match self.definitions.get(conn, version) {
+                    Err(error) if is_damage(&error) => continue,
+                    read => read?,
+                };
+                let waits = lifecycle.find_state(state).is_some_and(|id| {
+                    lifecycle.exits(id).any(|row| row.trigger == WORKER_AVAILABLE)
+                });
+                if !waits {
+                    continue;
+                }
+                let left = i64::try_from(wanted - stuck.len()).unwrap_or(1);
+                let place = [version.into(), state.into(), left.into()];
+                for row in conn.query(sql::BLOCKED_IN, &place)? {
+                    stuck.push(TaskId(row.int(0)?));
+                }
+                if stuck.len() >= wanted {
+                    break;
+                }
+            }
+            Ok(stuck)
+        })
+    }
+}
+
+fn write_facts(conn: &mut dyn Conn, id: TaskId, end: &RunEnd) -> Result<(), StoreError> {
+    let run = key(RunId { task: id, epoch: end.finish.epoch });
+    let detail: String = end.finish.detail.chars().take(DETAIL_CHARS).collect();
+    let mut columns = run.to_vec();
+    columns.extend([
+        end.class.as_deref().into(),
+        end.signature.as_deref().into(),
+        end.session.as_deref().into(),
+        end.agent.as_deref().into(),
+        end.head.as_deref().into(),
+        end.level.as_deref().into(),
+        detail.into(),
+        kept(end.input_tokens).into(),
+        kept(end.output_tokens).into(),
+    ]);
+    conn.write(sql::RUN_FACTS, &columns)?;
+    if end.answers {
+        conn.write(sql::ACCOUNT_ANSWERED, &run)?;
+    }
+    if let Some(told) = &end.pause {
+        pause(conn, told)?;
+    }
+    Ok(())
+}
+
+fn key(run: RunId) -> [Value; 2] {
+    [run.task.0.into(), run.epoch.into()]
+}
+
+fn run_id(row: &Row) -> Result<RunId, StoreError> {
+    Ok(RunId { task: TaskId(row.int(0)?), epoch: row.int(1)? })
+}
+
+/// `ada` of `worker:ada`: who holds a lease is written with the role, the registry knows the name.
+pub(super) fn name_of(actor: &str) -> &str {
+    actor.split_once(':').map_or(actor, |(_, name)| name)
+}
+
+fn open_run(row: &Row) -> Result<OpenRun, StoreError> {
+    Ok(OpenRun {
+        run: run_id(row)?,
+        worker: name_of(row.text(2)?).to_owned(),
+        node: row.opt_text(3)?.map(str::to_owned),
+        account: row.opt_text(4)?.map(str::to_owned),
+        expires_at: Instant(row.int(5)?),
+        started_at: Instant(row.int(6)?),
+    })
+}
+
+fn past_run(row: &Row) -> Result<PastRun, StoreError> {
+    let text =
+        |at: usize| -> Result<Option<String>, DbError> { Ok(row.opt_text(at)?.map(str::to_owned)) };
+    Ok(PastRun {
+        epoch: row.int(0)?,
+        worker: name_of(row.text(1)?).to_owned(),
+        node: text(2)?,
+        agent: text(3)?,
+        session: text(4)?,
+        outcome: text(5)?,
+        class: text(6)?,
+        signature: text(7)?,
+        detail: text(8)?,
+        head: text(9)?,
+        level: text(10)?,
+        tokens: row.int(11)?,
+        cost_micros: row.int(12)?,
+        started_at: Instant(row.int(13)?),
+        ended_at: row.opt_int(14)?.map(Instant),
+        input_tokens: row.int(15)?,
+        output_tokens: row.int(16)?,
+    })
+}

@@ -1,0 +1,85 @@
+//! What runs have used up, by day, batch and account: written with the end of each run, read by budgets.
+//!
+//! The rows of a day and of a batch are shared by all ends of runs, so they are written last, and nothing waits for
+//! another row while it holds them.
+
+use banksman_core::machine::{Spent, Step};
+use banksman_core::schedule::Used;
+use banksman_core::time::{Instant, Span};
+
+use super::conn::{Conn, Row, Value};
+use super::{StoreError, sql};
+
+/// What one run may add to a sum: a trillion tokens, a million dollars. A worker that tells of more must not make a sum
+/// overflow, which would keep every later run from ending.
+const MOST_OF_A_RUN: i64 = 1_000_000_000_000;
+
+/// `day:2026-03-01`: days are those of UTC, so that all nodes agree when one ends.
+pub(super) fn day_scope(now: Instant) -> String {
+    let text = now.to_string();
+    format!("day:{}", text.split('T').next().unwrap_or_default())
+}
+
+pub(super) fn batch_scope(batch: &str) -> String {
+    format!("batch:{batch}")
+}
+
+pub(super) fn day_used(conn: &mut dyn Conn, now: Instant) -> Result<Used, StoreError> {
+    let rows = conn.query(sql::SPENT, &[day_scope(now).into()])?;
+    rows.first().map_or(Ok(Used::default()), |row| used(row, 0))
+}
+
+/// Four columns from `first` on; nothing where nothing was used yet.
+pub(super) fn used(row: &Row, first: usize) -> Result<Used, StoreError> {
+    let column = |at: usize| row.opt_int(first + at).map(Option::unwrap_or_default);
+    Ok(Used {
+        runs: column(0)?,
+        tokens: column(1)?,
+        cost_micros: column(2)?,
+        time: Span(column(3)?),
+    })
+}
+
+/// What a run cost, as it is kept.
+pub(super) fn kept(amount: i64) -> i64 {
+    amount.clamp(0, MOST_OF_A_RUN)
+}
+
+/// Ends the run that a step ended, if it ended one, and adds what it cost to its scopes.
+pub(super) fn end_run(
+    conn: &mut dyn Conn,
+    before: Spent,
+    step: &Step,
+    now: Instant,
+) -> Result<(), StoreError> {
+    let Some((epoch, outcome)) = &step.ended_run else { return Ok(()) };
+    let task = &step.task;
+    let tokens = kept(task.spent.tokens.saturating_sub(before.tokens));
+    let cost_micros = kept(task.spent.cost_micros.saturating_sub(before.cost_micros));
+    let key: [Value; 2] = [task.id.0.into(), (*epoch).into()];
+    let cost: [Value; 2] = [tokens.into(), cost_micros.into()];
+    let mut columns = key.to_vec();
+    columns.extend([now.0.into(), outcome.as_str().into()]);
+    columns.extend(cost.clone());
+    conn.write(sql::END_RUN, &columns)?;
+    let mut columns = key.to_vec();
+    columns.extend(cost);
+    columns.push(now.0.into());
+    conn.write(sql::SPEND_OF_ACCOUNT, &columns)?;
+    let batch = task.batch.as_deref().map(batch_scope);
+    for scope in batch.into_iter().chain([day_scope(now)]) {
+        let mut columns = columns.clone();
+        columns.push(scope.into());
+        conn.write(sql::SPEND, &columns)?;
+    }
+    Ok(())
+}
+
+/// The one number that a statement answers with.
+pub(super) fn number(
+    conn: &mut dyn Conn,
+    statement: &'static str,
+    params: &[Value],
+) -> Result<i64, StoreError> {
+    Ok(conn.query(statement, params)?.first().map_or(Ok(0), |row| row.int(0))?)
+}

@@ -1,0 +1,327 @@
+//! Runs: who is at work where, what becomes of a lease, and what a run leaves behind.
+
+use banksman::store::conn::Target;
+use banksman::store::{AccountPause, PastRun, RunEnd, Store, StoreError};
+use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::Outcome;
+use banksman_core::machine::{CAME_LATE, Effect, Finish, Why};
+use banksman_core::time::{Instant, Span};
+
+use super::acts::{
+    DAY, HOUR, MINUTE, NOON, TTL, add, added, apply, arriving, ask, at_once, claim, claim_first,
+    definition, dispatch, finish, load, node, pending, refused_because, state, worker,
+};
+use super::on_both;
+use super::world::World;
+
+on_both!(
+    an_end_writes_everything_that_is_known,
+    a_run_ends_once_with_everything,
+    an_end_that_is_refused_writes_nothing,
+    what_a_run_used_is_added_to_its_scopes,
+    a_run_that_was_stopped_has_cost_what_it_cost,
+    a_sum_never_overflows,
+    a_lease_is_renewed_by_the_clock_of_the_store,
+    a_lease_that_is_lost_is_not_renewed,
+    leases_that_ran_out_are_found_wherever_they_were,
+    a_token_is_good_while_the_run_holds_its_lease,
+    a_session_is_noted_while_the_run_is_under_way,
+    a_stop_goes_to_the_node_of_its_run,
+    what_waits_for_a_worker_is_found,
+);
+
+fn start(store: &Store, node_name: &str, now: Instant) -> RunId {
+    let site = node(node_name, &[worker("ada")]);
+    dispatch(store, &site, now).claimed.expect("a task is ready").run
+}
+
+fn known(epoch: i64) -> RunEnd {
+    RunEnd {
+        input_tokens: 0,
+        output_tokens: 0,
+        finish: Finish { tokens: 120, cost_micros: 3_400, ..finish(epoch, Outcome::Crashed) },
+        class: Some("agent_crash".to_owned()),
+        signature: Some("exit 1".to_owned()),
+        session: Some("s-1".to_owned()),
+        agent: Some("claude".to_owned()),
+        head: Some("abc".to_owned()),
+        level: Some("observed".to_owned()),
+        pause: None,
+        answers: false,
+    }
+}
+
+/// `runs, tokens, cost_micros, millis` of a scope.
+fn spent(world: &World, scope: &str) -> Vec<i64> {
+    let query =
+        format!("SELECT runs, tokens, cost_micros, millis FROM spent WHERE scope = '{scope}'");
+    let mut rows = world.raw().rows(&query);
+    let row = rows.pop().unwrap_or_default().into_iter().flatten();
+    row.map(|number| number.parse().expect("a number")).collect()
+}
+
+fn an_end_writes_everything_that_is_known(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let first = start(&store, "n1", NOON);
+    let at = NOON.plus(MINUTE);
+    let applied = store.end_run(id, known(first.epoch), at).unwrap();
+    assert_eq!(applied.stored.task.lease, None);
+    assert_eq!(applied.stored.task.spent.tokens, 120);
+    start(&store, "n2", at);
+    let past = world.open().past_runs(id, 10).unwrap();
+    let expected = PastRun {
+        input_tokens: 0,
+        output_tokens: 0,
+        epoch: 1,
+        worker: "ada".to_owned(),
+        node: Some("n1".to_owned()),
+        agent: Some("claude".to_owned()),
+        session: Some("s-1".to_owned()),
+        outcome: Some("crashed".to_owned()),
+        class: Some("agent_crash".to_owned()),
+        signature: Some("exit 1".to_owned()),
+        detail: Some("the rope broke".to_owned()),
+        head: Some("abc".to_owned()),
+        level: Some("observed".to_owned()),
+        tokens: 120,
+        cost_micros: 3_400,
+        started_at: NOON,
+        ended_at: Some(at),
+    };
+    assert_eq!(past[0], expected);
+    assert_eq!((past.len(), past[1].epoch, past[1].ended_at), (2, 2, None));
+    let last = store.past_runs(id, 1).unwrap();
+    assert_eq!(last.iter().map(|run| run.epoch).collect::<Vec<_>>(), [2]);
+}
+
+fn a_run_ends_once_with_everything(world: &World) {
+    let handles = [world.open(), world.open()];
+    let id = add(&handles[0], "lift");
+    let run = start(&handles[0], "n1", NOON);
+    let answers = at_once(4, |thread| handles[thread % 2].end_run(id, known(run.epoch), NOON));
+    let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    assert_eq!(won.len(), 1);
+    lost.into_iter().for_each(|answer| refused_because(answer, Why::StaleLease));
+    assert_eq!(spent(world, "account:plan"), [1, 120, 3_400, 0], "it is paid once");
+    let history = handles[0].history(id, 0).unwrap();
+    let late = history.iter().filter(|entry| entry.record.trigger == CAME_LATE).count();
+    assert_eq!(late, 1, "the losers are on record, once");
+}
+
+fn an_end_that_is_refused_writes_nothing(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let run = start(&store, "n1", NOON);
+    let mut end = known(run.epoch);
+    end.finish.fields.insert("colour".to_owned(), "red".into());
+    let (account, reason) = ("plan".to_owned(), "limit".to_owned());
+    end.pause = Some(AccountPause { account, until: NOON.plus(DAY), reason, hits: 1 });
+    refused_because(store.end_run(id, end, NOON), Why::Invalid);
+    assert_eq!(store.accounts().unwrap(), []);
+    assert_eq!(spent(world, "account:plan"), [0; 0]);
+    assert_eq!(store.past_runs(id, 9).unwrap()[0].class, None);
+    assert_eq!(store.open_runs(None).unwrap().len(), 1);
+}
+
+fn what_a_run_used_is_added_to_its_scopes(world: &World) {
+    let store = world.open();
+    let mut of_batch = load("lift");
+    of_batch.new.batch = Some("friday".to_owned());
+    let id = added(&store, of_batch).stored.task.id;
+    for (from, to) in [(NOON, NOON.plus(MINUTE)), (NOON.plus(DAY), NOON.plus(DAY))] {
+        let run = start(&store, "n1", from);
+        store.end_run(id, known(run.epoch), to).unwrap();
+    }
+    // A worker from outside has no account; a clock that went back gives no time.
+    let epoch = claim_first(&store, id, NOON.plus(DAY));
+    store.end_run(id, known(epoch), NOON).unwrap();
+    assert_eq!(spent(world, "day:2024-02-12"), [2, 240, 6_800, 60_000]);
+    assert_eq!(spent(world, "day:2024-02-13"), [1, 120, 3_400, 0]);
+    assert_eq!(spent(world, "batch:friday"), [3, 360, 10_200, 60_000]);
+    assert_eq!(spent(world, "account:plan"), [2, 240, 6_800, 60_000]);
+    let [batch] = &store.batches().unwrap()[..] else { panic!("one batch") };
+    assert_eq!((batch.used.runs, batch.used.tokens, batch.used.time), (3, 360, MINUTE));
+}
+
+fn a_run_that_was_stopped_has_cost_what_it_cost(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let run = start(&store, "n1", NOON);
+    apply(&store, id, ask("human:kim", "held", &[("waits_for", "the wind")]), NOON);
+    assert_eq!(spent(world, "account:plan"), [1, 0, 0, 0]);
+    for _ in 0..2 {
+        refused_because(store.end_run(id, known(run.epoch), NOON), Why::StaleLease);
+        assert_eq!(spent(world, "account:plan"), [1, 120, 3_400, 0]);
+        assert_eq!(spent(world, "day:2024-02-12"), [1, 120, 3_400, 0]);
+    }
+    let past = store.past_runs(id, 9).unwrap();
+    assert_eq!((past[0].tokens, past[0].outcome.as_deref()), (120, Some("stopped")));
+    assert_eq!(state(&store, id), "held");
+}
+
+fn a_sum_never_overflows(world: &World) {
+    let store = world.open();
+    for number in 0..3 {
+        let id = add(&store, &number.to_string());
+        let run = start(&store, "n1", NOON);
+        let mut end = known(run.epoch);
+        end.finish = Finish {
+            tokens: i64::MAX,
+            cost_micros: i64::MIN,
+            ..finish(run.epoch, Outcome::Policy)
+        };
+        store.end_run(id, end, NOON).unwrap();
+    }
+    assert_eq!(spent(world, "account:plan"), [3, 3_000_000_000_000, 0, 0]);
+}
+
+fn a_lease_is_renewed_by_the_clock_of_the_store(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let run = start(&store, "n1", NOON);
+    let clock = store.now(NOON.plus(MINUTE)).unwrap();
+    let until = store.renew(run, TTL, true, NOON.plus(MINUTE)).unwrap();
+    let task = store.task(id).unwrap().task;
+    assert_eq!(task.lease.expect("it holds").expires_at, until);
+    match world.target {
+        Target::Sqlite(_) => {
+            assert_eq!((clock, until), (NOON.plus(MINUTE), NOON.plus(MINUTE).plus(TTL)));
+            assert_eq!(task.progress_at, NOON.plus(MINUTE));
+        }
+        Target::Postgres(_) => {
+            // The caller's clock stands in 2024, the server's does not.
+            let after = store.now(NOON).unwrap();
+            assert!(clock > NOON.plus(DAY) && clock <= after);
+            assert!((clock.plus(TTL)..=after.plus(TTL)).contains(&until));
+        }
+    }
+    let silent = store.renew(run, Span(0), false, NOON.plus(HOUR)).unwrap();
+    assert!(silent >= until, "a lease is never shortened");
+    assert_eq!(store.task(id).unwrap().task.progress_at, task.progress_at);
+    assert_eq!(store.history(id, 0).unwrap().len(), 2);
+}
+
+fn a_lease_that_is_lost_is_not_renewed(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let run = start(&store, "n1", NOON);
+    apply(&store, id, ask("human:kim", "held", &[("waits_for", "the wind")]), NOON);
+    for _ in 0..2 {
+        match store.renew(run, TTL, true, NOON) {
+            Err(StoreError::Rejected(rejected)) => assert_eq!(rejected.why, Why::StaleLease),
+            other => panic!("{other:?}"),
+        }
+    }
+    let history = store.history(id, 0).unwrap();
+    assert_eq!(history.last().expect("a record").record.trigger, CAME_LATE);
+    assert_eq!(history.len(), 4);
+}
+
+fn leases_that_ran_out_are_found_wherever_they_were(world: &World) {
+    let store = world.open();
+    let mut runs = Vec::new();
+    for number in 0..3 {
+        add(&store, &number.to_string());
+        let at = NOON.plus(Span(number * MINUTE.0));
+        runs.push(start(&store, &format!("n{number}"), at));
+    }
+    let outside = add(&store, "outside");
+    claim(&store, "worker:w1", NOON.plus(HOUR)).expect("it is ready");
+    let expired = |at: Instant, most| -> Vec<RunId> {
+        store.expired(at, most).unwrap().into_iter().map(|open| open.run).collect()
+    };
+    let out = NOON.plus(TTL);
+    assert_eq!(expired(Instant(out.0 - 1), 9), []);
+    assert_eq!(expired(out, 9), runs[..1]);
+    assert_eq!(expired(out.plus(HOUR), 2), runs[..2]);
+    let all = store.expired(out.plus(HOUR), 9).unwrap();
+    assert_eq!((all.len(), all[3].run.task, all[3].node.clone()), (4, outside, None));
+    let run = runs[0];
+    store.end_run(run.task, known(run.epoch), out).unwrap();
+    assert_eq!(expired(out, 9), []);
+}
+
+fn a_token_is_good_while_the_run_holds_its_lease(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let run = start(&store, "n1", NOON);
+    assert_eq!(store.run_of_token(b"secret").unwrap(), None);
+    assert!(store.set_token(run, b"secret").unwrap());
+    assert_eq!(world.open().run_of_token(b"secret").unwrap(), Some(run));
+    assert_eq!(store.run_of_token(b"secret ").unwrap(), None);
+    store.end_run(id, known(run.epoch), NOON).unwrap();
+    assert_eq!(store.run_of_token(b"secret").unwrap(), None);
+    assert!(!store.set_token(run, b"late").unwrap());
+    let next = start(&store, "n1", NOON);
+    assert_eq!(store.run_of_token(b"secret").unwrap(), None, "a run's token is its own");
+    assert!(store.set_token(next, b"secret").is_err(), "and nobody else gets the same");
+}
+
+fn a_session_is_noted_while_the_run_is_under_way(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let run = start(&store, "n1", NOON);
+    assert!(store.note_session(run, "s-early").unwrap());
+    let quiet = RunEnd { session: None, ..known(run.epoch) };
+    store.end_run(id, quiet, NOON).unwrap();
+    assert!(!store.note_session(run, "s-late").unwrap());
+    let past = store.past_runs(id, 1).unwrap();
+    assert_eq!(past[0].session.as_deref(), Some("s-early"));
+}
+
+fn a_stop_goes_to_the_node_of_its_run(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let run = start(&store, "n1", NOON);
+    let outside = add(&store, "outside");
+    claim(&store, "worker:w1", NOON).expect("it is ready");
+    for id in [id, outside] {
+        apply(&store, id, ask("human:kim", "held", &[("waits_for", "the wind")]), NOON);
+    }
+    let stops = |node: &str| -> Vec<TaskId> {
+        let taken = store.take_effects(node, NOON, Span(0), 100).unwrap();
+        let stops = taken.iter().filter(|taken| matches!(taken.effect, Effect::Stop { .. }));
+        stops.map(|taken| taken.task).collect()
+    };
+    assert_eq!(stops("n2"), [outside]);
+    assert_eq!(stops("n1"), [id, outside]);
+    // A node that is gone for good leaves nothing undone.
+    store.put_node(&node("n1", &[])).unwrap();
+    assert!(store.remove_node("n1").unwrap());
+    assert!(!store.remove_node("n1").unwrap());
+    assert_eq!(stops("n2"), [id, outside]);
+    let epochs = pending(&store, NOON).into_iter().map(|taken| taken.effect);
+    assert!(epochs.into_iter().any(|effect| effect == Effect::Stop { epoch: run.epoch }));
+}
+
+fn what_waits_for_a_worker_is_found(world: &World) {
+    let store = world.open();
+    let hiring = definition(
+        "lifecycle: hiring
+initial: queued
+roles: [worker]
+states:
+  queued: { kind: queued }
+  idle: { kind: blocked }
+  held: { kind: blocked }
+  done: { kind: done }
+transitions:
+  - { from: queued, to: done, on: claim, by: [worker] }
+  - { from: queued, to: idle, on: no_worker, by: [system] }
+  - { from: idle, to: queued, on: worker_available, by: [system] }
+  - { from: idle, to: queued, on: resume, by: [human] }
+  - { from: queued, to: held, on: hold, by: [human] }
+  - { from: held, to: queued, on: resume, by: [human] }
+",
+    );
+    let arrive = |state: &str| added(&store, arriving(&hiring, state, None)).stored.task.id;
+    arrive("held");
+    let stuck = [arrive("idle"), arrive("idle")];
+    arrive("queued");
+    let elsewhere = add(&store, "held elsewhere");
+    claim_first(&store, elsewhere, NOON);
+    apply(&store, elsewhere, ask("human:kim", "held", &[("waits_for", "the wind")]), NOON);
+    assert_eq!(world.open().stuck_without_worker(100).unwrap(), stuck);
+    assert_eq!(store.stuck_without_worker(1).unwrap(), stuck[..1]);
+}
