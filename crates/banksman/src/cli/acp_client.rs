@@ -1,0 +1,52 @@
+//! `banksman acp-client`: speaks the Agent Client Protocol with one agent, for the keeper of a run.
+//!
+//! Not for people, so it is not in the help. What it prints is the run's event stream.
+
+use std::error::Error;
+use std::io;
+
+use clap::Args;
+
+use super::exit::Exit;
+use super::failure::Failure;
+use crate::exec::agent::acp_client;
+
+/// Speak the Agent Client Protocol with an agent
+#[derive(Debug, Args)]
+#[command(hide = true)]
+pub(super) struct AcpClientArgs {
+    /// Read and write files for the agent
+    #[arg(long)]
+    files: bool,
+    /// The agent's program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    command: Vec<String>,
+}
+
+pub(super) fn run(args: &AcpClientArgs) -> Result<Exit, Failure> {
+    let folder = std::env::current_dir().map_err(|source| Failure::File {
+        operation: "find the current folder",
+        path: ".".into(),
+        source,
+    })?;
+    let (input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    match acp_client::run(&args.command, args.files, &folder, input, &mut output) {
+        Ok(true) => Ok(Exit::Done),
+        Ok(false) => Ok(Exit::Failed),
+        Err(error) => Err(Failure::Input {
+            message: with_causes(&error),
+            hint: "what the agent said itself is above".to_owned(),
+        }),
+    }
+}
+
+/// The error and what it came from, in one line.
+fn with_causes(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        line.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    line
+}

@@ -1,0 +1,351 @@
+//! Any agent that speaks the Agent Client Protocol, through our own client [`super::acp_client`].
+//!
+//! The client prints every message as it goes, `> ` to the agent and `< ` from it, so a live run and a recording are read
+//! alike. Success is the answer `end_turn` to the prompt, unless the agent told of a fault before: some agents end the
+//! turn in good order after a fault, and say it only in a message.
+
+use banksman_core::receipt::{Exit, Fault, FaultKind, Reading, Terminal};
+use banksman_core::time::Instant;
+use serde_json::{Value, json};
+
+use super::acp_client::Order;
+use super::provider::Trouble;
+use super::text::{self, Tail, count_of, one_line, text_of};
+use super::words::Words;
+use super::{Ask, Launch, OURSELVES, Reader, Seen, Setup, schema};
+
+/// In a worker's variables: the agent cannot reach the worktree by itself and works through the client.
+const FILES: &str = "BANKSMAN_ACP_FILES";
+/// Requests of ours that may be unanswered at one time.
+const PENDING: usize = 16;
+
+pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
+    let mut args = vec!["acp-client".to_owned()];
+    let mut env = setup.env.clone();
+    if env.remove(FILES).is_some() {
+        args.push("--files".to_owned());
+    }
+    args.push("--".to_owned());
+    args.extend(setup.command.iter().cloned());
+    let order = Order {
+        prompt: schema::asked(ask),
+        session: ask.session.clone(),
+        model: setup.model.clone(),
+        mcp: ask.mcp.clone(),
+    };
+    Launch {
+        program: OURSELVES.to_owned(),
+        args,
+        env,
+        stdin: Some(json!(order).to_string()),
+        files: Vec::new(),
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Stream {
+    session: Option<String>,
+    words: Words,
+    pending: Vec<(Value, Asked)>,
+    /// What comes before the prompt is the history of a resumed session.
+    prompted: bool,
+    tools: u64,
+    input_tokens: i64,
+    output_tokens: Option<i64>,
+    /// Over the whole session, as the agent counts it, and what of it was there when the prompt was sent.
+    cost_micros: Option<i64>,
+    cost_before: i64,
+    end: Option<End>,
+    /// The thread behind the agent is in a state of error.
+    is_broken: bool,
+    /// The last fault that the agent told of beside its answers.
+    hint: Option<Trouble>,
+    stderr: Tail,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Initialize,
+    NewSession,
+    OldSession,
+    Prompt,
+}
+
+enum End {
+    /// Why the agent stopped, in its own word.
+    Stopped(String),
+    Refused(Asked, Trouble),
+}
+
+impl Reader for Stream {
+    fn line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+        let line = line.trim_start();
+        if let Some(message) = line.strip_prefix('>').and_then(text::object) {
+            self.sent(&message);
+        } else if let Some(message) = line.strip_prefix('<').and_then(text::object) {
+            self.received(&message, seen);
+        }
+    }
+
+    fn error_line(&mut self, line: &str, _seen: &mut Vec<Seen>) {
+        self.stderr.push(line);
+    }
+
+    fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading {
+        let silent_fault = self.silent_fault();
+        let (terminal, trouble) = match &self.end {
+            None => (None, None),
+            Some(End::Refused(_, trouble)) => (Some(Terminal::Error), Some(trouble)),
+            Some(End::Stopped(_)) if silent_fault.is_some() => {
+                (Some(Terminal::Error), silent_fault.as_ref())
+            }
+            Some(End::Stopped(reason)) if reason == "end_turn" && !self.is_broken => {
+                (Some(Terminal::Success), None)
+            }
+            Some(End::Stopped(_)) => (Some(Terminal::Error), None),
+        };
+        let fault = match &self.end {
+            None => self.stderr.fault(self.session.is_some(), exit),
+            Some(End::Refused(asked, trouble)) => refusal(*asked, trouble),
+            Some(End::Stopped(reason)) => stop(reason).or_else(|| trouble.and_then(Trouble::fault)),
+        };
+        let resets_at =
+            trouble.filter(|_| fault.is_some()).and_then(|trouble| trouble.resets_at(now));
+        Reading {
+            terminal,
+            text: self.words.last(),
+            answer: self.words.answer(),
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens.unwrap_or_default(),
+            cost_micros: self.cost(),
+            session: self.session,
+            fault,
+            resets_at,
+            reports: Vec::new(),
+        }
+    }
+}
+
+impl Stream {
+    fn sent(&mut self, message: &Value) {
+        let asked = match text_of(message, "method") {
+            "initialize" => Asked::Initialize,
+            "session/new" => Asked::NewSession,
+            "session/load" | "session/resume" => {
+                self.session = session(&message["params"]);
+                Asked::OldSession
+            }
+            "session/prompt" => {
+                self.prompted = true;
+                self.words = Words::default();
+                self.end = None;
+                self.cost_before = self.cost_micros.unwrap_or_default();
+                Asked::Prompt
+            }
+            _ => return,
+        };
+        if self.pending.len() == PENDING {
+            self.pending.remove(0);
+        }
+        self.pending.push((message["id"].clone(), asked));
+    }
+
+    fn received(&mut self, message: &Value, seen: &mut Vec<Seen>) {
+        match text_of(message, "method") {
+            "" => self.answered(message, seen),
+            "session/update" => self.update(&message["params"]["update"], seen),
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, message: &Value, seen: &mut Vec<Seen>) {
+        let Some(index) = self.pending.iter().position(|(id, _)| *id == message["id"]) else {
+            return;
+        };
+        let (_, asked) = self.pending.remove(index);
+        if message["error"].is_object() {
+            let trouble = trouble_of(&message["error"]);
+            seen.push(Seen::Ended { ok: false, text: one_line(&trouble.message) });
+            self.end = Some(End::Refused(asked, trouble));
+            return;
+        }
+        let result = &message["result"];
+        match asked {
+            Asked::Initialize => {}
+            Asked::NewSession | Asked::OldSession => self.opened(result, seen),
+            Asked::Prompt => self.stopped(result, seen),
+        }
+    }
+
+    fn opened(&mut self, result: &Value, seen: &mut Vec<Seen>) {
+        self.session = session(result).or(self.session.take());
+        seen.extend(self.session.iter().map(|id| Seen::Session { id: id.clone() }));
+    }
+
+    fn stopped(&mut self, result: &Value, seen: &mut Vec<Seen>) {
+        let (usage, counted) = (&result["usage"], &result["_meta"]["quota"]["token_count"]);
+        if usage.is_object() {
+            let output = count_of(usage, "outputTokens");
+            // Some agents count what came from the cache into the input, some beside it; the total holds it in any case.
+            let rest = count_of(usage, "totalTokens") - output - count_of(usage, "thoughtTokens");
+            self.input_tokens = count_of(usage, "inputTokens").max(rest);
+            self.output_tokens = Some(output);
+        } else if counted.is_object() {
+            self.input_tokens = count_of(counted, "input_tokens");
+            self.output_tokens = Some(count_of(counted, "output_tokens"));
+        }
+        self.spent(seen);
+        let reason = text::cut(text_of(result, "stopReason"), text::DETAIL_BYTES);
+        seen.push(Seen::Ended { ok: reason == "end_turn", text: one_line(self.words.text()) });
+        self.end = Some(End::Stopped(reason));
+    }
+
+    fn update(&mut self, update: &Value, seen: &mut Vec<Seen>) {
+        let kind = text_of(update, "sessionUpdate");
+        match kind {
+            "usage_update" => {
+                self.cost_micros = text::micros(&update["cost"]["amount"]).or(self.cost_micros);
+                if self.prompted {
+                    self.spent(seen);
+                }
+            }
+            "session_info_update" => self.codex(&update["_meta"]["codex"], seen),
+            _ if !self.prompted => {}
+            "agent_message_chunk" => {
+                let piece = text_of(&update["content"], "text");
+                self.words.add(text_of(update, "messageId"), piece);
+                if !piece.is_empty() {
+                    seen.push(Seen::Text { text: one_line(piece) });
+                }
+            }
+            "tool_call" | "tool_call_update" => self.tool(kind, update, seen),
+            _ => {}
+        }
+    }
+
+    fn tool(&mut self, kind: &str, update: &Value, seen: &mut Vec<Seen>) {
+        if kind == "tool_call" {
+            self.tools += 1;
+            self.words.end();
+            let name = one_line(text_of(update, "title"));
+            let path = update["locations"][0]["path"].as_str();
+            let input = Some(&update["rawInput"]).filter(|input| **input != json!({}));
+            let detail =
+                path.map_or_else(|| input.map(text::tool_detail).unwrap_or_default(), one_line);
+            seen.push(Seen::Tool { name, detail });
+        }
+        let ok = match text_of(update, "status") {
+            "completed" => true,
+            "failed" => false,
+            _ => return,
+        };
+        // Not every agent announces a tool before its result.
+        self.words.end();
+        let content = text_of(&update["content"][0]["content"], "text");
+        let said = if content.is_empty() { text_of(update, "title") } else { content };
+        seen.push(Seen::ToolResult { ok, detail: one_line(said) });
+    }
+
+    /// What the adapter of Codex says about the thread behind it. After a rate limit it answers `end_turn`, and only this
+    /// tells it apart from a good end.
+    fn codex(&mut self, codex: &Value, seen: &mut Vec<Seen>) {
+        if let Some(status) = codex["threadStatus"]["type"].as_str() {
+            self.is_broken = status == "systemError";
+        }
+        let error = &codex["error"];
+        if error.is_object() {
+            let mut trouble = Trouble::new(None, text_of(error, "message"));
+            codex_names(&mut trouble, &error["codexErrorInfo"]);
+            seen.push(Seen::Note { text: one_line(&trouble.message) });
+            self.hint = Some(trouble);
+        }
+    }
+
+    fn spent(&self, seen: &mut Vec<Seen>) {
+        seen.push(Seen::Spent {
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens.unwrap_or_default(),
+            cost_micros: self.cost(),
+        });
+    }
+
+    fn cost(&self) -> Option<i64> {
+        self.cost_micros.map(|cost| text::since(cost, self.cost_before))
+    }
+
+    /// The fault behind an end in good order: the thread broke, or the model never said a word and what was shown in its
+    /// place is an error.
+    fn silent_fault(&self) -> Option<Trouble> {
+        let shown = self.words.text();
+        let never_spoke = match self.output_tokens {
+            Some(tokens) => tokens == 0,
+            // Nobody counted. A short line that names an HTTP status is no work that was done.
+            None => shown.len() <= text::DETAIL_BYTES && text::status_in(shown).is_some(),
+        };
+        let is_none_of_its_words = never_spoke && self.tools == 0;
+        if !self.is_broken && !is_none_of_its_words {
+            return None;
+        }
+        let mut trouble = Trouble::new(None, shown);
+        if self.is_broken
+            && let Some(hint) = &self.hint
+        {
+            trouble.adopt(hint);
+        }
+        trouble.fault().is_some().then_some(trouble)
+    }
+}
+
+fn session(params: &Value) -> Option<String> {
+    params["sessionId"].as_str().map(|id| text::cut(id, text::DETAIL_BYTES))
+}
+
+/// The error of an answer. Agents of Google put the provider's HTTP status into its code; others name it in the data.
+fn trouble_of(error: &Value) -> Trouble {
+    /// `auth_required` of the protocol.
+    const LOG_IN: i64 = -32_000;
+    let code = error["code"].as_i64();
+    let data = &error["data"];
+    let telling = data["message"].as_str().or_else(|| data["details"].as_str());
+    let message = telling.unwrap_or_else(|| text_of(error, "message"));
+    let mut trouble = Trouble::new(code.filter(|code| (400..600).contains(code)), message);
+    if code == Some(LOG_IN) {
+        trouble.name("auth_required");
+    }
+    trouble.name(text_of(data, "errorKind"));
+    codex_names(&mut trouble, &data["codexErrorInfo"]);
+    trouble.body_in(message);
+    trouble
+}
+
+/// A name, or an object with one key that holds the HTTP status.
+fn codex_names(trouble: &mut Trouble, info: &Value) {
+    trouble.name(info.as_str().unwrap_or_default());
+    for (name, detail) in info.as_object().into_iter().flatten().take(1) {
+        trouble.status = detail["httpStatusCode"].as_i64().or(trouble.status);
+        trouble.name(name);
+    }
+}
+
+/// A session that cannot be opened again is given up, unless the refusal has another reason.
+fn refusal(asked: Asked, trouble: &Trouble) -> Option<Fault> {
+    let named = trouble.fault();
+    match asked {
+        Asked::OldSession => named.or_else(|| {
+            let detail = one_line(&trouble.message);
+            Some(Fault { kind: FaultKind::Session, detail, structured: true })
+        }),
+        Asked::Initialize | Asked::NewSession | Asked::Prompt => named,
+    }
+}
+
+/// What a reason to stop means by itself.
+fn stop(reason: &str) -> Option<Fault> {
+    let (kind, detail) = match reason {
+        "max_tokens" => (FaultKind::Budget, "the model's limit of tokens was reached"),
+        "max_turn_requests" => (FaultKind::Budget, "the limit of turns was reached"),
+        "refusal" => (FaultKind::Permission, "the model refused"),
+        _ => return None,
+    };
+    Some(Fault { kind, detail: detail.to_owned(), structured: true })
+}

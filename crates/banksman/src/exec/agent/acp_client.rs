@@ -1,0 +1,282 @@
+//! A client of the Agent Client Protocol, version 1: one agent, one session, one prompt.
+//!
+//! It runs as a process of its own, `banksman acp-client -- PROGRAM ARGS…`, with its [`Order`] on standard input and every
+//! message on standard output. So to its keeper an agent of this protocol is a program with a stream, like all others.
+//!
+//! It allows each use of a tool once and never for good, so that no agent writes a grant into the worktree. It offers no
+//! terminals, and files only where it was told to: an agent that runs in the worktree reads and writes better by itself.
+
+mod files;
+mod link;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::McpServer;
+use super::text::{self, text_of};
+use files::Files;
+use link::{Heard, Link};
+
+const VERSION: i64 = 1;
+/// One message, in bytes. The largest are files that an agent reads or writes through us.
+const MESSAGE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Codes of JSON-RPC and of the protocol.
+const NO_SUCH_METHOD: i64 = -32_601;
+const WRONG_PARAMS: i64 = -32_602;
+const INTERNAL: i64 = -32_603;
+const NOT_FOUND: i64 = -32_002;
+
+/// What the agent is asked to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    pub prompt: String,
+    /// The session to go on with.
+    pub session: Option<String>,
+    pub model: Option<String>,
+    pub mcp: Option<McpServer>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("failed to read the order on standard input")]
+    Order(#[source] io::Error),
+    #[error("no program was named")]
+    NoProgram,
+    #[error("failed to start `{program}`")]
+    Start {
+        program: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("failed to {operation}")]
+    Link {
+        operation: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("failed to write to standard output")]
+    Print(#[source] io::Error),
+    #[error("a message of the agent is longer than {MESSAGE_BYTES} bytes")]
+    TooLong,
+    #[error("the agent ended before it answered `{0}`")]
+    Gone(&'static str),
+    #[error("the agent speaks version {0} of the protocol, not {VERSION}")]
+    Version(i64),
+    #[error("the agent refused `{method}`: {message}")]
+    Refused { method: &'static str, message: String },
+    #[error("the agent opened a session without an id")]
+    NoSession,
+    #[error("asked to end")]
+    Interrupted,
+}
+
+/// Reads the order from `input`, runs the agent in `folder` and ends it. Answers whether it ended its turn by itself.
+///
+/// # Errors
+///
+/// When the agent could not be started, broke the protocol, refused a request, or when we are asked to end.
+pub fn run(
+    command: &[String],
+    files: bool,
+    folder: &Path,
+    input: impl io::Read,
+    log: &mut dyn Write,
+) -> Result<bool, ClientError> {
+    let order: Order = io::read_to_string(input.take(MESSAGE_BYTES as u64))
+        .and_then(|text| serde_json::from_str(&text).map_err(io::Error::from))
+        .map_err(ClientError::Order)?;
+    let link = Link::start(command, folder)?;
+    let mut client = Client { link, log, files: Files::new(folder), offers_files: files, sent: 0 };
+    let outcome = client.fulfil(&order, folder);
+    client.link.end(matches!(outcome, Err(ClientError::Interrupted)));
+    outcome
+}
+
+struct Client<'l> {
+    link: Link,
+    log: &'l mut dyn Write,
+    files: Files,
+    offers_files: bool,
+    /// Requests so far; their ids count up from 1.
+    sent: i64,
+}
+
+impl Client<'_> {
+    fn fulfil(&mut self, order: &Order, folder: &Path) -> Result<bool, ClientError> {
+        let hello = json!({
+            "protocolVersion": VERSION,
+            "clientCapabilities": {
+                "fs": { "readTextFile": self.offers_files, "writeTextFile": self.offers_files },
+                "terminal": false,
+            },
+            "clientInfo": { "name": "banksman", "version": env!("CARGO_PKG_VERSION") },
+        });
+        let agent = self.ask("initialize", &hello)?;
+        match agent["protocolVersion"].as_i64() {
+            Some(VERSION) => {}
+            other => return Err(ClientError::Version(other.unwrap_or_default())),
+        }
+        let session = self.open(order, &agent["agentCapabilities"], folder)?;
+        let prompt = json!([{ "type": "text", "text": order.prompt }]);
+        let end = self.ask("session/prompt", &json!({ "sessionId": session, "prompt": prompt }))?;
+        Ok(text_of(&end, "stopReason") == "end_turn")
+    }
+
+    /// A new session, or the given one. An agent that cannot go on with a session says so by its capabilities; then the
+    /// request is made in the plain form, so that its refusal is on record and the next run begins anew.
+    fn open(&mut self, order: &Order, can: &Value, folder: &Path) -> Result<String, ClientError> {
+        let servers: Vec<Value> = order.mcp.iter().map(server).collect();
+        let mut params = json!({ "cwd": folder, "mcpServers": servers });
+        let (session, opened) = match &order.session {
+            None => {
+                let opened = self.ask("session/new", &params)?;
+                (opened["sessionId"].as_str().unwrap_or_default().to_owned(), opened)
+            }
+            Some(session) => {
+                params["sessionId"] = json!(session);
+                // To resume does not replay the whole history into the log, as to load does.
+                let method = if can["sessionCapabilities"]["resume"].is_object() {
+                    "session/resume"
+                } else {
+                    "session/load"
+                };
+                (session.clone(), self.ask(method, &params)?)
+            }
+        };
+        if session.is_empty() {
+            return Err(ClientError::NoSession);
+        }
+        if let Some(model) = &order.model {
+            self.choose(&session, model, &opened)?;
+        }
+        Ok(session)
+    }
+
+    /// The model, in one of the two ways in which agents offer it.
+    fn choose(&mut self, session: &str, model: &str, opened: &Value) -> Result<(), ClientError> {
+        let option = opened["configOptions"].as_array().into_iter().flatten();
+        let is_option = option.into_iter().any(|option| text_of(option, "id") == "model");
+        if is_option {
+            let params = json!({ "sessionId": session, "configId": "model", "value": model });
+            self.ask("session/set_config_option", &params)?;
+        } else {
+            let params = json!({ "sessionId": session, "modelId": model });
+            self.ask("session/set_model", &params)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a request and serves the agent until it is answered.
+    fn ask(&mut self, method: &'static str, params: &Value) -> Result<Value, ClientError> {
+        self.sent += 1;
+        let id = json!(self.sent);
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))?;
+        loop {
+            let line = match self.link.hear()? {
+                Heard::Line(line) => line,
+                Heard::Closed => return Err(ClientError::Gone(method)),
+                Heard::Interrupted => return Err(ClientError::Interrupted),
+            };
+            // Programs print banners and warnings; only objects are messages.
+            let Some(message) = text::object(&line) else { continue };
+            self.print('<', &line)?;
+            if message["method"].is_string() {
+                self.serve(&message)?;
+            } else if message["id"] == id {
+                return match &message["error"] {
+                    Value::Null => Ok(message["result"].clone()),
+                    error => Err(refused(method, error)),
+                };
+            }
+        }
+    }
+
+    /// Answers a request of the agent. Its notifications need no answer.
+    fn serve(&mut self, message: &Value) -> Result<(), ClientError> {
+        let id = &message["id"];
+        if id.is_null() {
+            return Ok(());
+        }
+        let params = &message["params"];
+        let answer = match text_of(message, "method") {
+            "session/request_permission" => Ok(permission(params)),
+            "fs/read_text_file" if self.offers_files => self.files.read(params),
+            "fs/write_text_file" if self.offers_files => self.files.write(params),
+            method => Err((NO_SUCH_METHOD, format!("`{method}` is not offered by this client"))),
+        };
+        self.send(&match answer {
+            Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+            Err((code, message)) => {
+                json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
+            }
+        })
+    }
+
+    fn send(&mut self, message: &Value) -> Result<(), ClientError> {
+        let line = message.to_string();
+        self.print('>', &line)?;
+        self.link.send(&line);
+        Ok(())
+    }
+
+    fn print(&mut self, direction: char, line: &str) -> Result<(), ClientError> {
+        writeln!(self.log, "{direction} {line}")
+            .and_then(|()| self.log.flush())
+            .map_err(ClientError::Print)
+    }
+}
+
+fn refused(method: &'static str, error: &Value) -> ClientError {
+    ClientError::Refused { method, message: text::one_line(text_of(error, "message")) }
+}
+
+fn server(mcp: &McpServer) -> Value {
+    let env: Vec<Value> =
+        mcp.env.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
+    json!({ "name": mcp.name, "command": mcp.command, "args": mcp.args, "env": env })
+}
+
+/// Once, never for good: a lasting grant would be written down where the next agent finds it.
+fn permission(params: &Value) -> Value {
+    let options = || params["options"].as_array().into_iter().flatten();
+    let chosen = ["allow_once", "reject_once"]
+        .iter()
+        .find_map(|kind| options().find(|option| text_of(option, "kind") == *kind));
+    let outcome = match chosen {
+        Some(option) => json!({ "outcome": "selected", "optionId": option["optionId"] }),
+        None => json!({ "outcome": "cancelled" }),
+    };
+    json!({ "outcome": outcome })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(kinds: &[&str]) -> Value {
+        let options: Vec<Value> = kinds
+            .iter()
+            .map(|kind| json!({ "optionId": format!("id-{kind}"), "kind": kind }))
+            .collect();
+        permission(&json!({ "options": options }))["outcome"].clone()
+    }
+
+    #[test]
+    fn a_tool_is_allowed_once_and_never_for_good() {
+        let selected = |id: &str| json!({ "outcome": "selected", "optionId": id });
+        assert_eq!(
+            chosen(&["allow_always", "allow_once", "reject_once"]),
+            selected("id-allow_once")
+        );
+        assert_eq!(
+            chosen(&["allow_always", "reject_always", "reject_once"]),
+            selected("id-reject_once")
+        );
+        assert_eq!(chosen(&["allow_always"]), json!({ "outcome": "cancelled" }));
+        assert_eq!(permission(&json!({ "options": "x" }))["outcome"]["outcome"], "cancelled");
+    }
+}

@@ -1,0 +1,227 @@
+//! The agent's process and its two pipes, watched together with the request to end.
+//!
+//! One poll for all of them: an agent that writes while we write to it can never block both sides. What is not read yet
+//! and what is not sent yet is bounded.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::{ClientError, MESSAGE_BYTES};
+
+const CHUNK: usize = 64 * 1024;
+/// Between two looks at whether the agent is gone, in nanoseconds.
+const LOOK_NANOS: i64 = 20_000_000;
+/// Looks after each of the steps of an end: two seconds.
+const LOOKS: u32 = 100;
+
+pub(super) struct Link {
+    child: Child,
+    /// None when the agent has closed it.
+    input: Option<ChildStdin>,
+    output: Option<ChildStdout>,
+    /// Readable when we are asked to end.
+    signals: UnixStream,
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+    /// Bytes of `incoming` that hold no end of a line.
+    searched: usize,
+}
+
+pub(super) enum Heard {
+    Line(String),
+    /// There will be nothing more.
+    Closed,
+    Interrupted,
+}
+
+impl Link {
+    pub(super) fn start(command: &[String], folder: &Path) -> Result<Self, ClientError> {
+        let (program, args) = command.split_first().ok_or(ClientError::NoProgram)?;
+        let failed = |operation| move |source| ClientError::Link { operation, source };
+        let (signals, write) = UnixStream::pair().map_err(failed("make a pipe for signals"))?;
+        for signal in [SIGTERM, SIGINT, SIGHUP] {
+            let write = write.try_clone().map_err(failed("make a pipe for signals"))?;
+            signal_hook::low_level::pipe::register(signal, write)
+                .map_err(failed("watch for signals"))?;
+        }
+        let mut child = Command::new(program)
+            .args(args)
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|source| ClientError::Start { program: program.clone(), source })?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let mut link = Self {
+            child,
+            input,
+            output,
+            signals,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            searched: 0,
+        };
+        if let Err(source) = link.unblock() {
+            link.end(true);
+            return Err(ClientError::Link { operation: "set up the agent's pipes", source });
+        }
+        Ok(link)
+    }
+
+    fn unblock(&self) -> io::Result<()> {
+        let fds = [self.input.as_ref().map(AsFd::as_fd), self.output.as_ref().map(AsFd::as_fd)];
+        for fd in fds.into_iter().flatten() {
+            rustix::fs::fcntl_setfl(fd, OFlags::NONBLOCK)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a line in order to be sent; it goes out while we listen.
+    pub(super) fn send(&mut self, line: &str) {
+        self.outgoing.extend_from_slice(line.as_bytes());
+        self.outgoing.push(b'\n');
+    }
+
+    /// Waits for the next line of the agent and sends what is to be sent meanwhile.
+    pub(super) fn hear(&mut self) -> Result<Heard, ClientError> {
+        let failed = |source| ClientError::Link { operation: "speak with the agent", source };
+        loop {
+            if let Some(line) = self.take_line() {
+                return Ok(Heard::Line(line));
+            }
+            if self.incoming.len() > MESSAGE_BYTES {
+                return Err(ClientError::TooLong);
+            }
+            if self.output.is_none() {
+                return Ok(self.take_rest());
+            }
+            let ready = self.wait(None).map_err(failed)?;
+            if ready.interrupted {
+                return Ok(Heard::Interrupted);
+            }
+            if ready.input {
+                self.write().map_err(failed)?;
+            }
+            if ready.output {
+                self.read().map_err(failed)?;
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Option<String> {
+        let found = self.incoming[self.searched..].iter().position(|byte| *byte == b'\n');
+        let Some(found) = found else {
+            self.searched = self.incoming.len();
+            return None;
+        };
+        let line: Vec<u8> = self.incoming.drain(..=self.searched + found).collect();
+        self.searched = 0;
+        Some(String::from_utf8_lossy(&line).trim_end().to_owned())
+    }
+
+    /// A last line without its end.
+    fn take_rest(&mut self) -> Heard {
+        if self.incoming.is_empty() {
+            return Heard::Closed;
+        }
+        self.searched = 0;
+        Heard::Line(
+            String::from_utf8_lossy(&std::mem::take(&mut self.incoming)).trim_end().to_owned(),
+        )
+    }
+
+    fn wait(&self, timeout: Option<&Timespec>) -> io::Result<Ready> {
+        // An agent that asks and does not read the answers has to wait until it does.
+        let listens = self.outgoing.len() <= MESSAGE_BYTES;
+        let output = self.output.as_ref().filter(|_| listens);
+        let input = self.input.as_ref().filter(|_| !self.outgoing.is_empty());
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        fds.extend(output.map(|output| PollFd::new(output, PollFlags::IN)));
+        fds.extend(input.map(|input| PollFd::new(input, PollFlags::OUT)));
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let interrupted = ready.next().unwrap_or_default();
+        let of_output = output.is_some() && ready.next().unwrap_or_default();
+        Ok(Ready { interrupted, output: of_output, input: ready.next().unwrap_or_default() })
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let Some(output) = &mut self.output else { return Ok(()) };
+        let mut chunk = [0; CHUNK];
+        match output.read(&mut chunk) {
+            Ok(0) => self.output = None,
+            Ok(count) => self.incoming.extend_from_slice(&chunk[..count]),
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        match input.write(&self.outgoing) {
+            Ok(count) => drop(self.outgoing.drain(..count)),
+            Err(error) if is_passing(&error) => {}
+            // It listens no more; what it still says counts.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.input = None;
+                self.outgoing.clear();
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Ends the agent: the end of its input first, then the request, then the kill.
+    pub(super) fn end(&mut self, at_once: bool) {
+        self.input = None;
+        let is_gone = !at_once && self.is_gone_soon();
+        if is_gone || (self.signal(Signal::TERM) && self.is_gone_soon()) {
+            return;
+        }
+        self.signal(Signal::KILL);
+        self.is_gone_soon();
+    }
+
+    fn signal(&self, signal: Signal) -> bool {
+        kill_process(Pid::from_child(&self.child), signal).is_ok()
+    }
+
+    /// Reads on meanwhile, so that a full pipe does not hold the agent back.
+    fn is_gone_soon(&mut self) -> bool {
+        let pause = Timespec { tv_sec: 0, tv_nsec: LOOK_NANOS };
+        for _ in 0..LOOKS {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return true;
+            }
+            self.incoming.clear();
+            let readable = self.output.as_ref().map(|output| PollFd::new(output, PollFlags::IN));
+            let mut fds: Vec<PollFd<'_>> = readable.into_iter().collect();
+            if poll(&mut fds, Some(&pause)).is_ok_and(|ready| ready > 0) && self.read().is_err() {
+                self.output = None;
+            }
+        }
+        false
+    }
+}
+
+struct Ready {
+    interrupted: bool,
+    output: bool,
+    input: bool,
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

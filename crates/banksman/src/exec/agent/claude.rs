@@ -1,0 +1,386 @@
+//! Claude Code, headless: `claude -p --output-format stream-json`.
+//!
+//! Its `result` event ends a turn. `subtype: "success"` is also written after API errors, so only `is_error: false`
+//! beside it is a success. What a fault is comes from the names and statuses of events; its prose differs by version.
+
+use std::collections::BTreeMap;
+
+use banksman_core::limits::FINAL_TEXT_BYTES;
+use banksman_core::receipt::{Exit, Fault, FaultKind, Reading, Terminal};
+use banksman_core::time::Instant;
+use serde_json::{Value, json};
+
+use super::text::{self, Tail, count_of, one_line, text_of};
+use super::{Ask, Before, Launch, Reader, Seen, Setup};
+
+/// Its own default of 10 retries means three minutes of waiting; waiting is the control plane's to plan.
+const RETRIES: &str = "3";
+const MCP_FILE: &str = "mcp.json";
+
+/// The prompt goes through standard input: there it may be of any size, begin with a dash, and is not seen by others in
+/// the list of processes.
+pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
+    let (program, mut args) = super::program(setup, "claude");
+    let fixed = ["-p", "--output-format", "stream-json", "--verbose"];
+    args.extend(fixed.map(str::to_owned));
+    args.push("--dangerously-skip-permissions".to_owned());
+    let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
+    if let Some(session) = &ask.session {
+        option("--resume", session.clone());
+    }
+    if let Some(model) = &setup.model {
+        option("--model", model.clone());
+    }
+    if let Some(schema) = &ask.schema {
+        option("--json-schema", schema.to_string());
+    }
+    if let Some(micros) = ask.cost_micros {
+        let micros = micros.max(0);
+        option("--max-budget-usd", format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000));
+    }
+    let mut files = Vec::new();
+    if let Some(server) = &ask.mcp {
+        // In a file, because the server's environment may hold the token of the run.
+        option("--mcp-config", format!("{{folder}}/{MCP_FILE}"));
+        args.push("--strict-mcp-config".to_owned());
+        let config = json!({ "mcpServers": { &server.name:
+            { "command": server.command, "args": server.args, "env": server.env } } });
+        files.push((MCP_FILE.to_owned(), config.to_string()));
+    }
+    let mut env = BTreeMap::from(
+        [
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+            ("CLAUDE_CODE_MAX_RETRIES", RETRIES),
+            // Root is refused without it. It makes no sandbox: the agent has all rights of its user.
+            ("IS_SANDBOX", "1"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    env.extend(setup.env.clone());
+    Launch { program, args, env, stdin: Some(ask.prompt.clone()), files }
+}
+
+/// What is kept of the stream so far.
+pub(super) struct Stream {
+    before: Before,
+    reading: Reading,
+    /// Whether any event came at all.
+    spoke: bool,
+    /// A fault that the agent is trying to get over; it is the end's reason if nothing comes after it.
+    pending: Option<Fault>,
+    /// When a rejected limit ends.
+    limit_ends: Option<Instant>,
+    /// The name of the error behind a message that the agent wrote in place of the model.
+    error_name: String,
+    live: Live,
+    /// Of the results so far, where they count for themselves.
+    results: Option<Counts>,
+    tail: Tail,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    input: i64,
+    output: i64,
+    cost_micros: Option<i64>,
+}
+
+/// Counted from messages while there is no result. A message comes once for each of its blocks.
+#[derive(Default)]
+struct Live {
+    message: String,
+    input: i64,
+    output: i64,
+}
+
+impl Stream {
+    pub(super) fn new(before: Before) -> Self {
+        Self {
+            before,
+            reading: Reading::default(),
+            spoke: false,
+            pending: None,
+            limit_ends: None,
+            error_name: String::new(),
+            live: Live::default(),
+            results: None,
+            tail: Tail::default(),
+        }
+    }
+
+    fn system(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+        match text_of(event, "subtype") {
+            "init" => {
+                let servers = event["mcp_servers"].as_array().into_iter().flatten();
+                let broken = servers.filter(|server| text_of(server, "status") == "failed");
+                seen.extend(broken.map(|server| {
+                    note(&format!("the MCP server {} failed", text_of(server, "name")))
+                }));
+            }
+            "api_retry" => self.retry(event, seen),
+            "permission_denied" => seen.push(note(text_of(event, "message"))),
+            _ => {}
+        }
+    }
+
+    fn retry(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+        /// The first refusal may be a token that has run out and is being renewed.
+        const HOPELESS_FROM: i64 = 2;
+        let status = event["error_status"].as_i64();
+        let name = text_of(event, "error");
+        let kind = kind_of(&[name], status).unwrap_or(FaultKind::Transient);
+        let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
+        let (attempt, most) = (count_of(event, "attempt"), count_of(event, "max_retries"));
+        let detail = one_line(&format!("retry {attempt} of {most}: {status} {name}"));
+        seen.push(note(&detail));
+        if kind == FaultKind::Auth && attempt >= HOPELESS_FROM {
+            seen.push(Seen::Hopeless { reason: detail.clone() });
+        }
+        self.pending = Some(Fault { kind, detail, structured: true });
+    }
+
+    /// `allowed` and `allowed_warning` are no faults.
+    fn rate_limit(&mut self, info: &Value, seen: &mut Vec<Seen>) {
+        let status = text_of(info, "status");
+        if matches!(status, "" | "allowed") {
+            return;
+        }
+        let detail = one_line(&format!("limit {}: {status}", text_of(info, "rateLimitType")));
+        seen.push(note(&detail));
+        if status == "rejected" {
+            self.limit_ends = text::at_epoch(&info["resetsAt"]).or(self.limit_ends);
+            self.pending = Some(Fault { kind: FaultKind::Quota, detail, structured: true });
+        }
+    }
+
+    fn assistant(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+        let message = &event["message"];
+        let is_error = event["is_api_error_message"] == true || !text_of(event, "error").is_empty();
+        if is_error {
+            self.error_name = one_line(text_of(event, "error"));
+            let limit = &event["api_error_params"]["rate_limit_info"];
+            self.limit_ends = text::at_epoch(&limit["resetsAt"]).or(self.limit_ends);
+        } else {
+            self.pending = None;
+            self.count(message, seen);
+        }
+        for block in message["content"].as_array().into_iter().flatten() {
+            match text_of(block, "type") {
+                "text" if is_error => seen.push(note(text_of(block, "text"))),
+                "text" => {
+                    let text = text::cut(text_of(block, "text"), FINAL_TEXT_BYTES);
+                    // What a subagent says is not the agent's answer.
+                    if event["parent_tool_use_id"].is_null() {
+                        self.reading.text.clone_from(&text);
+                    }
+                    seen.push(Seen::Text { text });
+                }
+                "tool_use" => seen.push(Seen::Tool {
+                    name: one_line(text_of(block, "name")),
+                    detail: text::tool_detail(&block["input"]),
+                }),
+                _ => {}
+            }
+        }
+    }
+
+    fn count(&mut self, message: &Value, seen: &mut Vec<Seen>) {
+        let id = text_of(message, "id");
+        if id.is_empty() || id == self.live.message {
+            return;
+        }
+        self.live.message = text::cut(id, text::DETAIL_BYTES);
+        let usage = &message["usage"];
+        self.live.input = self.live.input.saturating_add(input_of(usage));
+        self.live.output = self.live.output.saturating_add(count_of(usage, "output_tokens"));
+        seen.push(Seen::Spent {
+            input_tokens: self.live.input,
+            output_tokens: self.live.output,
+            cost_micros: None,
+        });
+    }
+
+    fn result(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+        let is_success = event["is_error"] == false && text_of(event, "subtype") == "success";
+        let said = text_of(event, "result");
+        if !said.is_empty() {
+            self.reading.text = text::cut(said, FINAL_TEXT_BYTES);
+        }
+        let errors = event["errors"].as_array().into_iter().flatten();
+        let errors: Vec<&str> = errors.filter_map(Value::as_str).take(10).collect();
+        let why = if errors.is_empty() { said.to_owned() } else { errors.join("; ") };
+        self.reading.terminal = Some(if is_success { Terminal::Success } else { Terminal::Error });
+        self.reading.answer = Some(event["structured_output"].clone()).filter(|it| !it.is_null());
+        let fault = if is_success { withheld(event) } else { self.fault(event, &why) };
+        if !is_success && fault.is_none() && self.reading.text.is_empty() {
+            self.reading.text = text::cut(&why, FINAL_TEXT_BYTES);
+        }
+        self.reading.fault = fault;
+        self.pending = None;
+        self.error_name.clear();
+        let counts = self.counts(event);
+        self.results = Some(counts);
+        seen.push(Seen::Spent {
+            input_tokens: counts.input,
+            output_tokens: counts.output,
+            cost_micros: counts.cost_micros,
+        });
+        seen.push(Seen::Ended { ok: is_success, text: one_line(&why) });
+    }
+
+    /// Why a turn ended badly: a cap, then what the API or the agent named, then prose.
+    fn fault(&mut self, event: &Value, why: &str) -> Option<Fault> {
+        let subtype = text_of(event, "subtype");
+        let fault = |kind, structured| Some(Fault { kind, detail: one_line(why), structured });
+        if matches!(subtype, "error_max_turns" | "error_max_budget_usd") {
+            return fault(FaultKind::Budget, true);
+        }
+        if let Some(pending) = self.pending.take().filter(|it| it.kind == FaultKind::Quota) {
+            return fault(pending.kind, true);
+        }
+        let status = event["api_error_status"].as_i64();
+        let api_error = text_of(event, "api_error");
+        let names = [api_error, self.error_name.as_str(), text_of(event, "api_error_type")];
+        if let Some(kind) = kind_of(&names, status) {
+            return fault(kind, true);
+        }
+        let id = text_of(event, "session_id");
+        if count_of(event, "num_turns") == 0 && !id.is_empty() && why.contains(id) {
+            return fault(FaultKind::Session, true);
+        }
+        if text_of(event, "stop_reason") == "refusal" {
+            return fault(FaultKind::Permission, true);
+        }
+        // What does not fit any more needs a new session.
+        if text_of(event, "terminal_reason") == "prompt_too_long" || status == Some(413) {
+            return fault(FaultKind::Session, true);
+        }
+        let is_api = text_of(event, "terminal_reason") == "api_error" && status.is_none();
+        match text::fault_in(why) {
+            Some(kind) => fault(kind, false),
+            None if status == Some(400) => fault(FaultKind::Setup, true),
+            None if is_api => fault(FaultKind::Transient, true),
+            None => None,
+        }
+    }
+
+    fn counts(&self, event: &Value) -> Counts {
+        let past = self.results.unwrap_or_default();
+        let Some(models) = event["model_usage_since_last_result"].as_object() else {
+            return self.counts_of_old(event, past);
+        };
+        let mut counts = Counts { cost_micros: Some(past.cost_micros.unwrap_or_default()), ..past };
+        for model in models.values() {
+            counts.input = counts.input.saturating_add(model_input(model));
+            counts.output = counts.output.saturating_add(count_of(model, "outputTokens"));
+            let cost = text::micros(&model["costUSD"]).unwrap_or_default();
+            counts.cost_micros = counts.cost_micros.map(|sum| sum.saturating_add(cost));
+        }
+        counts
+    }
+
+    /// Versions that do not count each result for itself. Some of them add up money over all runs of a session: then
+    /// their sum over models knows of more tokens than this run has used. A cap leaves their usage at zero.
+    fn counts_of_old(&self, event: &Value, past: Counts) -> Counts {
+        let usage = &event["usage"];
+        let input = past.input.saturating_add(input_of(usage)).max(self.live.input);
+        let output = past.output.saturating_add(count_of(usage, "output_tokens"));
+        let models = event["modelUsage"].as_object().into_iter().flat_map(|it| it.values());
+        let over_all: i64 = models.map(model_input).fold(0, i64::saturating_add);
+        let before = if over_all > input { self.before.cost_micros } else { 0 };
+        let total = text::micros(&event["total_cost_usd"]);
+        Counts {
+            input,
+            output: output.max(self.live.output),
+            cost_micros: total.map(|total| text::since(total, before)),
+        }
+    }
+}
+
+impl Reader for Stream {
+    fn line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+        let Some(event) = text::object(line) else {
+            return;
+        };
+        self.spoke = true;
+        let session = text_of(&event, "session_id");
+        if !session.is_empty() && self.reading.session.as_deref() != Some(session) {
+            let id = one_line(session);
+            self.reading.session = Some(id.clone());
+            seen.push(Seen::Session { id });
+        }
+        match text_of(&event, "type") {
+            "system" => self.system(&event, seen),
+            "rate_limit_event" => self.rate_limit(&event["rate_limit_info"], seen),
+            "assistant" => self.assistant(&event, seen),
+            "user" => tool_results(&event, seen),
+            "result" => self.result(&event, seen),
+            _ => {}
+        }
+    }
+
+    fn error_line(&mut self, line: &str, _seen: &mut Vec<Seen>) {
+        self.tail.push(line);
+    }
+
+    fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading {
+        let mut reading = self.reading;
+        if reading.terminal.is_none() {
+            reading.fault = self.pending.or_else(|| self.tail.fault(self.spoke, exit));
+        }
+        let live = Counts { input: self.live.input, output: self.live.output, cost_micros: None };
+        let counts = self.results.unwrap_or(live);
+        (reading.input_tokens, reading.output_tokens) = (counts.input, counts.output);
+        reading.cost_micros = counts.cost_micros;
+        if let Some(fault) = reading.fault.as_ref().filter(|it| it.kind == FaultKind::Quota) {
+            reading.resets_at = self.limit_ends.or_else(|| text::resets_in(&fault.detail, now));
+        }
+        reading
+    }
+}
+
+/// The first of the names that is known, then the status.
+fn kind_of(names: &[&str], status: Option<i64>) -> Option<FaultKind> {
+    let named = names.iter().find_map(|name| text::kind_of_name(name));
+    // `unknown` and `invalid_request` are no names of a fault, and a 400 no status of one.
+    named.or_else(|| status.and_then(text::kind_of_status))
+}
+
+/// A turn that ended well although something that it needed was withheld: a tool by us, or the answer by the model.
+fn withheld(event: &Value) -> Option<Fault> {
+    let denials = event["permission_denials"].as_array().into_iter().flatten();
+    let tools: Vec<&str> = denials.map(|denial| text_of(denial, "tool_name")).take(10).collect();
+    let detail = if !tools.is_empty() {
+        format!("denied: {}", tools.join(", "))
+    } else if text_of(event, "stop_reason") == "refusal" {
+        "the model refused to answer".to_owned()
+    } else {
+        return None;
+    };
+    Some(Fault { kind: FaultKind::Permission, detail: one_line(&detail), structured: true })
+}
+
+/// All that went into the model, from the cache or not: so do the other agents count.
+fn input_of(usage: &Value) -> i64 {
+    let keys = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+    keys.iter().map(|key| count_of(usage, key)).fold(0, i64::saturating_add)
+}
+
+fn model_input(model: &Value) -> i64 {
+    let keys = ["inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"];
+    keys.iter().map(|key| count_of(model, key)).fold(0, i64::saturating_add)
+}
+
+fn tool_results(event: &Value, seen: &mut Vec<Seen>) {
+    let blocks = event["message"]["content"].as_array().into_iter().flatten();
+    let results = blocks.filter(|block| text_of(block, "type") == "tool_result");
+    seen.extend(results.map(|block| {
+        let content = &block["content"];
+        let said = content.as_str().unwrap_or_else(|| text_of(&content[0], "text"));
+        Seen::ToolResult { ok: block["is_error"] != true, detail: one_line(said) }
+    }));
+}
+
+fn note(text: &str) -> Seen {
+    Seen::Note { text: one_line(text) }
+}

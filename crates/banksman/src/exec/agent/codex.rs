@@ -1,0 +1,275 @@
+//! Codex, headless: `codex exec --json`.
+//!
+//! Only `turn.completed` is a success and only `turn.failed` a final error: a bare `error` may be a reconnect that
+//! succeeds. Errors are prose on this stream, so they are read for the HTTP status that they name, and for words last.
+
+use banksman_core::limits::FINAL_TEXT_BYTES;
+use banksman_core::receipt::{Exit, Fault, FaultKind, Reading, Terminal};
+use banksman_core::time::Instant;
+use serde_json::{Map, Value, json};
+use toml_edit::{Array, InlineTable};
+
+use super::text::{self, Tail, count_of, one_line, text_of};
+use super::{Ask, Before, Launch, McpServer, Reader, Seen, Setup};
+
+const SCHEMA_FILE: &str = "schema.json";
+
+/// The options stand before `resume`, which does not take all of them, and the prompt comes through standard input.
+pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
+    let (program, mut args) = super::program(setup, "codex");
+    let fixed = [
+        "exec",
+        "--json",
+        "--skip-git-repo-check",
+        "--dangerously-bypass-approvals-and-sandbox",
+        // Without these three it talks to other servers first and takes seconds to start.
+        "-c",
+        "analytics.enabled=false",
+        "--disable",
+        "plugins",
+        "--disable",
+        "apps",
+    ];
+    args.extend(fixed.map(str::to_owned));
+    let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
+    if let Some(model) = &setup.model {
+        option("-m", model.clone());
+    }
+    let mut env = setup.env.clone();
+    if let Some(server) = &ask.mcp {
+        option("-c", mcp_setting(server));
+        env.extend(server.env.clone());
+    }
+    let mut files = Vec::new();
+    if let Some(schema) = &ask.schema {
+        option("--output-schema", format!("{{folder}}/{SCHEMA_FILE}"));
+        files.push((SCHEMA_FILE.to_owned(), strict(schema).to_string()));
+    }
+    if let Some(session) = &ask.session {
+        option("resume", session.clone());
+    }
+    args.push("-".to_owned());
+    Launch { program, args, env, stdin: Some(ask.prompt.clone()), files }
+}
+
+/// The server's variables are handed over by name, so that no value is in the arguments.
+fn mcp_setting(server: &McpServer) -> String {
+    let mut table = InlineTable::new();
+    table.insert("command", server.command.as_str().into());
+    table.insert("args", server.args.iter().collect::<Array>().into());
+    table.insert("env_vars", server.env.keys().collect::<Array>().into());
+    format!("mcp_servers.{}={table}", server.name)
+}
+
+/// The schema as its provider demands it: every object is closed, every property required, and what was optional may
+/// be null. [`without_nulls`] takes those away again.
+fn strict(schema: &Value) -> Value {
+    /// Not known there; the answer is checked against the whole schema afterwards.
+    const DROPPED: [&str; 6] =
+        ["minLength", "maxLength", "uniqueItems", "minProperties", "maxProperties", "default"];
+    let Some(object) = schema.as_object() else {
+        return schema.clone();
+    };
+    let mut closed: Map<String, Value> = object
+        .iter()
+        .filter(|(key, _)| !DROPPED.contains(&key.as_str()))
+        .map(|(key, value)| {
+            (key.clone(), if key == "items" { strict(value) } else { value.clone() })
+        })
+        .collect();
+    if let Some(properties) = object.get("properties").and_then(Value::as_object) {
+        let required = object.get("required").and_then(Value::as_array);
+        let is_required =
+            |name: &str| required.is_some_and(|names| names.iter().any(|it| it == name));
+        let property = |(name, schema): (&String, &Value)| {
+            let schema = strict(schema);
+            (name.clone(), if is_required(name) { schema } else { nullable(&schema) })
+        };
+        closed.insert("properties".to_owned(), properties.iter().map(property).collect());
+        closed.insert("required".to_owned(), properties.keys().cloned().collect());
+        closed.insert("additionalProperties".to_owned(), Value::Bool(false));
+    }
+    Value::Object(closed)
+}
+
+fn nullable(schema: &Value) -> Value {
+    json!({ "anyOf": [schema, { "type": "null" }] })
+}
+
+/// The answer without members that are null: that is how an optional one is left out.
+fn without_nulls(answer: Value) -> Value {
+    match answer {
+        Value::Object(members) => members
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name, without_nulls(value)))
+            .collect(),
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => answer,
+    }
+}
+
+/// What is kept of the stream so far.
+pub(super) struct Stream {
+    before: Before,
+    reading: Reading,
+    spoke: bool,
+    /// The last error that may still be got over.
+    pending: Option<String>,
+    tail: Tail,
+}
+
+impl Stream {
+    pub(super) fn new(before: Before) -> Self {
+        let reading = Reading::default();
+        Self { before, reading, spoke: false, pending: None, tail: Tail::default() }
+    }
+
+    fn item(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+        let is_done = text_of(event, "type") == "item.completed";
+        let item = &event["item"];
+        let kind = text_of(item, "type");
+        if kind != "error" {
+            self.pending = None;
+        }
+        match kind {
+            "agent_message" if is_done => {
+                let text = text::cut(text_of(item, "text"), FINAL_TEXT_BYTES);
+                self.reading.text.clone_from(&text);
+                seen.push(Seen::Text { text });
+            }
+            "error" => seen.push(Seen::Note { text: one_line(text_of(item, "message")) }),
+            "command_execution" | "file_change" | "mcp_tool_call" | "web_search"
+            | "collab_tool_call" => {
+                seen.push(if is_done { tool_result(item) } else { tool(item) });
+            }
+            _ => {}
+        }
+    }
+
+    fn completed(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+        let usage = &event["usage"];
+        let reading = &mut self.reading;
+        reading.terminal = Some(Terminal::Success);
+        reading.fault = None;
+        self.pending = None;
+        reading.input_tokens =
+            text::since(count_of(usage, "input_tokens"), self.before.input_tokens);
+        reading.output_tokens =
+            text::since(count_of(usage, "output_tokens"), self.before.output_tokens);
+        seen.push(Seen::Spent {
+            input_tokens: reading.input_tokens,
+            output_tokens: reading.output_tokens,
+            cost_micros: None,
+        });
+        seen.push(Seen::Ended { ok: true, text: one_line(&reading.text) });
+    }
+
+    fn failed(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+        let error = &event["error"];
+        let message = error.as_str().unwrap_or_else(|| text_of(error, "message"));
+        self.reading.terminal = Some(Terminal::Error);
+        self.reading.fault = fault(error, message);
+        if self.reading.fault.is_none() && !message.is_empty() {
+            self.reading.text = text::cut(message, FINAL_TEXT_BYTES);
+        }
+        self.pending = None;
+        seen.push(Seen::Ended { ok: false, text: one_line(message) });
+    }
+}
+
+impl Reader for Stream {
+    fn line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+        let Some(event) = text::object(line) else {
+            return;
+        };
+        self.spoke = true;
+        match text_of(&event, "type") {
+            "thread.started" => {
+                let id = one_line(text_of(&event, "thread_id"));
+                self.reading.session = Some(id.clone()).filter(|id| !id.is_empty());
+                seen.push(Seen::Session { id });
+            }
+            // A turn that has begun is not over, whatever was before it.
+            "turn.started" => self.reading.terminal = None,
+            "item.started" | "item.completed" => self.item(&event, seen),
+            "turn.completed" => self.completed(&event, seen),
+            "turn.failed" => self.failed(&event, seen),
+            "error" => {
+                let message = one_line(text_of(&event, "message"));
+                seen.push(Seen::Note { text: message.clone() });
+                self.pending = Some(message);
+            }
+            _ => {}
+        }
+    }
+
+    fn error_line(&mut self, line: &str, _seen: &mut Vec<Seen>) {
+        self.tail.push(line);
+    }
+
+    fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading {
+        let mut reading = self.reading;
+        if reading.terminal.is_none() {
+            let pending = self.pending.and_then(|message| fault(&Value::Null, &message));
+            reading.fault = pending.or_else(|| self.tail.fault(self.spoke, exit));
+        }
+        reading.answer = text::object(&reading.text).map(without_nulls);
+        if let Some(fault) = reading.fault.as_ref().filter(|it| it.kind == FaultKind::Quota) {
+            reading.resets_at = text::resets_in(&fault.detail, now);
+        }
+        reading
+    }
+}
+
+/// A code beside the message is believed first; this stream has none so far, its session files do. The provider's own
+/// answer to a bad request stands in the message as it came.
+fn fault(error: &Value, message: &str) -> Option<Fault> {
+    let info = &error["codex_error_info"];
+    let inner = info.as_object().and_then(|object| object.iter().next());
+    let status = inner.and_then(|(_, value)| value["http_status_code"].as_i64());
+    let answer = text::object(message).unwrap_or_default();
+    let names = [
+        info.as_str(),
+        inner.map(|(name, _)| name.as_str()),
+        error["code"].as_str(),
+        answer["error"]["code"].as_str(),
+        answer["error"]["type"].as_str(),
+    ];
+    let named = status
+        .and_then(text::kind_of_status)
+        .or_else(|| names.into_iter().flatten().find_map(text::kind_of_name));
+    let structured = named.is_some();
+    let said = answer["error"]["message"].as_str().unwrap_or(message);
+    let refused = answer["error"].is_object().then_some(FaultKind::Setup);
+    let kind = named.or_else(|| text::fault_in(said)).or(refused)?;
+    Some(Fault { kind, detail: one_line(said), structured })
+}
+
+fn tool(item: &Value) -> Seen {
+    let (name, detail) = match text_of(item, "type") {
+        "command_execution" => ("shell".to_owned(), one_line(text_of(item, "command"))),
+        "file_change" => {
+            let changes = item["changes"].as_array().into_iter().flatten().take(10);
+            let paths: Vec<&str> = changes.map(|change| text_of(change, "path")).collect();
+            ("edit".to_owned(), one_line(&paths.join(", ")))
+        }
+        "mcp_tool_call" => {
+            let name = format!("{}.{}", text_of(item, "server"), text_of(item, "tool"));
+            (one_line(&name), text::tool_detail(&item["arguments"]))
+        }
+        other => (one_line(other), text::tool_detail(item)),
+    };
+    Seen::Tool { name, detail }
+}
+
+fn tool_result(item: &Value) -> Seen {
+    let ok = matches!(text_of(item, "status"), "completed" | "")
+        && item["exit_code"].as_i64().unwrap_or_default() == 0
+        && item["error"].is_null();
+    let output = text_of(item, "aggregated_output");
+    let error = item["error"].as_str().unwrap_or_else(|| text_of(&item["error"], "message"));
+    let said = text_of(&item["result"]["content"][0], "text");
+    let detail = [error, output, said].into_iter().find(|text| !text.is_empty());
+    Seen::ToolResult { ok, detail: one_line(detail.unwrap_or_default()) }
+}

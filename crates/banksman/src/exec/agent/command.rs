@@ -1,0 +1,176 @@
+//! Any program as an agent, with a small protocol of our own: a line of text is said, a line of JSON is an event.
+//!
+//! Only its `result` event ends a run well. A program that writes none has at most claimed that it is done, by its exit
+//! code. `docs/agents.md` describes the protocol.
+
+use std::collections::BTreeMap;
+
+use banksman_core::limits::FINAL_TEXT_BYTES;
+use banksman_core::receipt::{Exit, Fault, FaultKind, Reading, Terminal, Told};
+use banksman_core::time::Instant;
+use serde_json::{Value, json};
+
+use super::text::{self, Tail, count_of, one_line, text_of};
+use super::{Ask, Launch, Reader, Seen, Setup};
+
+const SCHEMA_FILE: &str = "schema.json";
+const MCP_FILE: &str = "mcp.json";
+/// More reports than this say nothing more.
+const REPORTS: usize = 100;
+
+/// The prompt is on standard input, and wherever the command says `{prompt}`.
+pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
+    let (program, args) = super::program(setup, "true");
+    let session = ask.session.clone().unwrap_or_default();
+    let model = setup.model.clone().unwrap_or_default();
+    // The prompt comes last, so that what stands in it is not replaced.
+    let fill = |arg: String| {
+        arg.replace("{session}", &session)
+            .replace("{model}", &model)
+            .replace("{prompt}", &ask.prompt)
+    };
+    let mut env = BTreeMap::new();
+    let mut files = Vec::new();
+    env.extend(ask.session.clone().map(|session| ("BANKSMAN_SESSION".to_owned(), session)));
+    env.extend(setup.model.clone().map(|model| ("BANKSMAN_MODEL".to_owned(), model)));
+    let mut hand_over = |variable: &str, name: &str, content: Value| {
+        env.insert(variable.to_owned(), format!("{{folder}}/{name}"));
+        files.push((name.to_owned(), content.to_string()));
+    };
+    if let Some(schema) = &ask.schema {
+        hand_over("BANKSMAN_SCHEMA", SCHEMA_FILE, schema.clone());
+    }
+    if let Some(server) = &ask.mcp {
+        let config = json!({ "mcpServers": { &server.name:
+            { "command": server.command, "args": server.args, "env": server.env } } });
+        hand_over("BANKSMAN_MCP", MCP_FILE, config);
+    }
+    env.extend(setup.env.clone());
+    let args = args.into_iter().map(fill).collect();
+    Launch { program, args, env, stdin: Some(ask.prompt.clone()), files }
+}
+
+/// What is kept of the stream so far.
+#[derive(Default)]
+pub(super) struct Stream {
+    reading: Reading,
+    tail: Tail,
+}
+
+impl Stream {
+    fn say(&mut self, text: &str, seen: &mut Vec<Seen>) {
+        let text = text::cut(text, FINAL_TEXT_BYTES);
+        if !text.trim().is_empty() {
+            self.reading.text.clone_from(&text);
+            seen.push(Seen::Text { text });
+        }
+    }
+
+    fn session(&mut self, event: &Value, key: &str, seen: &mut Vec<Seen>) {
+        let id = one_line(text_of(event, key));
+        if !id.is_empty() && self.reading.session.as_ref() != Some(&id) {
+            self.reading.session = Some(id.clone());
+            seen.push(Seen::Session { id });
+        }
+    }
+
+    fn spent(&mut self, usage: &Value, seen: &mut Vec<Seen>) {
+        if !usage.is_object() {
+            return;
+        }
+        let reading = &mut self.reading;
+        reading.input_tokens = count_of(usage, "input_tokens");
+        reading.output_tokens = count_of(usage, "output_tokens");
+        reading.cost_micros = text::micros(&usage["cost_usd"]);
+        seen.push(Seen::Spent {
+            input_tokens: reading.input_tokens,
+            output_tokens: reading.output_tokens,
+            cost_micros: reading.cost_micros,
+        });
+    }
+
+    fn result(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+        self.session(event, "session", seen);
+        self.spent(&event["usage"], seen);
+        let said = text_of(event, "text");
+        if !said.is_empty() {
+            self.reading.text = text::cut(said, FINAL_TEXT_BYTES);
+        }
+        self.reading.answer = Some(event["answer"].clone()).filter(|answer| !answer.is_null());
+        let is_success = text_of(event, "status") == "success";
+        let error = &event["error"];
+        let message = error.as_str().unwrap_or_else(|| text_of(error, "message"));
+        self.reading.terminal = Some(if is_success { Terminal::Success } else { Terminal::Error });
+        self.reading.fault = if is_success { None } else { fault(text_of(error, "kind"), message) };
+        self.reading.resets_at = resets_at(&error["resets_at"]);
+        if !is_success && self.reading.fault.is_none() && !message.is_empty() {
+            self.reading.text = text::cut(message, FINAL_TEXT_BYTES);
+        }
+        let text = if is_success { said } else { message };
+        seen.push(Seen::Ended { ok: is_success, text: one_line(text) });
+    }
+
+    fn told(&mut self, event: Value, seen: &mut Vec<Seen>) {
+        match serde_json::from_value::<Told>(event) {
+            Ok(told) if self.reading.reports.len() < REPORTS => self.reading.reports.push(told),
+            Ok(_) => {}
+            Err(error) => {
+                let text = one_line(&format!("a report that is not understood: {error}"));
+                seen.push(Seen::Note { text });
+            }
+        }
+    }
+}
+
+impl Reader for Stream {
+    fn line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+        let Some(event) = text::object(line) else {
+            return self.say(line, seen);
+        };
+        match text_of(&event, "type") {
+            "text" => self.say(text_of(&event, "text"), seen),
+            "tool" => seen.push(Seen::Tool {
+                name: one_line(text_of(&event, "name")),
+                detail: one_line(text_of(&event, "detail")),
+            }),
+            "session" => self.session(&event, "id", seen),
+            "usage" => self.spent(&event, seen),
+            "report" => self.told(event, seen),
+            "result" => self.result(&event, seen),
+            // JSON that is no event of ours is something that the program says.
+            _ => self.say(line, seen),
+        }
+    }
+
+    fn error_line(&mut self, line: &str, _seen: &mut Vec<Seen>) {
+        self.tail.push(line);
+    }
+
+    fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading {
+        let mut reading = self.reading;
+        if reading.terminal.is_none() {
+            // A program without events has still spoken: what it says about itself is all there is.
+            reading.fault = self.tail.fault(true, exit);
+        }
+        reading.answer = reading.answer.or_else(|| text::object(&reading.text));
+        if let Some(fault) = reading.fault.as_ref().filter(|it| it.kind == FaultKind::Quota) {
+            let named = reading.resets_at;
+            reading.resets_at = named.or_else(|| text::resets_in(&fault.detail, now));
+        }
+        reading
+    }
+}
+
+fn fault(kind: &str, message: &str) -> Option<Fault> {
+    let ours = serde_json::from_value::<FaultKind>(Value::from(kind));
+    let named = ours.map_or_else(|_| text::kind_of_name(kind), Some);
+    let structured = named.is_some();
+    let kind = named.or_else(|| text::fault_in(message))?;
+    Some(Fault { kind, detail: one_line(message), structured })
+}
+
+/// RFC 3339, or seconds since 1970.
+fn resets_at(value: &Value) -> Option<Instant> {
+    let written = value.as_str().and_then(|text| text.parse().ok());
+    written.or_else(|| text::at_epoch(value))
+}

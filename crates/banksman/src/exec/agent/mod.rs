@@ -1,0 +1,222 @@
+//! The agents' command lines: how each is started and resumed, and what its event stream means.
+//!
+//! One file for each agent. An adapter only translates: it starts no process, touches no file and knows nothing of tasks
+//! or of the store. A run is a success only by the agent's own terminal event, never by its exit code alone.
+
+mod acp;
+pub mod acp_client;
+mod claude;
+mod codex;
+mod command;
+mod gemini;
+mod opencode;
+mod provider;
+pub mod schema;
+mod text;
+mod words;
+
+use std::collections::BTreeMap;
+
+use banksman_core::lifecycle::Outcome;
+use banksman_core::receipt::{Exit, FaultKind, Reading, Terminal, Told};
+use banksman_core::time::Instant;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The closed set of agents that are understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Claude,
+    Codex,
+    Opencode,
+    Gemini,
+    Acp,
+    Command,
+}
+
+impl Kind {
+    pub const ALL: [Self; 6] =
+        [Self::Claude, Self::Codex, Self::Opencode, Self::Gemini, Self::Acp, Self::Command];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Opencode => "opencode",
+            Self::Gemini => "gemini",
+            Self::Acp => "acp",
+            Self::Command => "command",
+        }
+    }
+}
+
+/// How the agent of a worker is set up; the same for all its runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    pub kind: Kind,
+    /// The program and what always comes after it; the adapter's own flags follow.
+    pub command: Vec<String>,
+    pub model: Option<String>,
+    /// Variables that the agent gets beside the allowed ones of our own environment.
+    pub env: BTreeMap<String, String>,
+}
+
+/// What a run asks of its agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    pub prompt: String,
+    /// The session to go on with.
+    pub session: Option<String>,
+    /// The shape that the final answer must have.
+    pub schema: Option<Value>,
+    pub mcp: Option<McpServer>,
+    /// What this run may still spend, for agents that can watch it themselves.
+    pub cost_micros: Option<i64>,
+}
+
+/// A server of tools that the agent starts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct McpServer {
+    pub name: String,
+    pub command: String,
+    pub args: Vec<String>,
+    pub env: BTreeMap<String, String>,
+}
+
+/// Stands for the file of our own program in [`Launch::program`]; an adapter does not know where that is.
+pub const OURSELVES: &str = "{banksman}";
+
+/// A program to be started.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Launch {
+    /// [`OURSELVES`] where a part of our own program speaks with the agent.
+    pub program: String,
+    pub args: Vec<String>,
+    /// Beside the scrubbed environment that every agent gets.
+    pub env: BTreeMap<String, String>,
+    /// What is written to its standard input, which is closed after it.
+    pub stdin: Option<String>,
+    /// Files to be written into the run's folder first, by name; `{folder}` in `args` and `env` stands for that folder.
+    pub files: Vec<(String, String)>,
+}
+
+/// What a line of the stream meant, for people who watch and for the limits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Seen {
+    Session {
+        id: String,
+    },
+    Text {
+        text: String,
+    },
+    Tool {
+        name: String,
+        detail: String,
+    },
+    ToolResult {
+        ok: bool,
+        detail: String,
+    },
+    /// Something of the agent itself: a retry, a warning.
+    Note {
+        text: String,
+    },
+    /// Tokens and money of this run so far.
+    Spent {
+        input_tokens: i64,
+        output_tokens: i64,
+        cost_micros: Option<i64>,
+    },
+    /// The agent will not get any further by itself and should be ended, such as one that retries a refused key.
+    Hopeless {
+        reason: String,
+    },
+    Ended {
+        ok: bool,
+        text: String,
+    },
+}
+
+/// Reads the lines of one run. Bounded: what it keeps does not grow with the stream.
+pub trait Reader {
+    /// One line of standard output, without its end.
+    fn line(&mut self, line: &str, seen: &mut Vec<Seen>);
+    /// One line of standard error.
+    fn error_line(&mut self, line: &str, seen: &mut Vec<Seen>);
+    /// What it all came to.
+    fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading;
+}
+
+/// How the agent is started for what is asked.
+#[must_use]
+pub fn launch(setup: &Setup, ask: &Ask) -> Launch {
+    match setup.kind {
+        Kind::Claude => claude::launch(setup, ask),
+        Kind::Codex => codex::launch(setup, ask),
+        Kind::Opencode => opencode::launch(setup, ask),
+        Kind::Gemini => gemini::launch(setup, ask),
+        Kind::Acp => acp::launch(setup, ask),
+        Kind::Command => command::launch(setup, ask),
+    }
+}
+
+/// A reader for one run. `before` is what the session had used up when the run began, for agents that go on counting.
+#[must_use]
+pub fn reader(kind: Kind, before: Before) -> Box<dyn Reader> {
+    match kind {
+        Kind::Claude => Box::new(claude::Stream::new(before)),
+        Kind::Codex => Box::new(codex::Stream::new(before)),
+        Kind::Opencode => Box::new(opencode::Stream::default()),
+        Kind::Gemini => Box::new(gemini::Stream::default()),
+        Kind::Acp => Box::new(acp::Stream::default()),
+        Kind::Command => Box::new(command::Stream::default()),
+    }
+}
+
+/// How a run ended by its stream and its exit alone, without a look at the work. A fault that was named says more than
+/// the exit does; a success needs both the agent's own word and a good exit.
+#[must_use]
+pub fn outcome_of(reading: &Reading, exit: Exit) -> Outcome {
+    if let Some(fault) = &reading.fault {
+        return match fault.kind {
+            FaultKind::Quota => Outcome::Quota,
+            FaultKind::Auth => Outcome::Auth,
+            FaultKind::Transient if text::says_idle(&fault.detail) => Outcome::Stalled,
+            // A new session is all that it takes to try again.
+            FaultKind::Transient | FaultKind::Session => Outcome::Transient,
+            FaultKind::Budget => Outcome::OverBudget,
+            FaultKind::Permission => Outcome::Policy,
+            FaultKind::Setup => Outcome::Crashed,
+        };
+    }
+    let told = |wanted: fn(&Told) -> bool| reading.reports.iter().any(wanted);
+    if told(|it| matches!(it, Told::NeedsPerson { .. })) {
+        return Outcome::NeedsPerson;
+    }
+    match (reading.terminal, exit.code) {
+        (Some(Terminal::Success), Some(0)) => {
+            let is_nothing = told(|it| matches!(it, Told::NothingToDo { .. }));
+            if is_nothing { Outcome::NothingToDo } else { Outcome::Succeeded }
+        }
+        (Some(Terminal::Success | Terminal::Error) | None, _) => Outcome::Crashed,
+    }
+}
+
+/// The program of a worker and what always comes after it.
+fn program(setup: &Setup, default: &str) -> (String, Vec<String>) {
+    match setup.command.split_first() {
+        Some((program, args)) => (program.clone(), args.to_vec()),
+        None => (default.to_owned(), Vec::new()),
+    }
+}
+
+/// What a resumed session had used up before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Before {
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    pub cost_micros: i64,
+}

@@ -1,0 +1,226 @@
+//! opencode: `opencode run --format json`.
+//!
+//! The prompt goes in through standard input: as an argument, opencode puts quotes around whatever has a space in it.
+//! Success is an exit of 0 after a last step that ended with `stop`; neither alone is enough, because a run whose tool was
+//! denied exits with 0 as well.
+
+use std::collections::BTreeMap;
+
+use banksman_core::receipt::{Exit, Fault, FaultKind, Reading, Terminal};
+use banksman_core::time::Instant;
+use serde_json::{Map, Value, json};
+
+use super::provider::Trouble;
+use super::text::{self, Tail};
+use super::words::Words;
+use super::{Ask, Launch, McpServer, Reader, Seen, Setup, schema};
+
+const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
+/// Without a title opencode asks the model for one.
+const TITLE: &str = "banksman";
+
+pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
+    let (program, mut args) = super::program(setup, "opencode");
+    args.extend(["run", "--format", "json", "--auto", "--title", TITLE].map(str::to_owned));
+    if let Some(model) = &setup.model {
+        args.extend(["--model".to_owned(), model.clone()]);
+    }
+    if let Some(session) = &ask.session {
+        args.extend(["--session".to_owned(), session.clone()]);
+    }
+    Launch {
+        program,
+        args,
+        env: environment(&setup.env, ask.mcp.as_ref()),
+        stdin: Some(schema::asked(ask)),
+        files: Vec::new(),
+    }
+}
+
+/// The worker's variables, with our settings laid over what it says to opencode itself.
+fn environment(
+    given: &BTreeMap<String, String>,
+    mcp: Option<&McpServer>,
+) -> BTreeMap<String, String> {
+    let mut env = given.clone();
+    let own = given.get(CONFIG).map_or(Some(Map::new()), |text| serde_json::from_str(text).ok());
+    // A text that we cannot read is the worker's own affair: opencode also takes comments. `--auto` still allows tools.
+    if let Some(mut config) = own {
+        config.insert("permission".to_owned(), json!("allow"));
+        config.insert("autoupdate".to_owned(), json!(false));
+        if let Some(mcp) = mcp {
+            let servers = config.entry("mcp").or_insert_with(|| json!({}));
+            if let Some(servers) = servers.as_object_mut() {
+                servers.insert(mcp.name.clone(), server(mcp));
+            }
+        }
+        env.insert(CONFIG.to_owned(), Value::Object(config).to_string());
+    }
+    env
+}
+
+fn server(mcp: &McpServer) -> Value {
+    let command: Vec<&String> = std::iter::once(&mcp.command).chain(&mcp.args).collect();
+    json!({ "type": "local", "command": command, "environment": mcp.env, "enabled": true })
+}
+
+#[derive(Default)]
+pub(super) struct Stream {
+    session: Option<String>,
+    words: Words,
+    input_tokens: i64,
+    output_tokens: i64,
+    cost_micros: Option<i64>,
+    /// How the last step ended; none while one is under way.
+    reason: Option<String>,
+    error: Option<(Trouble, Option<Instant>)>,
+    /// Whether the last tool was refused.
+    denied: Option<String>,
+    stderr: Tail,
+}
+
+impl Reader for Stream {
+    fn line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+        let Some(event) = text::object(line) else { return };
+        let id = text::cut(text::text_of(&event, "sessionID"), text::DETAIL_BYTES);
+        if self.session.is_none() && !id.is_empty() {
+            self.session = Some(id.clone());
+            seen.push(Seen::Session { id });
+        }
+        let part = &event["part"];
+        match text::text_of(&event, "type") {
+            "step_start" => self.reason = None,
+            "text" => {
+                let piece = text::text_of(part, "text");
+                self.words.add(text::text_of(part, "messageID"), piece);
+                seen.push(Seen::Text { text: text::one_line(piece) });
+            }
+            "tool_use" => self.tool(part, seen),
+            "step_finish" => self.step(part, seen),
+            "error" => self.error(&event, seen),
+            _ => {}
+        }
+    }
+
+    fn error_line(&mut self, line: &str, _seen: &mut Vec<Seen>) {
+        self.stderr.push(&anstream::adapter::strip_str(line).to_string());
+    }
+
+    fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading {
+        let terminal = self.terminal(exit);
+        let fault = if terminal == Some(Terminal::Success) { None } else { self.fault(exit) };
+        let resets_at =
+            self.error.as_ref().and_then(|(trouble, at)| trouble.resets_at(at.unwrap_or(now)));
+        Reading {
+            terminal,
+            text: self.words.last(),
+            answer: self.words.answer(),
+            session: self.session,
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            cost_micros: self.cost_micros,
+            resets_at: resets_at.filter(|_| fault.is_some()),
+            fault,
+            reports: Vec::new(),
+        }
+    }
+}
+
+impl Stream {
+    fn tool(&mut self, part: &Value, seen: &mut Vec<Seen>) {
+        let state = &part["state"];
+        let name = text::text_of(part, "tool").to_owned();
+        seen.push(Seen::Tool { name, detail: detail(&state["input"]) });
+        let ok = text::text_of(state, "status") != "error";
+        let said = text::text_of(state, if ok { "output" } else { "error" });
+        seen.push(Seen::ToolResult { ok, detail: text::one_line(said) });
+        self.denied = (!ok && is_refusal(said)).then(|| text::one_line(said));
+    }
+
+    fn step(&mut self, part: &Value, seen: &mut Vec<Seen>) {
+        let tokens = &part["tokens"];
+        let cache = &tokens["cache"];
+        // The input does not hold what came from the cache, nor the output what the model thought.
+        let input = [
+            text::count_of(tokens, "input"),
+            text::count_of(cache, "read"),
+            text::count_of(cache, "write"),
+        ];
+        let output = [text::count_of(tokens, "output"), text::count_of(tokens, "reasoning")];
+        self.input_tokens = input.into_iter().fold(self.input_tokens, i64::saturating_add);
+        self.output_tokens = output.into_iter().fold(self.output_tokens, i64::saturating_add);
+        if let Some(cost) = text::micros(&part["cost"]) {
+            self.cost_micros = Some(self.cost_micros.unwrap_or_default().saturating_add(cost));
+        }
+        self.reason = Some(text::cut(text::text_of(part, "reason"), text::DETAIL_BYTES));
+        seen.push(Seen::Spent {
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            cost_micros: self.cost_micros,
+        });
+        if self.reason.as_deref() == Some("stop") {
+            seen.push(Seen::Ended { ok: true, text: text::one_line(self.words.text()) });
+        }
+    }
+
+    fn error(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+        let error = &event["error"];
+        let data = &error["data"];
+        let mut trouble = Trouble::new(data["statusCode"].as_i64(), text::text_of(data, "message"));
+        trouble.may_pass = data["isRetryable"] == true;
+        // The name of every answer with an error status, whatever it was.
+        let name = Some(text::text_of(error, "name")).filter(|name| *name != "APIError");
+        trouble.name(name.unwrap_or_default());
+        trouble.headers(&data["responseHeaders"]);
+        trouble.body_in(text::text_of(data, "responseBody"));
+        if trouble.message.is_empty() {
+            trouble.message = text::text_of(error, "name").to_owned();
+        }
+        seen.push(Seen::Ended { ok: false, text: text::one_line(&trouble.message) });
+        self.error = Some((trouble, text::at_epoch(&event["timestamp"])));
+    }
+
+    fn terminal(&self, exit: Exit) -> Option<Terminal> {
+        match (&self.error, self.reason.as_deref(), exit.code) {
+            (Some(_), _, _) => Some(Terminal::Error),
+            (None, Some("stop"), Some(0)) => Some(Terminal::Success),
+            // It ended by itself in the middle of the work, such as after a denied tool or at the model's limit.
+            (None, Some(reason), Some(0)) if reason != "stop" => Some(Terminal::Error),
+            (None, _, _) => None,
+        }
+    }
+
+    fn fault(&self, exit: Exit) -> Option<Fault> {
+        if let Some((trouble, _)) = &self.error {
+            return trouble.fault();
+        }
+        let structured =
+            |kind, detail: &str| Some(Fault { kind, detail: detail.to_owned(), structured: true });
+        match (exit.code, self.reason.as_deref()) {
+            (Some(0), Some("tool-calls")) => {
+                self.denied.as_deref().and_then(|denied| structured(FaultKind::Permission, denied))
+            }
+            (Some(0), Some("length")) => {
+                structured(FaultKind::Budget, "the model's limit of output was reached")
+            }
+            (Some(0), Some("content-filter")) => {
+                structured(FaultKind::Permission, "the provider filtered the answer")
+            }
+            (Some(0) | None, _) => None,
+            (Some(_), _) => self.stderr.fault(self.session.is_some(), exit),
+        }
+    }
+}
+
+/// opencode's own tools name files in their own way.
+fn detail(input: &Value) -> String {
+    input["filePath"].as_str().map_or_else(|| text::tool_detail(input), text::one_line)
+}
+
+/// Whether a tool failed because it may not be used. opencode marks it in words only.
+fn is_refusal(error: &str) -> bool {
+    let error = error.to_ascii_lowercase();
+    ["reject", "denied", "not allowed", "prevents you from using", "permission"]
+        .iter()
+        .any(|word| error.contains(word))
+}

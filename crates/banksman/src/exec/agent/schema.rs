@@ -1,0 +1,366 @@
+//! Answers in a given shape, for agents whose command line knows no schema: the demand in the prompt, the answer in the
+//! last words, and what is wrong with it.
+//!
+//! A small part of JSON Schema is understood, and a schema that uses more is refused when it is loaded. A whole validator
+//! would be the slowest crate to build of all, for keywords that our prompts never use.
+
+use serde_json::{Map, Value};
+
+use super::Ask;
+
+/// Schemas are written by people and by prompts; deeper ones are mistakes, and every function here recurses.
+const DEPTH: usize = 32;
+/// Faults that are told to the agent at once. More would not help it.
+const VIOLATIONS: usize = 20;
+/// Of the end of a text, in bytes: where an answer is looked for.
+const SEARCHED_BYTES: usize = 1024 * 1024;
+
+const TYPES: [&str; 7] = ["object", "array", "string", "integer", "number", "boolean", "null"];
+/// Keywords that say something to people and nothing about an answer.
+const ANNOTATIONS: [&str; 5] = ["$schema", "$id", "title", "description", "examples"];
+
+/// What is added to a prompt so that the agent ends with an answer in this shape.
+#[must_use]
+pub fn demand(schema: &Value) -> String {
+    format!(
+        "\n\nWhen you are done, your last message must be exactly one JSON object and nothing else: no words before or \
+         after it and no code fence. It must fit this JSON Schema:\n\n{schema}\n"
+    )
+}
+
+/// The whole prompt of a run, for an agent that takes no schema.
+pub(super) fn asked(ask: &Ask) -> String {
+    let demand = ask.schema.as_ref().map(demand).unwrap_or_default();
+    format!("{}{demand}", ask.prompt)
+}
+
+/// The last JSON object in a text, with or without words and fences around it.
+#[must_use]
+pub fn answer_in(text: &str) -> Option<Value> {
+    let from = text.ceil_char_boundary(text.len().saturating_sub(SEARCHED_BYTES));
+    let text = &text[from..];
+    let mut last = None;
+    let mut at = 0;
+    while let Some(found) = text[at..].find('{') {
+        let start = at + found;
+        let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
+        at = match values.next() {
+            Some(Ok(value)) => {
+                last = Some(value);
+                start + values.byte_offset()
+            }
+            Some(Err(_)) | None => start + 1,
+        };
+    }
+    last
+}
+
+/// Whether a schema says only what is understood here, and says it rightly.
+///
+/// # Errors
+///
+/// Names the place in the schema and what is wrong there.
+pub fn supported(schema: &Value) -> Result<(), String> {
+    check_schema(schema, "", 0)
+}
+
+/// What is wrong with an answer, each with its place; empty when it fits. The schema must be a [`supported`] one.
+#[must_use]
+pub fn violations(schema: &Value, answer: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    check(schema, answer, "", &mut found);
+    found
+}
+
+fn check_schema(schema: &Value, place: &str, depth: usize) -> Result<(), String> {
+    if depth > DEPTH {
+        return Err(format!("{}: nested more than {DEPTH} deep", shown(place)));
+    }
+    let keywords =
+        schema.as_object().ok_or_else(|| format!("{}: a schema is an object", shown(place)))?;
+    for (keyword, value) in keywords {
+        check_keyword(keyword, value, place, depth)?;
+    }
+    Ok(())
+}
+
+fn check_keyword(keyword: &str, value: &Value, place: &str, depth: usize) -> Result<(), String> {
+    let wrong = |what: &str| Err(format!("{}: `{keyword}` must be {what}", shown(place)));
+    let below = |name: &str| format!("{place}/{name}");
+    match keyword {
+        "type" if types(value).is_none() => wrong("a type of JSON, or a list of them"),
+        "required" if !is_list_of(value, Value::is_string) => wrong("a list of names"),
+        "enum" if !value.is_array() => wrong("a list"),
+        "minItems" | "maxItems" | "minLength" | "maxLength" if !value.is_u64() => {
+            wrong("a whole number from 0")
+        }
+        "minimum" | "maximum" if !value.is_number() => wrong("a number"),
+        "items" => check_schema(value, &below(keyword), depth + 1),
+        "additionalProperties" if value.is_boolean() => Ok(()),
+        "additionalProperties" => check_schema(value, &below(keyword), depth + 1),
+        "properties" => match value.as_object() {
+            None => wrong("an object"),
+            Some(all) => all.iter().try_for_each(|(name, schema)| {
+                check_schema(schema, &format!("{place}/properties/{name}"), depth + 1)
+            }),
+        },
+        "type" | "required" | "enum" | "minItems" | "maxItems" | "minLength" | "maxLength"
+        | "minimum" | "maximum" => Ok(()),
+        other if ANNOTATIONS.contains(&other) => Ok(()),
+        other => Err(format!("{}: `{other}` is not understood", shown(place))),
+    }
+}
+
+fn is_list_of(value: &Value, fits: fn(&Value) -> bool) -> bool {
+    value.as_array().is_some_and(|list| list.iter().all(fits))
+}
+
+/// The types that a schema names; none when one of them is no type.
+fn types(value: &Value) -> Option<Vec<&str>> {
+    let names: Vec<&str> = match value {
+        Value::String(name) => vec![name],
+        Value::Array(names) => names.iter().map(Value::as_str).collect::<Option<_>>()?,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => return None,
+    };
+    (!names.is_empty() && names.iter().all(|name| TYPES.contains(name))).then_some(names)
+}
+
+fn check(schema: &Value, value: &Value, place: &str, found: &mut Vec<String>) {
+    if let Some(names) = types(&schema["type"])
+        && !names.iter().any(|name| is_of_type(value, name))
+    {
+        add(found, place, &format!("must be {}, not {}", names.join(" or "), type_of(value)));
+        return;
+    }
+    if let Some(allowed) = schema["enum"].as_array()
+        && !allowed.contains(value)
+    {
+        let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
+        add(found, place, &format!("must be one of {}", allowed.join(", ")));
+    }
+    match value {
+        Value::Object(object) => check_object(schema, object, place, found),
+        Value::Array(list) => check_list(schema, list, place, found),
+        Value::String(text) => {
+            check_size(schema, ("minLength", "maxLength"), text.chars().count(), place, found);
+        }
+        Value::Number(number) => check_number(schema, number.as_f64(), place, found),
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+fn check_object(schema: &Value, object: &Map<String, Value>, place: &str, found: &mut Vec<String>) {
+    let names = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    for name in names.filter(|name| !object.contains_key(*name)) {
+        add(found, place, &format!("`{name}` is missing"));
+    }
+    for (name, value) in object {
+        let place = format!("{place}/{name}");
+        match (schema["properties"].get(name), &schema["additionalProperties"]) {
+            (Some(schema), _) => check(schema, value, &place, found),
+            (None, Value::Bool(false)) => add(found, &place, "is not asked for"),
+            (None, rest) => check(rest, value, &place, found),
+        }
+    }
+}
+
+fn check_list(schema: &Value, list: &[Value], place: &str, found: &mut Vec<String>) {
+    check_size(schema, ("minItems", "maxItems"), list.len(), place, found);
+    for (index, value) in list.iter().enumerate() {
+        check(&schema["items"], value, &format!("{place}/{index}"), found);
+    }
+}
+
+fn check_size(
+    schema: &Value,
+    (least, most): (&str, &str),
+    size: usize,
+    place: &str,
+    found: &mut Vec<String>,
+) {
+    let size = size as u64;
+    if let Some(least) = schema[least].as_u64().filter(|least| size < *least) {
+        add(found, place, &format!("is too short: {size}, at least {least}"));
+    }
+    if let Some(most) = schema[most].as_u64().filter(|most| size > *most) {
+        add(found, place, &format!("is too long: {size}, at most {most}"));
+    }
+}
+
+fn check_number(schema: &Value, number: Option<f64>, place: &str, found: &mut Vec<String>) {
+    let Some(number) = number else { return };
+    if let Some(least) = schema["minimum"].as_f64().filter(|least| number < *least) {
+        add(found, place, &format!("must be at least {least}"));
+    }
+    if let Some(most) = schema["maximum"].as_f64().filter(|most| number > *most) {
+        add(found, place, &format!("must be at most {most}"));
+    }
+}
+
+fn is_of_type(value: &Value, name: &str) -> bool {
+    match name {
+        // JSON has one kind of number, so 3.0 is a whole one.
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "number" => value.is_number(),
+        name => type_of(value) == name,
+    }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn add(found: &mut Vec<String>, place: &str, what: &str) {
+    if found.len() < VIOLATIONS {
+        found.push(format!("{} {what}", shown(place)));
+    }
+}
+
+fn shown(place: &str) -> &str {
+    if place.is_empty() { "the answer" } else { place }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_last_object_is_the_answer() {
+        for (text, answer) in [
+            ("", None),
+            ("no object here, { not even }", None),
+            (r#"{"a":1}"#, Some(json!({"a": 1}))),
+            (
+                "Sure!\n```json\n{\"a\": {\"b\": [1, {\"c\": \"}\"}]}}\n```\nDone.",
+                Some(json!({"a": {"b": [1, {"c": "}"}]}})),
+            ),
+            (r#"first {"a":1} then {"a":2}, { half"#, Some(json!({"a": 2}))),
+            (r#"{"a": {"b": 1}"#, Some(json!({"b": 1}))),
+            ("{{{{{{", None),
+        ] {
+            assert_eq!(answer_in(text), answer, "{text}");
+        }
+        let deep = "{\"a\":".repeat(5_000);
+        assert_eq!(answer_in(&deep), None);
+        let long =
+            format!("{}é{}{{\"a\":1}}", "é".repeat(SEARCHED_BYTES), "x".repeat(SEARCHED_BYTES - 8));
+        assert_eq!(answer_in(&long), Some(json!({"a": 1})));
+    }
+
+    fn verdict() -> Value {
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": {
+                "verdict": {"type": "string", "enum": ["approve", "block"]},
+                "score": {"type": "integer", "minimum": 0, "maximum": 10},
+                "note": {"type": ["string", "null"], "minLength": 2, "maxLength": 5},
+                "files": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 2},
+            },
+            "required": ["verdict", "score"],
+            "additionalProperties": false,
+        })
+    }
+
+    #[test]
+    fn each_keyword_is_checked() {
+        let schema = verdict();
+        assert_eq!(supported(&schema), Ok(()));
+        let good = json!({"verdict": "block", "score": 3.0, "note": null, "files": ["a"]});
+        assert_eq!(violations(&schema, &good), Vec::<String>::new());
+        for (answer, wrong) in [
+            (json!([]), vec!["the answer must be object, not array"]),
+            (json!({"score": 1}), vec!["the answer `verdict` is missing"]),
+            (
+                json!({"verdict": "maybe", "score": 1}),
+                vec![r#"/verdict must be one of "approve", "block""#],
+            ),
+            (json!({"verdict": "block", "score": 1.5}), vec!["/score must be integer, not number"]),
+            (json!({"verdict": "block", "score": -1}), vec!["/score must be at least 0"]),
+            (json!({"verdict": "block", "score": 11}), vec!["/score must be at most 10"]),
+            (
+                json!({"verdict": "block", "score": 1, "note": "é"}),
+                vec!["/note is too short: 1, at least 2"],
+            ),
+            (
+                json!({"verdict": "block", "score": 1, "note": "éééééé"}),
+                vec!["/note is too long: 6, at most 5"],
+            ),
+            (
+                json!({"verdict": "block", "score": 1, "note": 1}),
+                vec!["/note must be string or null, not number"],
+            ),
+            (
+                json!({"verdict": "block", "score": 1, "files": []}),
+                vec!["/files is too short: 0, at least 1"],
+            ),
+            (
+                json!({"verdict": "block", "score": 1, "files": ["a", 2, "c"]}),
+                vec!["/files is too long: 3, at most 2", "/files/1 must be string, not number"],
+            ),
+            (json!({"verdict": "block", "score": 1, "more": 1}), vec!["/more is not asked for"]),
+        ] {
+            assert_eq!(violations(&schema, &answer), wrong, "{answer}");
+        }
+    }
+
+    #[test]
+    fn other_properties_may_have_a_schema() {
+        let schema = json!({"type": "object", "additionalProperties": {"type": "boolean"}});
+        assert_eq!(supported(&schema), Ok(()));
+        assert_eq!(violations(&schema, &json!({"a": true})), Vec::<String>::new());
+        assert_eq!(violations(&schema, &json!({"a": 1})), ["/a must be boolean, not number"]);
+    }
+
+    #[test]
+    fn the_list_of_violations_is_bounded() {
+        let schema = json!({"type": "array", "items": {"type": "string"}});
+        let answer: Vec<u32> = (0..1_000).collect();
+        assert_eq!(violations(&schema, &json!(answer)).len(), VIOLATIONS);
+    }
+
+    #[test]
+    fn a_schema_with_more_is_refused() {
+        let deep = (0..DEPTH + 2).fold(json!({}), |inner, _| json!({"items": inner}));
+        for (schema, wrong) in [
+            (json!([]), "the answer: a schema is an object"),
+            (json!({"oneOf": []}), "the answer: `oneOf` is not understood"),
+            (
+                json!({"properties": {"a": {"pattern": "x"}}}),
+                "/properties/a: `pattern` is not understood",
+            ),
+            (json!({"items": {"$ref": "#"}}), "/items: `$ref` is not understood"),
+            (
+                json!({"additionalProperties": {"not": {}}}),
+                "/additionalProperties: `not` is not understood",
+            ),
+            (
+                json!({"type": "text"}),
+                "the answer: `type` must be a type of JSON, or a list of them",
+            ),
+            (json!({"type": []}), "the answer: `type` must be a type of JSON, or a list of them"),
+            (json!({"required": [1]}), "the answer: `required` must be a list of names"),
+            (json!({"enum": "a"}), "the answer: `enum` must be a list"),
+            (json!({"minItems": -1}), "the answer: `minItems` must be a whole number from 0"),
+            (json!({"maximum": "9"}), "the answer: `maximum` must be a number"),
+            (json!({"properties": []}), "the answer: `properties` must be an object"),
+        ] {
+            assert_eq!(supported(&schema), Err(wrong.to_owned()), "{schema}");
+        }
+        assert!(supported(&deep).unwrap_err().ends_with("nested more than 32 deep"));
+    }
+
+    #[test]
+    fn the_demand_holds_the_schema() {
+        let schema = verdict();
+        assert_eq!(answer_in(&demand(&schema)), Some(schema));
+    }
+}

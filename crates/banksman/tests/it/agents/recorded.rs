@@ -1,0 +1,325 @@
+//! Every recorded stream of opencode, Gemini CLI and agents of the Agent Client Protocol, and the same streams bent.
+
+use std::fs;
+
+use banksman::exec::agent::{Before, Kind, Seen};
+use banksman_core::lifecycle::Outcome;
+use banksman_core::limits::FINAL_TEXT_BYTES;
+use banksman_core::receipt::Exit;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use serde_json::{Value, json};
+
+use super::{NOW, Read, code, read_all, signal, transcript, transcripts};
+
+/// A line for each stream: exit, outcome, terminal event, session, tokens, cost in millionths, reset, last words.
+const TABLE: &str = include_str!("recorded.txt");
+
+fn kind_of(name: &str) -> Kind {
+    let agent = name.split('-').next().unwrap_or_default();
+    Kind::ALL.into_iter().find(|kind| kind.as_str() == agent).unwrap()
+}
+
+fn exit_of(number: i32) -> Exit {
+    if number < 0 { signal(-number) } else { code(number) }
+}
+
+fn recorded(name: &str, exit: Exit) -> Read {
+    let stderr =
+        fs::read_to_string(transcripts().join(format!("{name}.stderr"))).unwrap_or_default();
+    let stdout = transcript(&format!("{name}.jsonl"));
+    read_all(kind_of(name), Before::default(), (&stdout, &stderr), exit)
+}
+
+fn names() -> Vec<String> {
+    let ours = ["opencode-", "gemini-", "acp-"];
+    let mut names: Vec<String> = fs::read_dir(transcripts())
+        .unwrap()
+        .filter_map(|entry| {
+            entry
+                .unwrap()
+                .file_name()
+                .into_string()
+                .unwrap()
+                .strip_suffix(".jsonl")
+                .map(str::to_owned)
+        })
+        .filter(|name| ours.iter().any(|agent| name.starts_with(agent)))
+        .collect();
+    names.sort();
+    names
+}
+
+fn row(name: &str, exit: i32) -> String {
+    let read = recorded(name, exit_of(exit));
+    let reading = &read.reading;
+    let dash = || "-".to_owned();
+    let session: String = reading.session.as_deref().unwrap_or("-").chars().take(13).collect();
+    let terminal =
+        reading.terminal.map_or_else(dash, |terminal| format!("{terminal:?}").to_lowercase());
+    let cost = reading.cost_micros.map_or_else(dash, |micros| micros.to_string());
+    let resets = reading
+        .resets_at
+        .map_or_else(dash, |at| if at > NOW { at.to_string() } else { "past".to_owned() });
+    let words: String = reading.text.chars().take(24).collect();
+    let tokens = format!("{}/{}", reading.input_tokens, reading.output_tokens);
+    let outcome = read.outcome().as_str();
+    format!("{name:27} {exit:4} {outcome:11} {terminal:7} {session:13} {tokens:7} {cost:5} {resets:24} {words}").trim_end().to_owned()
+}
+
+#[test]
+fn every_stream_is_read_as_expected() {
+    let exits: Vec<(&str, i32)> = TABLE
+        .lines()
+        .map(|line| {
+            let mut words = line.split_whitespace();
+            (words.next().unwrap(), words.next().unwrap().parse().unwrap())
+        })
+        .collect();
+    let listed: Vec<&str> = exits.iter().map(|(name, _)| *name).collect();
+    assert_eq!(listed, names(), "every recorded stream has a line");
+    let read: Vec<String> = exits.iter().map(|(name, exit)| row(name, *exit)).collect();
+    let expected: Vec<&str> = TABLE.lines().collect();
+    assert_eq!(read, expected, "\n{}\n", read.join("\n"));
+}
+
+/// Whether the stream itself has the event by which its agent says that all is well.
+fn has_success(kind: Kind, stream: &str) -> bool {
+    let object =
+        |line: &str| serde_json::from_str::<Value>(line.trim_start_matches('\u{feff}').trim()).ok();
+    match kind {
+        Kind::Opencode => {
+            let events = stream.lines().filter_map(object);
+            let mut ends = events.filter(|event| event["type"] == "step_finish");
+            ends.next_back().is_some_and(|event| event["part"]["reason"] == "stop")
+        }
+        Kind::Gemini => stream
+            .lines()
+            .filter_map(object)
+            .any(|event| event["type"] == "result" && event["status"] == "success"),
+        Kind::Acp => stream
+            .lines()
+            .filter_map(|line| object(line.trim_start().strip_prefix('<')?))
+            .any(|message| message["result"]["stopReason"] == "end_turn"),
+        Kind::Claude | Kind::Codex | Kind::Command => unreachable!("tested beside their adapters"),
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Bend {
+    Drop(Index),
+    Double(Index),
+    Swap(Index, Index),
+    Cut(Index, Index),
+    Flip(Index, Index, u8),
+    Insert(Index, String),
+}
+
+impl Bend {
+    fn apply(&self, lines: &mut Vec<Vec<u8>>) {
+        if lines.is_empty() {
+            return;
+        }
+        let of = lines.len();
+        match self {
+            Self::Drop(at) => drop(lines.remove(at.index(of))),
+            Self::Double(at) => lines.push(lines[at.index(of)].clone()),
+            Self::Swap(one, other) => lines.swap(one.index(of), other.index(of)),
+            Self::Cut(at, to) => {
+                let line = &mut lines[at.index(of)];
+                line.truncate(to.index(line.len() + 1));
+            }
+            Self::Flip(at, byte, mask) => {
+                let line = &mut lines[at.index(of)];
+                if !line.is_empty() {
+                    let byte = byte.index(line.len());
+                    line[byte] ^= mask;
+                }
+            }
+            Self::Insert(at, text) => lines.insert(at.index(of), text.clone().into_bytes()),
+        }
+    }
+}
+
+fn bend() -> impl Strategy<Value = Bend> {
+    let at = any::<Index>;
+    prop_oneof![
+        at().prop_map(Bend::Drop),
+        at().prop_map(Bend::Double),
+        (at(), at()).prop_map(|(one, other)| Bend::Swap(one, other)),
+        (at(), at()).prop_map(|(line, to)| Bend::Cut(line, to)),
+        (at(), at(), 1_u8..).prop_map(|(line, byte, mask)| Bend::Flip(line, byte, mask)),
+        (at(), ".{0,40}").prop_map(|(line, text)| Bend::Insert(line, text)),
+    ]
+}
+
+fn exit() -> impl Strategy<Value = Exit> {
+    prop_oneof![3 => Just(code(0)), 1 => (0..256).prop_map(code), 1 => (1..32).prop_map(signal)]
+}
+
+const WORDS: [&str; 24] = [
+    "error",
+    "result",
+    "success",
+    "init",
+    "message",
+    "assistant",
+    "text",
+    "tool_use",
+    "tool_result",
+    "step_start",
+    "step_finish",
+    "stop",
+    "tool-calls",
+    "session/update",
+    "session/prompt",
+    "session/new",
+    "session/load",
+    "end_turn",
+    "agent_message_chunk",
+    "session_info_update",
+    "usage_update",
+    "systemError",
+    "tool_call",
+    "refusal",
+];
+const KEYS: [&str; 36] = [
+    "type",
+    "part",
+    "error",
+    "data",
+    "statusCode",
+    "responseHeaders",
+    "retry-after",
+    "responseBody",
+    "reason",
+    "tokens",
+    "input",
+    "output",
+    "cost",
+    "state",
+    "status",
+    "stats",
+    "input_tokens",
+    "session_id",
+    "sessionID",
+    "content",
+    "role",
+    "delta",
+    "id",
+    "method",
+    "params",
+    "update",
+    "sessionUpdate",
+    "result",
+    "stopReason",
+    "usage",
+    "_meta",
+    "codex",
+    "threadStatus",
+    "code",
+    "details",
+    "amount",
+];
+
+/// JSON whose members have the names that matter and values of any kind.
+fn event() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        select(WORDS.to_vec()).prop_map(Value::from),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "\\PC{0,20}".prop_map(Value::from),
+        Just(Value::Null),
+    ];
+    leaf.prop_recursive(5, 40, 8, |inner| {
+        let members = prop::collection::vec((select(KEYS.to_vec()), inner.clone()), 0..8);
+        let object = members.prop_map(|members| {
+            Value::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+        });
+        prop_oneof![3 => object, 1 => prop::collection::vec(inner, 0..4).prop_map(Value::Array)]
+    })
+}
+
+fn check(kind: Kind, stream: &str, exit: Exit) -> Result<Read, TestCaseError> {
+    let read = read_all(kind, Before::default(), (stream, stream), exit);
+    if read.outcome() == Outcome::Succeeded {
+        prop_assert!(has_success(kind, stream) && exit == code(0));
+    }
+    let reading = &read.reading;
+    prop_assert!(reading.text.len() <= FINAL_TEXT_BYTES);
+    prop_assert!(reading.input_tokens >= 0 && reading.output_tokens >= 0);
+    prop_assert!(reading.cost_micros.is_none_or(|cost| cost >= 0));
+    prop_assert!(reading.fault.as_ref().is_none_or(|fault| fault.detail.len() <= 500));
+    prop_assert!(reading.session.as_ref().is_none_or(|session| session.len() <= 500));
+    Ok(read)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn a_bent_stream_is_never_a_made_up_success(
+        name in select(names()), bends in prop::collection::vec(bend(), 1..6), exit in exit(),
+    ) {
+        let whole = transcript(&format!("{name}.jsonl"));
+        let mut lines: Vec<Vec<u8>> = whole.lines().map(|line| line.as_bytes().to_vec()).collect();
+        bends.iter().for_each(|bend| bend.apply(&mut lines));
+        let text = String::from_utf8_lossy(&lines.join(&b'\n')).into_owned();
+        for kind in [Kind::Opencode, Kind::Gemini, Kind::Acp] {
+            check(kind, &text, exit)?;
+        }
+    }
+
+    #[test]
+    fn json_of_any_shape_is_survived(
+        events in prop::collection::vec((event(), select(vec!["", "> ", "< "])), 0..12), exit in exit(),
+    ) {
+        let lines: Vec<String> = events.iter().map(|(event, mark)| format!("{mark}{event}")).collect();
+        for kind in [Kind::Opencode, Kind::Gemini, Kind::Acp] {
+            check(kind, &lines.join("\n"), exit)?;
+        }
+    }
+}
+
+#[test]
+fn line_ends_noise_and_unknown_events_change_nothing() {
+    for name in ["opencode-edit", "gemini-edit", "acp-codex"] {
+        let kind = kind_of(name);
+        let clean = recorded(name, code(0)).reading;
+        assert_eq!(clean.text.split(':').next(), Some("done"));
+        let stdout = transcript(&format!("{name}.jsonl"));
+        let huge = json!({ "type": "unknown", "x": "y".repeat(1_000_000) });
+        let noisy = format!(
+            "\u{feff}warning: of something\n[]\n{huge}\n< {huge}\n{{\"type\":7}}\n{}\n{{\"type\":\"half",
+            stdout.replace('\n', "\r\n")
+        );
+        let read = read_all(kind, Before::default(), (&noisy, ""), code(0));
+        assert_eq!(read.reading, clean, "{name}");
+    }
+}
+
+#[test]
+fn without_its_last_line_no_stream_is_a_success() {
+    for name in names() {
+        let stdout = transcript(&format!("{name}.jsonl"));
+        let lines: Vec<&str> = stdout.lines().collect();
+        let Some((last, before)) = lines.split_last() else { continue };
+        let half = &last[..last.floor_char_boundary(last.len() / 2)];
+        for end in ["", half] {
+            let cut = [before, &[end]].concat().join("\n");
+            let read = read_all(kind_of(&name), Before::default(), (&cut, ""), code(0));
+            assert_ne!(read.outcome(), Outcome::Succeeded, "{name}");
+        }
+    }
+}
+
+#[test]
+fn only_an_agent_that_goes_on_trying_is_hopeless() {
+    for name in names() {
+        let read = recorded(&name, code(0));
+        let is_hopeless = read.seen.iter().any(|seen| matches!(seen, Seen::Hopeless { .. }));
+        let goes_on = ["gemini-429-minute", "gemini-api-503-retries"].contains(&name.as_str());
+        assert_eq!(is_hopeless, goes_on, "{name}");
+    }
+}
