@@ -1,0 +1,259 @@
+//! Facts about the work in a worktree: commits, paths, checks. What an agent says plays no part here.
+//!
+//! The agent's program is over when this begins. Nothing here judges the facts.
+
+mod globs;
+mod proof;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use banksman_core::limits::EVIDENCE_PATHS;
+use banksman_core::receipt::Evidence;
+
+use super::git::{Changes, Git, LINK_MODE, SUBMODULE_MODE, Status, failure, shown};
+use super::plan::{Checks, Workspace};
+use super::process::{RunError, Runner};
+use super::worktree::yard::Yard;
+use super::worktree::{Place, Prepared, Standing, bring_home, restore_branch};
+use globs::Globs;
+pub use proof::{Proof, run_checks};
+
+/// Symbolic links that are followed to where they point; a change with more of them is not looked through.
+const LINKS: usize = 200;
+
+/// Looks at what was done since `prepared`. With a message, files that were left uncommitted are committed, unless a
+/// path among the changes is not allowed. The checks run only if there is something to check and the paths are allowed.
+pub fn gather(
+    runner: &mut dyn Runner,
+    workspace: &Workspace,
+    prepared: &Prepared,
+    checks: &Checks,
+    commit_message: Option<&str>,
+    env: &BTreeMap<String, String>,
+) -> Result<Evidence, RunError> {
+    let yard = Yard::of(workspace, env)?;
+    let worktree = workspace.worktree.as_path();
+    let record = still_ours(&yard, worktree)?;
+    let mut evidence = Evidence {
+        base: prepared.base.clone(),
+        head_before: prepared.head.clone(),
+        notes: prepared.notes.clone(),
+        ..Evidence::default()
+    };
+    let mut git = yard.git_in(runner, worktree);
+    let mut look = Look::at(&mut git, workspace, &record, &mut evidence.notes)?;
+    let mut changes = git.changes(&prepared.base, &look.head)?;
+    evidence.was_dirty = !look.status.is_clean();
+    find_violations(&mut git, worktree, checks, (&changes, &look.status), &mut evidence)?;
+    let is_allowed = evidence.outside.is_empty() && evidence.denied.is_empty();
+
+    if let Some(message) = commit_message
+        && is_allowed
+        && evidence.was_dirty
+        && !look.is_away
+        && let Some(commit) = commit_rest(&mut git, message, &look.head)?
+    {
+        changes = git.changes(&prepared.base, &commit)?;
+        evidence.committed = Some(commit.clone());
+        look = Look { head: commit, status: git.status()?, is_away: false };
+    }
+    evidence.head = look.head.clone();
+    evidence.commits = git.count(&prepared.base, &look.head)?;
+    count_changes(&mut evidence, &changes, &look.status);
+
+    if is_allowed && evidence.commits > 0 && !look.is_away && !checks.commands.is_empty() {
+        let proof = run_checks(runner, worktree, checks, env)?;
+        evidence.checks = proof.checks;
+        evidence.notes.extend(proof.notes);
+    }
+    Ok(evidence)
+}
+
+/// An agent may have put another repository in the worktree's place; its commits would prove nothing.
+fn still_ours(yard: &Yard<'_>, worktree: &Path) -> Result<PathBuf, RunError> {
+    let why = match yard.look(worktree)? {
+        Place::Ours(record) => return Ok(record),
+        Place::Free => "it is gone".to_owned(),
+        Place::Unfinished | Place::Orphan => "its record in the repository is gone".to_owned(),
+        Place::Foreign(why) => why,
+    };
+    let what = format!("looking at the worktree `{}`", worktree.display());
+    Err(RunError::Failed { what, detail: why })
+}
+
+/// Where the work is, and what is not committed of it.
+struct Look {
+    /// Of the task's branch.
+    head: String,
+    status: Status,
+    /// The files in the worktree belong to something else than the task's branch.
+    is_away: bool,
+}
+
+impl Look {
+    fn at(
+        git: &mut Git<'_>,
+        workspace: &Workspace,
+        record: &Path,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, RunError> {
+        let branch = workspace.branch.as_str();
+        let mut status = git.status()?;
+        if status.head.is_none() {
+            restore_branch(git, branch, record, notes)?;
+            status = git.status()?;
+        }
+        let mut is_away = false;
+        match bring_home(git, branch, &status)? {
+            Standing::OnBranch => {}
+            Standing::Brought { from } => {
+                notes.push(format!("the work was on {from}; `{branch}` was brought to it"));
+            }
+            Standing::Away { at, head } => {
+                is_away = true;
+                notes.push(format!(
+                    "the worktree was left on {at} at {head}, which does not go on from `{branch}`"
+                ));
+            }
+        }
+        let head = match git.commit_of(&format!("refs/heads/{branch}"))? {
+            Some(head) => head,
+            None => {
+                let what = format!("reading the branch `{branch}`");
+                return Err(RunError::Failed { what, detail: "it is gone".to_owned() });
+            }
+        };
+        Ok(Self { head, status, is_away })
+    }
+}
+
+/// None if there is no difference after all, such as in files that only look changed.
+fn commit_rest(git: &mut Git<'_>, message: &str, head: &str) -> Result<Option<String>, RunError> {
+    let added = git.add_all(&[])?;
+    if !added.ok() {
+        return Err(failure("git add", &added));
+    }
+    if git.write_tree()? == git.tree_of(head)? {
+        return Ok(None);
+    }
+    git.commit_index(message)?;
+    git.commit_of("HEAD")
+}
+
+fn count_changes(evidence: &mut Evidence, changes: &Changes, status: &Status) {
+    let paths: BTreeSet<&Vec<u8>> =
+        changes.list.iter().map(|change| &change.path).chain(status.paths()).collect();
+    evidence.paths = paths.into_iter().take(EVIDENCE_PATHS).map(|path| shown(path)).collect();
+    evidence.files = changes.files;
+    evidence.insertions = changes.insertions;
+    evidence.deletions = changes.deletions;
+}
+
+fn find_violations(
+    git: &mut Git<'_>,
+    worktree: &Path,
+    checks: &Checks,
+    (changes, status): (&Changes, &Status),
+    evidence: &mut Evidence,
+) -> Result<(), RunError> {
+    let allowed = Globs::new(&checks.allowed_paths);
+    let denied = Globs::new(&checks.denied_paths);
+    let paths: BTreeSet<&Vec<u8>> =
+        changes.list.iter().map(|change| &change.path).chain(status.paths()).collect();
+    let is_outside = |path: &[u8]| !allowed.is_empty() && !allowed.any_matches(path);
+    let named = |is_bad: &dyn Fn(&[u8]) -> bool| -> Vec<String> {
+        let bad = paths.iter().filter(|path| is_bad(path));
+        bad.take(EVIDENCE_PATHS).map(|path| shown(path)).collect()
+    };
+    evidence.outside = named(&is_outside);
+    evidence.denied = named(&|path| denied.any_matches(path));
+
+    let inner =
+        status.nested.iter().map(|path| format!("{} (a repository of its own)", shown(path)));
+    evidence.outside.extend(inner.take(EVIDENCE_PATHS));
+    let submodules = changes.list.iter().filter(|change| change.mode == SUBMODULE_MODE);
+    let submodules = submodules.map(|change| format!("{} (a submodule)", shown(&change.path)));
+    evidence.outside.extend(submodules.take(EVIDENCE_PATHS));
+    evidence.outside.extend(links_to_outside(git, worktree, changes, status)?);
+    let has_rules = !allowed.is_empty() || !denied.is_empty();
+    if has_rules && (changes.cut || status.cut) {
+        evidence.outside.push("(more paths than can be looked at)".to_owned());
+    }
+    Ok(())
+}
+
+/// Links in the commits and in the files that are not committed, of which a reader would be led out of the worktree.
+fn links_to_outside(
+    git: &mut Git<'_>,
+    worktree: &Path,
+    changes: &Changes,
+    status: &Status,
+) -> Result<Vec<String>, RunError> {
+    let mut found = Vec::new();
+    let mut note = |path: &[u8], target: &[u8]| {
+        if leads_out(path, target) {
+            found.push(format!("{} (a link to {})", shown(path), shown(target)));
+        }
+    };
+    let links = || changes.list.iter().filter(|change| change.mode == LINK_MODE);
+    for change in links().take(LINKS) {
+        note(&change.path, git.link_target(&change.object)?.as_bytes());
+    }
+    for path in status.paths() {
+        if let Ok(target) = fs::read_link(worktree.join(OsStr::from_bytes(path))) {
+            note(path, target.as_os_str().as_bytes());
+        }
+    }
+    found.truncate(EVIDENCE_PATHS);
+    if links().count() > LINKS {
+        found.push("(more links than can be looked at)".to_owned());
+    }
+    Ok(found)
+}
+
+/// Whether a link may lead out of the tree. A way up is followed only at the target's beginning: behind a name it
+/// depends on whether that is a link too.
+fn leads_out(link: &[u8], target: &[u8]) -> bool {
+    if target.starts_with(b"/") {
+        return true;
+    }
+    let mut above = link.split(|byte| *byte == b'/').count() - 1;
+    let mut went_down = false;
+    for part in target.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." if went_down || above == 0 => return true,
+            b".." => above -= 1,
+            _ => went_down = true,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_followed_to_where_they_lead() {
+        let check = |link: &str, target: &str, expected: bool| {
+            assert_eq!(
+                leads_out(link.as_bytes(), target.as_bytes()),
+                expected,
+                "{link} -> {target}"
+            );
+        };
+        check("a", "b", false);
+        check("a/b/c", "../../d", false);
+        check("a/b/c", "./../x/y", false);
+        check("a", "../b", true);
+        check("a/b", "../../c", true);
+        check("a", "/etc/passwd", true);
+        check("a", "b/../../c", true);
+        check("a", "b/../c", true);
+    }
+}

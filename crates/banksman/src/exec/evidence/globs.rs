@@ -1,0 +1,190 @@
+//! Patterns of paths, with the meaning that they have in a `.gitignore`: `*.md` and `target` at any depth, `src/**` and
+//! `/docs` from the top, and whatever matches a folder holds for all that is in it.
+//!
+//! It works on bytes, because a path need not be UTF-8. There is no `!` here: what is denied wins over what is allowed.
+
+pub(super) struct Globs(Vec<Glob>);
+
+struct Glob {
+    parts: Vec<Vec<u8>>,
+    /// A pattern that ends in a slash is about folders, so the path itself must lie deeper.
+    is_folder: bool,
+}
+
+const ANY_DEPTH: &[u8] = b"**";
+
+impl Globs {
+    pub(super) fn new(patterns: &[String]) -> Self {
+        Self(patterns.iter().map(|pattern| Glob::new(pattern.trim())).collect())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn any_matches(&self, path: &[u8]) -> bool {
+        let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+        self.0.iter().any(|glob| glob.matches(&parts))
+    }
+}
+
+impl Glob {
+    fn new(pattern: &str) -> Self {
+        let (body, is_folder) = match pattern.strip_suffix('/') {
+            Some(body) => (body, true),
+            None => (pattern, false),
+        };
+        let is_anchored = body.contains('/');
+        let body = body.strip_prefix("./").or(body.strip_prefix('/')).unwrap_or(body);
+        let own = body.split('/').map(|part| part.as_bytes().to_vec());
+        let parts = if is_anchored {
+            own.collect()
+        } else {
+            std::iter::once(ANY_DEPTH.to_vec()).chain(own).collect()
+        };
+        Self { parts, is_folder }
+    }
+
+    /// The path itself or a folder that it is in.
+    fn matches(&self, path: &[&[u8]]) -> bool {
+        let deepest = if self.is_folder { path.len().saturating_sub(1) } else { path.len() };
+        (1..=deepest).any(|depth| parts_match(&self.parts, &path[..depth]))
+    }
+}
+
+/// `**` stands for any number of parts, at the end for at least one. Only the last one seen is ever tried again, which is enough for patterns whose
+/// other parts have a fixed length, and keeps the work at the product of both lengths.
+fn parts_match(pattern: &[Vec<u8>], path: &[&[u8]]) -> bool {
+    let (mut at, mut of) = (0, 0);
+    let mut again: Option<(usize, usize)> = None;
+    while of < path.len() {
+        let part = pattern.get(at).map(Vec::as_slice);
+        if part == Some(ANY_DEPTH) {
+            again = Some((at, of));
+            at += 1;
+        } else if part.is_some_and(|part| part_matches(part, path[of])) {
+            (at, of) = (at + 1, of + 1);
+        } else if let Some((star, from)) = again {
+            again = Some((star, from + 1));
+            (at, of) = (star + 1, from + 1);
+        } else {
+            return false;
+        }
+    }
+    at == pattern.len()
+}
+
+/// One part: `*` is any number of characters, `?` is one, `[…]` is one of those.
+fn part_matches(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut of) = (0, 0);
+    let mut again: Option<(usize, usize)> = None;
+    while of < text.len() {
+        let step = match pattern.get(at) {
+            Some(b'*') => {
+                again = Some((at, of));
+                at += 1;
+                continue;
+            }
+            Some(b'?') => Some((1, char_len(&text[of..]))),
+            Some(b'[') => match class(&pattern[at..], text[of]) {
+                Some((length, true)) => Some((length, 1)),
+                Some((_, false)) => None,
+                None => (text[of] == b'[').then_some((1, 1)),
+            },
+            Some(b'\\') if at + 1 < pattern.len() => {
+                (pattern[at + 1] == text[of]).then_some((2, 1))
+            }
+            Some(plain) => (*plain == text[of]).then_some((1, 1)),
+            None => None,
+        };
+        match (step, again) {
+            (Some((pattern_step, text_step)), _) => {
+                (at, of) = (at + pattern_step, of + text_step);
+            }
+            (None, Some((star, from))) => {
+                again = Some((star, from + 1));
+                (at, of) = (star + 1, from + 1);
+            }
+            (None, None) => return false,
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+/// The length of the character that a text begins with; one for what is not UTF-8.
+fn char_len(text: &[u8]) -> usize {
+    1 + text[1..].iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count()
+}
+
+/// The length of a class such as `[a-z]` or `[!0-9]` and whether the byte is in it; none if it does not end.
+fn class(pattern: &[u8], byte: u8) -> Option<(usize, bool)> {
+    let is_not = matches!(pattern.get(1), Some(b'!' | b'^'));
+    let first = if is_not { 2 } else { 1 };
+    // A bracket right at the beginning is one of the characters.
+    let end = pattern.iter().skip(first + 1).position(|byte| *byte == b']')? + first + 1;
+    let members = &pattern[first..end];
+    let mut is_in = false;
+    let mut at = 0;
+    while at < members.len() {
+        let range = members[at..].get(..3).filter(|three| three[1] == b'-');
+        match range {
+            Some(three) => {
+                is_in |= (three[0]..=three[2]).contains(&byte);
+                at += 3;
+            }
+            None => {
+                is_in |= members[at] == byte;
+                at += 1;
+            }
+        }
+    }
+    Some((end + 1, is_in != is_not))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str, yes: &[&str], no: &[&str]) {
+        let globs = Globs::new(&[pattern.to_owned()]);
+        for path in yes {
+            assert!(globs.any_matches(path.as_bytes()), "{pattern} should match {path}");
+        }
+        for path in no {
+            assert!(!globs.any_matches(path.as_bytes()), "{pattern} should not match {path}");
+        }
+    }
+
+    #[test]
+    fn patterns_mean_what_they_mean_in_a_gitignore() {
+        check("src/**", &["src/a", "src/a/b.rs"], &["src", "lib/src/a", "srcs/a"]);
+        check("*.md", &["a.md", "docs/b.md"], &["a.mdx", "md"]);
+        check("docs/", &["docs/a", "x/docs/a"], &["docs", "docsx/a"]);
+        check("/docs", &["docs", "docs/a"], &["x/docs", "docs2"]);
+        check(".env", &[".env", "app/.env"], &["x.env"]);
+        check("a/**/z", &["a/z", "a/b/z", "a/b/c/z/y"], &["b/a/z", "a/zz"]);
+        check("**/test/*.rs", &["test/a.rs", "x/y/test/a.rs"], &["test/x/a.rs"]);
+        check("./src/*", &["src/a", "src/a/b"], &["a/src/b"]);
+        check("a?c", &["abc", "aäc", "x/abc"], &["ac", "abbc"]);
+        check("[a-c]x[!0-9]", &["axy", "cx-"], &["dxy", "ax1"]);
+        check("[x", &["[x"], &["x"]);
+        check("a\\*b", &["a*b"], &["axb"]);
+        check("**", &["a", "a/b"], &[]);
+        check("*", &["a", "a/b"], &[]);
+    }
+
+    #[test]
+    fn what_is_not_utf8_is_matched_byte_by_byte() {
+        assert!(Globs::new(&["x/*".to_owned()]).any_matches(b"x/\xff\xfe"));
+        assert!(!Globs::new(&["y/*".to_owned()]).any_matches(b"x/\xff"));
+    }
+
+    #[test]
+    fn a_pattern_made_to_take_long_does_not() {
+        let pattern = "*a".repeat(200);
+        let path = "a".repeat(5_000) + "b";
+        assert!(!Globs::new(&[pattern]).any_matches(path.as_bytes()));
+        let deep = "**/a/".repeat(200) + "b";
+        assert!(!Globs::new(&[deep]).any_matches("a/".repeat(2_000).as_bytes()));
+    }
+}

@@ -1,0 +1,96 @@
+//! Running the commands that prove the work, on exactly the commit that they are to prove.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use banksman_core::limits::CHECK_TAIL_BYTES;
+use banksman_core::receipt::{Check, Exit};
+
+use crate::exec::git::Git;
+use crate::exec::plan::Checks;
+use crate::exec::process::{RunError, Runner};
+use crate::exec::worktree::shell;
+
+/// What the checks showed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Proof {
+    /// In order, up to the first that did not pass.
+    pub checks: Vec<Check>,
+    pub notes: Vec<String>,
+}
+
+impl Proof {
+    /// Whether every one of the commands has passed.
+    #[must_use]
+    pub fn holds(&self, checks: &Checks) -> bool {
+        self.checks.len() == checks.commands.len() && self.checks.iter().all(Check::passed)
+    }
+}
+
+/// Runs the commands one after the other. They do not run on a tree with uncommitted files, as that is nothing that
+/// could be merged. A command that moves the head or changes tracked files has not passed, whatever its exit code.
+pub fn run_checks(
+    runner: &mut dyn Runner,
+    worktree: &Path,
+    checks: &Checks,
+    env: &BTreeMap<String, String>,
+) -> Result<Proof, RunError> {
+    let mut proof = Proof::default();
+    let status = Git::at(runner, worktree, env).status()?;
+    let Some(head) = status.head.as_deref().filter(|_| status.is_clean()) else {
+        proof.notes.push("the checks did not run, because not everything is committed".to_owned());
+        return Ok(proof);
+    };
+    for command in &checks.commands {
+        let check = run_one(runner, worktree, (command, checks.timeout_ms), head, env)?;
+        let has_passed = check.passed();
+        proof.checks.push(check);
+        if !has_passed {
+            break;
+        }
+    }
+    // What the checks left behind would be taken for work of the next attempt. There was nothing of that kind before.
+    Git::at(runner, worktree, env).clean_untracked()?;
+    Ok(proof)
+}
+
+fn run_one(
+    runner: &mut dyn Runner,
+    worktree: &Path,
+    (command, timeout_ms): (&str, i64),
+    head: &str,
+    env: &BTreeMap<String, String>,
+) -> Result<Check, RunError> {
+    let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
+    // Both streams into one, so that the end of what was printed is in the order in which it was.
+    let in_one = format!("exec 2>&1\n{command}");
+    let output = runner.run(&shell(&in_one, worktree, env, timeout, CHECK_TAIL_BYTES))?;
+    let mut check = Check {
+        command: command.to_owned(),
+        head: head.to_owned(),
+        exit: output.exit,
+        millis: output.millis,
+        tail: output.stdout.trim_end().to_owned(),
+    };
+    if output.timed_out {
+        disprove(&mut check, &format!("it was ended after {} s", timeout.as_secs()));
+        return Ok(check);
+    }
+    let mut git = Git::at(runner, worktree, env);
+    if git.commit_of("HEAD")?.as_deref() != Some(head) {
+        disprove(&mut check, "it moved the head, so it proves nothing about the commit");
+    } else if git.is_touched()? {
+        disprove(
+            &mut check,
+            "it changed files that are tracked, so it proves nothing about the commit",
+        );
+    }
+    Ok(check)
+}
+
+fn disprove(check: &mut Check, why: &str) {
+    check.exit = Exit { code: None, ..check.exit };
+    let gap = if check.tail.is_empty() { "" } else { "\n" };
+    check.tail = format!("{}{gap}({why})", check.tail);
+}

@@ -1,0 +1,471 @@
+//! The only place that knows git's command line.
+//!
+//! Every call is closed off from what the caller did not ask for: no hooks, pager, editor, prompt, signature or
+//! background maintenance, and git never looks for a repository above the folder that it was given. Branch names and
+//! paths come after `--end-of-options` or `--`, so that none of them is taken for an option.
+//!
+//! Paths are read in git's quoted form, because that form is lossless in text. Nothing here decides what is to be done.
+
+mod changes;
+mod quoted;
+mod status;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::process::{Output, Program, RunError, Runner};
+
+pub use changes::{Change, Changes, LINK_MODE, SUBMODULE_MODE};
+pub use quoted::shown;
+pub use status::Status;
+
+/// Settings of every call. The hooks of a repository are for its people and agents, not for what we do ourselves.
+const SETTINGS: &[&str] = &[
+    "core.hooksPath=/dev/null",
+    "core.quotePath=true",
+    "core.fsmonitor=false",
+    "core.pager=cat",
+    "color.ui=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "commit.gpgSign=false",
+    "rerere.enabled=false",
+    "submodule.recurse=false",
+    "diff.external=",
+    "advice.detachedHead=false",
+];
+/// Variables that would lead git to another repository, or change what it prints.
+const LEFT_OUT: &[&str] = &[
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_TRACE",
+];
+const GIVEN: &[(&str, &str)] = &[
+    ("LC_ALL", "C"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_EDITOR", ":"),
+    ("GIT_SEQUENCE_EDITOR", ":"),
+    ("GIT_PAGER", "cat"),
+    // A status that only looks must not stand in the way of an agent's own git.
+    ("GIT_OPTIONAL_LOCKS", "0"),
+];
+const NAME: &str = "user.name=Banksman";
+const EMAIL: &str = "user.email=banksman@localhost";
+
+/// Work on refs and objects. It takes milliseconds; a machine under load gets room.
+const SHORT: Duration = Duration::from_secs(60);
+/// Work that writes a whole tree.
+const LONG: Duration = Duration::from_secs(600);
+/// A fetch that takes longer than this is as good as one that fails: the work can begin without it.
+const FETCH: Duration = Duration::from_secs(30);
+/// What is kept of git's output: the paths of about 100,000 changed files.
+const KEEP_BYTES: usize = 16 * 1024 * 1024;
+/// What is told of git's own words in an error.
+const DETAIL_CHARS: usize = 600;
+
+/// What git says when it looks at all worktrees while another git is just writing or removing the record of one. Nothing
+/// else tells this apart from a real fault, and a moment later it is gone.
+const RECORD_IN_MOTION: [&str; 2] = ["failed to read", "/worktrees/"];
+const RECORD_TRIES: u32 = 10;
+const RECORD_PAUSE: Duration = Duration::from_millis(10);
+
+/// git in one folder.
+pub struct Git<'a> {
+    runner: &'a mut dyn Runner,
+    folder: PathBuf,
+    env: BTreeMap<String, String>,
+}
+
+/// What a new worktree stands on.
+#[derive(Debug, Clone, Copy)]
+pub enum On<'a> {
+    Branch(&'a str),
+    Commit(&'a str),
+}
+
+/// A worktree that git knows of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listed {
+    pub path: PathBuf,
+    /// The full name of the ref that it is on.
+    pub branch: Option<String>,
+}
+
+/// What a merge of two commits gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MergeTree {
+    Clean { tree: String },
+    Conflict { paths: Vec<String> },
+}
+
+impl<'a> Git<'a> {
+    pub fn at(runner: &'a mut dyn Runner, folder: &Path, env: &BTreeMap<String, String>) -> Self {
+        let mut env = env.clone();
+        env.retain(|name, _| !LEFT_OUT.contains(&name.as_str()));
+        env.extend(GIVEN.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        if !env.contains_key("GIT_SSH_COMMAND") {
+            env.insert("GIT_SSH_COMMAND".to_owned(), "ssh -oBatchMode=yes".to_owned());
+        }
+        if let Some(parent) = folder.parent().and_then(Path::to_str) {
+            env.insert("GIT_CEILING_DIRECTORIES".to_owned(), parent.to_owned());
+        }
+        Self { runner, folder: folder.to_owned(), env }
+    }
+
+    /// The same git with another index, so that the worktree's own is not touched.
+    #[must_use]
+    pub fn with_index(mut self, index: &Path) -> Self {
+        self.env.insert("GIT_INDEX_FILE".to_owned(), index.to_string_lossy().into_owned());
+        self
+    }
+
+    // Refs and commits.
+
+    /// Full names of refs and their commits, for exact names and for prefixes that end in a slash.
+    pub fn refs(&mut self, names: &[&str]) -> Result<BTreeMap<String, String>, RunError> {
+        let mut args = vec!["for-each-ref", "--format=%(objectname) %(refname)", "--"];
+        args.extend(names);
+        let output = self.must(&args, SHORT)?;
+        let pair = |line: &str| {
+            let (commit, name) = line.split_once(' ')?;
+            Some((name.to_owned(), commit.to_owned()))
+        };
+        Ok(output.stdout.lines().filter_map(pair).collect())
+    }
+
+    pub fn commit_of(&mut self, revision: &str) -> Result<Option<String>, RunError> {
+        let wanted = format!("{revision}^{{commit}}");
+        self.maybe(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted])
+    }
+
+    pub fn tree_of(&mut self, revision: &str) -> Result<Option<String>, RunError> {
+        let wanted = format!("{revision}^{{tree}}");
+        self.maybe(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted])
+    }
+
+    pub fn is_ancestor(&mut self, old: &str, new: &str) -> Result<bool, RunError> {
+        Ok(old == new || self.says(&["merge-base", "--is-ancestor", old, new])?)
+    }
+
+    pub fn merge_base(&mut self, one: &str, other: &str) -> Result<Option<String>, RunError> {
+        self.maybe(&["merge-base", one, other])
+    }
+
+    /// Commits from `base` to `head`.
+    pub fn count(&mut self, base: &str, head: &str) -> Result<u32, RunError> {
+        let range = format!("{base}..{head}");
+        Ok(self.line(&["rev-list", "--count", &range, "--"])?.parse().unwrap_or(u32::MAX))
+    }
+
+    pub fn has_merges(&mut self, base: &str, head: &str) -> Result<bool, RunError> {
+        let range = format!("{base}..{head}");
+        let first = ["rev-list", "--min-parents=2", "--max-count=1", &range, "--"];
+        Ok(!self.line(&first)?.is_empty())
+    }
+
+    /// Moves a ref only if it still is where the caller saw it; an empty `old` means that it must not exist.
+    pub fn swap_ref(&mut self, name: &str, new: &str, old: &str) -> Result<bool, RunError> {
+        let zero = "0".repeat(new.len());
+        let old = if old.is_empty() { zero.as_str() } else { old };
+        self.says(&["update-ref", "-m", "banksman", "--no-deref", name, new, old])
+    }
+
+    pub fn delete_branch_at(&mut self, branch: &str, commit: &str) -> Result<bool, RunError> {
+        let name = format!("refs/heads/{branch}");
+        self.says(&["update-ref", "-d", &name, commit])
+    }
+
+    /// The base and the branch of a remote. A branch that the remote does not have is no fault: a pattern may match
+    /// nothing.
+    pub fn fetch(&mut self, remote: &str, base: &str, branch: &str) -> Result<Output, RunError> {
+        let base = format!("+refs/heads/{base}:refs/remotes/{remote}/{base}");
+        let branch = format!("+refs/heads/{branch}*:refs/remotes/{remote}/{branch}*");
+        let args = [
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+            "--end-of-options",
+            remote,
+            &base,
+            &branch,
+        ];
+        self.run(&args, None, FETCH)
+    }
+
+    // Worktrees.
+
+    pub fn add_worktree(&mut self, path: &Path, on: On<'_>) -> Result<(), RunError> {
+        let path = text_of(path)?;
+        let mut args = vec!["worktree", "add", "--quiet"];
+        match on {
+            On::Branch(branch) => args.extend(["--end-of-options", path, branch]),
+            On::Commit(commit) => args.extend(["--detach", "--end-of-options", path, commit]),
+        }
+        self.must(&args, LONG).map(drop)
+    }
+
+    /// A worktree's record for files that are there already; they are not touched.
+    pub fn add_empty_worktree(&mut self, path: &Path, commit: &str) -> Result<(), RunError> {
+        let path = text_of(path)?;
+        let args = [
+            "worktree",
+            "add",
+            "--quiet",
+            "--no-checkout",
+            "--detach",
+            "--end-of-options",
+            path,
+            commit,
+        ];
+        self.must(&args, SHORT).map(drop)
+    }
+
+    /// Takes a worktree off git's books, with its folder if there still is one.
+    pub fn drop_worktree(&mut self, path: &Path) -> Result<(), RunError> {
+        let args = ["worktree", "remove", "--force", "--force", "--end-of-options", text_of(path)?];
+        self.must(&args, LONG).map(drop)
+    }
+
+    pub fn worktrees(&mut self) -> Result<Vec<Listed>, RunError> {
+        let output = self.must(&["worktree", "list", "--porcelain", "-z"], SHORT)?;
+        let mut found: Vec<Listed> = Vec::new();
+        for field in output.stdout.split('\0') {
+            if let Some(path) = field.strip_prefix("worktree ") {
+                found.push(Listed { path: PathBuf::from(path), branch: None });
+            } else if let (Some(branch), Some(last)) =
+                (field.strip_prefix("branch "), found.last_mut())
+            {
+                last.branch = Some(branch.to_owned());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Goes to a branch or a commit and throws away what is in the way.
+    pub fn force_to(&mut self, on: On<'_>) -> Result<(), RunError> {
+        let mut args = vec!["switch", "--quiet", "--discard-changes", "--no-guess"];
+        match on {
+            On::Branch(branch) => args.extend(["--end-of-options", branch]),
+            On::Commit(commit) => args.extend(["--detach", "--end-of-options", commit]),
+        }
+        self.must(&args, LONG).map(drop)
+    }
+
+    /// Goes to a branch and takes uncommitted work along; false if that does not fit.
+    pub fn carry_to(&mut self, branch: &str) -> Result<bool, RunError> {
+        self.says(&["switch", "--quiet", "--no-guess", "--end-of-options", branch])
+    }
+
+    /// Puts the branch where `HEAD` is and stands on it. Files and index stay as they are.
+    pub fn name_head(&mut self, branch: &str) -> Result<(), RunError> {
+        let args = ["switch", "--quiet", "--no-track", "--force-create", branch];
+        self.must(&args, SHORT).map(drop)
+    }
+
+    /// The index as in the commit; files stay as they are.
+    pub fn reset_index(&mut self) -> Result<(), RunError> {
+        self.must(&["reset", "--quiet", "--mixed"], LONG).map(drop)
+    }
+
+    /// Everything goes that the commit does not have, ignored files and repositories inside included.
+    pub fn clean_all(&mut self) -> Result<(), RunError> {
+        self.must(&["clean", "--quiet", "-ffdx"], LONG).map(drop)
+    }
+
+    /// Files go that are neither tracked nor ignored.
+    pub fn clean_untracked(&mut self) -> Result<(), RunError> {
+        self.must(&["clean", "--quiet", "-fd"], LONG).map(drop)
+    }
+
+    pub fn fast_forward(&mut self, commit: &str) -> Result<Output, RunError> {
+        let args = ["merge", "--quiet", "--ff-only", "--no-autostash", "--end-of-options", commit];
+        self.run(&args, None, LONG)
+    }
+
+    pub fn rebase(&mut self, onto: &str) -> Result<bool, RunError> {
+        let args = [
+            "rebase",
+            "--quiet",
+            "--no-autostash",
+            "--no-fork-point",
+            "--no-update-refs",
+            "--no-gpg-sign",
+            "--end-of-options",
+            onto,
+        ];
+        let output = self.run_as_author(&args, None, LONG)?;
+        Ok(output.ok())
+    }
+
+    /// Ends an operation that was left half-way: `rebase`, `merge`, `cherry-pick`, `revert`, `am`.
+    pub fn abort(&mut self, operation: &str) -> Result<bool, RunError> {
+        self.says(&[operation, "--abort"])
+    }
+
+    // Trees and commits.
+
+    pub fn add_all(&mut self, except: &[String]) -> Result<Output, RunError> {
+        let except: Vec<String> =
+            except.iter().map(|path| format!(":(exclude,literal,top){path}")).collect();
+        let mut args = vec!["add", "--all", "--ignore-errors", "--", ":/"];
+        args.extend(except.iter().map(String::as_str));
+        self.run(&args, None, LONG)
+    }
+
+    /// None while the index holds a conflict.
+    pub fn write_tree(&mut self) -> Result<Option<String>, RunError> {
+        self.maybe(&["write-tree"])
+    }
+
+    pub fn commit_index(&mut self, message: &str) -> Result<(), RunError> {
+        let args = ["commit", "--quiet", "--no-verify", "--cleanup=whitespace", "--file=-"];
+        let output = self.run_as_author(&args, Some(message), LONG)?;
+        checked("git commit", output).map(drop)
+    }
+
+    pub fn commit_tree(
+        &mut self,
+        tree: &str,
+        parents: &[&str],
+        message: &str,
+    ) -> Result<String, RunError> {
+        let mut args = vec!["commit-tree"];
+        for parent in parents {
+            args.extend(["-p", parent]);
+        }
+        args.extend(["-F", "-", tree]);
+        let output = self.run_as_author(&args, Some(message), SHORT)?;
+        Ok(checked("git commit-tree", output)?.stdout.trim().to_owned())
+    }
+
+    pub fn merge_tree(&mut self, base: &str, branch: &str) -> Result<MergeTree, RunError> {
+        let args = [
+            "merge-tree",
+            "--write-tree",
+            "--name-only",
+            "--no-messages",
+            "--end-of-options",
+            base,
+            branch,
+        ];
+        let output = self.run(&args, None, LONG)?;
+        let mut lines = output.stdout.lines();
+        match output.exit.code {
+            Some(0) => Ok(MergeTree::Clean { tree: lines.next().unwrap_or_default().to_owned() }),
+            Some(1) => {
+                let paths = lines.skip(1).map(|path| shown(&quoted::unquote(path))).collect();
+                Ok(MergeTree::Conflict { paths })
+            }
+            Some(_) | None => Err(failure("git merge-tree", &output)),
+        }
+    }
+
+    /// What a symbolic link in a commit points to.
+    pub fn link_target(&mut self, object: &str) -> Result<String, RunError> {
+        Ok(self.must(&["cat-file", "blob", object], SHORT)?.stdout)
+    }
+
+    // Running.
+
+    /// With the identity that the repository or its user has set; otherwise ours.
+    fn run_as_author(
+        &mut self,
+        args: &[&str],
+        stdin: Option<&str>,
+        timeout: Duration,
+    ) -> Result<Output, RunError> {
+        if self.says(&["config", "--get", "user.email"])? {
+            return self.run(args, stdin, timeout);
+        }
+        let all: Vec<&str> =
+            ["-c", NAME, "-c", EMAIL].into_iter().chain(args.iter().copied()).collect();
+        self.run(&all, stdin, timeout)
+    }
+
+    /// The answer is in the exit code: 0 is yes.
+    fn says(&mut self, args: &[&str]) -> Result<bool, RunError> {
+        Ok(self.run(args, None, SHORT)?.ok())
+    }
+
+    /// One line; none if git says that there is no such thing.
+    fn maybe(&mut self, args: &[&str]) -> Result<Option<String>, RunError> {
+        let output = self.run(args, None, SHORT)?;
+        let line = output.stdout.trim_end_matches('\n');
+        Ok((output.ok() && !line.is_empty()).then(|| line.to_owned()))
+    }
+
+    fn line(&mut self, args: &[&str]) -> Result<String, RunError> {
+        Ok(self.must(args, SHORT)?.stdout.trim_end_matches('\n').to_owned())
+    }
+
+    fn must(&mut self, args: &[&str], timeout: Duration) -> Result<Output, RunError> {
+        let output = self.run(args, None, timeout)?;
+        checked(&format!("git {}", args.first().unwrap_or(&"")), output)
+    }
+
+    fn run(
+        &mut self,
+        args: &[&str],
+        stdin: Option<&str>,
+        timeout: Duration,
+    ) -> Result<Output, RunError> {
+        let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
+        let args = settings.chain(args.iter().copied()).map(str::to_owned).collect();
+        let program = Program {
+            program: "git".to_owned(),
+            args,
+            folder: self.folder.clone(),
+            env: self.env.clone(),
+            stdin: stdin.map(str::to_owned),
+            timeout,
+            keep: KEEP_BYTES,
+        };
+        let mut output = self.runner.run(&program)?;
+        for _ in 0..RECORD_TRIES {
+            if output.ok() || !RECORD_IN_MOTION.iter().all(|part| output.stderr.contains(part)) {
+                break;
+            }
+            std::thread::sleep(RECORD_PAUSE);
+            output = self.runner.run(&program)?;
+        }
+        Ok(output)
+    }
+}
+
+/// The text of a path that goes onto a command line.
+fn text_of(path: &Path) -> Result<&str, RunError> {
+    path.to_str().ok_or_else(|| RunError::Failed {
+        what: "reading a path".to_owned(),
+        detail: format!("`{}` is not UTF-8", path.display()),
+    })
+}
+
+fn checked(what: &str, output: Output) -> Result<Output, RunError> {
+    if output.ok() { Ok(output) } else { Err(failure(what, &output)) }
+}
+
+/// The end of what git said is the part that gives the reason.
+pub(super) fn failure(what: &str, output: &Output) -> RunError {
+    let said = said(output);
+    let detail = if output.timed_out { format!("it took too long. {said}") } else { said };
+    RunError::Failed { what: what.to_owned(), detail }
+}
+
+pub(super) fn said(output: &Output) -> String {
+    let words =
+        [output.stderr.trim(), output.stdout.trim()].into_iter().find(|text| !text.is_empty());
+    let words = words.unwrap_or("it said nothing");
+    let skip = words.chars().count().saturating_sub(DETAIL_CHARS);
+    words.chars().skip(skip).collect()
+}

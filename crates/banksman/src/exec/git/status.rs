@@ -1,0 +1,120 @@
+//! What is different in a worktree from its commit.
+
+use super::quoted::unquote;
+use super::{Git, LONG};
+use crate::exec::process::RunError;
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Status {
+    /// None on a branch that has no commit.
+    pub head: Option<String>,
+    /// None when no branch is checked out.
+    pub branch: Option<String>,
+    pub tracked: Vec<Vec<u8>>,
+    pub untracked: Vec<Vec<u8>>,
+    /// Repositories inside the worktree that git does not look into, with a slash at the end.
+    pub nested: Vec<Vec<u8>>,
+    /// Whether there was more than could be read.
+    pub cut: bool,
+}
+
+impl Status {
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        !self.cut && self.tracked.is_empty() && self.untracked.is_empty() && self.nested.is_empty()
+    }
+
+    pub fn paths(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.tracked.iter().chain(&self.untracked)
+    }
+}
+
+impl Git<'_> {
+    pub fn status(&mut self) -> Result<Status, RunError> {
+        let args = [
+            "status",
+            "--porcelain=v2",
+            "--branch",
+            "--no-ahead-behind",
+            "--no-renames",
+            "--untracked-files=all",
+        ];
+        let output = self.must(&args, LONG)?;
+        let mut status = Status { cut: output.cut, ..Status::default() };
+        for line in output.stdout.lines() {
+            read_line(&mut status, line);
+        }
+        if output.cut {
+            // The first lines, which name the head, are the ones that were dropped.
+            status.head = self.commit_of("HEAD")?;
+            status.branch = self.current_branch()?;
+        }
+        Ok(status)
+    }
+
+    /// Whether a tracked file differs from the commit.
+    pub fn is_touched(&mut self) -> Result<bool, RunError> {
+        let output = self.must(&["status", "--porcelain=v2", "--untracked-files=no"], LONG)?;
+        Ok(!output.stdout.is_empty())
+    }
+
+    pub fn current_branch(&mut self) -> Result<Option<String>, RunError> {
+        self.maybe(&["symbolic-ref", "--quiet", "--short", "HEAD"])
+    }
+}
+
+fn read_line(status: &mut Status, line: &str) {
+    if let Some(head) = line.strip_prefix("# branch.oid ") {
+        status.head = (head != "(initial)").then(|| head.to_owned());
+    } else if let Some(branch) = line.strip_prefix("# branch.head ") {
+        status.branch = (branch != "(detached)").then(|| branch.to_owned());
+    } else if let Some(path) = line.strip_prefix("? ") {
+        let path = unquote(path);
+        let side = if path.ends_with(b"/") { &mut status.nested } else { &mut status.untracked };
+        side.push(path);
+    } else if let Some((before_path, _)) = fields_before_path(line) {
+        status.tracked.extend(line.splitn(before_path + 1, ' ').last().map(unquote));
+    }
+}
+
+/// How many fields stand before the path of a changed or unmerged entry.
+fn fields_before_path(line: &str) -> Option<(usize, &str)> {
+    let (kind, rest) = line.split_once(' ')?;
+    match kind {
+        "1" => Some((8, rest)),
+        "u" => Some((10, rest)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_line_is_read() {
+        let mut status = Status::default();
+        let lines = "# branch.oid 1234\n# branch.head a/b\n1 .M N... 100644 100644 100644 aa bb a file\n\
+                     u UU N... 100644 100644 100644 100644 aa bb cc in conflict\n? \"new\\nfile\"\n? inner/\n# other x\n";
+        lines.lines().for_each(|line| read_line(&mut status, line));
+        let expected = Status {
+            head: Some("1234".to_owned()),
+            branch: Some("a/b".to_owned()),
+            tracked: vec![b"a file".to_vec(), b"in conflict".to_vec()],
+            untracked: vec![b"new\nfile".to_vec()],
+            nested: vec![b"inner/".to_vec()],
+            cut: false,
+        };
+        assert_eq!(status, expected);
+        assert!(!status.is_clean());
+    }
+
+    #[test]
+    fn a_detached_and_an_unborn_head_are_known() {
+        let mut status = Status::default();
+        read_line(&mut status, "# branch.oid (initial)");
+        read_line(&mut status, "# branch.head (detached)");
+        assert_eq!((status.head.as_ref(), status.branch.as_ref()), (None, None));
+        assert!(status.is_clean());
+    }
+}

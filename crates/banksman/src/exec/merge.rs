@@ -1,0 +1,174 @@
+//! Bringing a task's branch into its base, without a checkout and never over what somebody else has put there.
+//!
+//! The base moves by one compare-and-swap, after the checks have passed on the very tree that it will have. A checkout
+//! of the base that somebody works in moves along, or nothing moves.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use banksman_core::receipt::{Check, MergeReport};
+
+use super::evidence::run_checks;
+use super::git::{MergeTree, On, said};
+use super::plan::{Checks, Workspace};
+use super::process::{Output, RunError, Runner};
+use super::worktree::yard::Yard;
+use super::worktree::{Place, hold, names, set_up};
+
+/// How often the base may move on while the checks run before a person has to look.
+const ROUNDS: u32 = 5;
+
+pub fn merge(
+    runner: &mut dyn Runner,
+    workspace: &Workspace,
+    checks: &Checks,
+    message: &str,
+    env: &BTreeMap<String, String>,
+) -> Result<MergeReport, RunError> {
+    let yard = Yard::of(workspace, env)?;
+    for _ in 0..ROUNDS {
+        let mut git = yard.git(runner);
+        let base = tip(git.commit_of(&full(&workspace.base))?, &workspace.base)?;
+        let branch = tip(git.commit_of(&full(&workspace.branch))?, &workspace.branch)?;
+        if git.is_ancestor(&branch, &base)? {
+            return Ok(MergeReport::AlreadyIn { head: base });
+        }
+        let tree = match git.merge_tree(&base, &branch)? {
+            MergeTree::Clean { tree } => tree,
+            MergeTree::Conflict { paths } => return Ok(MergeReport::Conflict { paths }),
+        };
+        let head = git.commit_tree(&tree, &[&base, &branch], message)?;
+        if let Some(check) = failed_check(runner, &yard, workspace, checks, &head)? {
+            return Ok(MergeReport::Rejected { check });
+        }
+        match land(runner, &yard, workspace, &base, &head)? {
+            Landing::Landed => return Ok(MergeReport::Merged { head }),
+            Landing::Moved => {}
+            Landing::Refused(check) => return Ok(MergeReport::Rejected { check }),
+        }
+    }
+    Err(RunError::Failed {
+        what: format!("merging into `{}`", workspace.base),
+        detail: format!("it has moved on {ROUNDS} times while the checks ran"),
+    })
+}
+
+fn full(branch: &str) -> String {
+    format!("refs/heads/{branch}")
+}
+
+fn tip(commit: Option<String>, branch: &str) -> Result<String, RunError> {
+    commit.ok_or_else(|| RunError::Failed {
+        what: "merging".to_owned(),
+        detail: format!("there is no branch `{branch}`"),
+    })
+}
+
+/// The first check that does not pass on the merged tree, in a worktree that is there for nothing else.
+fn failed_check(
+    runner: &mut dyn Runner,
+    yard: &Yard<'_>,
+    workspace: &Workspace,
+    checks: &Checks,
+    head: &str,
+) -> Result<Option<Check>, RunError> {
+    if checks.commands.is_empty() {
+        return Ok(None);
+    }
+    let path = yard.spare.join("merging").join(names::hash_of(&workspace.worktree));
+    let _held = hold::hold(runner, &hold::lock_of_worktree(yard.spare, &path), yard.env)?;
+    if yard.look(&path)? != Place::Free {
+        yard.discard(runner, &path)?;
+    }
+    let record = yard.obtain(runner, &path, On::Commit(head))?;
+    if let Some(command) = &workspace.setup
+        && let Some(output) = set_up(runner, command, &path, &record, yard.env)?
+    {
+        yard.retire(runner, &path, &record, head)?;
+        return Ok(Some(check_of(command, head, &output)));
+    }
+    let proof = run_checks(runner, &path, checks, yard.env)?;
+    let holds = proof.holds(checks);
+    yard.retire(runner, &path, &record, head)?;
+    if holds {
+        return Ok(None);
+    }
+    let last = proof.checks.into_iter().next_back();
+    last.map(Some).ok_or_else(|| RunError::Failed {
+        what: "running the checks on the merged tree".to_owned(),
+        detail: proof.notes.join("; "),
+    })
+}
+
+fn check_of(command: &str, head: &str, output: &Output) -> Check {
+    Check {
+        command: command.to_owned(),
+        head: head.to_owned(),
+        exit: output.exit,
+        millis: output.millis,
+        tail: said(output),
+    }
+}
+
+enum Landing {
+    Landed,
+    /// The base is no longer where it was when the result was made.
+    Moved,
+    Refused(Check),
+}
+
+/// Moves the base from `old` to `new`, and a checkout of it along with it.
+fn land(
+    runner: &mut dyn Runner,
+    yard: &Yard<'_>,
+    workspace: &Workspace,
+    old: &str,
+    new: &str,
+) -> Result<Landing, RunError> {
+    let lock = hold::lock_of_repository(yard.spare, &yard.common);
+    let _held = hold::hold(runner, &lock, yard.env)?;
+    let name = full(&workspace.base);
+    let mut git = yard.git(runner);
+    let is_here = |path: &Path| path.symlink_metadata().is_ok();
+    let mut checkouts: Vec<_> = git
+        .worktrees()?
+        .into_iter()
+        .filter(|listed| listed.branch.as_ref() == Some(&name) && is_here(&listed.path))
+        .collect();
+    let Some(checkout) = checkouts.pop() else {
+        if git.swap_ref(&name, new, old)? {
+            return Ok(Landing::Landed);
+        }
+        if git.commit_of(&name)?.as_deref() != Some(old) {
+            return Ok(Landing::Moved);
+        }
+        let why =
+            format!("git could not move `{}`; another git may have left a lock", workspace.base);
+        return Err(RunError::Failed { what: "merging".to_owned(), detail: why });
+    };
+    if let Some(other) = checkouts.pop() {
+        let (one, two) = (other.path.display(), checkout.path.display());
+        let why = format!("`{}` is checked out in both `{one}` and `{two}`", workspace.base);
+        return Err(RunError::Failed { what: "merging".to_owned(), detail: why });
+    }
+    if git.commit_of(&name)?.as_deref() != Some(old) {
+        return Ok(Landing::Moved);
+    }
+    // This moves files and branch together or not at all, and only forward.
+    let output = yard.git_in(runner, &checkout.path).fast_forward(new)?;
+    let now = yard.git(runner).commit_of(&name)?;
+    if now.as_deref() == Some(new) {
+        return Ok(Landing::Landed);
+    }
+    if now.as_deref() != Some(old) {
+        return Ok(Landing::Moved);
+    }
+    let mut check = check_of("git merge --ff-only", new, &output);
+    check.tail = format!(
+        "the checkout of `{}` in `{}` has changes in the way: {}",
+        workspace.base,
+        checkout.path.display(),
+        check.tail
+    );
+    Ok(Landing::Refused(check))
+}

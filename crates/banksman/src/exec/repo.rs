@@ -1,0 +1,106 @@
+//! What can be told about a repository by reading its files, without starting git.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files of a repository that are read; a larger one is no file of git.
+const MOST_BYTES: u64 = 8 * 1024 * 1024;
+
+/// The branch that work starts from when no setting names it: the remote's own, else `main` or `master`, else the one
+/// that is checked out. It does not change when somebody switches branches in the meantime, unless there is no other.
+#[must_use]
+pub fn base_branch(repo: &Path) -> Option<String> {
+    let git = common_folder(repo)?;
+    let packed = read(&git.join("packed-refs")).unwrap_or_default();
+    let exists = |branch: &&str| {
+        let name = format!("refs/heads/{branch}");
+        git.join(&name).is_file()
+            || packed.lines().any(|line| line.split(' ').nth(1) == Some(&name))
+    };
+    let published = read(&git.join("refs/remotes/origin/HEAD"));
+    let published =
+        published.as_deref().and_then(|text| text.trim().strip_prefix("ref: refs/remotes/origin/"));
+    let usual = || ["main", "master"].into_iter().find(exists);
+    let current = || {
+        let head = read(&git.join("HEAD"))?;
+        head.trim().strip_prefix("ref: refs/heads/").map(str::to_owned)
+    };
+    published.or_else(usual).map(str::to_owned).or_else(current)
+}
+
+/// The remote `origin`, if there is one.
+#[must_use]
+pub fn remote(repo: &Path) -> Option<String> {
+    let config = read(&common_folder(repo)?.join("config"))?;
+    let is_there = config.lines().any(|line| line.trim() == "[remote \"origin\"]");
+    is_there.then(|| "origin".to_owned())
+}
+
+/// The folder that holds the branches: `.git`, or what a worktree's `.git` file leads to.
+fn common_folder(repo: &Path) -> Option<PathBuf> {
+    let git = repo.join(".git");
+    if git.is_dir() {
+        return Some(git);
+    }
+    let text = read(&git)?;
+    let linked = repo.join(text.trim().strip_prefix("gitdir: ")?);
+    let common = read(&linked.join("commondir"))?;
+    Some(linked.join(common.trim()))
+}
+
+fn read(path: &Path) -> Option<String> {
+    let size = fs::metadata(path).ok()?.len();
+    if size > MOST_BYTES {
+        return None;
+    }
+    fs::read_to_string(path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repo(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn the_base_does_not_follow_a_checkout() {
+        let head = (".git/HEAD", "ref: refs/heads/topic\n");
+        type Files<'a> = &'a [(&'a str, &'a str)];
+        let table: [(Files<'_>, Option<&str>); 6] = [
+            (&[head], Some("topic")),
+            (&[head, (".git/refs/heads/main", "abc\n")], Some("main")),
+            (&[head, (".git/packed-refs", "# pack-refs\nabc refs/heads/master\n")], Some("master")),
+            (
+                &[head, (".git/refs/remotes/origin/HEAD", "ref: refs/remotes/origin/dev\n")],
+                Some("dev"),
+            ),
+            (&[(".git/HEAD", "0123abcd\n")], None),
+            (&[], None),
+        ];
+        for (files, expected) in table {
+            assert_eq!(base_branch(repo(files).path()).as_deref(), expected, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn a_worktree_leads_to_its_repository() {
+        let folder = repo(&[
+            ("main/.git/refs/heads/main", "abc\n"),
+            ("main/.git/config", "[remote \"origin\"]\n\turl = x\n"),
+            ("main/.git/worktrees/side/commondir", "../..\n"),
+            ("side/.git", "gitdir: ../main/.git/worktrees/side\n"),
+        ]);
+        let side = folder.path().join("side");
+        assert_eq!(base_branch(&side).as_deref(), Some("main"));
+        assert_eq!(remote(&side).as_deref(), Some("origin"));
+        assert_eq!(remote(repo(&[(".git/config", "")]).path()), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! A repository made from nothing, for those who want to see something before they trust us with their own.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use super::process::{Plain, Program, RunError, Runner};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ScratchError {
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error("`git {command}` failed: {said}")]
+    Git { command: String, said: String },
+}
+
+/// Makes a repository of a folder's files, with one commit on `main`. `env` needs a PATH.
+pub fn repository(
+    folder: &Path,
+    message: &str,
+    env: &BTreeMap<String, String>,
+) -> Result<(), ScratchError> {
+    let identity = ["-c", "user.name=Banksman", "-c", "user.email=banksman@localhost"];
+    let commit = [&identity[..], &["commit", "--quiet", "--message", message]].concat();
+    for args in [&["init", "--quiet", "--initial-branch=main"][..], &["add", "--all"], &commit] {
+        git(folder, args, env)?;
+    }
+    // Agents commit in its worktrees, also where nobody has told git who he is.
+    git(folder, &["config", "user.name", "Scripted Agent"], env)?;
+    git(folder, &["config", "user.email", "agent@localhost"], env)
+}
+
+fn git(folder: &Path, args: &[&str], env: &BTreeMap<String, String>) -> Result<(), ScratchError> {
+    let program = Program {
+        program: "git".to_owned(),
+        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        folder: folder.to_owned(),
+        env: env.clone(),
+        stdin: None,
+        timeout: Duration::from_secs(30),
+        keep: 4_096,
+    };
+    let output = Plain.run(&program)?;
+    if output.ok() {
+        return Ok(());
+    }
+    Err(ScratchError::Git { command: args.join(" "), said: output.stderr.trim().to_owned() })
+}

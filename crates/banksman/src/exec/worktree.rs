@@ -1,0 +1,328 @@
+//! Worktrees: one for each task, on its own branch, made fast, used again, and never removed with unsaved work in it.
+//!
+//! Nothing here says what a task is or when its worktree is to go. `names` has the templates, `yard` the spare
+//! worktrees, `rescue` saves work, `removal` takes worktrees away.
+
+pub mod hold;
+mod link;
+pub mod names;
+mod recover;
+pub mod removal;
+pub mod rescue;
+pub(in crate::exec) mod yard;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use banksman_core::receipt::PrepareFault;
+
+use super::git::{self, Git, On};
+use super::plan::Workspace;
+use super::process::{Output, Program, RunError, Runner};
+use hold::Held;
+pub(in crate::exec) use link::Place;
+pub(in crate::exec) use recover::{Standing, bring_home, restore_branch};
+use yard::{SET_UP, Yard, failed};
+
+/// A set-up command that takes longer has hung.
+const SET_UP_TIME: Duration = Duration::from_secs(30 * 60);
+/// What is kept of a set-up command's words.
+const SET_UP_BYTES: usize = 64 * 1024;
+
+/// A worktree that is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    /// The commit that the branch starts from.
+    pub base: String,
+    pub head: String,
+    /// Whether it was made now.
+    pub fresh: bool,
+    /// What a person may want to know and nobody has to act on: a fetch that failed, work that was saved.
+    pub notes: Vec<String>,
+    /// Keeps others out of the worktree for as long as this is kept.
+    pub held: Held,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{detail}")]
+pub struct NotPrepared {
+    pub class: PrepareFault,
+    pub detail: String,
+}
+
+impl From<RunError> for NotPrepared {
+    fn from(error: RunError) -> Self {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        let detail = format!("{error}{}", cause.unwrap_or_default());
+        Self { class: PrepareFault::Environment, detail }
+    }
+}
+
+/// Makes the worktree ready: made or taken over, on its branch, rebased when its base has moved on and nothing stands
+/// against it, set up.
+pub fn prepare(
+    runner: &mut dyn Runner,
+    workspace: &Workspace,
+    env: &BTreeMap<String, String>,
+) -> Result<Prepared, NotPrepared> {
+    check_names(workspace)?;
+    let lock = hold::lock_of_worktree(&workspace.spare, &workspace.worktree);
+    let held = hold::hold(runner, &lock, env)?;
+    let yard = Yard::of(workspace, env)?;
+    let mut notes = Vec::new();
+    let ground = survey(runner, &yard, workspace, &mut notes)?;
+
+    recover::clear_locks(&yard, &workspace.branch, None)?;
+    let place = match yard.look(&workspace.worktree)? {
+        Place::Orphan => {
+            recover::adopt(runner, &yard, workspace, &ground.start, &mut notes)?;
+            yard.look(&workspace.worktree)?
+        }
+        place @ (Place::Free | Place::Ours(_) | Place::Unfinished | Place::Foreign(_)) => place,
+    };
+    let made = match place {
+        Place::Ours(record) => {
+            let is_clean = recover::recover(runner, &yard, workspace, &record, &mut notes)?;
+            Made { record, fresh: false, is_clean }
+        }
+        Place::Unfinished => {
+            yard.discard(runner, &workspace.worktree)?;
+            make(runner, &yard, workspace, &ground)?
+        }
+        Place::Free => make(runner, &yard, workspace, &ground)?,
+        Place::Orphan => return Err(in_the_way(workspace, "its record in the repository is gone")),
+        Place::Foreign(why) => return Err(in_the_way(workspace, &why)),
+    };
+    let is_new = made.fresh && ground.branch.is_none() && ground.published.is_none();
+    let (base, head) = if is_new {
+        (ground.start.clone(), ground.start.clone())
+    } else {
+        freshen(runner, &yard, workspace, (&ground, made.is_clean), &mut notes)?
+    };
+    if let Some(command) = &workspace.setup
+        && let Some(output) = set_up(runner, command, &workspace.worktree, &made.record, env)?
+    {
+        return Err(not_set_up(command, &output));
+    }
+    Ok(Prepared { base, head, fresh: made.fresh, notes, held })
+}
+
+struct Made {
+    record: PathBuf,
+    fresh: bool,
+    is_clean: bool,
+}
+
+/// What the repository has of the branches in question.
+struct Ground {
+    /// The commit that new work starts from.
+    start: String,
+    branch: Option<String>,
+    /// The task's branch as it is on the remote.
+    published: Option<String>,
+}
+
+fn check_names(workspace: &Workspace) -> Result<(), NotPrepared> {
+    let names = [Some(&workspace.branch), Some(&workspace.base), workspace.remote.as_ref()];
+    match names.into_iter().flatten().find(|name| !names::is_branch_name(name)) {
+        None => Ok(()),
+        Some(name) => Err(environment(format!("`{name}` is not a name that git takes"))),
+    }
+}
+
+fn environment(detail: String) -> NotPrepared {
+    NotPrepared { class: PrepareFault::Environment, detail }
+}
+
+fn in_the_way(workspace: &Workspace, why: &str) -> NotPrepared {
+    environment(format!("`{}` cannot be used as a worktree: {why}", workspace.worktree.display()))
+}
+
+fn survey(
+    runner: &mut dyn Runner,
+    yard: &Yard<'_>,
+    workspace: &Workspace,
+    notes: &mut Vec<String>,
+) -> Result<Ground, NotPrepared> {
+    let Workspace { base, branch, remote, .. } = workspace;
+    let mut git = yard.git(runner);
+    if let Some(remote) = remote {
+        let fetched = git.fetch(remote, base, branch)?;
+        if !fetched.ok() {
+            notes.push(format!("`{remote}` could not be fetched: {}", git::said(&fetched)));
+        }
+    }
+    let local_name = |name: &str| format!("refs/heads/{name}");
+    let remote_name = |name: &str| {
+        remote.as_ref().map_or(String::new(), |remote| format!("refs/remotes/{remote}/{name}"))
+    };
+    let wanted = [local_name(base), local_name(branch), remote_name(base), remote_name(branch)];
+    let asked: Vec<&str> =
+        wanted.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    let mut refs = git.refs(&asked)?;
+    let [local_base, local_branch, remote_base, remote_branch] =
+        wanted.map(|name| refs.remove(&name));
+    let start = match (local_base, remote_base) {
+        (None, None) => {
+            return Err(environment(format!("the branch `{base}` has no commit to start from")));
+        }
+        (Some(only), None) | (None, Some(only)) => only,
+        (Some(local), Some(remote)) => further(&mut git, local, remote, base, notes)?,
+    };
+    Ok(Ground { start, branch: local_branch, published: remote_branch })
+}
+
+/// The one of both that holds the other: merges that are not pushed count, and so does what others have pushed.
+fn further(
+    git: &mut Git<'_>,
+    local: String,
+    remote: String,
+    base: &str,
+    notes: &mut Vec<String>,
+) -> Result<String, RunError> {
+    if git.is_ancestor(&remote, &local)? {
+        return Ok(local);
+    }
+    if !git.is_ancestor(&local, &remote)? {
+        notes.push(format!(
+            "the local `{base}` and the remote one have gone apart; the remote one counts"
+        ));
+    }
+    Ok(remote)
+}
+
+fn make(
+    runner: &mut dyn Runner,
+    yard: &Yard<'_>,
+    workspace: &Workspace,
+    ground: &Ground,
+) -> Result<Made, RunError> {
+    let branch = workspace.branch.as_str();
+    if ground.branch.is_none() {
+        let start = ground.published.as_ref().unwrap_or(&ground.start);
+        let name = format!("refs/heads/{branch}");
+        // Made apart from the worktree, so that each step can be repeated after the other one has failed.
+        if !yard.git(runner).swap_ref(&name, start, "")? {
+            let detail = "a branch whose name begins or goes on like this one may stand in the way";
+            let what = format!("making the branch `{branch}`");
+            return Err(RunError::Failed { what, detail: detail.to_owned() });
+        }
+    }
+    let record = yard.obtain(runner, &workspace.worktree, On::Branch(branch))?;
+    Ok(Made { record, fresh: true, is_clean: true })
+}
+
+/// Brings the branch up to what was published of it and onto its base, as far as that goes without a conflict. Answers
+/// with the base and the head.
+fn freshen(
+    runner: &mut dyn Runner,
+    yard: &Yard<'_>,
+    workspace: &Workspace,
+    (ground, is_clean): (&Ground, bool),
+    notes: &mut Vec<String>,
+) -> Result<(String, String), NotPrepared> {
+    let mut git = yard.git_in(runner, &workspace.worktree);
+    let mut head = head_of(&mut git)?;
+    if let Some(published) = &ground.published {
+        head = follow(&mut git, workspace, (head, published), is_clean, notes)?;
+    }
+    let Some(base) = git.merge_base(&ground.start, &head)? else {
+        return Err(diverged(workspace, "it has no commit in common with its base"));
+    };
+    let is_stale = base != ground.start;
+    // What others may have fetched is not written anew.
+    if !is_stale || !is_clean || ground.published.is_some() || git.has_merges(&base, &head)? {
+        return Ok((base, head));
+    }
+    if git.rebase(&ground.start)? {
+        return Ok((ground.start.clone(), head_of(&mut git)?));
+    }
+    if !git.abort("rebase")? && head_of(&mut git)? != head {
+        return Err(environment("a rebase with conflicts could not be undone".to_owned()));
+    }
+    notes.push(format!(
+        "`{}` has moved on and does not go together with this branch yet",
+        workspace.base
+    ));
+    Ok((base, head))
+}
+
+/// Takes over what others have pushed onto the task's branch.
+fn follow(
+    git: &mut Git<'_>,
+    workspace: &Workspace,
+    (head, published): (String, &str),
+    is_clean: bool,
+    notes: &mut Vec<String>,
+) -> Result<String, NotPrepared> {
+    if git.is_ancestor(published, &head)? {
+        return Ok(head);
+    }
+    if !git.is_ancestor(&head, published)? {
+        return Err(diverged(workspace, "it was written anew on the remote"));
+    }
+    if is_clean && git.fast_forward(published)?.ok() {
+        return head_of(git).map_err(NotPrepared::from);
+    }
+    notes.push("the branch on the remote is ahead, but there is uncommitted work here".to_owned());
+    Ok(head)
+}
+
+fn diverged(workspace: &Workspace, why: &str) -> NotPrepared {
+    let detail = format!("the branch `{}` cannot be gone on with: {why}", workspace.branch);
+    NotPrepared { class: PrepareFault::Diverged, detail }
+}
+
+fn head_of(git: &mut Git<'_>) -> Result<String, RunError> {
+    git.commit_of("HEAD")?.ok_or_else(|| RunError::Failed {
+        what: "reading the worktree's head".to_owned(),
+        detail: "there is no commit".to_owned(),
+    })
+}
+
+/// Runs the set-up command, unless this very command has succeeded here before. Answers with what a failed one printed.
+pub(in crate::exec) fn set_up(
+    runner: &mut dyn Runner,
+    command: &str,
+    worktree: &Path,
+    record: &Path,
+    env: &BTreeMap<String, String>,
+) -> Result<Option<Output>, RunError> {
+    let marker = record.join(SET_UP);
+    if fs::read_to_string(&marker).is_ok_and(|done| done == command) {
+        return Ok(None);
+    }
+    let output = runner.run(&shell(command, worktree, env, SET_UP_TIME, SET_UP_BYTES))?;
+    if !output.ok() {
+        return Ok(Some(output));
+    }
+    fs::write(&marker, command).map_err(|error| failed("writing", &marker, &error))?;
+    Ok(None)
+}
+
+fn not_set_up(command: &str, output: &Output) -> NotPrepared {
+    let how = if output.timed_out { "took too long" } else { "failed" };
+    let detail = format!("the set-up command `{command}` {how}: {}", git::said(output));
+    NotPrepared { class: PrepareFault::Setup, detail }
+}
+
+/// A command of the user's, as their shell would run it.
+pub(in crate::exec) fn shell(
+    command: &str,
+    folder: &Path,
+    env: &BTreeMap<String, String>,
+    timeout: Duration,
+    keep: usize,
+) -> Program {
+    Program {
+        program: "sh".to_owned(),
+        args: vec!["-c".to_owned(), command.to_owned()],
+        folder: folder.to_owned(),
+        env: env.clone(),
+        stdin: None,
+        timeout,
+        keep,
+    }
+}

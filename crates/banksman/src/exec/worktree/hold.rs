@@ -1,0 +1,140 @@
+//! Who works in a worktree: a locked file for each, so that two attempts never share one.
+//!
+//! The lock is the system's own (`flock`): it goes with its process, however that ends, and is never left behind.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::names::{hash_of, rescue_name};
+use crate::exec::process::{Program, RunError, Runner};
+
+/// Looks at a lock that somebody has, and the pause between two of them: half a minute in all. Most locks are held for
+/// milliseconds, so the first looks follow each other closely.
+const LOOKS: u32 = 200;
+const QUICK_LOOKS: u32 = 50;
+const QUICK_PAUSE: Duration = Duration::from_millis(10);
+const PAUSE_SECONDS: &str = "0.2";
+/// How often a lock's file may turn out to be an old one before we give up.
+const OLD_FILES: u32 = 100;
+
+/// As long as this is kept, nobody else has the lock.
+#[derive(Debug, Clone)]
+pub struct Held {
+    file: Arc<File>,
+    path: PathBuf,
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.file, &other.file)
+    }
+}
+
+impl Eq for Held {}
+
+impl Held {
+    /// Gives the lock back together with its file, for things that will not be used again.
+    pub(super) fn give_up_with_file(self) -> io::Result<()> {
+        fs::remove_file(&self.path)
+    }
+}
+
+/// The lock of a worktree.
+#[must_use]
+pub fn lock_of_worktree(spare: &Path, worktree: &Path) -> PathBuf {
+    spare.join("locks").join(format!("{}-{}.lock", rescue_name(worktree), hash_of(worktree)))
+}
+
+/// The lock of a repository's base branches.
+#[must_use]
+pub fn lock_of_repository(spare: &Path, repo: &Path) -> PathBuf {
+    spare.join("locks").join(format!("repository-{}.lock", hash_of(repo)))
+}
+
+/// Takes the lock, and waits for it through the runner, which has other duties meanwhile.
+pub fn hold(
+    runner: &mut dyn Runner,
+    lock: &Path,
+    env: &BTreeMap<String, String>,
+) -> Result<Held, RunError> {
+    for look in 0..LOOKS {
+        match try_hold(lock) {
+            Ok(Some(held)) => return Ok(held),
+            Ok(None) if look < QUICK_LOOKS => std::thread::sleep(QUICK_PAUSE),
+            Ok(None) => pause(runner, env)?,
+            Err(error) => {
+                let what = format!("taking the lock `{}`", lock.display());
+                return Err(RunError::Failed { what, detail: error.to_string() });
+            }
+        }
+    }
+    let what = format!("taking the lock `{}`", lock.display());
+    Err(RunError::Failed { what, detail: "somebody else has it for too long".to_owned() })
+}
+
+/// None if somebody has it.
+pub fn try_hold(lock: &Path) -> io::Result<Option<Held>> {
+    if let Some(folder) = lock.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    for _ in 0..OLD_FILES {
+        let file = OpenOptions::new().create(true).append(true).open(lock)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Its last holder may have removed the file after we opened it; then the lock is one that nobody else sees.
+        if fs::metadata(lock)
+            .is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()))
+        {
+            return Ok(Some(Held { file: Arc::new(file), path: lock.to_owned() }));
+        }
+    }
+    Ok(None)
+}
+
+fn pause(runner: &mut dyn Runner, env: &BTreeMap<String, String>) -> Result<(), RunError> {
+    let program = Program {
+        program: "sleep".to_owned(),
+        args: vec![PAUSE_SECONDS.to_owned()],
+        folder: PathBuf::from("/"),
+        env: env.clone(),
+        stdin: None,
+        timeout: Duration::from_secs(5),
+        keep: 1024,
+    };
+    runner.run(&program).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_has_one_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = lock_of_worktree(folder.path(), Path::new("/srv/t 1"));
+        let first = try_hold(&lock).unwrap().unwrap();
+        assert_eq!(try_hold(&lock).unwrap(), None);
+        drop(first);
+        assert!(try_hold(&lock).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_lock_that_went_with_its_file_can_be_taken_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join("a.lock");
+        let first = try_hold(&lock).unwrap().unwrap();
+        first.give_up_with_file().unwrap();
+        assert!(!lock.exists());
+        let second = try_hold(&lock).unwrap().unwrap();
+        assert_eq!(try_hold(&lock).unwrap(), None);
+        drop(second);
+    }
+}

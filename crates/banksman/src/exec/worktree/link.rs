@@ -1,0 +1,206 @@
+//! The two files that tie a worktree's folder to its record in the repository: `.git` in the folder names the record,
+//! `gitdir` in the record names the folder. git documents both (gitrepository-layout).
+//!
+//! Reading and writing them here moves a worktree by one rename, where git would look at every worktree there is.
+
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Why a record is locked against `git worktree prune`, and the sign that its worktree is nobody's.
+const SPARE: &str = "banksman keeps this worktree for its next use";
+/// What git itself writes while it makes a worktree.
+const INITIALIZING: &str = "initializing";
+/// A record holds a few small files; a `.git` file holds one path.
+const FILE_BYTES: u64 = 16 * 1024;
+/// Records of one repository that are looked through.
+const RECORDS: usize = 100_000;
+
+/// What there is at the place of a worktree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::exec) enum Place {
+    /// Nothing, or an empty folder.
+    Free,
+    /// A worktree of this repository; the path is that of its record.
+    Ours(PathBuf),
+    /// One whose making was cut short, before anybody worked in it.
+    Unfinished,
+    /// Files of a worktree whose record is gone.
+    Orphan,
+    /// Something that is not ours to touch.
+    Foreign(String),
+}
+
+/// The folder that a repository's branches and records are in, for a plain, a bare and a linked one.
+pub(super) fn common_folder(repo: &Path) -> io::Result<PathBuf> {
+    let dot_git = repo.join(".git");
+    let inner = match fs::symlink_metadata(&dot_git) {
+        Ok(found) if found.is_file() => record_named_in(&dot_git)?,
+        Ok(_) => dot_git,
+        Err(_) => repo.to_owned(),
+    };
+    let common = match read_small(&inner.join("commondir")) {
+        Ok(way) => inner.join(way.trim_end()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => inner,
+        Err(error) => return Err(error),
+    };
+    let common = common.canonicalize()?;
+    if common.join("HEAD").symlink_metadata().is_err() {
+        let reason = format!("`{}` is not a git repository", repo.display());
+        return Err(io::Error::new(io::ErrorKind::NotFound, reason));
+    }
+    Ok(common)
+}
+
+pub(super) fn look(common: &Path, worktree: &Path) -> io::Result<Place> {
+    let found = match fs::symlink_metadata(worktree) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Place::Free),
+        Err(error) => return Err(error),
+    };
+    if !found.is_dir() {
+        return Ok(Place::Foreign("it is not a folder".to_owned()));
+    }
+    let dot_git = worktree.join(".git");
+    match fs::symlink_metadata(&dot_git) {
+        Ok(found) if found.is_file() => {}
+        Ok(_) => return Ok(Place::Foreign("it holds a repository of its own".to_owned())),
+        Err(_) if fs::read_dir(worktree)?.next().is_none() => return Ok(Place::Free),
+        Err(_) => {
+            let Some(record) = record_of(common, worktree)? else {
+                return Ok(Place::Foreign("it holds files that belong to no worktree".to_owned()));
+            };
+            tie(worktree, &record)?;
+            return Ok(state_of(record));
+        }
+    }
+    let record = record_named_in(&dot_git)?;
+    let is_of_this = record.parent().is_some_and(|records| {
+        records == common.join("worktrees")
+            || records.canonicalize().is_ok_and(|real| real == common.join("worktrees"))
+    });
+    if !is_of_this {
+        return Ok(Place::Foreign("it is a worktree of another repository".to_owned()));
+    }
+    if !record.is_dir() {
+        return Ok(Place::Orphan);
+    }
+    let named = read_small(&record.join("gitdir"))?;
+    let named = PathBuf::from(named.trim_end_matches('\n'));
+    if !is_same(&named, &dot_git) {
+        if named.exists() {
+            return Ok(Place::Foreign(format!("it is a copy of `{}`", named.display())));
+        }
+        tie(worktree, &record)?;
+    }
+    Ok(state_of(record))
+}
+
+fn state_of(record: PathBuf) -> Place {
+    match lock_reason(&record) {
+        Some(reason) if reason == SPARE || reason.starts_with(INITIALIZING) => Place::Unfinished,
+        Some(_) | None => Place::Ours(record),
+    }
+}
+
+/// The record that names this folder, whether or not the folder is there.
+pub(super) fn record_of(common: &Path, worktree: &Path) -> io::Result<Option<PathBuf>> {
+    let dot_git = worktree.join(".git");
+    let records = match fs::read_dir(common.join("worktrees")) {
+        Ok(records) => records,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    for record in records.take(RECORDS) {
+        let record = record?.path();
+        // A record may go while we look; git makes and removes them next to us.
+        let named = read_small(&record.join("gitdir")).unwrap_or_default();
+        if is_same(Path::new(named.trim_end_matches('\n')), &dot_git) {
+            return Ok(Some(record));
+        }
+    }
+    Ok(None)
+}
+
+/// Makes folder and record name each other.
+pub(super) fn tie(worktree: &Path, record: &Path) -> io::Result<()> {
+    tie_for(worktree, record, worktree)
+}
+
+/// The same for a folder that is about to be renamed, so that nobody who takes it from its new place is overtaken.
+pub(super) fn tie_for(worktree: &Path, record: &Path, future: &Path) -> io::Result<()> {
+    let (Some(above), Some(name)) = (future.parent(), future.file_name()) else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a worktree has a name"));
+    };
+    let named = above.canonicalize()?.join(name).join(".git");
+    replace(&record.join("gitdir"), &format!("{}\n", named.display()))?;
+    let dot_git = worktree.join(".git");
+    if record_named_in(&dot_git).is_ok_and(|named| named == record) {
+        return Ok(());
+    }
+    replace(&dot_git, &format!("gitdir: {}\n", record.display()))
+}
+
+/// Where the head was last put by a command in this worktree, also when its branch is gone; none without a log.
+pub(in crate::exec) fn last_head(record: &Path) -> Option<String> {
+    let mut log = fs::File::open(record.join("logs/HEAD")).ok()?;
+    let length = log.metadata().ok()?.len();
+    log.seek(SeekFrom::Start(length.saturating_sub(FILE_BYTES))).ok()?;
+    let mut bytes = Vec::new();
+    log.take(FILE_BYTES).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut fields = text.lines().next_back()?.split(' ');
+    let (old, new) = (fields.next()?, fields.next()?);
+    // The last entry may be that of the deletion.
+    let is_none = |commit: &str| commit.bytes().all(|byte| byte == b'0');
+    [new, old].into_iter().find(|commit| !is_none(commit)).map(str::to_owned)
+}
+
+/// Keeps `git worktree prune` away while the folder is on the move, and marks the worktree as nobody's.
+pub(super) fn mark_spare(record: &Path) -> io::Result<()> {
+    replace(&record.join("locked"), SPARE)
+}
+
+pub(super) fn unmark_spare(record: &Path) -> io::Result<()> {
+    fs::remove_file(record.join("locked"))
+}
+
+pub(super) fn record_named_in(dot_git: &Path) -> io::Result<PathBuf> {
+    let text = read_small(dot_git)?;
+    let way = text.strip_prefix("gitdir: ").map(|way| way.trim_end_matches('\n'));
+    let folder = dot_git.parent().unwrap_or(Path::new("/"));
+    way.map(|way| folder.join(way)).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("`{}` names no repository", dot_git.display()),
+        )
+    })
+}
+
+fn lock_reason(record: &Path) -> Option<String> {
+    let reason = read_small(&record.join("locked")).ok()?;
+    Some(reason.trim_end().to_owned())
+}
+
+/// Whether two paths name one file, also when the file is gone and when a folder above it is a link.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| {
+        let above = path.parent().and_then(Path::parent)?.canonicalize().ok()?;
+        Some(above.join(path.parent()?.file_name()?).join(path.file_name()?))
+    };
+    one == other || (real(one).is_some() && real(one) == real(other))
+}
+
+fn read_small(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?.take(FILE_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".banksman");
+    let beside = PathBuf::from(beside);
+    fs::File::create(&beside)?.write_all(text.as_bytes())?;
+    fs::rename(&beside, path)
+}

@@ -1,0 +1,234 @@
+//! Taking over a worktree that somebody worked in before: a killed git's locks, a rebase that was left half-way, a
+//! branch that is gone or was left for another one.
+//!
+//! Whatever cannot stay where it is, is saved under a rescue ref first.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use banksman_core::receipt::PrepareFault;
+
+use super::yard::{Yard, failed};
+use super::{NotPrepared, link, rescue};
+use crate::exec::git::{Git, On, Status};
+use crate::exec::plan::Workspace;
+use crate::exec::process::{RunError, Runner};
+
+/// Files of a record that say which operation is not finished, in the order of asking.
+const HALF_WAY: &[(&str, &str)] = &[
+    ("rebase-merge", "rebase"),
+    ("rebase-apply/applying", "am"),
+    ("rebase-apply", "rebase"),
+    ("CHERRY_PICK_HEAD", "cherry-pick"),
+    ("REVERT_HEAD", "revert"),
+    ("MERGE_HEAD", "merge"),
+];
+
+/// Where a worktree's head is in relation to its task's branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::exec) enum Standing {
+    OnBranch,
+    /// The head was ahead of the branch, somewhere else; the branch was brought to it.
+    Brought {
+        from: String,
+    },
+    /// The head holds something else than the branch; nothing was done.
+    Away {
+        at: String,
+        head: String,
+    },
+}
+
+/// Gives the task's branch the work that was done on another branch or on none, if that goes on from it.
+pub(in crate::exec) fn bring_home(
+    git: &mut Git<'_>,
+    branch: &str,
+    status: &Status,
+) -> Result<Standing, RunError> {
+    if status.branch.as_deref() == Some(branch) {
+        return Ok(Standing::OnBranch);
+    }
+    let at = status
+        .branch
+        .as_ref()
+        .map_or("no branch".to_owned(), |other| format!("the branch `{other}`"));
+    let Some(head) = status.head.clone() else {
+        return Ok(Standing::Away { at, head: String::new() });
+    };
+    let is_ahead = match git.commit_of(&format!("refs/heads/{branch}"))? {
+        Some(commit) => git.is_ancestor(&commit, &head)?,
+        None => true,
+    };
+    if !is_ahead {
+        return Ok(Standing::Away { at, head });
+    }
+    git.name_head(branch)?;
+    Ok(Standing::Brought { from: at })
+}
+
+/// Brings a worktree into a state to be worked in. Answers whether it is clean.
+pub(super) fn recover(
+    runner: &mut dyn Runner,
+    yard: &Yard<'_>,
+    workspace: &Workspace,
+    record: &Path,
+    notes: &mut Vec<String>,
+) -> Result<bool, NotPrepared> {
+    clear_locks(yard, &workspace.branch, Some(record))?;
+    end_half_way(runner, yard, workspace, record, notes)?;
+    let branch = workspace.branch.as_str();
+    let mut git = yard.git_in(runner, &workspace.worktree);
+    let status = git.status()?;
+    if status.head.is_none() {
+        if restore_branch(&mut git, branch, record, notes)?.is_none() {
+            let detail = format!("the branch `{branch}` is gone and its last commit is not known");
+            return Err(NotPrepared { class: PrepareFault::Diverged, detail });
+        }
+        return Ok(git.status()?.is_clean());
+    }
+    if status.branch.as_deref() == Some(branch) {
+        let last = link::last_head(record);
+        if last.is_some() && last != status.head {
+            let detail =
+                format!("the branch `{branch}` was moved by somebody from outside of its worktree");
+            return Err(NotPrepared { class: PrepareFault::Diverged, detail });
+        }
+        return Ok(status.is_clean());
+    }
+    match bring_home(&mut git, branch, &status)? {
+        Standing::OnBranch => {}
+        Standing::Brought { from } => {
+            notes.push(format!("the last work was on {from}; `{branch}` was brought to it"));
+        }
+        Standing::Away { at, .. } => {
+            let saved = rescue::save(runner, yard, &workspace.worktree, record, &[])?;
+            notes.push(told_of("the worktree was left on", &at, saved.reference));
+            let mut git = yard.git_in(runner, &workspace.worktree);
+            if !git.carry_to(branch)? {
+                git.force_to(On::Branch(branch))?;
+            }
+        }
+    }
+    Ok(yard.git_in(runner, &workspace.worktree).status()?.is_clean())
+}
+
+fn told_of(what: &str, detail: &str, reference: Option<String>) -> String {
+    let saved = reference.map(|name| format!("; what it held is saved as `{name}`"));
+    format!("{what} {detail}{}", saved.unwrap_or_default())
+}
+
+/// The branch was deleted under the worktree: it gets its last commit back, which is the answer if it is known.
+pub(in crate::exec) fn restore_branch(
+    git: &mut Git<'_>,
+    branch: &str,
+    record: &Path,
+    notes: &mut Vec<String>,
+) -> Result<Option<String>, RunError> {
+    let Some(last) = link::last_head(record) else { return Ok(None) };
+    git.swap_ref(&format!("refs/heads/{branch}"), &last, "")?;
+    notes.push(format!("the branch `{branch}` was gone and was put back at its last commit"));
+    Ok(Some(last))
+}
+
+/// A killed git leaves its lock files. Those of the branch and of the worktree's record go, as we hold the worktree,
+/// unless a living process has them open.
+pub(super) fn clear_locks(
+    yard: &Yard<'_>,
+    branch: &str,
+    record: Option<&Path>,
+) -> Result<(), RunError> {
+    let of_branch = yard.common.join("refs/heads").join(format!("{branch}.lock"));
+    let of_record = record.map(|record| [record.join("index.lock"), record.join("HEAD.lock")]);
+    for lock in of_record.into_iter().flatten().chain([of_branch]) {
+        if lock.symlink_metadata().is_err() {
+            continue;
+        }
+        if is_open_somewhere(&lock) {
+            return Err(RunError::Failed {
+                what: "taking over the worktree".to_owned(),
+                detail: format!("a process still has `{}` open", lock.display()),
+            });
+        }
+        fs::remove_file(&lock).map_err(|error| failed("removing", &lock, &error))?;
+    }
+    Ok(())
+}
+
+/// Where processes cannot be looked at, nobody is taken to be there: our own lock keeps others out.
+fn is_open_somewhere(file: &Path) -> bool {
+    let Ok(file) = file.canonicalize() else { return false };
+    let entries = |folder: &Path| -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+        entries.flatten().map(|entry| entry.path()).collect()
+    };
+    let is_process = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
+    };
+    entries(Path::new("/proc"))
+        .iter()
+        .filter(|path| is_process(path))
+        .flat_map(|process| entries(&process.join("fd")))
+        .any(|open| fs::read_link(open).is_ok_and(|target| target == file))
+}
+
+fn end_half_way(
+    runner: &mut dyn Runner,
+    yard: &Yard<'_>,
+    workspace: &Workspace,
+    record: &Path,
+    notes: &mut Vec<String>,
+) -> Result<(), RunError> {
+    let Some((_, operation)) = HALF_WAY.iter().find(|(file, _)| record.join(file).exists()) else {
+        return Ok(());
+    };
+    let saved = rescue::save(runner, yard, &workspace.worktree, record, &[])?;
+    notes.push(told_of(
+        "an operation was left half-way and was undone:",
+        operation,
+        saved.reference,
+    ));
+    let mut git = yard.git_in(runner, &workspace.worktree);
+    if git.abort(operation)? {
+        return Ok(());
+    }
+    // Nothing but the state of the operation is left to be removed; the work is saved.
+    for (file, _) in HALF_WAY {
+        let path = record.join(file);
+        let removed = match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
+            Ok(_) => fs::remove_file(&path),
+            Err(_) => Ok(()),
+        };
+        removed.map_err(|error| failed("removing", &path, &error))?;
+    }
+    git.reset_index()
+}
+
+/// Gives files whose record was pruned a record again; none of them is touched.
+pub(super) fn adopt(
+    runner: &mut dyn Runner,
+    yard: &Yard<'_>,
+    workspace: &Workspace,
+    start: &str,
+    notes: &mut Vec<String>,
+) -> Result<(), RunError> {
+    let Workspace { worktree, branch, spare, .. } = workspace;
+    let beside = spare.join("making").join(super::names::hash_of(worktree));
+    yard.forget(runner, &beside)?;
+    let mut git = yard.git(runner);
+    let head = git.commit_of(&format!("refs/heads/{branch}"))?;
+    git.add_empty_worktree(&beside, head.as_deref().unwrap_or(start))?;
+    let tied = link::record_named_in(&beside.join(".git")).and_then(|record| {
+        fs::remove_file(worktree.join(".git"))?;
+        link::tie(worktree, &record)?;
+        fs::remove_dir_all(&beside)
+    });
+    tied.map_err(|error| failed("taking over", worktree, &error))?;
+    let mut git = yard.git_in(runner, worktree);
+    git.reset_index()?;
+    git.name_head(branch)?;
+    notes.push(
+        "the worktree had lost its record in the repository and was taken over again".to_owned(),
+    );
+    Ok(())
+}

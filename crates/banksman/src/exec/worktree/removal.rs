@@ -1,0 +1,252 @@
+//! Taking worktrees away, and looking at what they use: nothing goes before it is saved.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::link::Place;
+use super::yard::Yard;
+use super::{hold, names, recover, rescue};
+use crate::exec::git::{self, Git};
+use crate::exec::plan::Workspace;
+use crate::exec::process::{Program, RunError, Runner};
+
+pub use super::yard::SPARES;
+
+/// Entries of the trash that one sweep deletes.
+const TRASH: usize = 100;
+/// A tree with a million files takes about a minute.
+const DELETE_TIME: Duration = Duration::from_secs(300);
+/// Worktrees that one look for leaks can find.
+const LEAKS: usize = 10_000;
+
+/// What became of a worktree.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Removed {
+    /// The ref that holds what was only there.
+    pub rescue: Option<String>,
+    /// Where the folder was put, because something in it cannot be saved in a commit.
+    pub kept: Option<PathBuf>,
+}
+
+/// A ref that holds rescued work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rescue {
+    pub name: String,
+    pub commit: String,
+}
+
+/// What a folder takes on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DiskUse {
+    pub bytes: u64,
+    pub entries: u64,
+    /// False when there was more than could be looked at.
+    pub complete: bool,
+}
+
+/// Saves what is only in the worktree under a rescue ref and takes the worktree away. Its branch goes as well if
+/// everything on it is in the base. May be called again after a crash, and for a worktree that is gone.
+pub fn remove(
+    runner: &mut dyn Runner,
+    workspace: &Workspace,
+    env: &BTreeMap<String, String>,
+) -> Result<Removed, RunError> {
+    let Workspace { worktree, spare, .. } = workspace;
+    let held = hold::hold(runner, &hold::lock_of_worktree(spare, worktree), env)?;
+    let yard = Yard::of(workspace, env)?;
+    recover::clear_locks(&yard, &workspace.branch, None)?;
+    let safe = safe_commits(&mut yard.git(runner), workspace)?;
+    if yard.look(worktree)? == Place::Orphan {
+        let start = safe.first().map_or("HEAD", String::as_str);
+        recover::adopt(runner, &yard, workspace, start, &mut Vec::new())?;
+    }
+    let removed = match yard.look(worktree)? {
+        Place::Ours(record) => put_away(runner, &yard, workspace, &record, &safe)?,
+        Place::Unfinished => {
+            yard.discard(runner, worktree)?;
+            Removed::default()
+        }
+        Place::Free => {
+            yard.forget(runner, worktree)?;
+            Removed::default()
+        }
+        Place::Orphan => return Err(not_ours(worktree, "its record in the repository is gone")),
+        Place::Foreign(why) => return Err(not_ours(worktree, &why)),
+    };
+    delete_branch_if_merged(&mut yard.git(runner), &workspace.branch, &safe)?;
+    // A lock's file that stays behind is used again.
+    drop(held.give_up_with_file());
+    Ok(removed)
+}
+
+fn not_ours(worktree: &Path, why: &str) -> RunError {
+    let what = format!("removing `{}`", worktree.display());
+    RunError::Failed { what, detail: why.to_owned() }
+}
+
+/// Whatever is reachable from these is not lost with the worktree.
+fn safe_commits(git: &mut Git<'_>, workspace: &Workspace) -> Result<Vec<String>, RunError> {
+    let local = format!("refs/heads/{}", workspace.base);
+    let of_remote = |remote: &String| format!("refs/remotes/{remote}/{}", workspace.base);
+    let remote = workspace.remote.as_ref().map(of_remote);
+    let asked: Vec<&str> =
+        [Some(local.as_str()), remote.as_deref()].into_iter().flatten().collect();
+    Ok(git.refs(&asked)?.into_values().collect())
+}
+
+fn put_away(
+    runner: &mut dyn Runner,
+    yard: &Yard<'_>,
+    workspace: &Workspace,
+    record: &Path,
+    safe: &[String],
+) -> Result<Removed, RunError> {
+    let worktree = &workspace.worktree;
+    recover::clear_locks(yard, &workspace.branch, Some(record))?;
+    let saved = rescue::save(runner, yard, worktree, record, safe)?;
+    if !saved.whole {
+        let kept = yard.move_aside(worktree, "kept")?;
+        yard.forget(runner, worktree)?;
+        return Ok(Removed { rescue: saved.reference, kept: Some(kept) });
+    }
+    let commit = safe.first().map_or("HEAD", String::as_str);
+    yard.retire(runner, worktree, record, commit)?;
+    Ok(Removed { rescue: saved.reference, kept: None })
+}
+
+fn delete_branch_if_merged(
+    git: &mut Git<'_>,
+    branch: &str,
+    safe: &[String],
+) -> Result<(), RunError> {
+    let name = format!("refs/heads/{branch}");
+    let Some(commit) = git.commit_of(&name)? else { return Ok(()) };
+    let mut is_merged = false;
+    for safe in safe {
+        is_merged = is_merged || git.is_ancestor(&commit, safe)?;
+    }
+    let is_used = |git: &mut Git<'_>| -> Result<bool, RunError> {
+        Ok(git.worktrees()?.iter().any(|listed| listed.branch.as_ref() == Some(&name)))
+    };
+    if is_merged && !is_used(git)? {
+        // Somebody who moves the branch at this moment keeps it.
+        git.delete_branch_at(branch, &commit)?;
+    }
+    Ok(())
+}
+
+/// Makes spare worktrees of the base ahead of their use, so that tasks which begin at once do not wait for a checkout.
+/// Answers how many were made.
+pub fn stock(
+    runner: &mut dyn Runner,
+    workspace: &Workspace,
+    wanted: usize,
+    env: &BTreeMap<String, String>,
+) -> Result<usize, RunError> {
+    let yard = Yard::of(workspace, env)?;
+    match safe_commits(&mut yard.git(runner), workspace)?.first() {
+        Some(commit) => yard.stock(runner, commit, wanted),
+        None => Ok(0),
+    }
+}
+
+/// Deletes what was thrown away; answers how many trees that were.
+pub fn empty_trash(
+    runner: &mut dyn Runner,
+    spare: &Path,
+    env: &BTreeMap<String, String>,
+) -> Result<usize, RunError> {
+    let Ok(entries) = fs::read_dir(spare.join("trash")) else { return Ok(0) };
+    let mut deleted = 0;
+    for entry in entries.flatten().take(TRASH) {
+        let path = entry.path().to_string_lossy().into_owned();
+        let mut run = |program: &str, options: &[&str]| {
+            let args = options.iter().copied().chain(["--", &path]).map(str::to_owned).collect();
+            runner.run(&Program {
+                program: program.to_owned(),
+                args,
+                folder: spare.to_owned(),
+                env: env.clone(),
+                stdin: None,
+                timeout: DELETE_TIME,
+                keep: 16 * 1024,
+            })
+        };
+        // Tools such as Go's write folders that not even their owner may delete from.
+        run("chmod", &["-R", "u+w"])?;
+        let output = run("rm", &["-rf"])?;
+        if !output.ok() {
+            return Err(git::failure("emptying the trash", &output));
+        }
+        deleted += 1;
+    }
+    Ok(deleted)
+}
+
+/// Worktrees two levels below the folder that are in nobody's hands.
+pub fn leaks(folder: &Path, known: &BTreeSet<PathBuf>) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for repo in folders_in(folder)? {
+        for worktree in folders_in(&repo)? {
+            let is_ours = worktree.join(".git").symlink_metadata().is_ok_and(|file| file.is_file());
+            if is_ours && !known.contains(&worktree) && found.len() < LEAKS {
+                found.push(worktree);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn folders_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    Ok(entries.flatten().filter(is_folder).take(LEAKS).map(|entry| entry.path()).collect())
+}
+
+/// What is below the folder, up to a number of entries. Links are not followed, and what cannot be read is left out.
+#[must_use]
+pub fn disk_use(folder: &Path, at_most: u64) -> DiskUse {
+    let mut used = DiskUse { complete: true, ..DiskUse::default() };
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(next) = waiting.pop() {
+        let Ok(entries) = fs::read_dir(&next) else { continue };
+        for entry in entries.flatten() {
+            if used.entries >= at_most {
+                used.complete = false;
+                return used;
+            }
+            let Ok(found) = entry.metadata() else { continue };
+            used.entries += 1;
+            used.bytes += found.blocks() * 512;
+            if found.is_dir() {
+                waiting.push(entry.path());
+            }
+        }
+    }
+    used
+}
+
+/// Rescued work of a repository.
+pub fn rescues(
+    runner: &mut dyn Runner,
+    repo: &Path,
+    env: &BTreeMap<String, String>,
+) -> Result<Vec<Rescue>, RunError> {
+    let refs = Git::at(runner, repo, env).refs(&[rescue::REFS])?;
+    Ok(refs.into_iter().map(|(name, commit)| Rescue { name, commit }).collect())
+}
+
+/// The rescue refs of one worktree, for messages.
+#[must_use]
+pub fn rescue_prefix(worktree: &Path) -> String {
+    format!("{}{}/", rescue::REFS, names::rescue_name(worktree))
+}

@@ -1,0 +1,131 @@
+//! Saving what is only in a worktree: one commit that holds it all, under a ref that git keeps. The worktree, its index
+//! and its branches stay as they are.
+
+use std::fs;
+use std::path::Path;
+
+use super::link;
+use super::names::rescue_name;
+use super::yard::{Yard, failed};
+use crate::exec::git::{Status, shown};
+use crate::exec::process::{RunError, Runner};
+
+/// Where rescued work is found.
+pub const REFS: &str = "refs/banksman/rescue/";
+/// Tries to find a number that is neither taken nor locked by a git that was killed.
+const TRIES: u32 = 20;
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Saved {
+    /// The ref; none if there was nothing to be saved.
+    pub(super) reference: Option<String>,
+    /// Whether everything was saved: a repository inside, or a file that cannot be read, cannot be.
+    pub(super) whole: bool,
+}
+
+/// Saves what is in a worktree and cannot be reached from any of the `safe` commits.
+pub(super) fn save(
+    runner: &mut dyn Runner,
+    yard: &Yard<'_>,
+    worktree: &Path,
+    record: &Path,
+    safe: &[String],
+) -> Result<Saved, RunError> {
+    let mut git = yard.git_in(runner, worktree);
+    let status = git.status()?;
+    let head = status.head.clone().or_else(|| link::last_head(record));
+    let (work, whole) = match &status {
+        clean if clean.is_clean() => (None, true),
+        dirty => snapshot(runner, yard, worktree, record, (dirty, head.as_deref()))?,
+    };
+    let Some(commit) = work.or(head) else { return Ok(Saved { reference: None, whole }) };
+    let mut git = yard.git(runner);
+    for safe in safe {
+        if git.is_ancestor(&commit, safe)? {
+            return Ok(Saved { reference: None, whole });
+        }
+    }
+    let reference = keep(runner, yard, worktree, &commit)?;
+    Ok(Saved { reference: Some(reference), whole })
+}
+
+/// A commit of all files, whose second parent is the index where that holds something else; none if there is no
+/// difference to the head after all.
+fn snapshot(
+    runner: &mut dyn Runner,
+    yard: &Yard<'_>,
+    worktree: &Path,
+    record: &Path,
+    (status, head): (&Status, Option<&str>),
+) -> Result<(Option<String>, bool), RunError> {
+    let index = record.join("banksman-index");
+    let own_index = record.join("index");
+    // One that was killed half-way has left both; they are nobody's.
+    for left in [index.clone(), record.join("banksman-index.lock")] {
+        if left.exists() {
+            fs::remove_file(&left).map_err(|error| failed("removing", &left, &error))?;
+        }
+    }
+    if own_index.exists() {
+        fs::copy(&own_index, &index).map_err(|error| failed("copying", &own_index, &error))?;
+    }
+    let nested: Vec<String> = status.nested.iter().map(|path| shown(path)).collect();
+    let mut git = yard.git_in(runner, worktree).with_index(&index);
+    let added = git.add_all(&nested)?;
+    let files = git.write_tree()?;
+    fs::remove_file(&index).map_err(|error| failed("removing", &index, &error))?;
+    let whole = added.ok() && nested.is_empty() && files.is_some();
+    let Some(files) = files else { return Ok((None, whole)) };
+
+    let mut git = yard.git_in(runner, worktree);
+    let of_head = match head {
+        Some(head) => git.tree_of(head)?,
+        None => None,
+    };
+    let staged = git.write_tree()?.filter(|tree| *tree != files && Some(tree) != of_head.as_ref());
+    if staged.is_none() && Some(&files) == of_head.as_ref() {
+        return Ok((None, whole));
+    }
+    let mut parents: Vec<&str> = head.into_iter().collect();
+    let staged = match staged {
+        Some(tree) => Some(git.commit_tree(&tree, &parents, "staged when the work was saved\n")?),
+        None => None,
+    };
+    parents.extend(staged.as_deref());
+    let message = format!("work in `{}` that was not committed\n", rescue_name(worktree));
+    Ok((Some(git.commit_tree(&files, &parents, &message)?), whole))
+}
+
+/// Under the next free number, or under the last one if that holds the same already.
+fn keep(
+    runner: &mut dyn Runner,
+    yard: &Yard<'_>,
+    worktree: &Path,
+    commit: &str,
+) -> Result<String, RunError> {
+    let prefix = format!("{REFS}{}/", rescue_name(worktree));
+    let mut git = yard.git(runner);
+    for attempt in 1..=TRIES {
+        let number =
+            |name: &str| name.strip_prefix(&prefix).and_then(|rest| rest.parse::<u32>().ok());
+        let refs = git.refs(&[&prefix])?;
+        let last = refs.iter().filter_map(|(name, at)| Some((number(name)?, name, at))).max();
+        if let Some((_, name, at)) = last {
+            let parent = |commit: &str| format!("{commit}^1");
+            let is_same = at == commit
+                || (git.tree_of(at)? == git.tree_of(commit)?
+                    && git.commit_of(&parent(at))? == git.commit_of(&parent(commit))?);
+            if is_same {
+                return Ok(name.clone());
+            }
+        }
+        let name = format!("{prefix}{}", last.map_or(0, |(number, ..)| number) + attempt);
+        if git.swap_ref(&name, commit, "")? {
+            return Ok(name);
+        }
+    }
+    Err(RunError::Failed {
+        what: "saving the work under a rescue ref".to_owned(),
+        detail: format!("no free number was found under `{prefix}`"),
+    })
+}

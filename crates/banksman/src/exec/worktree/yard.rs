@@ -1,0 +1,250 @@
+//! Where worktrees come from and go to: a few spare ones for each repository, which need only the difference to be
+//! written, and a trash folder for what is too dirty to be used again.
+//!
+//! A worktree that comes in here holds nothing that is not saved elsewhere; whoever hands one over has seen to that.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::link::{self, Place};
+use super::names::hash_of;
+use crate::exec::git::{Git, On};
+use crate::exec::plan::Workspace;
+use crate::exec::process::{RunError, Runner};
+
+/// Spare worktrees of one repository: as many as tasks commonly begin at once.
+pub const SPARES: usize = 4;
+/// Entries of one name in the trash.
+const SAME_NAMES: u32 = 10_000;
+/// Files of a record that change what a worktree shows; one with any of them is not used again.
+const PECULIAR: &[&str] = &["modules", "config.worktree", "info/sparse-checkout"];
+/// In a record: the set-up command that has succeeded in its worktree.
+pub(super) const SET_UP: &str = "banksman-set-up";
+
+/// A repository and the folders that serve its worktrees.
+pub(in crate::exec) struct Yard<'a> {
+    pub(in crate::exec) repo: &'a Path,
+    pub(in crate::exec) common: PathBuf,
+    pub(in crate::exec) spare: &'a Path,
+    pub(in crate::exec) env: &'a BTreeMap<String, String>,
+}
+
+impl<'a> Yard<'a> {
+    pub(in crate::exec) fn of(
+        workspace: &'a Workspace,
+        env: &'a BTreeMap<String, String>,
+    ) -> Result<Self, RunError> {
+        let common = link::common_folder(&workspace.repo)
+            .map_err(|error| failed("opening the repository", &workspace.repo, &error))?;
+        Ok(Self { repo: &workspace.repo, common, spare: &workspace.spare, env })
+    }
+
+    pub(in crate::exec) fn git<'r>(&self, runner: &'r mut dyn Runner) -> Git<'r> {
+        Git::at(runner, self.repo, self.env)
+    }
+
+    pub(in crate::exec) fn git_in<'r>(&self, runner: &'r mut dyn Runner, folder: &Path) -> Git<'r> {
+        Git::at(runner, folder, self.env)
+    }
+
+    /// A worktree at a free place, without anything in it but the files of its commit. Answers with its record.
+    pub(in crate::exec) fn obtain(
+        &self,
+        runner: &mut dyn Runner,
+        path: &Path,
+        on: On<'_>,
+    ) -> Result<PathBuf, RunError> {
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(folder).map_err(|error| failed("making the folder", folder, &error))?;
+        if self.record_at(path)?.is_some() {
+            self.git(runner).drop_worktree(path)?;
+        }
+        if let Some(record) = self.take_spare(path)? {
+            match self.git_in(runner, path).force_to(on) {
+                Ok(()) => {
+                    link::unmark_spare(&record)
+                        .map_err(|error| failed("taking over the worktree", path, &error))?;
+                    return Ok(record);
+                }
+                Err(RunError::Interrupted) => return Err(RunError::Interrupted),
+                // A spare that cannot be used is no reason to give up: a new one is made below.
+                Err(_) => self.discard(runner, path)?,
+            }
+        }
+        self.git(runner).add_worktree(path, on)?;
+        link::record_named_in(&path.join(".git"))
+            .map_err(|error| failed("reading the new worktree", path, &error))
+    }
+
+    /// Takes a worktree away whose contents are saved or worthless: it becomes a spare one, or goes into the trash.
+    pub(in crate::exec) fn retire(
+        &self,
+        runner: &mut dyn Runner,
+        path: &Path,
+        record: &Path,
+        commit: &str,
+    ) -> Result<(), RunError> {
+        let is_plain = !PECULIAR.iter().any(|name| record.join(name).exists());
+        if is_plain && self.spares().len() < SPARES {
+            let mut git = self.git_in(runner, path);
+            match git.force_to(On::Commit(commit)).and_then(|()| git.clean_all()) {
+                Ok(()) if self.put_spare(path, record)? => return Ok(()),
+                Ok(()) => {}
+                Err(RunError::Interrupted) => return Err(RunError::Interrupted),
+                // What git cannot clean, such as folders that may not be written, the trash can hold.
+                Err(_) => {}
+            }
+        }
+        self.discard(runner, path)
+    }
+
+    /// Into the trash, and off git's books. The trash is emptied later, because that may take long.
+    pub(in crate::exec) fn discard(
+        &self,
+        runner: &mut dyn Runner,
+        path: &Path,
+    ) -> Result<(), RunError> {
+        self.move_aside(path, "trash")?;
+        self.forget(runner, path)
+    }
+
+    /// Off git's books; the folder is gone from its place already.
+    pub(in crate::exec) fn forget(
+        &self,
+        runner: &mut dyn Runner,
+        path: &Path,
+    ) -> Result<(), RunError> {
+        match self.record_at(path)? {
+            Some(_) => self.git(runner).drop_worktree(path),
+            None => Ok(()),
+        }
+    }
+
+    /// By one rename into a folder beside the spares; answers where to.
+    pub(super) fn move_aside(&self, path: &Path, folder: &str) -> Result<PathBuf, RunError> {
+        let folder = self.spare.join(folder);
+        let told = |error: &io::Error| failed("moving away", path, error);
+        fs::create_dir_all(&folder).map_err(|error| told(&error))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for number in 1..SAME_NAMES {
+            let to = folder.join(format!("{name}.{number}"));
+            if to.symlink_metadata().is_ok() {
+                continue;
+            }
+            match fs::rename(path, &to) {
+                Ok(()) => return Ok(to),
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                Err(error) => return Err(told(&error)),
+            }
+        }
+        Err(told(&io::Error::other("there are too many of its name")))
+    }
+
+    pub(in crate::exec) fn look(&self, path: &Path) -> Result<Place, RunError> {
+        link::look(&self.common, path).map_err(|error| failed("looking at", path, &error))
+    }
+
+    fn record_at(&self, path: &Path) -> Result<Option<PathBuf>, RunError> {
+        link::record_of(&self.common, path)
+            .map_err(|error| failed("looking for the worktree", path, &error))
+    }
+
+    fn pool(&self) -> PathBuf {
+        self.spare.join("pool").join(hash_of(&self.common))
+    }
+
+    pub(in crate::exec) fn spares(&self) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(self.pool()) else { return Vec::new() };
+        let mut spares: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        spares.sort();
+        spares
+    }
+
+    /// The rename decides who gets a spare: it works for one only. What is in it can be trusted only after that.
+    fn take_spare(&self, to: &Path) -> Result<Option<PathBuf>, RunError> {
+        for spare in self.spares() {
+            match fs::rename(&spare, to) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                // Another file system, for one: then a spare is of no use here.
+                Err(_) => return Ok(None),
+            }
+            match link::record_named_in(&to.join(".git")) {
+                Ok(record) if record.is_dir() => {
+                    link::tie(to, &record)
+                        .map_err(|error| failed("taking over the worktree", to, &error))?;
+                    return Ok(Some(record));
+                }
+                Ok(_) | Err(_) => drop(self.move_aside(to, "trash")?),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Into a free place among the spares; false if there is none.
+    fn put_spare(&self, path: &Path, record: &Path) -> Result<bool, RunError> {
+        self.put_into_pool(path, record)
+            .map_err(|error| failed("keeping the worktree", path, &error))
+    }
+
+    fn put_into_pool(&self, path: &Path, record: &Path) -> io::Result<bool> {
+        let pool = self.pool();
+        fs::create_dir_all(&pool)?;
+        match fs::remove_file(record.join(SET_UP)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        link::mark_spare(record)?;
+        for number in 1..=SPARES {
+            let to = pool.join(number.to_string());
+            if to.symlink_metadata().is_ok() {
+                continue;
+            }
+            link::tie_for(path, record, &to)?;
+            match fs::rename(path, &to) {
+                Ok(()) => return Ok(true),
+                // Somebody else was faster.
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                Err(error) => return Err(error),
+            }
+        }
+        link::tie(path, record)?;
+        Ok(false)
+    }
+
+    /// Makes spare worktrees ahead of their use. Only one at a time does that for a repository; others return at once.
+    pub(super) fn stock(
+        &self,
+        runner: &mut dyn Runner,
+        commit: &str,
+        wanted: usize,
+    ) -> Result<usize, RunError> {
+        let name = hash_of(&self.common);
+        let lock = self.spare.join("locks").join(format!("stock-{name}.lock"));
+        let held = super::hold::try_hold(&lock)
+            .map_err(|error| failed("taking the lock", &lock, &error))?;
+        let Some(_held) = held else { return Ok(0) };
+        let making = self.spare.join("making").join(name);
+        let missing = wanted.min(SPARES).saturating_sub(self.spares().len());
+        for _ in 0..missing {
+            if self.look(&making)? != Place::Free {
+                self.discard(runner, &making)?;
+            }
+            self.forget(runner, &making)?;
+            self.git(runner).add_worktree(&making, On::Commit(commit))?;
+            let record = link::record_named_in(&making.join(".git"))
+                .map_err(|error| failed("reading the new worktree", &making, &error))?;
+            if !self.put_spare(&making, &record)? {
+                self.discard(runner, &making)?;
+            }
+        }
+        Ok(missing)
+    }
+}
+
+/// An error of the file system, told like one of git.
+pub(in crate::exec) fn failed(what: &str, path: &Path, error: &io::Error) -> RunError {
+    RunError::Failed { what: format!("{what} `{}`", path.display()), detail: error.to_string() }
+}

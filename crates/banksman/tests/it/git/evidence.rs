@@ -1,0 +1,324 @@
+//! What is found in a worktree after an agent has ended.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use banksman::exec::evidence::{gather, run_checks};
+use banksman::exec::plan::{Checks, Workspace};
+use banksman::exec::process::Plain;
+use banksman::exec::worktree::Prepared;
+
+use super::{World, checks, read, said, write};
+
+/// A world with a task that is ready to be worked on.
+fn begun() -> (World, Workspace, Prepared) {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    let prepared = world.prepare(&workspace);
+    (world, workspace, prepared)
+}
+
+fn only(allowed: &[&str], denied: &[&str]) -> Checks {
+    let owned = |globs: &[&str]| globs.iter().map(|glob| (*glob).to_owned()).collect();
+    Checks { allowed_paths: owned(allowed), denied_paths: owned(denied), ..checks(&["true"]) }
+}
+
+#[test]
+fn commits_and_files_are_counted_from_the_base() {
+    let (world, workspace, prepared) = begun();
+    world.work(&workspace.worktree, "src/a.txt", "one\n2\nthree\nfour\n");
+    let head = world.work(&workspace.worktree, "b.txt", "b\n");
+    let evidence = world.gather(&workspace, &prepared, &checks(&["test -e b.txt && echo fine"]));
+    assert_eq!((&evidence.base, &evidence.head_before), (&prepared.base, &prepared.head));
+    assert_eq!((evidence.head.as_str(), evidence.commits), (head.as_str(), 2));
+    assert_eq!((evidence.files, evidence.insertions, evidence.deletions), (2, 3, 1));
+    assert_eq!(evidence.paths, ["b.txt", "src/a.txt"]);
+    assert!(!evidence.was_dirty && evidence.committed.is_none());
+    assert!(evidence.outside.is_empty() && evidence.denied.is_empty() && evidence.notes.is_empty());
+    let [check] = evidence.checks.as_slice() else { panic!("{:?}", evidence.checks) };
+    assert!(check.passed());
+    assert_eq!((check.head.as_str(), check.tail.as_str()), (head.as_str(), "fine"));
+}
+
+#[test]
+fn nothing_done_is_nothing_to_check() {
+    let (world, workspace, prepared) = begun();
+    write(&workspace.worktree.join("ignored/x"), "x");
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert_eq!((evidence.commits, evidence.files, evidence.was_dirty), (0, 0, false));
+    assert!(evidence.checks.is_empty() && evidence.paths.is_empty());
+}
+
+#[test]
+fn what_was_left_is_committed_in_our_name() {
+    let (world, workspace, prepared) = begun();
+    let odd = ["-rf", "two\nlines", "spaced name", "ünïcödé", "quote\"d", "a\\b"];
+    for name in odd {
+        write(&workspace.worktree.join(name), name);
+    }
+    let bytes = OsStr::from_bytes(b"not-\xff-utf8");
+    fs::write(workspace.worktree.join(bytes), "x").unwrap();
+    fs::remove_file(workspace.worktree.join("README.md")).unwrap();
+    write(&workspace.worktree.join("ignored/x"), "x");
+    let hook = world.repo().join(".git/hooks/pre-commit");
+    write(&hook, "#!/bin/sh\nexit 1\n");
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert!(evidence.was_dirty);
+    assert_eq!(evidence.committed.as_ref(), Some(&evidence.head));
+    assert_eq!((evidence.commits, evidence.files), (1, 8));
+    for name in odd {
+        assert!(evidence.paths.iter().any(|path| path == name), "{name:?} in {:?}", evidence.paths);
+    }
+    assert!(evidence.paths.iter().any(|path| path == "not-\u{fffd}-utf8"));
+    assert_eq!(world.status(&workspace.worktree), "");
+    let by = world.git(&workspace.worktree, &["log", "-1", "--format=%an <%ae> %s"]);
+    assert_eq!(by, "Banksman <banksman@localhost> what was left");
+    assert_eq!(evidence.checks.len(), 1);
+}
+
+#[test]
+fn the_repository_s_own_name_is_used_if_it_has_one() {
+    let (world, workspace, prepared) = begun();
+    world.git(&world.repo(), &["config", "user.name", "Own"]);
+    world.git(&world.repo(), &["config", "user.email", "own@localhost"]);
+    write(&workspace.worktree.join("x"), "x");
+    world.gather(&workspace, &prepared, &checks(&[]));
+    assert_eq!(world.git(&workspace.worktree, &["log", "-1", "--format=%ae"]), "own@localhost");
+}
+
+#[test]
+fn without_a_message_nothing_is_committed_and_nothing_proven() {
+    let (world, workspace, prepared) = begun();
+    let head = world.work(&workspace.worktree, "a", "x");
+    write(&workspace.worktree.join("left"), "x");
+    let evidence =
+        gather(&mut Plain, &workspace, &prepared, &checks(&["true"]), None, &world.env()).unwrap();
+    assert!(evidence.was_dirty && evidence.committed.is_none() && evidence.checks.is_empty());
+    assert_eq!((evidence.head, evidence.paths), (head, vec!["a".to_owned(), "left".to_owned()]));
+    assert!(said(&evidence.notes, "did not run"), "{:?}", evidence.notes);
+}
+
+#[test]
+fn paths_that_are_not_allowed_are_named_and_not_committed() {
+    let (world, workspace, prepared) = begun();
+    world.work(&workspace.worktree, "src/ok.txt", "x");
+    world.git(&workspace.worktree, &["mv", "README.md", "src/README.md"]);
+    world.commit_in(&workspace.worktree, "moved");
+    write(&workspace.worktree.join("src/.env"), "secret");
+    let evidence = world.gather(&workspace, &prepared, &only(&["src/**"], &[".env"]));
+    assert_eq!(evidence.outside, ["README.md"], "the side that a rename came from counts");
+    assert_eq!(evidence.denied, ["src/.env"]);
+    assert!(evidence.committed.is_none() && evidence.checks.is_empty() && evidence.was_dirty);
+
+    let evidence = world.gather(&workspace, &prepared, &only(&["src/", "*.md"], &[]));
+    assert_eq!((evidence.outside.len(), evidence.denied.len()), (0, 0));
+    assert!(evidence.committed.is_some());
+    assert_eq!(evidence.checks.len(), 1);
+}
+
+#[test]
+fn links_that_lead_out_are_not_allowed() {
+    let (world, workspace, prepared) = begun();
+    symlink("/etc/passwd", workspace.worktree.join("committed")).unwrap();
+    symlink("src/a.txt", workspace.worktree.join("fine")).unwrap();
+    world.commit_in(&workspace.worktree, "links");
+    symlink("../../../x", workspace.worktree.join("src/left")).unwrap();
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    let expected = ["committed (a link to /etc/passwd)", "src/left (a link to ../../../x)"];
+    assert_eq!(evidence.outside, expected);
+    assert!(evidence.committed.is_none() && evidence.checks.is_empty());
+}
+
+#[test]
+fn a_repository_inside_is_refused() {
+    let (world, workspace, prepared) = begun();
+    world.git(&workspace.worktree, &["init", "--quiet", "inner"]);
+    write(&workspace.worktree.join("inner/x"), "x");
+    let evidence = world.gather(&workspace, &prepared, &checks(&[]));
+    assert_eq!(evidence.outside, ["inner/ (a repository of its own)"]);
+    assert!(evidence.was_dirty && evidence.committed.is_none());
+
+    world.commit_in(&workspace.worktree.join("inner"), "inner");
+    world.git(&workspace.worktree, &["add", "inner"]);
+    world.git(&workspace.worktree, &["commit", "--quiet", "-m", "as a submodule"]);
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert_eq!(evidence.outside, ["inner (a submodule)"]);
+    assert!(evidence.checks.is_empty());
+}
+
+#[test]
+fn checks_stop_at_the_first_that_fails() {
+    let (world, workspace, prepared) = begun();
+    world.work(&workspace.worktree, "a", "x");
+    let commands = ["echo one", "echo out; echo because >&2; exit 7", "touch never"];
+    let evidence = world.gather(&workspace, &prepared, &checks(&commands));
+    let told: Vec<_> =
+        evidence.checks.iter().map(|check| (check.exit.code, check.tail.as_str())).collect();
+    assert_eq!(told, [(Some(0), "one"), (Some(7), "out\nbecause")]);
+    assert!(!workspace.worktree.join("never").exists());
+}
+
+#[test]
+fn a_check_that_changes_what_it_proves_has_not_passed() {
+    let (world, workspace, prepared) = begun();
+    world.work(&workspace.worktree, "a", "x");
+    let evidence = world.gather(&workspace, &prepared, &checks(&["echo more >> a", "true"]));
+    let [check] = evidence.checks.as_slice() else { panic!("{:?}", evidence.checks) };
+    assert!(!check.passed() && check.tail.contains("changed files that are tracked"), "{check:?}");
+
+    world.git(&workspace.worktree, &["checkout", "--quiet", "a"]);
+    let moves = "git -c user.name=x -c user.email=x@x commit -q --allow-empty -m x";
+    let evidence = world.gather(&workspace, &prepared, &checks(&[moves]));
+    assert!(evidence.checks[0].tail.contains("moved the head"), "{:?}", evidence.checks);
+    assert_eq!(evidence.checks[0].head, evidence.head);
+}
+
+#[test]
+fn what_checks_leave_behind_is_not_taken_for_work() {
+    let (world, workspace, prepared) = begun();
+    world.work(&workspace.worktree, "a", "x");
+    let evidence = world.gather(
+        &workspace,
+        &prepared,
+        &checks(&["mkdir -p ignored; echo x | tee report ignored/cache"]),
+    );
+    assert!(evidence.checks[0].passed());
+    assert_eq!(world.status(&workspace.worktree), "");
+    assert_eq!(read(&workspace.worktree.join("ignored/cache")), "x\n", "caches stay");
+}
+
+#[test]
+fn a_check_has_its_time() {
+    let (world, workspace, _prepared) = begun();
+    world.work(&workspace.worktree, "a", "x");
+    let slow = Checks { timeout_ms: 200, ..checks(&["echo begun; sleep 30"]) };
+    let proof = run_checks(&mut Plain, &workspace.worktree, &slow, &world.env()).unwrap();
+    assert!(!proof.checks[0].passed() && proof.checks[0].tail.contains("ended after"), "{proof:?}");
+    assert!(proof.checks[0].tail.starts_with("begun"), "{proof:?}");
+}
+
+#[test]
+fn work_on_no_branch_is_brought_to_the_branch() {
+    let (world, workspace, prepared) = begun();
+    world.git(&workspace.worktree, &["checkout", "--quiet", "--detach"]);
+    let head = world.work(&workspace.worktree, "a", "x");
+    write(&workspace.worktree.join("left"), "x");
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert_eq!(evidence.commits, 2);
+    assert_eq!(world.rev("banksman/t1^"), head);
+    assert_eq!(world.rev("banksman/t1"), evidence.head);
+    assert!(said(&evidence.notes, "on no branch"), "{:?}", evidence.notes);
+    assert_eq!(world.git(&workspace.worktree, &["branch", "--show-current"]), "banksman/t1");
+    assert_eq!(evidence.checks.len(), 1);
+}
+
+#[test]
+fn work_on_another_branch_is_found_or_told() {
+    let (world, workspace, prepared) = begun();
+    world.git(&workspace.worktree, &["checkout", "--quiet", "-b", "own-idea"]);
+    let head = world.work(&workspace.worktree, "a", "x");
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert_eq!((evidence.head.as_str(), evidence.commits), (head.as_str(), 1));
+    assert!(said(&evidence.notes, "`own-idea`"), "{:?}", evidence.notes);
+
+    world.git(&workspace.worktree, &["checkout", "--quiet", "--orphan", "unrelated"]);
+    let away = world.commit_in(&workspace.worktree, "unrelated");
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert_eq!(evidence.head, head, "the task's branch is what counts");
+    assert!(evidence.checks.is_empty());
+    assert!(said(&evidence.notes, &away), "{:?}", evidence.notes);
+}
+
+#[test]
+fn work_on_the_base_branch_is_told() {
+    let (world, workspace, prepared) = begun();
+    world.git(&world.repo(), &["checkout", "--quiet", "--detach"]);
+    world.git(&workspace.worktree, &["checkout", "--quiet", "main"]);
+    let head = world.work(&workspace.worktree, "a", "x");
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert_eq!((evidence.head.as_str(), evidence.commits), (head.as_str(), 1));
+    assert!(said(&evidence.notes, "`main`"), "{:?}", evidence.notes);
+}
+
+#[test]
+fn a_repository_in_the_worktree_s_place_is_not_believed() {
+    let (world, workspace, prepared) = begun();
+    fs::remove_file(workspace.worktree.join(".git")).unwrap();
+    world.git(&workspace.worktree, &["init", "--quiet"]);
+    world.commit_in(&workspace.worktree, "forged");
+    let error =
+        gather(&mut Plain, &workspace, &prepared, &checks(&["true"]), Some("x"), &world.env())
+            .unwrap_err();
+    assert!(error.to_string().contains("a repository of its own"), "{error}");
+}
+
+#[test]
+fn a_worktree_without_its_link_gets_it_back() {
+    let (world, workspace, prepared) = begun();
+    let head = world.work(&workspace.worktree, "a", "x");
+    fs::remove_file(workspace.worktree.join(".git")).unwrap();
+    assert_eq!(world.gather(&workspace, &prepared, &checks(&[])).head, head);
+}
+
+#[test]
+fn a_huge_change_is_bounded() {
+    let (world, workspace, prepared) = begun();
+    for number in 0..3_000 {
+        write(&workspace.worktree.join(format!("many/{number:05}")), "x\n");
+    }
+    write(&workspace.worktree.join("long"), &"line\n".repeat(500_000));
+    let evidence = world.gather(&workspace, &prepared, &only(&["long"], &["many/"]));
+    assert_eq!(
+        (evidence.paths.len(), evidence.outside.len(), evidence.denied.len()),
+        (500, 500, 500)
+    );
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert_eq!((evidence.files, evidence.insertions), (3_001, 503_000));
+    assert_eq!(evidence.paths.len(), 500);
+}
+
+#[test]
+fn a_head_behind_its_base_is_no_work() {
+    let (world, workspace, _prepared) = begun();
+    world.work(&world.repo(), "b", "x");
+    let prepared = world.prepare_again(&workspace, _prepared);
+    world.git(&workspace.worktree, &["reset", "--quiet", "--hard", "HEAD~1"]);
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert_eq!((evidence.commits, evidence.checks.len()), (0, 0));
+}
+
+impl World {
+    fn prepare_again(&self, workspace: &Workspace, before: Prepared) -> Prepared {
+        drop(before);
+        self.prepare(workspace)
+    }
+}
+
+#[test]
+fn user_hooks_and_settings_do_not_reach_us() {
+    let (world, workspace, prepared) = begun();
+    let trace = world.root().join("trace");
+    let script = format!("!echo ran >> '{}'", trace.display());
+    for (name, value) in [
+        ("core.pager", script.trim_start_matches('!')),
+        ("diff.external", "false"),
+        ("color.ui", "always"),
+        ("status.short", "true"),
+        ("core.quotePath", "false"),
+        ("commit.gpgSign", "true"),
+        ("diff.noprefix", "true"),
+        ("status.showUntrackedFiles", "no"),
+        ("diff.renames", "false"),
+    ] {
+        world.git(&world.repo(), &["config", name, value]);
+    }
+    write(&workspace.worktree.join("ä"), "x");
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert_eq!((evidence.paths, evidence.commits), (vec!["ä".to_owned()], 1));
+    assert!(!Path::new(&trace).exists());
+}

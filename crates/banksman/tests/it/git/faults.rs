@@ -1,0 +1,299 @@
+//! What goes wrong with worktrees: killed gits, missing parts, other people's hands, full and read-only disks.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use banksman::exec::process::{Output, Plain, Program, RunError, Runner};
+use banksman::exec::worktree::prepare;
+use banksman::exec::worktree::removal::remove;
+use banksman_core::receipt::PrepareFault;
+
+use super::{World, checks, read, said, write};
+
+#[test]
+fn a_branch_checked_out_elsewhere_is_told() {
+    let world = World::new();
+    world.git(&world.repo(), &["checkout", "--quiet", "-b", "banksman/t1"]);
+    let fault = world.try_prepare(&world.workspace("t1")).unwrap_err();
+    assert_eq!(fault.class, PrepareFault::Environment);
+    assert!(fault.detail.contains("app repo"), "{fault}");
+}
+
+#[test]
+fn a_deleted_branch_gets_its_last_commit_back() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    let head = world.work(&workspace.worktree, "a", "x");
+    write(&workspace.worktree.join("left"), "x");
+    world.git(&world.repo(), &["update-ref", "-d", "refs/heads/banksman/t1"]);
+    let prepared = world.prepare(&workspace);
+    assert_eq!(prepared.head, head);
+    assert!(said(&prepared.notes, "was gone"), "{:?}", prepared.notes);
+    assert_eq!(world.status(&workspace.worktree), "?? left");
+    world.git(&world.repo(), &["update-ref", "-d", "refs/heads/banksman/t1"]);
+    assert_eq!(world.gather(&workspace, &prepared, &checks(&[])).commits, 2);
+}
+
+#[test]
+fn a_detached_head_is_taken_along() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    world.git(&workspace.worktree, &["checkout", "--quiet", "--detach"]);
+    let head = world.work(&workspace.worktree, "a", "x");
+    assert_eq!(world.prepare(&workspace).head, head);
+    assert_eq!(world.git(&workspace.worktree, &["branch", "--show-current"]), "banksman/t1");
+}
+
+#[test]
+fn a_worktree_left_on_something_else_is_brought_back_and_that_is_saved() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    let head = world.work(&workspace.worktree, "a", "x");
+    world.git(&workspace.worktree, &["checkout", "--quiet", "--orphan", "unrelated"]);
+    let away = world.commit_in(&workspace.worktree, "unrelated");
+    write(&workspace.worktree.join("a"), "changed there");
+    let prepared = world.prepare(&workspace);
+    assert_eq!(prepared.head, head);
+    assert!(said(&prepared.notes, "refs/banksman/rescue/t1/1"), "{:?}", prepared.notes);
+    assert_eq!(world.rev("refs/banksman/rescue/t1/1^1"), away);
+    let saved = world.git(&world.repo(), &["show", "refs/banksman/rescue/t1/1:a"]);
+    assert_eq!(saved, "changed there");
+}
+
+#[test]
+fn a_rebase_left_half_way_is_undone() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    let head = world.work(&workspace.worktree, "README.md", "mine\n");
+    world.work(&world.repo(), "README.md", "theirs\n");
+    let rebase = Command::new("git")
+        .args(["-c", "user.name=x", "-c", "user.email=x@x", "rebase", "main"])
+        .current_dir(&workspace.worktree)
+        .output()
+        .unwrap();
+    assert!(!rebase.status.success());
+    write(&workspace.worktree.join("README.md"), "half resolved\n");
+    let prepared = world.prepare(&workspace);
+    assert_eq!(prepared.head, head);
+    assert_eq!(world.status(&workspace.worktree), "");
+    assert!(said(&prepared.notes, "rebase"), "{:?}", prepared.notes);
+    let saved = world.git(&world.repo(), &["show", "refs/banksman/rescue/t1/1:README.md"]);
+    assert_eq!(saved, "half resolved");
+}
+
+#[test]
+fn locks_of_a_killed_git_are_removed_and_those_of_a_living_one_are_not() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    let record = world.repo().join(".git/worktrees/t1");
+    for lock in ["index.lock", "HEAD.lock"] {
+        write(&record.join(lock), "");
+    }
+    write(&world.repo().join(".git/refs/heads/banksman/t1.lock"), "");
+    drop(world.prepare(&workspace));
+    world.work(&workspace.worktree, "a", "x");
+
+    let open = fs::File::create(record.join("index.lock")).unwrap();
+    let fault = world.try_prepare(&workspace).unwrap_err();
+    assert!(fault.detail.contains("open"), "{fault}");
+    drop(open);
+    drop(world.prepare(&workspace));
+}
+
+#[test]
+fn a_record_that_was_pruned_is_made_again_around_the_files() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    let head = world.work(&workspace.worktree, "a", "x");
+    write(&workspace.worktree.join("left"), "x");
+    write(&workspace.worktree.join("a"), "changed");
+    fs::remove_dir_all(world.repo().join(".git/worktrees/t1")).unwrap();
+    let prepared = world.prepare(&workspace);
+    assert_eq!((prepared.head, prepared.fresh), (head, false));
+    assert_eq!(world.status(&workspace.worktree), " M a\n?? left");
+}
+
+#[test]
+fn a_worktree_that_was_moved_is_tied_again_and_a_copy_is_not_taken_for_it() {
+    let world = World::new();
+    let mut workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    let head = world.work(&workspace.worktree, "a", "x");
+    let to = world.root().join("home/worktrees/app/moved");
+    fs::rename(&workspace.worktree, &to).unwrap();
+    let from = std::mem::replace(&mut workspace.worktree, to);
+    assert_eq!(world.prepare(&workspace).head, head);
+    let copied = Command::new("cp").arg("-a").arg(&workspace.worktree).arg(&from).status().unwrap();
+    assert!(copied.success());
+    workspace.worktree = from;
+    let fault = world.try_prepare(&workspace).unwrap_err();
+    assert!(fault.detail.contains("a copy of"), "{fault}");
+}
+
+#[test]
+fn a_worktree_of_another_repository_is_not_touched() {
+    let world = World::new();
+    world.add_remote();
+    let workspace = world.workspace("t1");
+    let path = workspace.worktree.to_str().unwrap();
+    world.git(&world.root().join("remote.git"), &["worktree", "add", "--quiet", "-b", "x", path]);
+    let fault = world.try_prepare(&workspace).unwrap_err();
+    assert!(fault.detail.contains("another repository"), "{fault}");
+}
+
+/// Lets a number of programs run, then kills the next one after a while, as a crash of the machine would.
+struct Kills {
+    calls: u32,
+    after: Duration,
+    is_dead: bool,
+}
+
+impl Runner for Kills {
+    fn run(&mut self, program: &Program) -> Result<Output, RunError> {
+        if self.is_dead {
+            return Err(RunError::Interrupted);
+        }
+        if self.calls > 0 {
+            self.calls -= 1;
+            return Plain.run(program);
+        }
+        self.is_dead = true;
+        Plain.run(&Program { timeout: self.after, ..program.clone() })?;
+        Err(RunError::Interrupted)
+    }
+}
+
+fn many_files(world: &World) {
+    for number in 0..300 {
+        write(&world.repo().join(format!("many/{number}")), &format!("{number}\n").repeat(200));
+    }
+    world.commit_in(&world.repo(), "many");
+}
+
+#[test]
+fn a_git_killed_anywhere_leaves_nothing_that_stops_the_next() {
+    let world = World::new();
+    many_files(&world);
+    let env = world.env();
+    for round in 0..24_u32 {
+        let workspace = world.workspace(&format!("t{round}"));
+        let mut kills = Kills {
+            calls: round % 6,
+            after: Duration::from_micros(u64::from(round) * 1_000),
+            is_dead: false,
+        };
+        let killed = prepare(&mut kills, &workspace, &env);
+        drop(killed);
+        let prepared = world.prepare(&workspace);
+        assert_eq!(prepared.head, world.rev("main"), "round {round}");
+        assert_eq!(world.status(&workspace.worktree), "", "round {round}");
+        assert_eq!(world.git(&workspace.worktree, &["branch", "--show-current"]), workspace.branch);
+        drop(prepared);
+        write(&workspace.worktree.join("many/7"), "work");
+        let mut kills = Kills { calls: (round / 2) % 12, is_dead: false, ..kills };
+        let killed = remove(&mut kills, &workspace, &env);
+        drop(killed);
+        remove(&mut Plain, &workspace, &env).unwrap();
+        assert!(!workspace.worktree.exists());
+        let rescues = format!("refs/banksman/rescue/t{round}/");
+        let found = world.git(&world.repo(), &["for-each-ref", "--format=%(refname)", &rescues]);
+        let name = found.lines().next().unwrap_or_else(|| panic!("nothing saved in round {round}"));
+        let saved = world.git(&world.repo(), &["show", &format!("{name}:many/7")]);
+        assert_eq!(saved, "work", "round {round}");
+    }
+}
+
+#[test]
+fn a_rebase_killed_in_the_middle_loses_nothing() {
+    let world = World::new();
+    let env = world.env();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    for number in 0..5 {
+        world.work(&workspace.worktree, &format!("work/{number}"), "x");
+    }
+    for round in 0..8_u32 {
+        world.work(&world.repo(), &format!("base/{round}"), "x");
+        for calls in [4, 7, 8] {
+            let after = Duration::from_millis(u64::from(round) * 8);
+            drop(prepare(&mut Kills { calls, after, is_dead: false }, &workspace, &env));
+        }
+        let prepared = world.prepare(&workspace);
+        for number in 0..5 {
+            let file = workspace.worktree.join(format!("work/{number}"));
+            assert!(file.exists(), "round {round}: {:?}", prepared.notes);
+        }
+        assert_eq!(world.git(&workspace.worktree, &["branch", "--show-current"]), "banksman/t1");
+    }
+    assert_eq!(world.prepare(&workspace).base, world.rev("main"));
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_told() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    let folder = workspace.worktree.parent().unwrap();
+    fs::create_dir_all(folder).unwrap();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o555)).unwrap();
+    if fs::write(folder.join("probe"), "").is_ok() {
+        // Permissions do not bind the superuser; a file in the folder's place binds everybody.
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::remove_dir_all(folder).unwrap();
+        fs::write(folder, "").unwrap();
+    }
+    let fault = world.try_prepare(&workspace).unwrap_err();
+    assert_eq!(fault.class, PrepareFault::Environment, "{fault}");
+}
+
+/// A file system of one megabyte; none where we may not mount one.
+struct SmallDisk<'a>(&'a Path);
+
+impl<'a> SmallDisk<'a> {
+    fn mount(at: &'a Path) -> Option<Self> {
+        fs::create_dir_all(at).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=1m", "banksman-test"])
+            .arg(at)
+            .output();
+        mounted.is_ok_and(|output| output.status.success()).then_some(Self(at))
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg(self.0).status();
+        assert!(unmounted.is_ok_and(|status| status.success()));
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_nothing_that_stops_the_next() {
+    let world = World::new();
+    many_files(&world);
+    write(&world.repo().join("large"), &"0123456789abcdef".repeat(200_000));
+    world.commit_in(&world.repo(), "large");
+    let folder = world.root().join("home/worktrees");
+    let Some(disk) = SmallDisk::mount(&folder) else {
+        eprintln!(
+            "SKIPPED: a small file system cannot be mounted here, so a full disk was not tried"
+        );
+        return;
+    };
+    let workspace = world.workspace("t1");
+    let fault = world.try_prepare(&workspace).unwrap_err();
+    assert_eq!(fault.class, PrepareFault::Environment, "{fault}");
+    assert!(fault.detail.contains("No space") || fault.detail.contains("write"), "{fault}");
+    drop(disk);
+    assert_eq!(world.prepare(&workspace).head, world.rev("main"));
+    assert_eq!(world.status(&workspace.worktree), "");
+    assert_eq!(read(&workspace.worktree.join("README.md")), "hello\n");
+}

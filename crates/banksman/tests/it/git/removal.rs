@@ -1,0 +1,243 @@
+//! Taking worktrees away: nothing goes that is not saved.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use banksman::exec::process::Plain;
+use banksman::exec::worktree::removal::{
+    SPARES, disk_use, empty_trash, leaks, remove, rescues, stock,
+};
+
+use super::{World, read, write};
+
+#[test]
+fn what_is_in_the_base_needs_no_rescue() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    let removed = world.remove(&workspace);
+    assert_eq!((removed.rescue, removed.kept), (None, None));
+    assert!(!workspace.worktree.exists());
+    assert!(!world.has_ref("refs/heads/banksman/t1"), "a branch with nothing on it goes too");
+    assert!(!world.has_ref("refs/banksman"));
+}
+
+#[test]
+fn a_branch_that_is_not_merged_stays_and_is_rescued() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    let head = world.work(&workspace.worktree, "a", "x");
+    let removed = world.remove(&workspace);
+    assert_eq!(removed.rescue.as_deref(), Some("refs/banksman/rescue/t1/1"));
+    assert_eq!(world.rev("refs/banksman/rescue/t1/1"), head);
+    assert_eq!(world.rev("banksman/t1"), head);
+}
+
+#[test]
+fn everything_that_is_only_there_is_saved() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    let at = &workspace.worktree;
+    let head = world.work(at, "a", "committed\n");
+    write(&at.join("a"), "staged\n");
+    world.git(at, &["add", "a"]);
+    write(&at.join("a"), "in the file\n");
+    write(&at.join("two\nlines"), "untracked\n");
+    write(&at.join("-rf"), "untracked\n");
+    write(&at.join("ignored/x"), "x");
+    fs::remove_file(at.join("README.md")).unwrap();
+    let before = world.status(at);
+    // A commit that is reachable from nowhere but this worktree's head.
+    let name = world.remove(&workspace).rescue.unwrap();
+    assert!(!before.is_empty());
+    let show = |what: &str| world.git(&world.repo(), &["show", &format!("{name}{what}")]);
+    assert_eq!(show(":a"), "in the file");
+    assert_eq!(show("^2:a"), "staged");
+    assert_eq!(show(":two\nlines"), "untracked");
+    assert_eq!(world.rev(&format!("{name}^1")), head);
+    let files = world.git(&world.repo(), &["ls-tree", "-r", "--name-only", &name]);
+    assert!(files.lines().any(|file| file == "-rf") && !files.contains("README"), "{files}");
+    assert!(!files.contains("ignored/x"));
+    let found = rescues(&mut Plain, &world.repo(), &world.env()).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].name, name);
+}
+
+#[test]
+fn a_detached_head_is_saved() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    world.git(&workspace.worktree, &["checkout", "--quiet", "--detach"]);
+    let head = world.work(&workspace.worktree, "a", "x");
+    let name = world.remove(&workspace).rescue.unwrap();
+    assert_eq!(world.rev(&name), head);
+}
+
+#[test]
+fn a_conflict_in_the_middle_is_saved() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    world.work(&workspace.worktree, "README.md", "mine\n");
+    world.work(&world.repo(), "README.md", "theirs\n");
+    let merging = std::process::Command::new("git")
+        .args(["-c", "user.name=x", "-c", "user.email=x@x", "merge", "main"])
+        .current_dir(&workspace.worktree)
+        .output()
+        .unwrap();
+    assert!(!merging.status.success());
+    let name = world.remove(&workspace).rescue.unwrap();
+    let saved = world.git(&world.repo(), &["show", &format!("{name}:README.md")]);
+    assert!(saved.contains("<<<<<<<"), "{saved}");
+    assert!(!workspace.worktree.exists());
+}
+
+#[test]
+fn each_rescue_has_its_own_number_and_the_same_work_is_saved_once() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    for (text, expected) in [("x", 1), ("x", 1), ("y", 2)] {
+        drop(world.prepare(&workspace));
+        write(&workspace.worktree.join("left"), text);
+        let name = world.remove(&workspace).rescue.unwrap();
+        assert_eq!(name, format!("refs/banksman/rescue/t1/{expected}"));
+    }
+}
+
+#[test]
+fn a_repository_inside_is_kept_as_it_is() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    world.git(&workspace.worktree, &["init", "--quiet", "inner"]);
+    write(&workspace.worktree.join("inner/x"), "precious");
+    write(&workspace.worktree.join("y"), "saved");
+    let removed = world.remove(&workspace);
+    let kept = removed.kept.unwrap();
+    assert_eq!(read(&kept.join("inner/x")), "precious");
+    let name = removed.rescue.unwrap();
+    assert_eq!(world.git(&world.repo(), &["show", &format!("{name}:y")]), "saved");
+    assert!(!workspace.worktree.exists());
+    assert_eq!(empty_trash(&mut Plain, &world.spare(), &world.env()).unwrap(), 0);
+    assert!(kept.exists());
+}
+
+#[test]
+fn removing_again_or_what_was_never_there_is_no_fault() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    assert_eq!(world.remove(&workspace).rescue, None);
+    drop(world.prepare(&workspace));
+    fs::remove_dir_all(&workspace.worktree).unwrap();
+    world.remove(&workspace);
+    world.remove(&workspace);
+    assert!(!world.git(&world.repo(), &["worktree", "list"]).contains("t1"));
+    assert_eq!(fs::read_dir(world.spare().join("locks")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_not_ours_is_not_touched() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    write(&workspace.worktree.join("precious"), "x");
+    let error = remove(&mut Plain, &workspace, &world.env()).unwrap_err();
+    assert!(error.to_string().contains("belong to no worktree"), "{error}");
+    assert!(world.try_prepare(&workspace).is_err());
+    assert_eq!(read(&workspace.worktree.join("precious")), "x");
+}
+
+#[test]
+fn a_spare_worktree_holds_nothing_of_its_last_task() {
+    let world = World::new();
+    let first = world.workspace("t1");
+    drop(world.prepare(&first));
+    write(&first.worktree.join("left"), "x");
+    write(&first.worktree.join("ignored/secret"), "x");
+    world.git(&first.worktree, &["init", "--quiet", "ignored/inner"]);
+    world.remove(&first);
+    let inode = |path: &PathBuf| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
+    let pool = fs::read_dir(world.spare().join("pool")).unwrap().next().unwrap().unwrap().path();
+    let spare = fs::read_dir(&pool).unwrap().next().unwrap().unwrap().path();
+    let spare_inode = inode(&spare);
+    // A prune by the user must not take its record away.
+    world.git(&world.repo(), &["worktree", "prune"]);
+
+    let base = world.work(&world.repo(), "new base", "x");
+    let second = world.workspace("t2");
+    let prepared = world.prepare(&second);
+    assert_eq!(inode(&second.worktree), spare_inode, "it was used again");
+    assert!(prepared.fresh);
+    assert_eq!(prepared.head, base);
+    let ignored = world.git(&second.worktree, &["status", "--porcelain", "--ignored"]);
+    assert_eq!(ignored, "");
+    assert!(second.worktree.join("new base").exists() && !second.worktree.join("left").exists());
+    let listed = world.git(&world.repo(), &["worktree", "list", "--porcelain"]);
+    assert!(listed.contains("/t2\n") && !listed.contains("locked"), "{listed}");
+}
+
+#[test]
+fn there_are_only_so_many_spares_and_the_rest_can_be_deleted() {
+    let world = World::new();
+    let workspaces: Vec<_> =
+        (0..SPARES + 2).map(|number| world.workspace(&format!("t{number}"))).collect();
+    for workspace in &workspaces {
+        drop(world.prepare(workspace));
+    }
+    // A folder that may not be written to is of no use to anybody and still has to go.
+    let stubborn = workspaces[0].worktree.join("ignored/stubborn");
+    write(&stubborn.join("x"), "x");
+    fs::set_permissions(&stubborn, std::os::unix::fs::PermissionsExt::from_mode(0o555)).unwrap();
+    for workspace in &workspaces {
+        world.remove(workspace);
+    }
+    let pool = fs::read_dir(world.spare().join("pool")).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(fs::read_dir(&pool).unwrap().count(), SPARES);
+    let deleted = empty_trash(&mut Plain, &world.spare(), &world.env()).unwrap();
+    assert!(deleted >= 1, "{deleted}");
+    assert_eq!(fs::read_dir(world.spare().join("trash")).unwrap().count(), 0);
+    let listed = world.git(&world.repo(), &["worktree", "list"]);
+    assert_eq!(listed.lines().count(), 1 + SPARES, "{listed}");
+}
+
+#[test]
+fn spares_can_be_made_ahead() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    let make = |wanted| stock(&mut Plain, &workspace, wanted, &world.env()).unwrap();
+    assert_eq!((make(2), make(2), make(3)), (2, 0, 1));
+    drop(world.prepare(&workspace));
+    assert_eq!(make(100), SPARES - 2);
+    assert_eq!(world.status(&workspace.worktree), "");
+}
+
+#[test]
+fn worktrees_of_nobody_are_found() {
+    let world = World::new();
+    let (one, two) = (world.workspace("t1"), world.workspace("t2"));
+    drop(world.prepare(&one));
+    drop(world.prepare(&two));
+    let folder = world.root().join("home/worktrees");
+    write(&folder.join("app/not a worktree/x"), "x");
+    let known = BTreeSet::from([one.worktree.clone()]);
+    assert_eq!(leaks(&folder, &known).unwrap(), [two.worktree]);
+    assert!(leaks(&world.root().join("nowhere"), &known).unwrap().is_empty());
+}
+
+#[test]
+fn disk_use_is_counted_up_to_a_bound() {
+    let world = World::new();
+    let folder = world.root().join("big");
+    for number in 0..10 {
+        write(&folder.join(format!("{number}/file")), &"x".repeat(5_000));
+    }
+    std::os::unix::fs::symlink("/", folder.join("link")).unwrap();
+    let all = disk_use(&folder, 1_000);
+    assert_eq!((all.entries, all.complete), (21, true));
+    assert!(all.bytes >= 50_000, "{all:?}");
+    let some = disk_use(&folder, 5);
+    assert_eq!((some.entries, some.complete), (5, false));
+}
