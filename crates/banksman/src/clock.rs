@@ -1,5 +1,8 @@
-//! The only caller of the system's clock.
+//! The only caller of the system's clocks and of its chance.
 
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::Read;
 use std::time::SystemTime;
 
 use banksman_core::time::Instant;
@@ -11,4 +14,26 @@ pub fn now() -> Instant {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let millis = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
     Instant(millis)
+}
+
+/// A moment for measuring spans: it never goes back, and it means nothing to another process.
+#[must_use]
+pub fn monotonic() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+/// A secret that nobody can guess.
+#[must_use]
+pub fn secret() -> String {
+    let mut bytes = [0; 32];
+    File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut bytes))
+        .expect("every Unix has a source of chance");
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A number that nobody else has: it tells things of one name apart, and is no secret.
+#[must_use]
+pub fn nonce() -> u64 {
+    RandomState::new().hash_one(now().0)
 }

@@ -4,5 +4,8 @@ pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod engine;
+pub mod exec;
+pub mod mcp;
 pub mod ops;
 pub mod store;

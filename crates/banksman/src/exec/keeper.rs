@@ -1,0 +1,261 @@
+//! The keeper: one small process for each job, which owns it from its plan to its receipt and outlives the control plane.
+//!
+//! It makes the worktree ready, runs the agent, gathers the evidence and writes the receipt. It knows no store: its lease is
+//! renewed by a short child. One loop, no threads, and nothing of it is needed to end what it has started: see
+//! [`super::site`]. Its standard input is the lock of its folder, which it never hands on.
+
+mod beat;
+pub(in crate::exec) mod cgroup;
+mod child;
+mod folder;
+mod lease;
+mod lines;
+mod log;
+mod program;
+mod stages;
+pub(in crate::exec) mod tree;
+mod turn;
+mod wake;
+mod watch;
+
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::{Duration, Instant as Moment};
+
+use banksman_core::receipt::{Ended, Receipt};
+use banksman_core::time::Instant;
+use rustix::process::{getpid, setsid};
+
+pub use beat::{Beat, Stage};
+pub use folder::{Begun, FileError, Folder, Stop};
+
+use super::plan::Plan;
+use crate::clock;
+use crate::config::{EnvVars, Environment};
+use beat::Pulse;
+use cgroup::Cgroup;
+use lease::{Lease, millis};
+use wake::Wake;
+
+/// In the environment of everything that a job starts: its job and a number that no other job has.
+pub const MARKER: &str = "BANKSMAN_RUN";
+/// The hidden command.
+pub const COMMAND: &str = "keeper";
+
+/// A receipt that cannot be written is tried again for a minute: the disk may be full, and the work is worth it.
+const RECEIPT_TRIES: u32 = 60;
+const BETWEEN_RECEIPT_TRIES: Duration = Duration::from_secs(1);
+
+/// The folder, if these are the arguments of a keeper. Asked before anything else is set up, so that a keeper stays small.
+#[must_use]
+pub fn folder_in(mut args: impl Iterator<Item = OsString>) -> Option<PathBuf> {
+    let command = args.nth(1)?;
+    let folder = args.next()?;
+    (command == COMMAND && args.next().is_none()).then(|| folder.into())
+}
+
+/// Does the whole job.
+#[must_use]
+pub fn run(folder: &Path) -> ExitCode {
+    match keep(folder) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+            eprintln!("{} {error}{}", clock::now(), cause.unwrap_or_default());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum KeepError {
+    #[error("a keeper is started by banksman, with the lock of its folder as standard input")]
+    NoLock,
+    #[error("there is no plan in the folder")]
+    NoPlan,
+    #[error("failed to {action}")]
+    SetUp {
+        action: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+fn keep(folder: &Path) -> Result<(), KeepError> {
+    let folder = folder.canonicalize().map_err(|source| set_up("find its folder", source))?;
+    let folder = Folder::new(folder);
+    if !holds_lock(&folder) {
+        return Err(KeepError::NoLock);
+    }
+    if folder.begun()?.is_some() {
+        // Another keeper was here and is gone. What it has started may still be at work.
+        return Ok(());
+    }
+    let mut plan = match folder.plan() {
+        Ok(Some(plan)) => plan,
+        Ok(None) => return Err(KeepError::NoPlan),
+        // To try again would end the same way, so this is the end of the job.
+        Err(error) => {
+            folder.write_receipt(&not_understood(&folder, &error))?;
+            return Ok(folder.mark_ended()?);
+        }
+    };
+    // What is named in the plan comes from our own environment; what the plan says itself is stronger.
+    let mut env = Environment::passed(&plan.pass);
+    let own = folder.path().to_string_lossy().into_owned();
+    env.insert(EnvVars::RUN_FOLDER.to_owned(), own);
+    env.append(&mut plan.env);
+    plan.env = env;
+    let mut keeper = Keeper::begin(folder, plan)?;
+    let receipt = keeper.work();
+    keeper.close(&receipt)
+}
+
+fn not_understood(folder: &Folder, error: &FileError) -> Receipt {
+    let job = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (now, cause) = (clock::now(), &error.source);
+    Receipt {
+        job,
+        started_at: now,
+        ended_at: now,
+        ended: Ended::NotStarted { detail: format!("{error}: {cause}") },
+        exit: None,
+        reading: None,
+        evidence: None,
+        merge: None,
+        opinion: None,
+        left_over: 0,
+        nudges: 0,
+    }
+}
+
+fn set_up(action: &'static str, source: io::Error) -> KeepError {
+    KeepError::SetUp { action, source }
+}
+
+/// Locking again what is locked by the same open file changes nothing, so this only asks.
+fn holds_lock(folder: &Folder) -> bool {
+    let Ok(own) = io::stdin().as_fd().try_clone_to_owned().map(File::from) else { return false };
+    let is_same =
+        |own: Metadata, lock: Metadata| (own.dev(), own.ino()) == (lock.dev(), lock.ino());
+    let metadata = own.metadata().ok().zip(fs::metadata(folder.lock_path()).ok());
+    metadata.is_some_and(|(own, lock)| is_same(own, lock)) && own.try_lock().is_ok()
+}
+
+struct Keeper {
+    folder: Folder,
+    plan: Rc<Plan>,
+    /// The value of [`MARKER`].
+    marker: String,
+    started_at: Instant,
+    /// The end of the time for the work; none while evidence is gathered, which has bounds of its own.
+    wall: Option<Moment>,
+    wake: Wake,
+    lease: Option<Lease>,
+    cgroup: Option<Cgroup>,
+    pulse: Pulse,
+    next_tick: Moment,
+    /// Why the whole job is to end now.
+    interrupt: Option<Ended>,
+    /// Whether there was output since the lease was last renewed.
+    progressed: bool,
+    reported_bytes: u64,
+    /// Whether nothing was started since the last look at what is left over.
+    is_swept: bool,
+    left_over: u32,
+}
+
+impl Keeper {
+    fn begin(folder: Folder, plan: Plan) -> Result<Self, KeepError> {
+        if let Err(error) = setsid() {
+            // Only a leader of a group cannot: it was started by hand, and stays with its terminal.
+            eprintln!("{} failed to leave the session: {error}", clock::now());
+        }
+        become_reaper();
+        let wake = Wake::install().map_err(|source| set_up("listen to signals", source))?;
+        let marker = format!("{}:{:016x}", plan.job, clock::nonce());
+        let cgroup = Cgroup::planned(&format!("banksman-{}", marker.replace(':', "-")));
+        let pid = getpid().as_raw_pid();
+        let started_at = clock::now();
+        folder.write_begun(&Begun {
+            pid,
+            process_start: tree::start_of(pid).unwrap_or(0),
+            at: started_at,
+            marker: marker.clone(),
+            cgroup: cgroup.as_ref().map(|group| group.folder().to_owned()),
+        })?;
+        let cgroup = cgroup.and_then(Cgroup::enter);
+        let now = clock::monotonic();
+        let lease = plan.lease.as_ref().map(|terms| Lease::new(terms, &plan.limits, now));
+        Ok(Self {
+            wall: Some(now + millis(plan.limits.wall_ms)),
+            folder,
+            plan: Rc::new(plan),
+            marker,
+            started_at,
+            wake,
+            lease,
+            cgroup,
+            pulse: Pulse::new(),
+            next_tick: now,
+            interrupt: None,
+            progressed: false,
+            reported_bytes: 0,
+            is_swept: true,
+            left_over: 0,
+        })
+    }
+
+    /// The last word: the receipt, and then the sign that there is one.
+    fn close(mut self, receipt: &Receipt) -> Result<(), KeepError> {
+        self.pulse.write(&self.folder, clock::monotonic());
+        let mut tries = 1;
+        while let Err(error) = self.folder.write_receipt(receipt) {
+            if tries == RECEIPT_TRIES {
+                return Err(error.into());
+            }
+            tries += 1;
+            self.pass(BETWEEN_RECEIPT_TRIES);
+        }
+        if let Some(lease) = &mut self.lease {
+            lease.let_go();
+        }
+        if let Some(group) = self.cgroup.take() {
+            group.leave();
+        }
+        // Who misses the sign still finds the receipt.
+        Ok(self.folder.mark_ended()?)
+    }
+
+    /// Lets time pass without neglecting anything.
+    fn pass(&mut self, span: Duration) {
+        let until = clock::monotonic() + span;
+        loop {
+            let now = clock::monotonic();
+            if now >= until {
+                return;
+            }
+            drop(self.look_around(now));
+            self.wait(now, until, None);
+        }
+    }
+}
+
+/// Whatever loses its parent below a keeper becomes the keeper's child.
+#[cfg(target_os = "linux")]
+fn become_reaper() {
+    if let Err(error) = rustix::process::set_child_subreaper(Some(getpid())) {
+        eprintln!("{} failed to become the reaper of what is left over: {error}", clock::now());
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn become_reaper() {}

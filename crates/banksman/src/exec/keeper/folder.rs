@@ -1,0 +1,235 @@
+//! The folder of one job: the names of its files, and how each is read and written.
+//!
+//! A file that others read is replaced as a whole, so nobody ever sees half of one. Whether a job is alive is told by the
+//! lock alone: a lock cannot outlive its holder, a process id can.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use banksman_core::receipt::{Receipt, Told};
+use banksman_core::time::Instant;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::super::plan::Plan;
+use super::beat::Beat;
+
+/// What an agent told through its tools may take in a receipt, in bytes; what is beyond is not read.
+const REPORTS_BYTES: u64 = 1024 * 1024;
+const REPORTS: usize = 1_000;
+
+/// A file of a job that could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {action} `{}`", path.display())]
+pub struct FileError {
+    pub action: &'static str,
+    pub path: PathBuf,
+    #[source]
+    pub source: io::Error,
+}
+
+/// What a keeper says of itself before it starts anything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    pub pid: i32,
+    /// When the process began, in the kernel's own count; with the pid it names one process.
+    pub process_start: u64,
+    pub at: Instant,
+    /// The value of [`super::MARKER`] in the environment of everything that the job starts.
+    pub marker: String,
+    /// Where its control group is, if the system let it make one.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// A request to end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    pub by: String,
+}
+
+/// `HOME/runs/JOB`.
+#[derive(Debug, Clone)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn lock_path(&self) -> PathBuf {
+        self.0.join("lock")
+    }
+
+    pub fn keeper_log(&self) -> PathBuf {
+        self.0.join("keeper.log")
+    }
+
+    pub fn reports_path(&self) -> PathBuf {
+        self.0.join("reports.jsonl")
+    }
+
+    /// Where a job without a repository works, apart from the files that it lives by.
+    pub fn work(&self) -> PathBuf {
+        self.0.join("work")
+    }
+
+    pub fn plan(&self) -> Result<Option<Plan>, FileError> {
+        read_json(&self.0.join("plan.json"))
+    }
+
+    pub fn write_plan(&self, plan: &Plan) -> Result<(), FileError> {
+        replace(&self.0.join("plan.json"), &json(plan))
+    }
+
+    pub fn begun(&self) -> Result<Option<Begun>, FileError> {
+        read_json(&self.0.join("keeper.json"))
+    }
+
+    pub fn write_begun(&self, begun: &Begun) -> Result<(), FileError> {
+        replace(&self.0.join("keeper.json"), &json(begun))
+    }
+
+    pub fn beat(&self) -> Result<Option<Beat>, FileError> {
+        read_json(&self.0.join("beat.json"))
+    }
+
+    pub fn write_beat(&self, beat: &Beat) -> Result<(), FileError> {
+        replace(&self.0.join("beat.json"), &json(beat))
+    }
+
+    pub fn stop(&self) -> Result<Option<Stop>, FileError> {
+        read_json(&self.0.join("stop"))
+    }
+
+    pub fn write_stop(&self, stop: &Stop) -> Result<(), FileError> {
+        replace(&self.0.join("stop"), &json(stop))
+    }
+
+    pub fn receipt(&self) -> Result<Option<Receipt>, FileError> {
+        read_json(&self.0.join("receipt.json"))
+    }
+
+    /// On the disk when this returns, under its name or not at all.
+    pub fn write_receipt(&self, receipt: &Receipt) -> Result<(), FileError> {
+        let path = self.0.join("receipt.json");
+        let draft = write_draft(&path, &json(receipt), File::sync_all)?;
+        fs::rename(&draft, &path).map_err(|source| fault("write", &path, source))?;
+        sync_folder(&self.0)
+    }
+
+    /// The marker in the one folder that the control plane watches.
+    pub fn mark_ended(&self) -> Result<(), FileError> {
+        let (Some(name), Some(home)) = (self.0.file_name(), self.0.ancestors().nth(2)) else {
+            return Ok(());
+        };
+        let marker = home.join("ended").join(name);
+        File::create(&marker).map(drop).map_err(|source| fault("create", &marker, source))
+    }
+
+    pub fn reports_bytes(&self) -> u64 {
+        // No file and no report are the same.
+        fs::metadata(self.reports_path()).map_or(0, |meta| meta.len())
+    }
+
+    /// What the agent told. A line that says nothing known is passed over: the agent could write here itself.
+    pub fn reports(&self) -> Vec<Told> {
+        let mut text = Vec::new();
+        let file = File::open(self.reports_path());
+        let read = file.and_then(|file| file.take(REPORTS_BYTES).read_to_end(&mut text));
+        if read.is_err() {
+            return Vec::new();
+        }
+        let lines = text.split(|byte| *byte == b'\n');
+        lines.filter_map(|line| serde_json::from_slice(line).ok()).take(REPORTS).collect()
+    }
+
+    /// Puts a file for the agent beside the plan. Only a plain name stays inside the folder.
+    pub fn write_file(&self, name: &str, text: &str) -> Result<(), FileError> {
+        let path = self.0.join(name);
+        let is_plain = Path::new(name).file_name().is_some_and(|plain| plain == name);
+        if !is_plain {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "not a plain file name");
+            return Err(fault("write", &path, source));
+        }
+        replace(&path, text.as_bytes())
+    }
+
+    /// The lock, if nobody has it. It is free again when the file and all its copies are closed.
+    pub fn try_lock(&self) -> Result<Option<File>, FileError> {
+        self.locked_by(File::try_lock)
+    }
+
+    /// Whether a keeper lives, or is just being started. Asks for a shared lock, so that lookers do not see each other.
+    pub fn is_locked(&self) -> Result<bool, FileError> {
+        if !self.0.is_dir() {
+            return Ok(false);
+        }
+        self.locked_by(File::try_lock_shared).map(|lock| lock.is_none())
+    }
+
+    fn locked_by(
+        &self,
+        lock: impl FnOnce(&File) -> Result<(), TryLockError>,
+    ) -> Result<Option<File>, FileError> {
+        let path = self.lock_path();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(&path).map_err(|source| fault("open", &path, source))?;
+        match lock(&file) {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(fault("lock", &path, source)),
+        }
+    }
+}
+
+pub(in crate::exec) fn fault(action: &'static str, path: &Path, source: io::Error) -> FileError {
+    FileError { action, path: path.to_owned(), source }
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec_pretty(value).expect("our own types have string keys and cannot fail")
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileError> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(fault("read", path, source)),
+    };
+    let read = serde_json::from_slice(&text);
+    read.map(Some).map_err(|error| fault("understand", path, error.into()))
+}
+
+/// Readers see the old file or the new one.
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let draft = write_draft(path, bytes, |_| Ok(()))?;
+    fs::rename(&draft, path).map_err(|source| fault("write", path, source))
+}
+
+fn write_draft(
+    path: &Path,
+    bytes: &[u8],
+    settle: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<PathBuf, FileError> {
+    // Two processes may ask for a stop at once.
+    let draft = path.with_extension(format!("{}.draft", std::process::id()));
+    let written = File::create(&draft).and_then(|mut file| {
+        file.write_all(bytes)?;
+        settle(&file)
+    });
+    written.map_err(|source| fault("write", &draft, source))?;
+    Ok(draft)
+}
+
+fn sync_folder(path: &Path) -> Result<(), FileError> {
+    let synced = File::open(path).and_then(|folder| folder.sync_all());
+    synced.map_err(|source| fault("sync", path, source))
+}

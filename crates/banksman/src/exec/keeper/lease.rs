@@ -1,0 +1,200 @@
+//! Keeping the right to work: the lease is renewed by a short child, and given up in time when that does not work.
+//!
+//! The child is our own program with the keeper's environment, so the keeper itself needs no store. It never blocks the
+//! loop: it is started, listened to and judged like everything else.
+
+use std::time::{Duration, Instant as Moment};
+
+use banksman_core::receipt::Exit;
+use banksman_core::time::Instant;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::super::plan::{LOST, LeaseTerms, Limits};
+use super::child::{Child, Side};
+use crate::clock;
+
+/// A time stamp is short, and so is a message.
+const ANSWER_BYTES: usize = 4 * 1024;
+const BETWEEN_TRIES: Duration = Duration::from_secs(5);
+
+/// What the lease allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Right {
+    Held,
+    /// It ends soon and could not be renewed: there is still time to end well.
+    RunsOut,
+    /// Somebody else may be at work already.
+    Lost,
+}
+
+struct Renewal {
+    child: Child,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+pub(super) struct Lease {
+    command: Vec<String>,
+    ttl: Duration,
+    /// Kept free before the end: for the agent's grace, and for what we cannot know about clocks.
+    reserve: Duration,
+    pub(super) expires_at: Instant,
+    /// The end by the clock that does not jump.
+    ends: Moment,
+    next: Moment,
+    tried: Moment,
+    is_doubtful: bool,
+    renewal: Option<Renewal>,
+    right: Right,
+}
+
+impl Lease {
+    pub(super) fn new(terms: &LeaseTerms, limits: &Limits, now: Moment) -> Self {
+        let ttl = millis(terms.ttl_ms);
+        // A grace that is longer than the lease must not eat it up.
+        let reserve = millis(limits.grace_ms).min(ttl / 3) + ttl / 10;
+        let left = millis(terms.expires_at.since(clock::now()).0).min(ttl);
+        // One that is about to end, or seems to because clocks differ, has to be renewed before anything is done.
+        let is_doubtful = left <= reserve;
+        Self {
+            command: terms.renew.clone(),
+            ttl,
+            reserve,
+            expires_at: terms.expires_at,
+            ends: if is_doubtful { now + reserve + ttl / 3 } else { now + left },
+            next: if is_doubtful { now } else { now + left / 3 },
+            tried: now,
+            is_doubtful,
+            renewal: None,
+            right: Right::Held,
+        }
+    }
+
+    /// Whether it is not yet known that the lease is ours.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.is_doubtful && self.right == Right::Held
+    }
+
+    pub(super) fn right(&self) -> Right {
+        self.right
+    }
+
+    /// The renewing child, which is not part of the job.
+    pub(super) fn child(&mut self) -> Option<&mut Child> {
+        self.renewal.as_mut().map(|renewal| &mut renewal.child)
+    }
+
+    pub(super) fn pid(&self) -> Option<Pid> {
+        self.renewal.as_ref().map(|renewal| renewal.child.pid)
+    }
+
+    pub(super) fn readable(&self) -> Option<&Child> {
+        self.renewal.as_ref().map(|renewal| &renewal.child)
+    }
+
+    /// When there is something to do next.
+    pub(super) fn due_at(&self) -> Moment {
+        match &self.renewal {
+            Some(_) => (self.tried + self.ttl / 3).min(self.last_moment()),
+            None => self.next.min(self.last_moment()),
+        }
+    }
+
+    /// Goes on with whatever is due. `progressed` is asked only when a renewal starts.
+    pub(super) fn go_on(&mut self, now: Moment, progressed: &mut dyn FnMut() -> bool) {
+        if self.right != Right::Held {
+            return;
+        }
+        self.listen(now);
+        // The wall clock tells of a machine that slept, which the steady clock does not count.
+        let slept = clock::now() >= self.expires_at && now < self.ends;
+        let is_due = now >= self.next || (slept && now >= self.tried + self.pace());
+        if self.renewal.is_none() && is_due && self.right == Right::Held {
+            self.try_once(now, progressed());
+        }
+        if self.right == Right::Held && now >= self.last_moment() {
+            self.right = Right::RunsOut;
+        }
+    }
+
+    /// Ends the renewing child; the job is over.
+    pub(super) fn let_go(&mut self) {
+        if let Some(renewal) = self.renewal.take().filter(|renewal| renewal.child.exit.is_none()) {
+            // Not yet reaped, so the number is still its own; it leads a group with whatever it has started.
+            if let Err(error) = kill_process_group(renewal.child.pid, Signal::KILL) {
+                eprintln!("{} failed to end a renewal: {error}", clock::now());
+            }
+        }
+    }
+
+    fn try_once(&mut self, now: Moment, progressed: bool) {
+        self.tried = now;
+        let more: &[&str] = if progressed { &["--progressed"] } else { &[] };
+        match Child::start_own(&self.command, more) {
+            Ok(child) => {
+                let (stdout, stderr) = (Vec::new(), Vec::new());
+                self.renewal = Some(Renewal { child, stdout, stderr });
+            }
+            Err(error) => self.failed(now, &format!("it did not start: {error}")),
+        }
+    }
+
+    fn listen(&mut self, now: Moment) {
+        let Some(renewal) = &mut self.renewal else { return };
+        let mut buffer = [0; 1024];
+        let Renewal { child, stdout, stderr, .. } = renewal;
+        child.read(&mut buffer, 4, &mut |side, bytes| {
+            let kept = match side {
+                Side::Out => &mut *stdout,
+                Side::Err => &mut *stderr,
+            };
+            kept.extend_from_slice(&bytes[..bytes.len().min(ANSWER_BYTES - kept.len())]);
+        });
+        let Some(exit) = child.exit else {
+            if now >= self.tried + self.ttl / 3 {
+                self.let_go();
+                self.failed(now, "it took too long");
+            }
+            return;
+        };
+        let (stdout, stderr) = (std::mem::take(stdout), std::mem::take(stderr));
+        self.renewal = None;
+        self.judge(exit, &stdout, &stderr, now);
+    }
+
+    fn judge(&mut self, exit: Exit, stdout: &[u8], stderr: &[u8], now: Moment) {
+        let answer = String::from_utf8_lossy(stdout);
+        match (exit.code, answer.trim().parse::<Instant>()) {
+            (Some(0), Ok(expires_at)) => {
+                self.expires_at = expires_at;
+                self.is_doubtful = false;
+                // By our own steady clock, from before we asked: the store's clock may be another.
+                self.ends = self.tried + self.ttl;
+                self.next = self.tried + self.ttl / 3;
+            }
+            (Some(0), Err(_)) if answer.trim() == LOST => self.right = Right::Lost,
+            _ => {
+                let said = String::from_utf8_lossy(stderr);
+                self.failed(now, &format!("exit {:?}: {}", exit.code, said.trim()));
+            }
+        }
+    }
+
+    fn failed(&mut self, now: Moment, why: &str) {
+        eprintln!("{} the lease was not renewed: {why}", clock::now());
+        self.next = now + self.pace();
+    }
+
+    fn pace(&self) -> Duration {
+        BETWEEN_TRIES.min(self.ttl / 10)
+    }
+
+    /// Later than this the agent could no longer be ended before somebody else may start.
+    fn last_moment(&self) -> Moment {
+        self.ends.checked_sub(self.reserve).unwrap_or(self.ends)
+    }
+}
+
+pub(super) fn millis(count: i64) -> Duration {
+    Duration::from_millis(u64::try_from(count).unwrap_or(0))
+}

@@ -1,0 +1,135 @@
+//! Running git, set-up commands and checks to their end, with the keeper's loop going on meanwhile.
+
+use std::time::Instant as Moment;
+
+use banksman_core::receipt::Ended;
+use rustix::process::Pid;
+
+use super::super::process::{Output, Program, RunError, Runner};
+use super::beat::Beat;
+use super::child::{Child, Side, Start};
+use super::watch::Listener;
+use super::{Keeper, MARKER};
+use crate::clock;
+
+impl Runner for Keeper {
+    fn run(&mut self, program: &Program) -> Result<Output, RunError> {
+        if self.interrupt.is_some() {
+            return Err(RunError::Interrupted);
+        }
+        let mut env = program.env.clone();
+        env.insert(MARKER.to_owned(), self.marker.clone());
+        let start = Start {
+            program: &program.program,
+            args: &program.args,
+            folder: &program.folder,
+            env: &env,
+            stdin: program.stdin.as_deref(),
+        };
+        let child = Child::start(&start)
+            .map_err(|source| RunError::Start { program: program.program.clone(), source })?;
+        self.is_swept = false;
+        let started = clock::monotonic();
+        let deadline = started + program.timeout;
+        let mut ends = Ends::new(program.keep);
+        let tended = self.tend(child, &mut ends, self.wall.map_or(deadline, |w| w.min(deadline)));
+        self.left_over = self.left_over.saturating_add(tended.left_over);
+        let timed_out = tended.ended == Some(Ended::TimedOut);
+        if timed_out && self.wall.is_some_and(|wall| wall < deadline) {
+            self.interrupt_for(Ended::TimedOut);
+        }
+        if self.interrupt.is_some() {
+            return Err(RunError::Interrupted);
+        }
+        let millis = clock::monotonic().saturating_duration_since(started).as_millis();
+        let (stdout, stderr) = (ends.out.text(), ends.err.text());
+        Ok(Output {
+            exit: tended.exit,
+            stdout,
+            stderr,
+            cut: ends.out.cut || ends.err.cut,
+            timed_out,
+            millis: i64::try_from(millis).unwrap_or(i64::MAX),
+        })
+    }
+}
+
+/// Keeps the end of each stream.
+struct Ends {
+    out: End,
+    err: End,
+}
+
+impl Ends {
+    fn new(keep: usize) -> Self {
+        let end = || End { keep, bytes: Vec::new(), cut: false };
+        Self { out: end(), err: end() }
+    }
+}
+
+struct End {
+    keep: usize,
+    bytes: Vec<u8>,
+    cut: bool,
+}
+
+impl End {
+    /// Up to twice of what is kept is held, so that each byte is moved once at most.
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() > self.keep.saturating_mul(2) {
+            self.trim();
+        }
+    }
+
+    fn trim(&mut self) {
+        let beyond = self.bytes.len().saturating_sub(self.keep);
+        self.cut |= beyond > 0;
+        self.bytes.drain(..beyond);
+    }
+
+    fn text(&mut self) -> String {
+        self.trim();
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+impl Listener for Ends {
+    fn hear(&mut self, side: Side, bytes: &[u8]) {
+        match side {
+            Side::Out => self.out.push(bytes),
+            Side::Err => self.err.push(bytes),
+        }
+    }
+
+    fn verdict(&mut self, _now: Moment, _exempt: Option<Pid>) -> Option<Ended> {
+        None
+    }
+
+    fn due_at(&self) -> Option<Moment> {
+        None
+    }
+
+    fn show(&self, _beat: &mut Beat) {}
+
+    fn takes_all_along(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_stream_is_kept() {
+        for size in 1..9 {
+            let mut end = End { keep: 4, bytes: Vec::new(), cut: false };
+            b"0123456789".chunks(size).for_each(|piece| end.push(piece));
+            assert_eq!((end.text().as_str(), end.cut), ("6789", true), "{size} bytes each");
+        }
+        let mut end = End { keep: 4, bytes: Vec::new(), cut: false };
+        end.push(b"0123");
+        assert_eq!((end.text().as_str(), end.cut), ("0123", false));
+    }
+}

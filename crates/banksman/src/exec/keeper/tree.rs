@@ -1,0 +1,155 @@
+//! The processes of a job: finding all of them, also those that left their group or session, and ending them.
+//!
+//! While a keeper lives it is the reaper of all its descendants, so none can slip away from below it. After its death they
+//! are known by the marker in their environment. A process is never signalled by its number alone: it is opened first and
+//! looked at again, because numbers are used anew. Where there is no `/proc`, nothing is found here and only the process
+//! group is left to be signalled.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Read};
+
+use rustix::process::{Pid, Signal};
+
+/// What is read of a process's environment. Linux gives a new process at most 6 MiB for arguments and environment.
+const ENVIRONMENT_BYTES: u64 = 6 * 1024 * 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::exec) struct Process {
+    pub(in crate::exec) pid: Pid,
+    parent: i32,
+    /// Together with the pid it names one process for ever.
+    pub(in crate::exec) start: u64,
+    /// Of itself and of its children that it has waited for, in the kernel's ticks.
+    ticks: u64,
+    is_dead: bool,
+}
+
+/// Everything below `root` that lives, without what is below `exempt`.
+pub(super) fn below(root: Pid, exempt: Option<Pid>) -> Vec<Process> {
+    let all = all();
+    let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
+    for process in all {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let mut found = Vec::new();
+    let mut open = vec![root.as_raw_pid()];
+    while let Some(parent) = open.pop() {
+        let below = children.remove(&parent).unwrap_or_default();
+        let below = below.into_iter().filter(|process| Some(process.pid) != exempt);
+        for process in below {
+            open.push(process.pid.as_raw_pid());
+            found.push(process);
+        }
+    }
+    found.retain(|process| !process.is_dead);
+    found
+}
+
+/// The processor time that these have used, in the kernel's ticks. It may fall when one of them ends.
+pub(super) fn ticks(processes: &[Process]) -> u64 {
+    processes.iter().map(|process| process.ticks).sum()
+}
+
+/// Every living process with the marker in its environment, and all that is below them.
+pub(in crate::exec) fn marked(name: &str, value: &str) -> Vec<Process> {
+    let wanted = format!("{name}={value}");
+    let all = all();
+    let has_marker = |process: &&Process| has_variable(process.pid, &wanted);
+    let mut pids: BTreeSet<i32> =
+        all.iter().filter(has_marker).map(|process| process.pid.as_raw_pid()).collect();
+    // A child may have a lower number than its parent, so this goes on until nothing is added.
+    loop {
+        let more = all.iter().filter(|process| pids.contains(&process.parent));
+        let more: Vec<i32> = more.map(|process| process.pid.as_raw_pid()).collect();
+        let before = pids.len();
+        pids.extend(more);
+        if pids.len() == before {
+            break;
+        }
+    }
+    let is_found = |process: &Process| pids.contains(&process.pid.as_raw_pid());
+    all.into_iter().filter(|process| is_found(process) && !process.is_dead).collect()
+}
+
+/// Since when a process lives; none when there is no such process or no way to know.
+pub(in crate::exec) fn start_of(pid: i32) -> Option<u64> {
+    read(Pid::from_raw(pid)?).filter(|process| !process.is_dead).map(|process| process.start)
+}
+
+/// The process with this number, if it is the one that began then.
+pub(in crate::exec) fn named(pid: i32, start: u64) -> Option<Process> {
+    read(Pid::from_raw(pid)?).filter(|process| process.start == start && !process.is_dead)
+}
+
+/// Sends the signal if the process is still the one that was seen.
+#[cfg(target_os = "linux")]
+pub(in crate::exec) fn signal(process: &Process, signal: Signal) -> io::Result<()> {
+    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+    let gone = || io::Error::from(io::ErrorKind::NotFound);
+    let handle = pidfd_open(process.pid, PidfdFlags::empty())?;
+    let now = read(process.pid).ok_or_else(gone)?;
+    if now.start != process.start {
+        return Err(gone());
+    }
+    Ok(pidfd_send_signal(&handle, signal)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(in crate::exec) fn signal(process: &Process, signal: Signal) -> io::Result<()> {
+    Ok(rustix::process::kill_process(process.pid, signal)?)
+}
+
+fn has_variable(pid: Pid, wanted: &str) -> bool {
+    let Ok(file) = File::open(format!("/proc/{}/environ", pid.as_raw_pid())) else { return false };
+    let mut environment = Vec::new();
+    let read = file.take(ENVIRONMENT_BYTES).read_to_end(&mut environment);
+    read.is_ok() && environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+}
+
+/// All processes that there are; none where there is no `/proc`.
+fn all() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid| read(Pid::from_raw(pid)?)).collect()
+}
+
+fn read(pid: Pid) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
+    parse(pid, &stat)
+}
+
+/// The name comes second, in brackets, and may itself hold brackets and spaces.
+fn parse(pid: Pid, stat: &str) -> Option<Process> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    let number = |at: usize| -> Option<u64> { fields.get(at)?.parse().ok() };
+    // Counted from the state, which proc(5) calls field 3.
+    let ticks = (11..=14).filter_map(number).sum();
+    let is_dead = matches!(*fields.first()?, "Z" | "X" | "x");
+    let parent = i32::try_from(number(1)?).ok()?;
+    Some(Process { pid, parent, start: number(19)?, ticks, is_dead })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
+        let stat = "7 (a) R (b) S 3 7 7 0 -1 0 1 1 1 1 10 20 30 40 20 0 1 0 999 1 1";
+        let pid = Pid::from_raw(7).unwrap();
+        let expected = Process { pid, parent: 3, start: 999, ticks: 100, is_dead: false };
+        assert_eq!(parse(pid, stat), Some(expected));
+        assert_eq!(parse(pid, "7 (a) S"), None);
+        assert_eq!(parse(pid, ""), None);
+    }
+
+    #[test]
+    fn this_process_is_below_its_parent() {
+        let (own, parent) = (rustix::process::getpid(), rustix::process::getppid().unwrap());
+        assert!(below(parent, None).iter().any(|process| process.pid == own));
+        assert_eq!(below(parent, Some(own)).iter().find(|process| process.pid == own), None);
+        assert!(start_of(own.as_raw_pid()).is_some());
+    }
+}

@@ -1,0 +1,334 @@
+//! One turn of an agent: its output goes to the log and to its reader, and its spending and its silence are watched.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant as Moment};
+
+use banksman_core::receipt::{Ended, Exit, Reading};
+use rustix::process::{Pid, getpid};
+
+use super::super::agent::{self, Ask, Before, Launch, OURSELVES, Reader, Seen, Setup};
+use super::super::plan::Limits;
+use super::beat::{Beat, SHOWN_BYTES};
+use super::child::{Child, Side, Start};
+use super::lease::millis;
+use super::lines::Lines;
+use super::log::Log;
+use super::watch::{Listener, Tended};
+use super::{Keeper, MARKER, tree};
+use crate::clock;
+
+/// Less processor time than this share of a core is what a waiting program uses for its timers.
+const BUSY_PERCENT: u128 = 2;
+const SAMPLES_PER_IDLE_SPAN: u32 = 4;
+const LONGEST_SAMPLE: Duration = Duration::from_secs(60);
+/// Stands for the run's folder in what an adapter writes.
+const FOLDER: &str = "{folder}";
+
+/// The two logs of a run; all its turns go into the same ones.
+pub(super) struct Logs {
+    pub(super) out: Log,
+    pub(super) err: Log,
+}
+
+impl Logs {
+    pub(super) fn new(folder: &Path, out: &str, err: &str, bytes: u64) -> Self {
+        Self { out: Log::new(folder.join(out), bytes), err: Log::new(folder.join(err), bytes) }
+    }
+}
+
+/// Tokens and money of the turns before.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Spent {
+    pub(super) input_tokens: i64,
+    pub(super) output_tokens: i64,
+    pub(super) cost_micros: Option<i64>,
+}
+
+/// What a turn needs to know.
+pub(super) struct Turn<'a> {
+    pub(super) setup: &'a Setup,
+    pub(super) ask: &'a Ask,
+    pub(super) before: Before,
+    pub(super) spent: Spent,
+    pub(super) folder: &'a Path,
+    pub(super) limits: &'a Limits,
+    pub(super) deadline: Moment,
+}
+
+impl Keeper {
+    /// Starts the agent and goes with it to its end. The error says why it did not start.
+    pub(super) fn turn(
+        &mut self,
+        turn: &Turn<'_>,
+        logs: &mut Logs,
+    ) -> Result<(Tended, Reading), String> {
+        let launch = agent::launch(turn.setup, turn.ask);
+        let child = self.launch(&launch, turn)?;
+        self.pulse.beat.agent_pid = Some(child.pid.as_raw_pid());
+        let mut hearing = Hearing {
+            reader: agent::reader(turn.setup.kind, turn.before),
+            out: Lines::default(),
+            err: Lines::default(),
+            logs,
+            seen: Vec::new(),
+            last: String::new(),
+            before: turn.spent,
+            now: Spent::default(),
+            hopeless: false,
+            limits: turn.limits,
+            silence: Silence::new(millis(turn.limits.idle_ms), clock::monotonic()),
+        };
+        let tended = self.tend(child, &mut hearing, turn.deadline);
+        self.pulse.beat.agent_pid = None;
+        let reading = hearing.finish(tended.exit);
+        Ok((tended, reading))
+    }
+
+    fn launch(&self, launch: &Launch, turn: &Turn<'_>) -> Result<Child, String> {
+        let own = self.folder.path().to_string_lossy().into_owned();
+        let filled = |text: &String| text.replace(FOLDER, &own);
+        for (name, text) in &launch.files {
+            self.folder.write_file(name, &filled(text)).map_err(|error| {
+                let cause = &error.source;
+                format!("{error}: {cause}")
+            })?;
+        }
+        let mut env: BTreeMap<String, String> = self.plan.env.clone();
+        for (name, value) in turn.setup.env.iter().chain(&launch.env) {
+            env.insert(name.clone(), filled(value));
+        }
+        env.insert(MARKER.to_owned(), self.marker.clone());
+        let args: Vec<String> = launch.args.iter().map(filled).collect();
+        let ourselves = || std::env::current_exe().map(|path| path.to_string_lossy().into_owned());
+        let program = if launch.program == OURSELVES {
+            ourselves().map_err(|error| format!("failed to find our own program: {error}"))?
+        } else {
+            launch.program.clone()
+        };
+        let start = Start {
+            program: &program,
+            args: &args,
+            folder: turn.folder,
+            env: &env,
+            stdin: launch.stdin.as_deref(),
+        };
+        Child::start(&start)
+            .map_err(|error| format!("failed to start `{}`: {error}", launch.program))
+    }
+}
+
+/// Listens to an agent.
+struct Hearing<'a> {
+    reader: Box<dyn Reader>,
+    out: Lines,
+    err: Lines,
+    logs: &'a mut Logs,
+    /// Filled and emptied with every piece of output.
+    seen: Vec<Seen>,
+    last: String,
+    before: Spent,
+    now: Spent,
+    hopeless: bool,
+    limits: &'a Limits,
+    silence: Silence,
+}
+
+impl Hearing<'_> {
+    fn finish(mut self, exit: Exit) -> Reading {
+        let Self { reader, out, err, seen, .. } = &mut self;
+        out.finish(&mut |line| reader.line(line, seen));
+        err.finish(&mut |line| reader.error_line(line, seen));
+        self.reader.finish(exit, clock::now())
+    }
+
+    fn note(&mut self, seen: Seen) {
+        match seen {
+            Seen::Spent { input_tokens, output_tokens, cost_micros } => {
+                self.now = Spent { input_tokens, output_tokens, cost_micros };
+            }
+            Seen::Hopeless { reason } => {
+                self.hopeless = true;
+                self.last = shown(&reason);
+            }
+            Seen::Text { text } | Seen::Note { text } | Seen::Ended { text, .. } => {
+                self.last = shown(&text);
+            }
+            Seen::Tool { name, detail } => self.last = shown(&format!("{name} {detail}")),
+            Seen::Session { .. } | Seen::ToolResult { .. } => {}
+        }
+    }
+
+    fn total(&self) -> Spent {
+        self.before.plus(self.now)
+    }
+
+    fn over_budget(&self) -> Option<Ended> {
+        let Spent { input_tokens, output_tokens, cost_micros } = self.total();
+        let tokens = input_tokens.saturating_add(output_tokens);
+        let too_many = self.limits.tokens.filter(|limit| tokens > *limit);
+        let tokens = too_many.map(|limit| format!("{tokens} tokens of {limit}"));
+        let cost = self.limits.cost_micros.zip(cost_micros).filter(|(limit, cost)| cost > limit);
+        let cost = cost.map(|(limit, cost)| format!("{cost} millionths of a dollar of {limit}"));
+        tokens.or(cost).map(|detail| Ended::OverBudget { detail })
+    }
+}
+
+impl Listener for Hearing<'_> {
+    fn hear(&mut self, side: Side, bytes: &[u8]) {
+        self.silence.broken = true;
+        let Self { reader, out, err, logs, seen, .. } = self;
+        match side {
+            Side::Out => {
+                logs.out.write(bytes);
+                out.push(bytes, &mut |line| reader.line(line, seen));
+            }
+            Side::Err => {
+                logs.err.write(bytes);
+                err.push(bytes, &mut |line| reader.error_line(line, seen));
+            }
+        }
+        for seen in std::mem::take(&mut self.seen) {
+            self.note(seen);
+        }
+    }
+
+    fn verdict(&mut self, now: Moment, exempt: Option<Pid>) -> Option<Ended> {
+        if self.hopeless {
+            return Some(Ended::Hopeless);
+        }
+        let used = || tree::ticks(&tree::below(getpid(), exempt));
+        let stalled = self.silence.lasts_too_long(now, used);
+        self.over_budget().or_else(|| stalled.then_some(Ended::Stalled))
+    }
+
+    fn due_at(&self) -> Option<Moment> {
+        Some(self.silence.due_at())
+    }
+
+    fn show(&self, beat: &mut Beat) {
+        let total = self.total();
+        beat.input_tokens = total.input_tokens;
+        beat.output_tokens = total.output_tokens;
+        beat.cost_micros = total.cost_micros;
+        beat.dropped_bytes = self.logs.out.dropped + self.logs.err.dropped;
+        if beat.last != self.last {
+            beat.last.clone_from(&self.last);
+        }
+    }
+
+    fn takes_all_along(&self) -> bool {
+        true
+    }
+}
+
+impl Spent {
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cost_micros: match (self.cost_micros, other.cost_micros) {
+                (Some(one), Some(other)) => Some(one.saturating_add(other)),
+                (one, other) => one.or(other),
+            },
+        }
+    }
+}
+
+/// Cut at a character, never within one.
+fn shown(text: &str) -> String {
+    text[..text.floor_char_boundary(SHOWN_BYTES)].to_owned()
+}
+
+/// How long there was neither output nor work. Both signs are needed: a build prints nothing for long, and an agent that
+/// waits for its model uses no processor.
+struct Silence {
+    limit: Duration,
+    period: Duration,
+    /// Output has come since the last look.
+    broken: bool,
+    since: Moment,
+    sampled: Option<(Moment, u64)>,
+    next: Moment,
+}
+
+impl Silence {
+    fn new(limit: Duration, now: Moment) -> Self {
+        let period = (limit / SAMPLES_PER_IDLE_SPAN).min(LONGEST_SAMPLE);
+        Self { limit, period, broken: false, since: now, sampled: None, next: now + period }
+    }
+
+    fn due_at(&self) -> Moment {
+        self.next.min(self.since + self.limit)
+    }
+
+    /// `used` counts processor ticks; it is asked only after a while without output, because the answer is not free.
+    fn lasts_too_long(&mut self, now: Moment, used: impl FnOnce() -> u64) -> bool {
+        if std::mem::take(&mut self.broken) {
+            (self.since, self.sampled, self.next) = (now, None, now + self.period);
+            return false;
+        }
+        if now < self.due_at() {
+            return false;
+        }
+        let ticks = used();
+        let (at, before) = self.sampled.replace((now, ticks)).unwrap_or((now, ticks));
+        self.next = now + self.period;
+        if is_busy(now - at, before, ticks) {
+            self.since = now;
+        }
+        now >= self.since + self.limit
+    }
+}
+
+/// A count that falls means that a process has ended, which is a sign of life as well.
+fn is_busy(span: Duration, before: u64, ticks: u64) -> bool {
+    let Some(more) = ticks.checked_sub(before) else { return true };
+    let millis = u128::from(more) * 1_000 / u128::from(rustix::param::clock_ticks_per_second());
+    more > 0 && millis * 100 >= span.as_millis() * BUSY_PERCENT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(8);
+
+    /// Plays seconds; `ticks` is what was used up by each of them, and output comes in those of `output`.
+    fn stalls_after(ticks: impl Fn(u64) -> u64, output: &[u64]) -> Option<u64> {
+        let start = clock::monotonic();
+        let mut silence = Silence::new(IDLE, start);
+        (1..100).find(|second| {
+            silence.broken |= output.contains(second);
+            silence.lasts_too_long(start + Duration::from_secs(*second), || ticks(*second))
+        })
+    }
+
+    #[test]
+    fn silence_without_work_is_a_stall() {
+        assert_eq!(stalls_after(|_| 0, &[]), Some(8));
+        assert_eq!(stalls_after(|_| 0, &[3, 9]), Some(17));
+    }
+
+    #[test]
+    fn work_without_output_is_none() {
+        assert_eq!(stalls_after(|second| second * 50, &[]), None);
+        assert_eq!(stalls_after(|second| second.min(20) * 50, &[]), Some(28));
+    }
+
+    #[test]
+    fn timers_of_a_waiting_program_are_no_work() {
+        assert_eq!(stalls_after(|second| second, &[]), Some(8));
+    }
+
+    #[test]
+    fn a_process_that_ends_is_a_sign_of_life() {
+        assert_eq!(stalls_after(|second| if second < 5 { 70 } else { 0 }, &[]), Some(14));
+    }
+
+    #[test]
+    fn the_shown_text_is_cut_at_a_character() {
+        assert_eq!(shown(&"ä".repeat(400)).len(), 500);
+        assert_eq!(shown(&format!("x{}", "ä".repeat(400))).len(), 499);
+    }
+}

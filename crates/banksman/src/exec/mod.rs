@@ -1,0 +1,16 @@
+//! Doing: effects in, events out. It runs agents, git and checks, and knows nothing of the store.
+//!
+//! Every job has a folder and a keeper: a small process that owns it from its plan to its receipt and outlives the
+//! control plane.
+
+pub mod agent;
+pub mod evidence;
+pub mod git;
+pub mod keeper;
+pub mod merge;
+pub mod plan;
+pub mod process;
+pub mod repo;
+pub mod scratch;
+pub mod site;
+pub mod worktree;

@@ -1,0 +1,181 @@
+//! What a keeper is told: one file in the run's folder, written before the keeper starts and never changed.
+//!
+//! The plan holds everything that the job needs, so that a keeper asks nobody. It holds no secret of the control plane:
+//! the store's address travels in the keeper's environment.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use banksman_core::failure::Expects;
+use banksman_core::ids::{NotAnId, RunId, TaskId};
+use banksman_core::time::Instant;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::agent::{Ask, Before, Setup};
+
+/// Names a folder of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum JobId {
+    /// A run of an agent under a lease: `r12.2`.
+    Run(RunId),
+    /// An activity that needs no lease, by the record that asked for it: `a12.7`.
+    Activity { task: TaskId, seq: i64 },
+    /// The worktree of a task that is over is put away, by the record of its end: `c12.9`.
+    CleanUp { task: TaskId, seq: i64 },
+}
+
+impl JobId {
+    #[must_use]
+    pub fn task(self) -> TaskId {
+        match self {
+            Self::Run(run) => run.task,
+            Self::Activity { task, .. } | Self::CleanUp { task, .. } => task,
+        }
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run(run) => write!(f, "{run}"),
+            Self::Activity { task, seq } => write!(f, "a{}.{seq}", task.0),
+            Self::CleanUp { task, seq } => write!(f, "c{}.{seq}", task.0),
+        }
+    }
+}
+
+impl FromStr for JobId {
+    type Err = NotAnId;
+
+    fn from_str(text: &str) -> Result<Self, NotAnId> {
+        let numbers = |rest: &str| format!("r{rest}").parse::<RunId>();
+        if let Some(rest) = text.strip_prefix('a') {
+            let RunId { task, epoch: seq } = numbers(rest)?;
+            return Ok(Self::Activity { task, seq });
+        }
+        if let Some(rest) = text.strip_prefix('c') {
+            let RunId { task, epoch: seq } = numbers(rest)?;
+            return Ok(Self::CleanUp { task, seq });
+        }
+        text.parse().map(Self::Run)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// A [`JobId`].
+    pub job: String,
+    /// The task's id, as people write it.
+    pub task: String,
+    /// None for a task that belongs to no repository: it works in the run's folder.
+    pub workspace: Option<Workspace>,
+    pub work: Work,
+    pub lease: Option<LeaseTerms>,
+    pub limits: Limits,
+    /// What everything that the job starts has in its environment, beside `pass`.
+    pub env: BTreeMap<String, String>,
+    /// Variables that it gets from the keeper's own environment. Only their names are written down, because some are
+    /// secrets.
+    pub pass: Vec<String>,
+}
+
+/// The worktree that the job works in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workspace {
+    /// The repository that the worktree belongs to.
+    pub repo: PathBuf,
+    pub worktree: PathBuf,
+    pub branch: String,
+    /// The branch that the work starts from and goes back to.
+    pub base: String,
+    /// Where the base is fetched from; none for a repository without one.
+    pub remote: Option<String>,
+    /// Run in a fresh worktree before anything else.
+    pub setup: Option<String>,
+    /// Where worktrees that are no longer needed wait for their next use, and where removed ones go.
+    pub spare: PathBuf,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Work {
+    Agent(Box<AgentWork>),
+    /// Only the verify commands, on the task's head.
+    Check {
+        checks: Checks,
+    },
+    /// The task's branch goes into its base, if the checks pass on the result.
+    Merge {
+        checks: Checks,
+        message: String,
+    },
+    /// Saves what is only in the worktree under a rescue ref, then takes the worktree away.
+    CleanUp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentWork {
+    pub setup: Setup,
+    pub ask: Ask,
+    /// What the session to be resumed had used up.
+    pub before: Before,
+    /// What to say to an agent that has fallen silent.
+    pub nudge: String,
+    /// The task's title and body, for the agent's tools.
+    pub about: Value,
+    /// What the run has to bring.
+    pub expects: Expects,
+    pub checks: Checks,
+    /// The message of the commit that is made of files which the agent left uncommitted.
+    pub commit_message: String,
+    /// Asked about an end that the facts leave open.
+    pub evaluator: Option<Evaluator>,
+}
+
+/// What proves the work.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Checks {
+    pub commands: Vec<String>,
+    pub timeout_ms: i64,
+    /// Globs; empty allows everything.
+    pub allowed_paths: Vec<String>,
+    /// Globs; these win.
+    pub denied_paths: Vec<String>,
+}
+
+/// A cheap second look. `{evidence}` in the prompt stands for the facts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evaluator {
+    pub setup: Setup,
+    pub prompt: String,
+    pub timeout_ms: i64,
+}
+
+/// What is printed instead of an expiry when the lease belongs to the run no more.
+pub const LOST: &str = "lost";
+
+/// How the right to work is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseTerms {
+    pub expires_at: Instant,
+    pub ttl_ms: i64,
+    /// Started to renew it, with `--progressed` if the run has got on: it prints the new expiry in RFC 3339, or [`LOST`],
+    /// and exits with 0. Anything else is a fault that may pass.
+    pub renew: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    pub wall_ms: i64,
+    /// Silence and no use of the processor for this long is a stall.
+    pub idle_ms: i64,
+    /// Between the request to end and the kill.
+    pub grace_ms: i64,
+    /// Of standard output and error each; beyond it the oldest half goes.
+    pub output_bytes: u64,
+    pub tokens: Option<i64>,
+    pub cost_micros: Option<i64>,
+}

@@ -1,0 +1,342 @@
+//! The jobs of this machine, in the folders of one home: `runs` for those at work, `ended` for the signs of their ends,
+//! `past` for those that are on record.
+//!
+//! A job is alive while somebody holds the lock of its folder, and only then. A keeper gets the lock with its first breath,
+//! as its standard input, so there is no moment at which two could start.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use banksman_core::ids::NotAnId;
+use banksman_core::time::{Instant, Span};
+use rustix::process::Signal;
+
+use super::super::keeper::{self, Begun, FileError, Folder, MARKER, Stop, cgroup, tree};
+use super::super::plan::{JobId, Plan};
+use super::{Sight, Site, SiteError};
+
+/// Logs are looked at in the days after a run.
+const PAST_AGE: Span = Span(14 * 24 * 60 * 60 * 1_000);
+/// A busy node ends a few hundred runs a day, and looking through this many folders takes milliseconds.
+const PAST_COUNT: usize = 2_000;
+/// Removed in one go; the next one goes on.
+const PRUNED_AT_ONCE: usize = 50;
+/// Somebody who only looks holds the lock for microseconds.
+const LOCK_TRIES: u32 = 25;
+const BETWEEN_LOCK_TRIES: Duration = Duration::from_millis(2);
+/// Rounds of killing before what cannot be killed is left to the kernel.
+const ROUNDS: u32 = 200;
+/// A process that is just being started shows no environment for a moment, so finding nobody once is not enough.
+const EMPTY_ROUNDS: u32 = 3;
+const BETWEEN_ROUNDS: Duration = Duration::from_millis(10);
+
+pub struct LocalSite {
+    home: PathBuf,
+    /// Our own program.
+    program: PathBuf,
+    /// What keepers have in their environment beside ours.
+    env: Vec<(&'static str, String)>,
+    /// Keepers that this process has started and must not leave as zombies.
+    keepers: Mutex<Vec<Child>>,
+}
+
+impl LocalSite {
+    /// Makes the folders that are missing. `program` is the program to be started as a keeper.
+    pub fn open(home: &Path, program: &Path) -> Result<Self, SiteError> {
+        for name in ["runs", "ended", "past"] {
+            let folder = home.join(name);
+            fs::create_dir_all(&folder).map_err(|source| file("create", &folder, source))?;
+        }
+        let home = home.canonicalize().map_err(|source| file("find", home, source))?;
+        let keepers = Mutex::new(Vec::new());
+        Ok(Self { home, program: program.to_owned(), env: Vec::new(), keepers })
+    }
+
+    /// The same with a variable that keepers get. It may be a secret: agents do not get it.
+    #[must_use]
+    pub fn with_env(mut self, name: &'static str, value: &str) -> Self {
+        self.env.push((name, value.to_owned()));
+        self
+    }
+
+    /// The folder of a job that was not put away, whether it is there or not.
+    #[must_use]
+    pub fn folder(&self, job: JobId) -> Folder {
+        Folder::new(self.home.join("runs").join(job.to_string()))
+    }
+
+    /// The folder of a job that was put away.
+    #[must_use]
+    pub fn past_folder(&self, job: JobId) -> Folder {
+        Folder::new(self.home.join("past").join(job.to_string()))
+    }
+
+    /// Where a file appears for every job that ends: to be watched.
+    #[must_use]
+    pub fn ended_folder(&self) -> PathBuf {
+        self.home.join("ended")
+    }
+
+    fn start_keeper(&self, job: JobId, folder: &Folder, lock: File) -> Result<(), SiteError> {
+        let log = folder.keeper_log();
+        let opened = OpenOptions::new().append(true).create(true).open(&log);
+        let out = opened.map_err(|source| file("open", &log, source))?;
+        let err = out.try_clone().map_err(|source| file("open", &log, source))?;
+        let mut command = Command::new(&self.program);
+        command.arg(keeper::COMMAND).arg(folder.path()).current_dir(folder.path());
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command.stdin(lock).stdout(out).stderr(err);
+        let spawned = command.spawn();
+        let child = spawned.map_err(|source| SiteError::Keeper { job: job.to_string(), source })?;
+        self.keepers.lock().unwrap_or_else(PoisonError::into_inner).push(child);
+        Ok(())
+    }
+
+    /// The lock, unless somebody keeps it. `is_kept` says early that there is nothing to wait for.
+    fn lock(
+        folder: &Folder,
+        is_kept: impl Fn(&Folder) -> Result<bool, FileError>,
+    ) -> Result<Option<File>, SiteError> {
+        for _ in 1..LOCK_TRIES {
+            if let Some(lock) = folder.try_lock()? {
+                return Ok(Some(lock));
+            }
+            if is_kept(folder)? {
+                return Ok(None);
+            }
+            thread::sleep(BETWEEN_LOCK_TRIES);
+        }
+        Ok(folder.try_lock()?)
+    }
+
+    fn reap(&self) {
+        let mut keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
+        keepers.retain_mut(|keeper| matches!(keeper.try_wait(), Ok(None)));
+    }
+
+    fn names(&self, folder: &str) -> Result<Vec<JobId>, SiteError> {
+        let path = self.home.join(folder);
+        let entries = fs::read_dir(&path).map_err(|source| file("list", &path, source))?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        // What is not named after a job is not ours.
+        let mut jobs: Vec<JobId> = names.filter_map(|name| name.parse().ok()).collect();
+        jobs.sort();
+        Ok(jobs)
+    }
+
+    fn prune(&self, now: Instant, at_most: usize) -> Result<(), SiteError> {
+        let past = self.home.join("past");
+        let entries = fs::read_dir(&past).map_err(|source| file("list", &past, source))?;
+        let mut aged: Vec<(Instant, PathBuf)> = entries
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                Some((changed_at(&entry.metadata().ok()?)?, entry.path()))
+            })
+            .collect();
+        aged.sort();
+        let surplus = aged.len().saturating_sub(at_most);
+        let is_over = |at: usize, since: Instant| at < surplus || now.since(since) > PAST_AGE;
+        let over = aged.iter().enumerate().filter(|(at, (since, _))| is_over(*at, *since));
+        for (_, (_, path)) in over.take(PRUNED_AT_ONCE) {
+            fs::remove_dir_all(path).map_err(|source| file("remove", path, source))?;
+        }
+        Ok(())
+    }
+}
+
+impl Site for LocalSite {
+    fn begin(&self, plan: &Plan) -> Result<(), SiteError> {
+        let job: JobId = plan.job.parse().map_err(|error: NotAnId| SiteError::Keeper {
+            job: error.text.clone(),
+            source: io::Error::new(io::ErrorKind::InvalidInput, error),
+        })?;
+        let folder = self.folder(job);
+        let path = folder.path();
+        fs::create_dir_all(path).map_err(|source| file("create", path, source))?;
+        let has_begun = |folder: &Folder| folder.begun().map(|begun| begun.is_some());
+        let Some(lock) = Self::lock(&folder, has_begun)? else { return Ok(()) };
+        // A keeper that was here is not followed by another one: what it has started may still be at work.
+        if folder.begun()?.is_some() || folder.receipt()?.is_some() {
+            return Ok(());
+        }
+        if self.past_folder(job).receipt()?.is_some() {
+            return fs::remove_dir_all(path).map_err(|source| file("remove", path, source));
+        }
+        folder.write_plan(plan)?;
+        self.start_keeper(job, &folder, lock)
+    }
+
+    fn look(&self, job: JobId) -> Result<Sight, SiteError> {
+        let folder = self.folder(job);
+        let receipt = |folder: &Folder| {
+            folder.receipt().map_err(|error| SiteError::Receipt {
+                job: job.to_string(),
+                reason: error.source.to_string(),
+            })
+        };
+        if let Some(receipt) = receipt(&folder)? {
+            return Ok(Sight::Ended(Box::new(receipt)));
+        }
+        if folder.is_locked()? {
+            return Ok(Sight::Running);
+        }
+        // The receipt may have come between the two looks; after the lock is free nothing comes any more.
+        match (receipt(&folder)?, folder.begun()?) {
+            (Some(receipt), _) => Ok(Sight::Ended(Box::new(receipt))),
+            (None, Some(_)) => Ok(Sight::Lost),
+            (None, None) => match receipt(&self.past_folder(job))? {
+                Some(receipt) => Ok(Sight::Ended(Box::new(receipt))),
+                None => Ok(Sight::Absent),
+            },
+        }
+    }
+
+    fn ended(&self) -> Result<Vec<JobId>, SiteError> {
+        self.reap();
+        let jobs = self.jobs()?;
+        let known: BTreeSet<JobId> = jobs.iter().copied().collect();
+        // A keeper may give its sign after its job was put away.
+        for job in self.names("ended")?.into_iter().filter(|job| !known.contains(job)) {
+            remove_file(&self.ended_folder().join(job.to_string()))?;
+        }
+        let mut ended = Vec::new();
+        for job in jobs {
+            match self.look(job) {
+                Ok(Sight::Absent | Sight::Running) => {}
+                // One that cannot be read must not hide the others; who looks at it is told.
+                Ok(Sight::Ended(_) | Sight::Lost) | Err(_) => ended.push(job),
+            }
+        }
+        Ok(ended)
+    }
+
+    fn jobs(&self) -> Result<Vec<JobId>, SiteError> {
+        self.names("runs")
+    }
+
+    fn stop(&self, job: JobId, by: &str) -> Result<(), SiteError> {
+        let folder = self.folder(job);
+        if !folder.is_locked()? {
+            return Ok(());
+        }
+        folder.write_stop(&Stop { by: by.to_owned() })?;
+        if let Some(begun) = folder.begun()? {
+            poke(&begun);
+        }
+        Ok(())
+    }
+
+    fn end_left_over(&self, job: JobId) -> Result<u32, SiteError> {
+        let folder = self.folder(job);
+        let Some(begun) = folder.begun()? else { return Ok(0) };
+        let Some(_lock) = Self::lock(&folder, |_| Ok(false))? else {
+            let source = io::Error::from(io::ErrorKind::ResourceBusy);
+            return Err(file("end what is left of", folder.path(), source));
+        };
+        let mut found = BTreeSet::new();
+        let mut empty_rounds = 0;
+        for _ in 0..ROUNDS {
+            let left = left_over(&begun);
+            empty_rounds = if left.is_empty() { empty_rounds + 1 } else { 0 };
+            if empty_rounds == EMPTY_ROUNDS {
+                break;
+            }
+            found.extend(left);
+            thread::sleep(BETWEEN_ROUNDS);
+        }
+        if let Some(group) = &begun.cgroup {
+            cgroup::remove(group);
+        }
+        Ok(u32::try_from(found.len()).unwrap_or(u32::MAX))
+    }
+
+    fn put_away(&self, job: JobId, now: Instant) -> Result<(), SiteError> {
+        let (from, to) = (self.folder(job), self.past_folder(job));
+        if from.path().is_dir() {
+            if to.path().is_dir() {
+                let path = to.path();
+                fs::remove_dir_all(path).map_err(|source| file("remove", path, source))?;
+            }
+            // A keeper that was killed right after its last word has left the empty group.
+            if let Some(group) = from.begun()?.and_then(|begun| begun.cgroup) {
+                cgroup::remove(&group);
+            }
+            let moved = fs::rename(from.path(), to.path());
+            moved.map_err(|source| file("put away", from.path(), source))?;
+        }
+        remove_file(&self.ended_folder().join(job.to_string()))?;
+        self.prune(now, PAST_COUNT)
+    }
+}
+
+/// Kills once what is there of a job without a keeper, and answers with what it was.
+fn left_over(begun: &Begun) -> Vec<i32> {
+    let mut found = Vec::new();
+    if let Some(group) = &begun.cgroup {
+        found = cgroup::processes(group);
+        if !found.is_empty() && cgroup::kill_all(group).is_err() {
+            // They are found by their marker, too.
+            found.clear();
+        }
+    }
+    for process in tree::marked(MARKER, &begun.marker) {
+        // One that is gone meanwhile needs no signal.
+        drop(tree::signal(&process, Signal::KILL));
+        found.push(process.pid.as_raw_pid());
+    }
+    found
+}
+
+/// Makes the keeper look for a request now instead of at its next tick. Its pid alone would not do: it may be another's.
+fn poke(begun: &Begun) {
+    if let Some(process) = tree::named(begun.pid, begun.process_start) {
+        drop(tree::signal(&process, Signal::USR1));
+    }
+}
+
+fn changed_at(metadata: &fs::Metadata) -> Option<Instant> {
+    let since = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok().map(Instant)
+}
+
+fn remove_file(path: &Path) -> Result<(), SiteError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file("remove", path, error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn file(action: &'static str, path: &Path, source: io::Error) -> SiteError {
+    SiteError::File { action, path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_enough_logs_are_thinned_out_oldest_first() {
+        let home = tempfile::tempdir().unwrap();
+        let site = LocalSite::open(home.path(), Path::new("never-started")).unwrap();
+        let past = |number: u64| home.path().join(format!("past/r{number}.1"));
+        for number in 1..=60 {
+            fs::create_dir(past(number)).unwrap();
+            // The higher the number, the older.
+            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000 - number);
+            File::open(past(number)).unwrap().set_modified(at).unwrap();
+        }
+        let count = || fs::read_dir(home.path().join("past")).unwrap().count();
+        site.prune(Instant(1_000_000), 58).unwrap();
+        assert!(past(58).exists() && !past(59).exists() && !past(60).exists());
+        site.prune(Instant(1_000_000), 1).unwrap();
+        assert_eq!(count(), 58 - PRUNED_AT_ONCE);
+        site.prune(Instant(1_000_000), 1).unwrap();
+        assert!(count() == 1 && past(1).exists());
+    }
+}

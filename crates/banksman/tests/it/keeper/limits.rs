@@ -1,0 +1,103 @@
+//! The bounds of a run: time, silence, tokens and money.
+
+use banksman::exec::agent::Kind;
+use banksman_core::receipt::{Ended, FaultKind};
+
+use super::world::{SESSION, SUCCESS, World, agent, plan};
+
+#[test]
+fn a_run_that_takes_too_long_is_ended() {
+    let world = World::new();
+    let mut plan = plan("r1.1", "while :; do echo still here; sleep 0.01; done");
+    plan.limits.wall_ms = 300;
+    let receipt = world.run(&plan);
+    assert_eq!(receipt.ended, Ended::TimedOut);
+    assert_eq!(receipt.reading.expect("a reading").text, "still here");
+}
+
+/// Silent in its first turn, and done in the one that goes on with its session.
+#[test]
+fn a_silent_agent_is_told_once_to_go_on() {
+    let world = World::new();
+    let spent = r#"echo '{"type":"usage","input_tokens":5,"output_tokens":1}'"#;
+    let script = format!(
+        r#"cat >> prompts; echo "[$BANKSMAN_SESSION]" >> prompts; {spent}; if [ -n "$BANKSMAN_SESSION" ]; then {SUCCESS}; else {SESSION}; sleep 1000; fi"#
+    );
+    let mut plan = plan("r1.1", &script);
+    plan.limits.idle_ms = 300;
+    let receipt = world.run(&plan);
+    assert_eq!((receipt.ended, receipt.nudges), (Ended::Completed, 1));
+    assert_eq!(world.file("r1.1", "work/prompts"), "do it[]\ngo on[s1]\n");
+    let reading = receipt.reading.expect("a reading");
+    assert_eq!((reading.input_tokens, reading.output_tokens), (10, 2));
+}
+
+#[test]
+fn an_agent_that_stays_silent_has_stalled() {
+    let world = World::new();
+    let mut plan = plan("r1.1", &format!("{SESSION}; echo turn >> turns; sleep 1000"));
+    plan.limits.idle_ms = 200;
+    let receipt = world.run(&plan);
+    assert_eq!((receipt.ended, receipt.nudges), (Ended::Stalled, 1));
+    assert_eq!(world.file("r1.1", "work/turns"), "turn\nturn\n");
+}
+
+#[test]
+fn an_agent_without_a_session_cannot_be_told() {
+    let world = World::new();
+    let mut plan = plan("r1.1", "sleep 1000");
+    plan.limits.idle_ms = 200;
+    let receipt = world.run(&plan);
+    assert_eq!((receipt.ended, receipt.nudges), (Ended::Stalled, 0));
+}
+
+/// A build prints nothing, in a process that has left the agent's session.
+#[test]
+fn work_without_output_is_not_silence() {
+    let world = World::new();
+    let script =
+        format!("setsid -w sh -c 'i=0; while [ $i -lt 1500000 ]; do i=$((i+1)); done'; {SUCCESS}");
+    let mut plan = plan("r1.1", &script);
+    plan.limits.idle_ms = 400;
+    let receipt = world.run(&plan);
+    assert_eq!(receipt.ended, Ended::Completed);
+    let took = receipt.ended_at.since(receipt.started_at).0;
+    assert!(took > 400, "it was silent for {took} ms, which proves nothing");
+}
+
+#[test]
+fn an_agent_that_spends_too_much_is_ended() {
+    let world = World::new();
+    let spends = |usage: &str| format!(r#"echo '{{"type":"usage",{usage}}}'; sleep 1000"#);
+    for (name, usage, tokens, cost, detail) in [
+        ("r1.1", r#""input_tokens":90,"output_tokens":11"#, Some(100), None, "101 tokens of 100"),
+        (
+            "r1.2",
+            r#""input_tokens":1,"output_tokens":1,"cost_usd":0.5"#,
+            None,
+            Some(499_999),
+            "500000 millionths of a dollar of 499999",
+        ),
+    ] {
+        let mut plan = plan(name, &spends(usage));
+        (plan.limits.tokens, plan.limits.cost_micros) = (tokens, cost);
+        assert_eq!(world.run(&plan).ended, Ended::OverBudget { detail: detail.to_owned() });
+    }
+    let mut plan =
+        plan("r1.3", &format!(r#"echo '{{"type":"usage","input_tokens":100}}'; {SUCCESS}"#));
+    plan.limits.tokens = Some(100);
+    assert_eq!(world.run(&plan).ended, Ended::Completed);
+}
+
+/// Claude Code tries a refused key for many minutes.
+#[test]
+fn an_agent_without_hope_is_ended() {
+    let world = World::new();
+    let retry = r#"echo '{"type":"system","subtype":"api_retry","attempt":3,"max_retries":10,"error_status":401,"error":"authentication_failed"}'"#;
+    let mut plan = plan("r1.1", &format!("{retry}; sleep 1000"));
+    agent(&mut plan).setup.kind = Kind::Claude;
+    let receipt = world.run(&plan);
+    assert_eq!(receipt.ended, Ended::Hopeless);
+    let fault = receipt.reading.expect("a reading").fault.expect("a fault");
+    assert_eq!(fault.kind, FaultKind::Auth);
+}
