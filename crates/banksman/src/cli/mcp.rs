@@ -1,0 +1,42 @@
+//! `banksman mcp`: the tools of a run, for its agent.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::exit::Exit;
+use super::failure::Failure;
+use crate::config::{EnvVars, Environment};
+use crate::mcp::{McpError, RunFolder, serve};
+
+/// Serve the tools of a run to its agent (MCP over stdin and stdout)
+///
+/// It works for the run whose folder is in BANKSMAN_RUN_FOLDER. Agents that Banksman starts have that variable and are
+/// told of this server.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  claude --mcp-config '{\"mcpServers\":{\"banksman\":{\"command\":\"banksman\",\"args\":[\"mcp\"]}}}'
+")]
+pub(super) struct McpArgs {}
+
+pub(super) fn run(_: &McpArgs) -> Result<Exit, Failure> {
+    let environment = Environment::of_process()?;
+    let Some(folder) = environment.get(EnvVars::RUN_FOLDER).map(PathBuf::from) else {
+        return Err(Failure::Argument {
+            message: format!("there is no run to work for: {} is not set", EnvVars::RUN_FOLDER),
+            hint: "this command is started by the agent of a run".to_owned(),
+        });
+    };
+    if !folder.is_dir() {
+        let source = io::ErrorKind::NotADirectory.into();
+        return Err(Failure::File { operation: "open", path: folder, source });
+    }
+    let served = serve(&RunFolder::new(folder), io::stdin().lock(), io::stdout().lock());
+    served.map(|()| Exit::Done).map_err(|error| match error {
+        McpError::Read(source) => {
+            Failure::File { operation: "read", path: "standard input".into(), source }
+        }
+        McpError::Write(source) => Failure::Output(source),
+    })
+}

@@ -1,0 +1,91 @@
+//! The folder of one run, as far as its agent may use it: it adds reports and reads its task.
+//!
+//! A report is one line, written with one call to a file that is only ever added to, so that several servers of one run
+//! (an agent may start one for each of its own helpers) do not mix their lines.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use banksman_core::limits::{BODY_BYTES, REPORTS, REPORTS_BYTES, REPORTS_KEPT_FREE, TITLE_BYTES};
+use banksman_core::receipt::Told;
+use serde::Deserialize;
+
+/// One [`Told`] per line.
+const REPORTS_FILE: &str = "reports.jsonl";
+/// The task that the run is about, written beside the plan.
+const TASK_FILE: &str = "task.json";
+/// JSON writes a byte of text with six at most.
+const TASK_BYTES: u64 = 6 * (BODY_BYTES + TITLE_BYTES) as u64 + 1024;
+
+#[derive(Debug)]
+pub struct RunFolder {
+    folder: PathBuf,
+}
+
+/// What the agent may know of its task.
+#[derive(Debug, Deserialize)]
+pub(super) struct TaskText {
+    pub(super) title: String,
+    #[serde(default)]
+    pub(super) body: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TellError {
+    #[error("this run has made all the reports that it may; go on without")]
+    Full,
+    #[error("failed to write the report")]
+    File(#[source] io::Error),
+}
+
+impl RunFolder {
+    #[must_use]
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    pub(super) fn tell(&self, told: &Told) -> Result<(), TellError> {
+        let path = self.folder.join(REPORTS_FILE);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(TellError::File)?;
+        let mut line = serde_json::to_vec(told).expect("a report is plain data");
+        line.push(b'\n');
+        if !has_room(&file, told, line.len() as u64).map_err(TellError::File)? {
+            return Err(TellError::Full);
+        }
+        file.write_all(&line).map_err(TellError::File)
+    }
+
+    /// None when the run has no such file: its prompt then says everything.
+    pub(super) fn task(&self) -> io::Result<Option<TaskText>> {
+        let file = match File::open(self.folder.join(TASK_FILE)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut text = Vec::new();
+        file.take(TASK_BYTES).read_to_end(&mut text)?;
+        serde_json::from_slice(&text).map(Some).map_err(io::Error::from)
+    }
+}
+
+/// The bounds hold to within one report for each server that writes at the same moment.
+fn has_room(file: &File, told: &Told, more: u64) -> io::Result<bool> {
+    let kept_free = match told {
+        Told::Progress { .. } => REPORTS_KEPT_FREE,
+        Told::NeedsPerson { .. } | Told::NothingToDo { .. } => 0,
+    };
+    let share = |of: u64| of - of * kept_free as u64 / REPORTS as u64;
+    if file.metadata()?.len() + more > share(REPORTS_BYTES) {
+        return Ok(false);
+    }
+    let mut written = Vec::new();
+    file.take(REPORTS_BYTES).read_to_end(&mut written)?;
+    let lines = written.iter().filter(|byte| **byte == b'\n').count();
+    Ok(lines < REPORTS - kept_free)
+}

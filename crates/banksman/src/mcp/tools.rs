@@ -1,0 +1,146 @@
+//! The four tools: what they are called, what they take, what they do.
+//!
+//! Wrong arguments are a result with `isError`, not an error of the protocol, because only a result reaches the model,
+//! which can then try again.
+
+use banksman_core::limits::{REPORT_ITEMS, REPORT_TEXT_BYTES};
+use banksman_core::receipt::Told;
+use serde_json::{Map, Value, json};
+
+use super::rpc::{Refusal, WRONG_PARAMS};
+use super::run_folder::{RunFolder, TellError};
+
+const PROGRESS: &str = "report_progress";
+const ASK: &str = "ask_person";
+const NOTHING: &str = "nothing_to_do";
+const TASK: &str = "task";
+
+pub(super) fn list() -> Value {
+    let text = |about: &str| json!({ "type": "string", "description": about });
+    let texts = |about: &str| json!({ "type": "array", "items": { "type": "string" }, "maxItems": REPORT_ITEMS, "description": about });
+    json!([
+        tool(
+            PROGRESS,
+            "Tell what you have just done or are about to do. Use it after each larger step.",
+            &json!({
+                "step": text("one sentence on the step"),
+                "files": texts("files that it concerns"),
+                "blockers": texts("what stands in the way"),
+            }),
+            &["step"],
+        ),
+        tool(
+            ASK,
+            "Ask a person, when you cannot go on without an answer. End your turn after it; you will be started again with the answer.",
+            &json!({ "question": text("the question, with what is needed to answer it") }),
+            &["question"],
+        ),
+        tool(
+            NOTHING,
+            "Tell that the task needs no change, such as when it was already done. End your turn after it.",
+            &json!({ "reason": text("why nothing has to be done") }),
+            &["reason"],
+        ),
+        tool(TASK, "The title and the text of the task that you are working on.", &json!({}), &[]),
+    ])
+}
+
+fn tool(name: &str, about: &str, properties: &Value, required: &[&str]) -> Value {
+    let schema = json!({ "type": "object", "properties": properties, "required": required });
+    json!({ "name": name, "description": about, "inputSchema": schema })
+}
+
+pub(super) fn call(run: &RunFolder, params: &Value) -> Result<Value, Refusal> {
+    let name = params["name"]
+        .as_str()
+        .ok_or_else(|| Refusal::new(WRONG_PARAMS, "`name` of the tool is missing"))?;
+    let none = Map::new();
+    let arguments = match &params["arguments"] {
+        Value::Null => Some(&none),
+        given => given.as_object(),
+    };
+    let Some(arguments) = arguments else {
+        return Err(Refusal::new(WRONG_PARAMS, "`arguments` must be an object"));
+    };
+    let done = match name {
+        PROGRESS => progress(run, arguments),
+        ASK => ask(run, arguments),
+        NOTHING => nothing(run, arguments),
+        TASK => task(run),
+        _ => return Err(Refusal::new(WRONG_PARAMS, format!("there is no tool `{name}`"))),
+    };
+    let (text, is_error) = match done {
+        Ok(text) => (text, false),
+        Err(text) => (text, true),
+    };
+    Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
+}
+
+/// What the model hears: that it worked, or what was wrong.
+type Said = Result<String, String>;
+
+fn progress(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
+    let step = text(arguments, "step")?;
+    let (files, blockers) = (texts(arguments, "files")?, texts(arguments, "blockers")?);
+    tell(run, &Told::Progress { step, files, blockers }, "Noted.")
+}
+
+fn ask(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
+    let question = text(arguments, "question")?;
+    tell(
+        run,
+        &Told::NeedsPerson { question },
+        "A person will be asked. End your turn now; you will be started again with the answer.",
+    )
+}
+
+fn nothing(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
+    let reason = text(arguments, "reason")?;
+    tell(run, &Told::NothingToDo { reason }, "Noted. End your turn now.")
+}
+
+fn task(run: &RunFolder) -> Said {
+    match run.task() {
+        Ok(Some(task)) => Ok(format!("# {}\n\n{}", task.title, task.body).trim_end().to_owned()),
+        Ok(None) => Ok("Your prompt says everything that there is to say of the task.".to_owned()),
+        Err(error) => Err(format!("failed to read the task: {error}")),
+    }
+}
+
+fn tell(run: &RunFolder, told: &Told, answer: &str) -> Said {
+    run.tell(told).map(|()| answer.to_owned()).map_err(|error| match error {
+        TellError::Full => error.to_string(),
+        TellError::File(ref cause) => format!("{error}: {cause}"),
+    })
+}
+
+fn text(arguments: &Map<String, Value>, name: &str) -> Result<String, String> {
+    let text = arguments.get(name).and_then(Value::as_str).map(str::trim);
+    let text = text.filter(|text| !text.is_empty());
+    let text =
+        text.ok_or_else(|| format!("`{name}` is missing: it is a text that is not empty"))?;
+    bounded(name, text)
+}
+
+fn texts(arguments: &Map<String, Value>, name: &str) -> Result<Vec<String>, String> {
+    let items = match arguments.get(name) {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(items)) if items.len() <= REPORT_ITEMS => items,
+        Some(_) => return Err(format!("`{name}` is a list of at most {REPORT_ITEMS} texts")),
+    };
+    let item = |item: &Value| {
+        let text = item.as_str().ok_or_else(|| format!("`{name}` is a list of texts"))?;
+        bounded(name, text)
+    };
+    let items = items.iter().map(item).collect::<Result<Vec<_>, _>>()?;
+    let bytes: usize = items.iter().map(String::len).sum();
+    if bytes > REPORT_TEXT_BYTES { Err(too_large(name)) } else { Ok(items) }
+}
+
+fn bounded(name: &str, text: &str) -> Result<String, String> {
+    if text.len() > REPORT_TEXT_BYTES { Err(too_large(name)) } else { Ok(text.to_owned()) }
+}
+
+fn too_large(name: &str) -> String {
+    format!("`{name}` is too large: at most {REPORT_TEXT_BYTES} bytes, so say it in fewer words")
+}

@@ -1,0 +1,101 @@
+//! Gemini CLI. It takes several seconds to start, so fewer cases are run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use banksman::exec::agent::{Kind, Setup};
+use serde_json::{Value, json};
+
+use super::cases::{self, Agent};
+use super::model_server::{ModelServer, Reply};
+
+const GEMINI: Agent = Agent {
+    kind: Kind::Gemini,
+    setup,
+    write: |path, text| Reply::call("write_file", json!({ "file_path": path, "content": text })),
+    shell: |command| Reply::call("run_shell_command", json!({ "command": command })),
+    tool: |name, input| Reply::call(&format!("mcp_banksman_{name}"), input),
+    answer: |answer| Reply::Text(answer.to_string()),
+};
+
+fn setup(program: &Path, server: &ModelServer, home: &Path) -> Setup {
+    // Two tries are enough to see that it tries again; with its own ten it would wait for minutes.
+    let settings = json!({
+        "security": { "auth": { "selectedType": "gemini-api-key" } },
+        "general": { "maxAttempts": 2 },
+    });
+    write_settings(home, &settings);
+    let env =
+        [("GEMINI_API_KEY", "scripted".to_owned()), ("GOOGLE_GEMINI_BASE_URL", server.url(""))];
+    Setup {
+        kind: Kind::Gemini,
+        command: vec![program.display().to_string()],
+        model: Some("gemini-2.5-pro".to_owned()),
+        env: BTreeMap::from(env.map(|(name, value)| (name.to_owned(), value))),
+    }
+}
+
+fn write_settings(home: &Path, settings: &Value) {
+    fs::create_dir_all(home.join(".gemini")).unwrap();
+    fs::write(home.join(".gemini/settings.json"), settings.to_string()).unwrap();
+}
+
+/// A server of tools in the person's own settings. It believes settings from elsewhere only when they and all folders
+/// above them belong to root, so a run cannot bring its own; the variable tells the server which run it works for.
+const WITH_TOOLS: Agent = Agent {
+    setup: |program, server, home| {
+        let setup = setup(program, server, home);
+        let tools = json!({
+            "command": env!("CARGO_BIN_EXE_banksman"), "args": ["mcp"], "trust": true,
+            "env": { "BANKSMAN_RUN_FOLDER": "$BANKSMAN_RUN_FOLDER" },
+        });
+        let settings = json!({
+            "security": { "auth": { "selectedType": "gemini-api-key" } },
+            "mcpServers": { "banksman": tools },
+        });
+        write_settings(home, &settings);
+        setup
+    },
+    ..GEMINI
+};
+
+#[test]
+fn gemini_edits_a_file() {
+    cases::edit(&GEMINI);
+}
+
+#[test]
+fn gemini_remembers_the_session() {
+    cases::resume(&GEMINI);
+}
+
+#[test]
+fn gemini_is_rate_limited() {
+    cases::rate_limited(&GEMINI);
+}
+
+#[test]
+fn gemini_answers_in_a_shape() {
+    cases::schema(&GEMINI);
+}
+
+#[test]
+fn gemini_has_used_up_its_plan() {
+    cases::plan_limit(&GEMINI, None);
+}
+
+#[test]
+fn gemini_has_a_refused_key() {
+    cases::refused(&GEMINI);
+}
+
+#[test]
+fn gemini_is_killed_in_a_tool() {
+    cases::killed_in_a_tool(&GEMINI, 3);
+}
+
+#[test]
+fn gemini_uses_our_tools() {
+    cases::tools(&WITH_TOOLS);
+}

@@ -1,0 +1,72 @@
+//! opencode. A run takes ten seconds and more, so it is installed only where it is asked for, and few cases are run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use banksman::exec::agent::{Kind, Setup};
+use serde_json::json;
+
+use super::cases::{self, Agent};
+use super::model_server::{ModelServer, Reply};
+
+const OPENCODE: Agent = Agent {
+    kind: Kind::Opencode,
+    setup,
+    write: |path, text| Reply::call("write", json!({ "filePath": path, "content": text })),
+    shell: |command| Reply::call("bash", json!({ "command": command, "description": "run it" })),
+    tool: |name, input| Reply::call(&format!("banksman_{name}"), input),
+    answer: |answer| Reply::Text(answer.to_string()),
+};
+
+fn setup(program: &Path, server: &ModelServer, _: &Path) -> Setup {
+    let model = json!({ "name": "scripted", "tool_call": true, "limit": { "context": 100_000, "output": 8_000 } });
+    let provider = json!({
+        "npm": "@ai-sdk/openai-compatible", "name": "scripted",
+        "options": { "baseURL": server.url("/v1"), "apiKey": "scripted" },
+        "models": { "scripted": model },
+    });
+    let config = json!({
+        "model": "scripted/scripted", "small_model": "scripted/scripted",
+        "provider": { "scripted": provider },
+    });
+    let env = [
+        ("OPENCODE_CONFIG_CONTENT", config.to_string()),
+        ("OPENCODE_DISABLE_MODELS_FETCH", "1".to_owned()),
+    ];
+    Setup {
+        kind: Kind::Opencode,
+        command: vec![program.display().to_string()],
+        model: None,
+        env: BTreeMap::from(env.map(|(name, value)| (name.to_owned(), value))),
+    }
+}
+
+#[test]
+fn opencode_edits_a_file() {
+    cases::edit(&OPENCODE);
+}
+
+#[test]
+fn opencode_remembers_the_session() {
+    cases::resume(&OPENCODE);
+}
+
+#[test]
+fn opencode_has_a_refused_key() {
+    cases::refused(&OPENCODE);
+}
+
+#[test]
+fn opencode_answers_in_a_shape() {
+    cases::schema(&OPENCODE);
+}
+
+#[test]
+fn opencode_is_killed_in_a_tool() {
+    cases::killed_in_a_tool(&OPENCODE, 1);
+}
+
+#[test]
+fn opencode_uses_our_tools() {
+    cases::tools(&OPENCODE);
+}

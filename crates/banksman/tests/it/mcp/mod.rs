@@ -1,0 +1,5 @@
+//! `banksman mcp` over pipes, as an agent uses it.
+
+mod session;
+mod talking;
+mod telling;

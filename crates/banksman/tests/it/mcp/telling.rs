@@ -1,0 +1,146 @@
+//! The tools: what they leave in the run's folder, and what they refuse.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::thread;
+
+use banksman_core::limits::{REPORT_ITEMS, REPORT_TEXT_BYTES, REPORTS, REPORTS_KEPT_FREE};
+use banksman_core::receipt::Told;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::session::{Session, reports};
+
+#[test]
+fn each_report_is_one_line_in_the_folder() {
+    let folder = TempDir::new().unwrap();
+    let mut session = Session::start(folder.path());
+    let said = [
+        session.call("report_progress", &json!({ "step": "read\nthe code" })),
+        session.call(
+            "report_progress",
+            &json!({ "step": "wrote it", "files": ["a.rs", "b.rs"], "blockers": ["no key"] }),
+        ),
+        session.call("ask_person", &json!({ "question": "which one?" })),
+        session.call("nothing_to_do", &json!({ "reason": "fixed before" })),
+    ];
+    session.close();
+    assert!(said.iter().all(|(_, is_error)| !is_error), "{said:?}");
+    assert!(said[2].0.contains("End your turn"), "{said:?}");
+    let progress = |step: &str, files: &[&str], blockers: &[&str]| Told::Progress {
+        step: step.to_owned(),
+        files: files.iter().map(ToString::to_string).collect(),
+        blockers: blockers.iter().map(ToString::to_string).collect(),
+    };
+    assert_eq!(
+        reports(folder.path()),
+        [
+            progress("read\nthe code", &[], &[]),
+            progress("wrote it", &["a.rs", "b.rs"], &["no key"]),
+            Told::NeedsPerson { question: "which one?".to_owned() },
+            Told::NothingToDo { reason: "fixed before".to_owned() },
+        ]
+    );
+}
+
+#[test]
+fn the_task_is_read_from_the_folder() {
+    let folder = TempDir::new().unwrap();
+    let mut session = Session::start(folder.path());
+    let (text, is_error) = session.call("task", &Value::Null);
+    assert!(!is_error && text.contains("prompt"), "{text}");
+    let task = json!({ "title": "Fix it", "body": "It is \"broken\".\n", "state": "ignored" });
+    fs::write(folder.path().join("task.json"), task.to_string()).unwrap();
+    assert_eq!(
+        session.call("task", &json!({})),
+        ("# Fix it\n\nIt is \"broken\".".to_owned(), false)
+    );
+    fs::write(folder.path().join("task.json"), "{").unwrap();
+    assert!(session.call("task", &json!({})).1, "a broken file is told as an error");
+    session.close();
+    assert_eq!(reports(folder.path()), [], "reading is not reporting");
+}
+
+#[test]
+fn wrong_arguments_reach_the_model_and_wrong_calls_the_client() {
+    let folder = TempDir::new().unwrap();
+    let mut session = Session::start(folder.path());
+    let long = "x".repeat(REPORT_TEXT_BYTES + 1);
+    let many = vec!["f"; REPORT_ITEMS + 1];
+    let heavy = vec!["f".repeat(REPORT_TEXT_BYTES / 4); 5];
+    for (tool, arguments, word) in [
+        ("report_progress", json!({}), "`step` is missing"),
+        ("report_progress", json!({ "step": 7 }), "`step` is missing"),
+        ("report_progress", json!({ "step": " \n" }), "`step` is missing"),
+        ("report_progress", json!({ "step": long }), "`step` is too large"),
+        ("report_progress", json!({ "step": "a", "files": "b" }), "`files` is a list"),
+        ("report_progress", json!({ "step": "a", "files": [1] }), "`files` is a list"),
+        ("report_progress", json!({ "step": "a", "blockers": many }), "`blockers` is a list"),
+        ("report_progress", json!({ "step": "a", "files": heavy }), "`files` is too large"),
+        ("ask_person", json!({ "questions": "a" }), "`question` is missing"),
+        ("nothing_to_do", Value::Null, "`reason` is missing"),
+    ] {
+        let (text, is_error) = session.call(tool, &arguments);
+        assert!(is_error && text.contains(word), "{tool} {arguments}: {text}");
+    }
+    for params in [
+        json!({ "name": "approve", "arguments": {} }),
+        json!({ "arguments": {} }),
+        json!({ "name": "task", "arguments": [] }),
+        Value::Null,
+    ] {
+        assert_eq!(session.request("tools/call", &params)["error"]["code"], -32602, "{params}");
+    }
+    session.close();
+    assert_eq!(reports(folder.path()), []);
+}
+
+#[test]
+fn a_chatty_agent_is_stopped_and_may_still_ask() {
+    let folder = TempDir::new().unwrap();
+    let mut session = Session::start(folder.path());
+    let step = json!({ "step": "again" });
+    let taken = (0..REPORTS).take_while(|_| !session.call("report_progress", &step).1).count();
+    assert_eq!(taken, REPORTS - REPORTS_KEPT_FREE);
+    assert!(!session.call("ask_person", &json!({ "question": "stop?" })).1);
+    session.close();
+
+    let mut second = Session::start(folder.path());
+    assert!(second.call("report_progress", &step).1, "a new server does not begin to count anew");
+    second.close();
+    assert_eq!(reports(folder.path()).len(), taken + 1);
+}
+
+#[test]
+fn large_reports_are_bounded_together() {
+    let folder = TempDir::new().unwrap();
+    let mut session = Session::start(folder.path());
+    let step = json!({ "step": "x".repeat(REPORT_TEXT_BYTES) });
+    let taken = (0..REPORTS).take_while(|_| !session.call("report_progress", &step).1).count();
+    assert!((100..128).contains(&taken), "{taken}");
+    assert!(!session.call("nothing_to_do", &json!({ "reason": "too much" })).1);
+    session.close();
+}
+
+#[test]
+fn several_servers_do_not_mix_their_lines() {
+    const SERVERS: usize = 4;
+    const EACH: usize = 50;
+    let folder = TempDir::new().unwrap();
+    let write = |server: usize| {
+        let mut session = Session::start(folder.path());
+        for number in 0..EACH {
+            let step = format!("{server}/{number} {}", "x".repeat(2000));
+            assert!(!session.call("report_progress", &json!({ "step": step })).1);
+        }
+        session.close();
+    };
+    thread::scope(|scope| {
+        for server in 0..SERVERS {
+            scope.spawn(move || write(server));
+        }
+    });
+    let told = reports(folder.path());
+    let distinct: BTreeSet<String> = told.iter().map(|told| format!("{told:?}")).collect();
+    assert_eq!((told.len(), distinct.len()), (SERVERS * EACH, SERVERS * EACH));
+}

@@ -1,0 +1,7 @@
+//! The scripted agent's entry: everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    scripted_agent::play()
+}
