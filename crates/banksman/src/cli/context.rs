@@ -44,8 +44,7 @@ impl Context {
 
     /// The store's address. Its `Display` hides the password.
     pub(crate) fn target(&self) -> Result<Target, Failure> {
-        let text = self.config.store.as_deref().ok_or(Failure::NoHome)?;
-        Ok(text.parse::<Target>()?)
+        target(&self.config)
     }
 
     /// A store that is there. Only the commands that put something into it make a new one, so that a mistyped path is
@@ -55,23 +54,13 @@ impl Context {
             Target::Sqlite(path) if !path.try_exists().unwrap_or(true) => {
                 Err(Failure::NoStore(path.display().to_string()))
             }
-            target @ (Target::Sqlite(_) | Target::Postgres(_)) => self.open(&target),
+            target @ (Target::Sqlite(_) | Target::Postgres(_)) => open(&self.config, &target),
         }
     }
 
     /// The store, made if it is not there.
     pub(crate) fn store_or_new(&self) -> Result<Store, Failure> {
-        self.open(&self.target()?)
-    }
-
-    fn open(&self, target: &Target) -> Result<Store, Failure> {
-        let options = Options {
-            busy_timeout: self.config.busy_timeout,
-            statement_timeout: self.config.statement_timeout,
-            connections: self.config.connections,
-            ..Options::default()
-        };
-        Ok(Store::open(target, &options)?)
+        open(&self.config, &self.target()?)
     }
 
     pub(crate) fn library(&self) -> Library {
@@ -114,4 +103,20 @@ fn choice(color: Color) -> anstream::ColorChoice {
         Color::Always => anstream::ColorChoice::Always,
         Color::Never => anstream::ColorChoice::Never,
     }
+}
+
+/// The address of the store that the settings name.
+pub(super) fn target(config: &Config) -> Result<Target, Failure> {
+    let text = config.store.as_deref().ok_or(Failure::NoHome)?;
+    Ok(text.parse::<Target>()?)
+}
+
+pub(super) fn open(config: &Config, target: &Target) -> Result<Store, Failure> {
+    let options = Options {
+        busy_timeout: config.busy_timeout,
+        statement_timeout: config.statement_timeout,
+        connections: config.connections,
+        ..Options::default()
+    };
+    Ok(Store::open(target, &options)?)
 }

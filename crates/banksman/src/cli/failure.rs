@@ -7,6 +7,9 @@ use banksman_core::machine::{FieldError, Rejected, Why};
 
 use super::exit::Code;
 use crate::config::ConfigError;
+use crate::engine::EngineError;
+use crate::engine::wake::WakeError;
+use crate::exec::site::SiteError;
 use crate::ops::OpsError;
 use crate::ops::library::LibraryError;
 use crate::store::StoreError;
@@ -37,6 +40,29 @@ pub(crate) enum Failure {
     NoHome,
     #[error("failed to write the answer")]
     Output(#[source] io::Error),
+    #[error("failed to find our own program")]
+    Program(#[source] io::Error),
+    #[error(transparent)]
+    Engine(EngineError),
+    #[error(transparent)]
+    Wake(#[from] WakeError),
+    #[error("`up` is already at work here, as process {pid}")]
+    AlreadyUp { pid: String },
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Store(error) => error.into(),
+            EngineError::Site(_) | EngineError::Project { .. } => Self::Engine(error),
+        }
+    }
+}
+
+impl From<SiteError> for Failure {
+    fn from(error: SiteError) -> Self {
+        Self::Engine(error.into())
+    }
 }
 
 impl From<StoreError> for Failure {
@@ -89,7 +115,17 @@ impl Failure {
                 "`banksman init` makes it; `banksman config list` says where it is to be",
             ),
             Self::NoHome => hinted(Code::Settings, "say where it is: --store PATH"),
-            Self::Output(_) => (Code::File, None),
+            Self::Output(_) | Self::Program(_) => (Code::File, None),
+            Self::Engine(EngineError::Project { .. }) => {
+                hinted(Code::Settings, "mend its .banksman/config.toml")
+            }
+            Self::Engine(_) | Self::Wake(_) => hinted(
+                Code::File,
+                "check the folder of runs: `banksman config get home`, and the space on its disk",
+            ),
+            Self::AlreadyUp { .. } => {
+                hinted(Code::Busy, "`banksman status` shows what it does, `banksman down` ends it")
+            }
         }
     }
 
@@ -99,6 +135,7 @@ impl Failure {
             Self::Ops(_) | Self::Usage(_) | Self::Settings(_) => None,
             Self::Argument { .. } | Self::Input { .. } => None,
             Self::File { .. } | Self::NoStore(_) | Self::NoHome | Self::Output(_) => None,
+            Self::Program(_) | Self::Engine(_) | Self::Wake(_) | Self::AlreadyUp { .. } => None,
         }
     }
 

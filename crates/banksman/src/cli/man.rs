@@ -48,7 +48,8 @@ fn write_pages(folder: &Path, command: &Command) -> Result<(), Failure> {
     let content = page(command)?;
     let path = folder.join(format!("{}.1", name(command)));
     files::write(&path, |out| out.write_all(&content).map_err(Failure::Output))?;
-    command.get_subcommands().try_for_each(|inner| write_pages(folder, inner))
+    let mut shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+    shown.try_for_each(|inner| write_pages(folder, inner))
 }
 
 /// `banksman-lifecycle-show`.

@@ -3,13 +3,17 @@
 //! One file per command. Nothing here decides anything about a task, and nothing but `context` opens a store. Output goes
 //! through `output`, failures through `failure`, so that data is on stdout, talk on stderr, and exit codes are stable.
 
+mod acp_client;
 mod add;
+mod agents;
 mod arguments;
 mod audit;
+mod batch;
 mod check;
 mod completion;
 mod config;
 mod context;
+mod demo;
 mod exit;
 mod export;
 mod failure;
@@ -21,14 +25,19 @@ mod init;
 mod lifecycle;
 mod list;
 mod man;
+mod mcp;
 mod moves;
 mod output;
+mod pause;
 mod report;
 mod show;
 mod signs;
 mod status;
+mod steer;
+mod up;
 mod version;
 mod why;
+mod workers;
 
 #[cfg(test)]
 mod tests;
@@ -98,11 +107,14 @@ enum Command {
     Work(Box<Work>),
     #[command(flatten)]
     Guide(Guide),
+    #[command(flatten)]
+    Run(Run),
 }
 
 /// Commands that work with the settings and, most of them, with the store.
 #[derive(Debug, Subcommand)]
 enum Work {
+    Demo(demo::DemoArgs),
     Init(init::InitArgs),
     Add(add::AddArgs),
     List(list::ListArgs),
@@ -111,12 +123,25 @@ enum Work {
     History(history::HistoryArgs),
     Why(why::WhyArgs),
     Status(status::StatusArgs),
+    Up(up::UpArgs),
+    Pulse(up::PulseArgs),
+    Pause(pause::PauseArgs),
+    Resume(pause::ResumeArgs),
+    Retry(steer::RetryArgs),
+    Unblock(steer::UnblockArgs),
+    Cancel(steer::CancelArgs),
+    Batch(batch::BatchArgs),
+    Workers(workers::WorkersArgs),
+    Accounts(workers::AccountsArgs),
     Check(check::CheckArgs),
     Lifecycle(lifecycle::LifecycleArgs),
     Audit(audit::AuditArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    Agents(agents::AgentsArgs),
     Config(config::ConfigArgs),
+    #[command(hide = true)]
+    Renew(up::RenewArgs),
 }
 
 /// Commands about the program itself. They need no settings, so that wrong ones cannot stand in their way.
@@ -126,6 +151,13 @@ enum Guide {
     Man(man::ManArgs),
     Help(help::HelpArgs),
     Version(version::VersionArgs),
+}
+
+/// Commands that are started on behalf of a run. They too need no settings and no store.
+#[derive(Debug, Subcommand)]
+enum Run {
+    Mcp(mcp::McpArgs),
+    AcpClient(acp_client::AcpClientArgs),
 }
 
 /// Runs the program with the arguments and the environment of the process.
@@ -177,12 +209,15 @@ fn execute(cli: &Cli, manner: &mut Manner) -> Result<Exit, Failure> {
             work.run(&context)
         }
         Command::Guide(guide) => guide.run(plain(cli.global.json)),
+        Command::Run(Run::Mcp(args)) => mcp::run(args),
+        Command::Run(Run::AcpClient(args)) => acp_client::run(args),
     }
 }
 
 impl Work {
     fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match self {
+            Self::Demo(args) => demo::run(context, args),
             Self::Init(args) => init::run(context, args),
             Self::Add(args) => add::run(context, args),
             Self::List(args) => list::run(context, args),
@@ -191,12 +226,24 @@ impl Work {
             Self::History(args) => history::run(context, args),
             Self::Why(args) => why::run(context, args),
             Self::Status(args) => status::run(context, args),
+            Self::Up(args) => up::up(context, args),
+            Self::Pulse(args) => up::pulse(context, args),
+            Self::Pause(args) => pause::pause(context, args),
+            Self::Resume(args) => pause::resume(context, args),
+            Self::Retry(args) => steer::retry(context, args),
+            Self::Unblock(args) => steer::unblock(context, args),
+            Self::Cancel(args) => steer::cancel(context, args),
+            Self::Batch(args) => batch::run(context, args),
+            Self::Workers(args) => workers::workers(context, args),
+            Self::Accounts(args) => workers::accounts(context, args),
             Self::Check(args) => check::run(context, args),
             Self::Lifecycle(args) => lifecycle::run(context, args),
             Self::Audit(args) => audit::run(context, args),
             Self::Import(args) => import::run(context, args),
             Self::Export(args) => export::run(context, args),
+            Self::Agents(args) => agents::run(context, args),
             Self::Config(args) => config::run(context, args),
+            Self::Renew(args) => up::renew(context, args),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `banksman move`: asks for a move of a task.
 
 use banksman_core::ids::TaskId;
+use banksman_core::machine::Actor;
 use clap::Args;
 
 use super::arguments::{ActorArgs, FieldArgs};
@@ -51,9 +52,18 @@ pub(super) fn run(context: &Context, args: &MoveArgs) -> Result<Exit, Failure> {
         epoch: None,
         version: args.version,
     };
+    ask(context, args.id, &context.actor(args.actor.actor.as_ref()), &request)
+}
+
+/// Asks for a move and shows what came of it.
+pub(super) fn ask(
+    context: &Context,
+    id: TaskId,
+    actor: &Actor,
+    request: &MoveRequest,
+) -> Result<Exit, Failure> {
     let store = context.store()?;
-    let actor = context.actor(args.actor.actor.as_ref());
-    let moved = match tasks::move_task(&store, args.id, &actor, &request, context.now) {
+    let moved = match tasks::move_task(&store, id, actor, request, context.now) {
         Ok(moved) => moved,
         Err(error) => return context.refused(error),
     };
@@ -77,9 +87,9 @@ pub(super) fn run(context: &Context, args: &MoveArgs) -> Result<Exit, Failure> {
                 },
             );
             let again = if moved.replayed { "  (done before with this key)" } else { "" };
-            format!("{} {}  {how}{again}\n", signs.of(state.kind), args.id)
+            format!("{} {}  {how}{again}\n", signs.of(state.kind), id)
         },
     )?;
-    context.out.next(&[&format!("show {}", args.id), &format!("why {}", args.id)]);
+    context.out.next(&[&format!("show {id}"), &format!("why {id}")]);
     Ok(Exit::Done)
 }

@@ -80,6 +80,14 @@ pub(crate) fn local(instant: Instant) -> String {
     }
 }
 
+/// The time of day where the reader is.
+pub(crate) fn local_time(instant: Instant) -> String {
+    match jiff::Timestamp::from_millisecond(instant.0) {
+        Ok(timestamp) => timestamp.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string(),
+        Err(_) => instant.to_string(),
+    }
+}
+
 /// A span as people say it: one unit, the largest that fits.
 pub(crate) fn about(span: Span) -> String {
     const UNITS: [(&str, i64); 3] = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)];

@@ -24,7 +24,14 @@ pub(super) struct WhyArgs {
 }
 
 pub(super) fn run(context: &Context, args: &WhyArgs) -> Result<Exit, Failure> {
-    let why = why::why(&context.store()?, args.id)?;
+    let agents = &context.config.agents;
+    let bounds = why::Bounds {
+        total: agents.limits.total,
+        accounts: agents.accounts.clone(),
+        day: agents.budgets.day,
+        task: agents.budgets.task,
+    };
+    let why = why::why(&context.store()?, args.id, &bounds, context.now)?;
     context.out.answer(|| dto::Why::from(&why), || text(&why))?;
     Ok(Exit::Done)
 }

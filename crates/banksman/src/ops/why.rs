@@ -1,13 +1,16 @@
 //! Why a task is where it is: what it waits for, until when, and what would move it on.
 
+use std::collections::BTreeMap;
+
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Lifecycle, RoleId};
 use banksman_core::machine::{Hold, TimerKind, hold};
-use banksman_core::time::Instant;
+use banksman_core::schedule::{Budget, Held, choose};
+use banksman_core::time::{Instant, Span};
 
 use super::OpsError;
 use crate::store::query::Detail;
-use crate::store::{Edge, Store};
+use crate::store::{Dispatch, Edge, Node, Store};
 
 /// One thing that a task waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,17 +44,37 @@ pub struct Why {
     pub next: String,
 }
 
-pub fn why(store: &Store, id: TaskId) -> Result<Why, OpsError> {
+/// Bounds that are settings and not in the store.
+#[derive(Debug, Clone, Default)]
+pub struct Bounds {
+    pub total: Option<u32>,
+    pub accounts: BTreeMap<String, u32>,
+    pub day: Budget,
+    pub task: Budget,
+}
+
+/// A machine that was not heard of for this long takes nothing.
+const GONE: Span = Span(180_000);
+
+pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<Why, OpsError> {
     let detail = store.detail(id)?;
     let (task, lifecycle) = (&detail.stored.task, &detail.stored.lifecycle);
     let state = lifecycle.state(task.state);
     let hold = hold(lifecycle, task, detail.timers.first().map(|timer| timer.due));
-    let waiting_for = if hold == Hold::Ended { Vec::new() } else { waiting(&detail, &hold) };
+    let mut waiting_for = if hold == Hold::Ended { Vec::new() } else { waiting(&detail, &hold) };
+    let mut remedy = None;
+    if hold == Hold::Queue {
+        let (reasons, what) = held_back(store, id, bounds, now)?;
+        waiting_for.extend(reasons);
+        remedy = what;
+    }
     let next = match &hold {
         Hold::Ended => format!("nothing: {} is an end", state.name),
         Hold::Lease(_) => "its run ends, or its lease does".to_owned(),
         Hold::Needs(_) => "it becomes ready when what it waits for is done".to_owned(),
-        Hold::Queue => "the next free worker claims it".to_owned(),
+        Hold::Queue => {
+            remedy.unwrap_or_else(|| "the next turn of a running `up` starts it".to_owned())
+        }
         Hold::Person => format!(
             "a person answers: banksman move {id} {}",
             people_moves(lifecycle, &detail).join("|")
@@ -60,6 +83,53 @@ pub fn why(store: &Store, id: TaskId) -> Result<Why, OpsError> {
         Hold::Stranded => "nothing: this is a fault, see `banksman check`".to_owned(),
     };
     Ok(Why { task: id, state: state.name.clone(), waiting_for, next })
+}
+
+/// What keeps every live machine from starting it, and what would change that. The dispatcher is asked, not imitated.
+fn held_back(
+    store: &Store,
+    id: TaskId,
+    bounds: &Bounds,
+    now: Instant,
+) -> Result<(Vec<Waiting>, Option<String>), OpsError> {
+    let now = store.now(now)?;
+    let alive_after = Instant(now.0 - GONE.0);
+    let nodes = store.nodes()?;
+    let live: Vec<Node> = nodes.into_iter().filter(|node| node.seen_at > alive_after).collect();
+    if live.is_empty() {
+        let waiting = Waiting::new("machine", "no machine works on this store").who("banksman up");
+        return Ok((vec![waiting], Some("start agents: banksman up".to_owned())));
+    }
+    let mut list: Vec<Held> = Vec::new();
+    for node in live {
+        let request = Dispatch {
+            node: node.name,
+            workers: node.workers,
+            capacity: node.capacity,
+            limit: bounds.total,
+            account_limits: bounds.accounts.clone(),
+            day_budget: bounds.day,
+            task_budget: bounds.task,
+            ttl: Span(0),
+            alive_after,
+        };
+        let Some(asked) = store.candidate(id, &request, now)? else { return Ok((vec![], None)) };
+        let candidate = asked.considered.candidate();
+        match choose(&candidate, &asked.load, &request.workers, &asked.all, now) {
+            Ok(_) => return Ok((Vec::new(), None)),
+            Err(held) => list.extend(held),
+        }
+    }
+    list.sort();
+    list.dedup();
+    let remedy = list.first().map(Held::remedy);
+    let waiting = |held: &Held| Waiting {
+        kind: held.kind(),
+        detail: held.detail(),
+        until: held.until(),
+        who: held.who(),
+    };
+    Ok((list.iter().map(waiting).collect(), remedy))
 }
 
 fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {

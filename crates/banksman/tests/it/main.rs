@@ -7,7 +7,13 @@
 // `unwrap` is allowed.
 #![cfg(test)]
 
+mod agents;
+mod agents_live;
 mod cli;
 mod crash;
+mod git;
+mod keeper;
+mod mcp;
+mod scripted;
 mod store;
 mod tidy;

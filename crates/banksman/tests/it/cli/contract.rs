@@ -41,7 +41,8 @@ fn a_task() {
         "depth": 0,
         "note": "soon",
         "retry_count": 0,
-        "review_rounds": 0
+        "review_rounds": 0,
+        "unserved": 0
       },
       "lease": null,
       "notBefore": null,

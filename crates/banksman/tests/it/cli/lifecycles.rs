@@ -60,8 +60,13 @@ fn a_lifecycle_is_shown_as_tables() {
     open  done     claim    human, system
     open  dropped  drop     human
 
-    FIELD   HOLDS
-    reason  text
+    FIELD          HOLDS
+    allowed_paths  a list
+    denied_paths   a list
+    reason         text
+    target_area    text
+    touches        a list
+    verify         a list
     -- stderr
     next: banksman lifecycle graph small · banksman add 'TITLE' --lifecycle small
     ");

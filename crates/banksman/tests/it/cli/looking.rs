@@ -94,6 +94,7 @@ fn show_says_everything() {
     depth          0
     retry_count    0
     review_rounds  0
+    unserved       0
     worker_id      ada
     added          0000-00-00 00:00:00
     changed        0000-00-00 00:00:00, version 2
@@ -114,6 +115,7 @@ fn show_says_everything() {
     depth          0
     retry_count    0
     review_rounds  0
+    unserved       0
     added          0000-00-00 00:00:00
     changed        0000-00-00 00:00:00, version 1
     you may        cancelled

@@ -1,0 +1,95 @@
+#!/bin/sh
+# The scripted agent of the demo. It speaks as any program may that Banksman runs (see docs/agents.md), and plays a part
+# for each task: most do their work, one crashes, one has used up its quota, one lies, one strays, one needs a person.
+set -eu
+
+demo=$1
+attempts=$demo/attempts/$BANKSMAN_TASK
+cat >/dev/null
+
+attempt=$(($(cat "$attempts" 2>/dev/null || echo 0) + 1))
+echo "$attempt" >"$attempts"
+
+say() { printf '{"type":"text","text":"%s"}\n' "$1"; }
+done_with() {
+    printf '{"type":"result","status":"success","text":"%s","usage":{"input_tokens":1800,"output_tokens":420,"cost_usd":0.012}}\n' "$1"
+    exit 0
+}
+fails_with() {
+    printf '{"type":"result","status":"error","text":"%s","error":{"kind":"%s","message":"%s"%s}}\n' "$2" "$1" "$2" "$3"
+    exit 1
+}
+# Thinking takes a moment.
+think() { sleep "0.$1"; }
+# write NAME < TEXT: a function of the library, committed.
+write() {
+    cat >"lib/$1.sh"
+    git add "lib/$1.sh"
+    git commit -q -m "Add $1"
+    say "wrote lib/$1.sh"
+}
+
+say "looking at the tests"
+think 4
+case $BANKSMAN_TASK in
+t1)
+    write sum <<'EOF'
+sum() { total=0; for n in "$@"; do total=$((total + n)); done; echo "$total"; }
+EOF
+    done_with "sum adds up its arguments; its test passes" ;;
+t2)
+    write max <<'EOF'
+max() { most=$1; for n in "$@"; do [ "$n" -gt "$most" ] && most=$n; done; echo "$most"; }
+EOF
+    done_with "max finds the largest; its test passes" ;;
+t3)
+    if [ "$attempt" = 1 ]; then
+        say "half-way through"
+        echo "reverse() {" >lib/reverse.sh
+        kill -SEGV $$
+    fi
+    write reverse <<'EOF'
+reverse() { out=; rest=$1; while [ -n "$rest" ]; do out=${rest%"${rest#?}"}$out; rest=${rest#?}; done; echo "$out"; }
+EOF
+    done_with "reverse is complete now" ;;
+t4)
+    if [ "$attempt" = 1 ]; then
+        resets=$(($(date +%s) + 4))
+        fails_with quota "you have reached your usage limit" ",\"resets_at\":$resets"
+    fi
+    write words <<'EOF'
+words() { set -f; set -- $1; echo $#; set +f; }
+EOF
+    done_with "words counts words; its test passes" ;;
+t5)
+    if [ "$attempt" = 1 ]; then
+        done_with "all done, every test passes"
+    fi
+    write trim <<'EOF'
+trim() { text=$1; text=${text#"${text%%[! ]*}"}; text=${text%"${text##*[! ]}"}; echo "$text"; }
+EOF
+    done_with "trim removes the blanks at both ends; this time it is there" ;;
+t6)
+    if [ "$attempt" = 1 ]; then
+        printf 'exit 0\n' >tests/run.sh
+        write upper <<'EOF'
+upper() { echo "$1"; }
+EOF
+        done_with "made the tests pass"
+    fi
+    git checkout -q main -- tests/run.sh
+    write upper <<'EOF'
+upper() { echo "$1" | tr '[:lower:]' '[:upper:]'; }
+EOF
+    done_with "left the tests alone and wrote the function" ;;
+t7)
+    printf '{"tell":"needs_person","question":"MIT or Apache-2.0? Only you can decide that."}\n' >>"$BANKSMAN_RUN_FOLDER/reports.jsonl"
+    done_with "I have asked" ;;
+t8)
+    {
+        echo "# The library"
+        for file in lib/*.sh; do name=${file#lib/}; echo "- ${name%.sh}"; done
+    } >MANUAL.md
+    # Not committed: Banksman does that for agents that forget or cannot.
+    done_with "the manual lists every function" ;;
+esac

@@ -1,0 +1,94 @@
+//! `banksman retry`, `unblock` and `cancel`: the moves that people ask for most, by their names.
+
+use banksman_core::ids::TaskId;
+use clap::Args;
+use serde_json::{Map, Value};
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::moves;
+use crate::ops::tasks::MoveRequest;
+
+/// Try a task again that has failed
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman retry t12
+  banksman retry t12 --confirm 'the network is back'
+")]
+pub(super) struct RetryArgs {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: TaskId,
+    /// Why it will go better this time, where the lifecycle asks for it
+    #[arg(long, value_name = "TEXT")]
+    confirm: Option<String>,
+}
+
+/// Let a blocked task go on
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman unblock t12
+  banksman unblock t12 'take the MIT licence'
+")]
+pub(super) struct UnblockArgs {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: TaskId,
+    /// What the agent shall know; it is told with its next attempt
+    #[arg(value_name = "NOTE")]
+    note: Option<String>,
+}
+
+/// Abandon a task; its agent is ended and its work is kept under a rescue ref
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman cancel t12 'not needed any more'
+")]
+pub(super) struct CancelArgs {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: TaskId,
+    /// Why
+    #[arg(value_name = "REASON")]
+    reason: String,
+}
+
+pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit, Failure> {
+    steer(context, args.id, "retry", &[("confirmation", args.confirm.as_deref())])
+}
+
+pub(super) fn unblock(context: &Context, args: &UnblockArgs) -> Result<Exit, Failure> {
+    // Where a lifecycle keeps what people say to an agent differs; what it does not know is left out.
+    let note = args.note.as_deref();
+    steer(context, args.id, "unblock", &[("note", note), ("feedback", note)])
+}
+
+pub(super) fn cancel(context: &Context, args: &CancelArgs) -> Result<Exit, Failure> {
+    steer(context, args.id, "cancel", &[("reason", Some(&args.reason))])
+}
+
+fn steer(
+    context: &Context,
+    id: TaskId,
+    trigger: &str,
+    given: &[(&str, Option<&str>)],
+) -> Result<Exit, Failure> {
+    // A lifecycle without such a field asks for none.
+    let known = context.store()?.task(id)?.lifecycle;
+    let mut fields = Map::new();
+    for (name, value) in given {
+        if let Some(value) = value.filter(|_| known.fields.contains_key(*name)) {
+            fields.insert((*name).to_owned(), Value::from(value));
+        }
+    }
+    let request = MoveRequest {
+        to: None,
+        trigger: Some(trigger.to_owned()),
+        fields,
+        key: None,
+        epoch: None,
+        version: None,
+    };
+    moves::ask(context, id, &context.actor(None), &request)
+}

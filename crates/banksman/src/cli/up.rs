@@ -1,0 +1,291 @@
+//! `banksman up`, `pulse` and `renew`: the one place of the command line that puts store, site and engine together.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::env;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use banksman_core::failure::Policy;
+use banksman_core::ids::RunId;
+use banksman_core::machine::Why;
+use banksman_core::time::{Instant, Span};
+use clap::Args;
+use serde_json::json;
+
+use super::context::{Context, open, target};
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::{json_line, shown};
+use super::signs::local_time;
+use crate::clock;
+use crate::config::{self, Config, EnvVars, Environment, Flags};
+use crate::engine::wake::{Bell, Wake};
+use crate::engine::{Engine, EngineError, Project, Projects, Pulse, Terms};
+use crate::exec::plan::{JobId, LOST};
+use crate::exec::repo;
+use crate::exec::site::LocalSite;
+use crate::store::{Store, StoreError};
+
+/// The longest sleep of `up`: a node that is not heard of for three of them counts as gone.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// After a turn that failed, such as by a store that cannot be reached.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+
+/// Run agents on the tasks of the store until you stop it
+///
+/// It starts agents for tasks that are ready, watches over them, and wakes only when something happens. Ending it leaves
+/// agents at work: they go on, and the next `up` or `pulse` takes their results.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman up
+  banksman up --json | jq .
+")]
+pub(super) struct UpArgs {}
+
+/// Do everything that is due, once, and exit
+///
+/// For cron: agents that are started go on by themselves, and a later pulse takes their results.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman pulse
+  */5 * * * * banksman pulse --quiet
+")]
+pub(super) struct PulseArgs {}
+
+/// Renew the lease of a run (called by its keeper)
+#[derive(Debug, Args)]
+pub(super) struct RenewArgs {
+    /// The run
+    #[arg(value_name = "RUN")]
+    run: RunId,
+    /// For how long
+    #[arg(long, value_name = "SPAN")]
+    ttl: Span,
+    /// It has got on since the last time
+    #[arg(long)]
+    progressed: bool,
+}
+
+/// Everything that an engine is made of.
+pub(super) struct Parts {
+    pub(super) store: Store,
+    pub(super) site: LocalSite,
+    projects: OnDisk,
+    pub(super) terms: Terms,
+}
+
+impl Parts {
+    pub(super) fn of(config: &Config) -> Result<Self, Failure> {
+        let target = target(config)?;
+        let store = open(config, &target)?;
+        let agents = config.agents.clone();
+        let program = env::current_exe().map_err(Failure::Program)?;
+        let path = Environment::passed(&["PATH".to_owned()]).remove("PATH").unwrap_or_default();
+        let workers = agents.workers_or_found(&path);
+        // Keepers renew their leases by the same store, whatever named it; an address may hold a password, so it does not
+        // go into their arguments.
+        let address = config.store.clone().unwrap_or_default();
+        let site = LocalSite::open(&agents.home, &program)?.with_env(EnvVars::STORE, &address);
+        let environment = Environment::of_process()?;
+        let projects = OnDisk { store: store.clone(), environment, known: RefCell::default() };
+        let policy = Policy::default();
+        let terms = Terms { agents, workers, program, policy, secret: clock::secret };
+        Ok(Self { store, site, projects, terms })
+    }
+
+    pub(super) fn engine(&self) -> Engine<'_> {
+        Engine::new(&self.store, &self.site, &self.projects, &self.terms)
+    }
+}
+
+/// Projects with the settings of their folders, as they were when the project was first needed.
+struct OnDisk {
+    store: Store,
+    environment: Environment,
+    known: RefCell<BTreeMap<String, Option<Project>>>,
+}
+
+impl OnDisk {
+    fn look(&self, name: &str) -> Result<Option<Project>, EngineError> {
+        let Some(path) = self.store.project(name)? else { return Ok(None) };
+        let path = PathBuf::from(path);
+        if !path.join(".git").exists() {
+            return Ok(None);
+        }
+        let config = config::resolve(&Flags::new(), &self.environment, &path).map_err(|error| {
+            EngineError::Project { project: name.to_owned(), message: error.to_string() }
+        })?;
+        let base = config.agents.worktrees.base.clone().or_else(|| repo::base_branch(&path));
+        let remote = repo::remote(&path);
+        Ok(base.map(|base| Project { path, base, remote, agents: config.agents }))
+    }
+}
+
+impl Projects for OnDisk {
+    fn find(&self, name: &str) -> Result<Option<Project>, EngineError> {
+        if let Some(known) = self.known.borrow().get(name) {
+            return Ok(known.clone());
+        }
+        let found = self.look(name)?;
+        self.known.borrow_mut().insert(name.to_owned(), found.clone());
+        Ok(found)
+    }
+}
+
+pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit, Failure> {
+    let parts = Parts::of(&context.config)?;
+    let pulse = parts.engine().pulse(context.now)?;
+    context.out.answer(|| document(&pulse), || lines(&pulse, context.now))?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
+    let parts = Parts::of(&context.config)?;
+    let _only = only_one(&parts.terms.agents.home)?;
+    let bell = Bell::hang(&parts.store, &parts.site.ended_folder())?;
+    welcome(context, &parts);
+    loop {
+        parts.projects.known.borrow_mut().clear();
+        let now = clock::now();
+        let sleep = match parts.engine().pulse(now) {
+            Ok(pulse) => {
+                show(context, &pulse, now)?;
+                sleep_until(pulse.next, clock::now())
+            }
+            Err(error) => {
+                let failure = Failure::from(error);
+                context.out.say(&format!("{} {failure}", local_time(now)));
+                AFTER_FAILURE
+            }
+        };
+        if bell.wait(sleep) == Wake::Stop {
+            return farewell(context, &parts);
+        }
+    }
+}
+
+fn sleep_until(next: Option<Instant>, now: Instant) -> Duration {
+    let millis = next.map_or(i64::MAX, |next| next.0.saturating_sub(now.0).max(1));
+    Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)).min(LONGEST_SLEEP)
+}
+
+/// Two of them on one folder of runs would be one too many.
+fn only_one(home: &Path) -> Result<File, Failure> {
+    let path = home.join("up.lock");
+    let failed = |source| Failure::File { operation: "lock", path: path.clone(), source };
+    fs::create_dir_all(home).map_err(failed)?;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            file.read_to_string(&mut pid).map_err(failed)?;
+            return Err(Failure::AlreadyUp { pid: pid.trim().to_owned() });
+        }
+        Err(TryLockError::Error(source)) => return Err(failed(source)),
+    }
+    file.set_len(0).map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    writeln!(file, "{}", std::process::id()).map_err(failed)?;
+    Ok(file)
+}
+
+fn welcome(context: &Context, parts: &Parts) {
+    let terms = &parts.terms;
+    let names: Vec<&str> = terms.workers.iter().map(|setup| setup.worker.name.as_str()).collect();
+    let workers = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let at_once = terms.agents.limits.agents;
+    context.out.say(&format!(
+        "up on {} with {at_once} agents at once; workers: {workers}; Ctrl-C ends it and leaves agents at work",
+        shown(&terms.agents.node)
+    ));
+    if names.is_empty() {
+        context.out.say("no agent was found on the PATH; see `banksman help workers`");
+    }
+}
+
+fn farewell(context: &Context, parts: &Parts) -> Result<Exit, Failure> {
+    let runs = parts.store.open_runs(Some(&parts.terms.agents.node))?;
+    context.out.say(&match runs.len() {
+        0 => "stopped; no agent was at work".to_owned(),
+        1 => "stopped; 1 agent goes on by itself (`banksman down --agents` ends it)".to_owned(),
+        more => {
+            format!(
+                "stopped; {more} agents go on by themselves (`banksman down --agents` ends them)"
+            )
+        }
+    });
+    Ok(Exit::Done)
+}
+
+fn show(context: &Context, pulse: &Pulse, now: Instant) -> Result<(), Failure> {
+    let idle = pulse.ended.is_empty()
+        && pulse.started.is_empty()
+        && pulse.recovered.is_empty()
+        && pulse.notices.is_empty();
+    if idle {
+        return Ok(());
+    }
+    if context.out.json {
+        return context.out.text(&format!("{}\n", json_line(&document(pulse))));
+    }
+    context.out.text(&lines(pulse, now))
+}
+
+fn document(pulse: &Pulse) -> serde_json::Value {
+    let job =
+        |(job, what): &(JobId, String), name: &str| json!({ "job": job.to_string(), name: what });
+    json!({
+        "started": pulse.started.iter().map(|it| job(it, "title")).collect::<Vec<_>>(),
+        "ended": pulse.ended.iter().map(|it| job(it, "outcome")).collect::<Vec<_>>(),
+        "recovered": pulse.recovered.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "timers": pulse.timers,
+        "effects": pulse.effects,
+        "notices": pulse.notices.iter().map(|notice| json!({
+            "task": notice.task.map(|task| task.to_string()),
+            "urgent": notice.urgent,
+            "text": notice.text,
+        })).collect::<Vec<_>>(),
+        "next": pulse.next,
+    })
+}
+
+fn lines(pulse: &Pulse, now: Instant) -> String {
+    let at = local_time(now);
+    let mut text = String::new();
+    for (job, title) in &pulse.started {
+        text.push_str(&format!("{at} started   {job}  {}\n", shown(title)));
+    }
+    for (job, outcome) in &pulse.ended {
+        text.push_str(&format!("{at} ended     {job}  {}\n", shown(outcome)));
+    }
+    for job in &pulse.recovered {
+        text.push_str(&format!("{at} recovered {job}\n"));
+    }
+    for notice in &pulse.notices {
+        let word = if notice.urgent { "alert    " } else { "notice   " };
+        text.push_str(&format!("{at} {word} {}\n", shown(&notice.text)));
+    }
+    text
+}
+
+/// Prints the new expiry, or `lost`, which the keeper obeys. Every other end is a fault that may pass.
+pub(super) fn renew(context: &Context, args: &RenewArgs) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    let answer = match store.renew(args.run, args.ttl, args.progressed, context.now) {
+        Ok(expires_at) => expires_at.to_string(),
+        Err(StoreError::Rejected(rejected)) if rejected.why == Why::StaleLease => LOST.to_owned(),
+        Err(error) => return Err(error.into()),
+    };
+    context.out.text(&format!("{answer}\n"))?;
+    Ok(Exit::Done)
+}

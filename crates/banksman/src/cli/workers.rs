@@ -1,0 +1,182 @@
+//! `banksman workers` and `accounts`: who can work, on which machine, and which provider has told us to wait.
+
+use banksman_core::schedule::Worker;
+use banksman_core::time::{Instant, Span};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::{Cell, table};
+use super::signs::{about, local};
+use crate::store::accounts::AccountRow;
+use crate::store::nodes::Node;
+use crate::store::runs::OpenRun;
+
+/// List the workers of all machines
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman workers
+  banksman workers --json
+")]
+pub(super) struct WorkersArgs {}
+
+/// Provider accounts that were paused
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman accounts list
+  banksman accounts resume anthropic
+")]
+pub(super) struct AccountsArgs {
+    #[command(subcommand)]
+    command: AccountsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum AccountsCommand {
+    List(ListArgs),
+    Resume(ResumeArgs),
+}
+
+/// List accounts that were paused, and until when
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman accounts list
+")]
+struct ListArgs {}
+
+/// End the pause of an account now
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman accounts resume anthropic
+")]
+struct ResumeArgs {
+    /// The account
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// A machine that was silent for this long is shown as gone.
+const GONE: Span = Span(180_000);
+
+pub(super) fn workers(context: &Context, _: &WorkersArgs) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    let (nodes, runs) = (store.nodes()?, store.open_runs(None)?);
+    context.out.answer(
+        || json!({ "nodes": nodes.iter().map(|node| of_node(node, &runs, context.now)).collect::<Vec<_>>() }),
+        || text(&nodes, &runs, context.now),
+    )?;
+    if nodes.is_empty() {
+        context.out.say("no machine has worked on this store yet");
+        context.out.next(&["up"]);
+    }
+    Ok(Exit::Done)
+}
+
+fn at_work(node: &Node, worker: &Worker, runs: &[OpenRun]) -> usize {
+    let mine =
+        |run: &&OpenRun| run.node.as_deref() == Some(&node.name) && run.worker == worker.name;
+    runs.iter().filter(mine).count()
+}
+
+fn is_gone(node: &Node, now: Instant) -> bool {
+    now.since(node.seen_at) > GONE
+}
+
+fn of_node(node: &Node, runs: &[OpenRun], now: Instant) -> Value {
+    let worker = |worker: &Worker| {
+        json!({
+            "name": worker.name,
+            "capabilities": worker.capabilities,
+            "roles": worker.roles,
+            "cost": worker.cost,
+            "speed": worker.speed,
+            "maxConcurrent": worker.max_concurrent,
+            "account": worker.account,
+            "atWork": at_work(node, worker, runs),
+        })
+    };
+    json!({
+        "name": node.name,
+        "seenAt": node.seen_at,
+        "live": !is_gone(node, now),
+        "capacity": node.capacity,
+        "workers": node.workers.iter().map(worker).collect::<Vec<_>>(),
+    })
+}
+
+fn text(nodes: &[Node], runs: &[OpenRun], now: Instant) -> String {
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for node in nodes {
+        let seen = if is_gone(node, now) { "gone" } else { "live" };
+        for worker in &node.workers {
+            let busy = format!("{} of {}", at_work(node, worker, runs), worker.max_concurrent);
+            let capabilities: Vec<&str> = worker.capabilities.iter().map(String::as_str).collect();
+            rows.push(vec![
+                worker.name.as_str().into(),
+                node.name.as_str().into(),
+                seen.into(),
+                busy.into(),
+                worker.cost.to_string().into(),
+                worker.speed.to_string().into(),
+                worker.account.as_str().into(),
+                capabilities.join(" ").into(),
+            ]);
+        }
+    }
+    table(&["WORKER", "NODE", "", "AT WORK", "COST", "SPEED", "ACCOUNT", "CAPABILITIES"], &rows)
+}
+
+pub(super) fn accounts(context: &Context, args: &AccountsArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        AccountsCommand::List(_) => list(context),
+        AccountsCommand::Resume(args) => {
+            let name = &args.name;
+            if !context.store()?.resume_account(name)? {
+                return Err(Failure::Argument {
+                    message: format!("the account `{name}` was never paused"),
+                    hint: "`banksman accounts list` shows those that were".to_owned(),
+                });
+            }
+            context.out.answer(
+                || json!({ "account": name, "paused": false }),
+                || format!("account {name} is used again\n"),
+            )?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn list(context: &Context) -> Result<Exit, Failure> {
+    let accounts = context.store()?.accounts()?;
+    let now = context.now;
+    let document = |(name, row): &(String, AccountRow)| {
+        json!({
+            "account": name,
+            "pausedUntil": row.paused_until,
+            "reason": row.reason,
+            "probing": row.probing,
+        })
+    };
+    context.out.answer(
+        || json!({ "accounts": accounts.iter().map(document).collect::<Vec<_>>() }),
+        || match accounts.as_slice() {
+            [] => "no account was ever paused\n".to_owned(),
+            accounts => paused(accounts, now),
+        },
+    )?;
+    Ok(Exit::Done)
+}
+
+fn paused(accounts: &[(String, AccountRow)], now: Instant) -> String {
+    let row = |(name, row): &(String, AccountRow)| -> Vec<Cell> {
+        let state = match row.paused_until {
+            Some(until) => format!("paused until {} ({})", local(until), about(until.since(now))),
+            None if row.probing => "one run tries first".to_owned(),
+            None => "in use".to_owned(),
+        };
+        vec![name.as_str().into(), state.into(), row.reason.as_str().into()]
+    };
+    table(&["ACCOUNT", "STATE", "LAST REASON"], &accounts.iter().map(row).collect::<Vec<_>>())
+}

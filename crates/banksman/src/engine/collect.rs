@@ -1,0 +1,371 @@
+//! Jobs that have ended: their receipts are judged, and what came of them becomes an event.
+
+use banksman_core::failure::{self, Asked, Class, Judgement, Level, Next, Past};
+use banksman_core::ids::RunId;
+use banksman_core::lifecycle::{Activity, Outcome, Route};
+use banksman_core::machine::{Event, Finish, Report, Why};
+use banksman_core::quota;
+use banksman_core::receipt::{Ended, MergeReport, Receipt};
+use banksman_core::time::{Instant, Span};
+use serde_json::{Map, Value, json};
+
+use super::plan::{expects, role_of};
+use super::{Engine, EngineError, Notice, Pulse};
+use crate::exec::plan::JobId;
+use crate::exec::site::{Sight, SiteError};
+use crate::store::{AccountPause, PastRun, RunEnd, StoreError, Stored};
+
+/// Runs that the failure policy looks back on.
+const LOOK_BACK: i64 = 100;
+/// A key that is refused will be refused to the next task, too.
+const AUTH_PAUSE: Span = Span(30 * 60_000);
+
+impl Engine<'_> {
+    pub(super) fn collect(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+        for job in self.site.ended()? {
+            let Some(receipt) = self.receipt_of(job, now, pulse) else { continue };
+            let outcome = match job {
+                JobId::Run(run) => self.end_run(run, &receipt, now, pulse)?,
+                JobId::Activity { seq, .. } => self.end_activity(job, seq, &receipt, now)?,
+                JobId::CleanUp { .. } => self.end_clean_up(job, &receipt, pulse),
+            };
+            self.site.put_away(job, now)?;
+            pulse.ended.push((job, outcome));
+        }
+        Ok(())
+    }
+
+    /// How a job ended; none if it has not, or if what it left behind cannot be ended yet.
+    fn receipt_of(&self, job: JobId, now: Instant, pulse: &mut Pulse) -> Option<Receipt> {
+        let mut tell = |error: SiteError| {
+            let text = format!("{job}: {error}");
+            pulse.notices.push(Notice { task: Some(job.task()), urgent: true, text });
+        };
+        match self.site.look(job) {
+            Ok(Sight::Ended(receipt)) => return Some(*receipt),
+            Ok(Sight::Absent | Sight::Running) => return None,
+            Ok(Sight::Lost) => {}
+            // What cannot be read proves nothing: the work is judged as lost, and its folder stays for a look.
+            Err(error @ SiteError::Receipt { .. }) => tell(error),
+            Err(error @ (SiteError::File { .. } | SiteError::Keeper { .. })) => {
+                tell(error);
+                return None;
+            }
+        }
+        if let Err(error) = self.site.end_left_over(job) {
+            tell(error);
+            return None;
+        }
+        pulse.recovered.push(job);
+        Some(lost(job, Ended::KeeperLost, now))
+    }
+
+    /// A run that left no receipt of its own.
+    pub(super) fn end_lost(
+        &self,
+        run: RunId,
+        ended: Ended,
+        now: Instant,
+    ) -> Result<String, EngineError> {
+        let receipt = lost(JobId::Run(run), ended, now);
+        self.end_run(run, &receipt, now, &mut Pulse::default())
+    }
+
+    fn end_run(
+        &self,
+        run: RunId,
+        receipt: &Receipt,
+        now: Instant,
+        pulse: &mut Pulse,
+    ) -> Result<String, EngineError> {
+        let stored = self.store.task(run.task)?;
+        let past = self.store.past_runs(run.task, LOOK_BACK)?;
+        let branch = self.branch_of(&stored)?;
+        let asked = Asked {
+            expects: expects(role_of(&stored)),
+            task: &run.task.to_string(),
+            branch: &branch,
+            schema_given: false,
+        };
+        let judgement = failure::judge(receipt, &asked);
+        let end = self.run_end(&stored, run, receipt, &judgement, &past, now)?;
+        if let Some(pause) = &end.pause {
+            let text = format!(
+                "account {} is paused until {}: {}",
+                pause.account, pause.until, pause.reason
+            );
+            pulse.notices.push(Notice { task: Some(run.task), urgent: true, text });
+        }
+        let outcome = end.finish.outcome.as_str().to_owned();
+        match self.store.end_run(run.task, end, now) {
+            Ok(_) => Ok(outcome),
+            // Somebody else has ended it, or moved the task on: the store has put that on record.
+            Err(StoreError::Rejected(rejected)) if rejected.why == Why::StaleLease => {
+                Ok("came late".to_owned())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn run_end(
+        &self,
+        stored: &Stored,
+        run: RunId,
+        receipt: &Receipt,
+        judgement: &Judgement,
+        past: &[PastRun],
+        now: Instant,
+    ) -> Result<RunEnd, EngineError> {
+        let this = past.iter().find(|past| past.epoch == run.epoch);
+        let worker = this.and_then(|run| self.worker(&run.worker));
+        let account = worker.map(|setup| setup.worker.account.as_str());
+        let pause = account.map(|account| self.pause(account, run, judgement, now)).transpose()?;
+        let pause = pause.flatten();
+        let since = self.store.last_word_of_a_person(run.task)?;
+        let past = past.iter().filter(|past| since.is_none_or(|since| past.started_at > since));
+        let past: Vec<&PastRun> = past.filter(|past| past.epoch < run.epoch).collect();
+        let (outcome, detail, again_at) = self.follow_policy(stored, run, judgement, &past, now);
+        let reading = receipt.reading.as_ref();
+        let opinion = receipt.opinion.as_ref();
+        let tokens = reading.map_or(0, |said| said.input_tokens + said.output_tokens)
+            + opinion.map_or(0, |said| said.input_tokens + said.output_tokens);
+        Ok(RunEnd {
+            finish: Finish {
+                epoch: run.epoch,
+                outcome,
+                detail,
+                fields: self.brought(stored, receipt, judgement, pause.as_ref())?,
+                tokens,
+                cost_micros: reading.and_then(|said| said.cost_micros).unwrap_or_default(),
+                again_at: pause.as_ref().map(|pause| pause.until).max(again_at),
+            },
+            class: judgement.class.map(|class| class.as_str().to_owned()),
+            signature: judgement.signature.clone(),
+            session: reading.and_then(|said| said.session.clone()),
+            agent: worker.map(|setup| setup.agent.clone()),
+            head: receipt.evidence.as_ref().map(|found| found.head.clone()),
+            level: Some(judgement.level.as_str().to_owned()),
+            input_tokens: reading.map_or(0, |said| said.input_tokens),
+            output_tokens: reading.map_or(0, |said| said.output_tokens),
+            answers: reading.is_some() && pause.is_none(),
+            pause,
+        })
+    }
+
+    /// The facts that the lifecycle has a field for.
+    fn brought(
+        &self,
+        stored: &Stored,
+        receipt: &Receipt,
+        judgement: &Judgement,
+        pause: Option<&AccountPause>,
+    ) -> Result<Map<String, Value>, EngineError> {
+        let reading = receipt.reading.as_ref();
+        let resets_at = judgement.resets_at.or(pause.map(|pause| pause.until));
+        let facts = [
+            ("pr_url", self.pull_request(stored, judgement)?.map(Value::from)),
+            ("quota_resets_at", resets_at.map(|at| json!(at))),
+            ("session_id", reading.and_then(|said| said.session.clone()).map(Value::from)),
+        ];
+        let known = |name: &str| stored.lifecycle.fields.contains_key(name);
+        let facts = facts.into_iter().filter(|(name, _)| known(name));
+        Ok(facts.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+    }
+
+    /// The pull request that the agent named. In a repository without a remote the branch itself stands for it.
+    fn pull_request(
+        &self,
+        stored: &Stored,
+        judgement: &Judgement,
+    ) -> Result<Option<String>, EngineError> {
+        if judgement.pr_url.is_some() || judgement.outcome != Outcome::Succeeded {
+            return Ok(judgement.pr_url.clone());
+        }
+        let project = self.projects.find(&stored.task.project)?;
+        let is_local = project.is_some_and(|project| project.remote.is_none());
+        if !is_local || judgement.level < Level::Observed {
+            return Ok(None);
+        }
+        Ok(Some(format!("local:{}", self.branch_of(stored)?)))
+    }
+
+    /// An outcome that the lifecycle wants tried again is tried again only as long as the failure policy allows it.
+    fn follow_policy(
+        &self,
+        stored: &Stored,
+        run: RunId,
+        judgement: &Judgement,
+        past: &[&PastRun],
+        now: Instant,
+    ) -> (Outcome, String, Option<Instant>) {
+        let detail = judgement.detail.clone();
+        let does = stored.lifecycle.state(stored.task.state).does.as_ref();
+        let route = does.and_then(|does| does.outcomes.get(&judgement.outcome));
+        if route != Some(&Route::Again) {
+            return (judgement.outcome, detail, None);
+        }
+        let before: Vec<Past> = past
+            .iter()
+            .filter(|past| past.outcome.is_some())
+            .map(|past| Past {
+                class: past.class.as_deref().and_then(|class| class.parse::<Class>().ok()),
+                signature: past.signature.clone(),
+            })
+            .collect();
+        let key = run.task.to_string();
+        match failure::next(&self.terms.policy, judgement, &before, &key, now) {
+            Next::Again { at, .. } => (judgement.outcome, detail, Some(at)),
+            Next::GiveUp { reason } => (Outcome::Exhausted, format!("{reason}: {detail}"), None),
+        }
+    }
+
+    /// A provider that refuses one run would refuse the next one, too, so the account rests.
+    fn pause(
+        &self,
+        account: &str,
+        run: RunId,
+        judgement: &Judgement,
+        now: Instant,
+    ) -> Result<Option<AccountPause>, EngineError> {
+        let account = account.to_owned();
+        if judgement.outcome == Outcome::Auth {
+            let reason = format!("its key is refused: {}", judgement.detail);
+            return Ok(Some(AccountPause {
+                account,
+                until: now.plus(AUTH_PAUSE),
+                reason,
+                hits: 1,
+            }));
+        }
+        if judgement.outcome != Outcome::Quota {
+            return Ok(None);
+        }
+        let known = self.store.accounts()?.into_iter().find(|(name, _)| *name == account);
+        let previous = known.and_then(|(_, row)| {
+            Some(quota::Pause { until: row.paused_until?, reason: row.reason, hits: row.hits })
+        });
+        let key = format!("{account}-{run}");
+        let pause = quota::hit(previous.as_ref(), judgement.resets_at, now, &key);
+        Ok(Some(AccountPause {
+            account,
+            until: pause.until,
+            reason: pause.reason,
+            hits: pause.hits,
+        }))
+    }
+
+    fn end_activity(
+        &self,
+        job: JobId,
+        seq: i64,
+        receipt: &Receipt,
+        now: Instant,
+    ) -> Result<String, EngineError> {
+        let stored = self.store.task(job.task())?;
+        let does = stored.lifecycle.state(stored.task.state).does.as_ref();
+        // A keeper that was lost leaves the effect pending, which begins the activity again.
+        if receipt.ended == Ended::KeeperLost || stored.task.entered > seq {
+            return Ok("lost".to_owned());
+        }
+        let Some((outcome, detail)) =
+            does.and_then(|does| activity_outcome(does.activity, receipt))
+        else {
+            return Ok("came late".to_owned());
+        };
+        let mut fields = Map::new();
+        if outcome == Outcome::Merged && stored.lifecycle.fields.contains_key("merged") {
+            fields.insert("merged".to_owned(), json!(true));
+        }
+        let report = Report { entered: stored.task.entered, outcome, detail, fields };
+        match self.store.apply(stored.task.id, Event::Reported(report), None, now) {
+            Ok(_) | Err(StoreError::Rejected(_)) => Ok(outcome.as_str().to_owned()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn end_clean_up(&self, job: JobId, receipt: &Receipt, pulse: &mut Pulse) -> String {
+        match &receipt.ended {
+            Ended::Completed => "cleaned up".to_owned(),
+            Ended::NotPrepared { detail, .. } | Ended::NotStarted { detail } => {
+                let text = format!("the worktree of {} is still there: {detail}", job.task());
+                pulse.notices.push(Notice { task: Some(job.task()), urgent: true, text });
+                "not cleaned up".to_owned()
+            }
+            Ended::TimedOut
+            | Ended::Stalled
+            | Ended::OverBudget { .. }
+            | Ended::Hopeless
+            | Ended::Stopped { .. }
+            | Ended::LeaseLost
+            | Ended::KeeperLost => "lost".to_owned(),
+        }
+    }
+}
+
+/// A receipt for a job that could not write one.
+fn lost(job: JobId, ended: Ended, now: Instant) -> Receipt {
+    Receipt {
+        job: job.to_string(),
+        started_at: now,
+        ended_at: now,
+        ended,
+        exit: None,
+        reading: None,
+        evidence: None,
+        merge: None,
+        opinion: None,
+        left_over: 0,
+        nudges: 0,
+    }
+}
+
+fn activity_outcome(activity: Activity, receipt: &Receipt) -> Option<(Outcome, String)> {
+    match activity {
+        Activity::Check => {
+            let checks = receipt.evidence.as_ref().map(|found| found.checks.as_slice());
+            let checks = checks.filter(|_| receipt.ended == Ended::Completed);
+            let Some(checks) = checks else {
+                return Some((Outcome::Exhausted, how(&receipt.ended)));
+            };
+            match checks.iter().find(|check| !check.passed()) {
+                None => Some((Outcome::Passed, String::new())),
+                Some(check) => {
+                    Some((Outcome::Failed, format!("`{}` failed: {}", check.command, check.tail)))
+                }
+            }
+        }
+        Activity::Merge => Some(match &receipt.merge {
+            Some(MergeReport::Merged { .. } | MergeReport::AlreadyIn { .. }) => {
+                (Outcome::Merged, String::new())
+            }
+            Some(MergeReport::Conflict { paths }) => {
+                (Outcome::Conflict, format!("it conflicts in {}", paths.join(", ")))
+            }
+            Some(MergeReport::Rejected { check }) => (
+                Outcome::Rejected,
+                format!("`{}` failed on the result: {}", check.command, check.tail),
+            ),
+            None => (Outcome::Exhausted, how(&receipt.ended)),
+        }),
+        Activity::Agent
+        | Activity::Panel
+        | Activity::Human
+        | Activity::PullRequest
+        | Activity::Capture
+        | Activity::Wait => None,
+    }
+}
+
+fn how(ended: &Ended) -> String {
+    match ended {
+        Ended::Completed => "it ended without a result".to_owned(),
+        Ended::NotPrepared { detail, .. } | Ended::NotStarted { detail } => detail.clone(),
+        Ended::TimedOut => "it took too long".to_owned(),
+        Ended::Stalled => "it stalled".to_owned(),
+        Ended::OverBudget { detail } => detail.clone(),
+        Ended::Hopeless => "it could not get any further".to_owned(),
+        Ended::Stopped { by } => format!("it was stopped: {by}"),
+        Ended::LeaseLost => "its lease was lost".to_owned(),
+        Ended::KeeperLost => "its keeper was lost".to_owned(),
+    }
+}

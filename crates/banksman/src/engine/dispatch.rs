@@ -1,0 +1,170 @@
+//! Claims tasks for this node's workers and starts their runs.
+
+use std::collections::BTreeMap;
+
+use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::{Activity, Kind};
+use banksman_core::machine::{Actor, Ask, Event};
+use banksman_core::receipt::Ended;
+use banksman_core::schedule::{Held, could_serve};
+use banksman_core::time::{Instant, Span};
+use sha2::{Digest, Sha256};
+
+use super::{Engine, EngineError, NODE_GONE, Notice, Project, Pulse};
+use crate::exec::plan::JobId;
+use crate::store::{Dispatch, StoreError, Stored};
+
+/// The dispatcher says at most this often that nobody can take a task.
+const UNSERVED_AGAIN: Span = Span(3_600_000);
+/// The trigger by which it says so, and the one by which it takes it back.
+const NO_WORKER: &str = "no_worker";
+const WORKER_AVAILABLE: &str = "worker_available";
+/// Tasks that are tried when a worker appears.
+const STUCK: i64 = 1_000;
+
+impl Engine<'_> {
+    pub(super) fn dispatch(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+        let mut projects = BTreeMap::new();
+        let mut unserved = Vec::new();
+        for _ in 0..self.terms.agents.limits.agents {
+            let dispatched = self.store.dispatch(self.request(now), now)?;
+            unserved = dispatched.unserved;
+            let (Some(claimed), Some(worker)) = (dispatched.claimed, dispatched.worker) else {
+                break;
+            };
+            self.begin(claimed.stored, claimed.run, &worker, &mut projects, now, pulse)?;
+        }
+        for (task, reasons) in unserved {
+            let detail = reasons.first().map(Held::detail).unwrap_or_default();
+            self.say_unserved(task, &detail, now, pulse)?;
+        }
+        Ok(())
+    }
+
+    /// What this node offers and is bound by.
+    pub(super) fn request(&self, now: Instant) -> Dispatch {
+        let agents = &self.terms.agents;
+        Dispatch {
+            node: agents.node.clone(),
+            workers: self.workers(),
+            capacity: agents.limits.agents,
+            limit: agents.limits.total,
+            account_limits: agents.accounts.clone(),
+            day_budget: agents.budgets.day,
+            task_budget: agents.budgets.task,
+            ttl: agents.limits.lease,
+            alive_after: Instant(now.0 - NODE_GONE.0),
+        }
+    }
+
+    /// Starts the keeper of a run that was claimed. May be called again for the same run after a crash.
+    pub(super) fn begin(
+        &self,
+        stored: Stored,
+        run: RunId,
+        worker: &str,
+        projects: &mut BTreeMap<String, Option<Project>>,
+        now: Instant,
+        pulse: &mut Pulse,
+    ) -> Result<(), EngineError> {
+        let stored = self.advance(stored, now)?;
+        let does = stored.lifecycle.state(stored.task.state).does.as_ref();
+        let is_agents = does.is_some_and(|does| does.activity == Activity::Agent);
+        if stored.task.run() != Some(run) || !is_agents {
+            // A worker outside of this program may have claimed a task of a state that no agent works in.
+            return Ok(());
+        }
+        let started = match self.run_plan(&stored, run, worker, projects) {
+            Ok(Ok((plan, token))) => {
+                self.store.set_token(run, &Sha256::digest(token.as_bytes()))?;
+                self.site.begin(&plan).map_err(|error| error.to_string())
+            }
+            Ok(Err(reason)) => Err(reason),
+            Err(EngineError::Store(error)) => return Err(error.into()),
+            // One project with wrong settings must not hold up the others.
+            Err(error @ (EngineError::Site(_) | EngineError::Project { .. })) => {
+                Err(error.to_string())
+            }
+        };
+        match started {
+            Ok(()) => pulse.started.push((JobId::Run(run), stored.task.title.clone())),
+            Err(detail) => {
+                let text = format!("{run} could not be started: {detail}");
+                pulse.notices.push(Notice { task: Some(run.task), urgent: true, text });
+                self.end_lost(run, Ended::NotStarted { detail }, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn say_unserved(
+        &self,
+        id: TaskId,
+        detail: &str,
+        now: Instant,
+        pulse: &mut Pulse,
+    ) -> Result<(), EngineError> {
+        let stored = self.store.task(id)?;
+        let (task, lifecycle) = (&stored.task, &stored.lifecycle);
+        let counter = lifecycle.counters.iter().position(|counter| counter.name == "unserved");
+        let said =
+            counter.and_then(|at| task.counters.get(at)).is_some_and(|count| count.total > 0);
+        let due = !said || now.since(task.updated_at) >= UNSERVED_AGAIN;
+        if !due || !has_exit(&stored, NO_WORKER) {
+            return Ok(());
+        }
+        let moved = self.ask(&stored, NO_WORKER, now)?;
+        if let Some(moved) = moved {
+            let blocked = moved.lifecycle.state(moved.task.state).kind == Kind::Blocked;
+            let then =
+                if blocked { "it waits until there is one" } else { "tried again in an hour" };
+            let text = format!("nobody can take {id}: {detail}; {then}");
+            pulse.notices.push(Notice { task: Some(id), urgent: true, text });
+        }
+        Ok(())
+    }
+
+    /// A worker has appeared: what waited for one comes back, as far as its lifecycle lets it.
+    pub(super) fn serve_the_stuck(&self, now: Instant) -> Result<(), EngineError> {
+        for id in self.store.stuck_without_worker(STUCK)? {
+            let stored = self.store.task(id)?;
+            if self.could_be_served(&stored, now)? {
+                self.ask(&stored, WORKER_AVAILABLE, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn could_be_served(&self, stored: &Stored, now: Instant) -> Result<bool, EngineError> {
+        let all = self.store.nodes()?;
+        let live = all.iter().filter(|node| now.since(node.seen_at) < NODE_GONE);
+        let workers: Vec<_> = live.flat_map(|node| node.workers.iter().cloned()).collect();
+        Ok(could_serve(&stored.task.tags, &workers))
+    }
+
+    /// Asks for a move as the system; a refusal is an answer.
+    fn ask(
+        &self,
+        stored: &Stored,
+        trigger: &str,
+        now: Instant,
+    ) -> Result<Option<Stored>, EngineError> {
+        let ask = Ask {
+            actor: Actor::system(),
+            to: None,
+            trigger: Some(trigger.to_owned()),
+            fields: serde_json::Map::new(),
+            epoch: None,
+            version: Some(stored.task.version),
+        };
+        match self.store.apply(stored.task.id, Event::Asked(ask), None, now) {
+            Ok(applied) => Ok(Some(applied.stored)),
+            Err(StoreError::Rejected(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn has_exit(stored: &Stored, trigger: &str) -> bool {
+    stored.lifecycle.exits(stored.task.state).any(|row| row.trigger == trigger)
+}

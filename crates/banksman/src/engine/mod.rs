@@ -1,0 +1,211 @@
+//! The one loop: what happened outside becomes events, what was decided becomes work.
+//!
+//! [`Engine::pulse`] is one turn and returns; `pulse` calls it once, `up` calls it whenever something may have changed.
+//! It runs no git, no agent and no check itself: those belong to keepers. Everything it does may be cut off at any
+//! point and is found again by the next turn.
+
+mod collect;
+mod dispatch;
+mod plan;
+mod prompt;
+mod recover;
+mod relay;
+pub mod wake;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use banksman_core::failure::Policy;
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::Outcome;
+use banksman_core::machine::{Event, Report, Waits, waits};
+use banksman_core::schedule::Worker;
+use banksman_core::time::{Instant, Span};
+
+use crate::config::{Agents, WorkerSetup};
+use crate::exec::plan::JobId;
+use crate::exec::site::{Site, SiteError};
+use crate::store::{Node, Store, StoreError, Stored};
+
+/// Nodes that were not seen for this long do not count as live. Three times the longest sleep of `up`.
+const NODE_GONE: Span = Span(180_000);
+/// What is overdue and not yet to be had, such as a run that takes its time to end, is not looked at more often.
+const SHORTEST_SLEEP: Span = Span(50);
+/// Nodes that were not seen for this long are forgotten; what only they could do is everybody's then.
+const NODE_FORGOTTEN: Span = Span(30 * 60_000);
+/// Timers and effects that one turn looks at before it lets the others go on.
+const PER_TURN: i64 = 1_000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    #[error("the settings of project {project} cannot be used: {message}")]
+    Project { project: String, message: String },
+}
+
+/// A project's repository and the settings that hold in it.
+#[derive(Debug, Clone)]
+pub struct Project {
+    pub path: PathBuf,
+    /// The branch that work starts from and goes back to.
+    pub base: String,
+    pub remote: Option<String>,
+    pub agents: Agents,
+}
+
+/// Finds projects. The real one reads their settings from their folders.
+pub trait Projects {
+    fn find(&self, name: &str) -> Result<Option<Project>, EngineError>;
+}
+
+/// What the engine is told once: who it is and what it may use.
+pub struct Terms {
+    pub agents: Agents,
+    pub workers: Vec<WorkerSetup>,
+    /// Our own program, by which keepers renew leases and agents reach their tools.
+    pub program: PathBuf,
+    pub policy: Policy,
+    /// A secret that nobody can guess, for the token of a run.
+    pub secret: fn() -> String,
+}
+
+/// Something that people should hear of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub task: Option<TaskId>,
+    pub urgent: bool,
+    pub text: String,
+}
+
+/// What one turn did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pulse {
+    /// Jobs whose end was put on record.
+    pub ended: Vec<(JobId, String)>,
+    pub started: Vec<(JobId, String)>,
+    /// Runs that had lost their node or keeper.
+    pub recovered: Vec<JobId>,
+    pub timers: usize,
+    pub effects: usize,
+    pub notices: Vec<Notice>,
+    /// When there is something to do again, if nothing else happens before.
+    pub next: Option<Instant>,
+}
+
+pub struct Engine<'a> {
+    store: &'a Store,
+    site: &'a dyn Site,
+    projects: &'a dyn Projects,
+    terms: &'a Terms,
+}
+
+impl<'a> Engine<'a> {
+    #[must_use]
+    pub fn new(
+        store: &'a Store,
+        site: &'a dyn Site,
+        projects: &'a dyn Projects,
+        terms: &'a Terms,
+    ) -> Self {
+        Self { store, site, projects, terms }
+    }
+
+    /// One turn of the loop.
+    pub fn pulse(&self, local: Instant) -> Result<Pulse, EngineError> {
+        let now = self.store.now(local)?;
+        let mut pulse = Pulse::default();
+        let joined = self.store.put_node(&self.node(now))?;
+        self.collect(now, &mut pulse)?;
+        self.recover(now, &mut pulse)?;
+        self.fire(now, &mut pulse)?;
+        self.end_pauses(now, &mut pulse)?;
+        self.forget_nodes(now)?;
+        if joined.workers {
+            self.serve_the_stuck(now)?;
+        }
+        self.relay(now, &mut pulse)?;
+        self.dispatch(now, &mut pulse)?;
+        pulse.next = self.next(now)?;
+        Ok(pulse)
+    }
+
+    fn node(&self, now: Instant) -> Node {
+        Node {
+            name: self.terms.agents.node.clone(),
+            seen_at: now,
+            capacity: self.terms.agents.limits.agents,
+            workers: self.workers(),
+        }
+    }
+
+    fn workers(&self) -> Vec<Worker> {
+        self.terms.workers.iter().map(|setup| setup.worker.clone()).collect()
+    }
+
+    fn worker(&self, name: &str) -> Option<&WorkerSetup> {
+        self.terms.workers.iter().find(|setup| setup.worker.name == name)
+    }
+
+    /// The projects of a turn are looked up once each.
+    fn project<'c>(
+        &self,
+        name: &str,
+        known: &'c mut BTreeMap<String, Option<Project>>,
+    ) -> Result<Option<&'c Project>, EngineError> {
+        if !known.contains_key(name) {
+            known.insert(name.to_owned(), self.projects.find(name)?);
+        }
+        Ok(known.get(name).and_then(Option::as_ref))
+    }
+
+    fn fire(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+        loop {
+            let fired = self.store.fire_due(now, PER_TURN)?;
+            pulse.timers += fired.len();
+            if i64::try_from(fired.len()).unwrap_or(i64::MAX) < PER_TURN {
+                return Ok(());
+            }
+        }
+    }
+
+    fn end_pauses(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+        for account in self.store.end_pauses(now)? {
+            let text = format!("the pause of account {account} is over; one run tries first");
+            pulse.notices.push(Notice { task: None, urgent: false, text });
+        }
+        Ok(())
+    }
+
+    fn forget_nodes(&self, now: Instant) -> Result<(), EngineError> {
+        let nodes = self.store.nodes()?;
+        for node in nodes.iter().filter(|node| now.since(node.seen_at) > NODE_FORGOTTEN) {
+            self.store.remove_node(&node.name)?;
+        }
+        Ok(())
+    }
+
+    /// Leads a task on whose wait is over. Answers with the task as it stands then.
+    fn advance(&self, stored: Stored, now: Instant) -> Result<Stored, EngineError> {
+        let (task, lifecycle) = (&stored.task, &stored.lifecycle);
+        if waits(lifecycle, task, now) != Waits::Met {
+            return Ok(stored);
+        }
+        let report = Report {
+            entered: task.entered,
+            outcome: Outcome::Met,
+            detail: String::new(),
+            fields: serde_json::Map::new(),
+        };
+        let applied = self.store.apply(task.id, Event::Reported(report), None, now)?;
+        Ok(applied.stored)
+    }
+
+    /// The earliest of everything that has a time.
+    fn next(&self, now: Instant) -> Result<Option<Instant>, EngineError> {
+        let next = self.store.next_work()?;
+        Ok(next.map(|at| at.max(now.plus(SHORTEST_SLEEP))))
+    }
+}

@@ -1,0 +1,82 @@
+//! Runs that lost something: a node that died between the claim and the start, a lease that ran out, a job without a
+//! right to work.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use banksman_core::receipt::Ended;
+use banksman_core::time::{Instant, Span};
+
+use super::{Engine, EngineError, Pulse};
+use crate::exec::plan::JobId;
+use crate::exec::site::Sight;
+use crate::store::OpenRun;
+
+/// Leases that one turn looks at.
+const PER_TURN: i64 = 500;
+
+impl Engine<'_> {
+    pub(super) fn recover(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+        // The jobs first: whoever has begun one in the meantime had its lease before.
+        let jobs = self.site.jobs()?;
+        let open = self.store.open_runs(Some(&self.terms.agents.node))?;
+        self.begin_what_was_claimed(&open, now, pulse)?;
+        self.end_what_has_no_right(&jobs, &open)?;
+        self.expire(now, pulse)
+    }
+
+    /// The turn that claimed a task may have died before it started the keeper.
+    fn begin_what_was_claimed(
+        &self,
+        open: &[OpenRun],
+        now: Instant,
+        pulse: &mut Pulse,
+    ) -> Result<(), EngineError> {
+        let mut projects = BTreeMap::new();
+        for open in open.iter().filter(|open| open.expires_at > now) {
+            let job = JobId::Run(open.run);
+            if self.site.look(job)? == Sight::Absent {
+                let stored = self.store.task(open.run.task)?;
+                self.begin(stored, open.run, &open.worker, &mut projects, now, pulse)?;
+                pulse.recovered.push(job);
+            }
+        }
+        Ok(())
+    }
+
+    /// A run whose task was moved on, given to another or ended must not go on, even if nobody said so in time.
+    fn end_what_has_no_right(&self, jobs: &[JobId], open: &[OpenRun]) -> Result<(), EngineError> {
+        let rightful: BTreeSet<JobId> = open.iter().map(|open| JobId::Run(open.run)).collect();
+        for job in jobs.iter().copied() {
+            match job {
+                JobId::Run(_) if !rightful.contains(&job) => {
+                    self.site.stop(job, "its lease is gone")?;
+                }
+                JobId::Run(_) | JobId::Activity { .. } | JobId::CleanUp { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Leases of any node that ran out. The keeper of such a run has ended its agent before that moment; where it is one of
+    /// ours it is told again, and the task is given on only when it is gone.
+    fn expire(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+        for open in self.store.expired(now, PER_TURN)? {
+            let job = JobId::Run(open.run);
+            let ours = open.node.as_deref() == Some(self.terms.agents.node.as_str());
+            if ours && self.site.look(job)? == Sight::Running {
+                self.site.stop(job, "its lease ran out")?;
+                let overdue = Span(4 * self.terms.agents.limits.grace.0);
+                if now.since(open.expires_at) < overdue {
+                    continue;
+                }
+            }
+            if ours {
+                self.site.end_left_over(job)?;
+            }
+            let outcome = self.end_lost(open.run, Ended::LeaseLost, now)?;
+            pulse.recovered.push(job);
+            pulse.ended.push((job, outcome));
+        }
+        Ok(())
+    }
+}

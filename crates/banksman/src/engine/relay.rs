@@ -1,0 +1,252 @@
+//! The outbox: what was decided is done here, at least once, and each handler looks before it acts.
+
+use std::collections::BTreeMap;
+
+use banksman_core::ids::RunId;
+use banksman_core::lifecycle::{Activity, Outcome};
+use banksman_core::machine::{Effect, Event, Report, Waits, waits};
+use banksman_core::time::{Instant, Span};
+
+use super::{Engine, EngineError, Notice, PER_TURN, Pulse};
+use crate::exec::plan::JobId;
+use crate::exec::site::Sight;
+use crate::store::outbox::{After, Pending};
+use crate::store::{StoreError, Stored};
+
+/// How long other nodes leave an effect alone that this one has taken.
+const HOLD: Span = Span(60_000);
+/// How often a condition is looked at whose time nobody knows.
+const LOOK_AGAIN: Span = Span(60_000);
+/// How often an activity that loses its keeper is begun again before a person is asked.
+const MOST_ATTEMPTS: i64 = 5;
+/// How often an effect is tried that cannot be done for a reason outside of it: about a day.
+const MOST_HINDERED: i64 = 30;
+/// Rounds of one turn: what an effect leads to may have effects of its own.
+const ROUNDS: usize = 20;
+
+/// What became of an effect.
+enum Did {
+    Done,
+    /// Looked at again at this time.
+    Later(Instant),
+    /// Not to be had; a person has to know.
+    Dead(String),
+}
+
+impl Engine<'_> {
+    pub(super) fn relay(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+        for _ in 0..ROUNDS {
+            let node = &self.terms.agents.node;
+            let effects = self.store.take_effects(node, now, HOLD, PER_TURN)?;
+            if effects.is_empty() {
+                return Ok(());
+            }
+            for effect in &effects {
+                let did = match self.do_effect(effect, now, pulse) {
+                    Ok(did) => did,
+                    Err(EngineError::Store(error)) => return Err(error.into()),
+                    // One that cannot be done now must not hold up the others.
+                    Err(error @ (EngineError::Site(_) | EngineError::Project { .. })) => {
+                        hindered(effect, &error, now)
+                    }
+                };
+                self.settle(effect, did, now, pulse)?;
+            }
+            pulse.effects += effects.len();
+        }
+        Ok(())
+    }
+
+    fn settle(
+        &self,
+        effect: &Pending,
+        did: Did,
+        now: Instant,
+        pulse: &mut Pulse,
+    ) -> Result<(), EngineError> {
+        match did {
+            Did::Done => self.store.effect_done(effect)?,
+            Did::Later(at) => {
+                let at = at.max(now.plus(Span(1)));
+                self.store.effect_failed(effect, "not yet", After::Again(at))?;
+            }
+            Did::Dead(reason) => {
+                self.store.effect_failed(effect, &reason, After::Dead)?;
+                pulse.notices.push(Notice { task: Some(effect.task), urgent: true, text: reason });
+            }
+        }
+        Ok(())
+    }
+
+    fn do_effect(
+        &self,
+        effect: &Pending,
+        now: Instant,
+        pulse: &mut Pulse,
+    ) -> Result<Did, EngineError> {
+        let stored = match self.store.task(effect.task) {
+            Ok(stored) => stored,
+            Err(StoreError::Corrupt { what, .. }) => return Ok(Did::Dead(what)),
+            Err(error) => return Err(error.into()),
+        };
+        match effect.effect {
+            Effect::Start { activity } => self.start(effect, activity, stored, now, pulse),
+            Effect::Stop { epoch } => {
+                let job = JobId::Run(RunId { task: effect.task, epoch });
+                self.site.stop(job, "the task was moved on")?;
+                Ok(Did::Done)
+            }
+            Effect::CleanUp => self.clean_up(effect, &stored, now),
+            Effect::Notify => Ok(notice(pulse, &stored, false, "")),
+            Effect::Alert => Ok(notice(pulse, &stored, true, "")),
+            Effect::Remind { age_days } => {
+                Ok(notice(pulse, &stored, false, &format!(", for {age_days} days now")))
+            }
+        }
+    }
+
+    fn start(
+        &self,
+        effect: &Pending,
+        activity: Activity,
+        stored: Stored,
+        now: Instant,
+        pulse: &mut Pulse,
+    ) -> Result<Did, EngineError> {
+        let does = stored.lifecycle.state(stored.task.state).does.as_ref();
+        let still =
+            stored.task.entered <= effect.seq && does.is_some_and(|does| does.activity == activity);
+        if !still {
+            return Ok(Did::Done);
+        }
+        match activity {
+            Activity::Wait => match waits(&stored.lifecycle, &stored.task, now) {
+                Waits::Not => Ok(Did::Done),
+                Waits::Met => {
+                    self.advance(stored, now)?;
+                    Ok(Did::Done)
+                }
+                Waits::Until(at) => {
+                    let soon = now.plus(LOOK_AGAIN);
+                    Ok(Did::Later(at.map_or(soon, |at| at.min(soon))))
+                }
+            },
+            Activity::Check | Activity::Merge => self.start_job(effect, &stored, now, pulse),
+            Activity::Panel => self.convene(&stored, now),
+            Activity::PullRequest | Activity::Capture => {
+                let what = activity.as_str();
+                Ok(Did::Dead(format!("`{what}` is not available in this version")))
+            }
+            Activity::Agent | Activity::Human => Ok(Did::Done),
+        }
+    }
+
+    /// An activity of a keeper: begun once, looked after until its end is on record, begun again if its keeper is lost.
+    fn start_job(
+        &self,
+        effect: &Pending,
+        stored: &Stored,
+        now: Instant,
+        pulse: &mut Pulse,
+    ) -> Result<Did, EngineError> {
+        let job = JobId::Activity { task: effect.task, seq: effect.seq };
+        if self.site.look(job)? != Sight::Absent {
+            return Ok(Did::Later(now.plus(HOLD)));
+        }
+        if effect.attempts >= MOST_ATTEMPTS {
+            let detail = format!("its keeper was lost {MOST_ATTEMPTS} times");
+            self.report(stored, Outcome::Exhausted, detail, now)?;
+            return Ok(Did::Done);
+        }
+        let mut projects = BTreeMap::new();
+        match self.activity_plan(stored, job, &mut projects)? {
+            Ok(plan) => {
+                self.site.begin(&plan)?;
+                pulse.started.push((job, stored.task.title.clone()));
+                Ok(Did::Later(now.plus(HOLD)))
+            }
+            Err(reason) => {
+                self.report(stored, Outcome::Exhausted, reason, now)?;
+                Ok(Did::Done)
+            }
+        }
+    }
+
+    fn clean_up(
+        &self,
+        effect: &Pending,
+        stored: &Stored,
+        now: Instant,
+    ) -> Result<Did, EngineError> {
+        let job = JobId::CleanUp { task: effect.task, seq: effect.seq };
+        match self.site.look(job)? {
+            Sight::Running => return Ok(Did::Later(now.plus(HOLD))),
+            Sight::Ended(_) => return Ok(Did::Done),
+            Sight::Absent | Sight::Lost => {}
+        }
+        let state = stored.lifecycle.state(stored.task.state);
+        // A person may have sent the task back to work meanwhile; then its worktree is needed again.
+        if stored.task.entered > effect.seq && !state.terminal {
+            return Ok(Did::Done);
+        }
+        if effect.attempts >= MOST_ATTEMPTS {
+            return Ok(Did::Dead("its worktree could not be put away".to_owned()));
+        }
+        let mut projects = BTreeMap::new();
+        match self.clean_up_plan(stored, job, &mut projects)? {
+            Some(plan) => {
+                self.site.begin(&plan)?;
+                Ok(Did::Later(now.plus(HOLD)))
+            }
+            None => Ok(Did::Done),
+        }
+    }
+
+    /// A panel. Only the evaluator's can be answered by the facts of the last run; nobody else sits on one yet.
+    fn convene(&self, stored: &Stored, now: Instant) -> Result<Did, EngineError> {
+        let does = stored.lifecycle.state(stored.task.state).does.as_ref();
+        let role = does.and_then(|does| does.role.as_deref()).unwrap_or_default();
+        let past = self.store.past_runs(stored.task.id, 1)?;
+        let proven =
+            past.last().filter(|_| role == "evaluator").and_then(|run| run.level.as_deref());
+        let (outcome, detail) = match proven {
+            Some("verified" | "observed") => (Outcome::Approved, String::new()),
+            Some(_) => (Outcome::Blocked, "nothing shows that the work is done".to_owned()),
+            None => (Outcome::Unavailable, format!("nobody plays the role `{role}`")),
+        };
+        self.report(stored, outcome, detail, now)?;
+        Ok(Did::Done)
+    }
+
+    pub(super) fn report(
+        &self,
+        stored: &Stored,
+        outcome: Outcome,
+        detail: String,
+        now: Instant,
+    ) -> Result<(), EngineError> {
+        let fields = serde_json::Map::new();
+        let report = Report { entered: stored.task.entered, outcome, detail, fields };
+        match self.store.apply(stored.task.id, Event::Reported(report), None, now) {
+            Ok(_) | Err(StoreError::Rejected(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// An effect that failed for a reason outside of it is tried again, less and less often, and then told to people.
+fn hindered(effect: &Pending, error: &EngineError, now: Instant) -> Did {
+    if effect.attempts >= MOST_HINDERED {
+        return Did::Dead(error.to_string());
+    }
+    let wait = Span(HOLD.0 << effect.attempts.clamp(0, 6));
+    Did::Later(now.plus(wait))
+}
+
+fn notice(pulse: &mut Pulse, stored: &Stored, urgent: bool, more: &str) -> Did {
+    let task = &stored.task;
+    let state = stored.lifecycle.state(task.state);
+    let text = format!("{} is {}{more}: {}", task.id, state.name, task.title);
+    pulse.notices.push(Notice { task: Some(task.id), urgent, text });
+    Did::Done
+}
