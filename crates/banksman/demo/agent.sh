@@ -5,7 +5,7 @@ set -eu
 
 demo=$1
 attempts=$demo/attempts/$BANKSMAN_TASK
-cat >/dev/null
+prompt=$(cat)
 
 attempt=$(($(cat "$attempts" 2>/dev/null || echo 0) + 1))
 echo "$attempt" >"$attempts"
@@ -83,7 +83,13 @@ upper() { echo "$1" | tr '[:lower:]' '[:upper:]'; }
 EOF
     done_with "left the tests alone and wrote the function" ;;
 t7)
-    printf '{"tell":"needs_person","question":"MIT or Apache-2.0? Only you can decide that."}\n' >>"$BANKSMAN_RUN_FOLDER/reports.jsonl"
+    # What a person has answered is in the prompt of the next attempt.
+    licence=$(printf '%s' "$prompt" | grep -o -m 1 -e MIT -e Apache-2.0 | tail -n 1) || licence=
+    if [ "$attempt" -gt 1 ] && [ -n "$licence" ]; then
+        echo "$licence" >LICENCE
+        done_with "the licence is $licence"
+    fi
+    printf '{"tell":"needs_person","question":"Which licence shall it be? Only you can decide that."}\n' >>"$BANKSMAN_RUN_FOLDER/reports.jsonl"
     done_with "I have asked" ;;
 t8)
     {

@@ -47,6 +47,16 @@ const LIFECYCLE: &str = include_str!("../../demo/lifecycle.yaml");
 const AGENT: &str = include_str!("../../demo/agent.sh");
 const TESTS: &str = include_str!("../../demo/run.sh");
 
+/// What a newcomer may want to type next, in the repository's folder.
+const LOOK_AROUND: [(&str, &str); 6] = [
+    ("git log --oneline --graph main", "what was merged"),
+    ("banksman log t5", "the agent that lied, and its second attempt"),
+    ("banksman history t4", "the quota, and the way back"),
+    ("banksman show t6", "what strayed, and what became of it"),
+    ("banksman why t7", "what it needs from you"),
+    ("banksman unblock t7 MIT", "your answer; then `banksman up` until it is merged"),
+];
+
 /// After this time it says what is still going on and ends.
 const LONGEST: Span = Span(55_000);
 
@@ -120,9 +130,10 @@ fn made(path: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
 fn lay_out(folder: &Path) -> Result<PathBuf, Failure> {
     let repo = folder.join("library");
     let config = format!(
-        "lifecycle = \"demo\"\n\n[workers.scripted]\nagent = \"command\"\ncommand = [\"sh\", {:?}, {:?}]\n",
-        folder.join("agent.sh").display().to_string(),
-        folder.display().to_string(),
+        "lifecycle = \"demo\"\nstore = {:?}\n\n{}{}",
+        folder.join("banksman.db").display().to_string(),
+        worker("ada", "north", folder),
+        worker("bo", "south", folder),
     );
     let files = [
         (folder.join("agent.sh"), AGENT),
@@ -143,6 +154,17 @@ fn lay_out(folder: &Path) -> Result<PathBuf, Failure> {
         hint: "the demo needs git 2.40 or newer on the PATH".to_owned(),
     })?;
     Ok(repo)
+}
+
+/// Two providers, so that one can run out of quota while the other goes on.
+fn worker(name: &str, account: &str, folder: &Path) -> String {
+    let (script, folder) = (folder.join("agent.sh"), folder.display());
+    let script = script.display().to_string();
+    format!(
+        "[workers.{name}]\nagent = \"command\"\ncommand = [\"sh\", {script:?}, {:?}]\n\
+         account = \"{account}\"\nmax_concurrent = 2\n\n",
+        folder.to_string()
+    )
 }
 
 fn parts(folder: &Path, repo: &Path) -> Result<Parts, Failure> {
@@ -282,19 +304,12 @@ fn summary(tasks: &[Stored], store: &Store, folder: &Path, repo: &Path, took: Sp
         "\n{done} of {} merged in {seconds} s, each proven by its own check; t7 waits for you.\n\nLook around:\n",
         PARTS.len()
     ));
-    let place = format!("cd {}", shown(&repo.display().to_string()));
-    let at =
-        format!("banksman --store {}", shown(&folder.join("banksman.db").display().to_string()));
-    for line in [
-        place,
-        "git log --oneline --graph main".to_owned(),
-        format!("{at} show t6        # what strayed, and what became of it"),
-        format!("{at} log t5         # the agent that lied"),
-        format!("{at} why t7         # what it needs from you"),
-        format!("{at} history t4     # the quota, and the way back"),
-    ] {
-        text.push_str(&format!("  {line}\n"));
+    text.push_str(&format!("  cd {}\n", shown(&repo.display().to_string())));
+    for (command, what) in LOOK_AROUND {
+        text.push_str(&format!("  {command:<32}  # {what}\n"));
     }
+    let folder = shown(&folder.display().to_string());
+    text.push_str(&format!("\nThe folder {folder} can be removed at any time.\n"));
     text
 }
 

@@ -31,6 +31,8 @@ use crate::store::{Store, StoreError};
 
 /// The longest sleep of `up`: a node that is not heard of for three of them counts as gone.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// Worktrees that nobody took away are looked for this often.
+const BETWEEN_SWEEPS: Span = Span(60 * 60_000);
 /// After a turn that failed, such as by a store that cannot be reached.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
@@ -138,6 +140,7 @@ impl Projects for OnDisk {
 pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit, Failure> {
     let parts = Parts::of(&context.config)?;
     let pulse = parts.engine().pulse(context.now)?;
+    parts.engine().sweep()?;
     context.out.answer(|| document(&pulse), || lines(&pulse, context.now))?;
     Ok(Exit::Done)
 }
@@ -147,6 +150,7 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
     let _only = only_one(&parts.terms.agents.home)?;
     let bell = Bell::hang(&parts.store, &parts.site.ended_folder())?;
     welcome(context, &parts);
+    let mut swept = Instant(0);
     loop {
         parts.projects.known.borrow_mut().clear();
         let now = clock::now();
@@ -161,6 +165,12 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
                 AFTER_FAILURE
             }
         };
+        if now.since(swept) > BETWEEN_SWEEPS {
+            swept = now;
+            if let Err(error) = parts.engine().sweep() {
+                context.out.say(&format!("{} {}", local_time(now), Failure::from(error)));
+            }
+        }
         if bell.wait(sleep) == Wake::Stop {
             return farewell(context, &parts);
         }

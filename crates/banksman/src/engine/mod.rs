@@ -10,6 +10,7 @@ mod plan;
 mod prompt;
 mod recover;
 mod relay;
+mod sweep;
 pub mod wake;
 
 use std::collections::BTreeMap;

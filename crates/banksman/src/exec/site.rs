@@ -66,6 +66,10 @@ pub trait Site {
     /// Ends the processes that a lost keeper has left; answers how many there were. Finds them by the run that is
     /// written into their environment, or by their cgroup, never by their name.
     fn end_left_over(&self, job: JobId) -> Result<u32, SiteError>;
+    /// The worktrees that tasks have, or should no longer have, below this node's home.
+    fn worktrees(&self) -> Result<Vec<PathBuf>, SiteError> {
+        Ok(Vec::new())
+    }
     /// The end of the job is on record: it is no longer among the jobs. Its log stays for `log` until it is too old.
     fn put_away(&self, job: JobId, now: Instant) -> Result<(), SiteError>;
 }

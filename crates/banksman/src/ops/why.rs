@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{Lifecycle, RoleId};
+use banksman_core::lifecycle::{Kind, Lifecycle, Requirement, RoleId, Transition};
 use banksman_core::machine::{Hold, TimerKind, hold};
 use banksman_core::schedule::{Budget, Held, choose};
 use banksman_core::time::{Instant, Span};
@@ -53,6 +53,8 @@ pub struct Bounds {
     pub task: Budget,
 }
 
+/// What is shown of a reason.
+const REASON_CHARS: usize = 500;
 /// A machine that was not heard of for this long takes nothing.
 const GONE: Span = Span(180_000);
 
@@ -75,10 +77,7 @@ pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<W
         Hold::Queue => {
             remedy.unwrap_or_else(|| "the next turn of a running `up` starts it".to_owned())
         }
-        Hold::Person => format!(
-            "a person answers: banksman move {id} {}",
-            people_moves(lifecycle, &detail).join("|")
-        ),
+        Hold::Person => format!("a person answers: {}", answer(lifecycle, &detail)),
         Hold::Timer(_) => "nothing until its time has come".to_owned(),
         Hold::Stranded => "nothing: this is a fault, see `banksman check`".to_owned(),
     };
@@ -154,6 +153,7 @@ fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {
         };
         list.push(Waiting::new("queue", what).who("a worker"));
     }
+    list.extend(reasons(lifecycle, detail));
     if let Some(decision) = &detail.decision {
         let actions: Vec<&str> =
             decision.offers.iter().map(|(action, _)| action.as_str()).collect();
@@ -174,6 +174,33 @@ fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {
         }
     }
     list
+}
+
+/// What a person would type.
+fn answer(lifecycle: &Lifecycle, detail: &Detail) -> String {
+    let (id, state) = (detail.stored.task.id, detail.stored.task.state);
+    let by_people = |trigger: &&str| {
+        let may = |row: &Transition| row.trigger == *trigger && row.roles.contains(&RoleId::HUMAN);
+        lifecycle.exits(state).any(may)
+    };
+    match ["unblock", "retry"].into_iter().find(by_people) {
+        Some("unblock") => format!("banksman unblock {id} [NOTE]"),
+        Some(trigger) => format!("banksman {trigger} {id}"),
+        None => format!("banksman move {id} {}", people_moves(lifecycle, detail).join("|")),
+    }
+}
+
+/// What the state's own requirements say about it: the question, the condition, the fault.
+fn reasons<'d>(lifecycle: &'d Lifecycle, detail: &'d Detail) -> impl Iterator<Item = Waiting> + 'd {
+    let task = &detail.stored.task;
+    let text = |requirement: &'d Requirement| {
+        let text = task.fields.get(&requirement.field)?.as_str()?;
+        let text: String = text.chars().take(REASON_CHARS).collect();
+        Some(Waiting::new("reason", format!("{}: {text}", requirement.field)))
+    };
+    let kind = lifecycle.state(task.state).kind;
+    let stuck = matches!(kind, Kind::Blocked | Kind::Waiting | Kind::Failed);
+    lifecycle.state(task.state).requires.iter().filter(move |_| stuck).filter_map(text)
 }
 
 /// The states that people can move it to from here.

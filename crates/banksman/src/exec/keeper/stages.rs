@@ -131,7 +131,8 @@ impl Keeper {
         if let Some(rescue) = removed.rescue {
             eprintln!("{} what was only in the worktree is kept as {rescue}", clock::now());
         }
-        Ok(())
+        let emptied = worktree::removal::empty_trash(self, &workspace.spare, &plan.env);
+        emptied.map(|_| ()).map_err(|error| self.hindered(&error))
     }
 
     /// The folder to work in, and its worktree if it is one.

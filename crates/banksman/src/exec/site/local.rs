@@ -19,6 +19,7 @@ use rustix::process::Signal;
 
 use super::super::keeper::{self, Begun, FileError, Folder, MARKER, Stop, cgroup, tree};
 use super::super::plan::{JobId, Plan};
+use super::super::worktree::removal;
 use super::{Sight, Site, SiteError};
 
 /// Logs are looked at in the days after a run.
@@ -218,6 +219,11 @@ impl Site for LocalSite {
 
     fn jobs(&self) -> Result<Vec<JobId>, SiteError> {
         self.names("runs")
+    }
+
+    fn worktrees(&self) -> Result<Vec<PathBuf>, SiteError> {
+        let folder = self.home.join("worktrees");
+        removal::leaks(&folder, &BTreeSet::new()).map_err(|source| file("list", &folder, source))
     }
 
     fn stop(&self, job: JobId, by: &str) -> Result<(), SiteError> {
