@@ -9,7 +9,7 @@ use banksman_core::receipt::{Ended, MergeReport, Receipt};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
-use super::plan::{expects, role_of};
+use super::plan::expects;
 use super::{Engine, EngineError, Notice, Pulse};
 use crate::exec::plan::JobId;
 use crate::exec::site::{Sight, SiteError};
@@ -82,7 +82,7 @@ impl Engine<'_> {
         let past = self.store.past_runs(run.task, LOOK_BACK)?;
         let branch = self.branch_of(&stored)?;
         let asked = Asked {
-            expects: expects(role_of(&stored)),
+            expects: expects(&stored),
             task: &run.task.to_string(),
             branch: &branch,
             schema_given: false,

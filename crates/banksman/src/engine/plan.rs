@@ -105,7 +105,7 @@ impl Engine<'_> {
             before: before(&earlier, resumed),
             nudge: prompt::nudge(),
             about: json!({ "title": stored.task.title, "body": detail.stored.task.body }),
-            expects: expects(role),
+            expects: expects(stored),
             commit_message: commit_message(&stored.task),
             evaluator: self.evaluator(agents),
             setup,
@@ -217,17 +217,15 @@ fn branch(task: &Task, agents: &Agents) -> String {
 }
 
 /// Whose part an agent plays in the task's state.
-pub(super) fn role_of(stored: &Stored) -> &str {
+fn role_of(stored: &Stored) -> &str {
     let does = stored.lifecycle.state(stored.task.state).does.as_ref();
     does.and_then(|does| does.role.as_deref()).unwrap_or("worker")
 }
 
-/// What a run has to bring: those who work change files, those who plan and judge answer.
-pub(super) fn expects(role: &str) -> Expects {
-    match role {
-        "planner" | "reviewer" | "judge" | "evaluator" => Expects::Answer,
-        _ => Expects::Change,
-    }
+/// What a run in the task's state has to bring.
+pub(super) fn expects(stored: &Stored) -> Expects {
+    let does = stored.lifecycle.state(stored.task.state).does.as_ref();
+    does.map_or(Expects::Anything, |does| does.brings)
 }
 
 fn agent_setup(worker: &WorkerSetup) -> Option<Setup> {

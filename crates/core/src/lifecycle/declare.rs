@@ -12,6 +12,7 @@ use super::source::{CounterSource, DoesSource, Entries, Name, Spanned, StateSour
 use super::{
     Activity, Changes, Counter, Diverts, Does, Outcome, Remind, RoleId, Route, Setting, State,
 };
+use crate::failure::Expects;
 use crate::limits;
 
 /// Fields of every lifecycle: where a task may work, what it must not touch, and what proves it.
@@ -248,11 +249,16 @@ impl Checker<'_> {
                 "write `does: { activity: wait, until: EXPRESSION, outcomes: { met: trigger } }`";
             self.problem(at, "`wait` and `until` belong together", help);
         }
+        if source.brings.is_some() && source.activity != Activity::Agent {
+            let help = "write `does: { activity: agent, role: …, brings: answer }`";
+            self.problem(at, "only `agent` has `brings`", help);
+        }
         let (outcomes, otherwise) = self.outcomes(source);
         let offers = source.offers.0.iter();
         Does {
             activity: source.activity,
             role: source.role.clone(),
+            brings: source.brings.unwrap_or(Expects::Change),
             asks: source.asks.clone(),
             offers: offers.map(|(action, to)| (action.value.clone(), to.value.clone())).collect(),
             until: source.until.as_ref().and_then(|until| self.guard(until, Stands::OnTheMove)),

@@ -23,6 +23,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::failure::Expects;
 use crate::time::Span;
 use expr::{Expr, Type};
 
@@ -261,6 +262,8 @@ pub struct Does {
     pub activity: Activity,
     /// Whose prompt and worker an `agent` uses.
     pub role: Option<String>,
+    /// What an `agent` has to bring before its word counts.
+    pub brings: Expects,
     /// The question of a `human`.
     pub asks: Option<String>,
     /// A person's action and the trigger it takes, in the order of the file.

@@ -11,6 +11,7 @@ pub(super) use serde_saphyr::Spanned;
 
 use super::problem::{Problem, suggestion};
 use super::{Activity, EntryEffect, Kind, Since};
+use crate::failure::Expects;
 use crate::limits;
 
 pub(super) type Name = Spanned<String>;
@@ -69,6 +70,7 @@ pub(super) struct StateSource {
 pub(super) struct DoesSource {
     pub(super) activity: Activity,
     pub(super) role: Option<String>,
+    pub(super) brings: Option<Expects>,
     pub(super) asks: Option<String>,
     #[serde(default)]
     pub(super) offers: Entries<Name>,

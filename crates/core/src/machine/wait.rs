@@ -50,3 +50,50 @@ pub fn waits(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Waits {
     };
     Waits::Until(until.names().filter_map(time).min())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::ids::TaskId;
+    use crate::lifecycle::check::{Overrides, check};
+    use crate::machine::{Answer, Claim, Event, NewTask, create, step};
+
+    const SOURCE: &str = "
+lifecycle: x
+initial: queued
+roles: [worker]
+fields: { free_at: time, ready: flag }
+states:
+  queued: { kind: queued }
+  resting:
+    kind: working
+    does: { activity: wait, until: ready == true or now >= free_at, outcomes: { met: finish } }
+    within: [{ time: 1d, to: done }]
+  done: { kind: done }
+transitions:
+  - { from: queued, to: resting, on: claim, by: [worker] }
+  - { from: queued, to: done, on: drop, by: [human] }
+  - { from: resting, to: done, on: finish, by: [system] }
+";
+
+    #[test]
+    fn a_wait_is_met_by_the_task_or_by_the_clock() {
+        let lifecycle = check(SOURCE, "x", &Overrides::new()).expect("it is sound");
+        let (now, later) = (Instant(1_000), Instant(61_000));
+        let new = NewTask { title: "rest".to_owned(), ..NewTask::default() };
+        let task = create(&lifecycle, &new, &Actor::human("kim"), TaskId(1), now).unwrap().task;
+        assert_eq!(waits(&lifecycle, &task, now), Waits::Not);
+        let actor = Actor { role: "worker".to_owned(), name: None };
+        let claim = Event::Claimed(Claim { actor, expires_at: later });
+        let Ok(Answer::Step(claimed)) = step(&lifecycle, &task, &claim, now) else { panic!() };
+        let mut task = claimed.task;
+        assert_eq!(waits(&lifecycle, &task, now), Waits::Until(None));
+        task.fields.insert("free_at".to_owned(), json!(later));
+        assert_eq!(waits(&lifecycle, &task, now), Waits::Until(Some(later)));
+        assert_eq!(waits(&lifecycle, &task, later), Waits::Met);
+        task.fields.insert("ready".to_owned(), json!(true));
+        assert_eq!(waits(&lifecycle, &task, now), Waits::Met);
+    }
+}
