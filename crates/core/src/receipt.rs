@@ -31,6 +31,26 @@ pub struct Receipt {
     pub nudges: u32,
 }
 
+impl Receipt {
+    /// Of a job of which nothing is known but that it is over, and why.
+    #[must_use]
+    pub fn new(job: &str, started_at: Instant, ended: Ended) -> Self {
+        Self {
+            job: job.to_owned(),
+            started_at,
+            ended_at: started_at,
+            ended,
+            exit: None,
+            reading: None,
+            evidence: None,
+            merge: None,
+            opinion: None,
+            left_over: 0,
+            nudges: 0,
+        }
+    }
+}
+
 /// Why the job is over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case")]

@@ -304,19 +304,7 @@ impl Engine<'_> {
 
 /// A receipt for a job that could not write one.
 fn lost(job: JobId, ended: Ended, now: Instant) -> Receipt {
-    Receipt {
-        job: job.to_string(),
-        started_at: now,
-        ended_at: now,
-        ended,
-        exit: None,
-        reading: None,
-        evidence: None,
-        merge: None,
-        opinion: None,
-        left_over: 0,
-        nudges: 0,
-    }
+    Receipt::new(&job.to_string(), now, ended)
 }
 
 fn activity_outcome(activity: Activity, receipt: &Receipt) -> Option<(Outcome, String)> {

@@ -122,19 +122,7 @@ fn keep(folder: &Path) -> Result<(), KeepError> {
 fn not_understood(folder: &Folder, error: &FileError) -> Receipt {
     let job = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (now, cause) = (clock::now(), &error.source);
-    Receipt {
-        job,
-        started_at: now,
-        ended_at: now,
-        ended: Ended::NotStarted { detail: format!("{error}: {cause}") },
-        exit: None,
-        reading: None,
-        evidence: None,
-        merge: None,
-        opinion: None,
-        left_over: 0,
-        nudges: 0,
-    }
+    Receipt::new(&job, now, Ended::NotStarted { detail: format!("{error}: {cause}") })
 }
 
 fn set_up(action: &'static str, source: io::Error) -> KeepError {

@@ -29,19 +29,7 @@ impl Keeper {
     /// Does all that the plan asks for. Whatever happens is in the receipt.
     pub(super) fn work(&mut self) -> Receipt {
         let plan = Rc::clone(&self.plan);
-        let mut receipt = Receipt {
-            job: plan.job.clone(),
-            started_at: self.started_at,
-            ended_at: self.started_at,
-            ended: Ended::Completed,
-            exit: None,
-            reading: None,
-            evidence: None,
-            merge: None,
-            opinion: None,
-            left_over: 0,
-            nudges: 0,
-        };
+        let mut receipt = Receipt::new(&plan.job, self.started_at, Ended::Completed);
         let done = match &plan.work {
             Work::Agent(work) => self.agent_work(&plan, work, &mut receipt),
             Work::Check { checks } => self.check_work(&plan, checks, &mut receipt),

@@ -6,10 +6,11 @@ use banksman_core::lifecycle::Outcome;
 use banksman_core::limits::FINAL_TEXT_BYTES;
 use banksman_core::receipt::Exit;
 use proptest::prelude::*;
-use proptest::sample::{Index, select};
+use proptest::sample::select;
 use serde_json::{Map, Value};
 
-use super::{Read, code, read_all, signal, transcript};
+use super::bend::{bend, exit};
+use super::{Read, code, read_all, transcript};
 
 const STREAMS: [(Kind, &str); 10] = [
     (Kind::Claude, "claude-edit"),
@@ -37,58 +38,6 @@ fn has_success(kind: Kind, stream: &str) -> bool {
         Kind::Command => event["type"] == "result" && event["status"] == "success",
         Kind::Opencode | Kind::Gemini | Kind::Acp => unreachable!("tested beside their adapters"),
     })
-}
-
-#[derive(Debug, Clone)]
-enum Bend {
-    Drop(Index),
-    Double(Index),
-    Swap(Index, Index),
-    Cut(Index, Index),
-    Flip(Index, Index, u8),
-    Insert(Index, String),
-}
-
-impl Bend {
-    fn apply(&self, lines: &mut Vec<Vec<u8>>) {
-        if lines.is_empty() {
-            return;
-        }
-        let of = lines.len();
-        match self {
-            Self::Drop(at) => drop(lines.remove(at.index(of))),
-            Self::Double(at) => lines.push(lines[at.index(of)].clone()),
-            Self::Swap(one, other) => lines.swap(one.index(of), other.index(of)),
-            Self::Cut(at, to) => {
-                let line = &mut lines[at.index(of)];
-                line.truncate(to.index(line.len() + 1));
-            }
-            Self::Flip(at, byte, mask) => {
-                let line = &mut lines[at.index(of)];
-                if !line.is_empty() {
-                    let byte = byte.index(line.len());
-                    line[byte] ^= mask;
-                }
-            }
-            Self::Insert(at, text) => lines.insert(at.index(of), text.clone().into_bytes()),
-        }
-    }
-}
-
-fn bend() -> impl Strategy<Value = Bend> {
-    let at = any::<Index>;
-    prop_oneof![
-        at().prop_map(Bend::Drop),
-        at().prop_map(Bend::Double),
-        (at(), at()).prop_map(|(one, other)| Bend::Swap(one, other)),
-        (at(), at()).prop_map(|(line, to)| Bend::Cut(line, to)),
-        (at(), at(), 1_u8..).prop_map(|(line, byte, mask)| Bend::Flip(line, byte, mask)),
-        (at(), ".{0,40}").prop_map(|(line, text)| Bend::Insert(line, text)),
-    ]
-}
-
-fn exit() -> impl Strategy<Value = Exit> {
-    prop_oneof![3 => Just(code(0)), 1 => (0..256).prop_map(code), 1 => (1..32).prop_map(signal)]
 }
 
 /// Values that matter somewhere.

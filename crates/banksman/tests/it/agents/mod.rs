@@ -3,6 +3,7 @@
 
 mod acp;
 mod acp_client;
+mod bend;
 mod command;
 mod fuzz;
 mod gemini;
