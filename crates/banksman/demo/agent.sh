@@ -89,7 +89,7 @@ t7)
         echo "$licence" >LICENCE
         done_with "the licence is $licence"
     fi
-    printf '{"tell":"needs_person","question":"Which licence shall it be? Only you can decide that."}\n' >>"$BANKSMAN_RUN_FOLDER/reports.jsonl"
+    printf '{"type":"report","tell":"needs_person","question":"Which licence shall it be? Only you can decide that."}\n'
     done_with "I have asked" ;;
 t8)
     {

@@ -359,7 +359,8 @@ impl Layers {
         let named = self.0.iter().filter(|(key, _)| is_named(key));
         let entry = |(key, (raw, origin)): (&String, &(Raw, Origin))| Effective {
             key: key.clone(),
-            value: raw.shown(),
+            // A variable of a worker may be a key; it is used and never shown.
+            value: if key.contains(".env.") { "(set)".to_owned() } else { raw.shown() },
             origin: origin.clone(),
         };
         of_keys.chain(named).map(entry).collect()

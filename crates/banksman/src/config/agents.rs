@@ -74,6 +74,8 @@ pub struct WorkerSetup {
     pub command: Vec<String>,
     pub model: Option<String>,
     pub pass: Vec<String>,
+    /// More variables, with their values.
+    pub env: BTreeMap<String, String>,
 }
 
 impl WorkerSetup {
@@ -95,6 +97,7 @@ impl WorkerSetup {
             command: vec![agent.to_owned()],
             model: None,
             pass: Vec::new(),
+            env: BTreeMap::new(),
         }
     }
 }
@@ -193,6 +196,10 @@ fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup, ConfigError> {
     setup.command = list("command").filter(|words| !words.is_empty()).unwrap_or(setup.command);
     setup.model = text("model");
     setup.pass = list("pass").unwrap_or_default();
+    let prefix = key("env.");
+    let variables =
+        layers.0.iter().filter_map(|(key, (raw, _))| Some((key.strip_prefix(&prefix)?, raw)));
+    setup.env = variables.map(|(name, raw)| (name.to_owned(), raw.shown())).collect();
     Ok(setup)
 }
 

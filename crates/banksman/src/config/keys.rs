@@ -131,8 +131,10 @@ pub(super) fn holds(key: &str) -> Option<Holds> {
         let mut parts = key.splitn(3, '.');
         let (table, name, setting) = (parts.next()?, parts.next()?, parts.next()?);
         let (_, settings) = NAMED.iter().find(|(known, _)| *known == table)?;
-        let known = settings.iter().find(|(known, _)| *known == setting)?;
-        is_name(name).then_some(known.1)
+        let known = settings.iter().find(|(known, _)| *known == setting).map(|known| known.1);
+        let variable = setting.strip_prefix("env.").filter(|_| table == "workers");
+        let variable = variable.filter(|variable| is_variable(variable)).map(|_| Holds::Text);
+        known.or(variable).filter(|_| is_name(name))
     })
 }
 
@@ -140,6 +142,11 @@ pub(super) fn holds(key: &str) -> Option<Holds> {
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     (1..=64).contains(&name.len()) && name.chars().all(fits)
+}
+
+fn is_variable(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (1..=128).contains(&name.len()) && name.chars().all(fits)
 }
 
 /// A value as a file or the environment gives it.

@@ -65,7 +65,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Names have at most three parts, so this goes no deeper than that.
+    /// Names have at most four parts, so this goes no deeper than that.
     fn table(&mut self, table: &dyn TableLike, prefix: &str) -> Result<(), ConfigError> {
         for (name, item) in table.iter() {
             let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
@@ -129,10 +129,11 @@ fn suggested(key: &str) -> String {
 fn is_table(key: &str) -> bool {
     let tables = NAMED.iter().map(|(table, _)| *table).chain([LIFECYCLES]);
     let named = |table: &str| {
-        let inside = key.strip_prefix(table);
-        inside.is_some_and(|rest| {
-            rest.is_empty() || (rest.starts_with('.') && rest.matches('.').count() == 1)
-        })
+        let Some(rest) = key.strip_prefix(table) else { return false };
+        let parts: Vec<&str> = rest.split('.').collect();
+        // The table, one of its entries, or the variables of a worker.
+        matches!(parts[..], [""] | ["", _])
+            || matches!(parts[..], ["", _, "env"] if table == "workers")
     };
     let holds_keys = KEYS
         .iter()

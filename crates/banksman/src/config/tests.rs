@@ -61,3 +61,31 @@ fn a_setting_of_a_lifecycle_is_read_as_the_lifecycle_reads_it() {
     ];
     assert_eq!(settings, expected);
 }
+
+#[test]
+fn a_worker_is_read_from_its_table() {
+    let text = "[workers.anna]\nagent = \"codex\"\ncost = 1\ncapabilities = [\"docs\"]\nenv = { A_KEY = \"s3cret\" }\n\
+                [workers.ben]\nagent = \"claude\"\n[accounts.codex]\nmax_concurrent = 2\n";
+    let given = layer::parse(text, "x").unwrap();
+    let mut layers = Layers::defaults().unwrap();
+    let given = given.into_iter().map(|given| (given.key, (given.value, Origin::Default)));
+    layers.0.extend(given);
+    let agents = agents::agents(&layers).unwrap();
+    let [anna, ben] = &agents.workers[..] else { panic!("{:?}", agents.workers) };
+    assert_eq!((anna.worker.cost, anna.worker.account.as_str()), (1, "codex"));
+    assert_eq!(anna.worker.capabilities.iter().collect::<Vec<_>>(), ["docs"]);
+    assert_eq!(anna.env.get("A_KEY").map(String::as_str), Some("s3cret"));
+    assert_eq!((ben.command.join(" "), ben.worker.max_concurrent), ("claude".to_owned(), 4));
+    assert_eq!(agents.accounts.get("codex"), Some(&2));
+    let shown: Vec<String> = layers.effective().into_iter().map(|one| one.value).collect();
+    assert!(!shown.iter().any(|value| value.contains("s3cret")), "{shown:?}");
+}
+
+#[test]
+fn a_worker_without_an_agent_is_refused() {
+    let mut layers = Layers::defaults().unwrap();
+    let origin = Origin::File { path: "a.toml".into(), line: 3 };
+    layers.0.insert("workers.anna.cost".to_owned(), (Raw::Number(1.0), origin));
+    let error = agents::agents(&layers).unwrap_err();
+    assert_eq!(error.to_string(), "a.toml:3: the worker `anna` has no agent");
+}

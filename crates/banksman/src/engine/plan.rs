@@ -234,7 +234,7 @@ fn agent_setup(worker: &WorkerSetup) -> Option<Setup> {
         kind,
         command: worker.command.clone(),
         model: worker.model.clone(),
-        env: BTreeMap::new(),
+        env: worker.env.clone(),
     })
 }
 
