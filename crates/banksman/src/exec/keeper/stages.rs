@@ -22,6 +22,11 @@ use crate::clock;
 
 /// What the agent's tools tell it about its task.
 const TASK_FILE: &str = "task.json";
+/// What the evaluator reads: about 4,000 tokens, so that with its instructions it stays below 5,000.
+const EVALUATOR_BYTES: usize = 14 * 1024;
+/// Of the changed paths, and of the end of the agent's words and of a check's output.
+const EVALUATOR_PATHS: usize = 30;
+const EVALUATOR_TEXT_BYTES: usize = 4 * 1024;
 /// Objections to an answer that are told to the agent; more would not help it.
 const OBJECTIONS: usize = 20;
 
@@ -206,7 +211,7 @@ impl Keeper {
         let folder = self.own_place().ok()?;
         let bytes = self.plan.limits.output_bytes;
         let mut logs = Logs::new(self.folder.path(), "evaluator.jsonl", "evaluator.err.log", bytes);
-        let facts = serde_json::to_string_pretty(receipt).expect("a receipt has string keys");
+        let facts = told_to_the_evaluator(receipt);
         let ask = Ask {
             prompt: evaluator.prompt.replace("{evidence}", &facts),
             session: None,
@@ -270,6 +275,27 @@ fn is_open(plan: &Plan, work: &AgentWork, receipt: &Receipt) -> bool {
         schema_given: work.ask.schema.is_some(),
     };
     failure::is_ambiguous(receipt, &asked)
+}
+
+/// The facts of a receipt, as far as a quick look needs them.
+fn told_to_the_evaluator(receipt: &Receipt) -> String {
+    let mut short = receipt.clone();
+    let end = |text: &mut String| {
+        let from = text.len().saturating_sub(EVALUATOR_TEXT_BYTES);
+        *text = text[text.ceil_char_boundary(from)..].to_owned();
+    };
+    if let Some(reading) = &mut short.reading {
+        end(&mut reading.text);
+        reading.answer = None;
+        reading.reports.truncate(EVALUATOR_PATHS);
+    }
+    if let Some(evidence) = &mut short.evidence {
+        evidence.paths.truncate(EVALUATOR_PATHS);
+        evidence.checks.iter_mut().for_each(|check| end(&mut check.tail));
+    }
+    let mut facts = serde_json::to_string_pretty(&short).expect("a receipt has string keys");
+    facts.truncate(facts.floor_char_boundary(EVALUATOR_BYTES));
+    facts
 }
 
 /// What is wrong with the answer. Only an agent that says it is done is asked again.
@@ -340,5 +366,32 @@ fn joined(earlier: Option<Reading>, later: Reading) -> Reading {
         cost_micros: total.cost_micros,
         reports: earlier.reports,
         ..later
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use banksman_core::receipt::{Check, Evidence, Exit};
+    use banksman_core::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn an_evaluator_is_told_the_end_of_things_and_not_too_much() {
+        let mut receipt = Receipt::new("r1.1", Instant(0), Ended::Completed);
+        let text = format!("{}the last words", "é".repeat(20_000));
+        receipt.reading = Some(Reading { text, ..Reading::default() });
+        let check = Check {
+            command: "make".to_owned(),
+            head: "abc".to_owned(),
+            exit: Exit { code: Some(2), signal: None },
+            millis: 1,
+            tail: format!("{}boom", "x".repeat(50_000)),
+        };
+        let paths = (0..500).map(|n| format!("a/rather/long/path/{n}")).collect();
+        receipt.evidence = Some(Evidence { checks: vec![check], paths, ..Evidence::default() });
+        let told = told_to_the_evaluator(&receipt);
+        assert!(told.len() <= EVALUATOR_BYTES, "{}", told.len());
+        assert!(told.contains("the last words") && told.contains("boom"), "{told}");
     }
 }
