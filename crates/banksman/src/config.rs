@@ -113,6 +113,15 @@ pub enum Color {
     Never,
 }
 
+/// Where each agent that is started gets a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Windows {
+    None,
+    Auto,
+    Tmux,
+    Tabby,
+}
+
 /// All settings, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -127,6 +136,7 @@ pub struct Config {
     pub lifecycle: String,
     pub project: Option<String>,
     pub color: Color,
+    pub windows: Windows,
     /// Whether more than ASCII can be shown.
     pub is_utf8: bool,
     pub busy_timeout: Duration,
@@ -293,6 +303,12 @@ impl Layers {
                 "always" => Color::Always,
                 "never" => Color::Never,
                 _ => Color::Auto,
+            },
+            windows: match self.shown("windows").as_str() {
+                "auto" => Windows::Auto,
+                "tmux" => Windows::Tmux,
+                "tabby" => Windows::Tabby,
+                _ => Windows::None,
             },
             is_utf8: environment.is_utf8(),
             busy_timeout: self.duration("sqlite.busy_timeout"),

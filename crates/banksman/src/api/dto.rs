@@ -3,16 +3,19 @@
 //! Names and shapes are a promise. A key may be added; none may be renamed, removed or given another type without a
 //! note to users. Times are RFC 3339 in UTC, ids are texts such as `t12`.
 
+use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::{Lifecycle, Setting, State, Transition};
 use banksman_core::machine::{self, Rejected};
 use banksman_core::time::Instant;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::ops::glance::{Ask, AtWork, Glance, Retry};
 use crate::ops::tasks::View;
 use crate::ops::why;
 use crate::store::health::Report;
 use crate::store::query::Overview;
+use crate::store::runs::PastRun;
 use crate::store::{Edge, Entry, hex};
 
 #[derive(Debug, Clone, Serialize)]
@@ -119,6 +122,51 @@ pub struct TaskDetail {
     #[serde(flatten)]
     pub task: Task,
     pub allowed_transitions: Vec<String>,
+    /// Its last runs, the oldest first.
+    pub runs: Vec<Run>,
+}
+
+/// A run as it is remembered.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    pub run: String,
+    pub worker: String,
+    pub node: Option<String>,
+    pub agent: Option<String>,
+    pub session: Option<String>,
+    pub outcome: Option<String>,
+    pub class: Option<String>,
+    pub detail: Option<String>,
+    pub head: Option<String>,
+    /// How far its work is proven.
+    pub level: Option<String>,
+    pub tokens: i64,
+    pub cost_micros: i64,
+    pub started_at: Instant,
+    pub ended_at: Option<Instant>,
+}
+
+impl Run {
+    #[must_use]
+    pub fn of(task: TaskId, run: &PastRun) -> Self {
+        Self {
+            run: RunId { task, epoch: run.epoch }.to_string(),
+            worker: run.worker.clone(),
+            node: run.node.clone(),
+            agent: run.agent.clone(),
+            session: run.session.clone(),
+            outcome: run.outcome.clone(),
+            class: run.class.clone(),
+            detail: run.detail.clone(),
+            head: run.head.clone(),
+            level: run.level.clone(),
+            tokens: run.tokens,
+            cost_micros: run.cost_micros,
+            started_at: run.started_at,
+            ended_at: run.ended_at,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -265,6 +313,57 @@ impl From<&why::Why> for Why {
     }
 }
 
+/// Everything that is going on.
+#[must_use]
+pub fn glance(glance: &Glance) -> Value {
+    let mut document = overview(&glance.overview);
+    let accounts = glance.overview.paused_accounts.iter().map(|(name, account)| {
+        json!({ "name": name, "until": account.paused_until, "reason": account.reason })
+    });
+    document["paused"] = json!(glance.overview.paused);
+    document["pausedAccounts"] = accounts.collect();
+    document["running"] = glance.at_work.iter().map(at_work).collect();
+    document["retrying"] = glance.retries.iter().map(retry).collect();
+    document["needsPerson"] = glance.asks.iter().map(ask).collect();
+    document
+}
+
+fn at_work(at_work: &AtWork) -> Value {
+    json!({
+        "task": at_work.run.task.to_string(),
+        "run": at_work.run.to_string(),
+        "attempt": at_work.run.epoch,
+        "title": at_work.title,
+        "state": at_work.state,
+        "worker": at_work.worker,
+        "node": at_work.node,
+        "startedAt": at_work.started_at,
+    })
+}
+
+fn retry(retry: &Retry) -> Value {
+    json!({
+        "task": retry.task.to_string(),
+        "attempt": retry.attempt,
+        "title": retry.title,
+        "state": retry.state,
+        "nextTryAt": retry.at,
+        "lastOutcome": retry.outcome,
+        "lastError": retry.error,
+    })
+}
+
+fn ask(ask: &Ask) -> Value {
+    json!({
+        "task": ask.task.to_string(),
+        "title": ask.title,
+        "state": ask.state,
+        "what": ask.what,
+        "since": ask.since,
+        "until": ask.until,
+    })
+}
+
 /// The store at a glance.
 #[must_use]
 pub fn overview(overview: &Overview) -> Value {
@@ -275,7 +374,15 @@ pub fn overview(overview: &Overview) -> Value {
     let projects =
         overview.projects.iter().map(|(name, path)| json!({ "name": name, "path": path }));
     let batches = overview.batches.iter().map(|batch| {
-        json!({ "name": batch.name, "concurrency": batch.concurrency, "paused": batch.paused, "tasks": batch.tasks })
+        json!({
+            "name": batch.name,
+            "concurrency": batch.concurrency,
+            "paused": batch.paused,
+            "tasks": batch.tasks,
+            "running": batch.running,
+            "done": batch.done,
+            "givenUp": batch.given_up,
+        })
     });
     json!({
         "states": states.collect::<Vec<_>>(),

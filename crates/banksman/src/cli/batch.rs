@@ -29,8 +29,16 @@ enum BatchCommand {
     Create(CreateArgs),
     Set(SetArgs),
     List(ListArgs),
-    Pause(PauseArgs),
-    Resume(ResumeArgs),
+    /// Start no more tasks of a batch; those at work go on
+    #[command(before_long_help = "Examples:
+  banksman batch pause spring
+")]
+    Pause(NameArgs),
+    /// Let tasks of a batch be started again
+    #[command(before_long_help = "Examples:
+  banksman batch resume spring
+")]
+    Resume(NameArgs),
 }
 
 /// Make a batch
@@ -64,26 +72,6 @@ struct SetArgs {
   banksman batch list
 ")]
 struct ListArgs {}
-
-/// Start no more tasks of a batch; those at work go on
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
-  banksman batch pause spring
-")]
-struct PauseArgs {
-    #[command(flatten)]
-    name: NameArgs,
-}
-
-/// Let tasks of a batch start again
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
-  banksman batch resume spring
-")]
-struct ResumeArgs {
-    #[command(flatten)]
-    name: NameArgs,
-}
 
 #[derive(Debug, Args)]
 struct NameArgs {
@@ -125,12 +113,12 @@ pub(super) fn run(context: &Context, args: &BatchArgs) -> Result<Exit, Failure> 
         BatchCommand::Set(args) => change(context, &args.name.name, args.bounds.change()?),
         BatchCommand::Pause(args) => change(
             context,
-            &args.name.name,
+            &args.name,
             BatchChange { paused: Some(true), ..BatchChange::default() },
         ),
         BatchCommand::Resume(args) => change(
             context,
-            &args.name.name,
+            &args.name,
             BatchChange { paused: Some(false), ..BatchChange::default() },
         ),
         BatchCommand::List(_) => list(context),

@@ -9,6 +9,7 @@ use super::exit::Code;
 use crate::config::ConfigError;
 use crate::engine::EngineError;
 use crate::engine::wake::WakeError;
+use crate::exec::keeper::FileError;
 use crate::exec::site::SiteError;
 use crate::ops::OpsError;
 use crate::ops::library::LibraryError;
@@ -62,6 +63,12 @@ impl From<EngineError> for Failure {
 impl From<SiteError> for Failure {
     fn from(error: SiteError) -> Self {
         Self::Engine(error.into())
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(FileError { action, path, source }: FileError) -> Self {
+        Self::File { operation: action, path, source }
     }
 }
 

@@ -7,6 +7,7 @@ mod acp_client;
 mod add;
 mod agents;
 mod arguments;
+mod attach;
 mod audit;
 mod batch;
 mod check;
@@ -14,6 +15,7 @@ mod completion;
 mod config;
 mod context;
 mod demo;
+mod down;
 mod exit;
 mod export;
 mod failure;
@@ -24,6 +26,7 @@ mod import;
 mod init;
 mod lifecycle;
 mod list;
+mod log;
 mod man;
 mod mcp;
 mod moves;
@@ -72,6 +75,8 @@ const TEMPLATE: &str =
   banksman list --state queued             what waits for a worker
   banksman show t1                         everything about one task
   banksman why t1                          what it waits for
+  banksman up                              let agents work
+  banksman log t1 -f                       watch one of them
 ")]
 #[command(after_help = "Topics: banksman help exit-codes, environment, states, formatting")]
 struct Cli {
@@ -123,7 +128,10 @@ enum Work {
     History(history::HistoryArgs),
     Why(why::WhyArgs),
     Status(status::StatusArgs),
+    Log(log::LogArgs),
+    Attach(attach::AttachArgs),
     Up(up::UpArgs),
+    Down(down::DownArgs),
     Pulse(up::PulseArgs),
     Pause(pause::PauseArgs),
     Resume(pause::ResumeArgs),
@@ -226,7 +234,10 @@ impl Work {
             Self::History(args) => history::run(context, args),
             Self::Why(args) => why::run(context, args),
             Self::Status(args) => status::run(context, args),
+            Self::Log(args) => log::run(context, args),
+            Self::Attach(args) => attach::run(context, args),
             Self::Up(args) => up::up(context, args),
+            Self::Down(args) => down::run(context, args),
             Self::Pulse(args) => up::pulse(context, args),
             Self::Pause(args) => pause::pause(context, args),
             Self::Resume(args) => pause::resume(context, args),

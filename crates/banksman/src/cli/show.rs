@@ -1,6 +1,7 @@
 //! `banksman show`: everything about one task.
 
-use banksman_core::ids::TaskId;
+use banksman_core::ids::{RunId, TaskId};
+use banksman_core::time::Instant;
 use clap::Args;
 use serde_json::Value;
 
@@ -9,11 +10,12 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, json_line, shown, shown_lines, table};
-use super::signs::{local, style};
-use crate::api::dto::{Task, TaskDetail};
+use super::signs::{amount, first_line, lasting, local, money, style};
+use crate::api::dto::{Run, Task, TaskDetail};
 use crate::ops::tasks::{self, View};
 use crate::store::Edge;
 use crate::store::query::{Detail, Need};
+use crate::store::runs::PastRun;
 
 /// Show a task
 #[derive(Debug, Args)]
@@ -30,14 +32,20 @@ pub(super) struct ShowArgs {
     actor: ActorArgs,
 }
 
+/// Runs that are shown; `log --run N` finds all of them.
+const RUNS: i64 = 20;
+
 pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
-    let detail = context.store()?.detail(args.id)?;
+    let store = context.store()?;
+    let detail = store.detail(args.id)?;
     let actor = context.actor(args.actor.actor.as_ref());
     let allowed_transitions = tasks::allowed_moves(&detail.stored, &actor, context.now);
     let view = View { stored: detail.stored.clone(), needs: detail.needs.clone() };
     let task = Task::from(&view);
+    let past = store.past_runs(args.id, RUNS)?;
     if context.out.json {
-        context.out.json(&TaskDetail { task, allowed_transitions })?;
+        let runs = past.iter().map(|run| Run::of(args.id, run)).collect();
+        context.out.json(&TaskDetail { task, allowed_transitions, runs })?;
         return Ok(Exit::Done);
     }
     let mut text = heading(context, &detail);
@@ -45,13 +53,13 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     if !detail.stored.task.body.is_empty() {
         text.push_str(&format!("\n{}\n", shown_lines(detail.stored.task.body.trim_end())));
     }
+    text.push_str(&runs(args.id, &past, context.now));
     context.out.text(&text)?;
     let id = args.id;
-    context.out.next(&[
-        &format!("why {id}"),
-        &format!("history {id}"),
-        &format!("move {id} STATE"),
-    ]);
+    let log = (!past.is_empty()).then(|| format!("log {id}"));
+    let others = [format!("why {id}"), format!("history {id}"), format!("move {id} STATE")];
+    let next: Vec<String> = log.into_iter().chain(others).collect();
+    context.out.next(&next.iter().map(String::as_str).collect::<Vec<_>>());
     Ok(Exit::Done)
 }
 
@@ -126,6 +134,35 @@ fn facts(detail: &Detail, shown_task: &Task, allowed: &[String]) -> String {
     fact("you may", allowed.join(", "));
     // The first line of a table is its header, and these lines need none.
     table(&["", ""], &rows).split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
+}
+
+/// Its runs, the oldest first, and how each ended.
+fn runs(task: TaskId, past: &[PastRun], now: Instant) -> String {
+    if past.is_empty() {
+        return String::new();
+    }
+    let row = |run: &PastRun| -> Vec<Cell> {
+        let outcome = match (&run.outcome, run.ended_at) {
+            (Some(outcome), _) => outcome.as_str(),
+            (None, Some(_)) => "ended",
+            (None, None) => "at work",
+        };
+        let took = run.ended_at.unwrap_or(now).since(run.started_at);
+        vec![
+            RunId { task, epoch: run.epoch }.to_string().into(),
+            run.worker.as_str().into(),
+            local(run.started_at).into(),
+            lasting(took).into(),
+            outcome.into(),
+            run.class.clone().unwrap_or_default().into(),
+            amount(run.tokens).into(),
+            money(run.cost_micros).into(),
+            first_line(run.detail.as_deref().unwrap_or_default()).into(),
+        ]
+    };
+    let header =
+        ["RUN", "WORKER", "STARTED", "TOOK", "OUTCOME", "CLASS", "TOKENS", "COST", "DETAIL"];
+    format!("\n{}", table(&header, &past.iter().map(row).collect::<Vec<_>>()))
 }
 
 /// In the words of the flags of `banksman add`.

@@ -34,6 +34,16 @@ impl Signs {
         self.pick("→", "->")
     }
 
+    /// A task that is tried again by itself: it is neither at work nor has it failed.
+    pub(crate) fn retrying(self) -> &'static str {
+        self.pick("↻", "~")
+    }
+
+    /// Whether something went well.
+    pub(crate) fn well(self, is_well: bool) -> &'static str {
+        self.of(if is_well { Kind::Done } else { Kind::Failed })
+    }
+
     /// Between commands of which one may be chosen.
     pub(crate) fn or(self) -> &'static str {
         self.pick(" · ", " | ")
@@ -93,4 +103,63 @@ pub(crate) fn about(span: Span) -> String {
     const UNITS: [(&str, i64); 3] = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)];
     let unit = UNITS.iter().find(|(_, millis)| span.0 >= *millis);
     unit.map_or_else(|| "now".to_owned(), |(name, millis)| format!("{}{name}", span.0 / millis))
+}
+
+/// How long something took or will take, to the second while that matters.
+pub(crate) fn lasting(span: Span) -> String {
+    match span.0.max(0) / 1_000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// Tokens in the shortest form that still tells amounts apart; empty for none.
+pub(crate) fn amount(tokens: i64) -> String {
+    match tokens {
+        ..=0 => String::new(),
+        1..10_000 => tokens.to_string(),
+        10_000..10_000_000 => format!("{}k", tokens / 1_000),
+        10_000_000.. => format!("{}M", tokens / 1_000_000),
+    }
+}
+
+/// Millionths of a dollar as dollars; empty for nothing, and never less than the truth by more than a cent.
+pub(crate) fn money(micros: i64) -> String {
+    match micros {
+        ..=0 => String::new(),
+        1..10_000 => "<$0.01".to_owned(),
+        10_000.. => format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000),
+    }
+}
+
+/// The first line of a text, cut to what fits into a table.
+pub(crate) fn first_line(text: &str) -> String {
+    const CHARS: usize = 100;
+    let line = text.trim().lines().next().unwrap_or_default();
+    match line.char_indices().nth(CHARS) {
+        Some((at, _)) => format!("{}...", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_short() {
+        assert_eq!(
+            [0, 1_000, 119_999, 120_000, 7_200_000].map(|ms| lasting(Span(ms))),
+            ["0 s", "1 s", "119 s", "2 min", "2 h"]
+        );
+        assert_eq!(
+            [0, 9_999, 10_000, 1_234_567, 12_345_678].map(amount),
+            ["", "9999", "10k", "1234k", "12M"]
+        );
+        assert_eq!([0, 9_999, 10_000, 12_345_678].map(money), ["", "<$0.01", "$0.01", "$12.34"]);
+        assert_eq!(first_line("one\ntwo"), "one");
+        assert_eq!(first_line(&"ä".repeat(101)).chars().count(), 103);
+    }
 }

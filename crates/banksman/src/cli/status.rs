@@ -1,48 +1,175 @@
-//! `banksman status`: the whole store at a glance.
+//! `banksman status`: everything that is going on, at a glance. It only looks.
 
+mod live;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+
+use banksman_core::lifecycle::Kind;
+use banksman_core::time::{Instant, Span};
 use clap::Args;
+use serde_json::{Value, json};
 
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, shown, table};
-use super::signs::{kind_named, local, style};
+use super::signs::{Signs, amount, first_line, kind_named, lasting, local, money, style};
 use crate::api::dto;
-use crate::store::query::Overview;
+use crate::config::Config;
+use crate::exec::keeper::{Beat, Stage};
+use crate::exec::plan::JobId;
+use crate::exec::site::LocalSite;
+use crate::exec::worktree::removal::{DiskUse, disk_use};
+use crate::ops::glance::{Ask, AtWork, Glance, Retry, glance};
+use crate::store::query::StateCount;
 
-/// Show the whole store at a glance
+/// Files that are counted before the use of the disk is only said to be more than that.
+const DISK_ENTRIES: u64 = 20_000;
+/// Worktrees that are counted.
+const WORKTREES: usize = 10_000;
+
+/// Show what is going on: states, agents at work, retries, and what waits for you
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman status
+  banksman status --watch        live, until you press q
   banksman status --json
 ")]
-pub(super) struct StatusArgs {}
+pub(super) struct StatusArgs {
+    /// Stay and show changes as they happen; plain output where there is no terminal
+    #[arg(short, long)]
+    watch: bool,
+}
 
-pub(super) fn run(context: &Context, _: &StatusArgs) -> Result<Exit, Failure> {
-    let overview = context.store()?.overview()?;
-    context.out.answer(|| dto::overview(&overview), || text(context, &overview))?;
-    let command = if overview.states.is_empty() { "add 'TITLE'" } else { "list --state STATE" };
-    context.out.next(&[command]);
+/// Everything that is shown, from the store and from the folders of this machine.
+struct Picture {
+    glance: Glance,
+    /// What the runs of this machine say of themselves, by their names.
+    beats: BTreeMap<String, Beat>,
+    home: Home,
+}
+
+/// What lies in the folder of runs and worktrees.
+#[derive(Clone, Copy)]
+struct Home {
+    worktrees: usize,
+    disk: DiskUse,
+}
+
+pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    let is_live = args.watch && !context.out.json && io::stdout().is_terminal();
+    if is_live && io::stdin().is_terminal() {
+        return live::watch(context, &store);
+    }
+    let glance = glance(&store)?;
+    let beats = beats(&context.config, &glance);
+    let picture = Picture { glance, beats, home: home(&context.config) };
+    context.out.answer(
+        || document(&picture),
+        || text(context.out.signs, &context.config, &picture, context.now),
+    )?;
+    let is_empty = picture.glance.overview.states.is_empty();
+    let mut next = vec![if is_empty { "add 'TITLE'" } else { "list --state STATE" }];
+    if !picture.glance.at_work.is_empty() {
+        next.push("log ID -f");
+    }
+    context.out.next(&next);
     Ok(Exit::Done)
 }
 
-fn text(context: &Context, overview: &Overview) -> String {
-    let row = |count: &crate::store::query::StateCount| -> Vec<Cell> {
+fn beats(config: &Config, glance: &Glance) -> BTreeMap<String, Beat> {
+    let beat = |at_work: &AtWork| {
+        let folder = LocalSite::find(&config.agents.home, JobId::Run(at_work.run))?;
+        // A beat that cannot be read is only missed.
+        Some((at_work.run.to_string(), folder.beat().ok()??))
+    };
+    glance.at_work.iter().filter_map(beat).collect()
+}
+
+fn home(config: &Config) -> Home {
+    let home = &config.agents.home;
+    Home { worktrees: worktrees(&home.join("worktrees")), disk: disk_use(home, DISK_ENTRIES) }
+}
+
+/// One folder for each repository, and in it one for each task. What begins with a dot waits for its next use.
+fn worktrees(folder: &Path) -> usize {
+    let folders = |path: &Path| {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let own = |entry: &fs::DirEntry| {
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            is_folder && !entry.file_name().as_encoded_bytes().starts_with(b".")
+        };
+        entries.filter(own).map(|entry| entry.path()).take(WORKTREES).collect::<Vec<_>>()
+    };
+    folders(folder).iter().map(|repository| folders(repository).len()).sum()
+}
+
+fn document(picture: &Picture) -> Value {
+    let mut document = dto::glance(&picture.glance);
+    let running = document["running"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
+    for run in running {
+        let beat = run["run"].as_str().and_then(|name| picture.beats.get(name));
+        run["live"] = beat.map_or(Value::Null, |beat| {
+            json!({
+                "stage": beat.stage,
+                "last": beat.last,
+                "lastOutputAt": beat.last_output_at,
+                "tokens": beat.input_tokens + beat.output_tokens,
+                "costMicros": beat.cost_micros,
+            })
+        });
+    }
+    let Home { worktrees, disk } = picture.home;
+    document["worktrees"] = json!(worktrees);
+    document["disk"] = json!({ "bytes": disk.bytes, "complete": disk.complete });
+    document
+}
+
+fn text(signs: Signs, config: &Config, picture: &Picture, now: Instant) -> String {
+    let glance = &picture.glance;
+    let mut text = states(signs, glance);
+    text.push_str(&facts(config, picture, now));
+    text.push_str(&at_work(signs, picture, now));
+    text.push_str(&retries(signs, &glance.retries, now));
+    text.push_str(&asks(signs, &glance.asks, now));
+    text
+}
+
+fn states(signs: Signs, glance: &Glance) -> String {
+    let retrying = glance.retries_by_state();
+    let row = |count: &StateCount| -> Vec<Cell> {
         let kind = kind_named(&count.kind);
-        let sign = kind.map(|kind| context.out.signs.sign_cell(kind)).unwrap_or_default();
+        let sign = kind.map(|kind| signs.sign_cell(kind)).unwrap_or_default();
         let state =
             Cell { style: kind.map(style).unwrap_or_default(), ..count.state.as_str().into() };
-        vec![sign, state, count.kind.as_str().into(), count.tasks.to_string().into()]
+        let retrying = retrying.get(count.state.as_str());
+        let note = retrying
+            .map(|tasks| format!("{} {tasks} to be tried again", signs.retrying()))
+            .unwrap_or_default();
+        let tasks = count.tasks.to_string();
+        vec![sign, state, count.kind.as_str().into(), tasks.into(), note.into()]
     };
-    let rows: Vec<Vec<Cell>> = overview.states.iter().map(row).collect();
-    let mut text = if rows.is_empty() {
-        "no tasks\n".to_owned()
-    } else {
-        table(&["", "STATE", "KIND", "TASKS"], &rows)
-    };
+    let rows: Vec<Vec<Cell>> = glance.overview.states.iter().map(row).collect();
+    if rows.is_empty() {
+        return "no tasks\n".to_owned();
+    }
+    table(&["", "STATE", "KIND", "TASKS", ""], &rows)
+}
+
+fn facts(config: &Config, picture: &Picture, now: Instant) -> String {
+    let overview = &picture.glance.overview;
+    let mut text = String::new();
     let mut fact =
         |name: &str, value: String| text.push_str(&format!("{name:<11}{}\n", shown(&value)));
+    if overview.paused {
+        fact("paused", "no agent is started until `banksman resume`".to_owned());
+    }
     fact("ready", overview.ready.to_string());
+    fact("running", overview.running.to_string());
     fact("decisions", format!("{} open", overview.open_decisions));
     let dead = if overview.dead_effects > 0 {
         format!(", {} given up", overview.dead_effects)
@@ -53,15 +180,120 @@ fn text(context: &Context, overview: &Overview) -> String {
     if let Some(due) = overview.next_timer {
         fact("next timer", local(due));
     }
+    for (name, account) in &overview.paused_accounts {
+        let wait = account.paused_until.map(|until| lasting(until.since(now))).unwrap_or_default();
+        fact("account", format!("{name}  paused for {wait}: {}", first_line(&account.reason)));
+    }
     for (name, path) in &overview.projects {
         fact("project", format!("{name}  {path}"));
     }
     for batch in &overview.batches {
         let paused = if batch.paused { ", paused" } else { "" };
+        let given_up = if batch.given_up > 0 {
+            format!(", {} given up", batch.given_up)
+        } else {
+            String::new()
+        };
         fact(
             "batch",
-            format!("{}  {} tasks, {} at once{paused}", batch.name, batch.tasks, batch.concurrency),
+            format!(
+                "{}  {} of {} done{given_up}, {} of {} at work{paused}",
+                batch.name, batch.done, batch.tasks, batch.running, batch.concurrency
+            ),
         );
     }
+    let Home { worktrees, disk } = picture.home;
+    if worktrees > 0 {
+        let at_least = if disk.complete { "" } else { "more than " };
+        let size = disk.bytes / (1024 * 1024);
+        fact("worktrees", format!("{worktrees}, {at_least}{size} MB in all of the home folder"));
+    }
+    let most = config.agents.worktrees.warn_above;
+    if worktrees > usize::try_from(most).unwrap_or(usize::MAX) {
+        fact("warning", format!("more than {most} worktrees; finished tasks give theirs back"));
+    }
     text
+}
+
+fn at_work(signs: Signs, picture: &Picture, now: Instant) -> String {
+    let row = |at_work: &AtWork| -> Vec<Cell> {
+        let beat = picture.beats.get(&at_work.run.to_string());
+        let tokens = beat.map(|beat| amount(beat.input_tokens + beat.output_tokens));
+        let cost = beat.and_then(|beat| beat.cost_micros).map(money);
+        let stage = beat.map_or("", |beat| stage(beat.stage));
+        let last = beat.map(|beat| first_line(&beat.last)).filter(|last| !last.is_empty());
+        vec![
+            signs.sign_cell(Kind::Working),
+            at_work.run.task.to_string().into(),
+            at_work.run.to_string().into(),
+            at_work.run.epoch.to_string().into(),
+            at_work.worker.as_str().into(),
+            at_work.node.clone().unwrap_or_default().into(),
+            stage.into(),
+            lasting(now.since(at_work.started_at)).into(),
+            tokens.unwrap_or_default().into(),
+            cost.unwrap_or_default().into(),
+            last.unwrap_or_else(|| first_line(&at_work.title)).into(),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = picture.glance.at_work.iter().map(row).collect();
+    let header =
+        ["", "TASK", "RUN", "TRY", "WORKER", "NODE", "STAGE", "FOR", "TOKENS", "COST", "AT WORK"];
+    section(&header, &rows)
+}
+
+/// A task that is to be tried again has a sign of its own: it is neither at work nor has it failed.
+fn retries(signs: Signs, retries: &[Retry], now: Instant) -> String {
+    let row = |retry: &Retry| -> Vec<Cell> {
+        let wait = retry.at.since(now);
+        let when = if wait > Span(0) { format!("in {}", lasting(wait)) } else { "now".to_owned() };
+        let error = if retry.error.is_empty() {
+            retry.outcome.clone()
+        } else {
+            format!("{}: {}", retry.outcome, first_line(&retry.error))
+        };
+        vec![
+            Cell { style: style(Kind::Blocked), ..signs.retrying().into() },
+            retry.task.to_string().into(),
+            when.into(),
+            retry.attempt.to_string().into(),
+            first_line(&retry.title).into(),
+            error.into(),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = retries.iter().map(row).collect();
+    section(&["", "TASK", "NEXT TRY", "ATTEMPT", "TITLE", "LAST ERROR"], &rows)
+}
+
+fn asks(signs: Signs, asks: &[Ask], now: Instant) -> String {
+    let row = |ask: &Ask| -> Vec<Cell> {
+        let until = ask.until.map(|until| lasting(until.since(now))).unwrap_or_default();
+        vec![
+            signs.sign_cell(Kind::Waiting),
+            ask.task.to_string().into(),
+            ask.state.as_str().into(),
+            lasting(now.since(ask.since)).into(),
+            until.into(),
+            first_line(&ask.title).into(),
+            first_line(&ask.what).into(),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = asks.iter().map(row).collect();
+    section(&["", "TASK", "STATE", "FOR", "LEFT", "TITLE", "NEEDS YOU"], &rows)
+}
+
+/// A table with a line above it, or nothing.
+fn section(header: &[&str], rows: &[Vec<Cell>]) -> String {
+    if rows.is_empty() { String::new() } else { format!("\n{}", table(header, rows)) }
+}
+
+fn stage(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Prepare => "preparing",
+        Stage::Agent => "agent",
+        Stage::Evidence => "checking",
+        Stage::Evaluate => "judging",
+        Stage::Merge => "merging",
+        Stage::CleanUp => "cleaning up",
+    }
 }

@@ -15,6 +15,7 @@ use banksman_core::time::{Instant, Span};
 use clap::Args;
 use serde_json::json;
 
+use super::attach::{open_window, wanted_screen};
 use super::context::{Context, open, target};
 use super::exit::Exit;
 use super::failure::Failure;
@@ -140,6 +141,7 @@ impl Projects for OnDisk {
 pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit, Failure> {
     let parts = Parts::of(&context.config)?;
     let pulse = parts.engine().pulse(context.now)?;
+    open_windows(context, &pulse);
     parts.engine().sweep()?;
     context.out.answer(|| document(&pulse), || lines(&pulse, context.now))?;
     Ok(Exit::Done)
@@ -156,6 +158,7 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
         let now = clock::now();
         let sleep = match parts.engine().pulse(now) {
             Ok(pulse) => {
+                open_windows(context, &pulse);
                 show(context, &pulse, now)?;
                 sleep_until(pulse.next, clock::now())
             }
@@ -173,6 +176,20 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
         }
         if bell.wait(sleep) == Wake::Stop {
             return farewell(context, &parts);
+        }
+    }
+}
+
+/// A window that cannot be opened is a pity and nothing more.
+fn open_windows(context: &Context, pulse: &Pulse) {
+    let Some(screen) = wanted_screen(context.config.windows) else { return };
+    for (job, _) in &pulse.started {
+        let opened = match job {
+            JobId::Run(run) => open_window(&context.config, screen, *run),
+            JobId::Activity { .. } | JobId::CleanUp { .. } => Ok(()),
+        };
+        if let Err(failure) = opened {
+            context.out.say(&format!("no window for {job}: {}", shown(&failure.to_string())));
         }
     }
 }

@@ -28,6 +28,8 @@ impl EnvVars {
     pub const XDG_CONFIG_DIRS: &'static str = "XDG_CONFIG_DIRS";
     pub const XDG_DATA_HOME: &'static str = "XDG_DATA_HOME";
     pub const TERM: &'static str = "TERM";
+    pub const TMUX: &'static str = "TMUX";
+    pub const TERM_PROGRAM: &'static str = "TERM_PROGRAM";
     pub const LC_ALL: &'static str = "LC_ALL";
     pub const LC_CTYPE: &'static str = "LC_CTYPE";
     pub const LANG: &'static str = "LANG";
@@ -35,7 +37,7 @@ impl EnvVars {
 
 /// Every variable that changes what the program does, for the manual. Those from `NO_COLOR` on are read by the
 /// libraries that write colours and local times.
-pub const DOCUMENTED: [(&str, &str); 25] = [
+pub const DOCUMENTED: [(&str, &str); 27] = [
     (EnvVars::STORE, "setting `store`"),
     (EnvVars::ACTOR, "setting `actor`"),
     (EnvVars::LIFECYCLE, "setting `lifecycle`"),
@@ -54,6 +56,8 @@ pub const DOCUMENTED: [(&str, &str); 25] = [
     (EnvVars::XDG_CONFIG_DIRS, "folders of the system's settings, else /etc/xdg"),
     (EnvVars::XDG_DATA_HOME, "the folder of the default store, else ~/.local/share"),
     (EnvVars::TERM, "`dumb` means no colours and ASCII signs"),
+    (EnvVars::TMUX, "the tmux session in which windows are opened"),
+    (EnvVars::TERM_PROGRAM, "`Tabby` means that windows are its tabs"),
     (EnvVars::LC_ALL, "signs are ASCII unless the locale is UTF-8"),
     (EnvVars::LC_CTYPE, "the same, if LC_ALL is not set"),
     (EnvVars::LANG, "the same, if LC_CTYPE is not set"),
@@ -64,7 +68,7 @@ pub const DOCUMENTED: [(&str, &str); 25] = [
 ];
 
 /// How many of [`DOCUMENTED`] the program reads itself.
-const READ: usize = 21;
+const READ: usize = 23;
 
 /// The variables as they were when the program started. Empty ones count as not set.
 #[derive(Debug, Clone, Default)]

@@ -46,6 +46,8 @@ const fn key(
 
 pub const COLORS: &[&str] = &["auto", "always", "never"];
 
+pub(super) const WINDOWS: &[&str] = &["none", "auto", "tmux", "tabby"];
+
 pub(super) const AGENTS: &[&str] = &["claude", "codex", "opencode", "gemini", "acp", "command"];
 
 /// Most agents of one machine, and the like: a bound against a slip of the finger.
@@ -58,7 +60,7 @@ const fn plain(name: &'static str, holds: Holds) -> Key {
 }
 
 /// Every setting, in the order in which they are listed.
-pub const KEYS: [Key; 38] = [
+pub const KEYS: [Key; 39] = [
     key("store", Some(EnvVars::STORE), Some("--store"), Holds::Text),
     key("actor", Some(EnvVars::ACTOR), Some("--as"), Holds::Text),
     key("lifecycle", Some(EnvVars::LIFECYCLE), Some("--lifecycle"), Holds::Text),
@@ -66,6 +68,7 @@ pub const KEYS: [Key; 38] = [
     key("home", Some(EnvVars::BANKSMAN_HOME), None, Holds::Text),
     key("node", Some(EnvVars::NODE), None, Holds::Text),
     key("color", Some(EnvVars::COLOR), Some("--color"), Holds::OneOf(COLORS)),
+    plain("windows", Holds::OneOf(WINDOWS)),
     key("sqlite.busy_timeout", Some(EnvVars::SQLITE_BUSY_TIMEOUT), None, Holds::Time),
     key("postgres.statement_timeout", Some(EnvVars::POSTGRES_STATEMENT_TIMEOUT), None, Holds::Time),
     key(

@@ -47,8 +47,10 @@ impl Bell {
         listen_to_store(store.clone(), sender.clone());
         listen_to_signals(sender.clone())?;
         // When nobody listens any more, the watcher goes with the listener.
-        let on_change = move |_: notify::Result<notify::Event>| {
-            sender.send(Wake::Look).unwrap_or_default();
+        let on_change = move |event: notify::Result<notify::Event>| {
+            if is_news(&event) {
+                sender.send(Wake::Look).unwrap_or_default();
+            }
         };
         let mut watcher = notify::recommended_watcher(on_change).map_err(WakeError::Watch)?;
         watcher.watch(ended, RecursiveMode::NonRecursive).map_err(WakeError::Watch)?;
@@ -66,6 +68,11 @@ impl Bell {
         let stop = self.receiver.try_iter().any(|wake| wake == Wake::Stop);
         if stop { Wake::Stop } else { first }
     }
+}
+
+/// Each turn lists the folder, which must not be a reason for another turn. An error may mean that events were lost.
+fn is_news(event: &notify::Result<notify::Event>) -> bool {
+    event.as_ref().map_or(true, |event| !event.kind.is_access())
 }
 
 fn listen_to_store(store: Store, sender: Sender<Wake>) {
@@ -92,4 +99,19 @@ fn listen_to_signals(sender: Sender<Wake>) -> Result<(), WakeError> {
         }
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use notify::event::{AccessKind, AccessMode, CreateKind, EventKind};
+
+    use super::*;
+
+    #[test]
+    fn a_look_at_the_folder_is_no_news() {
+        let news = |kind: EventKind| is_news(&Ok(notify::Event::new(kind)));
+        assert!(!news(EventKind::Access(AccessKind::Open(AccessMode::Any))));
+        assert!(news(EventKind::Create(CreateKind::File)));
+        assert!(is_news(&Err(notify::Error::generic("events were lost"))));
+    }
 }

@@ -34,6 +34,7 @@ use rustix::process::{getpid, setsid};
 
 pub use beat::{Beat, Stage};
 pub use folder::{Begun, FileError, Folder, Stop};
+pub use lines::Lines;
 
 use super::plan::Plan;
 use crate::clock;

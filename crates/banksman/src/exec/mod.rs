@@ -13,4 +13,5 @@ pub mod process;
 pub mod repo;
 pub mod scratch;
 pub mod site;
+pub mod window;
 pub mod worktree;

@@ -235,6 +235,8 @@ statements! {
     DELETE_TIMERS = "DELETE FROM timers WHERE task = $1";
     INSERT_TIMER = "INSERT INTO timers (task, kind, number, entered, due_at) VALUES ($1, $2, $3, $4, $5)";
     DUE_TIMERS = "SELECT task, kind, number, entered FROM timers WHERE due_at <= $1 ORDER BY due_at, kind DESC LIMIT $2";
+    /// Tasks that may start at a known time, the next one first.
+    DELAYED = "SELECT task, due_at FROM timers WHERE kind = 'ready' ORDER BY due_at, task LIMIT $1";
     NEXT_TIMER = "SELECT min(due_at) FROM timers";
     /// Everything that has a time: timers, leases, effects and pauses of accounts.
     NEXT_WORK = "SELECT min(at) FROM (SELECT min(due_at) AS at FROM timers \

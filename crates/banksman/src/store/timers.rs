@@ -55,6 +55,14 @@ impl Store {
         Ok(fired)
     }
 
+    /// Tasks that are not to start before a time, and that time, the next one first.
+    pub fn delayed(&self, at_most: i64) -> Result<Vec<(TaskId, Instant)>, StoreError> {
+        self.read(|conn| {
+            let rows = conn.query(sql::DELAYED, &[at_most.into()])?;
+            rows.iter().map(|row| Ok((TaskId(row.int(0)?), Instant(row.int(1)?)))).collect()
+        })
+    }
+
     /// When there is something to do, if nothing else happens before: the earliest of all that has a time.
     pub fn next_work(&self) -> Result<Option<Instant>, StoreError> {
         self.read(|conn| {

@@ -8,13 +8,13 @@ use banksman_core::limits::STREAM_LINE_BYTES;
 const USUAL_LINE_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub struct Lines {
     partial: Vec<u8>,
     too_long: bool,
 }
 
 impl Lines {
-    pub(super) fn push(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(&str)) {
+    pub fn push(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(&str)) {
         while !bytes.is_empty() {
             let before = bytes;
             let taken = bytes.skip_until(b'\n').expect("a slice can always be read");
@@ -29,7 +29,7 @@ impl Lines {
     }
 
     /// The stream is over; what came after the last line end counts as a line.
-    pub(super) fn finish(&mut self, each: &mut dyn FnMut(&str)) {
+    pub fn finish(&mut self, each: &mut dyn FnMut(&str)) {
         if !self.partial.is_empty() || self.too_long {
             self.end(each);
         }

@@ -78,6 +78,13 @@ impl LocalSite {
         Folder::new(self.home.join("past").join(job.to_string()))
     }
 
+    /// The folder of a job of this home, at work or put away, for those who only look: nothing is made.
+    #[must_use]
+    pub fn find(home: &Path, job: JobId) -> Option<Folder> {
+        let folders = ["runs", "past"].map(|name| home.join(name).join(job.to_string()));
+        folders.into_iter().find(|folder| folder.is_dir()).map(Folder::new)
+    }
+
     /// Where a file appears for every job that ends: to be watched.
     #[must_use]
     pub fn ended_folder(&self) -> PathBuf {

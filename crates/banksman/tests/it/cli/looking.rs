@@ -156,11 +156,12 @@ fn status_is_the_store_at_a_glance() {
     –  cancelled  cancelled  1
     ◌  pending    queued     1
     ready      0
+    running    0
     decisions  0 open
     effects    2 pending
     next timer 0000-00-00 00:00:00
     project    repo  [SANDBOX]/repo
-    batch      wall  1 tasks, 4 at once
+    batch      wall  0 of 1 done, 0 of 4 at work
     -- stderr
     next: banksman list --state STATE
     ");
@@ -169,6 +170,7 @@ fn status_is_the_store_at_a_glance() {
     -- stdout
     no tasks
     ready      0
+    running    0
     decisions  0 open
     effects    0 pending
     project    repo  [SANDBOX]/repo

@@ -4,6 +4,8 @@
 /// Shapes of what changes from run to run. `0` stands for a digit, `f` for a hexadecimal digit, the rest for itself.
 const LOCAL_TIME: &str = "0000-00-00 00:00:00";
 const UTC_TIME: &str = "0000-00-00T00:00:00";
+/// A size on the disk stands behind this.
+const SIZE: &str = "\"bytes\": ";
 const HASHES: [usize; 2] = [64, 16];
 
 pub(super) fn masked(text: &str, folder: &str) -> String {
@@ -18,6 +20,9 @@ pub(super) fn masked(text: &str, folder: &str) -> String {
             masked.push_str(UTC_TIME);
             rest =
                 rest[UTC_TIME.len()..].trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
+        } else if masked.ends_with(SIZE) && first.is_ascii_digit() {
+            masked.push('0');
+            rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
         } else if let Some(length) = hash_length(&masked, rest) {
             masked.extend(std::iter::repeat_n('f', length));
             rest = &rest[length..];

@@ -13,4 +13,8 @@ mod output;
 mod reference;
 mod sandbox;
 mod settings;
+mod steering;
 mod transfer;
+mod watching;
+mod windows;
+mod yard;

@@ -25,6 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "ops",
             "store::query",
             "store::health",
+            "store::runs",
             "store::Edge",
             "store::Entry",
             "store::hex",
@@ -39,8 +40,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             CORE,
             "ops",
+            // What is read and shown, each beside the writes of its part of the domain.
             "store::query",
             "store::health",
+            "store::runs",
+            "store::places",
+            "store::accounts",
+            "store::nodes",
             "store::conn",
             "store::Store",
             "store::StoreError",
@@ -68,6 +74,29 @@ const MAY_ALSO_USE: &[(&str, &str)] = &[
     ("crates/banksman/src/cli/agents.rs", "exec::agent"),
     // Runs as a process beside its keeper and is nothing but this client.
     ("crates/banksman/src/cli/acp_client.rs", "exec::agent::acp_client"),
+    // These only look at the folders of runs: what stands in the logs, and what a run says of itself.
+    ("crates/banksman/src/cli/log.rs", "exec::agent"),
+    ("crates/banksman/src/cli/log.rs", "exec::keeper"),
+    ("crates/banksman/src/cli/log.rs", "exec::plan"),
+    ("crates/banksman/src/cli/log.rs", "exec::site::LocalSite"),
+    ("crates/banksman/src/cli/log/render.rs", "exec::agent::Seen"),
+    ("crates/banksman/src/cli/log/tail.rs", "exec::keeper::FileError"),
+    ("crates/banksman/src/cli/log/follow.rs", "exec::keeper::Folder"),
+    ("crates/banksman/src/cli/log/follow.rs", "exec::plan::JobId"),
+    ("crates/banksman/src/cli/log/follow.rs", "exec::site::LocalSite"),
+    ("crates/banksman/src/cli/status.rs", "exec::keeper"),
+    ("crates/banksman/src/cli/status.rs", "exec::plan::JobId"),
+    ("crates/banksman/src/cli/status.rs", "exec::site::LocalSite"),
+    ("crates/banksman/src/cli/status.rs", "exec::worktree::removal"),
+    ("crates/banksman/src/cli/attach.rs", "exec::agent"),
+    ("crates/banksman/src/cli/attach.rs", "exec::keeper::Folder"),
+    ("crates/banksman/src/cli/attach.rs", "exec::plan"),
+    // Opens a window for a person who asked for one.
+    ("crates/banksman/src/cli/attach.rs", "exec::window"),
+    ("crates/banksman/src/cli/attach.rs", "exec::process::Plain"),
+    // Tells keepers to end, as an engine would, when no engine is at work.
+    ("crates/banksman/src/cli/down.rs", "exec::plan::JobId"),
+    ("crates/banksman/src/cli/down.rs", "exec::site"),
 ];
 
 /// The files that put the parts together and may therefore see all of them, and the table of what can go wrong in them.

@@ -1,0 +1,260 @@
+//! `banksman attach`: where an agent works, and a window that follows it. It only looks.
+
+use std::env;
+use std::path::PathBuf;
+
+use banksman_core::ids::{RunId, TaskId};
+use clap::Args;
+use serde_json::json;
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::log::{folder_of, last_run, past_run};
+use super::output::{Cell, table};
+use crate::config::{Config, EnvVars, Windows};
+use crate::exec::agent::{Kind, Setup};
+use crate::exec::keeper::Folder;
+use crate::exec::plan::{Plan, Work};
+use crate::exec::process::Plain;
+use crate::exec::window::{self, Screen};
+use crate::store::runs::PastRun;
+
+/// Show where an agent works: its folder, branch, log, processes and session
+///
+/// With `--tmux` or `--tabby` it opens a window that follows the log. The agent does not notice: a window can be closed at
+/// any time. To take over its session by hand, wait until the run has ended, or end it with `banksman cancel`.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman attach t12
+  banksman attach t12 --tmux
+  cd \"$(banksman attach t12 -q)\"
+")]
+pub(super) struct AttachArgs {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: TaskId,
+    /// Open a tmux window that follows the log
+    #[arg(long, conflicts_with = "tabby")]
+    tmux: bool,
+    /// Open a Tabby tab that follows the log
+    #[arg(long)]
+    tabby: bool,
+}
+
+/// Where a run is, as far as it is known by now.
+struct Place {
+    run: RunId,
+    folder: PathBuf,
+    worktree: Option<PathBuf>,
+    branch: Option<String>,
+    keeper: Option<i32>,
+    agent: Option<i32>,
+    session: Option<String>,
+    /// What resumes its session by hand.
+    resume: Option<String>,
+}
+
+pub(super) fn run(context: &Context, args: &AttachArgs) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    let run = last_run(&store, args.id)?;
+    let past = past_run(&store, run)?;
+    let folder = folder_of(context, run, &past)?;
+    let place = Place::of(run, &folder, &past)?;
+    let screen = match (args.tmux, args.tabby) {
+        (true, _) => Some(Screen::Tmux),
+        (false, true) => Some(Screen::Tabby),
+        (false, false) => None,
+    };
+    if let Some(screen) = screen {
+        open_window(&context.config, screen, run)?;
+    }
+    if context.out.quiet && !context.out.json {
+        let path = place.worktree.unwrap_or(place.folder);
+        context.out.text(&format!("{}\n", path.display()))?;
+        return Ok(Exit::Done);
+    }
+    context.out.answer(|| place.document(screen), || place.text())?;
+    let opened = screen.map(|screen| format!("a window of {} follows {run}", screen.as_str()));
+    if let Some(opened) = opened {
+        context.out.say(&opened);
+    }
+    context.out.next(&[&format!("log {} -f", args.id), &format!("why {}", args.id)]);
+    Ok(Exit::Done)
+}
+
+impl Place {
+    fn of(run: RunId, folder: &Folder, past: &PastRun) -> Result<Self, Failure> {
+        let plan = folder.plan()?;
+        let is_alive = folder.is_locked()?;
+        let begun = folder.begun()?.filter(|_| is_alive);
+        let beat = folder.beat()?.filter(|_| is_alive);
+        let receipt = folder.receipt()?;
+        let told = receipt.and_then(|receipt| receipt.reading).and_then(|said| said.session);
+        let workspace = plan.as_ref().and_then(|plan| plan.workspace.as_ref());
+        let session =
+            told.or_else(|| past.session.clone()).or_else(|| asked_session(plan.as_ref()));
+        let resume =
+            session.as_deref().and_then(|session| resume(setup_of(plan.as_ref()?)?, session));
+        Ok(Self {
+            run,
+            worktree: workspace.map(|workspace| workspace.worktree.clone()),
+            branch: workspace.map(|workspace| workspace.branch.clone()),
+            folder: folder.path().to_owned(),
+            keeper: begun.map(|begun| begun.pid),
+            agent: beat.and_then(|beat| beat.agent_pid),
+            session,
+            resume,
+        })
+    }
+
+    fn document(&self, screen: Option<Screen>) -> serde_json::Value {
+        json!({
+            "run": self.run.to_string(),
+            "folder": self.folder,
+            "log": self.folder.join("out.jsonl"),
+            "worktree": self.worktree,
+            "branch": self.branch,
+            "keeperPid": self.keeper,
+            "agentPid": self.agent,
+            "session": self.session,
+            "resume": self.resume,
+            "window": screen.map(Screen::as_str),
+        })
+    }
+
+    fn text(&self) -> String {
+        let path = |path: &PathBuf| path.display().to_string();
+        let pid = |pid: Option<i32>| pid.map(|pid| pid.to_string()).unwrap_or_default();
+        let state = if self.keeper.is_some() { "at work" } else { "not at work" };
+        let resume = match (&self.worktree, &self.resume) {
+            (Some(worktree), Some(resume)) => {
+                format!("cd {} && {resume}", quoted(&worktree.display().to_string()))
+            }
+            (None, Some(resume)) => resume.clone(),
+            (_, None) => String::new(),
+        };
+        let facts = [
+            ("run", format!("{}, {state}", self.run)),
+            ("worktree", self.worktree.as_ref().map(path).unwrap_or_default()),
+            ("branch", self.branch.clone().unwrap_or_default()),
+            ("log", path(&self.folder.join("out.jsonl"))),
+            ("keeper", pid(self.keeper)),
+            ("agent", pid(self.agent)),
+            ("session", self.session.clone().unwrap_or_default()),
+            ("by hand", resume),
+        ];
+        let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
+        let rows: Vec<Vec<Cell>> =
+            known.map(|(name, value)| vec![name.into(), value.into()]).collect();
+        // The first line of a table is its header, and these lines need none.
+        let table = table(&["", ""], &rows);
+        table.split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
+    }
+}
+
+fn setup_of(plan: &Plan) -> Option<&Setup> {
+    match &plan.work {
+        Work::Agent(work) => Some(&work.setup),
+        Work::Check { .. } | Work::Merge { .. } | Work::CleanUp => None,
+    }
+}
+
+fn asked_session(plan: Option<&Plan>) -> Option<String> {
+    match &plan?.work {
+        Work::Agent(work) => work.ask.session.clone(),
+        Work::Check { .. } | Work::Merge { .. } | Work::CleanUp => None,
+    }
+}
+
+/// What a person types to go on with a session. The flags of a run are not repeated: a person is asked before a tool is used.
+fn resume(setup: &Setup, session: &str) -> Option<String> {
+    let flag = match setup.kind {
+        Kind::Claude | Kind::Gemini => "--resume",
+        Kind::Codex => "resume",
+        Kind::Opencode => "--session",
+        // Neither has a command line of its own for it.
+        Kind::Acp | Kind::Command => return None,
+    };
+    let mut words: Vec<String> = setup.command.iter().map(|word| quoted(word)).collect();
+    if words.is_empty() {
+        words.push(setup.kind.as_str().to_owned());
+    }
+    words.extend([flag.to_owned(), quoted(session)]);
+    Some(words.join(" "))
+}
+
+/// As a shell takes it for one word.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// The terminal in which runs get windows by themselves, if the settings want any.
+pub(super) fn wanted_screen(windows: Windows) -> Option<Screen> {
+    match windows {
+        Windows::None => None,
+        Windows::Auto => Screen::around(&window::environment()),
+        Windows::Tmux => Some(Screen::Tmux),
+        Windows::Tabby => Some(Screen::Tabby),
+    }
+}
+
+/// Opens a window that follows the log of a run.
+pub(super) fn open_window(config: &Config, screen: Screen, run: RunId) -> Result<(), Failure> {
+    let program = env::current_exe().map_err(Failure::Program)?;
+    let agents = &config.agents;
+    // A window has the environment of its terminal and not ours.
+    let mut command = vec![
+        "env".to_owned(),
+        format!("{}={}", EnvVars::BANKSMAN_HOME, agents.home.display()),
+        format!("{}={}", EnvVars::NODE, agents.node),
+        program.display().to_string(),
+        "log".to_owned(),
+        run.to_string(),
+        "--follow".to_owned(),
+    ];
+    let address = config.store.clone().unwrap_or_default();
+    let target = super::context::target(config)?;
+    // Everybody can read the arguments of a program, so an address with a password has to come from the settings.
+    if !address.contains("://") || target.to_string() == address {
+        command.extend(["--store".to_owned(), address]);
+    }
+    let env = window::environment();
+    let name = run.to_string();
+    let opened = window::open(screen, &mut Plain, &name, &command, &config.folder, &env);
+    opened.map_err(|error| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        Failure::Input {
+            message: format!("{error}{}", cause.unwrap_or_default()),
+            hint: match screen {
+                Screen::Tmux => "run it inside of tmux".to_owned(),
+                Screen::Tabby => "run it inside of Tabby, with `tabby` on the PATH".to_owned(),
+            },
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_session_is_resumed_by_the_agent_s_own_command() {
+        let check = |kind: Kind, command: &[&str], expected: Option<&str>| {
+            let command = command.iter().map(|word| (*word).to_owned()).collect();
+            let setup = Setup { kind, command, model: None, env: BTreeMap::new() };
+            assert_eq!(resume(&setup, "a b").as_deref(), expected);
+        };
+        check(Kind::Claude, &["claude"], Some("claude --resume 'a b'"));
+        check(Kind::Codex, &[], Some("codex resume 'a b'"));
+        check(Kind::Gemini, &["/it's/gemini"], Some("'/it'\\''s/gemini' --resume 'a b'"));
+        check(Kind::Opencode, &["opencode"], Some("opencode --session 'a b'"));
+        check(Kind::Command, &["x"], None);
+    }
+}

@@ -1,0 +1,215 @@
+//! `banksman down`: ends a running `up` of this home, and its agents if that is asked for.
+//!
+//! A process is signalled only while it holds the lock of this home: a number in a file may belong to anybody by now.
+
+use std::env;
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use banksman_core::time::Span;
+use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use crate::clock;
+use crate::exec::plan::JobId;
+use crate::exec::site::{LocalSite, Sight, Site};
+
+/// A turn of `up` may be waiting for a busy store.
+const UP_ENDS_WITHIN: Duration = Duration::from_secs(60);
+/// Beyond twice the grace of an agent: what is found in its worktree is put on record before its keeper goes.
+const KEEPER_ENDS_WITHIN: Duration = Duration::from_secs(60);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+/// End a running `up`; agents go on unless `--agents` is given
+///
+/// With `--agents` every agent of this machine is told to end, and killed if it does not. What it has done so far stays in its
+/// worktree, and its task comes back to the queue at the next pulse.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman down
+  banksman down --agents
+  banksman pause && banksman down --agents      and start none until `resume`
+")]
+pub(super) struct DownArgs {
+    /// End the agents of this machine as well
+    #[arg(long)]
+    agents: bool,
+}
+
+pub(super) fn run(context: &Context, args: &DownArgs) -> Result<Exit, Failure> {
+    let home = &context.config.agents.home;
+    let up = Up::of(home)?;
+    let pid = match &up {
+        Some(up) => Some(up.end()?),
+        None => None,
+    };
+    let ended = if args.agents { end_agents(context)? } else { Agents::default() };
+    context.out.answer(
+        || {
+            json!({
+                "up": pid.map(Pid::as_raw_pid),
+                "ended": names(&ended.ended),
+                "stillRunning": names(&ended.still_running),
+            })
+        },
+        || text(pid, args.agents, &ended),
+    )?;
+    if !ended.still_running.is_empty() {
+        return Ok(Exit::GaveUp);
+    }
+    context.out.next(&["status", "up"]);
+    Ok(Exit::Done)
+}
+
+fn names(jobs: &[JobId]) -> Vec<String> {
+    jobs.iter().map(ToString::to_string).collect()
+}
+
+fn text(pid: Option<Pid>, with_agents: bool, agents: &Agents) -> String {
+    let mut text = match pid {
+        Some(pid) => format!("ended `up`, process {}\n", pid.as_raw_pid()),
+        None => "no `up` is at work here\n".to_owned(),
+    };
+    for job in &agents.ended {
+        text.push_str(&format!("ended {job} of {}\n", job.task()));
+    }
+    for job in &agents.still_running {
+        text.push_str(&format!("{job} of {} has not ended yet; try again\n", job.task()));
+    }
+    if with_agents && agents.ended.is_empty() && agents.still_running.is_empty() {
+        text.push_str("no agent was at work\n");
+    }
+    text
+}
+
+/// An `up` that holds the lock of its home.
+struct Up {
+    path: PathBuf,
+    file: File,
+    pid: Pid,
+}
+
+impl Up {
+    /// None when nobody holds the lock.
+    fn of(home: &Path) -> Result<Option<Self>, Failure> {
+        let path = home.join("up.lock");
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(read_error(&path, source)),
+        };
+        let mut looks = 0;
+        let mut before = None;
+        // It writes its number right after it has got the lock, so the number of the one before may stand there for a
+        // moment: only what stays is believed.
+        while is_held(&file).map_err(|source| read_error(&path, source))? {
+            let pid = pid_in(&file).map_err(|source| read_error(&path, source))?;
+            if let Some(pid) = pid.filter(|_| pid == before) {
+                return Ok(Some(Self { path, file, pid }));
+            }
+            before = pid;
+            looks += 1;
+            if looks > 100 {
+                return Err(Failure::Input {
+                    message: format!("`{}` does not say which process holds it", path.display()),
+                    hint: "end it by hand".to_owned(),
+                });
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
+        Ok(None)
+    }
+
+    /// Asks it to end and waits until it is gone.
+    fn end(&self) -> Result<Pid, Failure> {
+        let held = || is_held(&self.file).map_err(|source| read_error(&self.path, source));
+        let until = clock::monotonic() + UP_ENDS_WITHIN;
+        if held()? {
+            match kill_process(self.pid, Signal::TERM) {
+                // It is gone already.
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(error) => return Err(self.failed("may not be ended by you", &error.into())),
+            }
+        }
+        while held()? {
+            if clock::monotonic() > until {
+                let source = io::Error::from(io::ErrorKind::TimedOut);
+                return Err(self.failed("still runs after it was told to end", &source));
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
+        Ok(self.pid)
+    }
+
+    fn failed(&self, what: &str, source: &io::Error) -> Failure {
+        let pid = self.pid.as_raw_pid();
+        Failure::Input {
+            message: format!("`up`, process {pid}, {what}: {source}"),
+            hint: format!("look at it: ps -p {pid}"),
+        }
+    }
+}
+
+fn read_error(path: &Path, source: io::Error) -> Failure {
+    Failure::File { operation: "read", path: path.to_owned(), source }
+}
+
+/// A shared lock is free again at once, and lookers do not see each other.
+fn is_held(file: &File) -> io::Result<bool> {
+    match file.try_lock_shared() {
+        Ok(()) => file.unlock().map(|()| false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn pid_in(mut file: &File) -> io::Result<Option<Pid>> {
+    let mut text = String::new();
+    file.rewind()?;
+    file.take(64).read_to_string(&mut text)?;
+    Ok(text.trim().parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw))
+}
+
+#[derive(Default)]
+struct Agents {
+    ended: Vec<JobId>,
+    still_running: Vec<JobId>,
+}
+
+/// Ends all jobs of this home, checks and merges among them, and waits until their keepers have put that on record.
+fn end_agents(context: &Context) -> Result<Agents, Failure> {
+    let agents = &context.config.agents;
+    let program = env::current_exe().map_err(Failure::Program)?;
+    let site = LocalSite::open(&agents.home, &program)?;
+    let by = format!("{} by `banksman down`", context.actor(None));
+    let mut running = Vec::new();
+    for job in site.jobs()? {
+        if site.look(job)? == Sight::Running {
+            site.stop(job, &by)?;
+            running.push(job);
+        }
+    }
+    let Span(grace) = agents.limits.grace;
+    let grace = Duration::from_millis(u64::try_from(grace).unwrap_or_default());
+    let until = clock::monotonic() + 2 * grace + KEEPER_ENDS_WITHIN;
+    let mut ended = Agents { ended: Vec::new(), still_running: running };
+    loop {
+        let mut left = Vec::new();
+        for job in ended.still_running {
+            let list = if site.look(job)? == Sight::Running { &mut left } else { &mut ended.ended };
+            list.push(job);
+        }
+        ended.still_running = left;
+        if ended.still_running.is_empty() || clock::monotonic() > until {
+            return Ok(ended);
+        }
+        thread::sleep(BETWEEN_LOOKS);
+    }
+}

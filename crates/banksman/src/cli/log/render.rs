@@ -1,0 +1,223 @@
+//! Events of an agent and the facts of its end, as lines for people and as JSON for programs.
+
+use banksman_core::receipt::{Check, Ended, Evidence, Receipt, Told};
+use banksman_core::time::Instant;
+use serde_json::{Value, json};
+
+use crate::cli::output::{json_line, shown, shown_lines};
+use crate::cli::signs::{Signs, amount, lasting, local_time, money};
+use crate::exec::agent::Seen;
+use crate::store::runs::PastRun;
+
+/// What is shown of one event. The whole text is in the log itself.
+const EVENT_CHARS: usize = 400;
+/// What is shown of a check that failed.
+const CHECK_LINES: usize = 10;
+
+/// How events of a run are shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look<'a> {
+    pub(super) json: bool,
+    pub(super) signs: Signs,
+    /// Lines begin with the time, or with as many blanks: for those who follow.
+    pub(super) timed: bool,
+    pub(super) run: &'a str,
+}
+
+impl Look<'_> {
+    /// None for what is only of use to programs. `at` is when it was seen, which is known only while it happens.
+    pub(super) fn event(&self, seen: &Seen, at: Option<Instant>) -> Option<String> {
+        if self.json {
+            let mut document = serde_json::to_value(seen).expect("our own types are plain data");
+            return Some(self.document(&mut document, at));
+        }
+        let (word, text) = match seen {
+            Seen::Session { id } => ("session", id.clone()),
+            Seen::Text { text } => ("says", text.clone()),
+            Seen::Tool { name, detail } => ("tool", format!("{name}  {detail}")),
+            Seen::ToolResult { ok, detail } => ("", format!("{} {detail}", self.signs.well(*ok))),
+            Seen::Note { text } => ("note", text.clone()),
+            Seen::Spent { .. } => return None,
+            Seen::Hopeless { reason } => ("stuck", reason.clone()),
+            Seen::Ended { ok, text } => (if *ok { "done" } else { "failed" }, text.clone()),
+        };
+        Some(self.line(word, &text, at))
+    }
+
+    /// What the agent told through its tools.
+    pub(super) fn told(&self, told: &Told, at: Option<Instant>) -> String {
+        if self.json {
+            return self.document(&mut json!({ "event": "report", "report": told }), at);
+        }
+        match told {
+            Told::Progress { step, blockers, .. } if blockers.is_empty() => {
+                self.line("reports", step, at)
+            }
+            Told::Progress { step, blockers, .. } => {
+                self.line("reports", &format!("{step}; held up by {}", blockers.join(", ")), at)
+            }
+            Told::NeedsPerson { question } => self.line("asks", question, at),
+            Told::NothingToDo { reason } => {
+                self.line("reports", &format!("nothing to do: {reason}"), at)
+            }
+        }
+    }
+
+    /// A line of standard error.
+    pub(super) fn error_line(&self, line: &str, at: Option<Instant>) -> String {
+        if self.json {
+            return self.document(&mut json!({ "event": "stderr", "text": line }), at);
+        }
+        format!("{}{}\n", self.time(at), shown(line))
+    }
+
+    pub(super) fn gap(&self) -> String {
+        if self.json {
+            return self.document(&mut json!({ "event": "gap" }), None);
+        }
+        self.line("note", "a part of the log is gone: more came than is kept", None)
+    }
+
+    fn document(&self, document: &mut Value, at: Option<Instant>) -> String {
+        document["run"] = json!(self.run);
+        document["at"] = json!(at);
+        format!("{}\n", json_line(document))
+    }
+
+    fn line(&self, word: &str, text: &str, at: Option<Instant>) -> String {
+        let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some((cut, _)) = words.char_indices().nth(EVENT_CHARS) {
+            words.truncate(cut);
+            words.push_str("...");
+        }
+        format!("{}{word:<8} {}\n", self.time(at), shown(&words))
+    }
+
+    fn time(&self, at: Option<Instant>) -> String {
+        match (self.timed, at) {
+            (true, Some(at)) => format!("{} ", local_time(at)),
+            (true, None) => " ".repeat(9),
+            (false, _) => String::new(),
+        }
+    }
+
+    /// How the run ended: what the keeper found, and what was made of it.
+    pub(super) fn end(&self, receipt: Option<&Receipt>, judged: &PastRun) -> String {
+        if self.json {
+            let mut document = json!({
+                "event": "end",
+                "outcome": judged.outcome,
+                "class": judged.class,
+                "detail": judged.detail,
+                "tokens": judged.tokens,
+                "costMicros": judged.cost_micros,
+                "receipt": receipt,
+            });
+            return self.document(&mut document, judged.ended_at);
+        }
+        let mut text = String::from("\n");
+        let mut fact = |name: &str, value: &str| {
+            if !value.is_empty() {
+                text.push_str(&format!("{name:<8} {value}\n"));
+            }
+        };
+        let class = judged.class.as_ref().map(|class| format!(" ({class})")).unwrap_or_default();
+        match &judged.outcome {
+            Some(outcome) => fact("outcome", &shown(&format!("{outcome}{class}"))),
+            None => fact("outcome", "not yet judged: the next pulse does"),
+        }
+        let said = receipt.and_then(|receipt| receipt.reading.as_ref());
+        let answer = said.map(|said| said.text.as_str()).unwrap_or_default();
+        let detail = judged.detail.as_deref().filter(|detail| detail.trim() != answer.trim());
+        fact("because", &indented(detail.unwrap_or_default()));
+        if let Some(receipt) = receipt {
+            let how = ended(&receipt.ended);
+            // What was made of it may already say the same.
+            if detail.is_none_or(|detail| !how.ends_with(detail)) {
+                fact("ended", &shown(&how));
+            }
+            let evidence = receipt.evidence.as_ref();
+            fact("work", &evidence.map(work).unwrap_or_default());
+            let checks = evidence.map(|found| found.checks.as_slice()).unwrap_or_default();
+            for check in checks {
+                fact("check", &self.check(check));
+            }
+            for note in evidence.map(|found| found.notes.as_slice()).unwrap_or_default() {
+                fact("note", &shown(note));
+            }
+            fact("took", &lasting(receipt.ended_at.since(receipt.started_at)));
+        }
+        fact("used", &used(receipt, judged));
+        fact("answer", &indented(answer));
+        text
+    }
+
+    fn check(&self, check: &Check) -> String {
+        let sign = self.signs.well(check.passed());
+        let how = match (check.exit.code, check.exit.signal) {
+            (Some(0), _) => String::new(),
+            (Some(code), _) => format!("exit {code}, "),
+            (None, Some(signal)) => format!("signal {signal}, "),
+            (None, None) => String::new(),
+        };
+        let mut text = format!("{sign} {} ({how}{} ms)", shown(&check.command), check.millis);
+        if !check.passed() {
+            let lines: Vec<&str> = check.tail.trim_end().lines().collect();
+            for line in lines.iter().skip(lines.len().saturating_sub(CHECK_LINES)) {
+                text.push_str(&format!("\n         {}", shown(line)));
+            }
+        }
+        text
+    }
+}
+
+/// Somebody's text with its lines under each other.
+fn indented(text: &str) -> String {
+    shown_lines(text.trim()).replace('\n', "\n         ")
+}
+
+fn ended(ended: &Ended) -> String {
+    match ended {
+        Ended::Completed => String::new(),
+        Ended::NotPrepared { detail, .. } => format!("its worktree was not ready: {detail}"),
+        Ended::NotStarted { detail } => format!("its agent could not be started: {detail}"),
+        Ended::TimedOut => "it took too long".to_owned(),
+        Ended::Stalled => "it stalled".to_owned(),
+        Ended::OverBudget { detail } => format!("over its budget: {detail}"),
+        Ended::Hopeless => "it could not get any further".to_owned(),
+        Ended::Stopped { by } => format!("it was stopped: {by}"),
+        Ended::LeaseLost => "its lease was lost".to_owned(),
+        Ended::KeeperLost => "its keeper was lost".to_owned(),
+    }
+}
+
+fn work(found: &Evidence) -> String {
+    let plural =
+        |count: u32, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let head: String = found.head.chars().take(10).collect();
+    if found.commits == 0 {
+        return "no commits".to_owned();
+    }
+    format!(
+        "{}, {}, +{} -{}, head {}",
+        plural(found.commits, "commit"),
+        plural(found.files, "file"),
+        found.insertions,
+        found.deletions,
+        shown(&head)
+    )
+}
+
+/// What it used: as it was put on record, or else as the agent said.
+fn used(receipt: Option<&Receipt>, judged: &PastRun) -> String {
+    let said = receipt.and_then(|receipt| receipt.reading.as_ref());
+    let (mut tokens, mut cost) = (judged.tokens, judged.cost_micros);
+    if let (None, Some(said)) = (&judged.outcome, said) {
+        tokens = said.input_tokens + said.output_tokens;
+        cost = said.cost_micros.unwrap_or_default();
+    }
+    let tokens = Some(amount(tokens)).filter(|text| !text.is_empty());
+    let cost = Some(money(cost)).filter(|text| !text.is_empty());
+    let parts = [tokens.map(|tokens| format!("{tokens} tokens")), cost];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}

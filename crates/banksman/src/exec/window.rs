@@ -1,0 +1,163 @@
+//! Windows for people who want to see agents at work: a window of tmux or a tab of Tabby that runs a program of ours.
+//!
+//! They are only opened when somebody asks for them. Nothing waits for a window, and no run knows that it is watched.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use super::process::{Program, RunError, Runner};
+use crate::config::{EnvVars, Environment};
+
+/// Asking a terminal for a window takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What is kept of its complaint.
+const COMPLAINT_BYTES: usize = 2_000;
+/// What the terminals' own programs need to find the session or the desktop that they belong to.
+const NEEDED: [&str; 8] = [
+    "PATH",
+    "HOME",
+    EnvVars::TMUX,
+    EnvVars::TERM_PROGRAM,
+    EnvVars::TERM,
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XDG_RUNTIME_DIR",
+];
+
+/// A terminal that can be asked for a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Screen {
+    Tmux,
+    Tabby,
+}
+
+impl Screen {
+    /// The one that this process runs in. A tmux inside of Tabby is the nearer of the two.
+    #[must_use]
+    pub fn around(env: &BTreeMap<String, String>) -> Option<Self> {
+        if env.get(EnvVars::TMUX).is_some_and(|socket| !socket.is_empty()) {
+            return Some(Self::Tmux);
+        }
+        let is_tabby = env.get(EnvVars::TERM_PROGRAM).is_some_and(|name| name == "Tabby");
+        is_tabby.then_some(Self::Tabby)
+    }
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tmux => "tmux",
+            Self::Tabby => "tabby",
+        }
+    }
+}
+
+/// The part of our environment that opening a window needs.
+#[must_use]
+pub fn environment() -> BTreeMap<String, String> {
+    Environment::passed(&NEEDED.map(str::to_owned))
+}
+
+/// Opens a window with a name in which the command runs; it comes up behind the one that has the focus, and stays when
+/// the command has ended.
+pub fn open(
+    screen: Screen,
+    runner: &mut dyn Runner,
+    name: &str,
+    command: &[String],
+    folder: &Path,
+    env: &BTreeMap<String, String>,
+) -> Result<(), RunError> {
+    let program = Program {
+        program: screen.as_str().to_owned(),
+        args: arguments(screen, name, command, folder),
+        folder: folder.to_owned(),
+        env: env.clone(),
+        stdin: None,
+        timeout: PATIENCE,
+        keep: COMPLAINT_BYTES,
+    };
+    let output = runner.run(&program)?;
+    if output.ok() {
+        return Ok(());
+    }
+    let said = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
+    let what = format!("opening a window of {}", screen.as_str());
+    Err(RunError::Failed { what, detail: said.trim().to_owned() })
+}
+
+fn arguments(screen: Screen, name: &str, command: &[String], folder: &Path) -> Vec<String> {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    match screen {
+        Screen::Tmux => {
+            // A dot or a colon would be read as the address of something else.
+            let name = name.replace(['.', ':'], "-");
+            let mut args = words(&["new-window", "-d", "-n", &name, "-c"]);
+            args.push(folder.display().to_string());
+            args.push("--".to_owned());
+            args.extend(command.iter().map(|word| for_tmux(word)));
+            // In the same breath, so that a command that ends at once is still seen.
+            args.extend(words(&[";", "set-option", "-w", "-t", &format!(":={name}")]));
+            args.extend(words(&["remain-on-exit", "on"]));
+            args
+        }
+        Screen::Tabby => {
+            let mut args = words(&["run"]);
+            args.extend(command.iter().cloned());
+            args
+        }
+    }
+}
+
+/// A word that ends with a semicolon would end the command.
+fn for_tmux(word: &str) -> String {
+    match word.strip_suffix(';') {
+        Some(rest) => format!("{rest}\\;"),
+        None => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_terminal_is_found() {
+        let around = |given: &[(&str, &str)]| {
+            let env = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            Screen::around(&env.collect())
+        };
+        assert_eq!(around(&[]), None);
+        assert_eq!(around(&[("TMUX", "")]), None);
+        assert_eq!(around(&[("TERM_PROGRAM", "xterm")]), None);
+        assert_eq!(around(&[("TERM_PROGRAM", "Tabby")]), Some(Screen::Tabby));
+        assert_eq!(around(&[("TERM_PROGRAM", "Tabby"), ("TMUX", "/s,1,0")]), Some(Screen::Tmux));
+    }
+
+    #[test]
+    fn no_word_is_taken_for_something_else() {
+        let command = ["a;", "b c", ";"].map(str::to_owned);
+        let args = arguments(Screen::Tmux, "r1.2", &command, Path::new("/x"));
+        let expected = [
+            "new-window",
+            "-d",
+            "-n",
+            "r1-2",
+            "-c",
+            "/x",
+            "--",
+            "a\\;",
+            "b c",
+            "\\;",
+            ";",
+            "set-option",
+            "-w",
+            "-t",
+            ":=r1-2",
+            "remain-on-exit",
+            "on",
+        ];
+        assert_eq!(args, expected);
+        assert_eq!(arguments(Screen::Tabby, "r1.2", &command, Path::new("/x"))[1..], command);
+    }
+}

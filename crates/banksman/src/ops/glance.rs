@@ -1,0 +1,205 @@
+//! What is going on right now: who works on what, what is tried again and when, and what waits for people.
+//!
+//! It only reads, and every list is bounded: with thousands of tasks at work a glance is still a glance.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::Kind;
+use banksman_core::machine::{Hold, hold};
+use banksman_core::time::Instant;
+
+use super::OpsError;
+use crate::store::query::{Filter, Overview};
+use crate::store::runs::PastRun;
+use crate::store::{Store, StoreError, Stored};
+
+/// Most entries of each list.
+pub const SHOWN: usize = 50;
+/// Delayed tasks that are looked at for those that are to be tried again.
+const DELAYED: i64 = 200;
+
+#[derive(Debug, Clone)]
+pub struct Glance {
+    pub overview: Overview,
+    /// The longest at work first; `overview.running` counts all.
+    pub at_work: Vec<AtWork>,
+    /// The next one first.
+    pub retries: Vec<Retry>,
+    /// Those with a deadline in the order of their questions, then the others.
+    pub asks: Vec<Ask>,
+}
+
+/// A run that holds its lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AtWork {
+    pub run: RunId,
+    pub title: String,
+    pub state: String,
+    pub worker: String,
+    /// None for a worker from outside.
+    pub node: Option<String>,
+    pub started_at: Instant,
+}
+
+/// A task whose last run has failed and that is tried again by itself. It neither runs nor has it failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    pub task: TaskId,
+    pub title: String,
+    pub state: String,
+    /// The number of the next run.
+    pub attempt: i64,
+    pub at: Instant,
+    /// How the last run ended.
+    pub outcome: String,
+    pub error: String,
+}
+
+/// Something that only a person can move on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    pub task: TaskId,
+    pub title: String,
+    pub state: String,
+    pub what: String,
+    pub since: Instant,
+    pub until: Option<Instant>,
+}
+
+impl Glance {
+    /// How many of the tasks in each state are not worked on but wait for another try.
+    #[must_use]
+    pub fn retries_by_state(&self) -> BTreeMap<&str, usize> {
+        let mut counts = BTreeMap::new();
+        for retry in &self.retries {
+            *counts.entry(retry.state.as_str()).or_default() += 1;
+        }
+        counts
+    }
+}
+
+pub fn glance(store: &Store) -> Result<Glance, OpsError> {
+    Ok(Glance {
+        overview: store.overview()?,
+        at_work: at_work(store)?,
+        retries: retries(store)?,
+        asks: asks(store)?,
+    })
+}
+
+fn at_work(store: &Store) -> Result<Vec<AtWork>, OpsError> {
+    let mut open = store.open_runs(None)?;
+    open.sort_by_key(|run| (run.started_at, run.run));
+    let mut list = Vec::new();
+    for open in open.into_iter().take(SHOWN) {
+        let Some(stored) = readable(store, open.run.task)? else { continue };
+        list.push(AtWork {
+            run: open.run,
+            state: state_of(&stored),
+            title: stored.task.title,
+            worker: open.worker,
+            node: open.node,
+            started_at: open.started_at,
+        });
+    }
+    Ok(list)
+}
+
+fn retries(store: &Store) -> Result<Vec<Retry>, OpsError> {
+    let mut list = Vec::new();
+    for (id, at) in store.delayed(DELAYED)? {
+        if list.len() == SHOWN {
+            break;
+        }
+        // What was never tried is only not to start yet.
+        let Some(stored) = readable(store, id)?.filter(|stored| stored.task.epoch > 0) else {
+            continue;
+        };
+        let Some(last) = last_run(store, id)? else { continue };
+        list.push(Retry {
+            task: id,
+            state: state_of(&stored),
+            title: stored.task.title,
+            attempt: stored.task.epoch + 1,
+            at,
+            outcome: last.outcome.unwrap_or_default(),
+            error: last.detail.unwrap_or_default(),
+        });
+    }
+    Ok(list)
+}
+
+fn asks(store: &Store) -> Result<Vec<Ask>, OpsError> {
+    let mut list = Vec::new();
+    let mut asked = BTreeSet::new();
+    for decision in store.decisions(0)?.into_iter().take(SHOWN) {
+        let Some(stored) = readable(store, decision.task)? else { continue };
+        let actions: Vec<&str> =
+            decision.offers.iter().map(|(action, _)| action.as_str()).collect();
+        asked.insert(decision.task);
+        // What the agent asked says more than what its lifecycle asks of everybody.
+        let told = last_run(store, decision.task)?.and_then(|last| last.detail);
+        let question = told.filter(|told| !told.is_empty()).unwrap_or(decision.asks);
+        list.push(Ask {
+            task: decision.task,
+            title: decision.title,
+            state: state_of(&stored),
+            what: format!("{question} ({})", actions.join(", ")),
+            since: decision.opened_at,
+            until: decision.deadline,
+        });
+    }
+    for kind in [Kind::Waiting, Kind::Blocked] {
+        let filter = Filter { state: Some(kind.as_str().to_owned()), ..Filter::default() };
+        let (tasks, _) = store.list(&filter, None, i64::try_from(SHOWN).unwrap_or(i64::MAX))?;
+        for stored in tasks.into_iter().filter(|stored| !asked.contains(&stored.task.id)) {
+            if list.len() < SHOWN && waits_for_a_person(store, &stored)? {
+                list.push(unasked(store, stored)?);
+            }
+        }
+    }
+    Ok(list)
+}
+
+/// A blocked task may as well wait for another one, for a worker or for a time.
+fn waits_for_a_person(store: &Store, stored: &Stored) -> Result<bool, OpsError> {
+    let detail = store.detail(stored.task.id)?;
+    let next = detail.timers.first().map(|timer| timer.due);
+    Ok(hold(&stored.lifecycle, &stored.task, next) == Hold::Person)
+}
+
+/// A task that waits for a person without a question that was written down: how its last run ended says most.
+fn unasked(store: &Store, stored: Stored) -> Result<Ask, OpsError> {
+    let last = last_run(store, stored.task.id)?.and_then(|last| last.detail);
+    let state = state_of(&stored);
+    Ok(Ask {
+        task: stored.task.id,
+        what: last.filter(|detail| !detail.is_empty()).unwrap_or_else(|| state.clone()),
+        state,
+        title: stored.task.title,
+        since: stored.task.entered_at,
+        until: None,
+    })
+}
+
+fn last_run(store: &Store, id: TaskId) -> Result<Option<PastRun>, OpsError> {
+    Ok(store.past_runs(id, 1)?.pop().filter(|run| run.ended_at.is_some()))
+}
+
+fn state_of(stored: &Stored) -> String {
+    stored.lifecycle.state(stored.task.state).name.clone()
+}
+
+/// None for a task that is damaged: it must not hide the others, and `check` names it.
+fn readable(store: &Store, id: TaskId) -> Result<Option<Stored>, OpsError> {
+    match store.task(id) {
+        Ok(stored) => Ok(Some(stored)),
+        Err(
+            StoreError::Corrupt { .. }
+            | StoreError::Definition { .. }
+            | StoreError::NoDefinition(_),
+        ) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,348 @@
+//! `up`, `down`, `pulse`, `pause`, `resume`, `retry`, `unblock`, `cancel`, `batch`, `workers`, `accounts`, `agents`, `why` and
+//! `demo`: agents set to work and held back.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use super::sandbox::{Ran, Sandbox};
+use super::yard::{DONE, GATE, SAY, WORK, Yard, steady};
+
+const FAILS: &str = r#"echo '{"type":"result","status":"error","error":{"kind":"permission","message":"not allowed"}}'; exit 1"#;
+const ASKS: &str = r#"echo '{"tell":"needs_person","question":"which colour?"}' >>"$BANKSMAN_RUN_FOLDER/reports.jsonl""#;
+const QUOTA: &str = r#"echo '{"type":"result","status":"error","error":{"kind":"quota","message":"come back later","resets_at":"2099-01-01T00:00:00Z"}}'; exit 1"#;
+
+/// Times of the day in front of lines.
+fn without_times(ran: &Ran) -> String {
+    let line = |line: &str| {
+        let time =
+            line.get(..8).filter(|time| time.bytes().filter(|byte| *byte == b':').count() == 2);
+        time.map_or_else(|| line.to_owned(), |time| line.replacen(time, "TIME", 1))
+    };
+    ran.to_string().lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_pulse_starts_what_is_due_and_takes_what_has_ended() {
+    let yard = Yard::new();
+    yard.task("Build a wall", &[WORK, DONE]);
+    assert_snapshot!(without_times(&yard.run(&["pulse"])), @"
+    exit 0
+    -- stdout
+    TIME started   r1.1  Build a wall
+    ");
+    yard.wait_for_end("r1.1");
+    let pulse = yard.pulse();
+    assert_eq!(pulse["ended"], json!([{ "job": "r1.1", "outcome": "succeeded" }]));
+    yard.pulse_until("t1", "done");
+    assert_eq!(yard.pulse()["started"], json!([]));
+}
+
+#[test]
+fn up_runs_tasks_to_their_end_and_down_ends_it() {
+    let yard = Yard::new();
+    let mut up = yard.start(&["up"]);
+    let mut said = BufReader::new(up.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let hello = said.next().unwrap();
+    assert!(hello.starts_with("up on yard with 4 agents at once; workers: ada;"), "{hello}");
+    yard.task("Build a wall", &[WORK, DONE]);
+    yard.until("the task is done", || yard.json(&["show", "t1"])["state"] == "done");
+    let second = yard.run(&["up"]);
+    assert_eq!(second.code, Some(3), "{second}");
+    assert!(second.stderr.contains(&format!("as process {} (BM-E027)", up.id())), "{second}");
+    let down = yard.run(&["down"]);
+    assert_eq!(down.stdout, format!("ended `up`, process {}\n", up.id()), "{down}");
+    assert!(up.wait().unwrap().success());
+    assert_eq!(said.next().unwrap(), "stopped; no agent was at work");
+    assert_snapshot!(yard.run(&["down"]), @"
+    exit 0
+    -- stdout
+    no `up` is at work here
+    -- stderr
+    next: banksman status · banksman up
+    ");
+}
+
+#[test]
+fn down_signals_nobody_whose_lock_is_free() {
+    let yard = Yard::new();
+    // It lives until its input is closed.
+    let mut innocent = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    fs::write(yard.runs().join("up.lock"), format!("{}\n", innocent.id())).unwrap();
+    let nobody = json!({ "up": null, "ended": [], "stillRunning": [] });
+    assert_eq!(yard.json(&["down", "--agents"]), nobody);
+    drop(innocent.stdin.take());
+    assert_eq!(innocent.wait().unwrap().code(), Some(0), "it was not ended by a signal");
+}
+
+#[test]
+fn down_with_agents_ends_them_and_their_tasks_come_back() {
+    let yard = Yard::new();
+    yard.task("Build a wall", &["trap '' TERM", SAY, GATE]);
+    yard.pulse();
+    yard.wait_for_words("r1.1");
+    let down = yard.run(&["down"]);
+    assert_eq!(down.stdout, "no `up` is at work here\n", "agents go on");
+    assert_snapshot!(steady(&yard.run(&["down", "--agents"])), @"
+    exit 0
+    -- stdout
+    no `up` is at work here
+    ended r1.1 of t1
+    -- stderr
+    next: banksman status · banksman up
+    ");
+    assert_snapshot!(steady(&yard.run(&["down", "--agents"])), @"
+    exit 0
+    -- stdout
+    no `up` is at work here
+    no agent was at work
+    -- stderr
+    next: banksman status · banksman up
+    ");
+    yard.ok(&["pause"]);
+    assert_eq!(yard.pulse()["ended"][0]["job"], "r1.1");
+    let task = yard.json(&["show", "t1"]);
+    assert_eq!((&task["lease"], &task["state"]), (&json!(null), &json!("working")));
+    let log = yard.ok(&["log", "t1"]);
+    assert!(log.contains("it was stopped: human:kim by `banksman down`"), "{log}");
+}
+
+#[test]
+fn a_pause_starts_nothing_until_it_is_over() {
+    let yard = Yard::new();
+    yard.task("Build a wall", &[WORK, DONE]);
+    assert_snapshot!(yard.run(&["pause"]), @"
+    exit 0
+    -- stdout
+    paused: no agent is started, none is at work
+    -- stderr
+    next: banksman resume
+    ");
+    assert_eq!(yard.pulse()["started"], json!([]));
+    let why = yard.json(&["why", "t1"]);
+    assert!(why["waitingFor"].as_array().unwrap().iter().any(|it| it["kind"] == "paused"), "{why}");
+    assert_snapshot!(yard.run(&["resume"]), @"
+    exit 0
+    -- stdout
+    resumed: agents are started again
+    -- stderr
+    next: banksman status
+    ");
+    assert_eq!(yard.pulse()["started"][0]["job"], "r1.1");
+    assert_eq!(yard.json(&["pause"]), json!({ "paused": true, "atWork": 1 }));
+    yard.wait_for_end("r1.1");
+}
+
+#[test]
+fn a_blocked_task_is_unblocked() {
+    let yard = Yard::new();
+    let id = yard.task("Ask kim", &[ASKS, DONE]);
+    yard.first_run(&id);
+    let why = steady(&yard.run(&["why", &id]));
+    assert!(why.contains("decision human What shall the agent do? (unblock, cancel)"), "{why}");
+    assert_snapshot!(yard.run(&["retry", &id]), @"
+    exit 1
+    -- stderr
+    error: refused (BM-E010)
+      to: there is no way from blocked by `retry`
+      allowed now: queued, cancelled
+    ");
+    assert_snapshot!(yard.run(&["unblock", &id]), @"
+    exit 0
+    -- stdout
+    ◌ t1  blocked → queued by human:kim (unblock)
+    -- stderr
+    next: banksman show t1 · banksman why t1
+    ");
+    yard.script(&id, &[WORK, DONE]);
+    yard.pulse_until(&id, "done");
+    assert_eq!(yard.run(&["cancel", &id, "too late"]).code, Some(1));
+}
+
+#[test]
+fn cancelling_ends_the_agent() {
+    let yard = Yard::new();
+    let id = yard.task("Build a wall", &[SAY, GATE]);
+    yard.pulse();
+    yard.wait_for_words("r1.1");
+    assert_snapshot!(yard.run(&["cancel", &id, "nobody wants it"]), @"
+    exit 0
+    -- stdout
+    – t1  working → cancelled by human:kim (cancel)
+    -- stderr
+    next: banksman show t1 · banksman why t1
+    ");
+    yard.pulse();
+    yard.wait_for_end("r1.1");
+    yard.pulse();
+    assert_eq!(yard.json(&["show", &id])["fields"]["reason"], "nobody wants it");
+    assert_eq!(yard.json(&["status"])["running"], json!([]));
+}
+
+#[test]
+fn batches_have_bounds() {
+    let yard = Yard::new();
+    assert_snapshot!(yard.run(&["batch", "create", "spring", "--concurrency", "1"]), @"
+    exit 0
+    -- stdout
+    BATCH           DONE    RUNNING  GIVEN UP  RUNS
+    spring  active  0 of 0  0 of 1   0         0
+    -- stderr
+    next: banksman batch list
+    ");
+    assert_snapshot!(yard.run(&["batch", "list"]), @"
+    exit 0
+    -- stdout
+    BATCH           DONE    RUNNING  GIVEN UP  RUNS
+    spring  active  0 of 0  0 of 1   0         0
+    ");
+    assert_snapshot!(yard.run(&["batch", "pause", "autumn"]), @"
+    exit 2
+    -- stderr
+    error: there is no batch `autumn` (BM-E001)
+    hint: `banksman batch create autumn` makes it
+    ");
+    assert_snapshot!(yard.run(&["batch", "set", "spring", "--cost=-1"]), @"
+    exit 2
+    -- stderr
+    error: an amount of dollars cannot be negative (BM-E001)
+    hint: for example --cost 2.50
+    ");
+    for title in ["First", "Second"] {
+        let id = yard.ok(&["add", "-q", title, "--batch", "spring"]);
+        yard.script(id.trim_end(), &[SAY, GATE]);
+    }
+    assert_eq!(yard.pulse()["started"].as_array().unwrap().len(), 1);
+    let why = yard.json(&["why", "t2"]);
+    assert!(
+        why["waitingFor"].as_array().unwrap().iter().any(|it| it["kind"] == "batch_full"),
+        "{why}"
+    );
+    assert_eq!(yard.json(&["batch", "pause", "spring"])["paused"], true);
+    assert_eq!(yard.json(&["batch", "resume", "spring"])["running"], 1);
+    yard.ok(&["down", "--agents"]);
+}
+
+#[test]
+fn workers_and_accounts_are_listed() {
+    let yard = Yard::new();
+    assert_snapshot!(yard.run(&["workers"]), @"
+    exit 0
+    -- stdout
+    WORKER  NODE    AT WORK  COST  SPEED  ACCOUNT  CAPABILITIES
+    -- stderr
+    no machine has worked on this store yet
+    next: banksman up
+    ");
+    assert_snapshot!(yard.run(&["accounts", "list"]), @"
+    exit 0
+    -- stdout
+    no account was ever paused
+    ");
+    let id = yard.task("Build a wall", &[QUOTA]);
+    yard.first_run(&id);
+    assert_snapshot!(yard.run(&["workers"]), @"
+    exit 0
+    -- stdout
+    WORKER  NODE        AT WORK  COST  SPEED  ACCOUNT  CAPABILITIES
+    ada     yard  live  0 of 4   3     3      command  code docs refactor test
+    ");
+    assert_eq!(yard.json(&["workers"])["nodes"][0]["workers"][0]["account"], "command");
+    let accounts = yard.ok(&["accounts", "list"]);
+    assert!(accounts.contains("command  paused until 2"), "{accounts}");
+    let second = yard.task("Build another", &[WORK, DONE]);
+    yard.pulse();
+    let why = yard.json(&["why", &second]);
+    assert!(
+        why["waitingFor"].as_array().unwrap().iter().any(|it| it["kind"] == "account_paused"),
+        "{why}"
+    );
+    assert_snapshot!(yard.run(&["accounts", "resume", "command"]), @"
+    exit 0
+    -- stdout
+    account command is used again
+    ");
+    assert_snapshot!(yard.run(&["accounts", "resume", "nobody"]), @"
+    exit 2
+    -- stderr
+    error: the account `nobody` was never paused (BM-E001)
+    hint: `banksman accounts list` shows those that were
+    ");
+    assert_eq!(yard.pulse()["started"][0]["job"], "r2.1");
+    yard.wait_for_end("r2.1");
+}
+
+#[test]
+fn why_names_what_holds_a_task_back() {
+    let yard = Yard::new();
+    yard.task("Build a wall", &[SAY, GATE]);
+    let second = yard.ok(&["add", "-q", "Paint the wall", "--set", "target_area=wall"]);
+    let third = yard.ok(&["add", "-q", "Paint it twice", "--set", "target_area=wall"]);
+    let strange =
+        yard.ok(&["add", "-q", "Fly to the moon", "--tag", "refactor", "--priority", "-1"]);
+    yard.script(second.trim_end(), &[SAY, GATE]);
+    yard.script(strange.trim_end(), &[SAY, GATE]);
+    yard.pulse();
+    let why = yard.json(&["why", third.trim_end()]);
+    assert!(
+        why["waitingFor"].as_array().unwrap().iter().any(|it| it["kind"] == "area_taken"),
+        "{why}"
+    );
+    let running = yard.json(&["why", "t1"]);
+    assert_eq!(running["waitingFor"][0]["kind"], "run");
+    yard.ok(&["down", "--agents"]);
+}
+
+#[test]
+fn a_recorded_stream_is_read() {
+    let sandbox = Sandbox::empty();
+    let stream = "{\"type\":\"session\",\"id\":\"s1\"}\n{\"type\":\"result\",\"status\":\"success\",\"text\":\"done\"}\n";
+    let file = sandbox.file("out.jsonl", stream);
+    let read = sandbox.json(&["agents", "read", "command", &file, "--exit", "0"]);
+    assert_eq!((&read["outcome"], &read["session"]), (&json!("succeeded"), &json!("s1")));
+    let read = sandbox.json(&["agents", "read", "command", &file, "--exit", "1"]);
+    assert_eq!(read["outcome"], "crashed");
+}
+
+#[test]
+fn a_task_that_was_given_up_can_be_retried() {
+    let yard = Yard::new();
+    let id = yard.task("Build a wall", &[FAILS]);
+    yard.first_run(&id);
+    let shown = yard.json(&["show", &id]);
+    assert_eq!(
+        (&shown["state"], &shown["runs"][0]["class"]),
+        (&json!("failed"), &json!("permission"))
+    );
+    yard.script(&id, &[WORK, DONE]);
+    assert_snapshot!(yard.run(&["retry", &id, "--confirm", "it may now"]), @"
+    exit 0
+    -- stdout
+    ◌ t1  failed → queued by human:kim (retry)
+    -- stderr
+    next: banksman show t1 · banksman why t1
+    ");
+    yard.pulse_until(&id, "done");
+}
+
+#[test]
+fn the_demo_ends_as_it_promises() {
+    let sandbox = Sandbox::empty();
+    let folder = sandbox.path().join("demo");
+    let demo = sandbox.json(&["demo", "--folder", folder.to_str().unwrap()]);
+    let states: Vec<&str> = demo["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| task["state"].as_str().unwrap())
+        .collect();
+    assert_eq!(states, ["done", "done", "done", "done", "done", "done", "blocked", "done"]);
+    let again = sandbox.run(&["demo", "--folder", folder.to_str().unwrap()]);
+    assert_eq!(again.code, Some(1), "a folder of somebody else is not touched: {again}");
+    let store = demo["store"].as_str().unwrap();
+    let log = sandbox.ok(&["--store", store, "log", "t5", "--run", "1"]);
+    assert!(log.contains("outcome  verify_failed"), "{log}");
+}
