@@ -137,7 +137,9 @@ impl Engine<'_> {
                 fields: self.brought(stored, receipt, judgement, pause.as_ref())?,
                 tokens,
                 cost_micros: reading.and_then(|said| said.cost_micros).unwrap_or_default(),
-                again_at: pause.as_ref().map(|pause| pause.until).max(again_at),
+                // A pause of the account holds back all that draws on it. The task itself does not wait: another account
+                // may take it, and so may this one as soon as somebody ends the pause.
+                again_at: again_at.filter(|_| pause.is_none()),
             },
             class: judgement.class.map(|class| class.as_str().to_owned()),
             signature: judgement.signature.clone(),

@@ -1,5 +1,6 @@
 //! What agents are told. Texts that come from outside stand between marks that they cannot imitate, and are named as data.
 
+use banksman_core::ids::TaskId;
 use banksman_core::machine::Task;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -33,12 +34,7 @@ pub(super) fn for_run(brief: &Brief<'_>, checks: &Checks) -> String {
     let task = brief.task;
     let failures = failures(brief.past);
     if brief.resumes && !failures.is_empty() {
-        let values = [
-            ("task", task.id.to_string()),
-            ("failures", fence(&failures)),
-            ("rules", rules(checks)),
-        ];
-        return fill(AGAIN, &values);
+        return again(task.id, &failures, brief.fields, checks);
     }
     let template = if brief.role == "worker" { WORKER } else { ROLE };
     let body = if task.body.trim().is_empty() {
@@ -56,6 +52,17 @@ pub(super) fn for_run(brief: &Brief<'_>, checks: &Checks) -> String {
         ("rules", rules(checks)),
     ];
     fill(template, &values)
+}
+
+/// For an agent that remembers the task; what it does not know yet is what was found and what people said since.
+fn again(id: TaskId, failures: &str, fields: &Map<String, Value>, checks: &Checks) -> String {
+    let values = [
+        ("task", id.to_string()),
+        ("failures", fence(failures)),
+        ("feedback", feedback(fields)),
+        ("rules", rules(checks)),
+    ];
+    fill(AGAIN, &values)
 }
 
 pub(super) fn nudge() -> String {
@@ -158,4 +165,23 @@ fn rules(checks: &Checks) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_goes_on_is_told_what_people_said() {
+        let note = Map::from_iter([("note".to_owned(), Value::from("take the green one"))]);
+        let checks = Checks::default();
+        let told = again(TaskId(7), "it asked: which one?", &note, &checks);
+        assert!(
+            told.contains("task t7") && told.contains(&fence("it asked: which one?")),
+            "{told}"
+        );
+        assert!(told.contains(&fence("take the green one")), "{told}");
+        let without = again(TaskId(7), "it asked: which one?", &Map::new(), &checks);
+        assert!(!without.contains("was said") && !without.contains('{'), "{without}");
+    }
 }

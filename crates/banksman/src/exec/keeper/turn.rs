@@ -63,7 +63,7 @@ impl Keeper {
         turn: &Turn<'_>,
         logs: &mut Logs,
     ) -> Result<(Tended, Reading), String> {
-        let launch = agent::launch(turn.setup, turn.ask);
+        let launch = agent::launch(turn.setup, &self.with_own_tools(turn.ask));
         let child = self.launch(&launch, turn)?;
         self.pulse.beat.agent_pid = Some(child.pid.as_raw_pid());
         let mut hearing = Hearing {
@@ -85,9 +85,22 @@ impl Keeper {
         Ok((tended, reading))
     }
 
+    /// The server of tools is told its folder here, because some agents hear of it through their standard input, where
+    /// nothing is filled in: a prompt may hold any text.
+    fn with_own_tools(&self, ask: &Ask) -> Ask {
+        let mut ask = ask.clone();
+        for value in ask.mcp.iter_mut().flat_map(|server| server.env.values_mut()) {
+            *value = self.filled(value);
+        }
+        ask
+    }
+
+    fn filled(&self, text: &str) -> String {
+        text.replace(FOLDER, &self.folder.path().to_string_lossy())
+    }
+
     fn launch(&self, launch: &Launch, turn: &Turn<'_>) -> Result<Child, String> {
-        let own = self.folder.path().to_string_lossy().into_owned();
-        let filled = |text: &String| text.replace(FOLDER, &own);
+        let filled = |text: &String| self.filled(text);
         for (name, text) in &launch.files {
             self.folder.write_file(name, &filled(text)).map_err(|error| {
                 let cause = &error.source;

@@ -5,8 +5,9 @@
 //! as its standard input, so there is no moment at which two could start.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
@@ -52,7 +53,9 @@ impl LocalSite {
     pub fn open(home: &Path, program: &Path) -> Result<Self, SiteError> {
         for name in ["runs", "ended", "past"] {
             let folder = home.join(name);
-            fs::create_dir_all(&folder).map_err(|source| file("create", &folder, source))?;
+            // Prompts, logs and the tokens of runs are nobody else's business.
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+            made.map_err(|source| file("create", &folder, source))?;
         }
         let home = home.canonicalize().map_err(|source| file("find", home, source))?;
         let keepers = Mutex::new(Vec::new());

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::cases::{self, AT_RESET, Agent};
 use super::model_server::{ModelServer, Reply};
 
-const CLAUDE: Agent = Agent {
+pub(super) const CLAUDE: Agent = Agent {
     kind: Kind::Claude,
     setup,
     write: |path, text| Reply::call("Write", json!({ "file_path": path, "content": text })),
@@ -33,7 +33,7 @@ fn setup(program: &Path, server: &ModelServer, _: &Path) -> Setup {
 }
 
 /// A plan is known only to those who have one: with a token of a subscription in place of a key.
-const SUBSCRIBED: Agent = Agent {
+pub(super) const SUBSCRIBED: Agent = Agent {
     setup: |program, server, home| {
         let mut setup = setup(program, server, home);
         setup.env.remove("ANTHROPIC_API_KEY");

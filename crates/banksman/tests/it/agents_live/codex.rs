@@ -9,7 +9,7 @@ use serde_json::json;
 use super::cases::{self, AT_RESET, Agent};
 use super::model_server::{Call, Input, ModelServer, Reply};
 
-const CODEX: Agent = Agent {
+pub(super) const CODEX: Agent = Agent {
     kind: Kind::Codex,
     setup,
     write: |path, text| {

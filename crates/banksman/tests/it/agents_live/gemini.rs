@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::cases::{self, Agent};
 use super::model_server::{ModelServer, Reply};
 
-const GEMINI: Agent = Agent {
+pub(super) const GEMINI: Agent = Agent {
     kind: Kind::Gemini,
     setup,
     write: |path, text| Reply::call("write_file", json!({ "file_path": path, "content": text })),
@@ -55,6 +55,18 @@ const WITH_TOOLS: Agent = Agent {
             "mcpServers": { "banksman": tools },
         });
         write_settings(home, &settings);
+        setup
+    },
+    ..GEMINI
+};
+
+/// Under the Agent Client Protocol our tools are handed over with the session, whoever the user is.
+pub(super) const OVER_ACP: Agent = Agent {
+    kind: Kind::Acp,
+    setup: |program, server, home| {
+        let mut setup = setup(program, server, home);
+        setup.kind = Kind::Acp;
+        setup.command.extend(["--acp", "--skip-trust"].map(str::to_owned));
         setup
     },
     ..GEMINI

@@ -13,3 +13,4 @@ mod model_server;
 mod opencode;
 mod run;
 mod scripted;
+mod whole;

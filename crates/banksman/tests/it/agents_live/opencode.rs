@@ -1,10 +1,11 @@
 //! opencode. A run takes ten seconds and more, so it is installed only where it is asked for, and few cases are run.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use banksman::exec::agent::{Kind, Setup};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::cases::{self, Agent};
 use super::model_server::{ModelServer, Reply};
@@ -19,18 +20,8 @@ const OPENCODE: Agent = Agent {
 };
 
 fn setup(program: &Path, server: &ModelServer, _: &Path) -> Setup {
-    let model = json!({ "name": "scripted", "tool_call": true, "limit": { "context": 100_000, "output": 8_000 } });
-    let provider = json!({
-        "npm": "@ai-sdk/openai-compatible", "name": "scripted",
-        "options": { "baseURL": server.url("/v1"), "apiKey": "scripted" },
-        "models": { "scripted": model },
-    });
-    let config = json!({
-        "model": "scripted/scripted", "small_model": "scripted/scripted",
-        "provider": { "scripted": provider },
-    });
     let env = [
-        ("OPENCODE_CONFIG_CONTENT", config.to_string()),
+        ("OPENCODE_CONFIG_CONTENT", config(server).to_string()),
         ("OPENCODE_DISABLE_MODELS_FETCH", "1".to_owned()),
     ];
     Setup {
@@ -39,6 +30,32 @@ fn setup(program: &Path, server: &ModelServer, _: &Path) -> Setup {
         model: None,
         env: BTreeMap::from(env.map(|(name, value)| (name.to_owned(), value))),
     }
+}
+
+/// Set up in the file of its user: the variable that holds settings is the adapter's own in a run.
+pub(super) const BY_FILE: Agent = Agent {
+    setup: |program, server, home| {
+        let mut setup = setup(program, server, home);
+        setup.env.remove("OPENCODE_CONFIG_CONTENT");
+        let folder = home.join(".config/opencode");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("opencode.json"), config(server).to_string()).unwrap();
+        setup
+    },
+    ..OPENCODE
+};
+
+fn config(server: &ModelServer) -> Value {
+    let model = json!({ "name": "scripted", "tool_call": true, "limit": { "context": 100_000, "output": 8_000 } });
+    let provider = json!({
+        "npm": "@ai-sdk/openai-compatible", "name": "scripted",
+        "options": { "baseURL": server.url("/v1"), "apiKey": "scripted" },
+        "models": { "scripted": model },
+    });
+    json!({
+        "model": "scripted/scripted", "small_model": "scripted/scripted",
+        "provider": { "scripted": provider },
+    })
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The way of a job that goes well, or that ends by itself.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use banksman::exec::agent::{Kind, Setup};
+use banksman::exec::agent::{Kind, McpServer, Setup};
 use banksman::exec::plan::{Evaluator, Work};
 use banksman::exec::site::{Sight, Site};
 use banksman_core::receipt::{Ended, Exit, Opinion, PrepareFault, Terminal, Told};
@@ -197,4 +198,37 @@ fn a_run_tells_how_it_goes_while_it_goes() {
     assert_eq!(world.site.look(job("r1.1")).unwrap(), Sight::Running);
     fs::write(go, "").unwrap();
     assert_eq!(world.receipt("r1.1").ended, Ended::Completed);
+}
+
+/// Such an agent hears of its tools through its standard input, where a prompt may hold any text.
+#[test]
+fn tools_that_are_named_on_standard_input_know_their_folder() {
+    let world = World::new();
+    let answer = |result: &str| {
+        format!(
+            "read -r line; echo \"$line\" >> seen; id=${{line#*\\\"id\\\":}}; id=${{id%%,*}}; \
+             echo '{{\"jsonrpc\":\"2.0\",\"id\":'$id',\"result\":{result}}}'; "
+        )
+    };
+    let script = answer("{\"protocolVersion\":1,\"agentCapabilities\":{}}")
+        + &answer("{\"sessionId\":\"s1\"}")
+        + &answer("{\"stopReason\":\"end_turn\"}");
+    let mut plan = plan("r1.1", "");
+    let work = agent(&mut plan);
+    work.setup.kind = Kind::Acp;
+    work.setup.command = ["sh", "-c", &script].map(str::to_owned).to_vec();
+    work.ask.prompt = "what is {folder}?".to_owned();
+    work.ask.mcp = Some(McpServer {
+        name: "banksman".to_owned(),
+        command: PROGRAM.to_owned(),
+        args: vec!["mcp".to_owned()],
+        env: BTreeMap::from([("BANKSMAN_RUN_FOLDER".to_owned(), "{folder}".to_owned())]),
+    });
+    let receipt = world.run(&plan);
+    let reading = receipt.reading.expect("a reading");
+    assert_eq!(reading.terminal, Some(Terminal::Success), "{}", world.file("r1.1", "out.jsonl"));
+    let seen = world.file("r1.1", "work/seen");
+    let folder = world.folder("r1.1").path().display().to_string();
+    assert!(seen.contains(&format!("\"value\":\"{folder}\"")), "{seen}");
+    assert!(seen.contains("what is {folder}?"), "{seen}");
 }

@@ -1,0 +1,113 @@
+//! The real agents through the whole system: a task is added, pulses start its agent, prove its work and merge it.
+//!
+//! What goes wrong on the way goes wrong as it does in life: the model refuses, falls silent or is wrong, and the agent is
+//! killed. Where an agent is not installed, its tests say SKIPPED and pass.
+
+mod cases;
+mod secrets;
+mod yard;
+
+use super::claude::{CLAUDE, SUBSCRIBED};
+use super::codex::CODEX;
+use super::gemini::{GEMINI, OVER_ACP};
+use super::opencode::BY_FILE;
+
+#[test]
+fn work_of_claude_lands() {
+    cases::lands(&CLAUDE);
+}
+
+#[test]
+fn work_of_codex_lands() {
+    cases::lands(&CODEX);
+}
+
+#[test]
+fn work_of_gemini_lands() {
+    cases::lands(&GEMINI);
+}
+
+#[test]
+fn work_of_opencode_lands() {
+    cases::lands(&BY_FILE);
+}
+
+#[test]
+fn claude_hears_of_a_failed_check_in_its_session() {
+    cases::check_fails_first(&CLAUDE);
+}
+
+#[test]
+fn codex_hears_of_a_failed_check_in_its_session() {
+    cases::check_fails_first(&CODEX);
+}
+
+#[test]
+fn a_used_up_plan_of_claude_pauses_the_account() {
+    cases::plan_limit(&SUBSCRIBED);
+}
+
+#[test]
+fn a_used_up_plan_of_codex_pauses_the_account() {
+    cases::plan_limit(&CODEX);
+}
+
+#[test]
+fn a_refused_key_of_claude_waits_for_a_person() {
+    cases::refused_key(&CLAUDE);
+}
+
+#[test]
+fn a_refused_key_of_codex_waits_for_a_person() {
+    cases::refused_key(&CODEX);
+}
+
+#[test]
+fn claude_is_nudged_in_its_session() {
+    cases::stall_and_nudge(&CLAUDE);
+}
+
+#[test]
+fn codex_is_nudged_in_its_session() {
+    cases::stall_and_nudge(&CODEX);
+}
+
+#[test]
+fn claude_is_killed_in_a_tool_and_tried_again() {
+    cases::killed_in_a_tool(&CLAUDE);
+}
+
+#[test]
+fn codex_is_killed_in_a_tool_and_tried_again() {
+    cases::killed_in_a_tool(&CODEX);
+}
+
+#[test]
+fn claude_asks_a_person_and_gets_the_answer() {
+    cases::asks_a_person(&CLAUDE);
+}
+
+#[test]
+fn codex_asks_a_person_and_gets_the_answer() {
+    cases::asks_a_person(&CODEX);
+}
+
+#[test]
+fn gemini_over_the_client_protocol_asks_a_person_and_gets_the_answer() {
+    cases::asks_a_person(&OVER_ACP);
+}
+
+#[test]
+fn claude_is_ended_at_its_budget() {
+    cases::over_budget(&CLAUDE);
+}
+
+#[test]
+fn claude_sees_no_secret_that_is_not_its_own() {
+    secrets::are_kept(&CLAUDE);
+}
+
+#[test]
+fn codex_sees_no_secret_that_is_not_its_own() {
+    secrets::are_kept(&CODEX);
+}
