@@ -19,8 +19,13 @@ use crate::store::runs::OpenRun;
 #[command(before_long_help = "Examples:
   banksman workers
   banksman workers --json
+  banksman workers --forget old-laptop
 ")]
-pub(super) struct WorkersArgs {}
+pub(super) struct WorkersArgs {
+    /// This machine is gone for good: what only it could do, such as a merge of its branches, is everybody's from now on
+    #[arg(long, value_name = "NODE")]
+    forget: Option<String>,
+}
 
 /// Provider accounts that were paused
 #[derive(Debug, Args)]
@@ -60,8 +65,19 @@ struct ResumeArgs {
 /// A machine that was silent for this long is shown as gone.
 const GONE: Span = Span(180_000);
 
-pub(super) fn workers(context: &Context, _: &WorkersArgs) -> Result<Exit, Failure> {
+pub(super) fn workers(context: &Context, args: &WorkersArgs) -> Result<Exit, Failure> {
     let store = context.store()?;
+    if let Some(name) = &args.forget {
+        if !store.remove_node(name)? {
+            return Err(Failure::Argument {
+                message: format!("no machine `{name}` has worked on this store"),
+                hint: "`banksman workers` lists those that have".to_owned(),
+            });
+        }
+        context.out.say(&format!(
+            "{name} is forgotten; its runs are taken over when their leases run out"
+        ));
+    }
     let (nodes, runs) = (store.nodes()?, store.open_runs(None)?);
     context.out.answer(
         || json!({ "nodes": nodes.iter().map(|node| of_node(node, &runs, context.now)).collect::<Vec<_>>() }),

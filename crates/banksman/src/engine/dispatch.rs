@@ -74,6 +74,10 @@ impl Engine<'_> {
             // A worker outside of this program may have claimed a task of a state that no agent works in.
             return Ok(());
         }
+        if self.is_in_the_way(JobId::Run(run))? {
+            // The turn that takes the other's end finds this run without a keeper and begins it.
+            return Ok(());
+        }
         let started = match self.run_plan(&stored, run, worker, projects) {
             Ok(Ok((plan, token))) => {
                 self.store.set_token(run, &Sha256::digest(token.as_bytes()))?;

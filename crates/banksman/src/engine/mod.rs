@@ -25,15 +25,13 @@ use banksman_core::time::{Instant, Span};
 
 use crate::config::{Agents, WorkerSetup};
 use crate::exec::plan::JobId;
-use crate::exec::site::{Site, SiteError};
+use crate::exec::site::{Sight, Site, SiteError};
 use crate::store::{Node, Store, StoreError, Stored};
 
 /// Nodes that were not seen for this long do not count as live. Three times the longest sleep of `up`.
 const NODE_GONE: Span = Span(180_000);
 /// What is overdue and not yet to be had, such as a run that takes its time to end, is not looked at more often.
 const SHORTEST_SLEEP: Span = Span(50);
-/// Nodes that were not seen for this long are forgotten; what only they could do is everybody's then.
-const NODE_FORGOTTEN: Span = Span(30 * 60_000);
 /// Timers and effects that one turn looks at before it lets the others go on.
 const PER_TURN: i64 = 1_000;
 
@@ -123,7 +121,6 @@ impl<'a> Engine<'a> {
         self.recover(now, &mut pulse)?;
         self.fire(now, &mut pulse)?;
         self.end_pauses(now, &mut pulse)?;
-        self.forget_nodes(now)?;
         if joined.workers {
             self.serve_the_stuck(now)?;
         }
@@ -180,14 +177,6 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    fn forget_nodes(&self, now: Instant) -> Result<(), EngineError> {
-        let nodes = self.store.nodes()?;
-        for node in nodes.iter().filter(|node| now.since(node.seen_at) > NODE_FORGOTTEN) {
-            self.store.remove_node(&node.name)?;
-        }
-        Ok(())
-    }
-
     /// Leads a task on whose wait is over. Answers with the task as it stands then.
     fn advance(&self, stored: Stored, now: Instant) -> Result<Stored, EngineError> {
         let (task, lifecycle) = (&stored.task, &stored.lifecycle);
@@ -204,9 +193,21 @@ impl<'a> Engine<'a> {
         Ok(applied.stored)
     }
 
+    /// Whether another job of the task is still here. A job that waited for the other's worktree would get it the moment
+    /// the other's keeper dies, and would work beside what that one has left; so it begins when the other is on record.
+    fn is_in_the_way(&self, job: JobId) -> Result<bool, EngineError> {
+        let others = self.site.jobs()?.into_iter().filter(|other| *other != job);
+        for other in others.filter(|other| other.task() == job.task()) {
+            if self.site.look(other)? != Sight::Absent {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The earliest of everything that has a time.
     fn next(&self, now: Instant) -> Result<Option<Instant>, EngineError> {
-        let next = self.store.next_work()?;
+        let next = self.store.next_work(&self.terms.agents.node, now)?;
         Ok(next.map(|at| at.max(now.plus(SHORTEST_SLEEP))))
     }
 }

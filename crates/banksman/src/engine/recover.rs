@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use banksman_core::receipt::Ended;
 use banksman_core::time::{Instant, Span};
 
-use super::{Engine, EngineError, Pulse};
+use super::{Engine, EngineError, Notice, Pulse};
 use crate::exec::plan::JobId;
 use crate::exec::site::Sight;
 use crate::store::OpenRun;
@@ -20,7 +20,7 @@ impl Engine<'_> {
         let jobs = self.site.jobs()?;
         let open = self.store.open_runs(Some(&self.terms.agents.node))?;
         self.begin_what_was_claimed(&open, now, pulse)?;
-        self.end_what_has_no_right(&jobs, &open)?;
+        self.end_what_has_no_right(&jobs, &open, now)?;
         self.expire(now, pulse)
     }
 
@@ -43,15 +43,28 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A run whose task was moved on, given to another or ended must not go on, even if nobody said so in time.
-    fn end_what_has_no_right(&self, jobs: &[JobId], open: &[OpenRun]) -> Result<(), EngineError> {
+    /// A job whose task was moved on, given to another or ended must not go on, even if nobody said so in time: a merge that
+    /// goes on after somebody has cancelled the task would still merge it.
+    fn end_what_has_no_right(
+        &self,
+        jobs: &[JobId],
+        open: &[OpenRun],
+        now: Instant,
+    ) -> Result<(), EngineError> {
         let rightful: BTreeSet<JobId> = open.iter().map(|open| JobId::Run(open.run)).collect();
         for job in jobs.iter().copied() {
-            match job {
-                JobId::Run(_) if !rightful.contains(&job) => {
-                    self.site.stop(job, "its lease is gone")?;
+            let by = match job {
+                JobId::Run(_) if !rightful.contains(&job) => "its lease is gone",
+                JobId::Activity { task, seq } if self.store.task(task)?.task.entered > seq => {
+                    "the task was moved on"
                 }
-                JobId::Run(_) | JobId::Activity { .. } | JobId::CleanUp { .. } => {}
+                JobId::Run(_) | JobId::Activity { .. } | JobId::CleanUp { .. } => continue,
+            };
+            if self.site.look(job)? == Sight::Absent {
+                // Its keeper was never started, and nobody will start it any more.
+                self.site.put_away(job, now)?;
+            } else {
+                self.site.stop(job, by)?;
             }
         }
         Ok(())
@@ -64,11 +77,14 @@ impl Engine<'_> {
             let job = JobId::Run(open.run);
             let ours = open.node.as_deref() == Some(self.terms.agents.node.as_str());
             if ours && self.site.look(job)? == Sight::Running {
+                // As long as its keeper lives nobody else may have the worktree, and its end comes with its receipt.
                 self.site.stop(job, "its lease ran out")?;
                 let overdue = Span(4 * self.terms.agents.limits.grace.0);
-                if now.since(open.expires_at) < overdue {
-                    continue;
+                if now.since(open.expires_at) >= overdue {
+                    let text = format!("the keeper of {} does not end; kill it by hand", open.run);
+                    pulse.notices.push(Notice { task: Some(open.run.task), urgent: true, text });
                 }
+                continue;
             }
             if ours {
                 self.site.end_left_over(job)?;

@@ -15,19 +15,21 @@ use crate::store::{StoreError, Stored};
 
 /// How long other nodes leave an effect alone that this one has taken.
 const HOLD: Span = Span(60_000);
+/// When a job that another one is in the way of is looked at again.
+const SOON: Span = Span(5_000);
 /// How often a condition is looked at whose time nobody knows.
 const LOOK_AGAIN: Span = Span(60_000);
 /// How often an activity that loses its keeper is begun again before a person is asked.
 const MOST_ATTEMPTS: i64 = 5;
-/// How often an effect is tried that cannot be done for a reason outside of it: about a day.
-const MOST_HINDERED: i64 = 30;
 /// Rounds of one turn: what an effect leads to may have effects of its own.
 const ROUNDS: usize = 20;
 
 /// What became of an effect.
 enum Did {
     Done,
-    /// Looked at again at this time.
+    /// Begun, which counts as an attempt, and looked at again at this time.
+    Begun(Instant),
+    /// Nothing could be done yet; looked at again at this time.
     Later(Instant),
     /// Not to be had; a person has to know.
     Dead(String),
@@ -45,9 +47,11 @@ impl Engine<'_> {
                 let did = match self.do_effect(effect, now, pulse) {
                     Ok(did) => did,
                     Err(EngineError::Store(error)) => return Err(error.into()),
-                    // One that cannot be done now must not hold up the others.
+                    // One that cannot be done now must not hold up the others, and it is not the effect's fault.
                     Err(error @ (EngineError::Site(_) | EngineError::Project { .. })) => {
-                        hindered(effect, &error, now)
+                        let (task, text) = (Some(effect.task), error.to_string());
+                        pulse.notices.push(Notice { task, urgent: true, text });
+                        Did::Later(now.plus(HOLD))
                     }
                 };
                 self.settle(effect, did, now, pulse)?;
@@ -66,10 +70,8 @@ impl Engine<'_> {
     ) -> Result<(), EngineError> {
         match did {
             Did::Done => self.store.effect_done(effect)?,
-            Did::Later(at) => {
-                let at = at.max(now.plus(Span(1)));
-                self.store.effect_failed(effect, "not yet", After::Again(at))?;
-            }
+            Did::Begun(at) => self.store.effect_failed(effect, "not yet", After::Again(at))?,
+            Did::Later(at) => self.store.effect_later(effect, at.max(now.plus(Span(1))))?,
             Did::Dead(reason) => {
                 self.store.effect_failed(effect, &reason, After::Dead)?;
                 pulse.notices.push(Notice { task: Some(effect.task), urgent: true, text: reason });
@@ -158,12 +160,15 @@ impl Engine<'_> {
             self.report(stored, Outcome::Exhausted, detail, now)?;
             return Ok(Did::Done);
         }
+        if self.is_in_the_way(job)? {
+            return Ok(Did::Later(now.plus(SOON)));
+        }
         let mut projects = BTreeMap::new();
         match self.activity_plan(stored, job, &mut projects)? {
             Ok(plan) => {
                 self.site.begin(&plan)?;
                 pulse.started.push((job, stored.task.title.clone()));
-                Ok(Did::Later(now.plus(HOLD)))
+                Ok(Did::Begun(now.plus(HOLD)))
             }
             Err(reason) => {
                 self.report(stored, Outcome::Exhausted, reason, now)?;
@@ -192,11 +197,14 @@ impl Engine<'_> {
         if effect.attempts >= MOST_ATTEMPTS {
             return Ok(Did::Dead("its worktree could not be put away".to_owned()));
         }
+        if self.is_in_the_way(job)? {
+            return Ok(Did::Later(now.plus(SOON)));
+        }
         let mut projects = BTreeMap::new();
         match self.clean_up_plan(stored, job, &mut projects)? {
             Some(plan) => {
                 self.site.begin(&plan)?;
-                Ok(Did::Later(now.plus(HOLD)))
+                Ok(Did::Begun(now.plus(HOLD)))
             }
             None => Ok(Did::Done),
         }
@@ -232,15 +240,6 @@ impl Engine<'_> {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// An effect that failed for a reason outside of it is tried again, less and less often, and then told to people.
-fn hindered(effect: &Pending, error: &EngineError, now: Instant) -> Did {
-    if effect.attempts >= MOST_HINDERED {
-        return Did::Dead(error.to_string());
-    }
-    let wait = Span(HOLD.0 << effect.attempts.clamp(0, 6));
-    Did::Later(now.plus(wait))
 }
 
 fn notice(pulse: &mut Pulse, stored: &Stored, urgent: bool, more: &str) -> Did {

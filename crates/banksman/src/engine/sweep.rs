@@ -1,8 +1,9 @@
-//! Worktrees that should be gone: their task has ended, and nobody took them away in time.
+//! Worktrees that should be gone: the state of their task says so, and nobody took them away in time.
 
 use std::collections::BTreeMap;
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::EntryEffect;
 
 use super::{Engine, EngineError};
 use crate::exec::plan::{JobId, Workspace};
@@ -27,7 +28,8 @@ impl Engine<'_> {
                 Err(StoreError::NoTask(_) | StoreError::Corrupt { .. }) => continue,
                 Err(error) => return Err(error.into()),
             };
-            if !stored.lifecycle.state(stored.task.state).terminal {
+            let entry = &stored.lifecycle.state(stored.task.state).on_entry;
+            if !entry.contains(&EntryEffect::CleanUp) {
                 continue;
             }
             let job = JobId::CleanUp { task: id, seq: stored.task.version };

@@ -1,7 +1,7 @@
 //! What a step writes beside the task's row: history, key, timers, outbox, the start of a run, artifacts and decisions.
 
 use banksman_core::lifecycle::{Activity, Lifecycle};
-use banksman_core::machine::{Effect, Step};
+use banksman_core::machine::{Effect, Step, Task};
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
@@ -94,14 +94,7 @@ fn write_effects(
         rows.first().map_or(Ok(0), |row| row.int(0))?
     };
     for (number, effect) in (first..).zip(&step.effects) {
-        let of_run = match effect {
-            Effect::Stop { epoch } => Some(*epoch),
-            // What works on the task's branch goes where the branch is: to the node of the last run.
-            Effect::Start { activity: Activity::Check | Activity::Merge } | Effect::CleanUp => {
-                Some(task.epoch)
-            }
-            Effect::Start { .. } | Effect::Notify | Effect::Alert | Effect::Remind { .. } => None,
-        };
+        let of_run = of_run(task, effect);
         conn.write(
             sql::INSERT_EFFECT,
             &[
@@ -116,6 +109,25 @@ fn write_effects(
     }
     conn.notify();
     Ok(())
+}
+
+/// The run whose node an effect is for. What is done in a worktree is done where the last run has left it: another node
+/// would look, find no job of its own, and begin the same work a second time.
+fn of_run(task: &Task, effect: &Effect) -> Option<i64> {
+    match effect {
+        Effect::Stop { epoch } => Some(*epoch),
+        Effect::CleanUp => Some(task.epoch),
+        Effect::Start { activity } => match activity {
+            Activity::Check | Activity::Merge => Some(task.epoch),
+            Activity::Agent
+            | Activity::Panel
+            | Activity::Human
+            | Activity::PullRequest
+            | Activity::Capture
+            | Activity::Wait => None,
+        },
+        Effect::Notify | Effect::Alert | Effect::Remind { .. } => None,
+    }
 }
 
 /// A claim is the only step that gives a new epoch.

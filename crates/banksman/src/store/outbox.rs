@@ -72,6 +72,12 @@ impl Store {
         self.write(move |conn| Ok(conn.write(sql::EFFECT_DONE, &key)?))
     }
 
+    /// Nothing was tried yet: the effect is looked at again at this time, and that is no attempt.
+    pub fn effect_later(&self, effect: &Pending, at: Instant) -> Result<(), StoreError> {
+        let columns = [effect.task.0.into(), effect.seq.into(), effect.number.into(), at.0.into()];
+        self.write(move |conn| Ok(conn.write(sql::EFFECT_HELD, &columns)?))
+    }
+
     pub fn effect_failed(
         &self,
         effect: &Pending,

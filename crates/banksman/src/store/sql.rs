@@ -238,10 +238,12 @@ statements! {
     /// Tasks that may start at a known time, the next one first.
     DELAYED = "SELECT task, due_at FROM timers WHERE kind = 'ready' ORDER BY due_at, task LIMIT $1";
     NEXT_TIMER = "SELECT min(due_at) FROM timers";
-    /// Everything that has a time: timers, leases, effects and pauses of accounts.
+    /// Everything that has a time and that a node can do something about: timers, leases, its effects and pauses of
+    /// accounts. The effects of another node are not its business, however long they are due; nor is a lease that has run out
+    /// and still stands after a turn, because then its keeper was asked to end and will be heard of.
     NEXT_WORK = "SELECT min(at) FROM (SELECT min(due_at) AS at FROM timers \
-     UNION ALL SELECT min(lease_expires_at) FROM tasks WHERE lease_expires_at IS NOT NULL \
-     UNION ALL SELECT min(due_at) FROM outbox WHERE state = 'pending' \
+     UNION ALL SELECT min(lease_expires_at) FROM tasks WHERE lease_expires_at > $2 \
+     UNION ALL SELECT min(due_at) FROM outbox WHERE state = 'pending' AND (node IS NULL OR node = $1) \
      UNION ALL SELECT min(paused_until) FROM accounts WHERE paused_until IS NOT NULL) AS times";
     LAST_WORD_OF_A_PERSON = "SELECT max(ts) FROM audit WHERE task = $1 AND (actor = 'human' OR actor LIKE 'human:%')";
     TIMERS_OF = "SELECT kind, number, entered, due_at FROM timers WHERE task = $1 ORDER BY due_at, kind, number";

@@ -63,10 +63,10 @@ impl Store {
         })
     }
 
-    /// When there is something to do, if nothing else happens before: the earliest of all that has a time.
-    pub fn next_work(&self) -> Result<Option<Instant>, StoreError> {
+    /// When there is something to do for a node, if nothing else happens before: the earliest of all that has a time.
+    pub fn next_work(&self, node: &str, now: Instant) -> Result<Option<Instant>, StoreError> {
         self.read(|conn| {
-            let rows = conn.query(sql::NEXT_WORK, &[])?;
+            let rows = conn.query(sql::NEXT_WORK, &[node.into(), now.0.into()])?;
             let at = rows.first().map_or(Ok(None), |row| row.opt_int(0))?;
             Ok(at.map(Instant))
         })

@@ -15,5 +15,6 @@ mod git;
 mod keeper;
 mod mcp;
 mod scripted;
+mod simulation;
 mod store;
 mod tidy;

@@ -176,7 +176,8 @@ impl Site for LocalSite {
         if folder.begun()?.is_some() || folder.receipt()?.is_some() {
             return Ok(());
         }
-        if self.past_folder(job).receipt()?.is_some() {
+        // One that cannot be read was put on record as lost, and the job may be begun again.
+        if matches!(self.past_folder(job).receipt(), Ok(Some(_))) {
             return fs::remove_dir_all(path).map_err(|source| file("remove", path, source));
         }
         folder.write_plan(plan)?;
@@ -201,9 +202,10 @@ impl Site for LocalSite {
         match (receipt(&folder)?, folder.begun()?) {
             (Some(receipt), _) => Ok(Sight::Ended(Box::new(receipt))),
             (None, Some(_)) => Ok(Sight::Lost),
-            (None, None) => match receipt(&self.past_folder(job))? {
-                Some(receipt) => Ok(Sight::Ended(Box::new(receipt))),
-                None => Ok(Sight::Absent),
+            (None, None) => match receipt(&self.past_folder(job)) {
+                Ok(Some(receipt)) => Ok(Sight::Ended(Box::new(receipt))),
+                // One that cannot be read was put on record as lost.
+                Ok(None) | Err(_) => Ok(Sight::Absent),
             },
         }
     }

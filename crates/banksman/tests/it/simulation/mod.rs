@@ -1,0 +1,119 @@
+//! The whole control plane under simulated time, chance and faults: several engines over one store, keepers and agents
+//! that are small state machines, people who interfere. Everything follows from a seed.
+//!
+//! `BANKSMAN_SIM_SEEDS=5000` lives that many lives instead of a few; `BANKSMAN_SIM_SEED=17` lives one and prints its trace.
+//! Faults strike at calls of the engine to its site and projects, before and after they have taken effect, as an error or
+//! as a crash; and between writes to the store, by triggers that refuse every write from a certain one on.
+
+mod always;
+mod chance;
+mod ground;
+mod life;
+mod people;
+mod script;
+mod setup;
+mod site;
+
+use std::env;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use life::{Fault, Shape, Story, live};
+use site::How;
+
+/// Lives of one test run.
+const SEEDS: u64 = 120;
+/// Rows of one pulse before which a write fails.
+const WRITES: u32 = 24;
+/// Of all faults at one step, one in so many is tried when nobody asks for more.
+const SPARSE: usize = 31;
+/// Lines of a trace that are shown of a life that went wrong.
+const SHOWN: usize = 120;
+
+fn number(name: &str) -> Option<u64> {
+    let text = env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, and not `{text}`")))
+}
+
+fn show(shape: Shape, story: &Story) -> String {
+    let from = story.trace.len().saturating_sub(SHOWN);
+    format!(
+        "seed {}: {}\n{}\nrun it alone: BANKSMAN_SIM_SEED={} cargo test -p banksman --test it simulation::one_life\n({shape:?})",
+        shape.seed,
+        story.broken.join("\n"),
+        story.trace[from..].join("\n"),
+        shape.seed,
+    )
+}
+
+/// Lives all of them on every processor, and answers with what went wrong.
+fn live_all(shapes: &[Shape]) -> Vec<String> {
+    let threads = thread::available_parallelism().map_or(2, NonZero::get);
+    let next = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let work = || {
+            let mut wrong = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let shape = usize::try_from(at).ok().and_then(|at| shapes.get(at));
+                let Some(shape) = shape else { return wrong };
+                let story = live(*shape);
+                if !story.broken.is_empty() {
+                    wrong.push(show(*shape, &story));
+                    // One is enough to work on: the others begin no further life.
+                    next.store(u64::MAX / 2, Ordering::Relaxed);
+                }
+            }
+        };
+        let started: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        started.into_iter().flat_map(|thread| thread.join().expect("no thread panics")).collect()
+    })
+}
+
+#[test]
+fn whatever_happens_every_promise_is_kept() {
+    let count = number("BANKSMAN_SIM_SEEDS").unwrap_or(SEEDS);
+    let shapes: Vec<Shape> = (0..count).map(Shape::wild).collect();
+    let wrong = live_all(&shapes);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// One small life, disturbed at every call and at every written row of every pulse in turn.
+#[test]
+fn a_fault_at_any_step_changes_nothing_in_the_end() {
+    let quiet = Shape { seed: 5, tasks: 3, steps: 24, fault: None, is_wild: false };
+    let story = live(quiet);
+    assert_eq!(story.broken, [""; 0]);
+    assert!(story.runs > 3, "something happens in it: {}", story.trace.join("\n"));
+    let mut shapes = Vec::new();
+    for (pulse, calls) in story.calls.iter().enumerate() {
+        let calls = (0..*calls).flat_map(|at| How::ALL.map(|how| Fault::Call(at, how)));
+        for fault in calls.chain((0..WRITES).map(Fault::Write)) {
+            shapes.push(Shape { fault: Some((pulse, fault)), ..quiet });
+        }
+    }
+    let every = number("BANKSMAN_SIM_SEEDS").map_or(SPARSE, |_| 1);
+    let shapes: Vec<Shape> = shapes.into_iter().step_by(every).collect();
+    let wrong = live_all(&shapes);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn one_life() {
+    let seed = number("BANKSMAN_SIM_SEED");
+    let story = live(Shape::wild(seed.unwrap_or(1)));
+    if seed.is_some() {
+        println!("{}\n{}", story.trace.join("\n"), story.digest);
+    }
+    assert_eq!(story.broken, [""; 0]);
+}
+
+#[test]
+fn the_same_seed_is_the_same_life() {
+    for seed in 0..3 {
+        let (first, second) = (live(Shape::wild(seed)), live(Shape::wild(seed)));
+        assert_eq!(first, second, "seed {seed}");
+    }
+    assert_ne!(live(Shape::wild(3)).digest, live(Shape::wild(4)).digest);
+}

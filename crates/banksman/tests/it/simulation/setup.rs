@@ -1,0 +1,250 @@
+//! What a life begins with: a store in a folder of its own, nodes with their settings, lifecycles, tasks.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use banksman::config::{Agents, Budgets, Limits, Verify, WorkerSetup, Worktrees};
+use banksman::engine::Terms;
+use banksman::store::conn::{Options, Target};
+use banksman::store::{Add, Definition, Edge, Store};
+use banksman_core::failure::Policy;
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::builtin;
+use banksman_core::machine::{Actor, NewTask};
+use banksman_core::schedule::Budget;
+use banksman_core::time::{Instant, Span};
+use serde_json::{Map, json};
+use tempfile::TempDir;
+
+use super::chance::Chance;
+use crate::store::acts::definition;
+
+pub(super) const BATCHES: [&str; 2] = ["spring", "autumn"];
+const AREAS: [&str; 4] = ["crates/core", "crates/core/src", "docs/guide", "docser:global"];
+
+static LIFECYCLES: LazyLock<Vec<Definition>> = LazyLock::new(|| {
+    let built_in = ["autonomous", "supervised", "judged", "mission"];
+    let sources = built_in.iter().map(|name| builtin::source(name).expect("it is built in"));
+    let own = [include_str!("../../../demo/lifecycle.yaml"), include_str!("proven.yaml")];
+    sources.chain(own).map(definition).collect()
+});
+
+/// How often each of them is drawn: those that do the most the most often.
+const DRAWN: [(usize, usize); 6] = [(2, 0), (3, 1), (3, 2), (1, 3), (4, 4), (6, 5)];
+
+/// An empty store, made once and copied for every life.
+static TEMPLATE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    drop(Store::open(&Target::Sqlite(path.clone()), &options()).expect("a store is made"));
+    let raw = rusqlite::Connection::open(&path).expect("the file opens");
+    raw.execute_batch(&faults()).expect("the triggers are made");
+    raw.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("the log is empty");
+    drop(raw);
+    fs::read(&path).expect("the file is read")
+});
+
+/// Writes that fail: after `left` more rows every write is refused, as if the machine had died between two of them. The
+/// engine cannot tell it from a store that is gone, and what it had written stays.
+fn faults() -> String {
+    let mut sql =
+        "CREATE TABLE fault (left INTEGER NOT NULL); INSERT INTO fault VALUES (-1);".to_owned();
+    let writes = ["tasks", "runs", "outbox", "nodes", "accounts", "timers", "spent"];
+    for table in writes {
+        for write in ["INSERT", "UPDATE", "DELETE"] {
+            sql += &format!(
+                "CREATE TRIGGER fault_{write}_{table} AFTER {write} ON {table} BEGIN \
+                 SELECT RAISE(ABORT, 'the machine died') FROM fault WHERE left = 0; \
+                 UPDATE fault SET left = left - 1 WHERE left > 0; END;"
+            );
+        }
+    }
+    sql
+}
+
+/// In memory where the system has a place for that: a life writes thousands of times.
+fn folder() -> TempDir {
+    let in_memory = Path::new("/dev/shm");
+    let made = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
+    made.or_else(|_| TempDir::new()).expect("a temporary folder")
+}
+
+fn options() -> Options {
+    Options { connections: 2, ..Options::default() }
+}
+
+/// A store and the way past it.
+pub(super) struct Ledger {
+    pub(super) store: Store,
+    raw: rusqlite::Connection,
+    _folder: TempDir,
+}
+
+impl Ledger {
+    pub(super) fn new() -> Self {
+        let folder = folder();
+        let path = folder.path().join("store.db");
+        fs::write(&path, &*TEMPLATE).expect("the file is written");
+        let store = Store::open(&Target::Sqlite(path.clone()), &options()).expect("it opens");
+        let raw = rusqlite::Connection::open(&path).expect("the file opens");
+        Self { store, raw, _folder: folder }
+    }
+
+    /// Lets writes fail after so many more rows, or no more.
+    pub(super) fn fail_after(&self, left: Option<u32>) {
+        let left = left.map_or(-1, i64::from);
+        self.raw.execute("UPDATE fault SET left = $1", [left]).expect("the counter is set");
+    }
+
+    /// A number that is another one after every change of the store.
+    pub(super) fn changes(&self) -> i64 {
+        let version = self.raw.pragma_query_value(None, "data_version", |row| row.get(0));
+        version.expect("the number is there")
+    }
+
+    /// What is still to be done: the task, the record that asked for it, whether that is the start of an activity or
+    /// something else, and how often it was tried.
+    pub(super) fn outbox(&self) -> Vec<(TaskId, i64, bool, u32)> {
+        let sql = "SELECT task, seq, effect LIKE '%\"start\"%', attempts FROM outbox WHERE state = 'pending'";
+        let mut found = self.raw.prepare_cached(sql).expect("the statement is right");
+        let rows = found
+            .query_map([], |row| Ok((TaskId(row.get(0)?), row.get(1)?, row.get(2)?, row.get(3)?)));
+        rows.expect("the query runs").map(|row| row.expect("the row is read")).collect()
+    }
+}
+
+thread_local! {
+    static SECRETS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Tokens of runs only have to differ.
+fn secret() -> String {
+    let number = SECRETS.get() + 1;
+    SECRETS.set(number);
+    format!("secret {number}")
+}
+
+/// The settings of all nodes of a life, as one organisation would have them.
+pub(super) struct Rules {
+    pub(super) total: u32,
+    pub(super) accounts: BTreeMap<String, u32>,
+    pub(super) task_runs: i64,
+    pub(super) day_runs: i64,
+}
+
+impl Rules {
+    pub(super) fn draw(chance: &mut Chance) -> Self {
+        let most =
+            |chance: &mut Chance| u32::try_from(1 + chance.below(3)).expect("a small number");
+        Self {
+            total: 1 + most(chance),
+            accounts: BTreeMap::from([("plan-a".to_owned(), most(chance))]),
+            task_runs: *chance.pick(&[4, 25]),
+            day_runs: *chance.pick(&[8, 60]),
+        }
+    }
+
+    pub(super) fn agents(&self, node: usize, capacity: u32) -> Agents {
+        let runs = |runs| Budget { runs: Some(runs), ..Budget::default() };
+        Agents {
+            home: PathBuf::from(format!("/srv/node{node}")),
+            node: format!("node{node}"),
+            limits: Limits {
+                agents: capacity,
+                total: Some(self.total),
+                lease: Span(180_000),
+                run: Span(3_600_000),
+                idle: Span(600_000),
+                grace: Span(10_000),
+                output_bytes: 1_024,
+            },
+            budgets: Budgets {
+                task: runs(self.task_runs),
+                day: runs(self.day_runs),
+                run: Budget::default(),
+            },
+            worktrees: Worktrees {
+                path: "{home}/worktrees/{task}".to_owned(),
+                branch: "banksman/{task}".to_owned(),
+                base: None,
+                setup: None,
+                warn_above: 10,
+            },
+            verify: Verify {
+                commands: vec!["make test".to_owned()],
+                timeout: Span(60_000),
+                allowed_paths: Vec::new(),
+                denied_paths: Vec::new(),
+            },
+            workers: Vec::new(),
+            accounts: self.accounts.clone(),
+            evaluator: None,
+            evaluator_timeout: Span(60_000),
+            pass: Vec::new(),
+        }
+    }
+
+    pub(super) fn terms(&self, node: usize, chance: &mut Chance) -> Terms {
+        let capacity = u32::try_from(1 + chance.below(3)).expect("a small number");
+        let mut workers = vec![worker("ada", "command", "plan-a", &["code"])];
+        if chance.percent(60) {
+            workers.push(worker("bob", "claude", "plan-b", &["code", "docs"]));
+        }
+        Terms {
+            agents: self.agents(node, capacity),
+            workers,
+            program: PathBuf::from("/usr/bin/banksman"),
+            policy: Policy::default(),
+            secret,
+        }
+    }
+}
+
+pub(super) fn worker(name: &str, agent: &str, account: &str, can: &[&str]) -> WorkerSetup {
+    let mut setup = WorkerSetup::of(name, agent);
+    setup.worker.account = account.to_owned();
+    setup.worker.capabilities = can.iter().map(|word| (*word).to_owned()).collect();
+    setup.worker.max_concurrent = 2;
+    setup
+}
+
+/// A task that somebody adds.
+pub(super) fn task(chance: &mut Chance, known: &[TaskId], now: Instant) -> Add {
+    let definition = LIFECYCLES[chance.weighted(&DRAWN)].clone();
+    let number = known.len() + 1;
+    let has = |name: &str| definition.lifecycle.fields.contains_key(name);
+    let mut fields = Map::new();
+    if chance.percent(40) && has("target_area") {
+        fields.insert("target_area".to_owned(), json!(chance.pick(&AREAS)));
+    }
+    if has("review_needed") {
+        fields.insert("review_needed".to_owned(), json!(chance.percent(50)));
+    }
+    let tags = match chance.below(10) {
+        0 => vec!["needs:crane".to_owned()],
+        1 => vec!["docs".to_owned(), "red".to_owned()],
+        _ => vec!["code".to_owned()],
+    };
+    let mut needs = Vec::new();
+    if !known.is_empty() && chance.percent(25) {
+        needs.push((*chance.pick(known), Edge::Blocks));
+    }
+    let later = chance.percent(10);
+    let new = NewTask {
+        title: format!("job {number}"),
+        body: String::new(),
+        project: if chance.percent(90) { "site" } else { "nowhere" }.to_owned(),
+        batch: chance.percent(40).then(|| (*chance.pick(&BATCHES)).to_owned()),
+        tags,
+        priority: i32::try_from(chance.below(5)).expect("a small number") - 2,
+        parent: None,
+        fields,
+        open_needs: 0,
+        not_before: later.then(|| now.plus(chance.seconds(1, 3_000))),
+    };
+    let actor = Actor::human("kim");
+    Add { new, definition, needs, actor, key: None, arrival: None }
+}
