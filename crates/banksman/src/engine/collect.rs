@@ -30,15 +30,27 @@ impl Engine<'_> {
                 JobId::CleanUp { .. } => self.end_clean_up(job, &receipt, pulse),
             };
             self.site.put_away(job, now)?;
+            self.look_again_at(job, now)?;
             pulse.ended.push((job, outcome));
         }
         Ok(())
     }
 
+    /// The effect behind an activity is held until its next look, which may be a minute away. It is settled in this turn, or
+    /// begun again if its keeper was lost.
+    fn look_again_at(&self, job: JobId, now: Instant) -> Result<(), EngineError> {
+        match job {
+            JobId::Run(_) => Ok(()),
+            JobId::Activity { task, seq } | JobId::CleanUp { task, seq } => {
+                Ok(self.store.effects_due(task, seq, now)?)
+            }
+        }
+    }
+
     /// How a job ended; none if it has not, or if what it left behind cannot be ended yet.
     fn receipt_of(&self, job: JobId, now: Instant, pulse: &mut Pulse) -> Option<Receipt> {
         let mut tell = |error: SiteError| {
-            let text = format!("{job}: {error}");
+            let text = error.to_string();
             pulse.notices.push(Notice { task: Some(job.task()), urgent: true, text });
         };
         match self.site.look(job) {

@@ -81,13 +81,15 @@ impl Engine<'_> {
                 self.site.stop(job, "its lease ran out")?;
                 let overdue = Span(4 * self.terms.agents.limits.grace.0);
                 if now.since(open.expires_at) >= overdue {
-                    let text = format!("the keeper of {} does not end; kill it by hand", open.run);
-                    pulse.notices.push(Notice { task: Some(open.run.task), urgent: true, text });
+                    self.site.kill_keeper(job)?;
                 }
                 continue;
             }
-            if ours {
-                self.site.end_left_over(job)?;
+            if ours && let Err(error) = self.site.end_left_over(job) {
+                // What cannot even be killed must not keep the other tasks from going on.
+                let text = format!("{job} cannot be ended: {error}");
+                pulse.notices.push(Notice { task: Some(open.run.task), urgent: true, text });
+                continue;
             }
             let outcome = self.end_lost(open.run, Ended::LeaseLost, now)?;
             pulse.recovered.push(job);

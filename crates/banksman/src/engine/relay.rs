@@ -7,14 +7,19 @@ use banksman_core::lifecycle::{Activity, Outcome};
 use banksman_core::machine::{Effect, Event, Report, Waits, waits};
 use banksman_core::time::{Instant, Span};
 
-use super::{Engine, EngineError, Notice, PER_TURN, Pulse};
+use super::{Engine, EngineError, Notice, Pulse};
 use crate::exec::plan::JobId;
 use crate::exec::site::Sight;
 use crate::store::outbox::{After, Pending};
 use crate::store::{StoreError, Stored};
 
-/// How long other nodes leave an effect alone that this one has taken.
-const HOLD: Span = Span(60_000);
+/// How long others leave an effect alone that this turn has taken: much longer than it takes to do all of them. If the turn
+/// is cut off, they are taken again after this time.
+const HOLD: Span = Span(10_000);
+/// Effects that are taken at once.
+const AT_ONCE: i64 = 100;
+/// How often a job that is running is looked at, in case nobody tells of its end; and what cannot be done now.
+const AT_WORK: Span = Span(60_000);
 /// When a job that another one is in the way of is looked at again.
 const SOON: Span = Span(5_000);
 /// How often a condition is looked at whose time nobody knows.
@@ -22,7 +27,7 @@ const LOOK_AGAIN: Span = Span(60_000);
 /// How often an activity that loses its keeper is begun again before a person is asked.
 const MOST_ATTEMPTS: i64 = 5;
 /// Rounds of one turn: what an effect leads to may have effects of its own.
-const ROUNDS: usize = 20;
+const ROUNDS: usize = 50;
 
 /// What became of an effect.
 enum Did {
@@ -39,7 +44,7 @@ impl Engine<'_> {
     pub(super) fn relay(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
         for _ in 0..ROUNDS {
             let node = &self.terms.agents.node;
-            let effects = self.store.take_effects(node, now, HOLD, PER_TURN)?;
+            let effects = self.store.take_effects(node, now, HOLD, AT_ONCE)?;
             if effects.is_empty() {
                 return Ok(());
             }
@@ -51,7 +56,7 @@ impl Engine<'_> {
                     Err(error @ (EngineError::Site(_) | EngineError::Project { .. })) => {
                         let (task, text) = (Some(effect.task), error.to_string());
                         pulse.notices.push(Notice { task, urgent: true, text });
-                        Did::Later(now.plus(HOLD))
+                        Did::Later(now.plus(AT_WORK))
                     }
                 };
                 self.settle(effect, did, now, pulse)?;
@@ -153,7 +158,7 @@ impl Engine<'_> {
     ) -> Result<Did, EngineError> {
         let job = JobId::Activity { task: effect.task, seq: effect.seq };
         if self.site.look(job)? != Sight::Absent {
-            return Ok(Did::Later(now.plus(HOLD)));
+            return Ok(Did::Later(now.plus(AT_WORK)));
         }
         if effect.attempts >= MOST_ATTEMPTS {
             let detail = format!("its keeper was lost {MOST_ATTEMPTS} times");
@@ -168,7 +173,7 @@ impl Engine<'_> {
             Ok(plan) => {
                 self.site.begin(&plan)?;
                 pulse.started.push((job, stored.task.title.clone()));
-                Ok(Did::Begun(now.plus(HOLD)))
+                Ok(Did::Begun(now.plus(AT_WORK)))
             }
             Err(reason) => {
                 self.report(stored, Outcome::Exhausted, reason, now)?;
@@ -185,9 +190,11 @@ impl Engine<'_> {
     ) -> Result<Did, EngineError> {
         let job = JobId::CleanUp { task: effect.task, seq: effect.seq };
         match self.site.look(job)? {
-            Sight::Running => return Ok(Did::Later(now.plus(HOLD))),
+            Sight::Running => return Ok(Did::Later(now.plus(AT_WORK))),
             Sight::Ended(_) => return Ok(Did::Done),
-            Sight::Absent | Sight::Lost => {}
+            // What a lost keeper has left is ended first.
+            Sight::Lost => return Ok(Did::Later(now.plus(SOON))),
+            Sight::Absent => {}
         }
         let state = stored.lifecycle.state(stored.task.state);
         // A person may have sent the task back to work meanwhile; then its worktree is needed again.
@@ -204,7 +211,7 @@ impl Engine<'_> {
         match self.clean_up_plan(stored, job, &mut projects)? {
             Some(plan) => {
                 self.site.begin(&plan)?;
-                Ok(Did::Begun(now.plus(HOLD)))
+                Ok(Did::Begun(now.plus(AT_WORK)))
             }
             None => Ok(Did::Done),
         }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::store::Store;
@@ -70,9 +70,10 @@ impl Bell {
     }
 }
 
-/// Each turn lists the folder, which must not be a reason for another turn. An error may mean that events were lost.
+/// Each turn lists the folder and takes marks away, which must not be a reason for another turn. An error may mean that
+/// events were lost.
 fn is_news(event: &notify::Result<notify::Event>) -> bool {
-    event.as_ref().map_or(true, |event| !event.kind.is_access())
+    event.as_ref().map_or(true, |event| !event.kind.is_access() && !event.kind.is_remove())
 }
 
 fn listen_to_store(store: Store, sender: Sender<Wake>) {
@@ -90,10 +91,12 @@ fn listen_to_store(store: Store, sender: Sender<Wake>) {
 }
 
 fn listen_to_signals(sender: Sender<Wake>) -> Result<(), WakeError> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(WakeError::Signals)?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGCHLD]).map_err(WakeError::Signals)?;
     thread::spawn(move || {
-        for _ in signals.forever() {
-            if sender.send(Wake::Stop).is_err() {
+        for signal in signals.forever() {
+            // A keeper that is killed leaves no mark in the folder; its parent hears of it all the same.
+            let wake = if signal == SIGCHLD { Wake::Look } else { Wake::Stop };
+            if sender.send(wake).is_err() {
                 return;
             }
         }

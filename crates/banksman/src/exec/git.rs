@@ -254,7 +254,8 @@ impl<'a> Git<'a> {
 
     /// Goes to a branch or a commit and throws away what is in the way.
     pub fn force_to(&mut self, on: On<'_>) -> Result<(), RunError> {
-        let mut args = vec!["switch", "--quiet", "--discard-changes", "--no-guess"];
+        // `--discard-changes` still refuses to overwrite files that are not tracked, whatever its manual says.
+        let mut args = vec!["switch", "--quiet", "--force", "--no-guess"];
         match on {
             On::Branch(branch) => args.extend(["--end-of-options", branch]),
             On::Commit(commit) => args.extend(["--detach", "--end-of-options", commit]),

@@ -16,7 +16,7 @@ use super::worktree::yard::Yard;
 use super::worktree::{Place, hold, names, set_up};
 
 /// How often the base may move on while the checks run before a person has to look.
-const ROUNDS: u32 = 5;
+const ROUNDS: u32 = 25;
 
 pub fn merge(
     runner: &mut dyn Runner,
@@ -26,7 +26,16 @@ pub fn merge(
     env: &BTreeMap<String, String>,
 ) -> Result<MergeReport, RunError> {
     let yard = Yard::of(workspace, env)?;
-    for _ in 0..ROUNDS {
+    let mut line = None;
+    for round in 0..ROUNDS {
+        if round > 0 && line.is_none() {
+            // Those who came too late stand in line, so that they do not overtake each other again and again. Nobody stands
+            // there for ever: the base moves by compare-and-swap, with or without the line.
+            let lock = hold::lock_of_merges(yard.spare, &yard.common);
+            if let Ok(held) = hold::hold(runner, &lock, yard.env) {
+                line = Some(held);
+            }
+        }
         let mut git = yard.git(runner);
         let base = tip(git.commit_of(&full(&workspace.base))?, &workspace.base)?;
         let branch = tip(git.commit_of(&full(&workspace.branch))?, &workspace.branch)?;

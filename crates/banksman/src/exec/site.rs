@@ -63,6 +63,11 @@ pub trait Site {
     fn jobs(&self) -> Result<Vec<JobId>, SiteError>;
     /// Asks the keeper to end the job: the agent is told first and killed after its grace.
     fn stop(&self, job: JobId, by: &str) -> Result<(), SiteError>;
+    /// Kills the keeper of a job that does not do what it is asked for, so that what is left of the job can be ended. Where
+    /// there are no keepers there is nothing to kill.
+    fn kill_keeper(&self, _job: JobId) -> Result<(), SiteError> {
+        Ok(())
+    }
     /// Ends the processes that a lost keeper has left; answers how many there were. Finds them by the run that is
     /// written into their environment, or by their cgroup, never by their name.
     fn end_left_over(&self, job: JobId) -> Result<u32, SiteError>;

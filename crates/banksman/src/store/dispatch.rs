@@ -30,6 +30,8 @@ use super::{Store, StoreError, sql};
 
 /// Tasks that an answer names with what holds them back.
 const HELD: usize = 100;
+/// Tasks ahead in the queue that are looked at for what they are promised: as far as a walk looks.
+const AHEAD: i64 = 1_000;
 /// Batches with tasks in the queue that a snapshot holds.
 const BATCHES: i64 = 1_000;
 
@@ -130,15 +132,41 @@ impl Store {
     ) -> Result<Option<Asked>, StoreError> {
         self.read(|conn| {
             let stored = task(conn, &self.definitions, id)?;
-            if stored.queue_rank.is_none() {
-                return Ok(None);
-            }
+            let Some(rank) = stored.queue_rank else { return Ok(None) };
             let mut load = whole_load(conn, request, now)?;
             let considered = considered(conn, &stored, request)?;
+            let all = registry(conn, request)?;
+            let load_and_workers = (all.as_slice(), &mut load);
+            let place = (&stored, rank);
+            promise_ahead(conn, &self.definitions, place, request, load_and_workers, now)?;
             know_batch(conn, &mut load, considered.batch.as_deref())?;
-            Ok(Some(Asked { considered, load, all: registry(conn, request)? }))
+            Ok(Some(Asked { considered, load, all }))
         })
     }
+}
+
+/// Notes the areas that tasks ahead of this one are promised, as the walk along the queue does.
+fn promise_ahead(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    (asked, rank): (&Stored, i64),
+    request: &Dispatch,
+    (all, load): (&[Worker], &mut Load),
+    now: Instant,
+) -> Result<(), StoreError> {
+    if areas_of(&asked.task).is_empty() {
+        return Ok(());
+    }
+    let place = [rank.into(), asked.task.id.0.into(), AHEAD.into()];
+    for row in conn.query(sql::QUEUE_AHEAD, &place)? {
+        let Some(found) = readable(conn, definitions, &row)? else { continue };
+        let considered = considered(conn, &found, request)?;
+        let candidate = considered.candidate();
+        if let Err(held) = choose(&candidate, load, &request.workers, all, now) {
+            load.promise(&candidate, &held);
+        }
+    }
+    Ok(())
 }
 
 /// One walk along the queue.

@@ -78,6 +78,12 @@ impl Store {
         self.write(move |conn| Ok(conn.write(sql::EFFECT_HELD, &columns)?))
     }
 
+    /// Makes what a record has decided due now: whoever was at it is gone, and nobody has to wait for the end of its hold.
+    pub fn effects_due(&self, task: TaskId, seq: i64, now: Instant) -> Result<(), StoreError> {
+        let columns = [task.0.into(), seq.into(), now.0.into()];
+        self.write(move |conn| Ok(conn.write(sql::EFFECTS_DUE, &columns)?))
+    }
+
     pub fn effect_failed(
         &self,
         effect: &Pending,

@@ -36,6 +36,8 @@ const BETWEEN_LOCK_TRIES: Duration = Duration::from_millis(2);
 const ROUNDS: u32 = 200;
 /// A process that is just being started shows no environment for a moment, so finding nobody once is not enough.
 const EMPTY_ROUNDS: u32 = 3;
+/// Rounds of asking before that: git takes away its locks when it is asked to end, and leaves them for ever when it is killed.
+const GENTLE_ROUNDS: u32 = 20;
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(10);
 
 pub struct LocalSite {
@@ -250,6 +252,16 @@ impl Site for LocalSite {
         Ok(())
     }
 
+    fn kill_keeper(&self, job: JobId) -> Result<(), SiteError> {
+        let folder = self.folder(job);
+        let Some(begun) = folder.begun()? else { return Ok(()) };
+        if let Some(process) = tree::named(begun.pid, begun.process_start) {
+            // One that is gone meanwhile needs no signal.
+            drop(tree::signal(&process, Signal::KILL));
+        }
+        Ok(())
+    }
+
     fn end_left_over(&self, job: JobId) -> Result<u32, SiteError> {
         let folder = self.folder(job);
         let Some(begun) = folder.begun()? else { return Ok(0) };
@@ -259,8 +271,9 @@ impl Site for LocalSite {
         };
         let mut found = BTreeSet::new();
         let mut empty_rounds = 0;
-        for _ in 0..ROUNDS {
-            let left = left_over(&begun);
+        for round in 0..GENTLE_ROUNDS + ROUNDS {
+            let signal = if round < GENTLE_ROUNDS { Signal::TERM } else { Signal::KILL };
+            let left = left_over(&begun, signal);
             empty_rounds = if left.is_empty() { empty_rounds + 1 } else { 0 };
             if empty_rounds == EMPTY_ROUNDS {
                 break;
@@ -293,19 +306,20 @@ impl Site for LocalSite {
     }
 }
 
-/// Kills once what is there of a job without a keeper, and answers with what it was.
-fn left_over(begun: &Begun) -> Vec<i32> {
+/// Asks or kills once what is there of a job without a keeper, and answers with what it was.
+fn left_over(begun: &Begun, signal: Signal) -> Vec<i32> {
     let mut found = Vec::new();
     if let Some(group) = &begun.cgroup {
         found = cgroup::processes(group);
-        if !found.is_empty() && cgroup::kill_all(group).is_err() {
+        let kills = signal == Signal::KILL && !found.is_empty();
+        if kills && cgroup::kill_all(group).is_err() {
             // They are found by their marker, too.
             found.clear();
         }
     }
     for process in tree::marked(MARKER, &begun.marker) {
         // One that is gone meanwhile needs no signal.
-        drop(tree::signal(&process, Signal::KILL));
+        drop(tree::signal(&process, signal));
         found.push(process.pid.as_raw_pid());
     }
     found

@@ -56,6 +56,12 @@ pub fn lock_of_repository(spare: &Path, repo: &Path) -> PathBuf {
     spare.join("locks").join(format!("repository-{}.lock", hash_of(repo)))
 }
 
+/// The line of those who bring something into a base branch.
+#[must_use]
+pub fn lock_of_merges(spare: &Path, repo: &Path) -> PathBuf {
+    spare.join("locks").join(format!("merges-{}.lock", hash_of(repo)))
+}
+
 /// Takes the lock, and waits for it through the runner, which has other duties meanwhile.
 pub fn hold(
     runner: &mut dyn Runner,

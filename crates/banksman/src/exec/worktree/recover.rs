@@ -4,7 +4,9 @@
 //! Whatever cannot stay where it is, is saved under a rescue ref first.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use banksman_core::receipt::PrepareFault;
 
@@ -23,6 +25,9 @@ const HALF_WAY: &[(&str, &str)] = &[
     ("REVERT_HEAD", "revert"),
     ("MERGE_HEAD", "merge"),
 ];
+
+/// No git holds the lock of all refs for this long.
+const LEFT_BEHIND: Duration = Duration::from_secs(30);
 
 /// Where a worktree's head is in relation to its task's branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,8 +143,9 @@ pub(super) fn clear_locks(
     record: Option<&Path>,
 ) -> Result<(), RunError> {
     let of_branch = yard.common.join("refs/heads").join(format!("{branch}.lock"));
-    let of_record = record.map(|record| [record.join("index.lock"), record.join("HEAD.lock")]);
-    for lock in of_record.into_iter().flatten().chain([of_branch]) {
+    let of_record = record.map(locks_in).transpose()?;
+    let of_refs = Some(yard.common.join("packed-refs.lock")).filter(|lock| is_old(lock));
+    for lock in of_record.into_iter().flatten().chain([of_branch]).chain(of_refs) {
         if lock.symlink_metadata().is_err() {
             continue;
         }
@@ -152,6 +158,25 @@ pub(super) fn clear_locks(
         fs::remove_file(&lock).map_err(|error| failed("removing", &lock, &error))?;
     }
     Ok(())
+}
+
+/// The lock of all refs is anybody's, and whoever has it needs it for milliseconds. Left behind, it keeps every ref of the
+/// repository from being deleted.
+fn is_old(lock: &Path) -> bool {
+    let Ok(changed) = lock.symlink_metadata().and_then(|found| found.modified()) else {
+        return false;
+    };
+    changed.elapsed().is_ok_and(|age| age > LEFT_BEHIND)
+}
+
+/// `index.lock`, `HEAD.lock`, and those of an operation that was going on, such as `AUTO_MERGE.lock`.
+fn locks_in(record: &Path) -> Result<Vec<PathBuf>, RunError> {
+    let listed = |error: io::Error| failed("listing", record, &error);
+    let entries = fs::read_dir(record).map_err(listed)?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let paths = paths.collect::<Result<Vec<PathBuf>, _>>().map_err(listed)?;
+    let is_lock = |path: &PathBuf| path.extension().is_some_and(|end| end == "lock");
+    Ok(paths.into_iter().filter(is_lock).collect())
 }
 
 /// Where processes cannot be looked at, nobody is taken to be there: our own lock keeps others out.

@@ -32,10 +32,10 @@ const THREADS: u64 = 4;
 const STEPS: u64 = 10_000;
 
 /// Numbers that follow from a seed (splitmix64).
-pub(super) struct Seeded(pub(super) u64);
+pub(crate) struct Seeded(pub(crate) u64);
 
 impl Seeded {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -6,3 +6,5 @@
 mod child;
 mod kills;
 mod opening;
+
+pub(crate) use child::Seeded;

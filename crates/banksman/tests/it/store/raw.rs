@@ -11,7 +11,7 @@ pub(crate) enum Raw {
 }
 
 impl Raw {
-    pub(super) fn open(target: &Target, schema: Option<&str>) -> Self {
+    pub(crate) fn open(target: &Target, schema: Option<&str>) -> Self {
         match target {
             Target::Sqlite(path) => {
                 let connection = rusqlite::Connection::open(path).expect("the file opens");

@@ -1,0 +1,114 @@
+//! An engine in this very process, on the folders of a [`Yard`](super::yard::Yard), whose clock and patience a test can
+//! change. Keepers and agents are real.
+
+use std::cell::Cell;
+use std::path::Path;
+
+use banksman::clock;
+use banksman::config::{self, Agents, Environment, Flags, WorkerSetup};
+use banksman::engine::{Engine, EngineError, Project, Projects, Pulse, Terms};
+use banksman::exec::site::LocalSite;
+use banksman::store::Store;
+use banksman::store::conn::{Options, Target};
+use banksman_core::failure::Policy;
+use banksman_core::time::{Instant, Span};
+
+use super::processes::wait_until;
+use super::yard::PROGRAM;
+
+pub(super) const NODE: &str = "here";
+
+pub(super) struct Driver {
+    pub(super) store: Store,
+    pub(super) site: LocalSite,
+    projects: One,
+    pub(super) terms: Terms,
+    ahead: Cell<Span>,
+}
+
+/// The one project of a yard.
+struct One(Project);
+
+impl Projects for One {
+    fn find(&self, name: &str) -> Result<Option<Project>, EngineError> {
+        Ok((name == "repo").then(|| self.0.clone()))
+    }
+}
+
+impl Driver {
+    /// On the folder of a yard and its SQLite store. No wait before another try is longer than `patience`.
+    pub(super) fn of(root: &Path, patience: Span) -> Self {
+        let repo = root.join("repo");
+        let address = root.join("store.db").display().to_string();
+        let flags = Flags::from([("store", address.clone())]);
+        let config = config::resolve(&flags, &Environment::default(), &repo).expect("settings");
+        let home = root.join(format!("home-{NODE}"));
+        let agents = Agents { home, node: NODE.to_owned(), ..config.agents };
+        let target: Target = address.parse().expect("a store");
+        let store = Store::open(&target, &Options::default()).expect("the store opens");
+        let site = LocalSite::open(&agents.home, Path::new(PROGRAM)).expect("a site");
+        let project =
+            Project { path: repo, base: "main".to_owned(), remote: None, agents: agents.clone() };
+        Self {
+            store,
+            site: site.with_env("BANKSMAN_STORE", &address),
+            projects: One(project),
+            terms: Terms {
+                workers: agents.workers.clone(),
+                agents,
+                program: PROGRAM.into(),
+                policy: Policy::default().hasty(patience),
+                secret: clock::secret,
+            },
+            ahead: Cell::new(Span(0)),
+        }
+    }
+
+    /// The time as the engine is told it.
+    pub(super) fn now(&self) -> Instant {
+        clock::now().plus(self.ahead.get())
+    }
+
+    /// Lets time pass without waiting for it.
+    pub(super) fn pass(&self, span: Span) {
+        self.ahead.set(Span(self.ahead.get().0 + span.0));
+    }
+
+    pub(super) fn turn(&self) -> Pulse {
+        let engine = Engine::new(&self.store, &self.site, &self.projects, &self.terms);
+        engine.pulse(self.now()).expect("a turn")
+    }
+
+    /// Turns until something is so, and answers with what they told.
+    pub(super) fn turn_until(&self, what: &str, mut is_so: impl FnMut(&Store) -> bool) -> Told {
+        let mut told = Told::default();
+        wait_until(what, || {
+            told.add(self.turn());
+            is_so(&self.store)
+        });
+        told
+    }
+
+    /// Another worker appears, like the one that is there but for its name and what it can do.
+    pub(super) fn hire(&mut self, name: &str, capability: &str) {
+        let mut setup: WorkerSetup = self.terms.workers[0].clone();
+        setup.worker.name = name.to_owned();
+        setup.worker.capabilities.insert(capability.to_owned());
+        self.terms.workers.push(setup);
+    }
+}
+
+/// What several turns told.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) outcomes: Vec<String>,
+    pub(super) notices: Vec<String>,
+}
+
+impl Told {
+    fn add(&mut self, pulse: Pulse) {
+        let outcome = |(job, outcome): (_, String)| format!("{job} {outcome}");
+        self.outcomes.extend(pulse.ended.into_iter().map(outcome));
+        self.notices.extend(pulse.notices.into_iter().map(|notice| notice.text));
+    }
+}

@@ -1,0 +1,114 @@
+//! Two machines on one PostgreSQL store: what one of them loses the other one brings home.
+
+use std::env;
+use std::fs;
+
+use banksman::store::conn::Target;
+
+use super::processes::wait_until;
+use super::yard::{Up, Yard, state_of};
+use crate::store::raw::Raw;
+
+/// A database of its own for a test, dropped afterwards.
+struct Database {
+    server: Target,
+    name: String,
+    url: String,
+}
+
+impl Database {
+    /// `None` where the person running the tests asked to skip PostgreSQL.
+    fn new(name: &str) -> Option<Self> {
+        let url = env::var("BANKSMAN_TEST_PG").unwrap_or_else(|_| {
+            panic!("BANKSMAN_TEST_PG is not set: run scripts/test, or set it to `skip`")
+        });
+        if url == "skip" {
+            eprintln!("SKIPPED: this test on PostgreSQL, because BANKSMAN_TEST_PG=skip");
+            return None;
+        }
+        let name = format!("engine_{}_{name}", std::process::id());
+        let (server, _) = url.rsplit_once('/').expect("a URL with a database");
+        let own = format!("{server}/{name}");
+        let server: Target = url.parse().expect("a URL");
+        let database = Self { server, name, url: own };
+        database.run(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", database.name));
+        database.run(&format!("CREATE DATABASE {}", database.name));
+        Some(database)
+    }
+
+    fn run(&self, statement: &str) {
+        Raw::open(&self.server, None).run(statement);
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.run(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
+    }
+}
+
+/// Everything of one machine at once: the control plane, keepers, agents.
+fn pull_the_plug(yard: &Yard, node: &str, up: Up) {
+    up.kill();
+    let home = yard.home(node).display().to_string();
+    let is_its = |text: &String| text.contains(&home);
+    // Keepers first, so that none of them writes down the end of its agent.
+    let mut its: Vec<_> = yard.processes();
+    its.retain(|process| process.args.iter().chain(&process.env).any(is_its));
+    its.sort_by_key(|process| !process.is_keeper());
+    for process in its {
+        process.kill();
+    }
+}
+
+#[test]
+fn tasks_of_a_machine_that_died_end_on_another_one() {
+    let Some(database) = Database::new("died") else { return };
+    // Both see the same folders, so the one that takes over finds the worktrees of the other.
+    let settings = [
+        ("limits.lease", "\"3s\""),
+        ("limits.agents", "3"),
+        ("limits.grace", "\"500ms\""),
+        ("worktrees.path", "\"{repo_parent}/worktrees/{task}\""),
+    ];
+    let yard = Yard::on_postgres(&database.url, &settings);
+    yard.script(
+        "any",
+        r#"run echo "$BANKSMAN_RUN" >>"work-$BANKSMAN_TASK"
+run git add -A && git commit -qm "work of ${BANKSMAN_RUN%%:*}" && echo "${BANKSMAN_RUN%%:*} $(git rev-parse HEAD)" >>"$YARD/commits"
+run while [ ! -f "$YARD/go" ]; do sleep 0.05; done
+success it is written
+"#,
+    );
+    for number in 0..8 {
+        yard.add(&format!("part {number}"), &[]);
+    }
+    let (a, b) = (yard.up_on("a"), yard.up_on("b"));
+    wait_until("both machines are at work", || yard.file("commits").lines().count() == 6);
+    let on_b: Vec<String> = yard.jobs("b");
+    assert_eq!(on_b.len(), 3, "{on_b:?}");
+    pull_the_plug(&yard, "b", b);
+    fs::write(yard.path("go"), "").expect("written");
+    yard.until("every task has ended", |store| {
+        super::yard::tasks(store).iter().all(super::yard::is_over)
+    });
+    wait_until("a has put everything away", || yard.jobs("a").is_empty());
+    for stored in yard.tasks() {
+        assert_eq!(state_of(&stored), "done", "{}", stored.task.id);
+    }
+    // Each of the tasks that b lost was begun once more, on a.
+    let mut starts = yard.starts();
+    starts.sort();
+    let mut expected: Vec<String> = (1..=8).map(|number| format!("r{number}.1")).collect();
+    expected.extend(on_b.iter().map(|job| job.replace(".1", ".2")));
+    expected.sort();
+    assert_eq!(starts, expected);
+    // The machine comes back and finds that nothing is left for it to do but to put things away.
+    let b = yard.up_on("b");
+    wait_until("b has put everything away", || yard.jobs("b").is_empty());
+    assert_eq!(yard.starts().len(), expected.len());
+    wait_until("no worktree is left", || yard.worktrees().is_empty());
+    a.stop();
+    b.stop();
+    yard.assert_clean(&["a", "b"]);
+}

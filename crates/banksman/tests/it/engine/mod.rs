@@ -1,0 +1,16 @@
+//! Agents at work, seen from outside: the real program, real git, real keepers, scripted agents.
+//!
+//! Whatever is killed on the way, at the end every task has ended once, no commit is lost, and no process and no worktree is
+//! left over. [`yard`] is the place that a test works in, [`driver`] an engine whose clock a test can move.
+
+mod driver;
+mod failing;
+mod held;
+mod killing;
+mod machines;
+mod processes;
+mod steering;
+mod torture;
+mod unserved;
+mod whole;
+mod yard;

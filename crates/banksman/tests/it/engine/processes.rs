@@ -1,0 +1,98 @@
+//! Processes of a test: found by the test's own folder in their arguments or environment, and ended by their ids.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Nothing here takes long; what does is broken.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A living process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: i32,
+    pub(super) parent: i32,
+    pub(super) args: Vec<String>,
+    pub(super) env: Vec<String>,
+}
+
+impl Process {
+    pub(super) fn is_keeper(&self) -> bool {
+        self.args.get(1).is_some_and(|word| word == "keeper")
+    }
+
+    /// The run that it belongs to, if it was started by a keeper for a job.
+    pub(super) fn job(&self) -> Option<&str> {
+        let marker = self.env.iter().find_map(|entry| entry.strip_prefix("BANKSMAN_RUN="))?;
+        marker.split(':').next()
+    }
+
+    /// The agent itself, and not a program that it runs.
+    pub(super) fn is_agent(&self) -> bool {
+        self.args.first().is_some_and(|word| word.ends_with("scripted-agent"))
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        is_alive(self.pid)
+    }
+
+    pub(super) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// It lives and does nothing any more.
+    pub(super) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// It may have ended by itself meanwhile.
+    fn signal(&self, signal: Signal) {
+        if read(self.pid).is_some_and(|now| now.args == self.args) {
+            let sent = kill_process(Pid::from_raw(self.pid).expect("a pid"), signal);
+            assert!(matches!(sent, Ok(()) | Err(Errno::SRCH)), "{sent:?}");
+        }
+    }
+}
+
+/// Living processes that name a folder in their arguments or their environment.
+pub(super) fn naming(folder: &str) -> Vec<Process> {
+    let names = |texts: &[String]| texts.iter().any(|text| text.contains(folder));
+    let entries = fs::read_dir("/proc").expect("a /proc");
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter_map(read)
+        .filter(|process| names(&process.args) || names(&process.env))
+        .filter(Process::is_alive)
+        .collect()
+}
+
+fn read(pid: i32) -> Option<Process> {
+    let words = |file: &str| -> Option<Vec<String>> {
+        let bytes = fs::read(format!("/proc/{pid}/{file}")).ok()?;
+        let words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        Some(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+    };
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
+    Some(Process { pid, parent, args: words("cmdline")?, env: words("environ")? })
+}
+
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// Looks again and again, with a short rest.
+pub(super) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "waited too long: {what}");
+        rest();
+    }
+}
+
+pub(super) fn rest() {
+    poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 })).expect("a rest");
+}
