@@ -153,7 +153,6 @@ fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {
         };
         list.push(Waiting::new("queue", what).who("a worker"));
     }
-    list.extend(reasons(lifecycle, detail));
     if let Some(decision) = &detail.decision {
         let actions: Vec<&str> =
             decision.offers.iter().map(|(action, _)| action.as_str()).collect();
@@ -165,6 +164,7 @@ fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {
             format!("a person may move it to {}", people_moves(lifecycle, detail).join(", "));
         list.push(Waiting::new("person", what).who("human"));
     }
+    list.extend(reasons(lifecycle, detail));
     for timer in &detail.timers {
         if let TimerKind::Bound(row) = timer.kind
             && let Some(row) = lifecycle.transitions.get(row as usize)

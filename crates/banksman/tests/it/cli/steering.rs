@@ -271,7 +271,11 @@ fn workers_and_accounts_are_listed() {
     error: the account `nobody` was never paused (BM-E001)
     hint: `banksman accounts list` shows those that were
     ");
-    assert_eq!(yard.pulse()["started"][0]["job"], "r2.1");
+    let pulse = yard.pulse();
+    let started: Vec<&str> =
+        pulse["started"].as_array().unwrap().iter().filter_map(|it| it["job"].as_str()).collect();
+    assert_eq!(started, ["r1.2", "r2.1"]);
+    yard.wait_for_end("r1.2");
     yard.wait_for_end("r2.1");
 }
 
