@@ -51,6 +51,23 @@ impl Receipt {
     }
 }
 
+impl Ended {
+    /// Whether the job could not be done for a reason outside of it, so that it may be begun again as it is.
+    #[must_use]
+    pub fn is_hindered(&self) -> bool {
+        match self {
+            Self::NotPrepared { class, .. } => *class == PrepareFault::Environment,
+            Self::NotStarted { .. } | Self::LeaseLost | Self::KeeperLost => true,
+            Self::Completed
+            | Self::TimedOut
+            | Self::Stalled
+            | Self::OverBudget { .. }
+            | Self::Hopeless
+            | Self::Stopped { .. } => false,
+        }
+    }
+}
+
 /// Why the job is over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case")]

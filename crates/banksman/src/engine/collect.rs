@@ -277,8 +277,8 @@ impl Engine<'_> {
     ) -> Result<String, EngineError> {
         let stored = self.store.task(job.task())?;
         let does = stored.lifecycle.state(stored.task.state).does.as_ref();
-        // A keeper that was lost leaves the effect pending, which begins the activity again.
-        if receipt.ended == Ended::KeeperLost || stored.task.entered > seq {
+        // What was hindered or lost leaves the effect pending, which begins the activity again.
+        if receipt.ended.is_hindered() || stored.task.entered > seq {
             return Ok("lost".to_owned());
         }
         let Some((outcome, detail)) =
@@ -358,7 +358,8 @@ fn activity_outcome(activity: Activity, receipt: &Receipt) -> Option<(Outcome, S
     }
 }
 
-fn how(ended: &Ended) -> String {
+/// An end in words.
+pub(super) fn how(ended: &Ended) -> String {
     match ended {
         Ended::Completed => "it ended without a result".to_owned(),
         Ended::NotPrepared { detail, .. } | Ended::NotStarted { detail } => detail.clone(),

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::{Activity, Outcome};
 use banksman_core::machine::{Effect, Event, Report, Waits, waits};
+use banksman_core::receipt::Receipt;
 use banksman_core::time::{Instant, Span};
 
+use super::collect::how;
 use super::{Engine, EngineError, Notice, Pulse};
 use crate::exec::plan::JobId;
 use crate::exec::site::Sight;
@@ -157,11 +159,21 @@ impl Engine<'_> {
         pulse: &mut Pulse,
     ) -> Result<Did, EngineError> {
         let job = JobId::Activity { task: effect.task, seq: effect.seq };
-        if self.site.look(job)? != Sight::Absent {
-            return Ok(Did::Later(now.plus(AT_WORK)));
-        }
+        let hindered = match self.site.look(job)? {
+            Sight::Absent => String::new(),
+            Sight::Ended(receipt) if receipt.ended.is_hindered() => {
+                let again_at = again_at(&receipt, effect.attempts);
+                if now < again_at {
+                    return Ok(Did::Later(again_at));
+                }
+                how(&receipt.ended)
+            }
+            Sight::Running | Sight::Lost | Sight::Ended(_) => {
+                return Ok(Did::Later(now.plus(AT_WORK)));
+            }
+        };
         if effect.attempts >= MOST_ATTEMPTS {
-            let detail = format!("its keeper was lost {MOST_ATTEMPTS} times");
+            let detail = format!("it was begun {MOST_ATTEMPTS} times in vain. {hindered}");
             self.report(stored, Outcome::Exhausted, detail, now)?;
             return Ok(Did::Done);
         }
@@ -191,6 +203,12 @@ impl Engine<'_> {
         let job = JobId::CleanUp { task: effect.task, seq: effect.seq };
         match self.site.look(job)? {
             Sight::Running => return Ok(Did::Later(now.plus(AT_WORK))),
+            Sight::Ended(receipt) if receipt.ended.is_hindered() => {
+                let again_at = again_at(&receipt, effect.attempts);
+                if now < again_at {
+                    return Ok(Did::Later(again_at));
+                }
+            }
             Sight::Ended(_) => return Ok(Did::Done),
             // What a lost keeper has left is ended first.
             Sight::Lost => return Ok(Did::Later(now.plus(SOON))),
@@ -247,6 +265,11 @@ impl Engine<'_> {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// When a job that was hindered is begun again: after 10 seconds, and each time after twice as long.
+fn again_at(receipt: &Receipt, attempts: i64) -> Instant {
+    receipt.ended_at.plus(Span(SOON.0 << attempts.clamp(1, 10)))
 }
 
 fn notice(pulse: &mut Pulse, stored: &Stored, urgent: bool, more: &str) -> Did {

@@ -178,8 +178,9 @@ impl Site for LocalSite {
         if folder.begun()?.is_some() || folder.receipt()?.is_some() {
             return Ok(());
         }
-        // One that cannot be read was put on record as lost, and the job may be begun again.
-        if matches!(self.past_folder(job).receipt(), Ok(Some(_))) {
+        // One that was hindered may be begun again; so may one whose receipt cannot be read, because it counts as lost.
+        let past = self.past_folder(job).receipt();
+        if matches!(past, Ok(Some(receipt)) if !receipt.ended.is_hindered()) {
             return fs::remove_dir_all(path).map_err(|source| file("remove", path, source));
         }
         folder.write_plan(plan)?;

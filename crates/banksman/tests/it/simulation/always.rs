@@ -9,6 +9,7 @@ use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::{Activity, EntryEffect};
 use banksman_core::machine::{Hold, hold};
 use banksman_core::schedule::{Area, Held, areas, choose, overlap};
+use banksman_core::receipt::Receipt;
 use banksman_core::time::Instant;
 
 use super::ground::{Ground, Phase};
@@ -247,8 +248,11 @@ impl Life {
             };
             let is_awaited = match *id {
                 JobId::Run(run) => stored.task.run() == Some(run),
+                // One that was hindered is begun again, so its end is none.
                 JobId::Activity { seq, .. } => {
-                    stored.task.entered <= seq && matches!(job.phase, Phase::PutAway(Some(_)))
+                    let ended = |receipt: &Receipt| !receipt.ended.is_hindered();
+                    let has_ended = matches!(&job.phase, Phase::PutAway(Some(it)) if ended(it));
+                    stored.task.entered <= seq && has_ended
                 }
                 JobId::CleanUp { .. } => false,
             };
