@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::limits::STREAM_LINE_BYTES;
 use banksman_core::receipt::{Exit as AgentExit, Reading, Terminal};
+use banksman_core::time::Instant;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -53,6 +54,9 @@ struct ReadArgs {
     /// How it exited: a code, or a signal as a negative number
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     exit: i32,
+    /// When it was written, in RFC 3339: a time such as `try again at 5 pm` counts from then. Left out: now
+    #[arg(long, value_name = "TIME")]
+    at: Option<Instant>,
 }
 
 fn kinds() -> impl TypedValueParser<Value = Kind> {
@@ -83,7 +87,7 @@ fn read(context: &Context, args: &ReadArgs) -> Result<Exit, Failure> {
             seen.clear();
         })?;
     }
-    let reading = reader.finish(exit, context.now);
+    let reading = reader.finish(exit, args.at.unwrap_or(context.now));
     context.out.answer(|| document(&reading, exit), || text(&reading, exit))?;
     Ok(Exit::Done)
 }

@@ -40,7 +40,8 @@ fn fed(agent: &str, stream: &[u8]) -> Value {
 fn row(name: &str, exit: &str) -> Vec<String> {
     let (agent, _) = name.split_once('-').unwrap();
     let (stdout, stderr) = (format!("{name}.jsonl"), format!("{name}.stderr"));
-    let mut args = vec![agent, &stdout, "--exit", exit];
+    // Times of the day in them count from when they were recorded.
+    let mut args = vec![agent, &stdout, "--exit", exit, "--at", "2026-11-15T12:00:00Z"];
     if transcripts().join(&stderr).exists() {
         args.extend(["--stderr", &stderr]);
     }

@@ -8,8 +8,8 @@ use banksman::store::{OpenRun, Store, Stored};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::{Activity, EntryEffect};
 use banksman_core::machine::{Hold, hold};
-use banksman_core::schedule::{Area, Held, areas, choose, overlap};
 use banksman_core::receipt::Receipt;
+use banksman_core::schedule::{Area, Held, areas, choose, overlap};
 use banksman_core::time::Instant;
 
 use super::ground::{Ground, Phase};
