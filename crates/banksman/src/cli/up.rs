@@ -6,6 +6,7 @@ use std::env;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use banksman_core::failure::Policy;
@@ -34,6 +35,9 @@ use crate::store::{Store, StoreError};
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// Worktrees that nobody took away are looked for this often.
 const BETWEEN_SWEEPS: Span = Span(60 * 60_000);
+/// How long a start waits for an `up` that is on its way out: a second.
+const LOCK_TRIES: u32 = 20;
+const BETWEEN_LOCK_TRIES: Duration = Duration::from_millis(50);
 /// After a turn that failed, such as by a store that cannot be reached.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
@@ -211,7 +215,16 @@ fn only_one(home: &Path) -> Result<File, Failure> {
         .truncate(false)
         .open(&path)
         .map_err(failed)?;
-    match file.try_lock() {
+    // One that was just killed holds its lock until the system has cleared it away.
+    let mut locked = file.try_lock();
+    for _ in 0..LOCK_TRIES {
+        if !matches!(locked, Err(TryLockError::WouldBlock)) {
+            break;
+        }
+        thread::sleep(BETWEEN_LOCK_TRIES);
+        locked = file.try_lock();
+    }
+    match locked {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut pid = String::new();
