@@ -42,7 +42,7 @@ impl Engine<'_> {
         match job {
             JobId::Run(_) => Ok(()),
             JobId::Activity { task, seq } | JobId::CleanUp { task, seq } => {
-                Ok(self.store.effects_due(task, seq, now)?)
+                Ok(self.store.effects_due((task, seq), &self.terms.agents.node, now)?)
             }
         }
     }

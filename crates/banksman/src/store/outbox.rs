@@ -78,9 +78,15 @@ impl Store {
         self.write(move |conn| Ok(conn.write(sql::EFFECT_HELD, &columns)?))
     }
 
-    /// Makes what a record has decided due now: whoever was at it is gone, and nobody has to wait for the end of its hold.
-    pub fn effects_due(&self, task: TaskId, seq: i64, now: Instant) -> Result<(), StoreError> {
-        let columns = [task.0.into(), seq.into(), now.0.into()];
+    /// Makes what a record has decided for this node due now: whoever was at it is gone, and nobody has to wait for the end of
+    /// its hold. What any node may do is left alone, because another one may be at it.
+    pub fn effects_due(
+        &self,
+        (task, seq): (TaskId, i64),
+        node: &str,
+        now: Instant,
+    ) -> Result<(), StoreError> {
+        let columns = [task.0.into(), seq.into(), now.0.into(), node.into()];
         self.write(move |conn| Ok(conn.write(sql::EFFECTS_DUE, &columns)?))
     }
 

@@ -257,7 +257,7 @@ statements! {
      (SELECT r.node FROM runs r WHERE r.task = $1 AND r.epoch = $6))";
     NEXT_EFFECT_NUMBER = "SELECT coalesce(max(number), -1) + 1 FROM outbox WHERE task = $1 AND seq = $2";
     EFFECT_HELD = "UPDATE outbox SET due_at = $4 WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";
-    EFFECTS_DUE = "UPDATE outbox SET due_at = $3 WHERE task = $1 AND seq = $2 AND state = 'pending' AND due_at > $3";
+    EFFECTS_DUE = "UPDATE outbox SET due_at = $3 WHERE task = $1 AND seq = $2 AND state = 'pending' AND due_at > $3 AND node = $4";
     EFFECTS_OF_NOBODY = "UPDATE outbox SET node = NULL WHERE node = $1 AND state = 'pending'";
     EFFECT_DONE = "UPDATE outbox SET state = 'done', error = NULL WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";
     EFFECT_FAILED = "UPDATE outbox SET attempts = attempts + 1, due_at = $4, error = $5, state = $6 \
