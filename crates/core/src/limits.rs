@@ -52,6 +52,54 @@ pub const REPORTS_BYTES: u64 = 1024 * 1024;
 pub const REPORTS: usize = 1_000;
 /// Of these, what progress may not use up, so that a question still gets through.
 pub const REPORTS_KEPT_FREE: usize = 50;
+/// A workflow's file. It is read by people; what is larger was written by mistake.
+pub const FLOW_BYTES: usize = 1024 * 1024;
+/// Steps of a workflow after its matrices are spelled out and its files are included: each becomes a task.
+pub const FLOW_STEPS: usize = 2_000;
+/// Needs of all steps together. A matrix behind a matrix needs the product of both, and every check walks them.
+pub const FLOW_NEEDS: usize = 20_000;
+/// Parameters of one file: more than a person can give by hand.
+pub const FLOW_PARAMS: usize = 100;
+/// Steps that one matrix makes.
+pub const FLOW_MATRIX: usize = 256;
+/// Files inside files. Deeper ones are a circle.
+pub const FLOW_DEPTH: usize = 8;
+/// Files that one workflow includes, each counted as often as it is included: each is read and checked anew.
+pub const FLOW_INCLUDES: usize = 256;
+/// Entries of one list: the inputs of a step, the routes of a gate, the values of a parameter.
+pub const FLOW_ITEMS: usize = 500;
+/// A text after its parameters are filled in, in bytes. A matrix makes it many times, and it becomes a part of a task's body.
+pub const FLOW_TEXT_BYTES: usize = 64 * 1024;
+/// The id of a step or gate with all that was added to it, in bytes: file names and keys are made from it.
+pub const FLOW_ID_BYTES: usize = KEY_BYTES;
+/// A path, in bytes.
+pub const FLOW_PATH_BYTES: usize = 1_000;
+/// Problems of one file that are reported. A fault in a matrix is a fault of every step of it.
+pub const FLOW_PROBLEMS: usize = 100;
+/// Reviewers that sit on every panel.
+pub const REVIEWERS: usize = 8;
+/// Specialists of one registry. Nobody whose domain a task is in is left out, so this bounds the seats of a panel.
+pub const SPECIALISTS: usize = 16;
+/// A registry of specialists, in bytes.
+pub const REGISTRY_BYTES: usize = 64 * 1024;
+/// Why a reviewer says what it says, in bytes: all of a panel go into one task's fields.
+pub const OPINION_TEXT_BYTES: usize = 600;
+/// Concerns or suggestions of one reviewer.
+pub const OPINION_ITEMS: usize = 8;
+/// One concern or suggestion, in bytes.
+pub const OPINION_ITEM_BYTES: usize = 300;
+/// Concerns of a panel that its task keeps in a list.
+pub const OPEN_CONCERNS: usize = 100;
+/// The words that a panel ends with, in bytes: a person reads them in a list or in a mail.
+pub const PANEL_SUMMARY_BYTES: usize = 16 * 1024;
 
+const _: () = assert!(
+    2 * OPEN_CONCERNS * (OPINION_TEXT_BYTES + OPINION_ITEM_BYTES) < FIELDS_BYTES,
+    "the concerns of a panel leave room for the task's own fields"
+);
 const _: () = assert!(REPORTS_KEPT_FREE < REPORTS, "some progress must be possible");
+const _: () =
+    assert!(FLOW_TEXT_BYTES < BODY_BYTES, "a prompt fits into a task's body, and more with it");
+const _: () = assert!(FLOW_MATRIX <= FLOW_STEPS, "a whole matrix fits into a workflow");
+const _: () = assert!(NAME_BYTES <= FLOW_ID_BYTES, "an id has room for more than its own name");
 const _: () = assert!(LIFECYCLE_STATES < u16::MAX as usize, "a StateId is a u16");

@@ -12,13 +12,14 @@ use sha2::{Digest, Sha256};
 use super::expr::{Expr, Type};
 use super::names::{Names, NamesFor, Stands};
 use super::problem::{Problem, Problems, suggestion};
-use super::source::{Entries, Name, RequirementSource, Source, Spanned};
+use super::source::{RequirementSource, Source};
 use super::{
     CounterId, Lifecycle, Requirement, RoleId, Setting, State, StateId, Transition, prove, rows,
     source, state_id,
 };
 use crate::limits;
 use crate::time::Span;
+use crate::yaml::{Entries, Name, Spanned, clip, place, problem_at};
 
 /// Values from a project's configuration that replace a lifecycle's settings.
 pub type Overrides = BTreeMap<String, Setting>;
@@ -115,10 +116,7 @@ impl<'a> Checker<'a> {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        let (line, column) = place(at);
-        let help = help.into();
-        let help = (!help.is_empty()).then_some(help);
-        self.problems.push(Problem { line, column, message: message.into(), help });
+        self.problems.push(problem_at(at, message, help));
     }
 
     /// A name that people type: letters, digits, `_` and `-`.
@@ -140,7 +138,7 @@ impl<'a> Checker<'a> {
     ) -> Option<Requirement> {
         let at = |value: &str| Spanned::new(value.to_owned(), source.referenced, source.defined);
         let (field, that, message) = match &source.value {
-            RequirementSource::Bare(name) => (at(name), None, None),
+            RequirementSource::Text(name) => (at(name), None, None),
             RequirementSource::Full(full) => {
                 (full.field.clone(), full.that.as_ref(), full.message.as_ref())
             }
@@ -306,22 +304,9 @@ fn fits(declared: &Type, computed: &Type) -> bool {
     }
 }
 
-pub(super) fn place<T>(at: &Spanned<T>) -> (u32, u32) {
-    let number = |value: u64| u32::try_from(value).unwrap_or(0);
-    (number(at.referenced.line()), number(at.referenced.column()))
-}
-
 pub(super) fn is_word(text: &str) -> bool {
     let mut chars = text.chars();
     text.len() <= limits::NAME_BYTES
         && chars.next().is_some_and(|c| c.is_ascii_alphabetic())
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
-}
-
-/// A name as it may stand in a message.
-pub(super) fn clip(text: &str) -> String {
-    text.chars()
-        .take(limits::NAME_BYTES)
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }

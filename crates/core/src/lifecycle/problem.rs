@@ -26,16 +26,29 @@ impl Problems {
         list.dedup();
         Self { origin: origin.to_owned(), list, source: source.to_owned() }
     }
+}
 
-    fn render(&self, problem: &Problem, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "error: {}", problem.message)?;
+/// One fault or doubt, shown with the line of the source that it is in.
+#[derive(Debug, Clone, Copy)]
+pub struct Quoted<'a> {
+    /// What it is, such as `error`.
+    pub word: &'a str,
+    pub problem: &'a Problem,
+    pub origin: &'a str,
+    pub source: &'a str,
+}
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { word, problem, origin, source } = self;
+        writeln!(f, "{word}: {}", problem.message)?;
         match problem.line.checked_sub(1) {
-            None => writeln!(f, "--> {}", self.origin)?,
+            None => writeln!(f, "--> {origin}")?,
             Some(index) => {
                 let margin = " ".repeat(problem.line.to_string().len());
-                writeln!(f, "{margin}--> {}:{}:{}", self.origin, problem.line, problem.column)?;
+                writeln!(f, "{margin}--> {origin}:{}:{}", problem.line, problem.column)?;
                 // The end of the file has a line number and no line.
-                if let Some(text) = self.source.lines().nth(index as usize) {
+                if let Some(text) = source.lines().nth(index as usize) {
                     quote(f, problem, &margin, text)?;
                 }
             }
@@ -70,7 +83,8 @@ impl fmt::Display for Problems {
             if index > 0 {
                 writeln!(f)?;
             }
-            self.render(problem, f)?;
+            let (origin, source) = (&self.origin, &self.source);
+            Quoted { word: "error", problem, origin, source }.fmt(f)?;
         }
         Ok(())
     }

@@ -1,20 +1,13 @@
 //! The YAML of a lifecycle as it is written, with the place of every name. No judgement here: `check` does that.
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
-use serde_saphyr::Error;
-pub(super) use serde_saphyr::Spanned;
 
-use super::problem::{Problem, suggestion};
+use super::problem::Problem;
 use super::{Activity, EntryEffect, Kind, Since};
 use crate::failure::Expects;
 use crate::limits;
-
-pub(super) type Name = Spanned<String>;
+use crate::yaml::{self, Entries, Name, OneOrMany, Spanned, TextOr};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,6 +56,8 @@ pub(super) struct StateSource {
     pub(super) remind: Option<RemindSource>,
     #[serde(default)]
     pub(super) on_entry: Vec<EntryEffect>,
+    #[serde(default)]
+    pub(super) provisional: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -125,11 +120,7 @@ pub(super) struct TransitionSource {
 }
 
 /// `pr_url`, or `{ field: pr_url, that: …, message: … }`.
-#[derive(Debug)]
-pub(super) enum RequirementSource {
-    Bare(String),
-    Full(FullRequirement),
-}
+pub(super) type RequirementSource = TextOr<FullRequirement>;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -139,137 +130,8 @@ pub(super) struct FullRequirement {
     pub(super) message: Option<String>,
 }
 
-impl<'de> Deserialize<'de> for RequirementSource {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = RequirementSource;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a field's name, or `{ field, that, message }`")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<RequirementSource, E> {
-                Ok(RequirementSource::Bare(name.to_owned()))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RequirementSource, A::Error> {
-                let entries = serde::de::value::MapAccessDeserializer::new(map);
-                FullRequirement::deserialize(entries).map(RequirementSource::Full)
-            }
-        }
-        deserializer.deserialize_any(Either)
-    }
-}
-
-/// A word or a list of words.
-#[derive(Debug)]
-pub(super) enum OneOrMany {
-    One(String),
-    Many(Vec<Name>),
-}
-
-impl<'de> Deserialize<'de> for OneOrMany {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = OneOrMany;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a state's name, or a list of them")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<OneOrMany, E> {
-                Ok(OneOrMany::One(name.to_owned()))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMany, A::Error> {
-                let mut names = Vec::new();
-                while let Some(name) = seq.next_element()? {
-                    names.push(name);
-                }
-                Ok(OneOrMany::Many(names))
-            }
-        }
-        deserializer.deserialize_any(Either)
-    }
-}
-
-/// A mapping in the order of the file, each key with its place.
-#[derive(Debug)]
-pub(super) struct Entries<T>(pub(super) Vec<(Name, T)>);
-
-impl<T> Default for Entries<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for InOrder<T> {
-            type Value = Entries<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a mapping of names")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<T>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry::<Name, T>()? {
-                    entries.push(entry);
-                }
-                Ok(Entries(entries))
-            }
-        }
-        deserializer.deserialize_map(InOrder(PhantomData))
-    }
-}
-
-/// Reads the text; the error carries the place that the YAML reader named.
 pub(super) fn read(text: &str) -> Result<Source, Problem> {
-    if text.len() > limits::LIFECYCLE_BYTES {
-        let message = format!("the file is larger than {} KiB", limits::LIFECYCLE_BYTES / 1024);
-        return Err(Problem { line: 0, column: 0, message, help: None });
-    }
-    serde_saphyr::from_str(text).map_err(|error| {
-        let place = error.location();
-        let number = |value: u64| u32::try_from(value).unwrap_or(0);
-        let (message, help) = plain(error.without_snippet());
-        Problem {
-            line: place.map_or(0, |place| number(place.line())),
-            column: place.map_or(0, |place| number(place.column())),
-            message,
-            help: Some(help),
-        }
-    })
-}
-
-/// What the reader says, in the words of this language.
-fn plain(error: &Error) -> (String, String) {
-    match error {
-        Error::SerdeUnknownField { field, expected, .. } => {
-            (format!("there is no key `{field}` here"), suggestion(field, expected.iter().copied()))
-        }
-        Error::SerdeUnknownVariant { variant, expected, .. } => (
-            format!("`{variant}` is not known here"),
-            suggestion(variant, expected.iter().copied()),
-        ),
-        Error::SerdeMissingField { field, .. } => {
-            (format!("the key `{field}` is missing"), format!("add `{field}: …`"))
-        }
-        Error::DuplicateMappingKey { key, .. } => {
-            let key = key.as_deref().unwrap_or("a key");
-            (format!("`{key}` stands here twice"), "keep one of them".to_owned())
-        }
-        other => {
-            let message = other.to_string();
-            let message = message.lines().next().unwrap_or_default();
-            let message = message.split(" at line ").next().unwrap_or_default();
-            (message.to_owned(), "docs/lifecycles.md shows every key".to_owned())
-        }
-    }
+    yaml::read(text, limits::LIFECYCLE_BYTES, "docs/lifecycles.md")
 }
 
 #[cfg(test)]

@@ -1,31 +1,11 @@
 //! A lifecycle as a Mermaid state diagram, for places that draw Mermaid by themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
 use super::super::{Kind, Lifecycle, StateId, Target, state_id};
 use super::{Edge, edges};
-
-/// Words that Mermaid's grammar keeps for itself, in small letters.
-const RESERVED: [&str; 17] = [
-    "acctitle",
-    "accdescr",
-    "as",
-    "class",
-    "classdef",
-    "click",
-    "default",
-    "direction",
-    "end",
-    "fork",
-    "hide",
-    "join",
-    "note",
-    "root",
-    "scale",
-    "state",
-    "style",
-];
+use crate::draw::mermaid::{Lines, label, unique};
+use crate::draw::style::mermaid_style;
 
 /// The lifecycle as a `stateDiagram-v2`, the current state of a task highlighted.
 #[must_use]
@@ -47,14 +27,6 @@ pub fn mermaid(lifecycle: &Lifecycle, current: Option<StateId>) -> String {
     }
     declare_classes(&mut lines, lifecycle, current, &ids);
     lines.0
-}
-
-struct Lines(String);
-
-impl Lines {
-    fn push(&mut self, line: impl AsRef<str>) {
-        writeln!(self.0, "    {}", line.as_ref()).expect("writing to a string does not fail");
-    }
 }
 
 fn declare_states(lines: &mut Lines, lifecycle: &Lifecycle, ids: &Ids) {
@@ -100,7 +72,7 @@ fn declare_classes(lines: &mut Lines, lifecycle: &Lifecycle, current: Option<Sta
         let of_kind = lifecycle.states.iter().enumerate().filter(|(_, state)| state.kind == kind);
         let members: Vec<&str> = of_kind.map(|(index, _)| ids.state(state_id(index))).collect();
         if !members.is_empty() {
-            lines.push(format!("classDef kind_{kind} {}", class_style(kind)));
+            lines.push(format!("classDef kind_{kind} {}", mermaid_style(kind)));
             lines.push(format!("class {} kind_{kind}", members.join(", ")));
         }
     }
@@ -110,21 +82,7 @@ fn declare_classes(lines: &mut Lines, lifecycle: &Lifecycle, current: Option<Sta
     }
 }
 
-fn class_style(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Queued => "fill:#eef1f5,stroke:#5b6b7f,color:#1b2430",
-        Kind::Working => "fill:#dcebff,stroke:#1f5fbf,color:#10243f",
-        Kind::Reviewing => "fill:#ece4ff,stroke:#6a3fc0,color:#25154a",
-        Kind::Waiting => "fill:#fff0c9,stroke:#9a6a00,color:#3d2a00",
-        Kind::Blocked => "fill:#ffe2cc,stroke:#b3500a,color:#42200a",
-        Kind::Parked => "fill:#ececec,stroke:#707070,color:#2a2a2a",
-        Kind::Done => "fill:#d8f3dc,stroke:#1f7a3a,color:#0d331a",
-        Kind::Failed => "fill:#ffdcdc,stroke:#b42323,color:#450d0d",
-        Kind::Cancelled => "fill:#f3eaea,stroke:#8a6a6a,color:#352727",
-    }
-}
-
-/// A name as an id of Mermaid: its own where the grammar allows it, and no two alike.
+/// What Mermaid calls each state and each group.
 struct Ids {
     states: Vec<String>,
     groups: BTreeMap<String, String>,
@@ -133,11 +91,13 @@ struct Ids {
 impl Ids {
     fn new(lifecycle: &Lifecycle) -> Self {
         let mut taken = BTreeSet::new();
-        let states = lifecycle.states.iter().map(|state| unique(&state.name, &mut taken)).collect();
+        let states =
+            lifecycle.states.iter().map(|state| unique(&state.name, "state", &mut taken)).collect();
         let mut groups = BTreeMap::new();
         for group in lifecycle.states.iter().filter_map(|state| state.group.as_ref()) {
             if !groups.contains_key(group) {
-                groups.insert(group.clone(), unique(&format!("group_{group}"), &mut taken));
+                groups
+                    .insert(group.clone(), unique(&format!("group_{group}"), "state", &mut taken));
             }
         }
         Self { states, groups }
@@ -155,36 +115,4 @@ impl Ids {
     fn declaration(&self, lifecycle: &Lifecycle, id: StateId) -> String {
         format!("state \"{}\" as {}", label(&lifecycle.state(id).name), self.state(id))
     }
-}
-
-fn unique(name: &str, taken: &mut BTreeSet<String>) -> String {
-    let words: Vec<&str> =
-        name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let mut plain = words.join("_");
-    let starts_badly = !plain.starts_with(|first: char| first.is_ascii_alphabetic());
-    if starts_badly || RESERVED.contains(&plain.to_ascii_lowercase().as_str()) {
-        plain = format!("state_{plain}");
-    }
-    let mut id = plain.clone();
-    // Each name is taken once, so this ends after as many rounds as there are names.
-    for number in 2.. {
-        if taken.insert(id.clone()) {
-            break;
-        }
-        id = format!("{plain}_{number}");
-    }
-    id
-}
-
-/// A text in which nothing is left that Mermaid would read as its own.
-fn label(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_alphanumeric() || " _-.,()=/".contains(character) {
-            safe.push(character);
-        } else {
-            write!(safe, "#{};", u32::from(character)).expect("writing to a string does not fail");
-        }
-    }
-    safe
 }

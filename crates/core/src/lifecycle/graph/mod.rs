@@ -5,11 +5,8 @@
 //! Nothing here decides anything about a task.
 
 mod card;
-mod layout;
 mod mermaid;
-mod route;
 mod sketch;
-mod style;
 mod svg;
 #[cfg(test)]
 mod tests;

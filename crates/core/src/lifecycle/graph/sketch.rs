@@ -5,9 +5,10 @@
 //! lead are set aside, and what leads there is listed in the boxes. No edge is left out.
 
 use super::super::{Kind, Lifecycle, State, Target, state_id};
-use super::card::{self, Card, Words};
-use super::layout::{self, Line, Order, Sizes};
+use super::card::{self, Card};
 use super::{Edge, edges};
+use crate::draw::layout::{self, Line, Order, Sizes};
+use crate::draw::words::Words;
 
 /// What a picture consists of, before it is known where anything is.
 pub(super) struct Sketch {

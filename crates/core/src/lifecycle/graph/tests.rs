@@ -7,8 +7,9 @@ use proptest::prelude::*;
 
 use super::super::builtin;
 use super::super::check::check;
-use super::layout::{self, Line, Plan, Sizes};
 use super::*;
+use crate::draw::layout::{self, Line, Plan, Sizes};
+use crate::draw::words::fitted;
 
 const SMALL: &str = "
 lifecycle: small
@@ -317,9 +318,9 @@ fn a_cycle_goes_back_once() {
 
 #[test]
 fn a_long_text_is_cut_to_its_room() {
-    assert_eq!(card::fitted("short", 100.0), "short");
-    assert_eq!(card::fitted("a text that is too long", 100.0), "a text that i…");
-    assert_eq!(card::fitted("長い説明です", 50.0), "長い説…");
+    assert_eq!(fitted("short", 100.0), "short");
+    assert_eq!(fitted("a text that is too long", 100.0), "a text that i…");
+    assert_eq!(fitted("長い説明です", 50.0), "長い説…");
 }
 
 #[test]

@@ -7,14 +7,14 @@ use super::layout::{Layer, Line, Plan};
 
 /// A line that goes round.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Round {
-    pub(super) line: Line,
+pub(crate) struct Round {
+    pub(crate) line: Line,
     /// How far below the top of its box it leaves.
-    pub(super) exit: f64,
+    pub(crate) exit: f64,
 }
 
 /// The corners of a line, from its start to its arrow.
-pub(super) type Corners = Vec<(f64, f64)>;
+pub(crate) type Corners = Vec<(f64, f64)>;
 
 /// Lines that are drawn. More would only darken the sides, and each is listed in its box anyway.
 const MAX_ROUNDS: usize = 400;
@@ -46,13 +46,13 @@ struct Lane {
 
 /// How far from the middle of its boxes a line that leads down starts and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Ports {
-    pub(super) start: f64,
-    pub(super) arrow: f64,
+pub(crate) struct Ports {
+    pub(crate) start: f64,
+    pub(crate) arrow: f64,
 }
 
 /// Keeps the lines apart that start or end at one box, in the order in which they go on.
-pub(super) fn ports(plan: &Plan, sizes: &[(f64, f64)], lines: &[Line]) -> Vec<Ports> {
+pub(crate) fn ports(plan: &Plan, sizes: &[(f64, f64)], lines: &[Line]) -> Vec<Ports> {
     let mut starts = vec![Vec::new(); sizes.len()];
     let mut arrows = vec![Vec::new(); sizes.len()];
     for (index, (line, way)) in lines.iter().zip(&plan.ways).enumerate() {
@@ -89,7 +89,7 @@ fn fanned(lines_of: Vec<Vec<(f64, usize)>>, sizes: &[(f64, f64)]) -> Vec<(usize,
 }
 
 /// Corners for each line, in their order; empty for those that are not drawn.
-pub(super) fn routes(plan: &Plan, sizes: &[(f64, f64)], rounds: &[Round]) -> Vec<Corners> {
+pub(crate) fn routes(plan: &Plan, sizes: &[(f64, f64)], rounds: &[Round]) -> Vec<Corners> {
     let mut by_length: Vec<usize> = (0..rounds.len()).collect();
     let length = |index: &usize| {
         let line = rounds[*index].line;

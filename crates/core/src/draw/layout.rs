@@ -1,4 +1,4 @@
-//! Places boxes in layers and leads lines between them. It knows boxes and lines, not lifecycles.
+//! Places boxes in layers and leads lines between them. It knows boxes and lines, not what they stand for.
 //!
 //! The lines that a walk from the first box finds to go back are set apart; along the others every
 //! box comes below all that lead to it. Between two layers of boxes lies one for the words on the
@@ -8,56 +8,56 @@
 
 /// A line from one box to another, by their indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) from: usize,
-    pub(super) to: usize,
+pub(crate) struct Line {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
 }
 
 /// Which box comes below which, and which lines lead down.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(crate) struct Order {
     ranks: Vec<usize>,
     /// For each line. The others have to go round at the side.
-    pub(super) down: Vec<bool>,
+    pub(crate) down: Vec<bool>,
 }
 
 /// What is to be placed, as widths and heights.
 #[derive(Debug)]
-pub(super) struct Sizes {
-    pub(super) boxes: Vec<(f64, f64)>,
+pub(crate) struct Sizes {
+    pub(crate) boxes: Vec<(f64, f64)>,
     /// The words on each line; of no account for those that do not lead down.
-    pub(super) words: Vec<(f64, f64)>,
+    pub(crate) words: Vec<(f64, f64)>,
 }
 
 /// Where everything is. A place is the top of a box and the middle of its width.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) boxes: Vec<Spot>,
+pub(crate) struct Plan {
+    pub(crate) boxes: Vec<Spot>,
     /// The way of each line that leads down; `None` for those that have to go round at the side.
-    pub(super) ways: Vec<Option<Way>>,
-    pub(super) layers: Vec<Layer>,
+    pub(crate) ways: Vec<Option<Way>>,
+    pub(crate) layers: Vec<Layer>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Spot {
-    pub(super) middle: f64,
-    pub(super) top: f64,
-    pub(super) layer: usize,
+pub(crate) struct Spot {
+    pub(crate) middle: f64,
+    pub(crate) top: f64,
+    pub(crate) layer: usize,
 }
 
 /// The places that a line passes between its boxes; its words are at the first.
 #[derive(Debug, PartialEq)]
-pub(super) struct Way {
-    pub(super) through: Vec<Spot>,
+pub(crate) struct Way {
+    pub(crate) through: Vec<Spot>,
 }
 
 /// A layer from its top to its bottom, and how far it reaches to both sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Layer {
-    pub(super) top: f64,
-    pub(super) bottom: f64,
-    pub(super) left: f64,
-    pub(super) right: f64,
+pub(crate) struct Layer {
+    pub(crate) top: f64,
+    pub(crate) bottom: f64,
+    pub(crate) left: f64,
+    pub(crate) right: f64,
 }
 
 /// Places that lines take up in layers. Beyond it, lines over several layers go round at the side.
@@ -72,8 +72,13 @@ const LINE_GAP: f64 = 18.0;
 const LAYER_GAP: f64 = 22.0;
 
 /// Finds the layers. The walk begins at the first box.
-pub(super) fn order(box_count: usize, lines: &[Line]) -> Order {
-    let ranks = ranks(box_count, lines);
+pub(crate) fn order(box_count: usize, lines: &[Line]) -> Order {
+    order_along(box_count, lines, lines)
+}
+
+/// Finds the layers from `leading` alone, where it is known which lines lead on and which lead back.
+pub(crate) fn order_along(box_count: usize, lines: &[Line], leading: &[Line]) -> Order {
+    let ranks = ranks(box_count, leading);
     let mut cells = box_count;
     let down = lines.iter().map(|line| {
         let span = ranks[line.to].saturating_sub(ranks[line.from]);
@@ -86,7 +91,7 @@ pub(super) fn order(box_count: usize, lines: &[Line]) -> Order {
 }
 
 /// Finds the places.
-pub(super) fn plan(lines: &[Line], order: &Order, sizes: &Sizes) -> Plan {
+pub(crate) fn plan(lines: &[Line], order: &Order, sizes: &Sizes) -> Plan {
     let mut grid = Grid::new(lines, order, sizes);
     grid.order();
     let middles = grid.middles();

@@ -1,0 +1,139 @@
+//! Text in a picture: how wide it is, how much of it fits, and how it fills lines. It decides no position.
+
+/// The words on a line.
+#[derive(Debug)]
+pub(crate) struct Words {
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+    pub(crate) lines: Vec<String>,
+}
+
+/// A way out that is listed in a box.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// Index of its edge.
+    pub(crate) edge: usize,
+    pub(crate) target: String,
+    pub(crate) lines: Vec<String>,
+    /// The height of its first line's letters.
+    pub(crate) baseline: f64,
+}
+
+pub(crate) const PADDING: f64 = 12.0;
+pub(crate) const LINE_HEIGHT: f64 = 15.0;
+/// Where text begins that stands right of a small sign.
+pub(crate) const INDENT: f64 = 18.0;
+/// Lines of a row or of the words on a line. All is said in the title.
+const MAX_LINES: usize = 5;
+const MAX_NAME_CHARS: usize = 40;
+
+/// Width of a letter for one unit of font size. Taken from wide fonts, so that text never leaves
+/// its box.
+const LETTER: f64 = 0.6;
+const BOLD_LETTER: f64 = 0.67;
+const SMALL: f64 = 11.0;
+const LARGE: f64 = 14.0;
+
+impl Words {
+    pub(crate) fn new(lines: Vec<String>) -> Self {
+        let lines = capped(lines);
+        let width = lines.iter().map(|line| small_width(line)).fold(0.0, f64::max);
+        Self { width, height: lines_height(lines.len()), lines }
+    }
+}
+
+impl Row {
+    /// `top`: where it begins in its box; `room`: the width that its lines are filled to.
+    pub(crate) fn new(
+        edge: usize,
+        target: String,
+        causes: impl Iterator<Item = String>,
+        (top, room): (f64, f64),
+    ) -> Self {
+        let head = Self::head_width(&target);
+        Self { edge, target, lines: capped(wrapped(causes, room, head)), baseline: top + 11.0 }
+    }
+
+    pub(crate) fn width(&self) -> f64 {
+        let mut widths = self.lines.iter().map(|line| small_width(line));
+        let first = Self::head_width(&self.target) + widths.next().unwrap_or_default();
+        INDENT + widths.fold(first, f64::max)
+    }
+
+    pub(crate) fn height(&self) -> f64 {
+        lines_height(self.lines.len())
+    }
+
+    fn head_width(target: &str) -> f64 {
+        text_width(target, SMALL, BOLD_LETTER) + 2.0 * SMALL
+    }
+}
+
+/// Fills lines with causes; the first has less room by what stands before it.
+fn wrapped(causes: impl Iterator<Item = String>, full: f64, taken: f64) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut room = full - taken;
+    for cause in causes {
+        let line = lines.last_mut().expect("it begins with one line and only grows");
+        let with_comma = if line.is_empty() { cause.clone() } else { format!(", {cause}") };
+        let fits = small_width(line) + small_width(&with_comma) <= room;
+        if fits || line.is_empty() {
+            line.push_str(&with_comma);
+        } else {
+            line.push(',');
+            lines.push(cause);
+            room = full;
+        }
+    }
+    lines
+}
+
+fn capped(mut lines: Vec<String>) -> Vec<String> {
+    if lines.len() > MAX_LINES {
+        let more = lines.len() - (MAX_LINES - 1);
+        lines.truncate(MAX_LINES - 1);
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}
+
+fn lines_height(lines: usize) -> f64 {
+    LINE_HEIGHT * f64::from(u32::try_from(lines).unwrap_or(u32::MAX))
+}
+
+/// As much of a small text as fits a width.
+pub(crate) fn fitted(text: &str, width: f64) -> String {
+    let mut room = width - SMALL;
+    let fits = |character: &char| {
+        room -= small_width(character.encode_utf8(&mut [0; 4]));
+        room >= 0.0
+    };
+    let mut shown: String = text.chars().take_while(fits).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// A name, or as much of it as a box has room for.
+pub(crate) fn shortened(text: &str) -> String {
+    if text.chars().count() <= MAX_NAME_CHARS {
+        return text.to_owned();
+    }
+    text.chars().take(MAX_NAME_CHARS - 1).chain(['…']).collect()
+}
+
+/// The width of a name in the head of a box.
+pub(crate) fn name_width(text: &str) -> f64 {
+    text_width(text, LARGE, BOLD_LETTER)
+}
+
+/// The width of any other text.
+pub(crate) fn small_width(text: &str) -> f64 {
+    text_width(text, SMALL, LETTER)
+}
+
+fn text_width(text: &str, size: f64, letter: f64) -> f64 {
+    // Letters of East Asian scripts are as wide as they are high.
+    text.chars().map(|character| if character >= '\u{1100}' { size } else { size * letter }).sum()
+}

@@ -1,0 +1,87 @@
+//! What whoever does or judges a step has to know, in words: the same for an agent, for a person, and for an agent that drives the
+//! workflow.
+
+use super::{Criterion, Flow, Signal, Step};
+use crate::fence::fence;
+
+/// The step, what it reads and leaves behind, when it is done, and all that gates have said about it. Texts of others are fenced.
+#[must_use]
+pub fn assignment(flow: &Flow, step: &Step, retry_context: &str) -> String {
+    let worktree = step.worktree.as_deref();
+    let mut text =
+        format!("The workflow:\n\n{}\n", fence(&format!("{}\n\n{}", flow.name, flow.about)));
+    text += &format!("\nThe step {}, for a {}:\n\n{}\n", step.id, step.role, fence(&step.name));
+    if !step.prompt.trim().is_empty() {
+        text += &format!("\n{}\n", fence(&step.prompt));
+    }
+    let mut files = |title: &str, paths: &mut dyn Iterator<Item = &String>| {
+        let lines: String =
+            paths.map(|path| format!("- `{}`\n", in_worktree(worktree, path))).collect();
+        if !lines.is_empty() {
+            text += &format!("\n{title}\n\n{lines}");
+        }
+    };
+    files("Read these files first:", &mut flow.context_files.iter().chain(&step.context));
+    files("Its inputs; those that are not there yet are not needed:", &mut step.inputs.iter());
+    files("It must leave these files behind:", &mut step.outputs.iter());
+    match &step.criterion {
+        Some(Criterion::Command(command)) => {
+            text += &format!("\nIt is done when `{command}` exits with 0.\n");
+        }
+        Some(Criterion::File(path)) => {
+            let path = in_worktree(worktree, path);
+            text += &format!("\nIt is done when `{path}` is there and not empty.\n");
+        }
+        Some(Criterion::Judged(words)) => {
+            text += &format!("\nIt is done when this holds:\n\n{}\n", fence(words));
+        }
+        None => {}
+    }
+    if !retry_context.is_empty() {
+        let said = fence(retry_context);
+        text += &format!(
+            "\nGates have sent it back before. All that they said, the latest last:\n\n{said}\n"
+        );
+    }
+    text
+}
+
+/// How the step says that it is finished, as a sentence to whoever does it; empty where its end is enough.
+#[must_use]
+pub fn signal(signal: &Signal) -> String {
+    match signal {
+        Signal::SentinelFile { path } => format!(
+            "When everything is finished, and not before, write the file `{path}`: a JSON object such as \
+             {{\"status\": \"done\", \"note\": \"one sentence\"}}."
+        ),
+        Signal::GitCommit { mark } => {
+            format!("The message of your last commit must contain `{mark}`.")
+        }
+        Signal::PrCreation => {
+            "Name the pull request for this branch in your summary, if you made one.".to_owned()
+        }
+        Signal::StdoutExit => String::new(),
+    }
+}
+
+/// Paths in a file are from the root of the repository; those that begin with the step's worktree are inside of it.
+#[must_use]
+pub fn in_worktree(worktree: Option<&str>, path: &str) -> String {
+    let worktree = worktree.map(|name| name.trim_matches('/')).filter(|name| !name.is_empty());
+    let inside = worktree.and_then(|name| path.strip_prefix(name)?.strip_prefix('/'));
+    inside.unwrap_or(path).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_below_the_worktree_is_inside_of_it() {
+        let inside = |path: &str| in_worktree(Some("phase-4/"), path);
+        assert_eq!(inside("phase-4/CLAUDE.md"), "CLAUDE.md");
+        assert_eq!(inside("phase-40/CLAUDE.md"), "phase-40/CLAUDE.md");
+        assert_eq!(inside("docs/plan.md"), "docs/plan.md");
+        assert_eq!(in_worktree(None, "phase-4/x"), "phase-4/x");
+    }
+}

@@ -1,0 +1,399 @@
+//! Spells a file out: a step for every value of its matrix, the steps of other files in the place of the step that uses them.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::order::Order;
+use super::params::{self, Values};
+use super::paths::{self, file_name};
+use super::reader::{Reader, Report};
+use super::source::{Source, StepSource};
+use super::steps::commit_mark;
+use super::template::{ITEM, Scope};
+use super::{Breaker, Flow, Need, Signal, Step, check, source, steps};
+use crate::lifecycle::problem::{Problem, Problems};
+use crate::limits;
+use crate::yaml::{Entries, Name, Spanned, clip, place};
+
+/// Dollars. More is a slip of the pen.
+const MOST_COST: f64 = 1e9;
+
+/// What all files of one workflow share while they are read.
+pub(super) struct Loading<'a> {
+    /// Reads a file by its path from the folder of the outermost one.
+    pub(super) include: &'a dyn Fn(&str) -> Result<String, String>,
+    pub(super) included: Cell<usize>,
+    /// The folder of the outermost file, as far as its name says it, with a slash at the end.
+    pub(super) folder: &'a str,
+}
+
+/// A file and how it was come by.
+pub(super) struct File<'a> {
+    pub(super) text: &'a str,
+    /// Its name in messages.
+    pub(super) origin: &'a str,
+    /// The files that it is inside of and itself, by their paths from the folder of the outermost one.
+    pub(super) inside: &'a [String],
+}
+
+/// A file that is spelled out, with the names under which its steps are known.
+pub(super) struct Unit {
+    pub(super) flow: Flow,
+    pub(super) groups: Groups,
+}
+
+/// Steps that one name stands for, by their numbers: where it begins and where it ends.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Group {
+    pub(super) first: Vec<usize>,
+    pub(super) last: Vec<usize>,
+}
+
+pub(super) type Groups = BTreeMap<String, Group>;
+
+/// What one step of the source becomes for one set of values.
+pub(super) struct Draft<'s> {
+    pub(super) source: &'s StepSource,
+    pub(super) scope: Scope,
+    /// `[linux,2]`, or nothing.
+    pub(super) suffix: String,
+    /// One, or those of the file that it uses.
+    pub(super) steps: Vec<Step>,
+    pub(super) groups: Groups,
+    /// Of its first step among all of the file; `check` counts them.
+    pub(super) number: usize,
+}
+
+pub(super) fn unit(
+    file: &File<'_>,
+    given: &Values,
+    loading: &Loading<'_>,
+) -> Result<Unit, Problems> {
+    let fail = |problems| Problems::new(file.origin, file.text, problems);
+    let source = source::read(file.text).map_err(|problem| fail(vec![problem]))?;
+    let mut report = Report::default();
+    let header = &source.workflow;
+    let how = |name: &str| match file.inside {
+        [] | [_] => format!("add `--param {name}=…`, or give it a `default`"),
+        [_, ..] => format!("add `with: {{ {name}: … }}`, or give it a `default`"),
+    };
+    let params = params::settle(&header.params, given, &header.id, &how, &mut report);
+    let scope = Scope::of_params(&params);
+    let flow = flow_of(&source, params, &mut Reader { scope: &scope, report: &mut report });
+    check::ids(&source, &mut report);
+    // With wrong names or values, everything that follows would be reported once more.
+    if !report.problems.is_empty() {
+        return Err(fail(report.problems));
+    }
+    let drafts = drafts(&source, &scope, file, loading, &mut report)?;
+    let unit = drafts.and_then(|drafts| check::join(&source, flow, drafts, &mut report));
+    match unit {
+        Some(unit) if report.problems.is_empty() => Ok(unit),
+        Some(_) | None => Err(fail(report.problems)),
+    }
+}
+
+/// All of a flow but its steps.
+fn flow_of(source: &Source, params: Values, reader: &mut Reader<'_>) -> Flow {
+    let header = &source.workflow;
+    reader.is_id(&header.id, "a workflow's id");
+    if let Some(none) = header.parallel.as_ref().filter(|parallel| parallel.value == 0) {
+        reader.report.at(none, "with no step at a time nothing is done", "write 1 or more");
+    }
+    let breaker = header.breaker.as_ref();
+    let cost = breaker.and_then(|breaker| breaker.cost.as_ref());
+    if let Some(cost) = cost.filter(|cost| !(cost.value > 0.0 && cost.value <= MOST_COST)) {
+        reader.report.at(cost, "this is no cost to stop at", "write dollars, such as 20.0");
+    }
+    let failures = breaker.and_then(|breaker| breaker.failures.as_ref());
+    if let Some(none) = failures.filter(|failures| failures.value == 0) {
+        reader.report.at(
+            none,
+            "no failure at all would stop it before it begins",
+            "write 1 or more",
+        );
+    }
+    Flow {
+        id: header.id.value.clone(),
+        name: reader.text_or(header.name.as_ref(), &header.id.value),
+        about: reader.text_or(header.description.as_ref(), "").trim().to_owned(),
+        context_files: reader.paths(&header.context_files),
+        parallel: header.parallel.as_ref().map(|parallel| parallel.value),
+        merge: header.merge.unwrap_or(true),
+        breaker: Breaker {
+            failures: failures.map(|failures| failures.value),
+            time: breaker
+                .and_then(|breaker| breaker.time.as_ref())
+                .and_then(|time| reader.span(time)),
+            #[expect(clippy::cast_possible_truncation, reason = "the cost was just bounded")]
+            cost_micros: cost.map(|cost| (cost.value * 1e6).round() as i64),
+        },
+        params,
+        steps: Vec::new(),
+    }
+}
+
+/// None when some step cannot be spelled out: what refers to it would be reported as unknown.
+fn drafts<'s>(
+    source: &'s Source,
+    scope: &Scope,
+    file: &File<'_>,
+    loading: &Loading<'_>,
+    report: &mut Report,
+) -> Result<Option<Vec<Draft<'s>>>, Problems> {
+    let mut drafts: Vec<Draft<'s>> = Vec::new();
+    let mut is_whole = true;
+    let mut total = 0;
+    for step in &source.steps {
+        only_what_fits(step, report);
+        let combinations = combinations(step, scope, report);
+        is_whole &= !combinations.is_empty();
+        for own in combinations {
+            let scope = scope.with(&own);
+            let suffix = suffix(&own);
+            let (steps, groups) = match &step.uses {
+                Some(uses) => {
+                    let id = format!("{}{suffix}", step.id.value);
+                    match include(step, uses, &scope, file, loading, report)? {
+                        Some(unit) => prefixed(unit, &id, step),
+                        None => {
+                            is_whole = false;
+                            continue;
+                        }
+                    }
+                }
+                None => {
+                    let reader = &mut Reader { scope: &scope, report };
+                    (vec![steps::step(step, &suffix, reader)], Groups::new())
+                }
+            };
+            total += steps.len();
+            if !report.fits(&step.id, total, limits::FLOW_STEPS) {
+                return Ok(None);
+            }
+            drafts.push(Draft { source: step, scope, suffix, steps, groups, number: 0 });
+        }
+    }
+    Ok(is_whole.then_some(drafts))
+}
+
+/// A step either works or stands for another file.
+fn only_what_fits(step: &StepSource, report: &mut Report) {
+    if step.uses.is_none() {
+        if let Some((name, _)) = step.with.0.first() {
+            report.at(
+                name,
+                "`with` gives values to a file, but there is no `uses`",
+                "add `uses: FILE`",
+            );
+        }
+        return;
+    }
+    let own = [
+        ("agent", step.agent.as_ref().map(place)),
+        ("inputs", step.inputs.as_ref().map(place)),
+        ("outputs", step.outputs.as_ref().map(place)),
+        ("success_criterion", step.success_criterion.as_ref().map(place)),
+        ("signal", step.signal.as_ref().map(place)),
+        ("gate", step.gate.as_ref().map(place)),
+        ("prompt", step.prompt.as_ref().map(place)),
+        ("timeout", step.timeout.as_ref().map(place)),
+    ];
+    for (key, at) in own {
+        if let Some((line, column)) = at {
+            let message = format!("`{key}` cannot stand beside `uses`");
+            let help = Some("say it in the file that is used".to_owned());
+            report.add(Problem { line, column, message, help });
+        }
+    }
+}
+
+/// The values of each step that a matrix makes, by the names that texts use; one empty set without a matrix.
+fn combinations(
+    step: &StepSource,
+    scope: &Scope,
+    report: &mut Report,
+) -> Vec<Vec<(String, String)>> {
+    let mut sets = vec![Vec::new()];
+    let named = step.matrix.0.iter().map(|(name, list)| (format!("matrix.{}", name.value), list));
+    let item = step.for_each.iter().map(|list| (ITEM.to_owned(), list));
+    for (name, list) in named.chain(item) {
+        let values = values(list, scope, report);
+        if !report.fits(list, sets.len().saturating_mul(values.len()), limits::FLOW_MATRIX) {
+            return Vec::new();
+        }
+        let longer = |set: &Vec<(String, String)>| {
+            let set = set.clone();
+            let name = name.clone();
+            let with = move |value: &String| {
+                let mut set = set.clone();
+                set.push((name.clone(), value.clone()));
+                set
+            };
+            values.iter().map(with).collect::<Vec<_>>()
+        };
+        sets = sets.iter().flat_map(longer).collect();
+    }
+    for (index, set) in sets.iter().enumerate() {
+        if sets[..index].iter().any(|other| suffix(other) == suffix(set)) {
+            let message = format!("two steps would be `{}{}`", step.id.value, suffix(set));
+            report.at(&step.id, message, "keep one of these values, or name them apart");
+        }
+    }
+    sets
+}
+
+/// What is added to the id of a step with these values.
+fn suffix(own: &[(String, String)]) -> String {
+    if own.is_empty() {
+        return String::new();
+    }
+    let part = |(_, value): &(String, String)| match file_name(value) {
+        name if name.is_empty() => "_".to_owned(),
+        name => name,
+    };
+    format!("[{}]", own.iter().map(part).collect::<Vec<_>>().join(","))
+}
+
+fn values(list: &Spanned<Value>, scope: &Scope, report: &mut Report) -> Vec<String> {
+    let whole = list.value.as_str().and_then(|text| scope.whole(text));
+    let parts = whole.unwrap_or(&list.value).as_array();
+    let Some(parts) = parts.filter(|parts| !parts.is_empty()) else {
+        let help = "write `[a, b]`, or `${{ params.NAME }}` of a parameter that is a list";
+        report.at(list, "this must be a list with something in it", help);
+        return Vec::new();
+    };
+    let mut values = Vec::new();
+    for part in parts {
+        match part {
+            Value::String(_) | Value::Number(_) | Value::Bool(_) => {
+                let text = super::template::as_text(part);
+                let text = Spanned::new(text, list.referenced, list.defined);
+                values.push(Reader { scope, report }.text(&text));
+            }
+            Value::Null | Value::Array(_) | Value::Object(_) => {
+                report.at(list, "each value must be a text, a number or true or false", "");
+            }
+        }
+    }
+    values
+}
+
+/// The file that a step uses; none when the step itself is wrong, which was reported.
+fn include(
+    step: &StepSource,
+    uses: &Name,
+    scope: &Scope,
+    file: &File<'_>,
+    loading: &Loading<'_>,
+    report: &mut Report,
+) -> Result<Option<Unit>, Problems> {
+    let uses = Reader { scope, report }.name(uses);
+    let given = given(&step.with, scope, report);
+    // A fault of this file is told before those of the files that it includes.
+    if !report.problems.is_empty() {
+        return Ok(None);
+    }
+    let including = file.inside.last().map_or("", String::as_str);
+    let Some(path) = paths::beside(including, &uses.value) else {
+        let message = format!("`{}` leads out of the folder of the workflow", clip(&uses.value));
+        report.at(&uses, message, "write a path from the folder of this file");
+        return Ok(None);
+    };
+    let inside = [file.inside, std::slice::from_ref(&path)].concat();
+    if file.inside.contains(&path) {
+        report.at(&uses, format!("`{path}` includes itself"), inside.join(" -> "));
+        return Ok(None);
+    }
+    if file.inside.len() > limits::FLOW_DEPTH {
+        let message = format!("files are included more than {} deep", limits::FLOW_DEPTH);
+        report.at(&uses, message, inside.join(" -> "));
+        return Ok(None);
+    }
+    loading.included.set(loading.included.get() + 1);
+    if !report.fits(&uses, loading.included.get(), limits::FLOW_INCLUDES) {
+        return Ok(None);
+    }
+    let text = match (loading.include)(&path) {
+        Ok(text) => text,
+        Err(error) => {
+            let message = format!("`{}` could not be read: {error}", clip(&uses.value));
+            report.at(&uses, message, "the path is relative to the folder of this file");
+            return Ok(None);
+        }
+    };
+    let origin = format!("{}{path}", loading.folder);
+    let included = File { text: &text, origin: &origin, inside: &inside };
+    let unit = unit(&included, &given, loading);
+    unit.map(Some).map_err(|problems| included_by(problems, file.origin, place(&uses).0))
+}
+
+/// The values of `with`, each filled in. One that is nothing but a parameter stays what it is, a list for example.
+fn given(with: &Entries<Spanned<Value>>, scope: &Scope, report: &mut Report) -> Values {
+    let mut given = Values::new();
+    for (name, written) in &with.0 {
+        let value = match &written.value {
+            Value::String(text) => scope.whole(text).cloned().unwrap_or_else(|| {
+                let text = Spanned::new(text.clone(), written.referenced, written.defined);
+                Reader { scope, report }.text(&text).into()
+            }),
+            other => other.clone(),
+        };
+        given.insert(name.value.clone(), value);
+    }
+    given
+}
+
+/// The reader of a problem may never have heard of the file that it is in.
+fn included_by(mut problems: Problems, origin: &str, line: u32) -> Problems {
+    for problem in &mut problems.list {
+        let note = format!("included by {origin}, line {line}");
+        problem.help = Some(match problem.help.take() {
+            Some(help) => format!("{help} ({note})"),
+            None => note,
+        });
+    }
+    problems
+}
+
+/// The steps of an included file under the id of the step that uses it. They stand where that one stands.
+fn prefixed(unit: Unit, id: &str, at: &StepSource) -> (Vec<Step>, Groups) {
+    let order = Order::of_steps(&unit.flow.steps);
+    let numbers = || 0..unit.flow.steps.len();
+    let whole = Group {
+        first: numbers().filter(|step| order.is_first(*step)).collect(),
+        last: numbers().filter(|step| order.is_last(*step)).collect(),
+    };
+    let under = |name: &str| format!("{id}/{name}");
+    let mut groups: Groups =
+        unit.groups.iter().map(|(name, group)| (under(name), group.clone())).collect();
+    groups.insert(id.to_owned(), whole);
+    let mut steps = unit.flow.steps;
+    for step in &mut steps {
+        let gate = step.gate.as_ref().map_or(step.id.as_str(), |gate| gate.id.as_str());
+        if let Signal::GitCommit { mark } = &mut step.signal
+            && *mark == commit_mark(gate)
+        {
+            *mark = commit_mark(&under(gate));
+        }
+        step.id = under(&step.id);
+        step.line = place(&at.id).0;
+        step.worktree = step.worktree.take().map(|folder| format!("{}/{folder}", file_name(id)));
+        step.context.extend(unit.flow.context_files.iter().cloned());
+        for need in &mut step.needs {
+            if let Need::Step(needed) = need {
+                *needed = under(needed);
+            }
+        }
+        if let Some(gate) = &mut step.gate {
+            gate.id = under(&gate.id);
+            gate.line = step.line;
+            for back in &mut gate.on_fail {
+                back.to = back.to.take().map(|to| under(&to));
+            }
+        }
+    }
+    (steps, groups)
+}

@@ -1,0 +1,97 @@
+//! One gate as one step has it: filled in with the step's own values, with the defaults that the file leaves to us. The names that
+//! it leads to are still as they were written; `check` knows the steps.
+
+use super::paths::file_name;
+use super::reader::Reader;
+use super::source::{FailSource, GateSource};
+use super::{Back, Gate, MAX_RETRIES};
+use crate::limits;
+use crate::yaml::{Name, Spanned, clip, place};
+
+/// Who reviews where the file names nobody.
+const REVIEWER: &str = "reviewer";
+
+/// A gate whose ways are names.
+pub(super) struct Gated {
+    /// The targets of its `on_fail` are those of `back`, not yet resolved.
+    pub(super) gate: Gate,
+    pub(super) pass: Vec<Name>,
+    /// One for each of `gate.on_fail`; none leads back to the step itself.
+    pub(super) back: Vec<Option<Name>>,
+}
+
+/// `suffix` is what the step's matrix adds to its id.
+pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -> Gated {
+    let id = format!("{}{suffix}", source.id.value);
+    let pass = match &source.on_pass {
+        Some(on_pass) => reader.one_or_many(&on_pass.next_step),
+        None => {
+            let message = format!("the gate `{}` has no way out", source.id.value);
+            reader.report.at(&source.id, message, "add `on_pass: { next_step: … }`, or `DONE`");
+            Vec::new()
+        }
+    };
+    if let (true, Some(on_pass)) = (pass.is_empty(), &source.on_pass) {
+        let help = "name a step, or `DONE`";
+        reader.report.at(&on_pass.next_step, "the gate leads nowhere", help);
+    }
+    let (on_fail, back) = ways_back(source.on_fail.as_ref(), &source.id, &id, reader);
+    let reviewer = &source.reviewer;
+    let mut span = |text: &Option<Name>| text.as_ref().and_then(|text| reader.span(text));
+    let (veto_window, timeout) = (span(&reviewer.veto_window), span(&reviewer.timeout));
+    let role = reviewer.agent_type.as_ref().map(|role| reader.word(role, "an agent's type"));
+    let gate = Gate {
+        name: reader.text_or(source.name.as_ref(), &source.id.value),
+        level: reviewer.level,
+        reviewer: role.unwrap_or_else(|| REVIEWER.to_owned()),
+        on_fail,
+        max_retries: source.max_retries.unwrap_or(MAX_RETRIES),
+        veto_window,
+        timeout,
+        line: place(&source.id).0,
+        id,
+    };
+    Gated { gate, pass, back }
+}
+
+fn ways_back(
+    source: Option<&FailSource>,
+    gate: &Name,
+    id: &str,
+    reader: &mut Reader<'_>,
+) -> (Vec<Back>, Vec<Option<Name>>) {
+    let written = source.and_then(|on_fail| on_fail.retry_context_path.as_ref());
+    let general = match written {
+        Some(path) => feedback_path(path, reader),
+        None => format!(".workflow/retry-context/{}-attempt-{{n}}.md", file_name(id)),
+    };
+    let mut ways = Vec::new();
+    let mut targets = Vec::new();
+    let routes = source.map_or(&[][..], |on_fail| &on_fail.routes);
+    reader.report.fits(gate, routes.len(), limits::FLOW_ITEMS);
+    for route in routes.iter().take(limits::FLOW_ITEMS) {
+        let reason = reader.word(&route.reason, "a reason");
+        if ways.iter().any(|back: &Back| back.reason.as_deref() == Some(&reason)) {
+            let message = format!("the reason `{}` has two routes", clip(&reason));
+            reader.report.at(&route.reason, message, "keep one of them");
+        }
+        let path = route.retry_context_path.as_ref();
+        let path = path.map_or_else(|| general.clone(), |path| feedback_path(path, reader));
+        targets.push(Some(reader.name(&route.next_step)));
+        ways.push(Back { reason: Some(reason), to: None, retry_context_path: path });
+    }
+    let next = source.and_then(|on_fail| on_fail.next_step.as_ref());
+    targets.push(next.map(|next| reader.name(next)));
+    ways.push(Back { reason: None, to: None, retry_context_path: general });
+    (ways, targets)
+}
+
+fn feedback_path(path: &Name, reader: &mut Reader<'_>) -> String {
+    let filled = reader.path(path);
+    let at = Spanned::new(filled, path.referenced, path.defined);
+    if !at.value.contains("{n}") {
+        let message = format!("`{}` is the same file for every failure", clip(&at.value));
+        reader.report.at(&at, message, "put `{n}` into it, which is the number of the failure");
+    }
+    at.value
+}

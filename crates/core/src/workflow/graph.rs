@@ -1,0 +1,239 @@
+//! Draws a flow for people: as Mermaid text and as a picture that stands alone, with how each step stands if that is known.
+//!
+//! Both drawings show the same [`Net`]: steps, their gates, steps of other workflows and the ends, and every way between them. The
+//! output depends on the flow and the marks alone. Nothing here decides anything about a step.
+
+mod mermaid;
+mod shape;
+mod svg;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::links::Links;
+use super::{ABORT, DONE, Flow, Gate, Need, Step};
+use crate::lifecycle::Kind;
+
+pub use mermaid::mermaid;
+pub use svg::svg;
+
+/// How a step stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// In a word, such as the state of its task.
+    pub state: String,
+    pub tone: Tone,
+    /// What else there is to know: `attempt 2, 3m`.
+    pub note: String,
+}
+
+/// What a state means for the workflow: its colour and its sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    Waiting,
+    Working,
+    Reviewing,
+    Person,
+    Passed,
+    Failed,
+}
+
+impl Tone {
+    const ALL: [Self; 6] =
+        [Self::Waiting, Self::Working, Self::Reviewing, Self::Person, Self::Passed, Self::Failed];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Working => "working",
+            Self::Reviewing => "reviewing",
+            Self::Person => "person",
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// The kind of a lifecycle's state that looks the same.
+    fn kind(self) -> Kind {
+        match self {
+            Self::Waiting => Kind::Queued,
+            Self::Working => Kind::Working,
+            Self::Reviewing => Kind::Reviewing,
+            Self::Person => Kind::Waiting,
+            Self::Passed => Kind::Done,
+            Self::Failed => Kind::Failed,
+        }
+    }
+
+    /// Whether the step is at its gate.
+    fn at_gate(self) -> bool {
+        match self {
+            Self::Reviewing | Self::Person => true,
+            Self::Waiting | Self::Working | Self::Passed | Self::Failed => false,
+        }
+    }
+}
+
+impl Mark {
+    /// The word that goes with the colour: there is always one.
+    fn word(&self) -> &str {
+        if self.state.trim().is_empty() { self.tone.as_str() } else { &self.state }
+    }
+
+    fn text(&self) -> String {
+        if self.note.is_empty() {
+            self.word().to_owned()
+        } else {
+            format!("{} · {}", self.word(), self.note)
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Node<'a> {
+    Step(&'a Step),
+    Gate { gate: &'a Gate, step: &'a Step },
+    Elsewhere { workflow: &'a str, step: &'a str },
+    Done,
+    Abort,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lead {
+    On,
+    /// From a failed gate.
+    Back,
+}
+
+/// A way from one node to another, by their places.
+#[derive(Debug)]
+struct Edge {
+    from: usize,
+    to: usize,
+    lead: Lead,
+    words: Vec<String>,
+}
+
+/// All that is drawn.
+struct Net<'a> {
+    nodes: Vec<Node<'a>>,
+    edges: Vec<Edge>,
+}
+
+impl<'a> Net<'a> {
+    fn new(flow: &'a Flow) -> Self {
+        let links = Links::new(flow);
+        let mut net = Self { nodes: Vec::new(), edges: Vec::new() };
+        // Where each step begins, and what leads on from it: its gate, or the step itself.
+        let mut steps = Vec::with_capacity(flow.steps.len());
+        let mut exits = Vec::with_capacity(flow.steps.len());
+        for step in &flow.steps {
+            let place = net.add(Node::Step(step));
+            steps.push(place);
+            exits.push(match &step.gate {
+                Some(gate) => net.add(Node::Gate { gate, step }),
+                None => place,
+            });
+        }
+        net.lead_in(flow, &steps);
+        let done = net.add(Node::Done);
+        let mut abort = None;
+        for (index, step) in flow.steps.iter().enumerate() {
+            let (place, exit) = (steps[index], exits[index]);
+            if exit != place {
+                net.lead_on(place, exit, Vec::new());
+            }
+            let words = || step.gate.iter().map(|_| "pass".to_owned()).collect();
+            for next in &links.after[index] {
+                net.lead_on(exit, steps[*next], words());
+            }
+            if links.after[index].is_empty() {
+                net.lead_on(exit, done, words());
+            }
+            if let Some(gate) = &step.gate {
+                net.lead_back(exit, gate, |net, to| match to {
+                    Some(id) => links.place(id).map(|place| steps[place]),
+                    None => Some(*abort.get_or_insert_with(|| net.add(Node::Abort))),
+                });
+            }
+        }
+        net
+    }
+
+    fn add(&mut self, node: Node<'a>) -> usize {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    /// What has to come from other workflows.
+    fn lead_in(&mut self, flow: &'a Flow, steps: &[usize]) {
+        let mut known: HashMap<(&str, &str), usize> = HashMap::new();
+        for (to, step) in steps.iter().zip(&flow.steps) {
+            for need in &step.needs {
+                let Need::Elsewhere { workflow, step } = need else { continue };
+                let from = *known
+                    .entry((workflow, step))
+                    .or_insert_with(|| self.add(Node::Elsewhere { workflow, step }));
+                self.lead_on(from, *to, vec!["needed".to_owned()]);
+            }
+        }
+    }
+
+    fn lead_on(&mut self, from: usize, to: usize, words: Vec<String>) {
+        self.edges.push(Edge { from, to, lead: Lead::On, words });
+    }
+
+    /// The ways back of a gate, those to one place in one.
+    fn lead_back(
+        &mut self,
+        from: usize,
+        gate: &Gate,
+        mut place_of: impl FnMut(&mut Self, Option<&str>) -> Option<usize>,
+    ) {
+        let first = self.edges.len();
+        for back in &gate.on_fail {
+            let Some(to) = place_of(self, back.to.as_deref()) else { continue };
+            let reason = back.reason.as_deref().unwrap_or("fail");
+            let word = format!("{reason} ≤ {}", gate.max_retries);
+            match self.edges[first..].iter_mut().find(|edge| edge.to == to) {
+                Some(edge) => edge.words.push(word),
+                None => {
+                    self.edges.push(Edge { from, to, lead: Lead::Back, words: vec![word] });
+                }
+            }
+        }
+    }
+
+    /// All that is known of a way, for those who ask.
+    fn edge_title(&self, edge: &Edge) -> String {
+        let (from, to) = (self.nodes[edge.from].name(), self.nodes[edge.to].name());
+        if edge.words.is_empty() {
+            return format!("{from} → {to}");
+        }
+        format!("{from} → {to}: {}", edge.words.join(", "))
+    }
+}
+
+impl<'a> Node<'a> {
+    fn name(self) -> &'a str {
+        match self {
+            Self::Step(step) => &step.id,
+            Self::Gate { gate, .. } => &gate.id,
+            Self::Elsewhere { step, .. } => step,
+            Self::Done => DONE,
+            Self::Abort => ABORT,
+        }
+    }
+}
+
+/// How a step stands that is at its gate: the gate shows it as well.
+fn mark_at_gate<'a>(step: &Step, marks: &'a BTreeMap<String, Mark>) -> Option<&'a Mark> {
+    marks.get(&step.id).filter(|mark| mark.tone.at_gate())
+}
+
+fn gate_line(gate: &Gate, mark: Option<&Mark>) -> String {
+    let level = gate.level.as_str();
+    mark.map_or_else(|| level.to_owned(), |mark| format!("{level} · {}", mark.word()))
+}

@@ -1,0 +1,277 @@
+//! Drawings of small flows kept as they are, and what must hold of the drawing of any other.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::workflow::samples::{chain, diamond, flow, gate, step, tests_then_code};
+
+fn no_marks() -> BTreeMap<String, Mark> {
+    BTreeMap::new()
+}
+
+fn marked(marks: &[(&str, Tone, &str, &str)]) -> BTreeMap<String, Mark> {
+    let mark = |(step, tone, state, note): &(&str, Tone, &str, &str)| {
+        let mark = Mark { state: (*state).to_owned(), tone: *tone, note: (*note).to_owned() };
+        ((*step).to_owned(), mark)
+    };
+    marks.iter().map(mark).collect()
+}
+
+fn under_way() -> BTreeMap<String, Mark> {
+    marked(&[
+        ("X-1", Tone::Passed, "complete", "attempt 2, 3m"),
+        ("X-2", Tone::Person, "gate(human)", "since 10:40"),
+    ])
+}
+
+/// The picture without its style, which says nothing about the flow.
+fn svg_body(flow: &Flow, marks: &BTreeMap<String, Mark>) -> String {
+    let picture = svg(flow, marks);
+    let (head, rest) = picture.split_once("<style>").expect("it has a style");
+    let (_, body) = rest.split_once("</style>\n").expect("the style ends");
+    format!("{head}{body}")
+}
+
+#[test]
+fn mermaid_of_tests_then_code() {
+    insta::assert_snapshot!(mermaid(&tests_then_code(), &no_marks()), @r#"
+    flowchart TD
+        X_1["X-1<br/>write-tests<br/>test-writer"]
+        XG_1_2{"XG-1-2<br/>notify"}
+        X_2["X-2<br/>implement<br/>implementor"]
+        XG_2_end{"XG-2-end<br/>human"}
+        DONE(["DONE"])
+        X_1 --> XG_1_2
+        XG_1_2 -->|"pass"| X_2
+        XG_1_2 -.->|"fail #8804; 2"| X_1
+        X_2 --> XG_2_end
+        XG_2_end -->|"pass"| DONE
+        XG_2_end -.->|"fail #8804; 3"| X_2
+    "#);
+}
+
+#[test]
+fn mermaid_of_a_diamond() {
+    insta::assert_snapshot!(mermaid(&diamond(), &no_marks()), @r#"
+    flowchart TD
+        plan["plan<br/>do plan<br/>worker"]
+        left["left<br/>do left<br/>worker"]
+        G_left{"G-left<br/>auto"}
+        right["right<br/>do right<br/>worker"]
+        step_join["join<br/>do join<br/>worker"]
+        G_join{"G-join<br/>auto"}
+        release_tag["tag<br/>of release"]
+        DONE(["DONE"])
+        ABORT(["ABORT"])
+        release_tag -->|"needed"| step_join
+        plan --> left
+        plan --> right
+        left --> G_left
+        G_left -->|"pass"| step_join
+        G_left -.->|"fail #8804; 2"| left
+        right --> step_join
+        step_join --> G_join
+        G_join -->|"pass"| DONE
+        G_join -.->|"plan #8804; 3"| plan
+        G_join -.->|"left #8804; 3"| left
+        G_join -.->|"hopeless #8804; 3"| ABORT
+        G_join -.->|"fail #8804; 3"| step_join
+        classDef elsewhere stroke-dasharray:2 3
+        class release_tag elsewhere
+    "#);
+}
+
+#[test]
+fn mermaid_of_a_flow_under_way() {
+    insta::assert_snapshot!(mermaid(&tests_then_code(), &under_way()), @r#"
+    flowchart TD
+        X_1["X-1<br/>write-tests<br/>test-writer<br/>#10003; complete #183; attempt 2, 3m"]
+        XG_1_2{"XG-1-2<br/>notify"}
+        X_2["X-2<br/>implement<br/>implementor<br/>#9758; gate(human) #183; since 10#58;40"]
+        XG_2_end{"XG-2-end<br/>human #183; gate(human)"}
+        DONE(["DONE"])
+        X_1 --> XG_1_2
+        XG_1_2 -->|"pass"| X_2
+        XG_1_2 -.->|"fail #8804; 2"| X_1
+        X_2 --> XG_2_end
+        XG_2_end -->|"pass"| DONE
+        XG_2_end -.->|"fail #8804; 3"| X_2
+        classDef tone_person fill:#fff0c9,stroke:#9a6a00,color:#3d2a00
+        class X_2,XG_2_end tone_person
+        classDef tone_passed fill:#d8f3dc,stroke:#1f7a3a,color:#0d331a
+        class X_1 tone_passed
+    "#);
+}
+
+#[test]
+fn picture_of_tests_then_code() {
+    insta::assert_snapshot!(svg_body(&tests_then_code(), &no_marks()));
+}
+
+#[test]
+fn picture_of_a_diamond() {
+    insta::assert_snapshot!(svg_body(&diamond(), &no_marks()));
+}
+
+#[test]
+fn picture_of_a_flow_under_way() {
+    insta::assert_snapshot!(svg_body(&tests_then_code(), &under_way()));
+}
+
+#[test]
+fn every_tone_has_a_word_and_a_sign() {
+    let flow = flow(vec![step("a", &[], Some(gate("g", 2, &[("", Some("a"))])))]);
+    let plain = svg(&flow, &no_marks());
+    for tone in Tone::ALL {
+        // No word is given: the tone's own stands in.
+        let marks = marked(&[("a", tone, " ", "")]);
+        let (picture, text) = (svg(&flow, &marks), mermaid(&flow, &marks));
+        assert!(picture.contains(&format!(">{}</text>", tone.as_str())), "{tone:?}");
+        let signs = |picture: &str| picture.matches("<path class=\"lc-sign\"").count();
+        let added = signs(&picture) - signs(&plain);
+        assert_eq!(added, if tone.at_gate() { 2 } else { 1 }, "{tone:?}");
+        assert!(text.contains(&format!("; {}\"]", tone.as_str())), "{text}");
+        let members = if tone.at_gate() { "a,g" } else { "a" };
+        assert!(text.contains(&format!("class {members} tone_{}\n", tone.as_str())), "{text}");
+    }
+}
+
+#[test]
+fn the_end_is_reached_when_every_step_has_passed() {
+    let flow = tests_then_code();
+    let done =
+        |marks: &BTreeMap<String, Mark>| svg(&flow, marks).contains(">every step has passed<");
+    assert!(done(&no_marks()) && !done(&under_way()));
+    let passed = |id: &'static str| (id, Tone::Passed, "complete", "");
+    assert!(!done(&marked(&[passed("X-1")])) && done(&marked(&[passed("X-1"), passed("X-2")])));
+}
+
+#[test]
+fn a_picture_needs_nothing_from_outside() {
+    let picture = svg(&diamond(), &under_way());
+    for foreign in ["<script", "href", "url(", "@import", "<image", "<foreignObject"] {
+        assert!(!picture.contains(foreign), "{foreign}");
+    }
+    assert_eq!(picture.matches("http").count(), 1, "only the name space of SVG itself");
+    assert!(picture.contains("prefers-color-scheme: dark"));
+    assert!(!picture.contains("banksman-drawing"), "the style is for this picture");
+}
+
+#[test]
+fn text_cannot_leave_its_place() {
+    let bad = "</text><script>alert('&')</script>\"]; x --> y\u{1}\n";
+    let mut back = gate(bad, 2, &[(bad, Some(bad)), ("", None)]);
+    back.name = bad.to_owned();
+    let mut hostile = step(bad, &[], Some(back));
+    (hostile.name, hostile.role) = (bad.to_owned(), bad.to_owned());
+    hostile.needs.push(Need::Elsewhere { workflow: bad.to_owned(), step: bad.to_owned() });
+    let mut flow = flow(vec![hostile]);
+    (flow.id, flow.name, flow.about) = (bad.to_owned(), bad.to_owned(), bad.to_owned());
+    let marks = marked(&[(bad, Tone::Person, bad, bad)]);
+
+    let picture = svg(&flow, &marks);
+    assert!(!picture.contains("<script") && !picture.contains('\u{1}'));
+    let text = mermaid(&flow, &marks);
+    for forbidden in ["<script", "&", ";\"];", "x -->", "\u{1}"] {
+        assert!(!text.contains(forbidden), "{forbidden}: {text}");
+    }
+    // Nothing that a name holds begins a line of its own: a head, 5 nodes, 5 ways, and the classes.
+    let nodes = text.lines().filter(|line| line.contains("\"]") || line.contains("\"}")).count();
+    let ways = text.lines().filter(|line| line.contains("> ") || line.contains(">|")).count();
+    assert_eq!((nodes, ways, text.lines().count()), (5, 5, 15), "{text}");
+}
+
+#[test]
+fn mermaid_ids_are_words_and_differ() {
+    let names = ["end", "a[1,2]", "a/1/2", "graph", "v", "1st"];
+    let text = mermaid(&flow(names.map(|name| step(name, &[], None)).to_vec()), &no_marks());
+    for id in ["step_end", "a_1_2", "a_1_2_2", "step_graph", "step_v", "step_1st"] {
+        assert!(text.contains(&format!("\n    {id}[\"")), "{id}: {text}");
+    }
+}
+
+#[test]
+fn what_a_step_needs_is_above_it() {
+    // The file names the last step first, and its gate leads back over all others.
+    let mut flow = diamond();
+    flow.steps.reverse();
+    let picture = svg(&flow, &no_marks());
+    let tops: Vec<i64> =
+        ["plan", "left", "join", DONE].iter().map(|id| top_of(&picture, id)).collect();
+    assert!(tops.is_sorted(), "{tops:?}");
+}
+
+fn top_of(picture: &str, name: &str) -> i64 {
+    let end = format!(">{name}</text>");
+    let line = picture.lines().find(|line| line.contains("lc-name") && line.ends_with(&end));
+    let (_, rest) = line.expect("it is drawn").split_once(" y=\"").expect("it has a place");
+    rest.split('"').next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+#[test]
+fn a_large_flow_is_drawn() {
+    let flow = chain(500, 3);
+    let picture = svg(&flow, &no_marks());
+    assert_eq!(picture.matches("class=\"lc-name").count(), 1_001);
+    assert!(picture.len() < 4_000_000, "{} bytes", picture.len());
+    assert_eq!(mermaid(&flow, &no_marks()).matches(" -.->").count(), 500);
+}
+
+#[test]
+fn flows_that_no_file_can_have_are_drawn() {
+    let circle = flow(vec![
+        step("a", &["b"], Some(gate("g", 2, &[("", Some("nowhere"))]))),
+        step("b", &["a", "nowhere"], None),
+        step("c", &["c"], None),
+    ]);
+    for flow in [circle, flow(Vec::new())] {
+        let (picture, text) = (svg(&flow, &no_marks()), mermaid(&flow, &no_marks()));
+        for step in &flow.steps {
+            assert!(picture.contains(&format!(">{}</text>", step.id)), "{picture}");
+        }
+        assert!(picture.ends_with("</svg>\n") && text.contains("DONE"), "{text}");
+    }
+}
+
+/// Any steps with any needs before them and gates that lead anywhere.
+fn any_flow() -> impl Strategy<Value = Flow> {
+    let one = (prop::collection::vec(0..9_usize, 0..3), prop::collection::vec(0..11_usize, 0..3));
+    prop::collection::vec(one, 0..9).prop_map(|drawn| {
+        let named = |place: &usize| format!("s{place}");
+        let steps = drawn.iter().enumerate().map(|(place, (needs, backs))| {
+            let needs: Vec<String> =
+                needs.iter().filter(|need| **need < place).map(named).collect();
+            let needs: Vec<&str> = needs.iter().map(String::as_str).collect();
+            let backs: Vec<String> = backs.iter().map(named).collect();
+            let ways: Vec<(&str, Option<&str>)> =
+                backs.iter().map(|to| ("why", (to != "s10").then_some(to.as_str()))).collect();
+            step(
+                &format!("s{place}"),
+                &needs,
+                (place % 3 > 0).then(|| gate(&format!("g{place}"), 2, &ways)),
+            )
+        });
+        flow(steps.collect())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
+
+    #[test]
+    fn every_way_is_in_both_drawings(flow in any_flow()) {
+        let net = Net::new(&flow);
+        let (picture, text) = (svg(&flow, &no_marks()), mermaid(&flow, &no_marks()));
+        for edge in &net.edges {
+            let title = format!("<title>{}</title>", net.edge_title(edge));
+            // One that goes round has a row and a line.
+            let shown = picture.matches(&title).count();
+            prop_assert!((1..=2).contains(&shown), "{} {} times", title, shown);
+        }
+        let back = net.edges.iter().filter(|edge| edge.lead == Lead::Back).count();
+        prop_assert_eq!(text.matches(" -.->").count(), back);
+        prop_assert_eq!(text.matches(" -->").count(), net.edges.len() - back);
+        prop_assert_eq!(picture.matches("<g class=\"lc-edge lc-dashed").count(), back);
+        prop_assert_eq!(svg(&flow.clone(), &no_marks()), picture);
+    }
+}

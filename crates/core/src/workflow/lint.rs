@@ -1,0 +1,257 @@
+//! Doubts about a workflow that is sound: what will run, but perhaps not as its author meant it. Nothing here is an error.
+
+use std::collections::BTreeMap;
+
+use super::order::Order;
+use super::{Criterion, Flow, Gate, Launch, Level, MAX_RETRIES, Need, Step, source};
+use crate::lifecycle::problem::Problem;
+use crate::limits;
+use crate::yaml::problem_at;
+
+/// Rounds that a gate may make without a breaker. Each can cost as much as the whole workflow.
+const MANY_RETRIES: u32 = 10;
+/// Pairs of steps that are named for one file or worktree. More of the same says nothing new.
+const PAIRS: usize = 3;
+/// What the workflow itself writes there is not an output of a step.
+const OWN_FOLDER: &str = ".workflow/";
+
+/// The doubts, by line. `exists` says whether something in the repository has this path or fits this glob.
+#[must_use]
+pub fn lint(flow: &Flow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
+    let mut view = View::of(flow);
+    let mut doubts = Vec::new();
+    for path in &flow.context_files {
+        if !exists(path) && view.makers(path).is_empty() {
+            let message = format!("the context file `{path}` does not exist, and no step makes it");
+            doubts.push(Problem { line: 0, column: 0, message, help: None });
+        }
+    }
+    for (number, step) in flow.steps.iter().enumerate() {
+        let of_step = alone(&view, number).into_iter().chain(judged(step));
+        doubts.extend(
+            of_step.chain(reads(&mut view, number, exists)).map(|doubt| doubt.on(step.line)),
+        );
+        if let Some(gate) = &step.gate {
+            let of_gate = rounds(flow, gate).into_iter().chain(unheard(gate));
+            doubts.extend(of_gate.map(|doubt| doubt.on(gate.line)));
+        }
+        if doubts.len() > limits::FLOW_PROBLEMS {
+            break;
+        }
+    }
+    doubts.extend(collisions(&mut view));
+    doubts.sort();
+    doubts.dedup();
+    doubts.truncate(limits::FLOW_PROBLEMS);
+    doubts
+}
+
+/// A doubt and what to do about it.
+struct Doubt(String, &'static str);
+
+impl Doubt {
+    fn on(self, line: u32) -> Problem {
+        Problem { line, column: 1, message: self.0, help: Some(self.1.to_owned()) }
+    }
+}
+
+/// A flow with the answers that are asked for again and again.
+struct View<'a> {
+    flow: &'a Flow,
+    order: Order,
+    downstream: BTreeMap<usize, Vec<bool>>,
+    makers: BTreeMap<String, Vec<usize>>,
+}
+
+impl<'a> View<'a> {
+    fn of(flow: &'a Flow) -> Self {
+        let order = Order::of_steps(&flow.steps);
+        Self { flow, order, downstream: BTreeMap::new(), makers: BTreeMap::new() }
+    }
+
+    /// Whether a step has always passed when another one begins.
+    fn comes_before(&mut self, step: usize, other: usize) -> bool {
+        self.downstream.entry(step).or_insert_with(|| self.order.downstream(step))[other]
+    }
+
+    /// The steps that make something at a path.
+    fn makers(&mut self, path: &str) -> &[usize] {
+        if !self.makers.contains_key(path) {
+            let makes = |step: &Step| step.outputs.iter().any(|output| meet(output, path));
+            let steps = self.flow.steps.iter().enumerate().filter(|(_, step)| makes(step));
+            self.makers.insert(path.to_owned(), steps.map(|(number, _)| number).collect());
+        }
+        &self.makers[path]
+    }
+}
+
+/// What the file leaves to the defaults and people may want to decide. A text that cannot be read has none.
+#[must_use]
+pub fn unsaid(text: &str) -> Vec<Problem> {
+    let Ok(source) = source::read(text) else { return Vec::new() };
+    let silent = source.gates.iter().filter(|gate| gate.max_retries.is_none());
+    let doubt = |gate: &source::GateSource| {
+        let message = format!(
+            "the gate `{}` does not say how often it may fail: a person is asked after {MAX_RETRIES} failures",
+            gate.id.value
+        );
+        problem_at(&gate.id, message, "add `max_retries`")
+    };
+    silent.map(doubt).collect()
+}
+
+/// A step that nothing leads to and that leads nowhere, in a workflow that otherwise has an order.
+fn alone(view: &View<'_>, number: usize) -> Option<Doubt> {
+    let (step, order) = (&view.flow.steps[number], &view.order);
+    let waits_elsewhere = step.needs.iter().any(|need| matches!(need, Need::Elsewhere { .. }));
+    let is_alone = order.is_first(number) && order.is_last(number) && !waits_elsewhere;
+    (is_alone && !order.is_empty()).then(|| {
+        let message = format!("nothing leads to `{}`, so that it begins at once", step.id);
+        Doubt(message, "name it in some `on_pass`, or say what it `needs`")
+    })
+}
+
+/// Inputs and context that may not be there when the step begins.
+fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> Vec<Doubt> {
+    let step = &view.flow.steps[number];
+    let mut doubts = Vec::new();
+    let paths = step.inputs.iter().chain(&step.context);
+    for path in paths.filter(|path| !path.starts_with(OWN_FOLDER) && !exists(path)) {
+        let makers: Vec<usize> =
+            view.makers(path).iter().copied().filter(|maker| *maker != number).collect();
+        if makers.iter().any(|maker| view.comes_before(*maker, number)) {
+            continue;
+        }
+        doubts.push(match makers.first() {
+            None => Doubt(
+                format!(
+                    "`{}` reads `{path}`, which does not exist and which no step makes",
+                    step.id
+                ),
+                "add it to the `outputs` of a step before this one",
+            ),
+            Some(maker) => {
+                let maker = &view.flow.steps[*maker].id;
+                let message = format!(
+                    "`{}` reads `{path}`, but does not wait for `{maker}`, which makes it",
+                    step.id
+                );
+                Doubt(message, "add that step to its `needs`")
+            }
+        });
+    }
+    doubts
+}
+
+/// Whether two paths or globs may name the same file: equal, one inside the other, or equal up to the first wildcard. In doubt they do.
+fn meet(a: &str, b: &str) -> bool {
+    fn fixed(path: &str) -> (&str, bool) {
+        let end = path.find(['*', '?', '[', '{']);
+        (path[..end.unwrap_or(path.len())].trim_end_matches('/'), end.is_some())
+    }
+    let ((a, a_is_glob), (b, b_is_glob)) = (fixed(a), fixed(b));
+    let is_below = |outer: &str, inner: &str, glob: bool| {
+        inner.strip_prefix(outer).is_some_and(|rest| {
+            glob || outer.is_empty() || rest.is_empty() || rest.starts_with('/')
+        })
+    };
+    is_below(a, b, a_is_glob) || is_below(b, a, b_is_glob)
+}
+
+fn judged(step: &Step) -> Option<Doubt> {
+    match (&step.criterion, step.launch) {
+        (Some(Criterion::Judged(text)), _) => {
+            let said: String = text.chars().take(60).collect();
+            let message =
+                format!("an agent will judge whether `{}` has done this: {said}", step.id);
+            Some(Doubt(message, "if it is a command, write `success_criterion: { command: … }`"))
+        }
+        (None, Launch::Headless | Launch::Subagent)
+            if step.outputs.is_empty() && step.gate.is_none() =>
+        {
+            let message = format!("nothing shows whether `{}` has done its work", step.id);
+            Some(Doubt(message, "give it `outputs`, a `success_criterion` or a `gate`"))
+        }
+        (Some(Criterion::Command(_) | Criterion::File(_)) | None, _) => None,
+    }
+}
+
+/// A loop that only its own count ends.
+fn rounds(flow: &Flow, gate: &Gate) -> Option<Doubt> {
+    let breaker = &flow.breaker;
+    let is_broken =
+        breaker.failures.is_some() || breaker.time.is_some() || breaker.cost_micros.is_some();
+    (gate.max_retries > MANY_RETRIES && !is_broken).then(|| {
+        let message = format!(
+            "the gate `{}` may fail {} times before a person is asked, and no breaker ends it earlier",
+            gate.id, gate.max_retries
+        );
+        Doubt(message, "add `breaker: { failures: …, time: …, cost: … }` to the workflow")
+    })
+}
+
+/// Settings of a gate that its level makes no use of.
+fn unheard(gate: &Gate) -> Option<Doubt> {
+    let is_unheard = match gate.level {
+        Level::Notify => false,
+        Level::Auto | Level::Human => gate.veto_window.is_some(),
+    };
+    is_unheard.then(|| {
+        let message = format!("the gate `{}` has a veto window, but nobody is asked", gate.id);
+        Doubt(message, "only the level `notify` has one")
+    })
+}
+
+/// Steps that can run at the same time and write the same file, or share a worktree.
+fn collisions(view: &mut View<'_>) -> Vec<Problem> {
+    let mut claims: BTreeMap<(bool, &str), Vec<usize>> = BTreeMap::new();
+    for (number, step) in view.flow.steps.iter().enumerate() {
+        let outputs = step.outputs.iter().map(|output| (false, output.as_str()));
+        for claim in outputs.chain(step.worktree.iter().map(|folder| (true, folder.as_str()))) {
+            claims.entry(claim).or_default().push(number);
+        }
+    }
+    let mut doubts = Vec::new();
+    for ((is_worktree, path), steps) in claims {
+        let pairs = steps.iter().enumerate();
+        let pairs =
+            pairs.flat_map(|(index, one)| steps[index + 1..].iter().map(|other| (*one, *other)));
+        let at_once = |(one, other): &(usize, usize)| {
+            !view.comes_before(*one, *other) && !view.comes_before(*other, *one)
+        };
+        let pairs: Vec<(usize, usize)> = pairs.filter(at_once).take(PAIRS).collect();
+        doubts.extend(pairs.into_iter().map(|pair| collision(view.flow, pair, path, is_worktree)));
+        if doubts.len() > limits::FLOW_PROBLEMS {
+            break;
+        }
+    }
+    doubts
+}
+
+fn collision(flow: &Flow, (one, other): (usize, usize), path: &str, is_worktree: bool) -> Problem {
+    let (one, other) = (&flow.steps[one], &flow.steps[other]);
+    let share = one.worktree.is_some() && one.worktree == other.worktree;
+    let (message, help) = if is_worktree {
+        (
+            format!(
+                "`{}` and `{}` share the worktree `{path}`, so they take turns",
+                one.id, other.id
+            ),
+            "give each its own, or let one need the other",
+        )
+    } else if share {
+        (
+            format!("`{}` and `{}` both write `{path}`, in any order", one.id, other.id),
+            "let one need the other",
+        )
+    } else {
+        (
+            format!(
+                "`{}` and `{}` can run at the same time and both write `{path}`",
+                one.id, other.id
+            ),
+            "let one need the other, or their work will not go together",
+        )
+    };
+    Problem { line: other.line, column: 1, message, help: Some(help.to_owned()) }
+}

@@ -1,0 +1,157 @@
+//! Which step waits for which, by their numbers in the file. It knows no names, so that checks and doubts can share it.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use super::{Need, Step};
+use crate::limits;
+
+/// Line and column.
+pub(super) type Place = (u32, u32);
+
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    /// What each step needs, and where the file says so.
+    needs: Vec<BTreeMap<usize, Place>>,
+    /// What needs each step.
+    after: Vec<Vec<usize>>,
+    count: usize,
+}
+
+/// More needs than may be.
+pub(super) struct TooMany;
+
+impl Order {
+    fn of(steps: usize) -> Self {
+        Self { needs: vec![BTreeMap::new(); steps], after: vec![Vec::new(); steps], count: 0 }
+    }
+
+    /// The order that the needs of these steps make.
+    pub(super) fn of_steps(steps: &[Step]) -> Self {
+        let numbers: BTreeMap<&str, usize> =
+            steps.iter().enumerate().map(|(number, step)| (step.id.as_str(), number)).collect();
+        let mut order = Self::of(steps.len());
+        for (number, step) in steps.iter().enumerate() {
+            for need in &step.needs {
+                if let Need::Step(id) = need
+                    && let Some(needed) = numbers.get(id.as_str())
+                {
+                    order.link(number, *needed, (step.line, 1));
+                }
+            }
+        }
+        order
+    }
+
+    pub(super) fn need(&mut self, step: usize, needed: usize, at: Place) -> Result<(), TooMany> {
+        if self.count >= limits::FLOW_NEEDS {
+            return Err(TooMany);
+        }
+        self.link(step, needed, at);
+        Ok(())
+    }
+
+    fn link(&mut self, step: usize, needed: usize, at: Place) {
+        if let Entry::Vacant(entry) = self.needs[step].entry(needed) {
+            entry.insert(at);
+            self.after[needed].push(step);
+            self.count += 1;
+        }
+    }
+
+    /// What a step needs, in the order of the file.
+    pub(super) fn needs(&self, step: usize) -> impl Iterator<Item = usize> {
+        self.needs[step].keys().copied()
+    }
+
+    pub(super) fn place(&self, step: usize, needed: usize) -> Place {
+        self.needs[step].get(&needed).copied().unwrap_or_default()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Whether nothing comes before a step.
+    pub(super) fn is_first(&self, step: usize) -> bool {
+        self.needs[step].is_empty()
+    }
+
+    /// Whether nothing comes after a step.
+    pub(super) fn is_last(&self, step: usize) -> bool {
+        self.after[step].is_empty()
+    }
+
+    /// For every step whether it comes after this one, directly or not. A step comes after itself.
+    pub(super) fn downstream(&self, step: usize) -> Vec<bool> {
+        self.reached(step, |next, open| open.extend(&self.after[next]))
+    }
+
+    /// For every step whether it comes before this one, directly or not. A step comes before itself.
+    pub(super) fn upstream(&self, step: usize) -> Vec<bool> {
+        self.reached(step, |next, open| open.extend(self.needs(next)))
+    }
+
+    fn reached(&self, step: usize, neighbours: impl Fn(usize, &mut Vec<usize>)) -> Vec<bool> {
+        let mut reached = vec![false; self.after.len()];
+        let mut open = vec![step];
+        while let Some(next) = open.pop() {
+            if !std::mem::replace(&mut reached[next], true) {
+                neighbours(next, &mut open);
+            }
+        }
+        reached
+    }
+
+    /// Steps that wait for each other, each needing the one behind it and the last the first; none if there is an order.
+    pub(super) fn circle(&self) -> Option<Vec<usize>> {
+        let mut open: Vec<usize> = self.needs.iter().map(BTreeMap::len).collect();
+        let mut free: Vec<usize> = (0..open.len()).filter(|step| open[*step] == 0).collect();
+        while let Some(step) = free.pop() {
+            for after in &self.after[step] {
+                open[*after] -= 1;
+                if open[*after] == 0 {
+                    free.push(*after);
+                }
+            }
+        }
+        // Each step that is left needs another one that is left, so that following them comes round.
+        let mut at = open.iter().position(|needs| *needs > 0)?;
+        let mut way = Vec::new();
+        while !way.contains(&at) {
+            way.push(at);
+            at = self.needs(at).find(|needed| open[*needed] > 0)?;
+        }
+        let start = way.iter().position(|step| *step == at)?;
+        Some(way.split_off(start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(steps: usize, needs: &[(usize, usize)]) -> Order {
+        let mut order = Order::of(steps);
+        needs.iter().for_each(|(step, needed)| order.link(*step, *needed, (1, 1)));
+        order
+    }
+
+    #[test]
+    fn a_circle_is_found_without_what_leads_to_it() {
+        assert_eq!(order(3, &[(1, 0), (2, 1), (2, 0)]).circle(), None);
+        assert_eq!(order(1, &[(0, 0)]).circle(), Some(vec![0]));
+        assert_eq!(
+            order(5, &[(1, 0), (1, 3), (2, 1), (3, 2), (4, 3)]).circle(),
+            Some(vec![1, 3, 2])
+        );
+    }
+
+    #[test]
+    fn what_comes_before_and_after_is_found_through_others() {
+        let order = order(4, &[(1, 0), (2, 1)]);
+        assert_eq!(order.downstream(0), [true, true, true, false]);
+        assert_eq!(order.downstream(2), [false, false, true, false]);
+        assert_eq!(order.upstream(1), [true, true, false, false]);
+    }
+}

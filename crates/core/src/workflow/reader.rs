@@ -1,0 +1,146 @@
+//! Reads single values of a workflow's source: fills them in, checks each by itself, and collects what is wrong.
+
+use serde_json::Value;
+
+use super::paths;
+use super::template::{Scope, as_text};
+use crate::lifecycle::problem::Problem;
+use crate::limits;
+use crate::time::Span;
+use crate::yaml::{Name, OneOrMany, Spanned, clip, problem_at};
+
+/// What is wrong with one file so far, each fault once.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Report {
+    pub(super) fn add(&mut self, problem: Problem) {
+        if self.problems.len() < limits::FLOW_PROBLEMS && !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    pub(super) fn at<T>(
+        &mut self,
+        at: &Spanned<T>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.add(problem_at(at, message, help));
+    }
+
+    /// Whether a list is not longer than one may be.
+    pub(super) fn fits<T>(&mut self, at: &Spanned<T>, length: usize, most: usize) -> bool {
+        if length > most {
+            self.at(at, format!("{length} are more than the limit of {most}"), "use fewer");
+        }
+        length <= most
+    }
+}
+
+/// Reads the texts of one step with the values that may stand in them.
+pub(super) struct Reader<'a> {
+    pub(super) scope: &'a Scope,
+    pub(super) report: &'a mut Report,
+}
+
+impl Reader<'_> {
+    /// A text with everything filled in; what cannot be filled in is reported and left as it is.
+    pub(super) fn name(&mut self, text: &Name) -> Name {
+        match self.scope.fill(&text.value) {
+            Ok(filled) => Spanned::new(filled, text.referenced, text.defined),
+            Err(fault) => {
+                self.report.at(text, fault.message, fault.help);
+                text.clone()
+            }
+        }
+    }
+
+    pub(super) fn text(&mut self, text: &Name) -> String {
+        self.name(text).value
+    }
+
+    pub(super) fn text_or(&mut self, text: Option<&Name>, otherwise: &str) -> String {
+        text.map_or_else(|| otherwise.to_owned(), |text| self.text(text))
+    }
+
+    /// The entries of a list. One that is nothing but a parameter with a list stands for all of that list.
+    pub(super) fn names(&mut self, list: &[Name]) -> Vec<Name> {
+        let mut names = Vec::new();
+        for entry in list {
+            match self.scope.whole(&entry.value) {
+                Some(Value::Array(parts)) => names.extend(
+                    parts
+                        .iter()
+                        .map(|part| Spanned::new(as_text(part), entry.referenced, entry.defined)),
+                ),
+                Some(_) | None => names.push(self.name(entry)),
+            }
+        }
+        if let Some(first) = list.first() {
+            self.report.fits(first, names.len(), limits::FLOW_ITEMS);
+        }
+        names.truncate(limits::FLOW_ITEMS);
+        names
+    }
+
+    /// The names of a single one or of a list, as they are written, with their places.
+    pub(super) fn one_or_many(&mut self, written: &Spanned<OneOrMany>) -> Vec<Name> {
+        match &written.value {
+            OneOrMany::One(name) => {
+                self.names(&[Spanned::new(name.clone(), written.referenced, written.defined)])
+            }
+            OneOrMany::Many(names) => self.names(names),
+        }
+    }
+
+    pub(super) fn path(&mut self, text: &Name) -> String {
+        let path = self.name(text);
+        self.path_is_inside(&path);
+        path.value
+    }
+
+    pub(super) fn paths(&mut self, list: &[Name]) -> Vec<String> {
+        let paths = self.names(list);
+        paths.iter().for_each(|path| self.path_is_inside(path));
+        paths.into_iter().map(|path| path.value).collect()
+    }
+
+    fn path_is_inside(&mut self, path: &Name) {
+        if let Some(fault) = paths::fault(&path.value) {
+            let message = format!("`{}` cannot be a path here: {fault}", clip(&path.value));
+            self.report.at(path, message, "write a path from the root of the repository");
+        }
+    }
+
+    /// A role, reason or name of a worker: something that stands in lists and in file names.
+    pub(super) fn word(&mut self, text: &Name, what: &str) -> String {
+        let word = self.name(text);
+        self.is_id(&word, what);
+        word.value
+    }
+
+    pub(super) fn is_id(&mut self, word: &Name, what: &str) {
+        if !paths::is_id(&word.value) {
+            let message = format!("`{}` cannot be {what}", clip(&word.value));
+            self.report.at(word, message, "use letters, digits, `_`, `-` and `.`");
+        }
+    }
+
+    pub(super) fn span(&mut self, text: &Name) -> Option<Span> {
+        let text = self.name(text);
+        match text.value.parse::<Span>() {
+            Ok(span) if span.0 > 0 => Some(span),
+            Ok(_) => {
+                self.report.at(&text, "this is no time at all", "write a time such as 30min");
+                None
+            }
+            Err(error) => {
+                self.report.at(&text, error.to_string(), "");
+                None
+            }
+        }
+    }
+}

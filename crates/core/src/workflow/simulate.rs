@@ -1,0 +1,309 @@
+//! Walks a flow on paper: what starts, what is sent back, when a person is asked, and how bad it can get. Nothing is started.
+//!
+//! A step starts when all that it needs has passed. Those that can start together do so in one round, as far as the flow's
+//! `parallel` and shared worktrees let them; then their gates decide. A gate that fails sends back to a step, which resets that step
+//! and all that need it. The failure whose number is the gate's `max_retries` asks a person instead, who lets it pass; the one that
+//! trips the breaker ends the walk. What another workflow must bring is taken as brought.
+//!
+//! Every walk ends: a step runs again only after a failure that led back, of which each gate has fewer than its `max_retries`
+//! (`worst` counts them), and a walk that would fill the memory before that is cut off.
+
+mod chance;
+mod cost;
+mod event;
+mod judge;
+#[cfg(test)]
+mod tests;
+mod worst;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::links::Links;
+use super::{Back, Flow, Gate, Level, Step};
+use judge::Judge;
+
+pub use cost::{Cost, Estimate, cost};
+pub use event::{Decider, End, Event};
+pub use worst::{Worst, worst};
+
+/// What the gates of a walk say.
+#[derive(Debug, Clone, Copy)]
+pub enum Policy<'a> {
+    Pass,
+    /// Each gate fails without a reason until it has asked a person, and passes from then on.
+    Fail,
+    /// Verdicts by the id of their gate, each gate's in the order given; it passes when it has no more.
+    Chosen(&'a [(String, Verdict)]),
+    /// A coin decides, and each way back is as likely as the others. The same seed gives the same walk.
+    Random {
+        seed: u64,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Pass,
+    Fail { reason: Option<String> },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Walk {
+    pub events: Vec<Event>,
+    /// Runs of the steps' agents.
+    pub runs: usize,
+    /// Verdicts of agents.
+    pub reviews: usize,
+    /// How often a person is asked: at each verdict of a gate of level `human`, at each failure that no longer leads back, and when
+    /// the breaker trips.
+    pub person: usize,
+    /// Runs one after the other: those of one round count once.
+    pub longest: usize,
+    pub steps: BTreeMap<String, Count>,
+    pub ended: End,
+}
+
+/// Of one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Count {
+    pub runs: usize,
+    pub reviews: usize,
+}
+
+/// Events of a walk and names in them. More would not be read, and must not fill the memory: `max_retries` may be any number.
+pub const WALK_ENTRIES: usize = 1_000_000;
+
+#[must_use]
+pub fn walk(flow: &Flow, policy: &Policy<'_>) -> Walk {
+    let mut walker = Walker::new(flow, policy);
+    let ended = loop {
+        if let Some(end) = walker.round() {
+            break end;
+        }
+    };
+    walker.finish(ended)
+}
+
+/// Where a step is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Open,
+    Running,
+    /// Its gate failed, and the way back does not lead to it or to a step before it.
+    Failed,
+    Passed,
+}
+
+struct Walker<'a> {
+    flow: &'a Flow,
+    links: Links<'a>,
+    judge: Judge<'a>,
+    stages: Vec<Stage>,
+    counts: Vec<Count>,
+    /// Of each step's gate.
+    failures: Vec<u32>,
+    all_failures: u32,
+    rounds: usize,
+    person: usize,
+    events: Vec<Event>,
+    entries: usize,
+}
+
+impl<'a> Walker<'a> {
+    fn new(flow: &'a Flow, policy: &Policy<'a>) -> Self {
+        let count = flow.steps.len();
+        Self {
+            flow,
+            links: Links::new(flow),
+            judge: Judge::new(flow, policy),
+            stages: vec![Stage::Open; count],
+            counts: vec![Count::default(); count],
+            failures: vec![0; count],
+            all_failures: 0,
+            rounds: 0,
+            person: 0,
+            events: Vec::new(),
+            entries: 0,
+        }
+    }
+
+    /// Starts what can start, then asks the gates. Answers when the walk has come to its end.
+    fn round(&mut self) -> Option<End> {
+        let started = self.ready();
+        if started.is_empty() {
+            let done = self.stages.iter().all(|stage| *stage == Stage::Passed);
+            return Some(if done { End::Done } else { End::Stuck });
+        }
+        if self.entries >= WALK_ENTRIES {
+            return Some(End::CutOff);
+        }
+        self.rounds += 1;
+        for place in &started {
+            self.stages[*place] = Stage::Running;
+            self.counts[*place].runs += 1;
+            let (step, attempt) = (self.id(*place), self.counts[*place].runs);
+            self.note(Event::Started { step, attempt, round: self.rounds }, 1);
+        }
+        for place in started {
+            // A gate before it in this round may have sent back to a step that this one needs: its run was for nothing.
+            if self.stages[place] == Stage::Running
+                && let Some(end) = self.decide(place)
+            {
+                return Some(end);
+            }
+        }
+        None
+    }
+
+    fn ready(&self) -> Vec<usize> {
+        let limit = self.flow.parallel.map_or(usize::MAX, |limit| limit.max(1) as usize);
+        let mut worktrees: BTreeSet<&str> = BTreeSet::new();
+        let mut ready = Vec::new();
+        for (place, step) in self.flow.steps.iter().enumerate() {
+            if ready.len() == limit {
+                break;
+            }
+            let can_start = self.stages[place] == Stage::Open && self.needs_passed(place);
+            if can_start && step.worktree.as_ref().is_none_or(|shared| worktrees.insert(shared)) {
+                ready.push(place);
+            }
+        }
+        ready
+    }
+
+    fn needs_passed(&self, place: usize) -> bool {
+        let needs = self.links.needs[place].as_ref();
+        needs.is_some_and(|needs| needs.iter().all(|need| self.stages[*need] == Stage::Passed))
+    }
+
+    /// What the step's gate says to a run that has ended.
+    fn decide(&mut self, place: usize) -> Option<End> {
+        let Some(gate) = &self.flow.steps[place].gate else {
+            self.pass(place, None, Decider::Nobody);
+            return None;
+        };
+        let decider = match gate.level {
+            Level::Auto | Level::Notify => {
+                self.counts[place].reviews += 1;
+                Decider::Agent
+            }
+            Level::Human => {
+                self.person += 1;
+                Decider::Person
+            }
+        };
+        match self.judge.verdict(place, gate) {
+            Verdict::Pass => {
+                self.pass(place, Some(gate), decider);
+                None
+            }
+            Verdict::Fail { reason } => self.fail(place, gate, reason),
+        }
+    }
+
+    fn pass(&mut self, place: usize, gate: Option<&Gate>, by: Decider) {
+        self.stages[place] = Stage::Passed;
+        let (step, gate) = (self.id(place), gate.map(|gate| gate.id.clone()));
+        self.note(Event::Passed { step, gate, by }, 1);
+    }
+
+    fn fail(&mut self, place: usize, gate: &Gate, reason: Option<String>) -> Option<End> {
+        self.failures[place] = self.failures[place].saturating_add(1);
+        self.all_failures = self.all_failures.saturating_add(1);
+        let (step, failure) = (self.id(place), self.failures[place]);
+        let id = gate.id.clone();
+        if self.flow.breaker.failures.is_some_and(|limit| self.all_failures >= limit) {
+            self.person += 1;
+            let failures = self.all_failures;
+            self.note(Event::Tripped { step, gate: id, reason, failures }, 1);
+            return Some(End::Person);
+        }
+        match way(&self.links, gate, failure, reason.as_deref()) {
+            Way::Person => {
+                self.person += 1;
+                self.judge.asked(place);
+                let max_retries = gate.max_retries;
+                self.note(Event::Asked { step, gate: id, reason, failure, max_retries }, 1);
+                self.pass(place, Some(gate), Decider::Person);
+                None
+            }
+            Way::GiveUp => {
+                self.note(Event::Aborted { step, gate: id, reason, failure }, 1);
+                Some(End::Aborted)
+            }
+            Way::Back(target) => {
+                self.stages[place] = Stage::Failed;
+                let (to, resets) = (self.id(target), self.reset(target));
+                let weight = 1 + resets.len();
+                let event = Event::SentBack { step, gate: id, reason, failure, to, resets };
+                self.note(event, weight);
+                None
+            }
+        }
+    }
+
+    fn reset(&mut self, target: usize) -> Vec<String> {
+        let reached = self.links.downstream(target);
+        let places = (0..reached.len()).filter(|place| reached[*place]);
+        let mut resets = Vec::new();
+        for place in places {
+            self.stages[place] = Stage::Open;
+            resets.push(self.id(place));
+        }
+        resets
+    }
+
+    fn id(&self, place: usize) -> String {
+        self.flow.steps[place].id.clone()
+    }
+
+    fn note(&mut self, event: Event, weight: usize) {
+        self.entries += weight;
+        self.events.push(event);
+    }
+
+    fn finish(mut self, ended: End) -> Walk {
+        self.events.push(Event::Ended { how: ended });
+        let sum = |of: fn(&Count) -> usize| self.counts.iter().map(of).sum();
+        Walk {
+            runs: sum(|count| count.runs),
+            reviews: sum(|count| count.reviews),
+            person: self.person,
+            longest: self.rounds,
+            steps: self.flow.steps.iter().map(|step| step.id.clone()).zip(self.counts).collect(),
+            events: self.events,
+            ended,
+        }
+    }
+}
+
+/// Where a failure leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Back(usize),
+    GiveUp,
+    Person,
+}
+
+/// A person is asked where the way back leads nowhere, too.
+fn way(links: &Links<'_>, gate: &Gate, failure: u32, reason: Option<&str>) -> Way {
+    if failure >= gate.max_retries {
+        return Way::Person;
+    }
+    match gate.way_back(reason) {
+        Some(Back { to: None, .. }) => Way::GiveUp,
+        Some(Back { to: Some(id), .. }) => links.place(id).map_or(Way::Person, Way::Back),
+        None => Way::Person,
+    }
+}
+
+/// The type of the agent that decides at the step's gate, where one does.
+fn reviewer(step: &Step) -> Option<&str> {
+    let gate = step.gate.as_ref()?;
+    match gate.level {
+        Level::Auto | Level::Notify => Some(&gate.reviewer),
+        Level::Human => None,
+    }
+}

@@ -1,0 +1,111 @@
+//! What a workflow may cost, from what runs of the same roles have cost before.
+//!
+//! Roles without past runs are named and count nothing: the sums are then too small, and the reader is told by how many.
+
+use std::collections::BTreeMap;
+use std::iter;
+
+use serde::Serialize;
+
+use super::worst::Bounds;
+use super::{Walk, reviewer};
+use crate::workflow::{Flow, Step};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Estimate {
+    /// Each step and each review once.
+    pub best: Cost,
+    pub walk: Option<Cost>,
+    /// More it cannot be, each number for itself.
+    pub worst: Cost,
+    /// Roles of steps and reviewers that no past run is known of.
+    pub unknown_roles: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Cost {
+    pub micros: i64,
+    /// Time that agents work, also where they do it at the same time.
+    pub seconds: i64,
+    /// Runs and reviews of the roles that past runs are known of.
+    pub known: usize,
+    /// Those of the others.
+    pub unknown: usize,
+}
+
+/// `past`: what one run of a role costs, as millionths of the currency and as seconds.
+pub fn cost(
+    flow: &Flow,
+    taken: Option<&Walk>,
+    past: &dyn Fn(&str) -> Option<(i64, i64)>,
+) -> Estimate {
+    let mut roles: Past<'_> = BTreeMap::new();
+    for role in flow.steps.iter().flat_map(roles_of) {
+        roles.entry(role).or_insert_with(|| past(role));
+    }
+    let rows: Vec<Cost> = flow.steps.iter().map(|step| of_one_run(step, &roles)).collect();
+    let bounds = Bounds::new(flow);
+    let most = |part: fn(&Cost) -> usize| bounds.most(|place| part(&rows[place]));
+    let amount = |part: fn(&Cost) -> i64| {
+        let sum = bounds.most(|place| usize::try_from(part(&rows[place])).unwrap_or(0));
+        i64::try_from(sum).unwrap_or(i64::MAX)
+    };
+    let unknown = roles.iter().filter(|(_, past)| past.is_none());
+    Estimate {
+        best: rows.iter().fold(Cost::default(), |sum, row| sum.plus(*row)),
+        walk: taken.map(|walk| of_walk(flow, walk, &roles)),
+        worst: Cost {
+            micros: amount(|cost| cost.micros),
+            seconds: amount(|cost| cost.seconds),
+            known: most(|cost| cost.known),
+            unknown: most(|cost| cost.unknown),
+        },
+        unknown_roles: unknown.map(|(role, _)| (*role).to_owned()).collect(),
+    }
+}
+
+type Past<'a> = BTreeMap<&'a str, Option<(i64, i64)>>;
+
+fn roles_of(step: &Step) -> impl Iterator<Item = &str> {
+    iter::once(step.role.as_str()).chain(reviewer(step))
+}
+
+/// A run and its review.
+fn of_one_run(step: &Step, past: &Past<'_>) -> Cost {
+    let parts = roles_of(step).map(|role| Cost::of(past[role], 1));
+    parts.fold(Cost::default(), Cost::plus)
+}
+
+fn of_walk(flow: &Flow, walk: &Walk, past: &Past<'_>) -> Cost {
+    let parts = flow.steps.iter().flat_map(|step| {
+        let count = walk.steps.get(&step.id).copied().unwrap_or_default();
+        roles_of(step)
+            .zip([count.runs, count.reviews])
+            .map(|(role, times)| Cost::of(past[role], times))
+    });
+    parts.fold(Cost::default(), Cost::plus)
+}
+
+impl Cost {
+    fn of(each: Option<(i64, i64)>, times: usize) -> Self {
+        let Some((micros, seconds)) = each else {
+            return Self { unknown: times, ..Self::default() };
+        };
+        let factor = i64::try_from(times).unwrap_or(i64::MAX);
+        Self {
+            micros: micros.saturating_mul(factor),
+            seconds: seconds.saturating_mul(factor),
+            known: times,
+            unknown: 0,
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            micros: self.micros.saturating_add(other.micros),
+            seconds: self.seconds.saturating_add(other.seconds),
+            known: self.known.saturating_add(other.known),
+            unknown: self.unknown.saturating_add(other.unknown),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What happens on a walk, as data and as one readable line each.
+
+use std::fmt;
+
+use serde::Serialize;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    Started {
+        step: String,
+        attempt: usize,
+        round: usize,
+    },
+    /// Without a gate a step passes as soon as it has signalled.
+    Passed {
+        step: String,
+        gate: Option<String>,
+        by: Decider,
+    },
+    SentBack {
+        step: String,
+        gate: String,
+        reason: Option<String>,
+        /// The number of this failure of this gate.
+        failure: u32,
+        to: String,
+        /// All that has to pass again, in the order of the file.
+        resets: Vec<String>,
+    },
+    /// The failure does not lead back: the gate has failed as often as it may.
+    Asked {
+        step: String,
+        gate: String,
+        reason: Option<String>,
+        failure: u32,
+        max_retries: u32,
+    },
+    /// The gates have failed as often, all together, as the workflow lets them.
+    Tripped {
+        step: String,
+        gate: String,
+        reason: Option<String>,
+        failures: u32,
+    },
+    /// The way back gives the workflow up.
+    Aborted {
+        step: String,
+        gate: String,
+        reason: Option<String>,
+        failure: u32,
+    },
+    Ended {
+        how: End,
+    },
+}
+
+/// Who let a step pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decider {
+    /// There is no gate.
+    Nobody,
+    Agent,
+    Person,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// Every step has passed.
+    Done,
+    Aborted,
+    /// The breaker tripped: a person decides how it goes on.
+    Person,
+    /// Steps are left that can never start: they need each other, a step that is not there, or one that failed and was not reset.
+    Stuck,
+    /// It was too long to be written down.
+    CutOff,
+}
+
+/// Names in one line; the data has all of them.
+const NAMES_SHOWN: usize = 8;
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Started { step, attempt, round } => {
+                write!(f, "round {round}: {step} starts, attempt {attempt}")
+            }
+            Self::Passed { step, gate, by } => match (gate, by) {
+                (None, _) => write!(f, "{step} passes without a gate"),
+                (Some(gate), Decider::Person) => write!(f, "{step} passes {gate}, says a person"),
+                (Some(gate), Decider::Agent | Decider::Nobody) => write!(f, "{step} passes {gate}"),
+            },
+            Self::SentBack { gate, reason, failure, to, resets, .. } => {
+                write!(f, "{gate} fails{}, failure {failure}: back to {to}", Because(reason))?;
+                write!(f, ", resets {}", Names(resets))
+            }
+            Self::Asked { gate, reason, failure, max_retries, .. } => {
+                write!(f, "{gate} fails{}, failure {failure}", Because(reason))?;
+                write!(f, " (max_retries {max_retries}): a person is asked")
+            }
+            Self::Tripped { gate, reason, failures, .. } => {
+                write!(f, "{gate} fails{}, failure {failures} of all gates", Because(reason))?;
+                f.write_str(": the breaker trips and a person is asked")
+            }
+            Self::Aborted { gate, reason, failure, .. } => {
+                write!(f, "{gate} fails{}, failure {failure}", Because(reason))?;
+                f.write_str(": the workflow is given up")
+            }
+            Self::Ended { how } => how.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Done => "done: every step has passed",
+            Self::Aborted => "aborted",
+            Self::Person => "a person decides how it goes on",
+            Self::Stuck => "stuck: the steps that are left can never start",
+            Self::CutOff => "cut off: the walk is too long to be written down",
+        })
+    }
+}
+
+struct Because<'a>(&'a Option<String>);
+
+impl fmt::Display for Because<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(reason) => write!(f, " because of {reason}"),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Names<'a>(&'a [String]);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = &self.0[..self.0.len().min(NAMES_SHOWN)];
+        f.write_str(&shown.join(", "))?;
+        match self.0.len() - shown.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}

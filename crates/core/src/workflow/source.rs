@@ -1,0 +1,223 @@
+//! The YAML of a workflow as it is written, with the place of every name. No judgement here: `expand` and `check` do that.
+
+use std::fmt;
+
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::{Launch, Level};
+use crate::lifecycle::problem::Problem;
+use crate::limits;
+use crate::yaml::{self, Entries, Name, OneOrMany, Spanned, TextOr};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Source {
+    pub(super) workflow: Header,
+    pub(super) steps: Vec<StepSource>,
+    #[serde(default)]
+    pub(super) gates: Vec<GateSource>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Header {
+    pub(super) id: Name,
+    pub(super) name: Option<Name>,
+    pub(super) description: Option<Name>,
+    #[serde(default)]
+    pub(super) context_files: Vec<Name>,
+    #[serde(default)]
+    pub(super) params: Entries<Spanned<ParamSource>>,
+    pub(super) parallel: Option<Spanned<u32>>,
+    pub(super) merge: Option<bool>,
+    pub(super) breaker: Option<BreakerSource>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BreakerSource {
+    pub(super) failures: Option<Spanned<u32>>,
+    pub(super) time: Option<Name>,
+    pub(super) cost: Option<Spanned<f64>>,
+}
+
+/// `name: value`, whose type is the value's, or `name: { type, default, choices, about }`.
+#[derive(Debug)]
+pub(super) enum ParamSource {
+    Value(Value),
+    Full(FullParam),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FullParam {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<ParamType>,
+    pub(super) default: Option<Spanned<Value>>,
+    #[serde(default)]
+    pub(super) choices: Vec<Spanned<Value>>,
+    #[serde(rename = "about")]
+    _about: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ParamType {
+    String,
+    Number,
+    Boolean,
+    List,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepSource {
+    pub(super) id: Name,
+    pub(super) name: Option<Name>,
+    pub(super) agent: Option<Spanned<AgentSource>>,
+    pub(super) inputs: Option<Spanned<Vec<Name>>>,
+    pub(super) outputs: Option<Spanned<Vec<Name>>>,
+    pub(super) success_criterion: Option<Spanned<TextOr<CriterionSource>>>,
+    pub(super) signal: Option<Spanned<SignalSource>>,
+    pub(super) gate: Option<Name>,
+    pub(super) needs: Option<Spanned<OneOrMany>>,
+    pub(super) prompt: Option<Name>,
+    pub(super) timeout: Option<Name>,
+    #[serde(default)]
+    pub(super) matrix: Entries<Spanned<Value>>,
+    pub(super) for_each: Option<Spanned<Value>>,
+    pub(super) uses: Option<Name>,
+    #[serde(default)]
+    pub(super) with: Entries<Spanned<Value>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AgentSource {
+    #[serde(rename = "type")]
+    pub(super) role: Option<Name>,
+    pub(super) launch: Option<Launch>,
+    pub(super) worktree: Option<Name>,
+    #[serde(default)]
+    pub(super) context: Vec<Name>,
+    pub(super) worker: Option<Name>,
+}
+
+/// Exactly one of the three.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CriterionSource {
+    pub(super) command: Option<Name>,
+    pub(super) file: Option<Name>,
+    pub(super) judged: Option<Name>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SignalSource {
+    #[serde(rename = "type")]
+    pub(super) kind: SignalType,
+    pub(super) value: Option<Name>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SignalType {
+    SentinelFile,
+    GitCommit,
+    PrCreation,
+    StdoutExit,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GateSource {
+    pub(super) id: Name,
+    pub(super) name: Option<Name>,
+    pub(super) reviewer: ReviewerSource,
+    pub(super) on_pass: Option<PassSource>,
+    pub(super) on_fail: Option<FailSource>,
+    pub(super) max_retries: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReviewerSource {
+    pub(super) level: Level,
+    pub(super) agent_type: Option<Name>,
+    pub(super) veto_window: Option<Name>,
+    pub(super) timeout: Option<Name>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PassSource {
+    pub(super) next_step: Spanned<OneOrMany>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FailSource {
+    pub(super) next_step: Option<Name>,
+    pub(super) retry_context_path: Option<Name>,
+    #[serde(default)]
+    pub(super) routes: Vec<RouteSource>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RouteSource {
+    pub(super) reason: Name,
+    pub(super) next_step: Name,
+    pub(super) retry_context_path: Option<Name>,
+}
+
+impl<'de> Deserialize<'de> for ParamSource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = ParamSource;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value, or `{ type, default, choices, about }`")
+            }
+
+            fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<ParamSource, E> {
+                Ok(ParamSource::Value(value.into()))
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<ParamSource, E> {
+                Ok(ParamSource::Value(value.into()))
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<ParamSource, E> {
+                Ok(ParamSource::Value(value.into()))
+            }
+
+            fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<ParamSource, E> {
+                Ok(ParamSource::Value(value.into()))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<ParamSource, E> {
+                Ok(ParamSource::Value(value.into()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<ParamSource, A::Error> {
+                let list = serde::de::value::SeqAccessDeserializer::new(seq);
+                Value::deserialize(list).map(ParamSource::Value)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ParamSource, A::Error> {
+                let entries = serde::de::value::MapAccessDeserializer::new(map);
+                FullParam::deserialize(entries).map(ParamSource::Full)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+pub(super) fn read(text: &str) -> Result<Source, Problem> {
+    yaml::read(text, limits::FLOW_BYTES, "docs/workflow-format.md")
+}

@@ -1,0 +1,123 @@
+//! One step as it is run: every text filled in, every default in its place. What it needs and its gate come later, in `check`.
+
+use super::paths::{self, file_name};
+use super::reader::Reader;
+use super::source::{AgentSource, CriterionSource, SignalSource, SignalType, StepSource};
+use super::{Criterion, Launch, Signal, Step, criterion};
+use crate::yaml::{Name, Spanned, TextOr, clip, place};
+
+/// Whose part an agent plays where the file does not say.
+const WORKER: &str = "worker";
+
+/// `suffix` is what the step's matrix adds to its id.
+pub(super) fn step(source: &StepSource, suffix: &str, reader: &mut Reader<'_>) -> Step {
+    let id = format!("{}{suffix}", source.id.value);
+    let agent = source.agent.as_ref().map(|agent| &agent.value);
+    let criterion = source.success_criterion.as_ref();
+    let list = |written: &Option<Spanned<Vec<Name>>>, reader: &mut Reader<'_>| {
+        written.as_ref().map_or_else(Vec::new, |list| reader.paths(&list.value))
+    };
+    let role = agent.and_then(|agent| agent.role.as_ref());
+    let worker = agent.and_then(|agent| agent.worker.as_ref());
+    Step {
+        name: reader.text_or(source.name.as_ref(), &id),
+        role: role.map_or_else(|| WORKER.to_owned(), |role| reader.word(role, "an agent's type")),
+        worker: worker.map(|worker| reader.word(worker, "a worker's name")),
+        launch: agent.and_then(|agent| agent.launch).unwrap_or(Launch::Headless),
+        worktree: agent.and_then(|agent| worktree(agent, reader)),
+        prompt: reader.text_or(source.prompt.as_ref(), ""),
+        context: agent.map_or_else(Vec::new, |agent| reader.paths(&agent.context)),
+        inputs: list(&source.inputs, reader),
+        outputs: list(&source.outputs, reader),
+        criterion: criterion.and_then(|criterion| meant(criterion, reader)),
+        signal: signal(source, &id, suffix, reader),
+        needs: Vec::new(),
+        gate: None,
+        timeout: source.timeout.as_ref().and_then(|timeout| reader.span(timeout)),
+        line: place(&source.id).0,
+        id,
+    }
+}
+
+fn worktree(agent: &AgentSource, reader: &mut Reader<'_>) -> Option<String> {
+    let written = agent.worktree.as_ref()?;
+    let folder = paths::folder(&reader.path(written));
+    if folder.is_empty() {
+        let help = "name a folder of its own, or leave `worktree` out";
+        reader.report.at(written, "the repository itself cannot be a step's worktree", help);
+    }
+    Some(folder)
+}
+
+fn meant(source: &Spanned<TextOr<CriterionSource>>, reader: &mut Reader<'_>) -> Option<Criterion> {
+    let full = match &source.value {
+        TextOr::Text(text) => {
+            let text = Spanned::new(text.clone(), source.referenced, source.defined);
+            let text = reader.text(&text);
+            return not_empty(source, &text, reader).then(|| criterion::understood(&text));
+        }
+        TextOr::Full(full) => full,
+    };
+    let meant = match (&full.command, &full.file, &full.judged) {
+        (Some(command), None, None) => Criterion::Command(reader.text(command)),
+        (None, Some(file), None) => Criterion::File(reader.path(file)),
+        (None, None, Some(judged)) => Criterion::Judged(reader.text(judged)),
+        (None | Some(_), None | Some(_), None | Some(_)) => {
+            let message = "a criterion is one of `command`, `file` and `judged`";
+            reader.report.at(source, message, "keep one of them");
+            return None;
+        }
+    };
+    let (Criterion::Command(text) | Criterion::File(text) | Criterion::Judged(text)) = &meant;
+    not_empty(source, text, reader).then_some(meant)
+}
+
+fn not_empty<T>(at: &Spanned<T>, text: &str, reader: &mut Reader<'_>) -> bool {
+    let says = !text.trim().is_empty();
+    if !says {
+        reader.report.at(at, "the criterion is empty", "say how it is known that the step is done");
+    }
+    says
+}
+
+fn signal(source: &StepSource, id: &str, suffix: &str, reader: &mut Reader<'_>) -> Signal {
+    let Some(written) = &source.signal else { return Signal::StdoutExit };
+    let SignalSource { kind, value } = &written.value;
+    match kind {
+        SignalType::SentinelFile => Signal::SentinelFile {
+            path: value.as_ref().map_or_else(
+                || format!(".workflow/signals/{}-done.json", file_name(id)),
+                |path| reader.path(path),
+            ),
+        },
+        SignalType::GitCommit => {
+            let mark = value.as_ref().map(|mark| reader.name(mark));
+            if let Some(mark) = mark.as_ref().filter(|mark| mark.value.trim().is_empty()) {
+                reader.report.at(mark, "every commit holds an empty mark", "write `[GATE:…]`");
+            }
+            let gate = source.gate.as_ref().map(|gate| reader.text(gate) + suffix);
+            let otherwise = || commit_mark(gate.as_deref().unwrap_or(id));
+            Signal::GitCommit { mark: mark.map_or_else(otherwise, |mark| mark.value) }
+        }
+        SignalType::PrCreation => {
+            without_value(value.as_ref(), reader);
+            Signal::PrCreation
+        }
+        SignalType::StdoutExit => {
+            without_value(value.as_ref(), reader);
+            Signal::StdoutExit
+        }
+    }
+}
+
+fn without_value(value: Option<&Name>, reader: &mut Reader<'_>) {
+    if let Some(value) = value {
+        let message = format!("this signal has no value, but here is `{}`", clip(&value.value));
+        reader.report.at(value, message, "remove `value`");
+    }
+}
+
+/// What a commit holds that signals for a gate, where the file names no other mark.
+pub(super) fn commit_mark(gate: &str) -> String {
+    format!("[GATE:{gate}]")
+}

@@ -1,0 +1,77 @@
+//! Broken workflows, each the smallest file that shows one fault.
+//!
+//! The first line of a file says what is expected: `# expect: LINE: part of the message`; the second whether an editor that
+//! knows the schema sees it: `# schema: refuses` or `# schema: accepts`.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use banksman_core::lifecycle::problem::Problems;
+use banksman_core::workflow::load;
+
+use crate::{Params, here};
+
+/// Every file of the corpus by its name.
+pub(crate) fn corpus() -> BTreeMap<String, String> {
+    let files = fs::read_dir(here().join("broken")).expect("the corpus is part of the repository");
+    let paths = files.map(|file| file.expect("the corpus can be read").path());
+    let sources = paths.filter(|path| path.extension().is_some_and(|end| end == "yaml"));
+    let named = sources.map(|path| {
+        let name = path.file_stem().expect("it has an extension").to_string_lossy().into_owned();
+        (name, fs::read_to_string(&path).expect("the corpus is text"))
+    });
+    named.collect()
+}
+
+fn report(name: &str, text: &str) -> Problems {
+    match load(text, "broken.yaml", &Params::new(), &|_| Ok(text.to_owned())) {
+        Ok(_) => panic!("{name} passes"),
+        Err(problems) => problems,
+    }
+}
+
+#[test]
+fn each_fault_is_reported_once_at_its_line_with_advice() {
+    for (name, text) in corpus() {
+        let first = text.lines().next().and_then(|line| line.strip_prefix("# expect: "));
+        let (line, part) = first.and_then(|rest| rest.split_once(": ")).expect("an expectation");
+        let problems = report(&name, &text);
+        assert_eq!(problems.list.len(), 1, "{name}:\n{problems}");
+        let problem = &problems.list[0];
+        assert_eq!(problem.line.to_string(), line, "{name}:\n{problems}");
+        assert!(!part.is_empty() && problem.message.contains(part), "{name}:\n{problems}");
+        assert!(problem.help.is_some() || problem.message.contains("write"), "{name}:\n{problems}");
+        assert!(!problem.message.ends_with('.'), "{name}: {}", problem.message);
+    }
+}
+
+#[test]
+fn reports_read_well() {
+    let corpus = corpus();
+    assert!(corpus.len() >= 20, "only {} files were found", corpus.len());
+    insta::with_settings!({ snapshot_path => "broken", prepend_module_to_snapshot => false, omit_expression => true }, {
+        for (name, text) in corpus {
+            insta::assert_snapshot!(name.clone(), report(&name, &text).to_string());
+        }
+    });
+}
+
+#[test]
+fn all_faults_of_a_file_are_reported_at_once_and_in_order() {
+    let text = "workflow: { id: w }\nsteps:\n  - id: A\n    outputs: [/a]\n    timeout: soon\n  - id: B\n    needs: [C]\n    gate: G\n";
+    let lines: Vec<u32> = report("several", text).list.iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [4, 5, 7, 8]);
+}
+
+/// What refers to a step that cannot be spelled out is not a second fault.
+#[test]
+fn a_step_that_cannot_be_spelled_out_is_reported_alone() {
+    for step in ["matrix: { os: linux }", "for_each: []", "uses: ../other.yaml"] {
+        let text = format!(
+            "workflow: {{ id: w }}\nsteps:\n  - {{ id: A, {step} }}\n  - {{ id: B, needs: [A, A/x] }}\n"
+        );
+        let problems = report(step, &text);
+        let lines: Vec<u32> = problems.list.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [3], "{problems}");
+    }
+}
