@@ -123,6 +123,8 @@ fn reports_read_well() {
         "automatic-cycle-without-limit",
         "bound-misses-requirement",
         "unknown-kind",
+        "provisional-not-done",
+        "provisional-for-ever",
         "no-way-to-end",
     ];
     insta::with_settings!({ snapshot_path => "broken", prepend_module_to_snapshot => false, omit_expression => true }, {

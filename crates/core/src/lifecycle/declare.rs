@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::check::{Checker, Overrides, clip, is_word, place};
+use super::check::{Checker, Overrides, is_word};
 use super::expr::Type;
 use super::names::{Stands, reserved};
 use super::problem::{Problem, suggestion};
-use super::source::{CounterSource, DoesSource, Entries, Name, Spanned, StateSource};
+use super::source::{CounterSource, DoesSource, StateSource};
 use super::{
     Activity, Changes, Counter, Diverts, Does, Outcome, Remind, RoleId, Route, Setting, State,
 };
 use crate::failure::Expects;
 use crate::limits;
+use crate::yaml::{Entries, Name, Spanned, clip, place};
 
 /// Fields of every lifecycle: where a task may work, what it must not touch, and what proves it.
 const STANDARD_FIELDS: [(&str, Type); 5] = [
@@ -227,6 +228,7 @@ impl Checker<'_> {
             kind: source.kind,
             about: source.about.trim().to_owned(),
             terminal: false,
+            provisional: source.provisional,
             does,
             requires,
             remind,

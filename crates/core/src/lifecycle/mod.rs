@@ -95,6 +95,12 @@ impl Kind {
         }
     }
 
+    /// Whether others rely on it that a task in such a state stays there.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Done | Self::Cancelled)
+    }
+
     /// Whether a task may end in a state of this kind.
     #[must_use]
     pub fn may_end(self) -> bool {
@@ -304,6 +310,10 @@ pub enum EntryEffect {
     Notify,
     Alert,
     CleanUp,
+    /// The task that this one is part of looks at its parts again.
+    TellParent,
+    /// The tasks that are part of this one follow it: they rest, go on, or come to their end.
+    LeadParts,
 }
 
 #[derive(Debug, Clone)]
@@ -314,6 +324,8 @@ pub struct State {
     pub kind: Kind,
     pub about: String,
     pub terminal: bool,
+    /// Done for those that wait for it, until its parent is over: it may be taken back before.
+    pub provisional: bool,
     pub does: Option<Does>,
     pub requires: Vec<Requirement>,
     pub remind: Option<Remind>,

@@ -16,6 +16,7 @@ pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
     let mut found = Vec::new();
     proof.reachable(&mut found);
     proof.ends(&mut found);
+    proof.provisional_is_done(&mut found);
     proof.bounded(&mut found);
     proof.outcomes_lead_somewhere(&mut found);
     proof.queue_is_served(&mut found);
@@ -153,12 +154,33 @@ impl Proof<'_> {
                     "add a way to a state of kind done, failed or cancelled",
                 ));
             }
-            if !state.terminal && matches!(state.kind, Kind::Done | Kind::Cancelled) {
+            if !state.terminal && !state.provisional && state.kind.is_final() {
                 let row = self.lifecycle.exits(id).next();
                 let line = row.map_or(state.line, |row| row.line);
                 let message =
                     format!("`{}` is {}, so nothing may lead out of it", state.name, state.kind);
-                found.push(at(line, message, "what others rely on as finished must stay so; use the kind `waiting` for what may go on"));
+                found.push(at(line, message, "what others rely on as finished must stay so; use the kind `waiting` for what may go on, or `provisional: true` for a part that its parent may send back"));
+            }
+        }
+    }
+
+    /// Only what is done can be done for the time being, and its parent must be able to make it final.
+    fn provisional_is_done(&self, found: &mut Vec<Problem>) {
+        for (id, state) in self.states().filter(|(_, state)| state.provisional) {
+            let final_by_system = self.lifecycle.exits(id).any(|row| {
+                let stays_done = |to: &StateId| {
+                    let state = self.lifecycle.state(*to);
+                    state.kind == Kind::Done && !state.provisional
+                };
+                row.roles.contains(&RoleId::SYSTEM) && self.targets(row).iter().any(stays_done)
+            });
+            if state.kind != Kind::Done {
+                let message = format!("`{}` is provisional and of kind {}", state.name, state.kind);
+                found.push(at(state.line, message, "only a state of kind done can be provisional"));
+            } else if !final_by_system {
+                let message = format!("nothing makes the provisional state `{}` final", state.name);
+                let help = "add a transition to a state of kind done that is not provisional, with `system` in its `by`";
+                found.push(at(state.line, message, help));
             }
         }
     }

@@ -1,13 +1,14 @@
 //! Spells out the transitions: one row per state that one starts from, and one per bound.
 
-use super::check::{Checker, place};
+use super::check::Checker;
 use super::names::Stands;
 use super::problem::suggestion;
-use super::source::{BoundSource, Name, OneOrMany, Source, Spanned, TransitionSource};
+use super::source::{BoundSource, Source, TransitionSource};
 use super::{
     Bound, Changes, Kind, PRIOR, RoleId, Since, State, StateId, Target, Transition, state_id,
 };
 use crate::limits;
+use crate::yaml::{Name, OneOrMany, Spanned, place};
 
 pub(super) fn spell_out(
     checker: &mut Checker<'_>,

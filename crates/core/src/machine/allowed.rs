@@ -43,6 +43,20 @@ fn is_hard(guard: &Requirement) -> bool {
     asks_who(guard) || !guard.that.names().any(|name| matches!(name, Name::Field(_)))
 }
 
+/// Whether a guard can only be answered in the light of a move.
+pub(super) fn asks_about_the_move(guard: &Requirement) -> bool {
+    guard.that.names().any(|name| match name {
+        Name::ActorName | Name::ActorRole | Name::Now | Name::Outcome | Name::Detail => true,
+        Name::Field(_)
+        | Name::Constant(_)
+        | Name::Counter(_)
+        | Name::Title
+        | Name::Tags
+        | Name::Priority
+        | Name::Spent(_) => false,
+    })
+}
+
 pub(super) fn asks_who(guard: &Requirement) -> bool {
     guard.that.names().any(|name| matches!(name, Name::ActorName | Name::ActorRole))
 }

@@ -122,7 +122,7 @@ fn born(
     let record = record(lifecycle, None, &task, trigger, actor);
     let state = lifecycle.state(state);
     // What has ended elsewhere is not told again.
-    let effects = if state.terminal { Vec::new() } else { entry_effects(state) };
+    let effects = if state.terminal { Vec::new() } else { entry_effects(lifecycle, &task, now) };
     let opens = open_decision(lifecycle, &task);
     Ok(Step {
         record: Some(record),

@@ -26,6 +26,10 @@ pub enum Effect {
     Remind {
         age_days: i64,
     },
+    /// The parent looks at its parts again.
+    TellParent,
+    /// The parts of the task follow it.
+    LeadParts,
 }
 
 /// What a timer is for.
@@ -98,6 +102,8 @@ pub enum Ending {
     Done,
     /// It ended otherwise: whoever waits for it goes on waiting, for a person.
     Otherwise,
+    /// It was done and is so no more: whoever waits for it waits again.
+    TakenBack,
 }
 
 /// What the history keeps of a move.
@@ -124,6 +130,6 @@ pub struct Step {
     pub artifacts: Vec<Artifact>,
     /// The run that this move ended, by its epoch, and how it ended.
     pub ended_run: Option<(i64, String)>,
-    /// Set when the move brought the task to its end.
+    /// Set when the move brought the task to its end, or back from it.
     pub ending: Option<Ending>,
 }

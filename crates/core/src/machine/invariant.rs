@@ -3,6 +3,7 @@
 use super::env::Seen;
 use super::settle::unmet;
 use super::task::Task;
+use crate::ids::TaskId;
 use crate::lifecycle::{Kind, Lifecycle, RoleId};
 use crate::time::Instant;
 
@@ -81,6 +82,8 @@ pub enum Hold {
     Queue,
     /// A person has to do something.
     Person,
+    /// Its parent will, when that is over.
+    Parent(TaskId),
     /// A timer will.
     Timer(Instant),
     /// Nothing: this must never be.
@@ -94,13 +97,16 @@ pub fn hold(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>) -> 
     if state.terminal {
         return Hold::Ended;
     }
+    if let Some(parent) = task.parent.filter(|_| state.provisional) {
+        return Hold::Parent(parent);
+    }
     if let Some(lease) = &task.lease {
         return Hold::Lease(lease.expires_at);
     }
     if task.rank(lifecycle).is_some() {
         return Hold::Queue;
     }
-    if task.is_claimable(lifecycle) && task.open_needs > 0 {
+    if task.open_needs > 0 && (task.is_claimable(lifecycle) || state.kind == Kind::Queued) {
         return Hold::Needs(task.open_needs);
     }
     let person = lifecycle

@@ -4,29 +4,78 @@ use super::effect::{Effect, OpenDecision, Step, Timer, TimerKind};
 use super::env::Seen;
 use super::settle::quiet;
 use super::task::Task;
-use crate::lifecycle::{Activity, Bound, EntryEffect, Lifecycle, Since, State, StateId};
+use super::wait::{Waits, waits};
+use crate::lifecycle::expr::Name;
+use crate::lifecycle::{
+    Activity, Bound, EntryEffect, Kind, Lifecycle, RoleId, Since, State, StateId,
+};
 use crate::time::{Instant, Span};
 
 pub(super) fn asks_people(state: &State) -> bool {
     state.does.as_ref().is_some_and(|does| does.activity == Activity::Human)
 }
 
-pub(super) fn entry_effects(state: &State) -> Vec<Effect> {
+/// What comes with the entry into the state that the task is in now.
+pub(super) fn entry_effects(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Vec<Effect> {
+    let state = lifecycle.state(task.state);
     let start = state.does.as_ref().and_then(|does| match does.activity {
         Activity::Agent | Activity::Human => None,
         Activity::Panel
         | Activity::Check
         | Activity::PullRequest
         | Activity::Merge
-        | Activity::Capture
-        | Activity::Wait => Some(Effect::Start { activity: does.activity }),
+        | Activity::Capture => Some(Effect::Start { activity: does.activity }),
+        // In a queue the last of what comes first starts it.
+        Activity::Wait if state.kind == Kind::Queued && task.open_needs > 0 => None,
+        Activity::Wait if rests(lifecycle, task, now) => None,
+        Activity::Wait => Some(Effect::Start { activity: does.activity }),
     });
-    let own = state.on_entry.iter().map(|effect| match effect {
-        EntryEffect::Notify => Effect::Notify,
-        EntryEffect::Alert => Effect::Alert,
-        EntryEffect::CleanUp => Effect::CleanUp,
+    let own = state.on_entry.iter().filter_map(|effect| match effect {
+        EntryEffect::Notify => Some(Effect::Notify),
+        EntryEffect::Alert => Some(Effect::Alert),
+        EntryEffect::CleanUp => Some(Effect::CleanUp),
+        EntryEffect::TellParent => task.parent.map(|_| Effect::TellParent),
+        EntryEffect::LeadParts => Some(Effect::LeadParts),
     });
     start.into_iter().chain(own).collect()
+}
+
+/// A move that keeps its state may bring what the task waits for there.
+pub(super) fn effects_in_place(
+    lifecycle: &Lifecycle,
+    old: &Task,
+    task: &Task,
+    now: Instant,
+) -> Option<Effect> {
+    let begins = rests(lifecycle, old, now) && waits(lifecycle, task, now) == Waits::Met;
+    begins.then_some(Effect::Start { activity: Activity::Wait })
+}
+
+/// Whether a wait in a queue needs nobody who looks at it again and again: it is not over, and it is about fields that people
+/// and agents alone bring along with a move. What the system finds out by itself, such as the time, comes without one.
+fn rests(lifecycle: &Lifecycle, task: &Task, now: Instant) -> bool {
+    let state = lifecycle.state(task.state);
+    let until = state.does.as_ref().and_then(|does| does.until.as_ref());
+    let is_brought = |name: &Name| match name {
+        Name::Field(path) => {
+            let only = path.first().and_then(|field| lifecycle.only.get(field));
+            only.is_some_and(|roles| !roles.contains(&RoleId::SYSTEM))
+        }
+        Name::Constant(_) => true,
+        Name::Counter(_)
+        | Name::ActorRole
+        | Name::ActorName
+        | Name::Now
+        | Name::Title
+        | Name::Tags
+        | Name::Priority
+        | Name::Spent(_)
+        | Name::Outcome
+        | Name::Detail => false,
+    };
+    state.kind == Kind::Queued
+        && until.is_some_and(|until| until.names().all(is_brought))
+        && waits(lifecycle, task, now) == Waits::Until(None)
 }
 
 /// The question of a state in which people are asked.

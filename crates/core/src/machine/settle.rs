@@ -7,7 +7,7 @@ use super::effect::{Artifact, DecisionChange, Effect, Ending, Record, Step};
 use super::env::{Light, Seen};
 use super::event::Actor;
 use super::fold;
-use super::plan::{asks_people, entry_effects, open_decision, plan_timers};
+use super::plan::{asks_people, effects_in_place, entry_effects, open_decision, plan_timers};
 use super::reject::FieldError;
 use super::task::{Count, Task};
 use crate::lifecycle::problem::suggestion;
@@ -310,24 +310,21 @@ fn enter(
         effects.push(Effect::Stop { epoch: lease.epoch });
     }
     if moved {
-        effects.extend(entry_effects(entered));
+        effects.extend(entry_effects(lifecycle, &task, now));
+    } else {
+        effects.extend(effects_in_place(lifecycle, old, &task, now));
     }
     let timers = plan_timers(lifecycle, old, &task, now);
     let decision = DecisionChange {
         settles: moved && asks_people(left),
         opens: moved.then(|| open_decision(lifecycle, &task)).flatten(),
     };
-    let ending = entered.terminal.then_some(match entered.kind {
-        Kind::Done => Ending::Done,
-        Kind::Failed
-        | Kind::Cancelled
-        | Kind::Queued
-        | Kind::Working
-        | Kind::Reviewing
-        | Kind::Waiting
-        | Kind::Blocked
-        | Kind::Parked => Ending::Otherwise,
-    });
+    let ending = match (left.kind == Kind::Done, entered.kind == Kind::Done) {
+        (false, true) => Some(Ending::Done),
+        (true, false) => Some(Ending::TakenBack),
+        (true, true) => None,
+        (false, false) => entered.terminal.then_some(Ending::Otherwise),
+    };
     let how = if cause.run_ended { "ended" } else { "stopped" };
     let ended_run = ended_run.map(|lease| (lease.epoch, how.to_owned()));
     Step { effects, timers, decision, ended_run, ending, ..quiet(task) }

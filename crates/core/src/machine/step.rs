@@ -3,15 +3,16 @@
 use super::ask::ask;
 use super::effect::{Effect, Step, TimerKind};
 use super::env::Light;
-use super::event::{Actor, Event};
+use super::event::{Actor, Event, Report};
 use super::outcome::report;
 use super::plan::{due, plan_timers, running_bounds};
 use super::reject::{Rejected, Why};
 use super::run::{beat, claim, finish};
 use super::settle::{Cause, quiet, record, take};
 use super::task::Task;
+use super::wait::{Waits, waits};
 use crate::ids::RunId;
-use crate::lifecycle::Lifecycle;
+use crate::lifecycle::{Kind, Lifecycle, Outcome};
 use crate::time::Instant;
 
 /// Why an event changes nothing although it is legal.
@@ -53,7 +54,7 @@ pub fn step(
         Event::Reported(reported) => report(lifecycle, task, reported, now).map(answer),
         Event::Due { timer, entered } => fire(lifecycle, task, *timer, *entered, now),
         Event::CameLate { epoch } => Ok(answer(came_late(lifecycle, task, *epoch, now))),
-        Event::NeedsLeft(open) => Ok(needs_left(task, *open)),
+        Event::NeedsLeft(open) => needs_left(lifecycle, task, *open, now),
     }
 }
 
@@ -70,12 +71,26 @@ fn came_late(lifecycle: &Lifecycle, task: &Task, epoch: i64, now: Instant) -> St
     Step { record: Some(record), ..quiet(next) }
 }
 
-fn needs_left(task: &Task, open: i64) -> Answer {
+/// A task whose queue waits for no worker but for what comes first goes on once nothing is in the way.
+fn needs_left(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    open: i64,
+    now: Instant,
+) -> Result<Answer, Rejected> {
     let open_needs = open.max(0);
     if task.open_needs == open_needs {
-        return Answer::Ignored(Ignored::NothingNew);
+        return Ok(Answer::Ignored(Ignored::NothingNew));
     }
-    answer(quiet(Task { open_needs, ..task.clone() }))
+    let freed = Task { open_needs, ..task.clone() };
+    let queued = lifecycle.state(task.state).kind == Kind::Queued;
+    if queued && waits(lifecycle, &freed, now) == Waits::Met {
+        let fields = serde_json::Map::new();
+        let met =
+            Report { entered: task.entered, outcome: Outcome::Met, detail: String::new(), fields };
+        return report(lifecycle, &freed, &met, now).map(answer);
+    }
+    Ok(answer(quiet(freed)))
 }
 
 fn fire(

@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::allowed::asks_about_the_move;
+use super::env::Seen;
 use crate::ids::{RunId, TaskId};
-use crate::lifecycle::{Activity, CLAIM, CounterId, Kind, Lifecycle, RoleId, StateId};
+use crate::lifecycle::{Activity, CLAIM, CounterId, Kind, Lifecycle, Requirement, RoleId, StateId};
 use crate::time::Instant;
 
 /// A counter: how often, and how much of that a person has forgiven.
@@ -122,7 +124,12 @@ impl Task {
         match state.kind {
             Kind::Queued => {
                 let worker = |roles: &[RoleId]| roles.iter().any(|role| *role != RoleId::HUMAN);
-                lifecycle.exits(self.state).any(|row| row.trigger == CLAIM && worker(&row.roles))
+                // What asks about the move itself cannot be answered before there is one.
+                let seen = Seen { task: self, light: None };
+                let open =
+                    |guard: &Requirement| asks_about_the_move(guard) || guard.that.holds(&seen);
+                let mut claims = lifecycle.exits(self.state).filter(|row| row.trigger == CLAIM);
+                claims.any(|row| worker(&row.roles) && row.guards.iter().all(open))
             }
             Kind::Working | Kind::Reviewing => {
                 state.does.as_ref().is_some_and(|does| does.activity == Activity::Agent)

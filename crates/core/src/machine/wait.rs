@@ -4,7 +4,7 @@ use super::env::{Light, Seen};
 use super::event::Actor;
 use super::task::Task;
 use crate::lifecycle::expr::{Name, Type};
-use crate::lifecycle::{Activity, Lifecycle};
+use crate::lifecycle::{Activity, Kind, Lifecycle};
 use crate::time::Instant;
 
 /// How a `wait` stands.
@@ -26,6 +26,10 @@ pub fn waits(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Waits {
     let actor = Actor::system();
     let seen = Seen { task, light: Some(Light { actor: &actor, now, outcome: None }) };
     let Some(until) = &does.until else { return Waits::Until(None) };
+    // A place in the queue is worth nothing before what comes first is done.
+    if task.open_needs > 0 && lifecycle.state(task.state).kind == Kind::Queued {
+        return Waits::Until(None);
+    }
     if until.holds(&seen) {
         return Waits::Met;
     }

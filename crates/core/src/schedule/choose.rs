@@ -23,7 +23,7 @@ pub fn choose<'w>(
     let needs = required(candidate.tags, here, all);
     let mut suitable: Vec<&Worker> =
         here.iter().filter(|worker| can_take(worker, candidate, &needs)).collect();
-    suitable.sort_by_key(preference);
+    suitable.sort_by_key(|worker| (is_avoided(worker, candidate.tags), preference(worker)));
     let busy = Busy::count(load, candidate.batch);
 
     let mut held = Vec::new();
@@ -50,6 +50,8 @@ pub fn choose<'w>(
 
 /// How a tag says that it is a capability also when no worker has it.
 const NEEDS: &str = "needs:";
+/// How a tag says that another worker than this one is better.
+const AVOID: &str = "avoid:";
 
 /// Whether any of the workers has all that these tags require, whatever else may stand against it.
 #[must_use]
@@ -75,6 +77,10 @@ fn required<'a>(tags: &'a [String], here: &[Worker], all: &[Worker]) -> Vec<&'a 
     needs
 }
 
+fn is_avoided(worker: &Worker, tags: &[String]) -> bool {
+    tags.iter().any(|tag| tag.strip_prefix(AVOID) == Some(worker.name.as_str()))
+}
+
 fn plays_a_role(worker: &Worker, candidate: &Candidate<'_>) -> bool {
     candidate.roles.iter().any(|role| worker.plays(role))
 }
@@ -84,7 +90,8 @@ fn can_take(worker: &Worker, candidate: &Candidate<'_>, needs: &[&str]) -> bool 
 }
 
 fn lacks<'n>(worker: &Worker, needs: &'n [&'n str]) -> impl Iterator<Item = &'n str> {
-    needs.iter().copied().filter(|need| !worker.capabilities.contains(*need))
+    let has = |need: &str| worker.name == need || worker.capabilities.contains(need);
+    needs.iter().copied().filter(move |need| !has(need))
 }
 
 /// Lowest first: cheap, then fast, then by name, so that the same question always has the same answer.

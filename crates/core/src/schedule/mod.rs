@@ -6,7 +6,8 @@
 //! What a task asks of its worker:
 //! - a tag that is a capability of any worker is required; a tag that no worker knows is only a label and holds
 //!   nothing back, so that people can tag freely;
-//! - a tag `needs:WORD` always requires the capability WORD, also when no worker has it yet.
+//! - a tag `needs:WORD` always requires the capability WORD, or the worker of that name, also when there is none yet;
+//! - a tag `avoid:WORKER` puts that worker behind all others, and asks for it only when no other one has room.
 //!
 //! Of the workers that have all of it, the cheapest goes first, then the fastest, then by name.
 //!

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use banksman_core::lifecycle::Diverts;
+use banksman_core::lifecycle::expr::{Expr, Name};
 use banksman_core::lifecycle::{
-    Activity, Bound, CLAIM, EntryEffect, Kind, Lifecycle, Outcome, Since, Target, Transition,
+    Activity, Bound, CLAIM, EntryEffect, Kind, Lifecycle, Outcome, RoleId, Since, Target,
+    Transition,
 };
 use banksman_core::machine::{
     Answer, CAME_LATE, DecisionChange, Effect, Ending, Event, Ignored, Record, Step, Task,
-    TimerKind, Why, allowed,
+    TimerKind, Waits, Why, allowed, waits,
 };
 use banksman_core::time::Instant;
 
@@ -25,7 +27,7 @@ pub(crate) struct Meeting<'a> {
 
 pub(crate) type Law = fn(&Meeting<'_>) -> Verdict;
 
-pub(crate) const LAWS: [(&str, Law); 18] = [
+pub(crate) const LAWS: [(&str, Law); 19] = [
     ("a stale epoch is refused, and only a stale one", stale_epochs),
     ("the end is the end", the_end),
     ("one record, one version", one_record_one_version),
@@ -42,6 +44,7 @@ pub(crate) const LAWS: [(&str, Law); 18] = [
     ("decisions follow the states", decisions),
     ("effects follow the states", effects),
     ("the end is told to those who wait for it", endings),
+    ("what comes first is heard", needs),
     ("a refusal says why", refusals),
     ("what was done was allowed", done_was_allowed),
 ];
@@ -171,7 +174,8 @@ fn records_follow_rows(meeting: &Meeting<'_>) -> Verdict {
         Event::Finished(finish) => record.trigger == finish.outcome.as_str(),
         Event::Reported(report) => record.trigger == report.outcome.as_str(),
         Event::Claimed(_) => record.trigger == CLAIM,
-        Event::Asked(_) | Event::Beaten(_) | Event::Due { .. } | Event::NeedsLeft(_) => false,
+        Event::NeedsLeft(_) => record.trigger == Outcome::Met.as_str(),
+        Event::Asked(_) | Event::Beaten(_) | Event::Due { .. } => false,
         Event::CameLate { .. } => record.trigger == CAME_LATE,
     };
     let in_place = outcome && !meeting.moved(step) && step.task.counters == before.counters;
@@ -385,13 +389,25 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
     let mut wanted: Vec<Effect> = Vec::new();
     if meeting.moved(step) {
         let activity = state.does.as_ref().map(|does| does.activity);
-        let starts =
-            activity.filter(|activity| !matches!(activity, Activity::Agent | Activity::Human));
+        let later = state.kind == Kind::Queued
+            && (step.task.open_needs > 0 || is_left_to_moves(meeting, &step.task));
+        let starts = activity.filter(|activity| match activity {
+            Activity::Agent | Activity::Human => false,
+            Activity::Wait => !later,
+            Activity::Panel
+            | Activity::Check
+            | Activity::PullRequest
+            | Activity::Merge
+            | Activity::Capture => true,
+        });
         wanted.extend(starts.map(|activity| Effect::Start { activity }));
-        wanted.extend(state.on_entry.iter().map(|effect| match effect {
-            EntryEffect::Notify => Effect::Notify,
-            EntryEffect::Alert => Effect::Alert,
-            EntryEffect::CleanUp => Effect::CleanUp,
+        let has_parent = step.task.parent.is_some();
+        wanted.extend(state.on_entry.iter().filter_map(|effect| match effect {
+            EntryEffect::Notify => Some(Effect::Notify),
+            EntryEffect::Alert => Some(Effect::Alert),
+            EntryEffect::CleanUp => Some(Effect::CleanUp),
+            EntryEffect::TellParent => has_parent.then_some(Effect::TellParent),
+            EntryEffect::LeadParts => Some(Effect::LeadParts),
         }));
     }
     let told: Vec<Effect> = step
@@ -403,24 +419,82 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
     let begun_again = match meeting.event {
         Event::Finished(_) => told == [Effect::Alert],
         Event::Reported(_) => matches!(told[..], [Effect::Alert | Effect::Start { .. }]),
-        Event::Asked(_)
-        | Event::Claimed(_)
-        | Event::Beaten(_)
-        | Event::Due { .. }
-        | Event::NeedsLeft(_)
-        | Event::CameLate { .. } => false,
+        Event::NeedsLeft(_) => told == [Effect::Alert],
+        Event::Asked(_) | Event::Due { .. } => {
+            let start = Effect::Start { activity: Activity::Wait };
+            told == [start] && is_left_to_moves(meeting, meeting.before())
+        }
+        Event::Claimed(_) | Event::Beaten(_) | Event::CameLate { .. } => false,
     };
     let stays = !meeting.moved(step) && begun_again;
     ensure(told == wanted || stays, || format!("{told:?}, not {wanted:?}"))
 }
 
+/// A wait that is not over, for what the system does not find out by itself.
+fn is_left_to_moves(meeting: &Meeting<'_>, task: &Task) -> bool {
+    let lifecycle = meeting.lifecycle();
+    let does = lifecycle.state(task.state).does.as_ref();
+    let names = does.and_then(|does| does.until.as_ref()).map(Expr::names);
+    let is_brought = |name: &Name| match name {
+        Name::Field(path) => {
+            lifecycle.only.get(&path[0]).is_some_and(|roles| !roles.contains(&RoleId::SYSTEM))
+        }
+        Name::Constant(_) => true,
+        Name::Counter(_)
+        | Name::ActorRole
+        | Name::ActorName
+        | Name::Now
+        | Name::Title
+        | Name::Tags
+        | Name::Priority
+        | Name::Spent(_)
+        | Name::Outcome
+        | Name::Detail => false,
+    };
+    names.is_some_and(|mut names| names.all(is_brought))
+        && waits(lifecycle, task, meeting.world.now) == Waits::Until(None)
+}
+
 fn endings(meeting: &Meeting<'_>) -> Verdict {
     let Some((step, _)) = meeting.recorded() else { return Ok(()) };
     let state = meeting.lifecycle().state(step.task.state);
-    let how = if state.kind == Kind::Done { Ending::Done } else { Ending::Otherwise };
-    ensure(step.ending == state.terminal.then_some(how), || {
-        format!("{} ends with {:?}", state.name, step.ending)
+    let ended_otherwise = state.terminal && state.kind != Kind::Done;
+    let relied_on = meeting.world.relied_on;
+    let sound = match step.ending {
+        Some(Ending::Done) => state.kind == Kind::Done && !relied_on,
+        Some(Ending::TakenBack) => state.kind != Kind::Done && relied_on,
+        Some(Ending::Otherwise) => ended_otherwise && !relied_on,
+        None => !ended_otherwise,
+    };
+    ensure(sound, || {
+        format!("{} is told as {:?}, relied on before: {relied_on}", state.name, step.ending)
     })
+}
+
+/// The end of another task is never held up by this one, and a queue that waited only for it is left.
+fn needs(meeting: &Meeting<'_>) -> Verdict {
+    let Event::NeedsLeft(left) = meeting.event else { return Ok(()) };
+    let (lifecycle, before) = (meeting.lifecycle(), meeting.before());
+    let open_needs = (*left).max(0);
+    match meeting.reply {
+        Ok(Answer::Step(step)) => {
+            ensure(open_needs != before.open_needs && step.task.open_needs == open_needs, || {
+                format!("{} needs become {}", before.open_needs, step.task.open_needs)
+            })?;
+            let freed = Task { open_needs, ..before.clone() };
+            let queued = lifecycle.state(before.state).kind == Kind::Queued;
+            let met = waits(lifecycle, &freed, meeting.world.now) == Waits::Met;
+            let led = queued && met && open_needs == 0;
+            ensure(step.record.is_some() == led, || {
+                format!("its wait is over: {led}, the record is {:?}", step.record)
+            })
+        }
+        Ok(Answer::Ignored(_)) => ensure(open_needs == before.open_needs, || {
+            format!("{} needs are ignored, there were {}", open_needs, before.open_needs)
+        }),
+        Ok(Answer::Later(due)) => Err(format!("not before {due}")),
+        Err(rejected) => Err(format!("it is refused: {rejected}")),
+    }
 }
 
 fn refusals(meeting: &Meeting<'_>) -> Verdict {

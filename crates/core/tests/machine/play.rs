@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{Activity, Lifecycle, Outcome, StateId};
+use banksman_core::lifecycle::{Activity, Lifecycle, Outcome, RoleId, StateId};
 use banksman_core::machine::{
     Actor, Arrival, Ask, Beat, Claim, Event, Finish, NewTask, Report, TimerKind, Why, create,
     import,
@@ -144,11 +144,12 @@ pub(crate) struct Start {
     state: StateId,
     name: String,
     pick: u8,
+    has: Give,
 }
 
 impl fmt::Debug for Start {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "beginning in {} #{}", self.name, self.pick)
+        write!(f, "beginning in {} #{} with {:?}", self.name, self.pick, self.has)
     }
 }
 
@@ -162,20 +163,36 @@ pub(crate) fn start(lifecycle: &Lifecycle) -> impl Strategy<Value = Start> + use
     let states: Vec<(StateId, String)> = open.map(|(id, state)| (id, state.name.clone())).collect();
     let first: Vec<_> = states.iter().find(|(id, _)| *id == initial).cloned().into_iter().collect();
     let state = prop_oneof![1 => select(first), 2 => select(states)];
-    (state, any::<u8>()).prop_map(|((state, name), pick)| Start { state, name, pick })
+    // What is born has what its maker may give; what arrives has gone some way and may have anything.
+    let fields: Vec<String> = lifecycle.fields.keys().cloned().collect();
+    let has = vec((select(fields), 0..8_u8), 0..4).prop_map(Give::Fields);
+    (state, any::<u8>(), has).prop_map(|((state, name), pick, has)| Start {
+        state,
+        name,
+        pick,
+        has,
+    })
 }
 
 impl Start {
     pub(crate) fn world(&self, lifecycle: &Arc<Lifecycle>) -> World {
-        let mut new = NewTask { title: "try everything".to_owned(), ..NewTask::default() };
+        let parent = self.pick.is_multiple_of(2).then_some(TaskId(7));
+        let mut new = NewTask { title: "try everything".to_owned(), parent, ..NewTask::default() };
         let ann = Actor::human("ann");
+        let arrives = self.state != lifecycle.initial;
+        new.fields = given(lifecycle, &self.has);
+        let hers = |name: &String| {
+            lifecycle.only.get(name).is_none_or(|roles| roles.contains(&RoleId::HUMAN))
+        };
+        new.fields.retain(|name, _| arrives || hers(name));
+        new.open_needs = i64::from(self.pick.is_multiple_of(4));
         let mut attempts = (0..=u8::MAX).map(|attempt| self.pick.wrapping_add(attempt));
         loop {
-            let born = if self.state == lifecycle.initial {
-                create(lifecycle, &new, &ann, TaskId(1), START)
-            } else {
+            let born = if arrives {
                 let arrival = Arrival { state: self.state, prior: None };
                 import(lifecycle, &new, arrival, &ann, TaskId(1), START)
+            } else {
+                create(lifecycle, &new, &ann, TaskId(1), START)
             };
             match (born, attempts.next()) {
                 (Ok(step), _) => return World::of_step(lifecycle.clone(), step),

@@ -15,6 +15,9 @@ use crate::world::{Violation, World};
 /// Events of one history. Longer ones find no more and take longer to read.
 pub(crate) const EVENTS: usize = 40;
 
+/// Histories of one lifecycle, at the least: enough to take nearly every row of the largest one.
+const HISTORIES: u32 = 500;
+
 static BUILTIN: LazyLock<Vec<Arc<Lifecycle>>> = LazyLock::new(|| {
     let get = |name| builtin::get(name, &Overrides::new()).expect("it is in the list");
     SOURCES
@@ -32,7 +35,9 @@ pub(crate) fn over_histories(
     lifecycle: &Arc<Lifecycle>,
     test: impl Fn(World, &[Op]) -> Result<(), Violation>,
 ) {
-    let config = Config { failure_persistence: None, ..Config::default() };
+    let wanted = Config::default();
+    let cases = wanted.cases.max(HISTORIES);
+    let config = Config { cases, failure_persistence: None, ..wanted };
     let mut runner =
         TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let tested = runner.run(&(start(lifecycle), ops(lifecycle, EVENTS)), |(start, ops)| {

@@ -1,6 +1,6 @@
 //! What is true of a task and of all that is kept about it, whatever has happened.
 
-use banksman_core::lifecycle::Since;
+use banksman_core::lifecycle::{Kind, Since};
 use banksman_core::machine::{Dated, Folded, Hold, Task, TimerKind, check, fold, hold, rewind};
 
 use crate::laws::{Verdict, due, ensure};
@@ -8,7 +8,7 @@ use crate::world::{World, asks_people};
 
 pub(crate) type Standing = fn(&World) -> Verdict;
 
-pub(crate) const LAWS: [(&str, Standing); 8] = [
+pub(crate) const LAWS: [(&str, Standing); 9] = [
     ("the task keeps its invariants", invariants),
     ("nothing is stranded", not_stranded),
     ("the history folds to the task", folds),
@@ -16,6 +16,7 @@ pub(crate) const LAWS: [(&str, Standing); 8] = [
     ("every bound has exactly one timer", bounds_have_timers),
     ("every timer belongs to the state", timers_belong),
     ("a decision is open exactly while people are asked", decision_is_open),
+    ("who waits for it knows whether it is done", done_is_known),
     ("two leases never share an epoch", epochs_are_unique),
 ];
 
@@ -36,6 +37,9 @@ fn not_stranded(world: &World) -> Verdict {
         Hold::Person => lifecycle
             .exits(task.state)
             .any(|row| row.roles.iter().any(|role| lifecycle.role_name(*role) == "human")),
+        Hold::Parent(parent) => {
+            task.parent == Some(parent) && lifecycle.state(task.state).provisional
+        }
         Hold::Timer(due) => Some(due) == next,
         Hold::Stranded => false,
     };
@@ -144,6 +148,13 @@ fn decision_is_open(world: &World) -> Verdict {
     let asked = asks_people(&world.lifecycle, world.task.state);
     ensure(asked == world.decision.is_some(), || {
         format!("people are asked: {asked}, the decision: {:?}", world.decision)
+    })
+}
+
+fn done_is_known(world: &World) -> Verdict {
+    let state = world.lifecycle.state(world.task.state);
+    ensure(world.relied_on == (state.kind == Kind::Done), || {
+        format!("it is in {}, relied on: {}", state.name, world.relied_on)
     })
 }
 

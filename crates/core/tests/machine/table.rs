@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use banksman_core::lifecycle::{Kind, Lifecycle, RoleId, Since, StateId, Target, Transition};
+use banksman_core::lifecycle::{Lifecycle, RoleId, Since, StateId, Target, Transition};
 
 use crate::random::every_lifecycle;
 
@@ -17,7 +17,11 @@ fn who_may_do_what() {
 fn table(lifecycle: &Lifecycle) -> String {
     let mut text = String::new();
     for (id, state) in (0_u16..).map(StateId).zip(&lifecycle.states) {
-        let end = if state.terminal { ", the end" } else { "" };
+        let end = match (state.terminal, state.provisional) {
+            (true, _) => ", the end",
+            (false, true) => ", provisional",
+            (false, false) => "",
+        };
         let back = if state.remembers { ", remembers where it came from" } else { "" };
         line(&mut text, &format!("{} ({}{end}{back})", state.name, state.kind));
         for (role, name) in (0_u16..).map(RoleId).zip(&lifecycle.roles) {
@@ -82,10 +86,7 @@ fn the_table_has_a_line_for_every_way_out() {
                 row.trigger
             );
         }
-        let ends = lifecycle
-            .states
-            .iter()
-            .filter(|state| matches!(state.kind, Kind::Done | Kind::Cancelled));
+        let ends = lifecycle.states.iter().filter(|state| state.terminal);
         assert_eq!(ends.count(), text.matches(", the end").count(), "{}", lifecycle.id);
     }
 }

@@ -37,15 +37,22 @@ pub(crate) fn builtin_with(name: &str, settings: &[(&str, Setting)]) -> Arc<Life
 
 /// A task of a lifecycle that a test writes down for itself.
 pub(crate) fn of_source(source: &str) -> World {
-    let lifecycle =
-        check(source, "test", &Overrides::new()).unwrap_or_else(|problems| panic!("{problems}"));
-    of_lifecycle(Arc::new(lifecycle), serde_json::json!({}))
+    of_lifecycle(of_text(source), serde_json::json!({}))
 }
 
 pub(crate) fn of_lifecycle(lifecycle: Arc<Lifecycle>, given: Value) -> World {
-    let new =
-        NewTask { title: "limit the rate".to_owned(), fields: fields(given), ..NewTask::default() };
+    born(lifecycle, NewTask { fields: fields(given), ..NewTask::default() })
+}
+
+/// A task that is part of another one, or waits for some.
+pub(crate) fn born(lifecycle: Arc<Lifecycle>, new: NewTask) -> World {
+    let new = NewTask { title: "limit the rate".to_owned(), ..new };
     World::new(lifecycle, &new).unwrap_or_else(|rejected| panic!("{rejected}"))
+}
+
+pub(crate) fn of_text(source: &str) -> Arc<Lifecycle> {
+    let checked = check(source, "test", &Overrides::new());
+    Arc::new(checked.unwrap_or_else(|problems| panic!("{problems}")))
 }
 
 /// A new task of a built-in lifecycle.

@@ -2,55 +2,122 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, Outcome};
-use banksman_core::machine::{Actor, Effect, Ending, create};
-use serde_json::json;
+use banksman_core::machine::{Actor, Effect, Ending, NewTask, create};
+use serde_json::{Value, json};
 
 use crate::walk::{builtin_with, complaints, task_of};
 use crate::world::{START, World};
 
-fn running(open: i64, aborted: i64) -> World {
-    let mut world = task_of("workflow", json!({ "steps_open": open, "steps_aborted": aborted }));
-    world.ends(Outcome::Met, "", json!({}), "running");
+fn running(merges: bool) -> World {
+    task_of("workflow", json!({ "workflow": "search", "merges": merges }))
+}
+
+/// The engine counts the steps and says so with the end of the wait.
+fn counted(
+    world: &mut World,
+    open: i64,
+    given_up: i64,
+    state: &str,
+) -> banksman_core::machine::Step {
+    let parts = json!({ "parts_open": open, "parts_given_up": given_up });
+    world.ends(Outcome::Met, "", parts, state)
+}
+
+fn merging() -> World {
+    let mut world = running(true);
+    counted(&mut world, 0, 0, "merging");
     world
 }
 
 #[test]
-fn a_new_workflow_begins_to_wait_for_its_steps_at_once() {
+fn a_new_workflow_leads_its_steps_and_waits_for_them_at_once() {
     let lifecycle = builtin_with("workflow", &[]);
-    let new = banksman_core::machine::NewTask { title: "search".to_owned(), ..Default::default() };
+    let new = NewTask { title: "search".to_owned(), ..NewTask::default() };
     let born = create(&lifecycle, &new, &Actor::human("kim"), TaskId(1), START)
         .expect("a title is enough");
-    assert_eq!(born.effects, [Effect::Start { activity: Activity::Wait }]);
+    assert_eq!(born.effects, [Effect::Start { activity: Activity::Wait }, Effect::LeadParts]);
 }
 
 #[test]
-fn it_is_complete_when_every_step_is() {
-    let mut world = running(2, 0);
-    let rejected = world.refused("system", "to complete", json!({}));
-    assert_eq!(complaints(&rejected), ["steps_open: Not every step is complete"]);
-    let step = world.goes("system", "on finish", json!({ "steps_open": 0 }), "complete");
+fn it_is_complete_when_every_step_has_passed() {
+    let mut world = running(false);
+    let rejected = world.refused("system", "to complete", json!({ "parts_open": 2 }));
+    assert_eq!(complaints(&rejected), ["parts_open: Not every step has passed"]);
+    let step = counted(&mut world, 0, 0, "complete");
     assert_eq!(step.ending, Some(Ending::Done));
+    assert_eq!(step.effects, [Effect::Notify, Effect::LeadParts, Effect::CleanUp]);
 }
 
 #[test]
-fn an_aborted_step_is_a_persons_to_accept() {
-    let mut world = running(1, 0);
-    world.goes("system", "on finish", json!({ "steps_aborted": 1 }), "waiting");
-    assert_eq!(world.field("problem"), "a step was aborted");
+fn its_work_is_merged_first_where_it_is_to_be() {
+    let mut world = merging();
+    let step = world.ends(Outcome::Merged, "", json!({}), "complete");
+    assert_eq!((step.ending, world.field("merged")), (Some(Ending::Done), &json!(true)));
+    for outcome in [Outcome::Conflict, Outcome::Rejected] {
+        let mut world = merging();
+        world.ends(outcome, "src/lib.rs differs", json!({}), "waiting");
+        assert_eq!(world.field("problem"), "src/lib.rs differs", "{outcome}");
+        world.goes("human:kim", "on accept", json!({}), "complete");
+        assert_eq!(world.field("merged"), &Value::Null, "it is done as it stands");
+    }
+    let mut world = merging();
+    world.times_out("1d", "waiting");
     world.goes("human:kim", "on resume", json!({}), "running");
-    assert_eq!(world.field("steps_aborted"), 0);
-    assert_eq!(
-        complaints(&world.refused("human:kim", "on abort", json!({}))),
-        ["reason: Say why it is aborted"]
-    );
-    world.goes("human:kim", "on abort", json!({ "reason": "no longer needed" }), "aborted");
+    counted(&mut world, 0, 0, "merging");
+}
+
+/// A veto that comes while the work is being merged is not lost in the end of the workflow.
+#[test]
+fn a_step_that_is_sent_back_during_the_merge_is_a_persons() {
+    let mut world = merging();
+    world.ends(Outcome::Merged, "", json!({ "parts_open": 1 }), "waiting");
+    assert_eq!(world.field("problem"), "merged (parts_open: A step was sent back meanwhile)");
+    world.goes("human:kim", "on resume", json!({}), "running");
 }
 
 #[test]
-fn standstill_and_a_breaker_wake_a_person() {
-    let mut world = running(1, 0);
-    world.times_out("14d", "waiting");
-    assert_eq!(world.field("problem"), "no step has moved for too long");
-    let mut world = running(1, 0);
+fn a_step_that_was_given_up_is_a_persons_to_accept() {
+    let mut world = running(true);
+    counted(&mut world, 1, 1, "waiting");
+    assert_eq!(world.field("problem"), "a step was given up");
+    let rejected = world.refused("human:kim", "on accept", json!({}));
+    assert_eq!(complaints(&rejected), ["parts_open: Not every step has passed"]);
+    let rejected = world.refused("human:kim", "on accept", json!({ "parts_open": 0 }));
+    assert!(complaints(&rejected).contains(&"parts_open: is not for this role to set".to_owned()));
+    let step = world.goes("human:kim", "on resume", json!({}), "running");
+    assert_eq!(step.effects, [Effect::Start { activity: Activity::Wait }, Effect::LeadParts]);
+    for counted in ["problem", "parts_open", "parts_given_up"] {
+        assert_eq!(world.field(counted), &Value::Null, "{counted} is of the time before");
+    }
+    // The other steps have passed: it may be done without the one.
+    counted(&mut world, 0, 1, "waiting");
+    world.goes("human:kim", "on accept", json!({}), "complete");
+}
+
+#[test]
+fn too_much_time_and_a_breaker_wake_a_person() {
+    let mut world = running(true);
+    let step = world.times_out("14d", "waiting");
+    assert_eq!(step.effects, [Effect::Notify, Effect::LeadParts]);
+    assert_eq!(world.field("problem"), "it has taken longer than it may");
+    let mut world = running(true);
+    let rejected = world.refused("system", "to waiting on trip", json!({}));
+    assert!(
+        complaints(&rejected).contains(&"problem: Say what the person has to decide".to_owned())
+    );
     world.goes("system", "on trip", json!({ "problem": "four failures alike" }), "waiting");
+}
+
+#[test]
+fn it_can_be_given_up_from_everywhere() {
+    let mut waiting = running(true);
+    counted(&mut waiting, 1, 1, "waiting");
+    for mut world in [running(true), merging(), waiting] {
+        let rejected = world.refused("human:kim", "on abort", json!({}));
+        assert_eq!(complaints(&rejected), ["reason: Say why it is aborted"]);
+        let why = json!({ "reason": "no longer needed" });
+        let step = world.goes("human:kim", "on abort", why, "aborted");
+        assert_eq!(step.effects, [Effect::LeadParts, Effect::CleanUp]);
+        assert_eq!(step.ending, Some(Ending::Otherwise));
+    }
 }

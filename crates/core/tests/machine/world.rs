@@ -6,10 +6,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{Activity, Lifecycle, StateId};
+use banksman_core::lifecycle::{Activity, Kind, Lifecycle, StateId};
 use banksman_core::machine::{
-    Actor, Answer, Event, NewTask, OpenDecision, Record, Rejected, Step, Task, TimerKind, create,
-    step,
+    Actor, Answer, Ending, Event, NewTask, OpenDecision, Record, Rejected, Step, Task, TimerKind,
+    create, step,
 };
 use banksman_core::time::{Instant, Span};
 
@@ -52,6 +52,8 @@ pub(crate) struct World {
     /// The task as each record left it.
     pub(crate) past: Vec<Task>,
     pub(crate) decision: Option<OpenDecision>,
+    /// What those that wait for it take it for: done or not, by what they were told.
+    pub(crate) relied_on: bool,
     /// Every epoch that was ever given out, in order.
     pub(crate) epochs: Vec<i64>,
     /// What happened, a line each, for the reader of a counterexample.
@@ -65,6 +67,8 @@ impl World {
     }
 
     pub(crate) fn of_step(lifecycle: Arc<Lifecycle>, born: Step) -> Self {
+        // What comes from elsewhere is done from the beginning for those that wait for it.
+        let relied_on = lifecycle.state(born.task.state).kind == Kind::Done;
         let mut world = Self {
             lifecycle,
             task: born.task.clone(),
@@ -74,6 +78,7 @@ impl World {
             history: Vec::new(),
             past: Vec::new(),
             decision: None,
+            relied_on,
             epochs: Vec::new(),
             story: Vec::new(),
         };
@@ -141,6 +146,11 @@ impl World {
         if let Some(record) = step.record {
             self.history.push(record);
             self.past.push(self.task.clone());
+        }
+        match step.ending {
+            Some(Ending::Done) => self.relied_on = true,
+            Some(Ending::TakenBack) => self.relied_on = false,
+            Some(Ending::Otherwise) | None => {}
         }
         if step.decision.settles {
             self.decision = None;

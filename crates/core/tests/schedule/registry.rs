@@ -115,6 +115,15 @@ fn what_is_full_is_passed_over() {
 }
 
 #[test]
+fn one_that_is_avoided_goes_last_but_it_goes() {
+    let code = |busy: &[(&str, usize)]| chosen(&["code", "avoid:polecat-gemini"], busy);
+    assert_eq!(code(&[]).as_deref(), Ok("polecat-claude"));
+    assert_eq!(code(&[("polecat-claude", 4)]).as_deref(), Ok("polecat-gemini"));
+    assert_eq!(chosen(&["analysis", "avoid:polecat-gemini"], &[]).as_deref(), Ok("polecat-gemini"));
+    assert_eq!(chosen(&["code", "avoid:nobody"], &[]).as_deref(), Ok("polecat-gemini"));
+}
+
+#[test]
 fn what_nobody_can_do_waits_for_a_worker() {
     assert_eq!(chosen(&["code", "ci"], &[]), Err(vec!["no_worker"]));
     assert_eq!(chosen(&["code", "needs:gpu"], &[]), Err(vec!["no_worker"]));

@@ -293,7 +293,7 @@ fn systems() -> impl Strategy<Value = System> {
 }
 
 fn lifecycle() -> Lifecycle {
-    builtin::get("step", &Overrides::new()).expect("it is in the list").expect("it is valid")
+    builtin::get("judged", &Overrides::new()).expect("it is in the list").expect("it is valid")
 }
 
 /// Nothing but the registry and the batch's budget may keep a task out for good, and while anything could run, something

@@ -4,6 +4,8 @@ mod autonomous;
 mod judged;
 mod mission;
 mod play;
+mod review;
+mod seat;
 mod step;
 mod supervised;
 mod workflow;
@@ -85,6 +87,10 @@ fn compare_states(table: &Table, lifecycle: &Lifecycle) {
         &terminal,
         &table.terminal.iter().map(|name| (*name).to_owned()).collect(),
     );
+    for state in &lifecycle.states {
+        let goes_on = state.kind == Kind::Done && !state.terminal;
+        assert_eq!(state.provisional, goes_on, "{} is done for the time being", state.name);
+    }
     let required =
         lifecycle.states.iter().filter(|state| !state.requires.is_empty()).map(|state| {
             let fields: Vec<&str> =
@@ -114,6 +120,8 @@ fn effect_word(effect: EntryEffect) -> &'static str {
         EntryEffect::Notify => "notify",
         EntryEffect::Alert => "alert",
         EntryEffect::CleanUp => "clean_up",
+        EntryEffect::TellParent => "tell_parent",
+        EntryEffect::LeadParts => "lead_parts",
     }
 }
 
@@ -289,6 +297,8 @@ fn the_tables_cover_every_built_in_lifecycle() {
         mission::TABLE.name,
         step::TABLE.name,
         workflow::TABLE.name,
+        review::TABLE.name,
+        seat::TABLE.name,
         judged::TABLE.name,
         supervised::TABLE.name,
     ];

@@ -20,6 +20,8 @@ pub(super) struct Play {
 /// Bounds that may fire within one wait; a lifecycle that needs more goes round.
 const MOST_TIMERS: usize = 100;
 
+const START: Instant = Instant(1_700_000_000_000);
+
 impl Play {
     pub(super) fn of(name: &str) -> Self {
         Self::born(name, &Overrides::new(), Value::Object(Map::new()))
@@ -27,9 +29,7 @@ impl Play {
     }
 
     pub(super) fn born(name: &str, overrides: &Overrides, fields: Value) -> Result<Self, Rejected> {
-        let checked = builtin::get(name, overrides).expect("it is built in");
-        let lifecycle = checked.unwrap_or_else(|problems| panic!("{problems}"));
-        let now = Instant(1_700_000_000_000);
+        let (lifecycle, now) = (built_in(name, overrides), START);
         let new = NewTask {
             title: "play".to_owned(),
             project: "stage".to_owned(),
@@ -43,15 +43,15 @@ impl Play {
 
     /// A task that comes into the middle of its lifecycle.
     pub(super) fn imported(name: &str, state: StateId, fields: Value) -> Self {
-        let mut play = Self::of(name);
+        let (lifecycle, now) = (built_in(name, &Overrides::new()), START);
         let new =
             NewTask { title: "play".to_owned(), fields: object(fields), ..NewTask::default() };
         let actor = Actor::human("kim");
         let arrival = Arrival { state, prior: None };
-        let born = import(&play.lifecycle, &new, arrival, &actor, TaskId(1), play.now);
-        play.step = born.unwrap_or_else(|rejected| panic!("{rejected}"));
-        play.timers = play.step.timers.clone().unwrap_or_default();
-        play
+        let born = import(&lifecycle, &new, arrival, &actor, TaskId(1), now);
+        let step = born.unwrap_or_else(|rejected| panic!("{rejected}"));
+        let timers = step.timers.clone().unwrap_or_default();
+        Self { lifecycle, step, timers, now }
     }
 
     pub(super) fn state(&self) -> &str {
@@ -193,6 +193,11 @@ impl Play {
             Answer::Ignored(_) => Ok(None),
         }
     }
+}
+
+fn built_in(name: &str, overrides: &Overrides) -> Lifecycle {
+    let checked = builtin::get(name, overrides).expect("it is built in");
+    checked.unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 fn object(fields: Value) -> Map<String, Value> {

@@ -1,9 +1,11 @@
 //! The step and its gate (seed 002).
 
-use banksman_core::lifecycle::Kind::{Cancelled, Done, Queued, Reviewing, Waiting, Working};
-use banksman_core::lifecycle::Outcome;
+use banksman_core::lifecycle::Kind::{
+    Blocked, Cancelled, Done, Failed, Queued, Reviewing, Waiting, Working,
+};
 use banksman_core::lifecycle::Since::{Entry, Progress};
 use banksman_core::lifecycle::check::Overrides;
+use banksman_core::lifecycle::{Outcome, Setting};
 use serde_json::{Value, json};
 
 use super::play::{Play, errors};
@@ -17,47 +19,104 @@ pub(super) const TABLE: Table = Table {
     states: &[
         ("pending", Queued),
         ("running", Working),
+        ("interactive", Waiting),
+        ("checking", Reviewing),
         ("gate(auto)", Reviewing),
         ("gate(notify)", Reviewing),
         ("gate(veto)", Waiting),
         ("gate(human)", Waiting),
+        ("sent_back", Blocked),
+        ("passed", Done),
+        ("given_up", Failed),
         ("complete", Done),
         ("aborted", Cancelled),
     ],
     terminal: &["complete", "aborted"],
     moves: &[
-        ("pending", "running", "claim", &["agent", "system"], ""),
-        ("pending", "aborted", "abort", &["human"], ""),
-        ("running", "gate(auto)", "signal", &["agent", "human", "system"], "if level; clear feedback"),
-        ("running", "gate(notify)", "signal", &["agent", "human", "system"], "if level; clear feedback"),
-        ("running", "gate(human)", "signal", &["agent", "human", "system"], "if level; clear feedback"),
-        ("running", "gate(human)", "escalate", &["agent", "human", "system"], "compute diagnostic"),
-        ("running", "aborted", "abort", &["human"], ""),
-        ("gate(auto)", "complete", "pass", &["reviewer", "human", "system"], ""),
-        ("gate(auto)", "pending", "fail", &["reviewer", "system"], "if feedback; compute feedback; count failures; keep feedback"),
-        ("gate(auto)", "pending", "fail", &["human"], "if feedback; renew failures; keep feedback"),
+        ("pending", "running", "claim", &["agent", "system"], "if launch"),
+        ("pending", "interactive", "open", &["human", "system"], ""),
+        ("pending", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
+        ("pending", "aborted", "close", &["system"], "clear sent_back"),
+        ("pending", "given_up", "abort", &["human", "system"], "clear sent_back"),
+        ("running", "passed", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic"),
+        ("running", "gate(auto)", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic"),
+        ("running", "gate(notify)", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic"),
+        ("running", "gate(human)", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic"),
+        ("running", "gate(human)", "escalate", &["agent", "human", "system"], "compute diagnostic; clear feedback"),
+        ("running", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
+        ("running", "aborted", "close", &["system"], "clear sent_back"),
+        ("running", "given_up", "abort", &["human", "system"], "clear sent_back"),
+        ("interactive", "checking", "signal", &["agent", "human", "system"], "if proof; clear diagnostic"),
+        ("interactive", "passed", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic"),
+        ("interactive", "gate(auto)", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic"),
+        ("interactive", "gate(notify)", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic"),
+        ("interactive", "gate(human)", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic"),
+        ("interactive", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
+        ("interactive", "aborted", "close", &["system"], "clear sent_back"),
+        ("interactive", "given_up", "abort", &["human", "system"], "clear sent_back"),
+        ("checking", "interactive", "unproven", &["system"], "compute diagnostic"),
+        ("checking", "passed", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic"),
+        ("checking", "gate(auto)", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic"),
+        ("checking", "gate(notify)", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic"),
+        ("checking", "gate(human)", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic"),
+        ("checking", "gate(human)", "escalate", &["agent", "human", "system"], "compute diagnostic; clear feedback"),
+        ("checking", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
+        ("checking", "aborted", "close", &["system"], "clear sent_back"),
+        ("checking", "given_up", "abort", &["human", "system"], "clear sent_back"),
+        ("gate(auto)", "passed", "pass", &["reviewer", "human", "system"], "compute note"),
+        ("gate(auto)", "sent_back", "fail", &["reviewer", "system"], "if feedback; set sent_back=true; compute feedback; count failures, rounds; keep feedback"),
+        ("gate(auto)", "sent_back", "fail", &["human"], "if feedback; set sent_back=true; count rounds; renew failures; keep feedback"),
         ("gate(auto)", "gate(human)", "escalate", &["reviewer", "human", "system"], "compute diagnostic"),
-        ("gate(auto)", "aborted", "abort", &["human"], ""),
-        ("gate(notify)", "gate(veto)", "pass", &["reviewer", "human", "system"], ""),
-        ("gate(notify)", "pending", "fail", &["reviewer", "system"], "if feedback; compute feedback; count failures; keep feedback"),
-        ("gate(notify)", "pending", "fail", &["human"], "if feedback; renew failures; keep feedback"),
+        ("gate(auto)", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
+        ("gate(auto)", "aborted", "close", &["system"], "clear sent_back"),
+        ("gate(auto)", "given_up", "abort", &["human", "system"], "clear sent_back"),
+        ("gate(notify)", "gate(veto)", "pass", &["reviewer", "system"], "compute note"),
+        ("gate(notify)", "passed", "pass", &["human"], ""),
+        ("gate(notify)", "sent_back", "fail", &["reviewer", "system"], "if feedback; set sent_back=true; compute feedback; count failures, rounds; keep feedback"),
+        ("gate(notify)", "sent_back", "fail", &["human"], "if feedback; set sent_back=true; count rounds; renew failures; keep feedback"),
         ("gate(notify)", "gate(human)", "escalate", &["reviewer", "human", "system"], "compute diagnostic"),
-        ("gate(notify)", "aborted", "abort", &["human"], ""),
-        ("gate(veto)", "complete", "pass", &["human"], ""),
-        ("gate(veto)", "pending", "veto", &["human"], "if feedback; renew failures; keep feedback"),
-        ("gate(veto)", "aborted", "abort", &["human"], ""),
-        ("gate(human)", "complete", "pass", &["human"], ""),
-        ("gate(human)", "pending", "fail", &["human"], "if feedback; renew failures; keep feedback"),
-        ("gate(human)", "aborted", "abort", &["human"], ""),
+        ("gate(notify)", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
+        ("gate(notify)", "aborted", "close", &["system"], "clear sent_back"),
+        ("gate(notify)", "given_up", "abort", &["human", "system"], "clear sent_back"),
+        ("gate(veto)", "passed", "pass", &["human"], "set open_to_veto=true"),
+        ("gate(veto)", "sent_back", "veto", &["human"], "if feedback; set sent_back=true; count rounds; renew failures; keep feedback"),
+        ("gate(veto)", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
+        ("gate(veto)", "aborted", "close", &["system"], "clear sent_back"),
+        ("gate(veto)", "given_up", "abort", &["human", "system"], "clear sent_back"),
+        ("gate(human)", "passed", "pass", &["human"], "clear feedback, failed_for, diagnostic; renew failures"),
+        ("gate(human)", "sent_back", "fail", &["human"], "if feedback; set sent_back=true; count rounds; renew failures; keep feedback"),
+        ("gate(human)", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
+        ("gate(human)", "aborted", "close", &["system"], "clear sent_back"),
+        ("gate(human)", "given_up", "abort", &["human", "system"], "clear sent_back"),
+        ("sent_back", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
+        ("sent_back", "aborted", "close", &["system"], "clear sent_back"),
+        ("sent_back", "given_up", "abort", &["human", "system"], "clear sent_back"),
+        ("passed", "sent_back", "veto", &["human"], "if open_to_veto, feedback; set sent_back=true; clear open_to_veto; count rounds; renew failures; keep feedback"),
+        ("passed", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
+        ("passed", "passed", "followed", &["system"], "clear open_to_veto"),
+        ("passed", "complete", "close", &["system"], "clear open_to_veto"),
+        ("given_up", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
+        ("given_up", "aborted", "close", &["system"], "clear sent_back"),
+        ("given_up", "pending", "retry", &["human"], "clear failed_for, diagnostic, reason, note; renew failures"),
+        ("given_up", "passed", "skip", &["human"], "clear reason, diagnostic"),
     ],
     timed: &[
-        ("running", "gate(human)", "stalled", "24h", Progress, "set diagnostic=stalled"),
+        ("running", "gate(human)", "stalled", "24h", Progress, "set diagnostic=stalled, feedback=null"),
+        ("checking", "gate(human)", "not_checked", "1d", Entry, "set diagnostic=the check does not come to an end, feedback=null"),
         ("gate(auto)", "gate(human)", "gate_timeout", "30min", Progress, "set diagnostic=no verdict"),
         ("gate(notify)", "gate(human)", "gate_timeout", "30min", Progress, "set diagnostic=no verdict"),
-        ("gate(veto)", "complete", "unopposed", "15min", Entry, ""),
+        ("gate(veto)", "passed", "unopposed", "15min", Entry, "set open_to_veto=true"),
+        ("sent_back", "gate(human)", "not_led_back", "3d", Entry, "set diagnostic=nobody led it back, sent_back=false"),
     ],
-    requires: &[("aborted", &["reason"])],
+    requires: &[("pending", &["spec", "workflow"]), ("given_up", &["reason"])],
     does: &[
+        ("pending", "wait", &[("met", "open")]),
+        ("interactive", "human", &[("done", "signal"), ("abort", "abort")]),
+        (
+            "checking",
+            "check",
+            &[("passed", "signal"), ("failed", "unproven"), ("otherwise", "escalate")],
+        ),
         (
             "running",
             "agent",
@@ -106,11 +165,21 @@ pub(super) const TABLE: Table = Table {
         ),
     ],
     effects: &[
-        ("gate(veto)", "notify"),
-        ("gate(human)", "notify"),
-        ("aborted", "clean_up"),
+        ("pending", "tell_parent"),
+        ("running", "tell_parent"),
+        ("interactive", "notify, tell_parent"),
+        ("checking", "tell_parent"),
+        ("gate(auto)", "tell_parent"),
+        ("gate(notify)", "tell_parent"),
+        ("gate(veto)", "notify, tell_parent"),
+        ("gate(human)", "notify, tell_parent"),
+        ("sent_back", "tell_parent"),
+        ("passed", "tell_parent"),
+        ("given_up", "tell_parent"),
+        ("complete", "clean_up"),
+        ("aborted", "tell_parent, clean_up"),
     ],
-    counters: &[("failures", Some(3), Some("gate(human)"))],
+    counters: &[("failures", Some(3), Some("gate(human)")), ("rounds", None, None)],
 };
 
 #[test]
@@ -118,10 +187,15 @@ fn the_lifecycle_is_the_table() {
     compare(&TABLE);
 }
 
+/// A step of a workflow, not yet begun.
+fn pending(level: Option<&str>, overrides: &Overrides) -> Play {
+    let fields = json!({ "workflow": "search", "spec": { "id": "X-1" }, "level": level });
+    Play::born("step", overrides, fields).expect("it needs no other field")
+}
+
 /// A step at its gate.
 fn signalled(level: Option<&str>) -> Play {
-    let mut play = Play::born("step", &Overrides::new(), json!({ "level": level }))
-        .expect("it needs no other field");
+    let mut play = pending(level, &Overrides::new());
     run(&mut play);
     play
 }
@@ -131,6 +205,15 @@ fn run(play: &mut Play) {
     play.end_run(Outcome::Succeeded, "", Value::Null);
 }
 
+/// The gate fails and the workflow leads the step back to its beginning.
+fn fails(play: &mut Play, who: &str, feedback: &str) {
+    let came = play.ask(who, "sent_back", json!({ "feedback": feedback })).expect("it may fail");
+    assert_eq!(came, "sent_back");
+    assert_eq!(play.artifacts(), ["feedback"]);
+    play.walk(&[("system", "pending")]);
+    assert_eq!(play.field("feedback"), feedback, "the next attempt has it in its context");
+}
+
 #[test]
 fn the_level_chooses_the_gate() {
     let gates = [
@@ -138,6 +221,8 @@ fn the_level_chooses_the_gate() {
         (Some("notify"), "gate(notify)"),
         (Some("human"), "gate(human)"),
         (None, "gate(human)"),
+        // A step without a gate.
+        (Some("none"), "passed"),
     ];
     for (level, gate) in gates {
         assert_eq!(signalled(level).state(), gate);
@@ -146,49 +231,99 @@ fn the_level_chooses_the_gate() {
 
 #[test]
 fn what_an_agent_lets_pass_waits_for_a_veto() {
-    let mut play = signalled(Some("notify"));
-    play.walk(&[("reviewer:ru", "gate(veto)")]);
+    let at_veto = || {
+        let mut play = signalled(Some("notify"));
+        play.walk(&[("reviewer:ru", "gate(veto)")]);
+        play
+    };
+    let mut play = at_veto();
     assert_eq!(play.wait("14min"), "gate(veto)");
-    assert_eq!(play.wait("1min"), "complete");
-    let mut play = signalled(Some("notify"));
-    play.walk(&[("reviewer:ru", "gate(veto)")]);
+    assert_eq!(play.wait("1min"), "passed");
+    // Also when the next step has already begun.
+    play.ask("human:kim", "sent_back", json!({ "feedback": "no" })).expect("people may veto");
+    assert_eq!(play.trigger(), "veto");
+    let mut play = at_veto();
     assert_eq!(
-        errors(play.ask("human:kim", "pending", Value::Null)),
+        errors(play.ask("human:kim", "sent_back", Value::Null)),
         ["feedback: Say what has to change"]
     );
-    play.ask("human:kim", "pending", json!({ "feedback": "no" })).expect("people may veto");
+    play.ask("human:kim", "sent_back", json!({ "feedback": "no" })).expect("people may veto");
     assert_eq!(play.trigger(), "veto");
 }
 
 #[test]
 fn failing_needs_feedback_and_the_last_retry_forces_a_person() {
-    let mut play = signalled(Some("auto"));
-    assert_eq!(
-        errors(play.ask("reviewer:ru", "pending", Value::Null)),
-        ["feedback: Say what has to change"]
-    );
-    for (attempt, state) in ["pending", "pending", "gate(human)"].iter().enumerate() {
-        if attempt > 0 {
+    for (level, gate) in [("auto", "gate(auto)"), ("notify", "gate(notify)")] {
+        for max_retries in 1..=3_u32 {
+            let limit = Setting::Number(f64::from(max_retries));
+            let overrides = Overrides::from([("max_retries".to_owned(), limit)]);
+            let mut play = pending(Some(level), &overrides);
+            for failure in 1..max_retries {
+                run(&mut play);
+                assert_eq!(
+                    errors(play.ask("reviewer:ru", "sent_back", Value::Null)),
+                    ["feedback: Say what has to change"]
+                );
+                fails(&mut play, "reviewer:ru", &format!("attempt {failure}"));
+            }
             run(&mut play);
+            let last = json!({ "feedback": "again" });
+            let came = play.ask("reviewer:ru", "sent_back", last).expect("a reviewer");
+            assert_eq!(came, "gate(human)", "failure {max_retries} at {gate}");
+            assert!(
+                play.ask("reviewer:ru", "passed", Value::Null).is_err(),
+                "only a person decides"
+            );
+            fails(&mut play, "human:kim", "once more");
+            run(&mut play);
+            assert_eq!(play.state(), gate, "a new allowance");
         }
-        let feedback = json!({ "feedback": format!("attempt {}", attempt + 1) });
-        assert_eq!(play.ask("reviewer:ru", "pending", feedback).expect("a reviewer"), *state);
-        assert_eq!(play.artifacts(), ["feedback"]);
     }
-    assert!(play.ask("reviewer:ru", "complete", Value::Null).is_err(), "now only a person decides");
-    play.ask("human:kim", "pending", json!({ "feedback": "once more" }))
-        .expect("people may fail it");
-    run(&mut play);
-    assert_eq!(play.state(), "gate(auto)");
-    assert_eq!(
-        play.ask("reviewer:ru", "pending", json!({ "feedback": "no" })).expect("a new allowance"),
-        "pending"
-    );
+}
+
+#[test]
+fn a_gate_of_a_person_is_never_anybody_elses() {
+    let mut play = signalled(Some("human"));
+    for who in ["reviewer:ru", "agent:al", "system"] {
+        assert!(play.ask(who, "passed", Value::Null).is_err(), "{who}");
+        assert!(play.ask(who, "sent_back", json!({ "feedback": "no" })).is_err(), "{who}");
+    }
+    assert_eq!(play.wait("90d"), "gate(human)");
+    for round in 1..=5 {
+        fails(&mut play, "human:kim", &format!("round {round}"));
+        run(&mut play);
+    }
+    play.walk(&[("human:kim", "passed"), ("system", "complete")]);
 }
 
 #[test]
 fn a_silent_gate_goes_to_a_person() {
     for level in ["auto", "notify"] {
         assert_eq!(signalled(Some(level)).wait("30min"), "gate(human)");
+    }
+}
+
+/// A failure may lead further back than to its own step: the steps between are begun again as well.
+#[test]
+fn a_step_that_has_passed_can_be_sent_back_until_the_workflow_is_over() {
+    let mut play = signalled(Some("auto"));
+    play.walk(&[("reviewer:ru", "passed"), ("system", "pending")]);
+    run(&mut play);
+    play.walk(&[("reviewer:ru", "passed"), ("system", "complete")]);
+    assert!(play.ask("system", "pending", Value::Null).is_err(), "what is over is over");
+}
+
+#[test]
+fn a_person_gives_a_step_up_tries_it_again_or_goes_on_without_it() {
+    for (to, trigger) in [("pending", "retry"), ("passed", "skip")] {
+        let mut play = signalled(Some("human"));
+        assert_eq!(
+            errors(play.ask("human:kim", "given_up", Value::Null)),
+            ["reason: Say why it is given up"]
+        );
+        play.ask("human:kim", "given_up", json!({ "reason": "no use" })).expect("people may");
+        assert_eq!(play.wait("90d"), "given_up", "it waits for a person");
+        play.walk(&[("human:kim", to)]);
+        assert_eq!((play.trigger(), play.field("reason")), (trigger, Value::Null));
     }
 }

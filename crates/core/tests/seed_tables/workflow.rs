@@ -1,7 +1,8 @@
 //! The task that holds a workflow's steps (seed 002).
 
-use banksman_core::lifecycle::Kind::{Cancelled, Done, Queued, Waiting, Working};
-use banksman_core::lifecycle::Since::Progress;
+use banksman_core::lifecycle::Kind::{Cancelled, Done, Reviewing, Waiting, Working};
+use banksman_core::lifecycle::Since::Entry;
+use banksman_core::lifecycle::check::Overrides;
 use serde_json::{Value, json};
 
 use super::play::{Play, errors};
@@ -10,43 +11,50 @@ use super::{Table, compare};
 #[rustfmt::skip] // One row, one line: it is read as a table.
 pub(super) const TABLE: Table = Table {
     name: "workflow",
-    initial: "pending",
+    initial: "running",
     roles: &[],
     states: &[
-        ("pending", Queued),
         ("running", Working),
+        ("merging", Reviewing),
         ("waiting", Waiting),
         ("complete", Done),
         ("aborted", Cancelled),
     ],
     terminal: &["complete", "aborted"],
     moves: &[
-        ("pending", "running", "start", &["human", "system"], ""),
-        ("pending", "aborted", "abort", &["human"], ""),
-        ("running", "complete", "finish", &["system"], "if steps_open"),
-        ("running", "waiting", "finish", &["system"], "if steps_aborted; set problem=a step was aborted"),
+        ("running", "waiting", "finish", &["system"], "if parts_given_up; set problem=a step was given up"),
+        ("running", "merging", "finish", &["system"], "if parts_open, merges"),
+        ("running", "complete", "finish", &["system"], "if parts_open, merges"),
         ("running", "waiting", "trip", &["human", "system"], "compute problem"),
-        ("running", "aborted", "abort", &["human"], ""),
-        ("waiting", "running", "resume", &["human"], "set steps_aborted=0; clear problem"),
-        ("waiting", "aborted", "abort", &["human"], ""),
+        ("running", "aborted", "abort", &["human", "system"], ""),
+        ("running", "running", "led", &["system"], "set led=true"),
+        ("merging", "complete", "finish", &["system"], "if parts_open; set merged=true"),
+        ("merging", "waiting", "trip", &["system"], "compute problem"),
+        ("merging", "aborted", "abort", &["human", "system"], ""),
+        ("waiting", "running", "resume", &["human"], "clear problem, parts_open, parts_given_up, led, merged"),
+        ("waiting", "running", "taken_up", &["system"], "if parts_given_up; clear problem, parts_open, parts_given_up, led, merged"),
+        ("waiting", "complete", "accept", &["human"], "if parts_open"),
+        ("waiting", "aborted", "abort", &["human", "system"], ""),
     ],
     timed: &[
-        ("running", "waiting", "stalled", "14d", Progress, "set problem=no step has moved for too long"),
+        ("running", "waiting", "trip", "14d", Entry, "set problem=it has taken longer than it may"),
+        ("merging", "waiting", "trip", "1d", Entry, "set problem=the merge does not come to an end"),
     ],
     requires: &[("waiting", &["problem"]), ("aborted", &["reason"])],
     does: &[
-        ("pending", "wait", &[("met", "start")]),
         ("running", "wait", &[("met", "finish")]),
+        ("merging", "merge", &[("merged", "finish"), ("otherwise", "trip")]),
         (
             "waiting",
             "human",
-            &[("resume", "resume"), ("abort", "abort")],
+            &[("resume", "resume"), ("accept", "accept"), ("abort", "abort")],
         ),
     ],
     effects: &[
-        ("waiting", "notify"),
-        ("complete", "notify"),
-        ("aborted", "clean_up"),
+        ("running", "lead_parts"),
+        ("waiting", "notify, lead_parts"),
+        ("complete", "notify, lead_parts, clean_up"),
+        ("aborted", "lead_parts, clean_up"),
     ],
     counters: &[],
 };
@@ -56,32 +64,31 @@ fn the_lifecycle_is_the_table() {
     compare(&TABLE);
 }
 
-#[test]
-fn it_is_complete_when_its_steps_are() {
-    let mut play = Play::of("workflow");
-    play.walk(&[("system", "running")]);
-    assert!(play.pull("system", "finish", json!({ "steps_open": 1 })).is_err());
-    assert_eq!(
-        play.pull("system", "finish", json!({ "steps_open": 0, "steps_aborted": 0 }))
-            .expect("all done"),
-        "complete"
-    );
+fn running(merges: bool) -> Play {
+    let fields = json!({ "merges": merges });
+    Play::born("workflow", &Overrides::new(), fields).expect("it needs no other field")
 }
 
 #[test]
-fn an_aborted_step_or_a_breaker_asks_a_person() {
-    let mut play = Play::of("workflow");
-    play.walk(&[("system", "running")]);
-    assert_eq!(
-        play.pull("system", "finish", json!({ "steps_open": 2, "steps_aborted": 1 }))
-            .expect("a way on"),
-        "waiting"
-    );
+fn it_is_complete_when_its_steps_are() {
+    for (merges, state) in [(false, "complete"), (true, "merging")] {
+        let mut play = running(merges);
+        assert!(play.pull("system", "finish", json!({ "parts_open": 1 })).is_err());
+        let counted = json!({ "parts_open": 0, "parts_given_up": 0 });
+        assert_eq!(play.pull("system", "finish", counted).expect("all done"), state);
+    }
+}
+
+#[test]
+fn a_step_given_up_or_a_breaker_asks_a_person() {
+    let mut play = running(true);
+    let counted = json!({ "parts_open": 2, "parts_given_up": 1 });
+    assert_eq!(play.pull("system", "finish", counted).expect("a way on"), "waiting");
     assert_eq!(play.ask("human:kim", "running", Value::Null).expect("people resume"), "running");
-    assert_eq!(play.field("steps_aborted"), json!(0));
-    assert_eq!(
-        errors(play.pull("system", "trip", Value::Null)),
-        ["problem: Say what the person has to decide"]
+    assert_eq!(play.field("parts_given_up"), Value::Null);
+    assert!(
+        errors(play.pull("system", "trip", Value::Null))
+            .contains(&"problem: Say what the person has to decide".to_owned())
     );
     play.pull("system", "trip", json!({ "problem": "four equal failures" }))
         .expect("the breaker trips");

@@ -1,0 +1,111 @@
+//! A task that is part of another one: it can be done for the time being, it tells its parent, and it follows it.
+
+use banksman_core::ids::TaskId;
+use banksman_core::machine::{Effect, Ending, Hold, NewTask, hold};
+use serde_json::json;
+
+use crate::walk::{born, of_text};
+use crate::world::World;
+
+const PARENT: TaskId = TaskId(7);
+
+const PART: &str = "
+lifecycle: part
+initial: open
+states:
+  open: { kind: waiting, on_entry: [tell_parent] }
+  passed: { kind: done, provisional: true, on_entry: [tell_parent, notify] }
+  checked: { kind: done, provisional: true, on_entry: [lead_parts] }
+  over: { kind: done }
+  dropped: { kind: cancelled }
+transitions:
+  - { from: open, to: passed, on: pass, by: [human] }
+  - { from: open, to: over, on: finish, by: [human] }
+  - { from: open, to: dropped, on: drop, by: [human] }
+  - { from: passed, to: checked, on: check, by: [human] }
+  - { from: passed, to: passed, on: praise, by: [human] }
+  - { from: [passed, checked], to: open, on: send_back, by: [human] }
+  - { from: [passed, checked], to: dropped, on: drop, by: [human] }
+  - { from: [passed, checked], to: over, on: close, by: [system] }
+";
+
+fn part_of(parent: Option<TaskId>) -> World {
+    born(of_text(PART), NewTask { parent, ..NewTask::default() })
+}
+
+fn passed(parent: Option<TaskId>) -> World {
+    let mut world = part_of(parent);
+    world.goes("human:kim", "on pass", json!({}), "passed");
+    world
+}
+
+#[test]
+fn what_is_done_for_the_time_being_is_done_for_those_that_wait_for_it() {
+    let mut world = part_of(Some(PARENT));
+    let step = world.goes("human:kim", "on pass", json!({}), "passed");
+    assert_eq!(step.ending, Some(Ending::Done));
+}
+
+#[test]
+fn from_done_to_done_nothing_is_told() {
+    let mut world = passed(Some(PARENT));
+    for (who, how, state) in [
+        ("human:kim", "on praise", "passed"),
+        ("human:kim", "on check", "checked"),
+        ("system", "on close", "over"),
+    ] {
+        let step = world.goes(who, how, json!({}), state);
+        assert_eq!(step.ending, None, "{how}");
+    }
+}
+
+#[test]
+fn what_is_done_no_more_is_taken_back() {
+    for (how, state) in [("on send_back", "open"), ("on drop", "dropped")] {
+        let mut world = passed(Some(PARENT));
+        let step = world.goes("human:kim", how, json!({}), state);
+        assert_eq!(step.ending, Some(Ending::TakenBack), "{how}");
+    }
+    // It may be done again, and is told so again.
+    let mut world = passed(Some(PARENT));
+    world.goes("human:kim", "on send_back", json!({}), "open");
+    let step = world.goes("human:kim", "on pass", json!({}), "passed");
+    assert_eq!(step.ending, Some(Ending::Done));
+}
+
+#[test]
+fn what_was_never_done_is_not_taken_back() {
+    let mut world = part_of(Some(PARENT));
+    let step = world.goes("human:kim", "on drop", json!({}), "dropped");
+    assert_eq!(step.ending, Some(Ending::Otherwise));
+    let mut world = part_of(Some(PARENT));
+    let step = world.goes("human:kim", "on finish", json!({}), "over");
+    assert_eq!(step.ending, Some(Ending::Done));
+}
+
+#[test]
+fn a_parent_is_told_where_there_is_one() {
+    for (parent, told) in
+        [(Some(PARENT), vec![Effect::TellParent, Effect::Notify]), (None, vec![Effect::Notify])]
+    {
+        let mut world = part_of(parent);
+        let step = world.goes("human:kim", "on pass", json!({}), "passed");
+        assert_eq!(step.effects, told);
+        // Staying is no entry.
+        let step = world.goes("human:kim", "on praise", json!({}), "passed");
+        assert_eq!(step.effects, []);
+        let step = world.goes("human:kim", "on check", json!({}), "checked");
+        assert_eq!(step.effects, [Effect::LeadParts], "whether it has parts, the store knows");
+    }
+}
+
+#[test]
+fn what_is_done_for_the_time_being_is_held_by_its_parent() {
+    let held = |world: &World| hold(&world.lifecycle, &world.task, None);
+    assert_eq!(held(&part_of(Some(PARENT))), Hold::Person);
+    assert_eq!(held(&passed(Some(PARENT))), Hold::Parent(PARENT));
+    assert_eq!(held(&passed(None)), Hold::Person, "nobody else moves it on");
+    let mut world = passed(Some(PARENT));
+    world.goes("system", "on close", json!({}), "over");
+    assert_eq!(held(&world), Hold::Ended);
+}
