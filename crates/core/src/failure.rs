@@ -8,6 +8,7 @@ mod judge;
 mod link;
 mod retry;
 mod signature;
+mod step;
 mod work;
 
 pub use judge::{is_ambiguous, judge};
@@ -233,7 +234,7 @@ mod tests {
     use crate::quota::LONGEST_WAIT;
     use crate::receipt::{
         Check, Ended, Evidence, Exit, Fault, FaultKind, Opinion, PrepareFault, Reading, Receipt,
-        Terminal, Told,
+        SignalSeen, Terminal, Told,
     };
     use proptest::option;
     use proptest::prelude::{
@@ -344,8 +345,14 @@ mod tests {
         let paths =
             || prop_oneof![4 => Just(vec![]), 1 => proptest::collection::vec(".{0,30}", 0..40)];
         let checks = proptest::collection::vec(check, 0..3);
-        (head(), head(), 0_u32..3, paths(), paths(), checks).prop_map(
-            |(head, head_before, commits, outside, denied, checks)| Evidence {
+        let signal = (any::<bool>(), any_text(), option::of(any_text()), any::<bool>())
+            .prop_map(|(found, detail, note, failed)| SignalSeen { found, detail, note, failed });
+        let demanded = (paths(), option::weighted(0.3, signal), option::weighted(0.3, any_text()));
+        (head(), head(), 0_u32..3, paths(), paths(), checks, demanded).prop_map(
+            |(head, head_before, commits, outside, denied, checks, demanded)| Evidence {
+                missing: demanded.0,
+                signal: demanded.1,
+                criterion: demanded.2,
                 head,
                 head_before,
                 commits,
@@ -364,21 +371,26 @@ mod tests {
             input_tokens: 0,
             output_tokens: 0,
         });
+        let answer = option::of(Just(json!({"verdict": "approve"})));
+        let objections = prop_oneof![3 => Just(vec![]), 1 => any_text().prop_map(|one| vec![one])];
         let parts = (
             any_ended(),
             option::of(any_exit()),
             option::weighted(0.9, any_reading()),
+            (answer, objections),
             option::weighted(0.9, any_evidence()),
             option::of(opinion),
             any::<i64>(),
         );
-        parts.prop_map(|(ended, exit, reading, evidence, opinion, ended_at)| Receipt {
+        parts.prop_map(|(ended, exit, reading, answered, evidence, opinion, ended_at)| Receipt {
             job: "r83.1".to_owned(),
             started_at: Instant(0),
             ended_at: Instant(ended_at),
             ended,
             exit,
             reading,
+            answer: answered.0,
+            objections: answered.1,
             evidence,
             merge: None,
             opinion,
@@ -426,9 +438,13 @@ mod tests {
             prop_assert!(exited_well || (judgement.ambiguous && opined));
             prop_assert!(opined || !judgement.ambiguous || judgement.level == Level::Verified);
             prop_assert!(evidence.outside.is_empty() && evidence.denied.is_empty());
+            prop_assert!(evidence.missing.is_empty());
+            prop_assert!(evidence.signal.is_none_or(|signal| signal.found && !signal.failed));
+            prop_assert!(evidence.criterion.is_none() || opined);
             prop_assert!(evidence.checks.iter().filter(here).all(Check::passed));
             prop_assert!(expects != Expects::Change || evidence.commits > 0);
-            prop_assert!(expects == Expects::Change || !schema_given || reading.answer.is_some());
+            prop_assert!(!schema_given || receipt.answer.is_some());
+            prop_assert!(receipt.objections.is_empty());
         }
     }
 }

@@ -5,12 +5,17 @@
 //! task may do), then `machine` (what happens when an event meets a task).
 
 pub mod backoff;
+mod draw;
 pub mod failure;
+pub mod fence;
 pub mod ids;
 pub mod lifecycle;
 pub mod limits;
 pub mod machine;
+pub mod panel;
 pub mod quota;
 pub mod receipt;
 pub mod schedule;
 pub mod time;
+pub mod workflow;
+mod yaml;

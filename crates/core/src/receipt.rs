@@ -19,6 +19,12 @@ pub struct Receipt {
     /// The agent's own exit; none when it was never started.
     pub exit: Option<Exit>,
     pub reading: Option<Reading>,
+    /// The answer in the shape that was asked for. It was checked, unlike the one in the reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Value>,
+    /// What was wrong with the last answer of an agent that was to give one in a certain shape.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objections: Vec<String>,
     pub evidence: Option<Evidence>,
     /// What came of a merge; none for a job that was not one, or that did not get so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,6 +48,8 @@ impl Receipt {
             ended,
             exit: None,
             reading: None,
+            answer: None,
+            objections: Vec::new(),
             evidence: None,
             merge: None,
             opinion: None,
@@ -120,7 +128,7 @@ pub struct Reading {
     pub session: Option<String>,
     /// The last thing that it said, cut to [`crate::limits::FINAL_TEXT_BYTES`].
     pub text: String,
-    /// The answer in the shape that was asked for.
+    /// What it gave as an answer, whatever its shape.
     pub answer: Option<Value>,
     /// Of this run alone, also where the agent counts over all runs of a session.
     pub input_tokens: i64,
@@ -215,6 +223,27 @@ pub struct Evidence {
     /// What else a person should know: work on another branch, a check that changed what it was to prove.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Files that the run had to leave and that are not there, or are empty and must not be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// What became of the signal that was demanded; none where nothing but a successful end was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<SignalSeen>,
+    /// What the evaluator has to find met before the run is a success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub criterion: Option<String>,
+}
+
+/// How a step said that it is finished, or that it did not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignalSeen {
+    pub found: bool,
+    /// What was looked for, so that "the signal … was not given" is a sentence.
+    pub detail: String,
+    /// What the step said with it.
+    pub note: Option<String>,
+    /// Whether the step itself says that it failed.
+    pub failed: bool,
 }
 
 /// One verify command, and the head that it ran on.

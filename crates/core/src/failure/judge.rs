@@ -1,8 +1,13 @@
 //! The judgement of one run: the first of a fixed row of questions that has an answer gives it.
 //!
 //! How the job ended, what the agent told through its tools, faults that were named in a field, what is in the worktree;
-//! then whether it is a sound success, and only for what is none the words of the agent.
+//! then whether it is a sound success, and only for what is none the words of the agent. What a workflow's step has to
+//! bring besides is asked last, and of a success only.
 
+#[cfg(test)]
+mod tests;
+
+use super::step::{self, Judged};
 use super::work::{self, ended};
 use super::{
     Asked, Class, Expects, Judgement, Level, end_of, last_lines, pr_link, signature, start_of,
@@ -90,10 +95,17 @@ impl<'a> Run<'a> {
     }
 
     fn find(&self) -> Finding {
+        let finding = self.find_for_itself();
+        let is_success = finding.outcome == Outcome::Succeeded;
+        is_success.then(|| self.by_demands()).flatten().unwrap_or(finding)
+    }
+
+    fn find_for_itself(&self) -> Finding {
         self.by_end()
             .or_else(|| self.by_reports())
             .or_else(|| self.by_fault())
             .or_else(|| self.by_work())
+            .or_else(|| self.by_own_word())
             .or_else(|| self.by_success())
             .or_else(|| self.by_prose())
             .or_else(|| self.by_opinion())
@@ -173,6 +185,27 @@ impl<'a> Run<'a> {
         Some(Finding { basis: Some(failed.basis), ..finding })
     }
 
+    /// A run that ended well may still tell by its signal that it has not done what it should.
+    fn by_own_word(&self) -> Option<Finding> {
+        self.is_sound().then(|| step::own_word(self.evidence?).map(not_brought))?
+    }
+
+    /// What else was demanded of a run that is a success for itself.
+    fn by_demands(&self) -> Option<Finding> {
+        let evidence = self.evidence?;
+        if let Some(unmet) = step::unmet(evidence) {
+            return Some(not_brought(unmet));
+        }
+        let finding = match step::judged(evidence, self.receipt.opinion.as_ref())? {
+            Judged::Met => self.success(),
+            Judged::NotMet(unmet) => not_brought(unmet),
+            Judged::ByNobody(detail) => {
+                Finding::failure(Outcome::NeedsPerson, Class::NeedsPerson, detail)
+            }
+        };
+        Some(Finding { ambiguous: true, ..finding })
+    }
+
     /// The agent's own word that it is done, with an exit that does not speak against it.
     fn is_sound(&self) -> bool {
         self.receipt.ended == Ended::Completed
@@ -185,7 +218,13 @@ impl<'a> Run<'a> {
     }
 
     fn has_answer(&self) -> bool {
-        self.reading.is_some_and(|reading| reading.answer.is_some())
+        self.receipt.answer.is_some()
+    }
+
+    /// Whether nothing is missing of an answer that had to have a certain shape. The keeper's objections count whatever
+    /// the asking side believes to have asked for.
+    fn has_answered(&self) -> bool {
+        self.receipt.objections.is_empty() && (self.has_answer() || !self.asked.schema_given)
     }
 
     fn text(&self) -> &'a str {
@@ -194,12 +233,12 @@ impl<'a> Run<'a> {
 
     /// Whether there is what was asked for.
     fn has_delivered(&self) -> bool {
-        let answered = self.has_answer() || !self.asked.schema_given;
-        match self.asked.expects {
+        let has_brought = match self.asked.expects {
             Expects::Change => self.has_commits,
-            Expects::Answer => answered && (self.has_answer() || !self.text().is_empty()),
-            Expects::Anything => answered,
-        }
+            Expects::Answer => self.has_answer() || !self.text().is_empty(),
+            Expects::Anything => true,
+        };
+        has_brought && self.has_answered()
     }
 
     /// Whether a change was asked for and all commits are of earlier runs.
@@ -232,6 +271,11 @@ impl<'a> Run<'a> {
         }
         if let Some(fault) = self.reading.and_then(|reading| reading.fault.as_ref()) {
             return Some(of_fault(fault));
+        }
+        // What an answer tells of, such as the quota in a review of its code, did not happen to the agent.
+        let is_answer = self.reading.is_some_and(|reading| reading.answer.is_some());
+        if is_answer && !self.has_answered() && self.is_sound() {
+            return None;
         }
         let lines = last_lines(self.text(), LAST_LINES);
         let claims_done = self.terminal == Some(Terminal::Success);
@@ -276,7 +320,7 @@ impl<'a> Run<'a> {
                 failure(format!("it is not done: {}", opinion.reason))
             }
             Some(_) if self.has_delivered() => self.success(),
-            Some(opinion) if self.asked.expects == Expects::Change => {
+            Some(opinion) if self.asked.expects == Expects::Change && self.has_answered() => {
                 Finding::failure(Outcome::NothingToDo, Class::Noop, opinion.reason.as_str())
             }
             Some(_) => failure("it ended without the answer that was asked for".to_owned()),
@@ -304,8 +348,10 @@ impl<'a> Run<'a> {
                 format!("it says that it is done, but {}", self.exit_words())
             }
             Some(Terminal::Success) => match self.asked.expects {
-                Expects::Change => "it says that it is done, but there is no commit".to_owned(),
-                Expects::Answer | Expects::Anything => {
+                Expects::Change if !self.has_commits => {
+                    "it says that it is done, but there is no commit".to_owned()
+                }
+                Expects::Change | Expects::Answer | Expects::Anything => {
                     "it says that it is done, but the answer is missing or has not the shape that was asked for".to_owned()
                 }
             },
@@ -315,7 +361,14 @@ impl<'a> Run<'a> {
         };
         // The signature is about how it failed; what an agent says about it is worded anew each time.
         let said = start_of(self.text(), DETAIL_BYTES / 2);
-        let detail = if said.is_empty() { why.clone() } else { format!("{why}: {said}") };
+        let detail = match self.receipt.objections.as_slice() {
+            [] if said.is_empty() => why.clone(),
+            [] => format!("{why}: {said}"),
+            objections => {
+                let objections = objections.join("; ");
+                format!("{why}: {}\n{said}", start_of(&objections, DETAIL_BYTES / 4))
+            }
+        };
         let is_hopeless = self.receipt.ended == Ended::Hopeless;
         let (outcome, class) = if is_hopeless {
             (Outcome::Transient, Class::Flaky)
@@ -327,6 +380,12 @@ impl<'a> Run<'a> {
         };
         Finding { basis: Some(why), ..Finding::failure(outcome, class, detail) }
     }
+}
+
+/// It claims to be done, and that is not so.
+fn not_brought(unmet: step::Unmet) -> Finding {
+    let finding = Finding::failure(Outcome::VerifyFailed, Class::Model, unmet.detail);
+    Finding { basis: Some(unmet.basis), ..finding }
 }
 
 fn of_fault(fault: &Fault) -> Finding {
@@ -359,452 +418,4 @@ const NOTHING_TO_DO: [&str; 8] = [
 fn has_any(text: &str, phrases: &[&str]) -> bool {
     let text = text.to_lowercase();
     phrases.iter().any(|phrase| text.contains(phrase))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::receipt::{Check, Exit, Opinion};
-    use crate::time::Instant;
-    use serde_json::json;
-
-    const CHANGE: Asked<'_> = Asked {
-        expects: Expects::Change,
-        task: "t83",
-        branch: "banksman/t83",
-        schema_given: false,
-    };
-    const ANSWER: Asked<'_> = Asked { expects: Expects::Answer, ..CHANGE };
-    const SHAPED: Asked<'_> = Asked { schema_given: true, ..ANSWER };
-    const ANYTHING: Asked<'_> = Asked { expects: Expects::Anything, ..CHANGE };
-    const ENDED_AT: Instant = Instant(1_795_000_000_000);
-
-    fn exit(code: i32) -> Option<Exit> {
-        Some(Exit { code: Some(code), signal: None })
-    }
-
-    fn killed() -> Option<Exit> {
-        Some(Exit { code: None, signal: Some(9) })
-    }
-
-    fn check(code: i32, tail: &str) -> Check {
-        let (command, head) = ("make test".to_owned(), "b".repeat(40));
-        let exit = Exit { code: Some(code), signal: None };
-        Check { command, head, exit, millis: 1, tail: tail.to_owned() }
-    }
-
-    /// A run that did everything right; each test changes one thing.
-    fn good() -> Receipt {
-        Receipt {
-            job: "r83.1".to_owned(),
-            started_at: Instant(0),
-            ended_at: ENDED_AT,
-            ended: Ended::Completed,
-            exit: exit(0),
-            reading: Some(Reading {
-                terminal: Some(Terminal::Success),
-                text: "The login works.".to_owned(),
-                ..Reading::default()
-            }),
-            evidence: Some(Evidence {
-                base: "a".repeat(40),
-                head: "b".repeat(40),
-                head_before: "a".repeat(40),
-                commits: 1,
-                checks: vec![check(0, "ok")],
-                ..Evidence::default()
-            }),
-            merge: None,
-            opinion: None,
-            left_over: 0,
-            nudges: 0,
-        }
-    }
-
-    fn with(change: impl FnOnce(&mut Receipt)) -> Receipt {
-        let mut receipt = good();
-        change(&mut receipt);
-        receipt
-    }
-
-    fn reading(receipt: &mut Receipt) -> &mut Reading {
-        receipt.reading.as_mut().expect("a good run has one")
-    }
-
-    fn evidence(receipt: &mut Receipt) -> &mut Evidence {
-        receipt.evidence.as_mut().expect("a good run has it")
-    }
-
-    fn no_commits(receipt: &mut Receipt) {
-        receipt.evidence = Some(Evidence {
-            base: "a".repeat(40),
-            head: "a".repeat(40),
-            head_before: "a".repeat(40),
-            ..Evidence::default()
-        });
-    }
-
-    fn fault(receipt: &mut Receipt, kind: FaultKind, structured: bool) {
-        let detail = "the provider said so".to_owned();
-        reading(receipt).fault = Some(Fault { kind, detail, structured });
-    }
-
-    fn opinion(receipt: &mut Receipt, done: bool) {
-        let reason = "by the log".to_owned();
-        receipt.opinion = Some(Opinion { done, reason, input_tokens: 1, output_tokens: 1 });
-    }
-
-    #[track_caller]
-    fn expect(
-        asked: &Asked<'_>,
-        receipt: &Receipt,
-        outcome: Outcome,
-        class: Option<Class>,
-    ) -> Judgement {
-        let judgement = judge(receipt, asked);
-        assert_eq!((judgement.outcome, judgement.class), (outcome, class), "{judgement:?}");
-        assert_eq!(judgement.ambiguous, is_ambiguous(receipt, asked));
-        assert_eq!(judgement.signature.is_some(), class.is_some());
-        judgement
-    }
-
-    #[test]
-    fn a_success_has_its_terminal_event_its_exit_and_its_commits() {
-        let judgement = expect(&CHANGE, &good(), Outcome::Succeeded, None);
-        assert_eq!((judgement.level, judgement.ambiguous), (Level::Verified, false));
-        assert_eq!(judgement.detail, "The login works.");
-        let unchecked = with(|receipt| evidence(receipt).checks.clear());
-        assert_eq!(expect(&CHANGE, &unchecked, Outcome::Succeeded, None).level, Level::Observed);
-    }
-
-    #[test]
-    fn the_end_of_the_job_comes_before_everything() {
-        let said = || "because".to_owned();
-        let not_prepared = |class| Ended::NotPrepared { detail: said(), class };
-        for (ended, outcome, class) in [
-            (not_prepared(PrepareFault::Environment), Outcome::Transient, Class::Env),
-            (not_prepared(PrepareFault::Setup), Outcome::Crashed, Class::Setup),
-            (not_prepared(PrepareFault::Diverged), Outcome::NeedsPerson, Class::Setup),
-            (Ended::NotStarted { detail: said() }, Outcome::Transient, Class::Env),
-            (Ended::TimedOut, Outcome::Stalled, Class::Stall),
-            (Ended::Stalled, Outcome::Stalled, Class::Stall),
-            (Ended::OverBudget { detail: said() }, Outcome::OverBudget, Class::Budget),
-            (Ended::Stopped { by: said() }, Outcome::Transient, Class::Infra),
-            (Ended::LeaseLost, Outcome::Transient, Class::Infra),
-            (Ended::KeeperLost, Outcome::Transient, Class::Infra),
-        ] {
-            let receipt = with(|receipt| {
-                receipt.ended = ended;
-                fault(receipt, FaultKind::Auth, true);
-                opinion(receipt, true);
-            });
-            assert!(!expect(&CHANGE, &receipt, outcome, Some(class)).ambiguous);
-        }
-    }
-
-    #[test]
-    fn a_hopeless_run_is_judged_by_what_it_was_stuck_on() {
-        let hopeless = |receipt: &mut Receipt| {
-            receipt.ended = Ended::Hopeless;
-            receipt.exit = killed();
-            reading(receipt).terminal = None;
-        };
-        let told = with(|receipt| {
-            hopeless(receipt);
-            fault(receipt, FaultKind::Auth, false);
-        });
-        expect(&CHANGE, &told, Outcome::Auth, Some(Class::Auth));
-        expect(&CHANGE, &with(hopeless), Outcome::Transient, Some(Class::Flaky));
-        let claimed = with(|receipt| receipt.ended = Ended::Hopeless);
-        expect(&CHANGE, &claimed, Outcome::Transient, Some(Class::Flaky));
-    }
-
-    #[test]
-    fn a_question_stops_the_task_even_if_the_agent_then_waited_in_vain() {
-        let ask = |receipt: &mut Receipt| {
-            let question = "Which of both databases?".to_owned();
-            reading(receipt).reports =
-                vec![Told::NeedsPerson { question }, Told::NothingToDo { reason: "so".to_owned() }];
-        };
-        for ended in [Ended::Completed, Ended::Stalled, Ended::TimedOut] {
-            let receipt = with(|receipt| {
-                ask(receipt);
-                receipt.ended = ended;
-            });
-            let judgement =
-                expect(&CHANGE, &receipt, Outcome::NeedsPerson, Some(Class::NeedsPerson));
-            assert_eq!(judgement.detail, "Which of both databases?");
-        }
-    }
-
-    #[test]
-    fn nothing_to_do_counts_only_where_nothing_was_done() {
-        let tell = |receipt: &mut Receipt| {
-            reading(receipt).reports = vec![Told::NothingToDo { reason: "it is there".to_owned() }];
-        };
-        expect(&CHANGE, &with(tell), Outcome::Succeeded, None);
-        let idle = with(|receipt| {
-            tell(receipt);
-            no_commits(receipt);
-        });
-        let judgement = expect(&CHANGE, &idle, Outcome::NothingToDo, Some(Class::Noop));
-        assert_eq!(judgement.detail, "it is there");
-    }
-
-    #[test]
-    fn named_faults_have_their_outcomes() {
-        for (kind, outcome, class) in [
-            (FaultKind::Quota, Outcome::Quota, Class::Quota),
-            (FaultKind::Auth, Outcome::Auth, Class::Auth),
-            (FaultKind::Transient, Outcome::Transient, Class::Flaky),
-            (FaultKind::Budget, Outcome::OverBudget, Class::Budget),
-            (FaultKind::Permission, Outcome::Policy, Class::Permission),
-            (FaultKind::Session, Outcome::Transient, Class::Session),
-            (FaultKind::Setup, Outcome::Crashed, Class::Setup),
-        ] {
-            // Half-done work fails its checks; that it was cut off is what counts.
-            for structured in [true, false] {
-                let receipt = with(|receipt| {
-                    fault(receipt, kind, structured);
-                    reading(receipt).terminal = Some(Terminal::Error);
-                    receipt.exit = exit(1);
-                    evidence(receipt).checks = vec![check(1, "boom")];
-                });
-                expect(&CHANGE, &receipt, outcome, Some(class));
-            }
-            let got_over = with(|receipt| fault(receipt, kind, true));
-            expect(&CHANGE, &got_over, Outcome::Succeeded, None);
-            for structured in [true, false] {
-                let nothing_to_show = with(|receipt| {
-                    fault(receipt, kind, structured);
-                    no_commits(receipt);
-                });
-                expect(&CHANGE, &nothing_to_show, outcome, Some(class));
-            }
-        }
-    }
-
-    #[test]
-    fn a_reset_time_belongs_to_a_quota_and_is_believable() {
-        let limited = |at: i64| {
-            with(|receipt| {
-                fault(receipt, FaultKind::Quota, true);
-                reading(receipt).terminal = Some(Terminal::Error);
-                reading(receipt).resets_at = Some(Instant(at));
-            })
-        };
-        let soon = ENDED_AT.0 + 3_600_000;
-        assert_eq!(judge(&limited(soon), &CHANGE).resets_at, Some(Instant(soon)));
-        assert_eq!(judge(&limited(ENDED_AT.0 + LONGEST_WAIT.0 + 1), &CHANGE).resets_at, None);
-        let other = with(|receipt| reading(receipt).resets_at = Some(Instant(soon)));
-        assert_eq!(judge(&other, &CHANGE).resets_at, None);
-    }
-
-    #[test]
-    fn forbidden_paths_come_before_the_claim_and_the_checks() {
-        let receipt = with(|receipt| {
-            evidence(receipt).outside = vec!["infra/prod.tf".to_owned()];
-            evidence(receipt).denied = vec![".env".to_owned()];
-            evidence(receipt).checks = vec![check(1, "boom")];
-        });
-        let judgement = expect(&CHANGE, &receipt, Outcome::Policy, Some(Class::Policy));
-        let expected =
-            "it changed paths that are denied: .env; not among the allowed ones: infra/prod.tf";
-        assert_eq!(judgement.detail, expected);
-    }
-
-    #[test]
-    fn a_failed_check_tells_its_command_and_the_end_of_its_output() {
-        let failed =
-            |code, tail: &str| with(|receipt| evidence(receipt).checks = vec![check(code, tail)]);
-        let judgement =
-            expect(&CHANGE, &failed(2, "1 failed"), Outcome::VerifyFailed, Some(Class::Test));
-        assert_eq!(judgement.detail, "`make test` exited with code 2:\n1 failed");
-        assert_eq!(judgement.level, Level::Observed);
-        assert_eq!(
-            judgement.signature.as_deref(),
-            Some("test:make test exited with code <n> <n> failed")
-        );
-        expect(&CHANGE, &failed(127, ""), Outcome::VerifyFailed, Some(Class::Setup));
-        let full = failed(1, "write: No space left on device");
-        expect(&CHANGE, &full, Outcome::Transient, Some(Class::Env));
-    }
-
-    #[test]
-    fn a_check_of_another_commit_neither_proves_nor_refutes() {
-        for code in [0, 1] {
-            let receipt = with(|receipt| {
-                evidence(receipt).checks = vec![Check { head: "a".repeat(40), ..check(code, "") }];
-            });
-            assert_eq!(expect(&CHANGE, &receipt, Outcome::Succeeded, None).level, Level::Observed);
-        }
-    }
-
-    #[test]
-    fn who_claims_to_be_done_without_a_commit_is_not_believed() {
-        let lie = with(no_commits);
-        let judgement = expect(&CHANGE, &lie, Outcome::VerifyFailed, Some(Class::Model));
-        let expected = "it says that it is done, but there is no commit: The login works.";
-        assert_eq!((judgement.detail.as_str(), judgement.level), (expected, Level::Claimed));
-        let no_evidence = with(|receipt| receipt.evidence = None);
-        expect(&CHANGE, &no_evidence, Outcome::VerifyFailed, Some(Class::Model));
-        let idle = with(|receipt| {
-            no_commits(receipt);
-            reading(receipt).text = "No changes needed, it is Already Implemented.".to_owned();
-        });
-        expect(&CHANGE, &idle, Outcome::NothingToDo, Some(Class::Noop));
-        let limited = with(|receipt| {
-            no_commits(receipt);
-            reading(receipt).text = "You've hit your usage limit.".to_owned();
-        });
-        expect(&CHANGE, &limited, Outcome::Quota, Some(Class::Quota));
-        expect(&ANYTHING, &lie, Outcome::Succeeded, None);
-    }
-
-    #[test]
-    fn long_prose_of_an_agent_that_is_done_is_no_error_message() {
-        let receipt = with(|receipt| {
-            no_commits(receipt);
-            reading(receipt).text = format!("{}Quota exceeded", "I looked around.\n".repeat(10));
-        });
-        expect(&CHANGE, &receipt, Outcome::VerifyFailed, Some(Class::Model));
-    }
-
-    #[test]
-    fn words_do_not_undo_a_success() {
-        let receipt = with(|receipt| {
-            reading(receipt).text = "Quota exceeded is now answered with 429.".to_owned();
-            fault(receipt, FaultKind::Quota, false);
-        });
-        expect(&CHANGE, &receipt, Outcome::Succeeded, None);
-    }
-
-    #[test]
-    fn an_exit_against_the_claim_is_no_success() {
-        for end in [exit(1), killed(), None] {
-            let receipt = with(|receipt| {
-                receipt.exit = end;
-                opinion(receipt, true);
-            });
-            let judgement = expect(&CHANGE, &receipt, Outcome::Crashed, Some(Class::Model));
-            assert!(!judgement.ambiguous, "{judgement:?}");
-        }
-    }
-
-    #[test]
-    fn a_reported_error_is_no_success_even_if_all_checks_pass() {
-        let receipt = with(|receipt| {
-            reading(receipt).terminal = Some(Terminal::Error);
-            opinion(receipt, true);
-        });
-        assert!(!expect(&CHANGE, &receipt, Outcome::Crashed, Some(Class::Model)).ambiguous);
-    }
-
-    fn silent(end: Option<Exit>) -> Receipt {
-        with(|receipt| {
-            reading(receipt).terminal = None;
-            receipt.exit = end;
-        })
-    }
-
-    #[test]
-    fn without_a_terminal_event_the_evaluator_or_the_checks_decide() {
-        let expect_open = |receipt: &Receipt, outcome, class| {
-            assert!(expect(&CHANGE, receipt, outcome, class).ambiguous);
-        };
-        expect_open(&silent(exit(0)), Outcome::Succeeded, None);
-        for end in [exit(0), exit(1), killed()] {
-            let mut receipt = silent(end);
-            opinion(&mut receipt, true);
-            expect_open(&receipt, Outcome::Succeeded, None);
-            opinion(&mut receipt, false);
-            expect_open(&receipt, Outcome::Crashed, Some(Class::Model));
-        }
-        // A bad exit needs somebody's word that the work is complete; green checks may be those of half of it.
-        expect_open(&silent(exit(1)), Outcome::Crashed, Some(Class::Model));
-        expect_open(&silent(killed()), Outcome::Crashed, Some(Class::Model));
-        let mut unchecked = silent(exit(0));
-        evidence(&mut unchecked).checks.clear();
-        expect_open(&unchecked, Outcome::Crashed, Some(Class::Model));
-        opinion(&mut unchecked, true);
-        expect_open(&unchecked, Outcome::Succeeded, None);
-    }
-
-    #[test]
-    fn no_opinion_makes_up_for_missing_work() {
-        let mut receipt = silent(exit(0));
-        no_commits(&mut receipt);
-        assert!(expect(&CHANGE, &receipt, Outcome::Crashed, Some(Class::Model)).ambiguous);
-        opinion(&mut receipt, true);
-        expect(&CHANGE, &receipt, Outcome::NothingToDo, Some(Class::Noop));
-        expect(&SHAPED, &receipt, Outcome::Crashed, Some(Class::Model));
-        expect(&ANSWER, &receipt, Outcome::Succeeded, None);
-    }
-
-    #[test]
-    fn a_plain_crash_is_not_open() {
-        let mut receipt = silent(exit(1));
-        evidence(&mut receipt).checks.clear();
-        assert!(!expect(&CHANGE, &receipt, Outcome::Crashed, Some(Class::Model)).ambiguous);
-        no_commits(&mut receipt);
-        reading(&mut receipt).text.clear();
-        let judgement = expect(&CHANGE, &receipt, Outcome::Crashed, Some(Class::Model));
-        assert_eq!(judgement.detail, "the agent exited with code 1");
-    }
-
-    #[test]
-    fn a_run_that_lives_on_earlier_commits_is_open() {
-        let old = |receipt: &mut Receipt| evidence(receipt).head_before = "b".repeat(40);
-        assert!(expect(&CHANGE, &with(old), Outcome::Succeeded, None).ambiguous);
-        let doubted = with(|receipt| {
-            old(receipt);
-            opinion(receipt, false);
-        });
-        expect(&CHANGE, &doubted, Outcome::Crashed, Some(Class::Model));
-        let unchecked = with(|receipt| {
-            old(receipt);
-            evidence(receipt).checks.clear();
-        });
-        expect(&CHANGE, &unchecked, Outcome::Crashed, Some(Class::Model));
-        assert!(!expect(&ANSWER, &with(old), Outcome::Succeeded, None).ambiguous);
-    }
-
-    #[test]
-    fn an_answer_has_to_be_there_in_its_shape() {
-        expect(&ANSWER, &good(), Outcome::Succeeded, None);
-        expect(&SHAPED, &good(), Outcome::VerifyFailed, Some(Class::Model));
-        let answered =
-            with(|receipt| reading(receipt).answer = Some(json!({"verdict": "approve"})));
-        expect(&SHAPED, &answered, Outcome::Succeeded, None);
-        let mute = with(|receipt| reading(receipt).text.clear());
-        expect(&ANSWER, &mute, Outcome::VerifyFailed, Some(Class::Model));
-        let shaped_anything = Asked { schema_given: true, ..ANYTHING };
-        expect(&shaped_anything, &good(), Outcome::VerifyFailed, Some(Class::Model));
-    }
-
-    #[test]
-    fn words_explain_an_end_that_nothing_else_explains() {
-        for (text, outcome, class) in [
-            ("Quota exceeded", Outcome::Quota, Class::Quota),
-            ("Invalid API key", Outcome::Auth, Class::Auth),
-            ("read ECONNRESET", Outcome::Transient, Class::Flaky),
-            ("A potential loop was detected.", Outcome::Crashed, Class::ModelLoop),
-            ("I have no idea.", Outcome::Crashed, Class::Model),
-        ] {
-            let mut receipt = silent(exit(1));
-            no_commits(&mut receipt);
-            reading(&mut receipt).text = text.to_owned();
-            expect(&CHANGE, &receipt, outcome, Some(class));
-        }
-    }
-
-    #[test]
-    fn the_link_to_the_pull_request_comes_along() {
-        let receipt = with(|receipt| {
-            reading(receipt).text = "t83: https://github.com/o/r/pull/5".to_owned();
-        });
-        let judgement = judge(&receipt, &CHANGE);
-        assert_eq!(judgement.pr_url.as_deref(), Some("https://github.com/o/r/pull/5"));
-        assert_eq!(judge(&receipt, &Asked { task: "t8", branch: "x", ..CHANGE }).pr_url, None);
-    }
 }

@@ -40,7 +40,7 @@ pub(super) fn forbidden(evidence: &Evidence) -> Option<String> {
     (!told.is_empty()).then(|| format!("it changed paths that are {}", told.join("; ")))
 }
 
-fn list(paths: &[String]) -> String {
+pub(super) fn list(paths: &[String]) -> String {
     let named: Vec<&str> =
         paths.iter().take(PATHS).map(|path| start_of(path, NAME_BYTES)).collect();
     match paths.len() - named.len() {

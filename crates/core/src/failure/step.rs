@@ -1,0 +1,252 @@
+//! What a step of a workflow has to bring beside its work: its outputs, its signal, a criterion that somebody has judged.
+//!
+//! All of it only ever speaks against a run: nothing here makes a success of what is none.
+
+use super::{start_of, work};
+use crate::receipt::{Evidence, Opinion};
+
+/// Of a criterion, in the sentences that quote it.
+const CRITERION_BYTES: usize = 1_000;
+
+/// Something that was demanded and is not so.
+pub(super) struct Unmet {
+    pub(super) detail: String,
+    /// What two equal failures have in common: what a step says about itself is worded anew each time.
+    pub(super) basis: String,
+}
+
+/// What the facts say against the step. Its own word comes first, because it explains the rest.
+pub(super) fn unmet(evidence: &Evidence) -> Option<Unmet> {
+    own_word(evidence).or_else(|| missing(evidence)).or_else(|| silence(evidence))
+}
+
+/// The step's signal, if that says that it failed.
+pub(super) fn own_word(evidence: &Evidence) -> Option<Unmet> {
+    let signal = evidence.signal.as_ref().filter(|signal| signal.found && signal.failed)?;
+    let basis = format!("its signal {} says that it failed", signal.detail);
+    let note = signal.note.as_ref().map(|note| format!(": {note}"));
+    Some(Unmet { detail: format!("{basis}{}", note.unwrap_or_default()), basis })
+}
+
+fn missing(evidence: &Evidence) -> Option<Unmet> {
+    if evidence.missing.is_empty() {
+        return None;
+    }
+    let detail = format!("it has not left what it should: {}", work::list(&evidence.missing));
+    Some(Unmet { basis: detail.clone(), detail })
+}
+
+fn silence(evidence: &Evidence) -> Option<Unmet> {
+    let signal = evidence.signal.as_ref().filter(|signal| !signal.found)?;
+    let basis = format!("it has ended, but the signal {} was not given", signal.detail);
+    let note = signal.note.as_ref().map(|note| format!(" ({note})"));
+    Some(Unmet { detail: format!("{basis}{}", note.unwrap_or_default()), basis })
+}
+
+/// What became of a criterion that is prose.
+pub(super) enum Judged {
+    Met,
+    NotMet(Unmet),
+    /// There was no evaluator, or it gave no answer.
+    ByNobody(String),
+}
+
+/// None where there is nothing to be judged.
+pub(super) fn judged(evidence: &Evidence, opinion: Option<&Opinion>) -> Option<Judged> {
+    let criterion = start_of(evidence.criterion.as_deref()?.trim(), CRITERION_BYTES);
+    Some(match opinion {
+        Some(opinion) if opinion.done => Judged::Met,
+        Some(opinion) => {
+            let basis = format!("`{criterion}` is not met");
+            Judged::NotMet(Unmet { detail: format!("{basis}: {}", opinion.reason), basis })
+        }
+        None => Judged::ByNobody(format!("nobody could judge: {criterion}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Asked, Class, Expects, Judgement, Level, is_ambiguous, judge};
+    use crate::lifecycle::Outcome;
+    use crate::receipt::{
+        Ended, Evidence, Exit, Opinion, Reading, Receipt, SignalSeen, Terminal, Told,
+    };
+    use crate::time::Instant;
+
+    const STEP: Asked<'_> = Asked {
+        expects: Expects::Change,
+        task: "t83",
+        branch: "banksman/t83",
+        schema_given: false,
+    };
+
+    /// A run that is a success, with one thing changed.
+    fn with(change: impl FnOnce(&mut Receipt, &mut Evidence)) -> Receipt {
+        let mut receipt = Receipt::new("r83.1", Instant(0), Ended::Completed);
+        receipt.exit = Some(Exit { code: Some(0), signal: None });
+        receipt.reading = Some(Reading { terminal: Some(Terminal::Success), ..Reading::default() });
+        let mut evidence = Evidence {
+            base: "a".to_owned(),
+            head_before: "a".to_owned(),
+            head: "b".to_owned(),
+            commits: 1,
+            ..Evidence::default()
+        };
+        change(&mut receipt, &mut evidence);
+        receipt.evidence = Some(evidence);
+        receipt
+    }
+
+    fn signal(found: bool, failed: bool, note: Option<&str>) -> Option<SignalSeen> {
+        let detail = "`.workflow/signals/X-1-done.json`".to_owned();
+        Some(SignalSeen { found, detail, note: note.map(str::to_owned), failed })
+    }
+
+    fn opinion(done: bool) -> Option<Opinion> {
+        let reason = "two of three pages are empty".to_owned();
+        Some(Opinion { done, reason, input_tokens: 1, output_tokens: 1 })
+    }
+
+    #[track_caller]
+    fn expect(receipt: &Receipt, outcome: Outcome, detail: &str) -> Judgement {
+        let judgement = judge(receipt, &STEP);
+        assert_eq!(judgement.outcome, outcome, "{judgement:?}");
+        assert!(judgement.detail.contains(detail), "{judgement:?}");
+        assert_eq!(judgement.ambiguous, is_ambiguous(receipt, &STEP));
+        judgement
+    }
+
+    #[test]
+    fn outputs_that_are_not_there_are_listed() {
+        let missing = || vec!["src/index.py".to_owned(), "docs/*.md".to_owned()];
+        let receipt = with(|_, evidence| evidence.missing = missing());
+        let judgement = expect(&receipt, Outcome::VerifyFailed, "src/index.py, docs/*.md");
+        assert_eq!((judgement.class, judgement.ambiguous), (Some(Class::Model), false));
+        assert_eq!(judgement.level, Level::Observed);
+    }
+
+    #[test]
+    fn a_signal_that_was_demanded_must_be_given() {
+        let given = with(|_, evidence| evidence.signal = signal(true, false, Some("all green")));
+        expect(&given, Outcome::Succeeded, "it is done");
+        let silent = with(|_, evidence| evidence.signal = signal(false, false, None));
+        let words = "the signal `.workflow/signals/X-1-done.json` was not given";
+        let judgement = expect(&silent, Outcome::VerifyFailed, words);
+        assert_eq!((judgement.class, judgement.ambiguous), (Some(Class::Model), false));
+        let garbled = with(|_, evidence| evidence.signal = signal(false, false, Some("no JSON")));
+        expect(&garbled, Outcome::VerifyFailed, "was not given (no JSON)");
+    }
+
+    #[test]
+    fn a_step_that_says_it_failed_is_believed_whatever_it_left() {
+        let says = |note| {
+            move |_: &mut Receipt, evidence: &mut Evidence| {
+                evidence.signal = signal(true, true, Some(note));
+            }
+        };
+        let one = expect(&with(says("no database")), Outcome::VerifyFailed, "failed: no database");
+        let other = judge(&with(says("the database is away")), &STEP);
+        assert_eq!(one.signature, other.signature, "the same failure in other words");
+        let idle = with(|receipt, evidence| {
+            says("no database")(receipt, evidence);
+            (evidence.head, evidence.commits) = ("a".to_owned(), 0);
+        });
+        expect(&idle, Outcome::VerifyFailed, "no database");
+        let first = with(|receipt, evidence| {
+            says("no database")(receipt, evidence);
+            evidence.missing = vec!["a".to_owned()];
+        });
+        expect(&first, Outcome::VerifyFailed, "no database");
+    }
+
+    /// Everything that a step can bring is there, and still each of these failures stays what it is.
+    #[test]
+    fn nothing_makes_a_success_of_a_failure() {
+        let complete = |receipt: &mut Receipt, evidence: &mut Evidence| {
+            evidence.signal = signal(true, false, Some("done"));
+            evidence.criterion = Some("every page has a text".to_owned());
+            receipt.opinion = opinion(true);
+        };
+        expect(&with(complete), Outcome::Succeeded, "it is done");
+        type Break = fn(&mut Receipt, &mut Evidence);
+        let broken: [(Break, Outcome); 6] = [
+            (|receipt, _| receipt.ended = Ended::Stalled, Outcome::Stalled),
+            (|receipt, _| receipt.exit = None, Outcome::Crashed),
+            (
+                |receipt, _| {
+                    let reading = receipt.reading.as_mut().expect("a good run has one");
+                    reading.terminal = Some(Terminal::Error);
+                },
+                Outcome::Crashed,
+            ),
+            (
+                |receipt, _| {
+                    let reading = receipt.reading.as_mut().expect("a good run has one");
+                    reading.reports = vec![Told::NeedsPerson { question: "which?".to_owned() }];
+                },
+                Outcome::NeedsPerson,
+            ),
+            (|_, evidence| evidence.denied = vec![".env".to_owned()], Outcome::Policy),
+            (
+                |_, evidence| (evidence.head, evidence.commits) = ("a".to_owned(), 0),
+                Outcome::VerifyFailed,
+            ),
+        ];
+        for (number, (change, outcome)) in broken.into_iter().enumerate() {
+            let receipt = with(|receipt, evidence| {
+                complete(receipt, evidence);
+                change(receipt, evidence);
+            });
+            let judgement = judge(&receipt, &STEP);
+            assert_eq!(judgement.outcome, outcome, "{number}: {judgement:?}");
+        }
+    }
+
+    #[test]
+    fn a_criterion_in_prose_leaves_a_success_open_until_somebody_has_judged() {
+        let asked = |opinion: Option<Opinion>| {
+            with(|receipt, evidence| {
+                evidence.criterion = Some("every page has a text".to_owned());
+                receipt.opinion = opinion;
+            })
+        };
+        let nobody =
+            expect(&asked(None), Outcome::NeedsPerson, "nobody could judge: every page has a text");
+        assert_eq!((nobody.class, nobody.ambiguous), (Some(Class::NeedsPerson), true));
+        let no = expect(&asked(opinion(false)), Outcome::VerifyFailed, "two of three pages");
+        assert_eq!((no.class, no.ambiguous), (Some(Class::Model), true));
+        assert!(expect(&asked(opinion(true)), Outcome::Succeeded, "it is done").ambiguous);
+    }
+
+    #[test]
+    fn a_criterion_is_not_judged_where_the_facts_speak() {
+        for change in [
+            (|evidence| evidence.missing = vec!["a".to_owned()]) as fn(&mut Evidence),
+            |evidence| evidence.signal = signal(false, false, None),
+            |evidence| evidence.denied = vec![".env".to_owned()],
+        ] {
+            let receipt = with(|_, evidence| {
+                evidence.criterion = Some("every page has a text".to_owned());
+                change(evidence);
+            });
+            assert!(!is_ambiguous(&receipt, &STEP));
+        }
+    }
+
+    /// An end without a word that the evaluator takes for a success owes the same.
+    #[test]
+    fn an_open_end_has_to_bring_it_as_well() {
+        let open = |change: fn(&mut Evidence)| {
+            with(|receipt, evidence| {
+                receipt.reading = Some(Reading::default());
+                receipt.opinion = opinion(true);
+                change(evidence);
+            })
+        };
+        expect(&open(|_| {}), Outcome::Succeeded, "");
+        let missing = open(|evidence| evidence.missing = vec!["a.md".to_owned()]);
+        expect(&missing, Outcome::VerifyFailed, "a.md");
+        let silent = open(|evidence| evidence.signal = signal(false, false, None));
+        expect(&silent, Outcome::VerifyFailed, "was not given");
+    }
+}

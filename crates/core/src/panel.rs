@@ -1,0 +1,267 @@
+//! A panel of reviewers: from all that was said in it so far to what is to be done next.
+//!
+//! The whole record of a panel goes in, one answer comes out ([`next`]); nothing is remembered between two questions, so a panel that
+//! was cut off anywhere goes on as if it had not been. It never asks anybody, and it never takes a missing verdict for an approval.
+//!
+//! Words for people are in `summary`, who sits on a panel is in `registry`.
+
+pub mod registry;
+pub mod summary;
+
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::lifecycle::Outcome;
+use crate::time::Instant;
+
+/// What a reviewer says about the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Verdict {
+    Approve,
+    /// Something should be different; it may be talked about.
+    Concern,
+    /// A veto.
+    Block,
+    /// A person has to decide.
+    Escalate,
+}
+
+impl Verdict {
+    pub const ALL: [Self; 4] = [Self::Approve, Self::Concern, Self::Block, Self::Escalate];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approve => "APPROVE",
+            Self::Concern => "CONCERN",
+            Self::Block => "BLOCK",
+            Self::Escalate => "ESCALATE",
+        }
+    }
+}
+
+/// Why a reviewer says so.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Opinion {
+    #[serde(default)]
+    pub rationale: String,
+    #[serde(default)]
+    pub concerns: Vec<String>,
+    #[serde(default)]
+    pub suggestions: Vec<String>,
+}
+
+/// A seat in the first pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Word {
+    Awaited,
+    Given(Verdict, Opinion),
+    /// There is no verdict, and there will be none.
+    Missing {
+        why: String,
+    },
+}
+
+/// What the holder of a concern says in one round of the debate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    Awaited,
+    Withdraw {
+        why: String,
+    },
+    Maintain {
+        why: String,
+    },
+    /// Counts as [`Self::Maintain`].
+    Missing {
+        why: String,
+    },
+}
+
+/// One reviewer of a panel and all that it has said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seat {
+    pub reviewer: String,
+    pub word: Word,
+    /// By round. Whoever holds no concern is not asked.
+    pub replies: Vec<Reply>,
+}
+
+/// How a seat stands, everything that it has said taken together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    Waiting,
+    Given(Verdict),
+    /// It had a concern and gave it up in the debate.
+    Withdrawn,
+    Silent,
+}
+
+impl Seat {
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        match &self.word {
+            Word::Awaited => Standing::Waiting,
+            Word::Missing { .. } => Standing::Silent,
+            Word::Given(Verdict::Concern, _) if self.has_withdrawn() => Standing::Withdrawn,
+            Word::Given(verdict, _) => Standing::Given(*verdict),
+        }
+    }
+
+    fn has_withdrawn(&self) -> bool {
+        self.replies.iter().any(|reply| matches!(reply, Reply::Withdraw { .. }))
+    }
+
+    #[must_use]
+    pub fn holds_a_concern(&self) -> bool {
+        self.standing() == Standing::Given(Verdict::Concern)
+    }
+
+    fn is_awaited_in(&self, round: usize) -> bool {
+        let reply = round.checked_sub(1).and_then(|at| self.replies.get(at));
+        matches!(reply, None | Some(Reply::Awaited))
+    }
+}
+
+/// The whole record of a panel.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Panel {
+    pub seats: Vec<Seat>,
+    /// When each round of the debate that has begun is over, whoever has replied by then.
+    pub round_ends: Vec<Instant>,
+    /// When the panel as a whole is over; none: it has no bound of its own.
+    pub ends: Option<Instant>,
+    /// Rounds of debate that there may be.
+    pub most_rounds: usize,
+}
+
+/// What a panel comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ruling {
+    Approved,
+    Blocked,
+    Escalated,
+    Unresolved,
+    Unavailable,
+}
+
+impl Ruling {
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        match self {
+            Self::Approved => Outcome::Approved,
+            Self::Blocked => Outcome::Blocked,
+            Self::Escalated => Outcome::Escalated,
+            Self::Unresolved => Outcome::Unresolved,
+            Self::Unavailable => Outcome::Unavailable,
+        }
+    }
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Somebody has yet to speak. At this time the answer is another one even if nobody does.
+    Wait {
+        until: Option<Instant>,
+    },
+    /// Everybody who holds a concern is asked in this round, the first is 1.
+    Debate {
+        round: usize,
+    },
+    Decide {
+        ruling: Ruling,
+        reason: String,
+    },
+}
+
+/// What is to be done next, as the panel stands at this time.
+#[must_use]
+pub fn next(panel: &Panel, now: Instant) -> Next {
+    if panel.seats.is_empty() {
+        return decide(Ruling::Unavailable, "no reviewers".to_owned());
+    }
+    let blocking = panel.who(|standing| standing == Standing::Given(Verdict::Block));
+    if !blocking.is_empty() {
+        return decide(Ruling::Blocked, format!("blocked by {}", blocking.join(", ")));
+    }
+    let is_over = panel.ends.is_some_and(|ends| now >= ends);
+    if !is_over && panel.seats.iter().any(|seat| seat.standing() == Standing::Waiting) {
+        return Next::Wait { until: panel.ends };
+    }
+    // Whoever has not spoken when the panel is over is as missing as one that never will.
+    let missing = panel.who(|standing| matches!(standing, Standing::Silent | Standing::Waiting));
+    if missing.len() == panel.seats.len() {
+        return decide(Ruling::Unavailable, format!("no verdict of {}", missing.join(", ")));
+    }
+    let without = match missing.as_slice() {
+        [] => String::new(),
+        some => format!("no verdict of {}", some.join(", ")),
+    };
+    let escalating = panel.who(|standing| standing == Standing::Given(Verdict::Escalate));
+    if !escalating.is_empty() {
+        let also = if without.is_empty() { String::new() } else { format!("; {without}") };
+        let reason = format!("{} asks for a person{also}", escalating.join(", "));
+        return decide(Ruling::Escalated, reason);
+    }
+    if !missing.is_empty() {
+        return decide(Ruling::Unresolved, without);
+    }
+    debate(panel, is_over, now)
+}
+
+/// All have approved or have a concern.
+fn debate(panel: &Panel, is_over: bool, now: Instant) -> Next {
+    let holders: Vec<&Seat> = panel.seats.iter().filter(|seat| seat.holds_a_concern()).collect();
+    if holders.is_empty() {
+        return decide(Ruling::Approved, approval(panel));
+    }
+    let round = panel.round_ends.len();
+    if let Some(round_ends) = panel.round_ends.last() {
+        let until = panel.ends.map_or(*round_ends, |ends| ends.min(*round_ends));
+        let slow = panel.who_of(|seat| seat.holds_a_concern() && seat.is_awaited_in(round));
+        if !slow.is_empty() && now < until {
+            return Next::Wait { until: Some(until) };
+        }
+        if !slow.is_empty() {
+            let reason = format!("the debate ran out of time before {} replied", slow.join(", "));
+            return decide(Ruling::Unresolved, reason);
+        }
+    }
+    if round < panel.most_rounds && !is_over {
+        return Next::Debate { round: round + 1 };
+    }
+    let who = panel.who_of(Seat::holds_a_concern);
+    let reason = format!("{} stays with a concern after {round} rounds of debate", who.join(", "));
+    decide(Ruling::Unresolved, reason)
+}
+
+fn approval(panel: &Panel) -> String {
+    let withdrawn = panel.who(|standing| standing == Standing::Withdrawn);
+    match (panel.seats.len(), withdrawn.as_slice()) {
+        (1, []) => "the reviewer approves".to_owned(),
+        (all, []) => format!("all {all} reviewers approve"),
+        (_, some) => format!("{} withdrew their concerns, the others approve", some.join(", ")),
+    }
+}
+
+fn decide(ruling: Ruling, reason: String) -> Next {
+    Next::Decide { ruling, reason }
+}
+
+impl Panel {
+    /// The names of those who stand so, sorted: no answer depends on the order of the seats.
+    fn who(&self, stands: impl Fn(Standing) -> bool) -> Vec<&str> {
+        self.who_of(|seat| stands(seat.standing()))
+    }
+
+    fn who_of(&self, wanted: impl Fn(&Seat) -> bool) -> Vec<&str> {
+        let seats = self.seats.iter().filter(|seat| wanted(seat));
+        let mut names: Vec<&str> = seats.map(|seat| seat.reviewer.as_str()).collect();
+        names.sort_unstable();
+        names
+    }
+}

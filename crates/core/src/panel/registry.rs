@@ -1,0 +1,168 @@
+//! Who sits on a panel: the reviewers that always do, and the specialists whose domains the task is in. Reads the registry of
+//! specialists; it never opens the file itself.
+
+use serde::Deserialize;
+
+use crate::lifecycle::problem::Problem;
+use crate::limits;
+use crate::yaml::{self, Entries, Name, Spanned, clip, problem_at};
+
+/// Somebody who may be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reviewer {
+    pub name: String,
+    /// What it looks for.
+    pub brief: String,
+    /// The worker, agent or model that plays it; none: any worker that reviews.
+    pub model: Option<String>,
+}
+
+/// A reviewer for some domains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Specialist {
+    pub name: String,
+    pub domains: Vec<String>,
+    pub model: Option<String>,
+}
+
+/// Those that always sit, then the specialists whose domains meet the task's tags, in the order of the registry.
+#[must_use]
+pub fn roster(always: &[Reviewer], specialists: &[Specialist], tags: &[String]) -> Vec<Reviewer> {
+    let meets = |specialist: &&Specialist| {
+        specialist.domains.iter().any(|domain| tags.iter().any(|tag| tag == domain))
+    };
+    let called = specialists.iter().filter(meets).map(|specialist| Reviewer {
+        name: specialist.name.clone(),
+        brief: format!("You are the specialist for {}.", specialist.domains.join(", ")),
+        model: specialist.model.clone(),
+    });
+    always.iter().cloned().chain(called).collect()
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Source {
+    specialists: Entries<Spanned<SpecialistSource>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SpecialistSource {
+    domains: Vec<Name>,
+    model: Option<Name>,
+}
+
+/// The specialists of a `specialist-registry.yaml`, or what is wrong with it, with the line.
+///
+/// # Errors
+///
+/// The first fault of the text.
+pub fn read(text: &str) -> Result<Vec<Specialist>, Problem> {
+    let source: Source = yaml::read(text, limits::REGISTRY_BYTES, "docs/panels.md")?;
+    let entries = &source.specialists.0;
+    if let Some((name, _)) = entries.get(limits::SPECIALISTS) {
+        let message = format!("there may be {} specialists", limits::SPECIALISTS);
+        return Err(problem_at(name, message, "leave some out"));
+    }
+    entries.iter().map(|(name, source)| specialist(name, source)).collect()
+}
+
+fn specialist(name: &Name, source: &Spanned<SpecialistSource>) -> Result<Specialist, Problem> {
+    word(name, "a name")?;
+    let SpecialistSource { domains, model } = &source.value;
+    if domains.is_empty() {
+        let message =
+            format!("`{}` has no domains, so nobody would ever ask it", clip(&name.value));
+        return Err(problem_at(name, message, "write `domains: [auth, crypto]`"));
+    }
+    if let Some(domain) = domains.get(limits::TAGS) {
+        let message = format!("there may be {} domains", limits::TAGS);
+        return Err(problem_at(domain, message, "leave some out"));
+    }
+    for domain in domains {
+        word(domain, "a domain")?;
+    }
+    if let Some(model) = model {
+        word(model, "a model")?;
+    }
+    Ok(Specialist {
+        name: name.value.clone(),
+        domains: domains.iter().map(|domain| domain.value.clone()).collect(),
+        model: model.as_ref().map(|model| model.value.clone()),
+    })
+}
+
+/// Names, domains and models go into tags, lists and messages.
+fn word(text: &Name, what: &str) -> Result<(), Problem> {
+    if is_word(&text.value) {
+        return Ok(());
+    }
+    let message = format!("`{}` cannot be {what}", clip(&text.value));
+    Err(problem_at(text, message, "use letters, digits, `_`, `-`, `.`, `/` and `:`"))
+}
+
+/// Whether a text can be the name of a reviewer. Models are named with `/` and `:` as well.
+#[must_use]
+pub fn is_word(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
+    (1..=limits::NAME_BYTES).contains(&text.len()) && text.chars().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEED: &str = "specialists:\n  security-reviewer:\n    domains: [auth, crypto, permissions]\n    model: claude\n  \
+                        research-methodology:\n    domains: [empirical, statistics, methods]\n    model: opus\n";
+
+    fn names(roster: &[Reviewer]) -> Vec<&str> {
+        roster.iter().map(|reviewer| reviewer.name.as_str()).collect()
+    }
+
+    fn tags(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn specialists_are_called_by_the_tags_of_the_task() {
+        let specialists = read(SEED).expect("it reads");
+        let critic = Reviewer { name: "critic".to_owned(), brief: "Look.".to_owned(), model: None };
+        let called =
+            |words: &[&str]| roster(std::slice::from_ref(&critic), &specialists, &tags(words));
+        assert_eq!(names(&called(&[])), ["critic"]);
+        assert_eq!(names(&called(&["docs", "Auth"])), ["critic"], "another word is no domain");
+        assert_eq!(names(&called(&["crypto", "auth"])), ["critic", "security-reviewer"]);
+        let both = called(&["methods", "auth"]);
+        assert_eq!(names(&both), ["critic", "security-reviewer", "research-methodology"]);
+        assert_eq!(both[2].model.as_deref(), Some("opus"));
+        assert_eq!(both[1].brief, "You are the specialist for auth, crypto, permissions.");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        let wrong = |text: &str| {
+            let problem = read(text).expect_err("it is wrong");
+            (problem.line, problem.message)
+        };
+        let unknown = wrong("specialists:\n  a:\n    domains: [x]\n    colour: red\n");
+        assert_eq!(unknown, (4, "there is no key `colour` here".to_owned()));
+        let empty = wrong("specialists:\n  a:\n    domains: []\n");
+        assert_eq!(empty, (2, "`a` has no domains, so nobody would ever ask it".to_owned()));
+        assert_eq!(wrong("specialists:\n  a: { model: x }\n").0, 2);
+        assert_eq!(wrong("specialists:\n  a: { domains: [x] }\n  a: { domains: [y] }\n").0, 3);
+        assert_eq!(wrong("specialists:\n  \"a b\": { domains: [x] }\n").0, 2);
+        assert_eq!(wrong("specialists:\n  a:\n    domains:\n      - x y\n").0, 4);
+        assert_eq!(wrong("other: 1\n").0, 1);
+    }
+
+    #[test]
+    fn there_is_a_bound_and_nobody_is_left_out_silently() {
+        let entry = |at: usize| format!("  s{at}: {{ domains: [x] }}\n");
+        let list =
+            |count: usize| format!("specialists:\n{}", (0..count).map(entry).collect::<String>());
+        let most = read(&list(limits::SPECIALISTS)).expect("as many as there may be");
+        assert_eq!(roster(&[], &most, &tags(&["x"])).len(), limits::SPECIALISTS);
+        let problem = read(&list(limits::SPECIALISTS + 1)).expect_err("one too many");
+        assert_eq!(problem.line as usize, limits::SPECIALISTS + 2);
+    }
+}

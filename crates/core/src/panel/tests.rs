@@ -1,0 +1,386 @@
+//! Every panel of up to five reviewers, every debate of up to three, against laws that are stated without the code's own order of
+//! questions.
+
+use super::summary::{feedback, line, unresolved};
+use super::*;
+
+const BEGUN: Instant = Instant(1_000_000);
+const ROUND_ENDS: Instant = Instant(2_000_000);
+const ENDS: Instant = Instant(9_000_000);
+const ROUNDS: usize = 2;
+const NAMES: [&str; 6] = ["ann", "ben", "cleo", "dan", "eve", "flo"];
+
+fn opinion(text: &str) -> Opinion {
+    Opinion { rationale: text.to_owned(), ..Opinion::default() }
+}
+
+fn given(verdict: Verdict) -> Word {
+    Word::Given(verdict, opinion("because"))
+}
+
+fn missing() -> Word {
+    Word::Missing { why: "it fell silent".to_owned() }
+}
+
+fn words() -> Vec<Word> {
+    let given = Verdict::ALL.into_iter().map(given);
+    [Word::Awaited, missing()].into_iter().chain(given).collect()
+}
+
+fn replies() -> [Reply; 4] {
+    let why = || "because".to_owned();
+    [
+        Reply::Awaited,
+        Reply::Withdraw { why: why() },
+        Reply::Maintain { why: why() },
+        Reply::Missing { why: why() },
+    ]
+}
+
+fn panel(words: &[Word]) -> Panel {
+    let seat = |(word, name): (&Word, &&str)| Seat {
+        reviewer: (*name).to_owned(),
+        word: word.clone(),
+        replies: Vec::new(),
+    };
+    Panel {
+        seats: words.iter().zip(&NAMES).map(seat).collect(),
+        round_ends: Vec::new(),
+        ends: Some(ENDS),
+        most_rounds: ROUNDS,
+    }
+}
+
+/// Every row of this many entries of a list.
+fn rows<T: Clone>(of: &[T], length: usize) -> Vec<Vec<T>> {
+    let mut rows = vec![Vec::new()];
+    for _ in 0..length {
+        rows = rows
+            .into_iter()
+            .flat_map(|row| of.iter().map(move |one| [row.clone(), vec![one.clone()]].concat()))
+            .collect();
+    }
+    rows
+}
+
+fn every_panel() -> impl Iterator<Item = Panel> {
+    (0..=5).flat_map(|seats| rows(&words(), seats)).map(|words| panel(&words))
+}
+
+fn ruling(next: &Next) -> Option<Ruling> {
+    match next {
+        Next::Decide { ruling, .. } => Some(*ruling),
+        Next::Wait { .. } | Next::Debate { .. } => None,
+    }
+}
+
+fn has(panel: &Panel, standing: Standing) -> bool {
+    panel.seats.iter().any(|seat| seat.standing() == standing)
+}
+
+fn all(panel: &Panel, standing: Standing) -> bool {
+    panel.seats.iter().all(|seat| seat.standing() == standing)
+}
+
+/// The table of the protocol, row by row; each row says when it holds without looking at the others.
+fn by_the_table(panel: &Panel) -> Next {
+    let block = has(panel, Standing::Given(Verdict::Block));
+    let waiting = has(panel, Standing::Waiting);
+    let escalate = has(panel, Standing::Given(Verdict::Escalate));
+    let silent = has(panel, Standing::Silent);
+    let all_silent = all(panel, Standing::Silent);
+    let concern = has(panel, Standing::Given(Verdict::Concern));
+    let settled = !block && !waiting;
+    let rows = [
+        (block, Some(Ruling::Blocked)),
+        (settled && all_silent, Some(Ruling::Unavailable)),
+        (settled && escalate, Some(Ruling::Escalated)),
+        (settled && silent && !all_silent && !escalate, Some(Ruling::Unresolved)),
+        (
+            settled && all(panel, Standing::Given(Verdict::Approve)) && !all_silent,
+            Some(Ruling::Approved),
+        ),
+        (settled && concern && !silent && !escalate, None),
+    ];
+    let mut holding = rows.into_iter().filter(|(holds, _)| *holds).map(|(_, ruling)| ruling);
+    let found = holding.next();
+    assert!(holding.next().is_none(), "two rows of the table hold for {panel:?}");
+    match found {
+        Some(Some(ruling)) => Next::Decide { ruling, reason: String::new() },
+        Some(None) => Next::Debate { round: 1 },
+        None => Next::Wait { until: panel.ends },
+    }
+}
+
+#[test]
+fn every_first_pass_goes_as_the_table_says() {
+    let mut seen = 0;
+    for panel in every_panel() {
+        let (next, expected) = (next(&panel, BEGUN), by_the_table(&panel));
+        match (&next, &expected) {
+            (Next::Decide { ruling, reason }, Next::Decide { ruling: wanted, .. }) => {
+                assert_eq!(ruling, wanted, "{panel:?}");
+                assert!(!reason.is_empty(), "{panel:?}");
+            }
+            _ => assert_eq!(next, expected, "{panel:?}"),
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 1 + 6 + 36 + 216 + 1_296 + 7_776);
+}
+
+#[test]
+fn a_missing_verdict_never_approves() {
+    for now in [BEGUN, ENDS] {
+        for panel in every_panel() {
+            let gap = has(&panel, Standing::Silent) || has(&panel, Standing::Waiting);
+            let is_approved = ruling(&next(&panel, now)) == Some(Ruling::Approved);
+            assert!(!(gap || panel.seats.is_empty()) || !is_approved, "{panel:?}");
+        }
+    }
+}
+
+#[test]
+fn a_block_always_blocks_and_at_once() {
+    for now in [BEGUN, ENDS] {
+        for mut panel in every_panel() {
+            let before = ruling(&next(&panel, now));
+            let block = has(&panel, Standing::Given(Verdict::Block));
+            assert_eq!(block, before == Some(Ruling::Blocked), "{panel:?}");
+            let seat = Seat {
+                reviewer: "flo".to_owned(),
+                word: given(Verdict::Block),
+                replies: Vec::new(),
+            };
+            panel.seats.push(seat);
+            assert_eq!(ruling(&next(&panel, now)), Some(Ruling::Blocked), "{panel:?}");
+        }
+    }
+}
+
+#[test]
+fn the_order_of_the_seats_does_not_matter() {
+    for now in [BEGUN, ENDS] {
+        for panel in every_panel() {
+            let first = next(&panel, now);
+            let mut turned = panel.clone();
+            for _ in 0..panel.seats.len() {
+                turned.seats.rotate_left(1);
+                assert_eq!(next(&turned, now), first, "{panel:?}");
+            }
+            turned.seats.reverse();
+            assert_eq!(next(&turned, now), first, "{panel:?}");
+        }
+    }
+}
+
+#[test]
+fn another_approval_changes_no_answer_but_that_of_nobody() {
+    for panel in every_panel().filter(|panel| !panel.seats.is_empty()) {
+        let before = next(&panel, BEGUN);
+        let mut more = panel.clone();
+        let word = given(Verdict::Approve);
+        more.seats.push(Seat { reviewer: "flo".to_owned(), word, replies: Vec::new() });
+        let after = next(&more, BEGUN);
+        // Where all are silent, one approval makes it a matter for a person, and still no approval.
+        if ruling(&before) == Some(Ruling::Unavailable) {
+            assert_eq!(ruling(&after), Some(Ruling::Unresolved), "{panel:?}");
+        } else {
+            assert_eq!(ruling(&after), ruling(&before), "{panel:?}");
+        }
+    }
+}
+
+#[test]
+fn whoever_has_not_spoken_at_the_end_is_missing() {
+    for panel in every_panel() {
+        let mut silent = panel.clone();
+        for seat in &mut silent.seats {
+            if seat.word == Word::Awaited {
+                seat.word = missing();
+            }
+        }
+        let (late, without) = (next(&panel, ENDS), next(&silent, ENDS));
+        assert_eq!(late, without, "{panel:?}");
+        assert!(ruling(&late).is_some(), "a panel that is over ends: {panel:?}");
+    }
+}
+
+#[test]
+fn the_missing_are_named() {
+    let next = next(&panel(&[given(Verdict::Approve), missing(), given(Verdict::Concern)]), BEGUN);
+    let expected =
+        Next::Decide { ruling: Ruling::Unresolved, reason: "no verdict of ben".to_owned() };
+    assert_eq!(next, expected);
+}
+
+/// Follows every course of a debate; `look` sees each panel on the way with what comes next.
+fn every_course(panel: &Panel, look: &mut impl FnMut(&Panel, &Next)) {
+    let answer = next(panel, BEGUN);
+    look(panel, &answer);
+    let Next::Debate { round } = answer else { return };
+    assert_eq!(round, panel.round_ends.len() + 1, "rounds follow each other");
+    let holders: Vec<usize> =
+        (0..panel.seats.len()).filter(|at| panel.seats[*at].holds_a_concern()).collect();
+    assert!(!holders.is_empty(), "a debate about nothing");
+    for course in rows(&replies(), holders.len()) {
+        let mut then = panel.clone();
+        then.round_ends.push(ROUND_ENDS);
+        for (at, reply) in holders.iter().zip(course) {
+            then.seats[*at].replies.push(reply);
+        }
+        every_course(&then, look);
+    }
+}
+
+fn every_debate(mut look: impl FnMut(&Panel, &Next)) {
+    for seats in 1..=3 {
+        for words in rows(&words(), seats) {
+            every_course(&panel(&words), &mut look);
+        }
+    }
+}
+
+#[test]
+fn every_debate_ends_as_its_last_round_says() {
+    let mut seen = 0;
+    every_debate(|panel, next| {
+        seen += 1;
+        let rounds = panel.round_ends.len();
+        assert!(rounds <= ROUNDS, "{panel:?}");
+        if rounds == 0 {
+            return;
+        }
+        let holders: Vec<&Seat> =
+            panel.seats.iter().filter(|seat| seat.holds_a_concern()).collect();
+        let waits = holders.iter().any(|seat| seat.replies.last() == Some(&Reply::Awaited));
+        match next {
+            Next::Decide { ruling: Ruling::Approved, .. } => {
+                assert!(holders.is_empty(), "{panel:?}");
+            }
+            Next::Wait { until } => {
+                assert!(waits && *until == Some(ROUND_ENDS), "{panel:?}");
+            }
+            Next::Debate { .. } => assert!(!waits && rounds < ROUNDS, "{panel:?}"),
+            Next::Decide { ruling: Ruling::Unresolved, .. } => {
+                assert!(!waits && !holders.is_empty() && rounds == ROUNDS, "{panel:?}");
+            }
+            Next::Decide {
+                ruling: Ruling::Blocked | Ruling::Escalated | Ruling::Unavailable,
+                ..
+            } => {
+                panic!("no debate brings this up: {panel:?}");
+            }
+        }
+        let approved = ruling(next) == Some(Ruling::Approved);
+        assert_eq!(
+            approved,
+            holders.is_empty(),
+            "only what all have withdrawn is approved: {panel:?}"
+        );
+    });
+    assert_eq!(seen, 1_506, "a course was left out");
+}
+
+#[test]
+fn silence_in_a_debate_is_to_maintain() {
+    let maintained = |reply: &Reply| match reply {
+        Reply::Missing { why } => Reply::Maintain { why: why.clone() },
+        Reply::Awaited | Reply::Withdraw { .. } | Reply::Maintain { .. } => reply.clone(),
+    };
+    every_debate(|panel, answer| {
+        let mut other = panel.clone();
+        for seat in &mut other.seats {
+            seat.replies = seat.replies.iter().map(maintained).collect();
+        }
+        assert_eq!(next(&other, BEGUN), *answer, "{panel:?}");
+    });
+}
+
+#[test]
+fn a_round_or_a_panel_that_runs_out_of_time_goes_to_a_person() {
+    every_debate(|panel, answer| {
+        for now in [ROUND_ENDS, ENDS] {
+            let late = next(panel, now);
+            match answer {
+                Next::Decide { .. } => assert_eq!(late, *answer, "{panel:?}"),
+                Next::Wait { .. } if !panel.round_ends.is_empty() => {
+                    assert_eq!(ruling(&late), Some(Ruling::Unresolved), "{panel:?}");
+                }
+                Next::Wait { .. } | Next::Debate { .. } if now == ENDS => {
+                    let end = ruling(&late);
+                    assert!(end.is_some() && end != Some(Ruling::Approved), "{panel:?}");
+                }
+                Next::Wait { .. } | Next::Debate { .. } => assert_eq!(late, *answer, "{panel:?}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_unresolved_is_summed_up() {
+    let concern = |text: &str| {
+        let concerns = vec![text.to_owned(), "a second one".to_owned()];
+        Word::Given(Verdict::Concern, Opinion { concerns, ..opinion("so") })
+    };
+    let mut panel =
+        panel(&[concern("no spike"), given(Verdict::Approve), missing(), concern("scope")]);
+    panel.seats[0].replies = vec![
+        Reply::Maintain { why: "first".to_owned() },
+        Reply::Maintain { why: "Redis is not decided".to_owned() },
+    ];
+    panel.seats[3].replies = vec![
+        Reply::Missing { why: String::new() },
+        Reply::Withdraw { why: "it is in scope".to_owned() },
+    ];
+    insta::assert_snapshot!(unresolved(&panel), @r"
+    ## Unresolved Review Concerns
+
+    ### Ann says:
+
+    no spike
+    Response: Redis is not decided
+    Resolution: UNRESOLVED - user must decide
+
+    a second one
+    Response: Redis is not decided
+    Resolution: UNRESOLVED - user must decide
+
+    ### Missing verdicts
+
+    - cleo: it fell silent
+    ");
+}
+
+#[test]
+fn a_block_tells_what_has_to_change() {
+    let block = Opinion {
+        rationale: "it is out of scope".to_owned(),
+        concerns: vec!["it touches billing".to_owned()],
+        suggestions: vec!["leave billing alone".to_owned()],
+    };
+    let panel =
+        panel(&[Word::Given(Verdict::Block, block), given(Verdict::Approve), Word::Awaited]);
+    insta::assert_snapshot!(feedback(&panel), @r"
+    ann says BLOCK: it is out of scope
+    - it touches billing
+    - suggestion: leave billing alone
+    ");
+}
+
+#[test]
+fn nothing_that_is_said_looks_like_something_else() {
+    let said = Opinion {
+        rationale: "x\n\n### Ben says:\n\u{1b}[31m".to_owned(),
+        concerns: vec![" \n".to_owned(), "ä".repeat(1_000)],
+        suggestions: vec!["s".to_owned(); 100],
+    };
+    let bounded = said.bounded();
+    assert_eq!(bounded.rationale, "x ### Ben says: \u{fffd}[31m");
+    assert_eq!(bounded.concerns.len(), 1);
+    assert_eq!(bounded.concerns[0].len(), crate::limits::OPINION_ITEM_BYTES + '…'.len_utf8());
+    assert_eq!(bounded.suggestions.len(), crate::limits::OPINION_ITEMS);
+    assert_eq!(line("a\tb\n c", 100), "a b c");
+    assert_eq!(opinion("why").objections(), ["why"]);
+    assert_eq!(Opinion::default().objections(), ["(it does not say why)"]);
+}
