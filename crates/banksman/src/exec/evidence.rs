@@ -2,7 +2,7 @@
 //!
 //! The agent's program is over when this begins. Nothing here judges the facts.
 
-mod globs;
+pub(super) mod globs;
 mod proof;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,9 +53,9 @@ pub fn gather(
 
     if let Some(message) = commit_message
         && is_allowed
-        && evidence.was_dirty
         && !look.is_away
-        && let Some(commit) = commit_rest(&mut git, message, &look.head)?
+        && (evidence.was_dirty || git.differs_in_mailbox(&prepared.base, &look.head)?)
+        && let Some(commit) = commit_rest(&mut git, message, &prepared.base, &look.head)?
     {
         changes = git.changes(&prepared.base, &commit)?;
         evidence.committed = Some(commit.clone());
@@ -131,12 +131,19 @@ impl Look {
     }
 }
 
-/// None if there is no difference after all, such as in files that only look changed.
-fn commit_rest(git: &mut Git<'_>, message: &str, head: &str) -> Result<Option<String>, RunError> {
+/// None if there is no difference after all, such as in files that only look changed. What the agent has put into the
+/// mailbox of a workflow goes out of the branch again, also where it was so eager as to commit it.
+fn commit_rest(
+    git: &mut Git<'_>,
+    message: &str,
+    base: &str,
+    head: &str,
+) -> Result<Option<String>, RunError> {
     let added = git.add_all(&[])?;
     if !added.ok() {
         return Err(failure("git add", &added));
     }
+    git.reset_mailbox(base)?;
     if git.write_tree()? == git.tree_of(head)? {
         return Ok(None);
     }

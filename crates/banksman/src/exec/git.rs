@@ -9,6 +9,7 @@
 mod changes;
 mod quoted;
 mod status;
+mod steps;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use super::process::{Output, Program, RunError, Runner};
 pub use changes::{Change, Changes, LINK_MODE, SUBMODULE_MODE};
 pub use quoted::shown;
 pub use status::Status;
+pub use steps::MAILBOX;
 
 /// Settings of every call. The hooks of a repository are for its people and agents, not for what we do ourselves.
 const SETTINGS: &[&str] = &[
@@ -61,6 +63,8 @@ const GIVEN: &[(&str, &str)] = &[
 const NAME: &str = "user.name=Banksman";
 const EMAIL: &str = "user.email=banksman@localhost";
 
+/// How often git is asked again because a worktree that it does not have to do with has just gone.
+const WORKTREE_TRIES: u32 = 10;
 /// Work on refs and objects. It takes milliseconds; a machine under load gets room.
 const SHORT: Duration = Duration::from_secs(60);
 /// Work that writes a whole tree.
@@ -166,6 +170,13 @@ impl<'a> Git<'a> {
         Ok(self.line(&["rev-list", "--count", &range, "--"])?.parse().unwrap_or(u32::MAX))
     }
 
+    /// What a commit brings beside those that the base has, for people to read: a summary, then the changes.
+    pub fn diff(&mut self, base: &str, head: &str) -> Result<String, RunError> {
+        let range = format!("{base}...{head}");
+        let args = ["diff", "--stat", "--patch", "--no-ext-diff", "--end-of-options", &range, "--"];
+        Ok(self.must(&args, SHORT)?.stdout)
+    }
+
     pub fn has_merges(&mut self, base: &str, head: &str) -> Result<bool, RunError> {
         let range = format!("{base}..{head}");
         let first = ["rev-list", "--min-parents=2", "--max-count=1", &range, "--"];
@@ -205,6 +216,18 @@ impl<'a> Git<'a> {
 
     // Worktrees.
 
+    /// Before it does anything, git looks at the records of all worktrees, and gives up when another process takes one away
+    /// in that moment. Then it is asked again.
+    fn among_worktrees(&mut self, args: &[&str], patience: Duration) -> Result<Output, RunError> {
+        for _ in 1..WORKTREE_TRIES {
+            match self.must(args, patience) {
+                Err(RunError::Failed { detail, .. }) if is_of_another_record(&detail) => {}
+                done @ (Ok(_) | Err(_)) => return done,
+            }
+        }
+        self.must(args, patience)
+    }
+
     pub fn add_worktree(&mut self, path: &Path, on: On<'_>) -> Result<(), RunError> {
         let path = text_of(path)?;
         let mut args = vec!["worktree", "add", "--quiet"];
@@ -212,7 +235,7 @@ impl<'a> Git<'a> {
             On::Branch(branch) => args.extend(["--end-of-options", path, branch]),
             On::Commit(commit) => args.extend(["--detach", "--end-of-options", path, commit]),
         }
-        self.must(&args, LONG).map(drop)
+        self.among_worktrees(&args, LONG).map(drop)
     }
 
     /// A worktree's record for files that are there already; they are not touched.
@@ -228,17 +251,17 @@ impl<'a> Git<'a> {
             path,
             commit,
         ];
-        self.must(&args, SHORT).map(drop)
+        self.among_worktrees(&args, SHORT).map(drop)
     }
 
     /// Takes a worktree off git's books, with its folder if there still is one.
     pub fn drop_worktree(&mut self, path: &Path) -> Result<(), RunError> {
         let args = ["worktree", "remove", "--force", "--force", "--end-of-options", text_of(path)?];
-        self.must(&args, LONG).map(drop)
+        self.among_worktrees(&args, LONG).map(drop)
     }
 
     pub fn worktrees(&mut self) -> Result<Vec<Listed>, RunError> {
-        let output = self.must(&["worktree", "list", "--porcelain", "-z"], SHORT)?;
+        let output = self.among_worktrees(&["worktree", "list", "--porcelain", "-z"], SHORT)?;
         let mut found: Vec<Listed> = Vec::new();
         for field in output.stdout.split('\0') {
             if let Some(path) = field.strip_prefix("worktree ") {
@@ -469,4 +492,7 @@ pub(super) fn said(output: &Output) -> String {
     let words = words.unwrap_or("it said nothing");
     let skip = words.chars().count().saturating_sub(DETAIL_CHARS);
     words.chars().skip(skip).collect()
+}
+fn is_of_another_record(complaint: &str) -> bool {
+    complaint.contains(".git/worktrees/") && complaint.contains("No such file or directory")
 }

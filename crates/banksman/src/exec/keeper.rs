@@ -11,7 +11,9 @@ mod folder;
 mod lease;
 mod lines;
 mod log;
+mod mailbox;
 mod program;
+mod signal;
 mod stages;
 pub(in crate::exec) mod tree;
 mod turn;
@@ -217,11 +219,13 @@ impl Keeper {
         if let Some(lease) = &mut self.lease {
             lease.let_go();
         }
+        // Who misses the sign still finds the receipt. Leaving the group comes last, because the kernel takes its time for that
+        // and nobody has to wait for it.
+        let marked = self.folder.mark_ended();
         if let Some(group) = self.cgroup.take() {
             group.leave();
         }
-        // Who misses the sign still finds the receipt.
-        Ok(self.folder.mark_ended()?)
+        Ok(marked?)
     }
 
     /// Lets time pass without neglecting anything.

@@ -5,8 +5,10 @@
 
 pub mod agent;
 pub mod evidence;
+pub mod files;
 pub mod git;
 pub mod keeper;
+pub mod mailbox;
 pub mod merge;
 pub mod plan;
 pub mod process;

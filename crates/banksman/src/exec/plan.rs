@@ -11,6 +11,7 @@ use std::str::FromStr;
 use banksman_core::failure::Expects;
 use banksman_core::ids::{NotAnId, RunId, TaskId};
 use banksman_core::time::Instant;
+use banksman_core::workflow::Signal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -85,6 +86,8 @@ pub struct Plan {
 /// The worktree that the job works in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
+    /// The id of the task that it is for, as people write it.
+    pub task: String,
     /// The repository that the worktree belongs to.
     pub repo: PathBuf,
     pub worktree: PathBuf,
@@ -97,6 +100,13 @@ pub struct Workspace {
     pub setup: Option<String>,
     /// Where worktrees that are no longer needed wait for their next use, and where removed ones go.
     pub spare: PathBuf,
+    /// Branches whose work is merged into the task's own before it begins.
+    #[serde(default)]
+    pub brings: Vec<String>,
+    /// Globs of feedback on earlier attempts, from the root of the mailbox. What they match is copied to the same place
+    /// in the worktree.
+    #[serde(default)]
+    pub retry: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -106,6 +116,9 @@ pub enum Work {
     /// Only the verify commands, on the task's head.
     Check {
         checks: Checks,
+        /// With it, files that somebody left uncommitted are committed first.
+        #[serde(default)]
+        message: Option<String>,
     },
     /// The task's branch goes into its base, if the checks pass on the result.
     Merge {
@@ -144,6 +157,21 @@ pub struct Checks {
     pub allowed_paths: Vec<String>,
     /// Globs; these win.
     pub denied_paths: Vec<String>,
+    /// Files and globs, from the top of the worktree. Each must match a file when the agent has ended.
+    #[serde(default)]
+    pub outputs: Vec<String>,
+    /// Files and globs that must match a file which is not empty.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// Prose that the evaluator has to find met.
+    #[serde(default)]
+    pub criterion: Option<String>,
+    /// How the agent has to say that it is finished.
+    #[serde(default)]
+    pub signal: Option<Signal>,
+    /// The root of the repository whose `.workflow/` all steps share.
+    #[serde(default)]
+    pub mailbox: Option<PathBuf>,
 }
 
 /// A cheap second look. `{evidence}` in the prompt stands for the facts.
@@ -162,6 +190,10 @@ pub const LOST: &str = "lost";
 pub struct LeaseTerms {
     pub expires_at: Instant,
     pub ttl_ms: i64,
+    /// What was left of it when the plan was made, by the clock that gave it: the clock of this machine may be behind. Of a
+    /// plan that does not say so the lease has to be renewed first.
+    #[serde(default)]
+    pub left_ms: i64,
     /// Started to renew it, with `--progressed` if the run has got on: it prints the new expiry in RFC 3339, or [`LOST`],
     /// and exits with 0. Anything else is a fault that may pass.
     pub renew: Vec<String>,

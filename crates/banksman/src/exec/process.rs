@@ -337,3 +337,12 @@ impl<R: Read> Tail<R> {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 }
+/// As a shell takes it for one word.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}

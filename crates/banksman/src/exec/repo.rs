@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use banksman_core::time::Instant;
+
 /// Files of a repository that are read; a larger one is no file of git.
 const MOST_BYTES: u64 = 8 * 1024 * 1024;
 
@@ -34,6 +36,26 @@ pub fn remote(repo: &Path) -> Option<String> {
     let config = read(&common_folder(repo)?.join("config"))?;
     let is_there = config.lines().any(|line| line.trim() == "[remote \"origin\"]");
     is_there.then(|| "origin".to_owned())
+}
+
+/// The newest commit on a branch since a time whose first line holds a mark, as the branch's own log tells it.
+#[must_use]
+pub fn marked_commit(repo: &Path, branch: &str, mark: &str, since: Instant) -> Option<String> {
+    let log = read(&common_folder(repo)?.join("logs/refs/heads").join(branch))?;
+    let is_marked = |line: &&str| {
+        let Some((head, message)) = line.split_once('\t') else { return false };
+        // What is left of the message ends with a time in seconds and a zone.
+        let seconds = head.rsplit(' ').nth(1).and_then(|word| word.parse::<i64>().ok());
+        message.contains(mark) && seconds.is_some_and(|at| at >= since.0 / 1_000)
+    };
+    let line = log.lines().rev().find(is_marked)?;
+    line.split(' ').nth(1).map(str::to_owned)
+}
+
+/// Where the logs of branches are, to be watched.
+#[must_use]
+pub fn branch_log(repo: &Path, branch: &str) -> Option<PathBuf> {
+    Some(common_folder(repo)?.join("logs/refs/heads").join(branch))
 }
 
 /// The folder that holds the branches: `.git`, or what a worktree's `.git` file leads to.

@@ -14,6 +14,7 @@ pub use local::LocalSite;
 
 use super::keeper::FileError;
 use super::plan::{JobId, Plan};
+use super::worktree::mark::OfTask;
 
 /// What there is to be seen of a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,8 +72,8 @@ pub trait Site {
     /// Ends the processes that a lost keeper has left; answers how many there were. Finds them by the run that is
     /// written into their environment, or by their cgroup, never by their name.
     fn end_left_over(&self, job: JobId) -> Result<u32, SiteError>;
-    /// The worktrees that tasks have, or should no longer have, below this node's home.
-    fn worktrees(&self) -> Result<Vec<PathBuf>, SiteError> {
+    /// The worktrees that tasks of this node have, or should no longer have, in these repositories and in its home.
+    fn worktrees(&self, _repos: &[PathBuf]) -> Result<Vec<OfTask>, SiteError> {
         Ok(Vec::new())
     }
     /// The end of the job is on record: it is no longer among the jobs. Its log stays for `log` until it is too old.

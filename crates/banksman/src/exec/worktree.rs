@@ -1,10 +1,12 @@
 //! Worktrees: one for each task, on its own branch, made fast, used again, and never removed with unsaved work in it.
 //!
-//! Nothing here says what a task is or when its worktree is to go. `names` has the templates, `yard` the spare
-//! worktrees, `rescue` saves work, `removal` takes worktrees away.
+//! Nothing here says what a task is or when its worktree is to go. `names` has the templates, `mark` finds the worktrees that
+//! there are, `yard` has the spare ones, `bring` merges other tasks' work in, `rescue` saves work, `removal` takes worktrees away.
 
+mod bring;
 pub mod hold;
 mod link;
+pub mod mark;
 pub mod names;
 mod recover;
 pub mod removal;
@@ -34,7 +36,7 @@ const SET_UP_BYTES: usize = 64 * 1024;
 /// A worktree that is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
-    /// The commit that the branch starts from.
+    /// The commit that the task's own work starts from: with brought branches, one that holds all of them.
     pub base: String,
     pub head: String,
     /// Whether it was made now.
@@ -95,12 +97,16 @@ pub fn prepare(
         Place::Orphan => return Err(in_the_way(workspace, "its record in the repository is gone")),
         Place::Foreign(why) => return Err(in_the_way(workspace, &why)),
     };
+    // What an earlier version has made, or another home, gets its note here.
+    mark::write(&made.record, workspace)
+        .map_err(|error| failed("marking", &workspace.worktree, &error))?;
     let is_new = made.fresh && ground.branch.is_none() && ground.published.is_none();
     let (base, head) = if is_new {
         (ground.start.clone(), ground.start.clone())
     } else {
         freshen(runner, &yard, workspace, (&ground, made.is_clean), &mut notes)?
     };
+    let (base, head) = bring::bring(runner, &yard, workspace, (base, head), &mut notes)?;
     if let Some(command) = &workspace.setup
         && let Some(output) = set_up(runner, command, &workspace.worktree, &made.record, env)?
     {
@@ -232,8 +238,13 @@ fn freshen(
         return Err(diverged(workspace, "it has no commit in common with its base"));
     };
     let is_stale = base != ground.start;
-    // What others may have fetched is not written anew.
-    if !is_stale || !is_clean || ground.published.is_some() || git.has_merges(&base, &head)? {
+    // What others may have fetched or brought into their branches is not written anew.
+    if !is_stale
+        || !is_clean
+        || ground.published.is_some()
+        || git.has_merges(&base, &head)?
+        || bring::is_shared(&mut git, &base, &head)?
+    {
         return Ok((base, head));
     }
     if git.rebase(&ground.start)? {

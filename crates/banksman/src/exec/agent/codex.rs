@@ -62,7 +62,7 @@ fn mcp_setting(server: &McpServer) -> String {
 }
 
 /// The schema as its provider demands it: every object is closed, every property required, and what was optional may
-/// be null. [`without_nulls`] takes those away again.
+/// be null. [`super::schema::without_idle_nulls`] takes those away again.
 fn strict(schema: &Value) -> Value {
     /// Not known there; the answer is checked against the whole schema afterwards.
     const DROPPED: [&str; 6] =
@@ -96,19 +96,6 @@ fn nullable(schema: &Value) -> Value {
     json!({ "anyOf": [schema, { "type": "null" }] })
 }
 
-/// The answer without members that are null: that is how an optional one is left out.
-fn without_nulls(answer: Value) -> Value {
-    match answer {
-        Value::Object(members) => members
-            .into_iter()
-            .filter(|(_, value)| !value.is_null())
-            .map(|(name, value)| (name, without_nulls(value)))
-            .collect(),
-        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => answer,
-    }
-}
-
 /// What is kept of the stream so far.
 pub(super) struct Stream {
     before: Before,
@@ -134,7 +121,10 @@ impl Stream {
         }
         match kind {
             "agent_message" if is_done => {
-                let text = text::cut(text_of(item, "text"), FINAL_TEXT_BYTES);
+                let whole = text_of(item, "text");
+                let text = text::cut(whole, FINAL_TEXT_BYTES);
+                // An answer may be longer than what is kept of last words.
+                self.reading.answer = text::object(whole);
                 self.reading.text.clone_from(&text);
                 seen.push(Seen::Text { text });
             }
@@ -214,7 +204,6 @@ impl Reader for Stream {
             let pending = self.pending.and_then(|message| fault(&Value::Null, &message));
             reading.fault = pending.or_else(|| self.tail.fault(self.spoke, exit));
         }
-        reading.answer = text::object(&reading.text).map(without_nulls);
         if let Some(fault) = reading.fault.as_ref().filter(|it| it.kind == FaultKind::Quota) {
             reading.resets_at = text::resets_in(&fault.detail, now);
         }

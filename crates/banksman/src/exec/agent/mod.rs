@@ -76,6 +76,22 @@ pub struct Ask {
     pub cost_micros: Option<i64>,
 }
 
+/// How an agent is begun in front of a person, its prompt to be added as the last word; none for one that has no such
+/// face.
+#[must_use]
+pub fn interactive(setup: &Setup) -> Option<Vec<String>> {
+    let flags: &[&str] = match setup.kind {
+        Kind::Claude | Kind::Codex => &[],
+        Kind::Gemini => &["--prompt-interactive"],
+        Kind::Opencode => &["--prompt"],
+        Kind::Acp | Kind::Command => return None,
+    };
+    let (program, mut words) = program(setup, setup.kind.as_str());
+    words.insert(0, program);
+    words.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    Some(words)
+}
+
 /// A server of tools that the agent starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct McpServer {

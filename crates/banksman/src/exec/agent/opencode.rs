@@ -3,6 +3,9 @@
 //! The prompt goes in through standard input: as an argument, opencode puts quotes around whatever has a space in it.
 //! Success is an exit of 0 after a last step that ended with `stop`; neither alone is enough, because a run whose tool was
 //! denied exits with 0 as well.
+//!
+//! What the provider refuses is tried again without an event, for as long as the provider says, be it hours. Only its log
+//! tells of it, so that is asked for on standard error.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +25,10 @@ const TITLE: &str = "banksman";
 pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
     let (program, mut args) = super::program(setup, "opencode");
     args.extend(["run", "--format", "json", "--auto", "--title", TITLE].map(str::to_owned));
+    // Given twice, an option is refused.
+    if !args.iter().any(|arg| arg == "--print-logs" || arg.starts_with("--log-level")) {
+        args.extend(["--print-logs", "--log-level", "ERROR"].map(str::to_owned));
+    }
     if let Some(model) = &setup.model {
         args.extend(["--model".to_owned(), model.clone()]);
     }
@@ -74,6 +81,8 @@ pub(super) struct Stream {
     /// How the last step ended; none while one is under way.
     reason: Option<String>,
     error: Option<(Trouble, Option<Instant>)>,
+    /// What the provider refused last, while nothing came after it.
+    pending: Option<Trouble>,
     /// Whether the last tool was refused.
     denied: Option<String>,
     stderr: Tail,
@@ -88,6 +97,7 @@ impl Reader for Stream {
             seen.push(Seen::Session { id });
         }
         let part = &event["part"];
+        self.pending = None;
         match text::text_of(&event, "type") {
             "step_start" => self.reason = None,
             "text" => {
@@ -102,15 +112,19 @@ impl Reader for Stream {
         }
     }
 
-    fn error_line(&mut self, line: &str, _seen: &mut Vec<Seen>) {
-        self.stderr.push(&anstream::adapter::strip_str(line).to_string());
+    fn error_line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+        let line = anstream::adapter::strip_str(line).to_string();
+        let Some(refusal) = refusal_in(&line) else { return self.stderr.push(&line) };
+        seen.push(Seen::Note { text: text::one_line(&refusal) });
+        self.pending = Some(Trouble::new(None, &refusal));
     }
 
     fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading {
         let terminal = self.terminal(exit);
         let fault = if terminal == Some(Terminal::Success) { None } else { self.fault(exit) };
-        let resets_at =
-            self.error.as_ref().and_then(|(trouble, at)| trouble.resets_at(at.unwrap_or(now)));
+        let told = self.error.as_ref().map(|(trouble, at)| (trouble, at.unwrap_or(now)));
+        let told = told.or_else(|| self.pending.as_ref().map(|trouble| (trouble, now)));
+        let resets_at = told.and_then(|(trouble, at)| trouble.resets_at(at));
         Reading {
             terminal,
             text: self.words.last(),
@@ -194,6 +208,9 @@ impl Stream {
         if let Some((trouble, _)) = &self.error {
             return trouble.fault();
         }
+        if let Some(fault) = self.pending.as_ref().and_then(Trouble::fault) {
+            return Some(fault);
+        }
         let structured =
             |kind, detail: &str| Some(Fault { kind, detail: detail.to_owned(), structured: true });
         match (exit.code, self.reason.as_deref()) {
@@ -210,6 +227,22 @@ impl Stream {
             (Some(_), _) => self.stderr.fault(self.session.is_some(), exit),
         }
     }
+}
+
+/// What the provider said, from a line of the log such as
+/// `level=ERROR message="stream error" small=false error.error="AI_APICallError: Too many requests"`. Small models are asked
+/// for titles, which nobody needs.
+fn refusal_in(line: &str) -> Option<String> {
+    let is_refusal = line.contains(" level=ERROR ")
+        && line.contains(r#" message="stream error" "#)
+        && !line.contains(" small=true ");
+    let (_, error) = line.split_once(" error.error=").filter(|_| is_refusal)?;
+    let mut values = serde_json::Deserializer::from_str(error).into_iter::<String>();
+    let error = match values.next() {
+        Some(Ok(text)) => text,
+        Some(Err(_)) | None => error.split(' ').next().unwrap_or_default().to_owned(),
+    };
+    Some(error.strip_prefix("AI_APICallError: ").unwrap_or(&error).to_owned())
 }
 
 /// opencode's own tools name files in their own way.

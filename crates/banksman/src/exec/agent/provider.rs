@@ -135,14 +135,11 @@ impl Trouble {
     fn structured_kind(&self) -> Option<FaultKind> {
         let status = self.status.and_then(text::kind_of_status);
         let mut named = self.names.iter().filter_map(|name| kind_of_name(name));
-        match status {
-            Some(FaultKind::Quota) => status,
-            _ => named
-                .clone()
-                .find(|kind| *kind != FaultKind::Transient)
-                .or(status)
-                .or_else(|| named.next()),
+        if status == Some(FaultKind::Quota) {
+            return status;
         }
+        let lasting = named.clone().find(|kind| *kind != FaultKind::Transient);
+        lasting.or(status).or_else(|| named.next())
     }
 
     fn passing(&self) -> Option<FaultKind> {

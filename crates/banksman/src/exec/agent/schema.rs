@@ -72,6 +72,35 @@ pub fn violations(schema: &Value, answer: &Value) -> Vec<String> {
     found
 }
 
+/// The answer without members that are null, may be left out and may not be null. Where a provider wants every member of a
+/// shape to be there, that is the only way for an agent to leave one out.
+#[must_use]
+pub fn without_idle_nulls(schema: &Value, answer: Value) -> Value {
+    match answer {
+        Value::Object(members) => {
+            let is_idle = |name: &str, value: &Value| {
+                value.is_null()
+                    && !lists(&schema["required"], name)
+                    && !violations(&schema["properties"][name], value).is_empty()
+            };
+            let kept = members.into_iter().filter(|(name, value)| !is_idle(name, value));
+            kept.map(|(name, value)| {
+                let value = without_idle_nulls(&schema["properties"][&name], value);
+                (name, value)
+            })
+            .collect()
+        }
+        Value::Array(items) => {
+            items.into_iter().map(|item| without_idle_nulls(&schema["items"], item)).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => answer,
+    }
+}
+
+fn lists(names: &Value, name: &str) -> bool {
+    names.as_array().is_some_and(|names| names.iter().any(|one| one == name))
+}
+
 fn check_schema(schema: &Value, place: &str, depth: usize) -> Result<(), String> {
     if depth > DEPTH {
         return Err(format!("{}: nested more than {DEPTH} deep", shown(place)));
@@ -310,6 +339,32 @@ mod tests {
         ] {
             assert_eq!(violations(&schema, &answer), wrong, "{answer}");
         }
+    }
+
+    #[test]
+    fn a_null_that_says_nothing_is_left_out() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "must": {"type": ["string", "null"]},
+                "needed": {"type": "string"},
+                "may": {"type": "string"},
+                "open": {"type": ["string", "null"]},
+                "list": {"type": "array", "items": {
+                    "type": "object", "properties": {"c": {"type": "integer"}, "d": {}},
+                }},
+            },
+            "required": ["must", "needed"],
+            "additionalProperties": false,
+        });
+        let item = json!({"c": null, "d": null});
+        let answer = json!({"must": null, "needed": null, "may": null, "open": null, "list": [item], "odd": null});
+        let expected =
+            json!({"must": null, "needed": null, "open": null, "list": [{"d": null}], "odd": null});
+        let kept = without_idle_nulls(&schema, answer);
+        assert_eq!(kept, expected);
+        let wrong = ["/needed must be string, not null", "/odd is not asked for"];
+        assert_eq!(violations(&schema, &kept), wrong);
     }
 
     #[test]

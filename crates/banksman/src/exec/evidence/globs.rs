@@ -3,7 +3,7 @@
 //!
 //! It works on bytes, because a path need not be UTF-8. There is no `!` here: what is denied wins over what is allowed.
 
-pub(super) struct Globs(Vec<Glob>);
+pub(in crate::exec) struct Globs(Vec<Glob>);
 
 struct Glob {
     parts: Vec<Vec<u8>>,
@@ -14,17 +14,31 @@ struct Glob {
 const ANY_DEPTH: &[u8] = b"**";
 
 impl Globs {
-    pub(super) fn new(patterns: &[String]) -> Self {
+    pub(in crate::exec) fn new(patterns: &[String]) -> Self {
         Self(patterns.iter().map(|pattern| Glob::new(pattern.trim())).collect())
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::exec) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn any_matches(&self, path: &[u8]) -> bool {
+    pub(in crate::exec) fn any_matches(&self, path: &[u8]) -> bool {
         let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
         self.0.iter().any(|glob| glob.matches(&parts))
+    }
+}
+
+/// A pattern from the top of a tree that a file's whole path has to match, not only a folder that it is in.
+pub(in crate::exec) struct WholePath(Vec<Vec<u8>>);
+
+impl WholePath {
+    pub(in crate::exec) fn new(pattern: &str) -> Self {
+        Self(pattern.split('/').map(|part| part.as_bytes().to_vec()).collect())
+    }
+
+    pub(in crate::exec) fn matches(&self, path: &[u8]) -> bool {
+        let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+        parts_match(&self.0, &parts)
     }
 }
 

@@ -1,6 +1,7 @@
-//! What two commits differ in.
+//! What two commits differ in, apart from the mailbox of a workflow.
 
 use super::quoted::unquote;
+use super::steps::WORK_ONLY;
 use super::{Git, LONG};
 use crate::exec::process::RunError;
 
@@ -46,7 +47,7 @@ impl Git<'_> {
             head,
             "--",
         ];
-        let output = self.must(&args, LONG)?;
+        let output = self.must(&[&args[..], &WORK_ONLY].concat(), LONG)?;
         let mut changes = Changes { cut: output.cut, ..Changes::default() };
         for line in output.stdout.lines() {
             match line.strip_prefix(':') {

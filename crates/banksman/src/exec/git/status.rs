@@ -1,6 +1,7 @@
-//! What is different in a worktree from its commit.
+//! What is different in a worktree from its commit, apart from the mailbox of a workflow.
 
 use super::quoted::unquote;
+use super::steps::WORK_ONLY;
 use super::{Git, LONG};
 use crate::exec::process::RunError;
 
@@ -38,8 +39,9 @@ impl Git<'_> {
             "--no-ahead-behind",
             "--no-renames",
             "--untracked-files=all",
+            "--",
         ];
-        let output = self.must(&args, LONG)?;
+        let output = self.must(&[&args[..], &WORK_ONLY].concat(), LONG)?;
         let mut status = Status { cut: output.cut, ..Status::default() };
         for line in output.stdout.lines() {
             read_line(&mut status, line);
@@ -54,7 +56,8 @@ impl Git<'_> {
 
     /// Whether a tracked file differs from the commit.
     pub fn is_touched(&mut self) -> Result<bool, RunError> {
-        let output = self.must(&["status", "--porcelain=v2", "--untracked-files=no"], LONG)?;
+        let args = ["status", "--porcelain=v2", "--untracked-files=no", "--"];
+        let output = self.must(&[&args[..], &WORK_ONLY].concat(), LONG)?;
         Ok(!output.stdout.is_empty())
     }
 

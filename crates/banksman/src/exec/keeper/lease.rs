@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant as Moment};
 
 use banksman_core::receipt::Exit;
-use banksman_core::time::Instant;
+use banksman_core::time::{Instant, Span};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::super::plan::{LOST, LeaseTerms, Limits};
@@ -38,7 +38,10 @@ pub(super) struct Lease {
     ttl: Duration,
     /// Kept free before the end: for the agent's grace, and for what we cannot know about clocks.
     reserve: Duration,
+    /// What the store has said, by the store's clock.
     pub(super) expires_at: Instant,
+    /// The end by the clock of this machine, which goes on while it sleeps and may be wrong.
+    ends_at: Instant,
     /// The end by the clock that does not jump.
     ends: Moment,
     next: Moment,
@@ -53,7 +56,10 @@ impl Lease {
         let ttl = millis(terms.ttl_ms);
         // A grace that is longer than the lease must not eat it up.
         let reserve = millis(limits.grace_ms).min(ttl / 3) + ttl / 10;
-        let left = millis(terms.expires_at.since(clock::now()).0).min(ttl);
+        let wall = clock::now();
+        // The clock of this machine may be behind, so what was left by the store's clock counts as well.
+        let told = terms.expires_at.since(wall).0.min(terms.left_ms);
+        let left = millis(told).min(ttl);
         // One that is about to end, or seems to because clocks differ, has to be renewed before anything is done.
         let is_doubtful = left <= reserve;
         Self {
@@ -61,6 +67,7 @@ impl Lease {
             ttl,
             reserve,
             expires_at: terms.expires_at,
+            ends_at: after(wall, left),
             ends: if is_doubtful { now + reserve + ttl / 3 } else { now + left },
             next: if is_doubtful { now } else { now + left / 3 },
             tried: now,
@@ -107,7 +114,7 @@ impl Lease {
         }
         self.listen(now);
         // The wall clock tells of a machine that slept, which the steady clock does not count.
-        let slept = clock::now() >= self.expires_at && now < self.ends;
+        let slept = clock::now() >= self.ends_at && now < self.ends;
         let is_due = now >= self.next || (slept && now >= self.tried + self.pace());
         if self.renewal.is_none() && is_due && self.right == Right::Held {
             self.try_once(now, progressed());
@@ -170,6 +177,7 @@ impl Lease {
                 self.is_doubtful = false;
                 // By our own steady clock, from before we asked: the store's clock may be another.
                 self.ends = self.tried + self.ttl;
+                self.ends_at = after(clock::now(), self.ends.saturating_duration_since(now));
                 self.next = self.tried + self.ttl / 3;
             }
             (Some(0), Err(_)) if answer.trim() == LOST => self.right = Right::Lost,
@@ -193,6 +201,10 @@ impl Lease {
     fn last_moment(&self) -> Moment {
         self.ends.checked_sub(self.reserve).unwrap_or(self.ends)
     }
+}
+
+fn after(at: Instant, left: Duration) -> Instant {
+    at.plus(Span(i64::try_from(left.as_millis()).unwrap_or(i64::MAX)))
 }
 
 pub(super) fn millis(count: i64) -> Duration {

@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use banksman_core::failure::{self, Asked};
-use banksman_core::receipt::{Ended, Opinion, PrepareFault, Reading, Receipt, Terminal};
+use banksman_core::receipt::{
+    Ended, Evidence, FaultKind, MergeReport, Opinion, PrepareFault, Reading, Receipt, Terminal,
+};
 use serde_json::{Value, json};
 
 use super::super::agent::{Ask, Before, schema};
 use super::super::merge::merge;
 use super::super::plan::{AgentWork, Checks, Evaluator, Limits, Plan, Work, Workspace};
 use super::super::process::RunError;
-use super::super::{evidence, worktree};
+use super::super::{evidence, files, worktree};
 use super::Keeper;
 use super::beat::Stage;
 use super::lease::{Lease, millis};
@@ -27,8 +29,8 @@ const EVALUATOR_BYTES: usize = 14 * 1024;
 /// Of the changed paths, and of the end of the agent's words and of a check's output.
 const EVALUATOR_PATHS: usize = 30;
 const EVALUATOR_TEXT_BYTES: usize = 4 * 1024;
-/// Objections to an answer that are told to the agent; more would not help it.
-const OBJECTIONS: usize = 20;
+/// Of one objection to an answer: it may name a member, and an agent may give members any name.
+const OBJECTION_BYTES: usize = 300;
 
 impl Keeper {
     /// Does all that the plan asks for. Whatever happens is in the receipt.
@@ -37,7 +39,9 @@ impl Keeper {
         let mut receipt = Receipt::new(&plan.job, self.started_at, Ended::Completed);
         let done = match &plan.work {
             Work::Agent(work) => self.agent_work(&plan, work, &mut receipt),
-            Work::Check { checks } => self.check_work(&plan, checks, &mut receipt),
+            Work::Check { checks, message } => {
+                self.check_work(&plan, checks, message.as_deref(), &mut receipt)
+            }
             Work::Merge { checks, message } => {
                 self.merge_work(&plan, checks, message, &mut receipt)
             }
@@ -57,9 +61,11 @@ impl Keeper {
         work: &AgentWork,
         receipt: &mut Receipt,
     ) -> Result<(), Ended> {
+        understood(work.ask.schema.as_ref())?;
         let (folder, prepared) = self.prepare(plan)?;
         let about = self.folder.write_file(TASK_FILE, &work.about.to_string());
         about.map_err(|error| environment(format!("{error}: {}", error.source)))?;
+        self.clear_mailbox(plan, &work.checks, &folder)?;
         self.pulse.beat.stage = Stage::Agent;
         let ended = self.converse(work, &folder, receipt);
         self.wall = None;
@@ -68,16 +74,8 @@ impl Keeper {
         }
         self.go_on()?;
         let succeeded = ended.is_ok() && is_success(receipt.reading.as_ref());
-        if let Some((workspace, prepared)) = plan.workspace.as_ref().zip(prepared) {
-            self.pulse.beat.stage = Stage::Evidence;
-            // What did not end well is looked at, but neither committed nor proven.
-            let message = succeeded.then_some(work.commit_message.as_str());
-            let commands = if succeeded { work.checks.commands.clone() } else { Vec::new() };
-            let checks = Checks { commands, ..work.checks.clone() };
-            let gathered =
-                evidence::gather(self, workspace, &prepared, &checks, message, &plan.env);
-            receipt.evidence = Some(gathered.map_err(|error| self.hindered(&error))?);
-        }
+        self.pulse.beat.stage = Stage::Evidence;
+        self.gather(plan, work, (&folder, prepared), succeeded, receipt)?;
         ended?;
         if let Some(evaluator) = work.evaluator.as_ref().filter(|_| is_open(plan, work, receipt)) {
             self.pulse.beat.stage = Stage::Evaluate;
@@ -87,17 +85,55 @@ impl Keeper {
         Ok(())
     }
 
+    /// What did not end well is looked at, but neither committed nor proven.
+    fn gather(
+        &mut self,
+        plan: &Plan,
+        work: &AgentWork,
+        (folder, prepared): (&Path, Option<worktree::Prepared>),
+        succeeded: bool,
+        receipt: &mut Receipt,
+    ) -> Result<(), Ended> {
+        let demanded = &work.checks;
+        // Before anything is taken away or put to the proof: these are the files as the agent has left them.
+        let missing = files::missing(folder, &demanded.outputs, &demanded.files);
+        let sentinel = self.take_sentinel(demanded, folder);
+        let mut evidence = match plan.workspace.as_ref().zip(prepared) {
+            Some((workspace, prepared)) => {
+                let message = succeeded.then_some(work.commit_message.as_str());
+                let commands = if succeeded { demanded.commands.clone() } else { Vec::new() };
+                let checks = Checks { commands, ..demanded.clone() };
+                let gathered =
+                    evidence::gather(self, workspace, &prepared, &checks, message, &plan.env);
+                gathered.map_err(|error| self.hindered(&error))?
+            }
+            None if demands_evidence(demanded) => Evidence::default(),
+            None => return Ok(()),
+        };
+        let facts = (receipt.reading.as_ref(), &evidence);
+        let signal = self.look_for_signal(plan, demanded, facts);
+        evidence.signal = sentinel.or(signal.map_err(|error| self.hindered(&error))?);
+        evidence.missing = missing;
+        evidence.criterion.clone_from(&demanded.criterion);
+        receipt.evidence = Some(evidence);
+        Ok(())
+    }
+
     fn check_work(
         &mut self,
         plan: &Plan,
         checks: &Checks,
+        message: Option<&str>,
         receipt: &mut Receipt,
     ) -> Result<(), Ended> {
-        let (_, prepared) = self.prepare(plan)?;
+        let (folder, prepared) = self.prepare(plan)?;
         let (workspace, prepared) = plan.workspace.as_ref().zip(prepared).ok_or_else(no_place)?;
+        self.open_mailbox(plan, checks, &folder)?;
         self.pulse.beat.stage = Stage::Evidence;
-        let gathered = evidence::gather(self, workspace, &prepared, checks, None, &plan.env);
-        receipt.evidence = Some(gathered.map_err(|error| self.hindered(&error))?);
+        let missing = files::missing(&workspace.worktree, &checks.outputs, &checks.files);
+        let gathered = evidence::gather(self, workspace, &prepared, checks, message, &plan.env);
+        let gathered = gathered.map_err(|error| self.hindered(&error))?;
+        receipt.evidence = Some(Evidence { missing, ..gathered });
         Ok(())
     }
 
@@ -110,6 +146,17 @@ impl Keeper {
     ) -> Result<(), Ended> {
         self.make_sure_of_the_lease()?;
         let workspace: &Workspace = plan.workspace.as_ref().ok_or_else(no_place)?;
+        // A branch that brings others together is made first.
+        if !workspace.brings.is_empty() {
+            match self.prepare(plan) {
+                Ok(_) => {}
+                Err(Ended::NotPrepared { detail, class: PrepareFault::Diverged }) => {
+                    receipt.merge = Some(MergeReport::Conflict { paths: vec![detail] });
+                    return Ok(());
+                }
+                Err(ended) => return Err(ended),
+            }
+        }
         self.pulse.beat.stage = Stage::Merge;
         let merged = merge(self, workspace, checks, message, &plan.env);
         receipt.merge = Some(merged.map_err(|error| self.hindered(&error))?);
@@ -136,6 +183,9 @@ impl Keeper {
         self.go_on()?;
         let prepared = prepared
             .map_err(|error| Ended::NotPrepared { detail: error.detail, class: error.class })?;
+        for note in &prepared.notes {
+            eprintln!("{} {note}", clock::now());
+        }
         Ok((workspace.worktree.clone(), Some(prepared)))
     }
 
@@ -184,9 +234,13 @@ impl Keeper {
             self.left_over = self.left_over.saturating_add(tended.left_over);
             receipt.exit = Some(tended.exit);
             receipt.reading = Some(joined(receipt.reading.take(), reading));
-            let reading = receipt.reading.as_ref();
-            let session = reading.and_then(|reading| reading.session.clone()).or(ask.session);
+            let session = receipt.reading.as_ref().and_then(|reading| reading.session.clone());
+            let session = session.or(ask.session);
             let prompt = match tended.ended {
+                // It will be as silent when it is asked to go on.
+                Some(Ended::Stalled | Ended::TimedOut) if is_stuck(receipt.reading.as_ref()) => {
+                    return Err(Ended::Hopeless);
+                }
                 Some(Ended::Stalled) if receipt.nudges == 0 && session.is_some() => {
                     receipt.nudges += 1;
                     self.pulse.beat.nudges = receipt.nudges;
@@ -194,12 +248,12 @@ impl Keeper {
                 }
                 Some(ended) => return Err(ended),
                 None => {
-                    let objections = objections(work.ask.schema.as_ref(), reading);
-                    if objections.is_empty() || was_asked_again || session.is_none() {
+                    check_answer(work.ask.schema.as_ref(), receipt);
+                    if receipt.objections.is_empty() || was_asked_again || session.is_none() {
                         return Ok(());
                     }
                     was_asked_again = true;
-                    asked_again(&objections)
+                    asked_again(&receipt.objections)
                 }
             };
             ask = Ask { prompt, session, ..work.ask.clone() };
@@ -254,7 +308,13 @@ impl Keeper {
     }
 }
 
-fn environment(detail: String) -> Ended {
+/// Whether a run without a worktree has to leave more than its own word.
+fn demands_evidence(checks: &Checks) -> bool {
+    let Checks { outputs, files, criterion, signal, .. } = checks;
+    !outputs.is_empty() || !files.is_empty() || criterion.is_some() || signal.is_some()
+}
+
+pub(super) fn environment(detail: String) -> Ended {
     Ended::NotPrepared { detail, class: PrepareFault::Environment }
 }
 
@@ -264,6 +324,12 @@ fn no_place() -> Ended {
 
 fn is_success(reading: Option<&Reading>) -> bool {
     reading.is_some_and(|reading| reading.terminal == Some(Terminal::Success))
+}
+
+/// Whether the agent told of a refusal that no patience of ours ends, and waits for it to end.
+fn is_stuck(reading: Option<&Reading>) -> bool {
+    let fault = reading.and_then(|reading| reading.fault.as_ref());
+    fault.is_some_and(|fault| matches!(fault.kind, FaultKind::Quota | FaultKind::Auth))
 }
 
 /// Whether the facts leave open how the run went, so that a second look is worth its price.
@@ -279,7 +345,7 @@ fn is_open(plan: &Plan, work: &AgentWork, receipt: &Receipt) -> bool {
 
 /// The facts of a receipt, as far as a quick look needs them.
 fn told_to_the_evaluator(receipt: &Receipt) -> String {
-    let mut short = receipt.clone();
+    let mut short = Receipt { answer: None, ..receipt.clone() };
     let end = |text: &mut String| {
         let from = text.len().saturating_sub(EVALUATOR_TEXT_BYTES);
         *text = text[text.ceil_char_boundary(from)..].to_owned();
@@ -293,26 +359,46 @@ fn told_to_the_evaluator(receipt: &Receipt) -> String {
         evidence.paths.truncate(EVALUATOR_PATHS);
         evidence.checks.iter_mut().for_each(|check| end(&mut check.tail));
     }
-    let mut facts = serde_json::to_string_pretty(&short).expect("a receipt has string keys");
+    let question = short.evidence.as_mut().and_then(|evidence| evidence.criterion.take());
+    let question = question.map(|mut criterion| {
+        criterion.truncate(criterion.floor_char_boundary(EVALUATOR_TEXT_BYTES));
+        format!("Is this met: {criterion}\n\n")
+    });
+    let receipt = serde_json::to_string_pretty(&short).expect("a receipt has string keys");
+    let mut facts = format!("{}{receipt}", question.unwrap_or_default());
     facts.truncate(facts.floor_char_boundary(EVALUATOR_BYTES));
     facts
 }
 
-/// What is wrong with the answer. Only an agent that says it is done is asked again.
-fn objections(schema: Option<&Value>, reading: Option<&Reading>) -> Vec<String> {
-    let Some((schema, reading)) = schema.zip(reading.filter(|reading| is_success(Some(reading))))
-    else {
-        return Vec::new();
+/// No agent is started for an answer that nobody could check.
+fn understood(schema: Option<&Value>) -> Result<(), Ended> {
+    let checked = schema.map_or(Ok(()), schema::supported);
+    checked.map_err(|fault| {
+        let detail = format!("the schema of the answer cannot be used: {fault}");
+        Ended::NotPrepared { detail, class: PrepareFault::Setup }
+    })
+}
+
+/// Puts the last answer on record if it has the wanted shape, and else what is wrong with it. An agent that does not say
+/// that it is done has not answered, and is not asked again.
+fn check_answer(schema: Option<&Value>, receipt: &mut Receipt) {
+    (receipt.answer, receipt.objections) = (None, Vec::new());
+    let reading = receipt.reading.as_ref().filter(|reading| is_success(Some(reading)));
+    let Some((schema, reading)) = schema.zip(reading) else { return };
+    let Some(answer) = &reading.answer else {
+        receipt.objections.push("there was no answer in the wanted shape".to_owned());
+        return;
     };
-    match &reading.answer {
-        None => vec!["there was no answer in the wanted shape".to_owned()],
-        Some(answer) => schema::violations(schema, answer),
+    let answer = schema::without_idle_nulls(schema, answer.clone());
+    receipt.objections = schema::violations(schema, &answer);
+    for objection in &mut receipt.objections {
+        objection.truncate(objection.floor_char_boundary(OBJECTION_BYTES));
     }
+    receipt.answer = Some(answer).filter(|_| receipt.objections.is_empty());
 }
 
 fn asked_again(objections: &[String]) -> String {
-    let list: Vec<String> =
-        objections.iter().take(OBJECTIONS).map(|objection| format!("- {objection}")).collect();
+    let list: Vec<String> = objections.iter().map(|objection| format!("- {objection}")).collect();
     format!(
         "Your last answer does not have the shape that was asked for:\n{}\nGive the whole answer once more, in that shape and \
          with nothing around it.",
@@ -371,7 +457,7 @@ fn joined(earlier: Option<Reading>, later: Reading) -> Reading {
 
 #[cfg(test)]
 mod tests {
-    use banksman_core::receipt::{Check, Evidence, Exit};
+    use banksman_core::receipt::{Check, Exit};
     use banksman_core::time::Instant;
 
     use super::*;
@@ -393,5 +479,38 @@ mod tests {
         let told = told_to_the_evaluator(&receipt);
         assert!(told.len() <= EVALUATOR_BYTES, "{}", told.len());
         assert!(told.contains("the last words") && told.contains("boom"), "{told}");
+        let evidence = receipt.evidence.as_mut().expect("it was given");
+        evidence.criterion = Some("every page has a text".to_owned());
+        let told = told_to_the_evaluator(&receipt);
+        assert!(told.starts_with("Is this met: every page has a text\n\n{"), "{told}");
+    }
+
+    fn checked(schema: &Value, reading: Reading) -> (Option<Value>, Vec<String>) {
+        let mut receipt = Receipt::new("r1.1", Instant(0), Ended::Completed);
+        // What an earlier turn has left there.
+        receipt.answer = Some(json!("old"));
+        receipt.objections = vec!["old".to_owned()];
+        receipt.reading = Some(reading);
+        check_answer(Some(schema), &mut receipt);
+        (receipt.answer, receipt.objections)
+    }
+
+    #[test]
+    fn only_a_checked_answer_of_an_agent_that_is_done_is_on_record() {
+        let schema = opinion_schema();
+        let said =
+            |terminal, answer: Option<Value>| Reading { terminal, answer, ..Reading::default() };
+        let good = json!({ "done": true, "reason": "so" });
+        let done = Some(Terminal::Success);
+        assert_eq!(checked(&schema, said(done, Some(good.clone()))), (Some(good.clone()), vec![]));
+        for end in [None, Some(Terminal::Error)] {
+            assert_eq!(checked(&schema, said(end, Some(good.clone()))), (None, vec![]), "{end:?}");
+        }
+        let (answer, objections) = checked(&schema, said(done, None));
+        assert_eq!((answer, objections.len()), (None, 1), "{objections:?}");
+        let odd = json!({ "done": true, "reason": "so", "é".repeat(10_000): 1 });
+        let (answer, objections) = checked(&schema, said(done, Some(odd)));
+        assert_eq!((answer, objections.len()), (None, 1));
+        assert!(objections[0].len() <= OBJECTION_BYTES, "{}", objections[0].len());
     }
 }

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
 
-use rustix::process::{Pid, Signal};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, waitid};
 
 /// What is read of a process's environment. Linux gives a new process at most 6 MiB for arguments and environment.
 const ENVIRONMENT_BYTES: u64 = 6 * 1024 * 1024;
@@ -25,8 +26,19 @@ pub(in crate::exec) struct Process {
     is_dead: bool,
 }
 
+/// Everything below this process that lives, without what is below `exempt`.
+///
+/// A process without children has nobody below it, and the kernel knows that without a look at every process there is.
+pub(super) fn below_us(exempt: Option<Pid>) -> Vec<Process> {
+    let children = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match waitid(WaitId::All, children) {
+        Err(Errno::CHILD) => Vec::new(),
+        Ok(_) | Err(_) => below(getpid(), exempt),
+    }
+}
+
 /// Everything below `root` that lives, without what is below `exempt`.
-pub(super) fn below(root: Pid, exempt: Option<Pid>) -> Vec<Process> {
+fn below(root: Pid, exempt: Option<Pid>) -> Vec<Process> {
     let all = all();
     let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
     for process in all {
@@ -146,8 +158,20 @@ mod tests {
     }
 
     #[test]
+    fn a_child_is_below_us_until_it_is_gone() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let is_there = |exempt| below_us(exempt).iter().any(|process| process.pid == pid);
+        assert!(is_there(None));
+        assert!(!is_there(Some(pid)), "it does not belong to the job");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_there(None));
+    }
+
+    #[test]
     fn this_process_is_below_its_parent() {
-        let (own, parent) = (rustix::process::getpid(), rustix::process::getppid().unwrap());
+        let (own, parent) = (getpid(), rustix::process::getppid().unwrap());
         assert!(below(parent, None).iter().any(|process| process.pid == own));
         assert_eq!(below(parent, Some(own)).iter().find(|process| process.pid == own), None);
         assert!(start_of(own.as_raw_pid()).is_some());

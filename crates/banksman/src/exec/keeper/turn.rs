@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant as Moment};
 
 use banksman_core::receipt::{Ended, Exit, Reading};
-use rustix::process::{Pid, getpid};
+use rustix::process::Pid;
 
 use super::super::agent::{self, Ask, Before, Launch, OURSELVES, Reader, Seen, Setup};
 use super::super::plan::Limits;
@@ -210,7 +210,7 @@ impl Listener for Hearing<'_> {
         if self.hopeless {
             return Some(Ended::Hopeless);
         }
-        let used = || tree::ticks(&tree::below(getpid(), exempt));
+        let used = || tree::ticks(&tree::below_us(exempt));
         let stalled = self.silence.lasts_too_long(now, used);
         self.over_budget().or_else(|| stalled.then_some(Ended::Stalled))
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant as Moment};
 use banksman_core::receipt::{Ended, Exit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpid};
+use rustix::process::{Pid, Signal};
 
 use super::Keeper;
 use super::beat::Beat;
@@ -258,7 +258,7 @@ impl Keeper {
 
     /// Everything that the job has started and that still lives.
     pub(super) fn members(&self) -> Vec<Process> {
-        tree::below(getpid(), self.renewing())
+        tree::below_us(self.renewing())
     }
 
     fn renewing(&self) -> Option<Pid> {

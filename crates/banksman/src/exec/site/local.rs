@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -20,14 +21,14 @@ use rustix::process::Signal;
 
 use super::super::keeper::{self, Begun, FileError, Folder, MARKER, Stop, cgroup, tree};
 use super::super::plan::{JobId, Plan};
-use super::super::worktree::removal;
+use super::super::worktree::mark::{self, OfTask};
 use super::{Sight, Site, SiteError};
 
 /// Logs are looked at in the days after a run.
 const PAST_AGE: Span = Span(14 * 24 * 60 * 60 * 1_000);
 /// A busy node ends a few hundred runs a day, and looking through this many folders takes milliseconds.
 const PAST_COUNT: usize = 2_000;
-/// Removed in one go; the next one goes on.
+/// Removed in one go, which is once for as many that are put away: so there is never more than this above the count.
 const PRUNED_AT_ONCE: usize = 50;
 /// Somebody who only looks holds the lock for microseconds.
 const LOCK_TRIES: u32 = 25;
@@ -47,7 +48,9 @@ pub struct LocalSite {
     /// What keepers have in their environment beside ours.
     env: Vec<(&'static str, String)>,
     /// Keepers that this process has started and must not leave as zombies.
-    keepers: Mutex<Vec<Child>>,
+    keepers: Mutex<Vec<(JobId, Child)>>,
+    /// Jobs that this process has put away.
+    put_away: AtomicUsize,
 }
 
 impl LocalSite {
@@ -60,8 +63,8 @@ impl LocalSite {
             made.map_err(|source| file("create", &folder, source))?;
         }
         let home = home.canonicalize().map_err(|source| file("find", home, source))?;
-        let keepers = Mutex::new(Vec::new());
-        Ok(Self { home, program: program.to_owned(), env: Vec::new(), keepers })
+        let (keepers, put_away) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+        Ok(Self { home, program: program.to_owned(), env: Vec::new(), keepers, put_away })
     }
 
     /// The same with a variable that keepers get. It may be a secret: agents do not get it.
@@ -96,6 +99,13 @@ impl LocalSite {
         self.home.join("ended")
     }
 
+    /// Whether there are jobs whose keepers somebody else has started: their parent, and not we, is told when they die.
+    pub fn has_others_keepers(&self) -> Result<bool, SiteError> {
+        let jobs = self.jobs()?;
+        let keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(jobs.iter().any(|job| keepers.iter().all(|(ours, _)| ours != job)))
+    }
+
     fn start_keeper(&self, job: JobId, folder: &Folder, lock: File) -> Result<(), SiteError> {
         let log = folder.keeper_log();
         let opened = OpenOptions::new().append(true).create(true).open(&log);
@@ -107,7 +117,7 @@ impl LocalSite {
         command.stdin(lock).stdout(out).stderr(err);
         let spawned = command.spawn();
         let child = spawned.map_err(|source| SiteError::Keeper { job: job.to_string(), source })?;
-        self.keepers.lock().unwrap_or_else(PoisonError::into_inner).push(child);
+        self.keepers.lock().unwrap_or_else(PoisonError::into_inner).push((job, child));
         Ok(())
     }
 
@@ -130,7 +140,7 @@ impl LocalSite {
 
     fn reap(&self) {
         let mut keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
-        keepers.retain_mut(|keeper| matches!(keeper.try_wait(), Ok(None)));
+        keepers.retain_mut(|(_, keeper)| matches!(keeper.try_wait(), Ok(None)));
     }
 
     fn names(&self, folder: &str) -> Result<Vec<JobId>, SiteError> {
@@ -236,9 +246,9 @@ impl Site for LocalSite {
         self.names("runs")
     }
 
-    fn worktrees(&self) -> Result<Vec<PathBuf>, SiteError> {
-        let folder = self.home.join("worktrees");
-        removal::leaks(&folder, &BTreeSet::new()).map_err(|source| file("list", &folder, source))
+    fn worktrees(&self, repos: &[PathBuf]) -> Result<Vec<OfTask>, SiteError> {
+        let found = mark::worktrees(&self.home, repos);
+        found.map_err(|source| file("look for worktrees in", &self.home, source))
     }
 
     fn stop(&self, job: JobId, by: &str) -> Result<(), SiteError> {
@@ -303,7 +313,11 @@ impl Site for LocalSite {
             moved.map_err(|source| file("put away", from.path(), source))?;
         }
         remove_file(&self.ended_folder().join(job.to_string()))?;
-        self.prune(now, PAST_COUNT)
+        // Thinning out looks at every log that is kept, so it waits until there is something to do for it.
+        if self.put_away.fetch_add(1, Ordering::Relaxed).is_multiple_of(PRUNED_AT_ONCE) {
+            self.prune(now, PAST_COUNT)?;
+        }
+        Ok(())
     }
 }
 
@@ -371,5 +385,26 @@ mod tests {
         assert_eq!(count(), 58 - PRUNED_AT_ONCE);
         site.prune(Instant(1_000_000), 1).unwrap();
         assert!(count() == 1 && past(1).exists());
+    }
+
+    #[test]
+    fn logs_are_thinned_out_once_for_as_many_as_go_in_one_go() {
+        let home = tempfile::tempdir().unwrap();
+        let site = LocalSite::open(home.path(), Path::new("never-started")).unwrap();
+        for number in 1..=PAST_COUNT + 2 * PRUNED_AT_ONCE {
+            fs::create_dir(home.path().join(format!("past/c{number}.1"))).unwrap();
+        }
+        let count = || fs::read_dir(home.path().join("past")).unwrap().count();
+        let job: JobId = "r1.1".parse().unwrap();
+        // They were all made just now, so none is too old.
+        let now = changed_at(&fs::metadata(home.path()).unwrap()).unwrap();
+        site.put_away(job, now).unwrap();
+        assert_eq!(count(), PAST_COUNT + PRUNED_AT_ONCE);
+        for _ in 1..PRUNED_AT_ONCE {
+            site.put_away(job, now).unwrap();
+        }
+        assert_eq!(count(), PAST_COUNT + PRUNED_AT_ONCE, "nobody has looked");
+        site.put_away(job, now).unwrap();
+        assert_eq!(count(), PAST_COUNT);
     }
 }

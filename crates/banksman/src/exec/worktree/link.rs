@@ -106,20 +106,27 @@ fn state_of(record: PathBuf) -> Place {
 /// The record that names this folder, whether or not the folder is there.
 pub(super) fn record_of(common: &Path, worktree: &Path) -> io::Result<Option<PathBuf>> {
     let dot_git = worktree.join(".git");
-    let records = match fs::read_dir(common.join("worktrees")) {
-        Ok(records) => records,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+    let is_it = |(_, named): &(PathBuf, PathBuf)| is_same(named, &dot_git);
+    Ok(records(common)?.into_iter().find(is_it).map(|(record, _)| record))
+}
+
+/// Every record with the `.git` file that it names, whether or not that is there.
+pub(super) fn records(common: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+    let folders = match fs::read_dir(common.join("worktrees")) {
+        Ok(folders) => folders,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    for record in records.take(RECORDS) {
-        let record = record?.path();
+    let mut records = Vec::new();
+    for folder in folders.take(RECORDS) {
+        let record = folder?.path();
         // A record may go while we look; git makes and removes them next to us.
-        let named = read_small(&record.join("gitdir")).unwrap_or_default();
-        if is_same(Path::new(named.trim_end_matches('\n')), &dot_git) {
-            return Ok(Some(record));
+        if let Ok(named) = read_small(&record.join("gitdir")) {
+            let named = record.join(named.trim_end_matches('\n'));
+            records.push((record, named));
         }
     }
-    Ok(None)
+    Ok(records)
 }
 
 /// Makes folder and record name each other.
@@ -183,7 +190,7 @@ fn lock_reason(record: &Path) -> Option<String> {
 }
 
 /// Whether two paths name one file, also when the file is gone and when a folder above it is a link.
-fn is_same(one: &Path, other: &Path) -> bool {
+pub(super) fn is_same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| {
         let above = path.parent().and_then(Path::parent)?.canonicalize().ok()?;
         Some(above.join(path.parent()?.file_name()?).join(path.file_name()?))
@@ -191,13 +198,13 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one == other || (real(one).is_some() && real(one) == real(other))
 }
 
-fn read_small(path: &Path) -> io::Result<String> {
+pub(super) fn read_small(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     fs::File::open(path)?.take(FILE_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".banksman");
     let beside = PathBuf::from(beside);

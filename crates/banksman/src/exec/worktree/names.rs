@@ -30,6 +30,18 @@ pub enum BadTemplate {
     BadPart { name: &'static str, value: String },
 }
 
+/// The folder of a home that is for worktrees only.
+#[must_use]
+pub fn own_folder(home: &Path) -> PathBuf {
+    home.join("worktrees")
+}
+
+/// Where a home keeps worktrees for their next use, and what belongs to them.
+#[must_use]
+pub fn spare_folder(home: &Path) -> PathBuf {
+    own_folder(home).join(".spare")
+}
+
 /// A branch name that git takes, whatever the template and the title hold. `{task}` and `{slug}` are filled in.
 #[must_use]
 pub fn branch_name(template: &str, task: &str, title: &str) -> String {

@@ -1,8 +1,7 @@
 //! Taking worktrees away, and looking at what they use: nothing goes before it is saved.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,8 +19,6 @@ pub use super::yard::SPARES;
 const TRASH: usize = 100;
 /// A tree with a million files takes about a minute.
 const DELETE_TIME: Duration = Duration::from_secs(300);
-/// Worktrees that one look for leaks can find.
-const LEAKS: usize = 10_000;
 
 /// What became of a worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -49,7 +46,7 @@ pub struct DiskUse {
 }
 
 /// Saves what is only in the worktree under a rescue ref and takes the worktree away. Its branch goes as well if
-/// everything on it is in the base. May be called again after a crash, and for a worktree that is gone.
+/// everything on it is in the base or in the branches that it was made of. May be called again after a crash, and for a worktree that is gone.
 pub fn remove(
     runner: &mut dyn Runner,
     workspace: &Workspace,
@@ -77,7 +74,7 @@ pub fn remove(
         Place::Orphan => return Err(not_ours(worktree, "its record in the repository is gone")),
         Place::Foreign(why) => return Err(not_ours(worktree, &why)),
     };
-    delete_branch_if_merged(&mut yard.git(runner), &workspace.branch, &safe)?;
+    delete_branch_if_held(&mut yard.git(runner), &workspace.branch, &safe)?;
     // A lock's file that stays behind is used again.
     drop(held.give_up_with_file());
     Ok(removed)
@@ -95,7 +92,15 @@ fn safe_commits(git: &mut Git<'_>, workspace: &Workspace) -> Result<Vec<String>,
     let remote = workspace.remote.as_ref().map(of_remote);
     let asked: Vec<&str> =
         [Some(local.as_str()), remote.as_deref()].into_iter().flatten().collect();
-    Ok(git.refs(&asked)?.into_values().collect())
+    let mut safe: Vec<String> = git.refs(&asked)?.into_values().collect();
+    // What was brought in is kept by the branches that it came from.
+    let brought: Vec<String> =
+        workspace.brings.iter().map(|branch| format!("refs/heads/{branch}")).collect();
+    if !brought.is_empty() {
+        let brought: Vec<&str> = brought.iter().map(String::as_str).collect();
+        safe.extend(git.refs(&brought)?.into_values());
+    }
+    Ok(safe)
 }
 
 fn put_away(
@@ -118,21 +123,14 @@ fn put_away(
     Ok(Removed { rescue: saved.reference, kept: None })
 }
 
-fn delete_branch_if_merged(
-    git: &mut Git<'_>,
-    branch: &str,
-    safe: &[String],
-) -> Result<(), RunError> {
+fn delete_branch_if_held(git: &mut Git<'_>, branch: &str, safe: &[String]) -> Result<(), RunError> {
     let name = format!("refs/heads/{branch}");
     let Some(commit) = git.commit_of(&name)? else { return Ok(()) };
-    let mut is_merged = false;
-    for safe in safe {
-        is_merged = is_merged || git.is_ancestor(&commit, safe)?;
-    }
+    let is_held = rescue::is_held(git, &commit, safe)?;
     let is_used = |git: &mut Git<'_>| -> Result<bool, RunError> {
         Ok(git.worktrees()?.iter().any(|listed| listed.branch.as_ref() == Some(&name)))
     };
-    if is_merged && !is_used(git)? {
+    if is_held && !is_used(git)? {
         // Somebody who moves the branch at this moment keeps it.
         git.delete_branch_at(branch, &commit)?;
     }
@@ -185,31 +183,6 @@ pub fn empty_trash(
         deleted += 1;
     }
     Ok(deleted)
-}
-
-/// Worktrees two levels below the folder that are in nobody's hands.
-pub fn leaks(folder: &Path, known: &BTreeSet<PathBuf>) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for repo in folders_in(folder)? {
-        for worktree in folders_in(&repo)? {
-            let is_ours = worktree.join(".git").symlink_metadata().is_ok_and(|file| file.is_file());
-            if is_ours && !known.contains(&worktree) && found.len() < LEAKS {
-                found.push(worktree);
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-fn folders_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    Ok(entries.flatten().filter(is_folder).take(LEAKS).map(|entry| entry.path()).collect())
 }
 
 /// What is below the folder, up to a number of entries. Links are not followed, and what cannot be read is left out.

@@ -7,13 +7,16 @@ use std::path::Path;
 use super::link;
 use super::names::rescue_name;
 use super::yard::{Yard, failed};
-use crate::exec::git::{Status, shown};
+use crate::exec::git::{Git, MergeTree, Status, shown};
 use crate::exec::process::{RunError, Runner};
 
 /// Where rescued work is found.
 pub const REFS: &str = "refs/banksman/rescue/";
 /// Tries to find a number that is neither taken nor locked by a git that was killed.
 const TRIES: u32 = 20;
+
+/// Merges on top of each other that are looked through: a task brings few branches together.
+const MERGES: usize = 50;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Saved {
@@ -40,13 +43,38 @@ pub(super) fn save(
     };
     let Some(commit) = work.or(head) else { return Ok(Saved { reference: None, whole }) };
     let mut git = yard.git(runner);
-    for safe in safe {
-        if git.is_ancestor(&commit, safe)? {
-            return Ok(Saved { reference: None, whole });
-        }
+    if is_held(&mut git, &commit, safe)? {
+        return Ok(Saved { reference: None, whole });
     }
     let reference = keep(runner, yard, worktree, &commit)?;
     Ok(Saved { reference: Some(reference), whole })
+}
+
+/// Whether nothing is lost with a commit. A merge that git makes by itself again is nobody's work: then its parents are asked.
+pub(super) fn is_held(git: &mut Git<'_>, commit: &str, safe: &[String]) -> Result<bool, RunError> {
+    let mut open = vec![commit.to_owned()];
+    for _ in 0..MERGES {
+        let Some(next) = open.pop() else { return Ok(true) };
+        let mut is_safe = false;
+        for safe in safe {
+            is_safe = is_safe || git.is_ancestor(&next, safe)?;
+        }
+        if is_safe {
+            continue;
+        }
+        let (Some(first), Some(second)) =
+            (git.commit_of(&format!("{next}^1"))?, git.commit_of(&format!("{next}^2"))?)
+        else {
+            return Ok(false);
+        };
+        match git.merge_tree(&first, &second)? {
+            MergeTree::Clean { tree } if git.tree_of(&next)? == Some(tree.clone()) => {
+                open.extend([first, second]);
+            }
+            MergeTree::Clean { .. } | MergeTree::Conflict { .. } => return Ok(false),
+        }
+    }
+    Ok(false)
 }
 
 /// A commit of all files, whose second parent is the index where that holds something else; none if there is no

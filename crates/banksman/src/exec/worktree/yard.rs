@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::link::{self, Place};
+use super::mark;
 use super::names::hash_of;
 use crate::exec::git::{Git, On};
 use crate::exec::plan::Workspace;
@@ -173,7 +174,9 @@ impl<'a> Yard<'a> {
             }
             match link::record_named_in(&to.join(".git")) {
                 Ok(record) if record.is_dir() => {
-                    link::tie(to, &record)
+                    // Whose it was must be gone before it has its new place.
+                    mark::erase(&record)
+                        .and_then(|()| link::tie(to, &record))
                         .map_err(|error| failed("taking over the worktree", to, &error))?;
                     return Ok(Some(record));
                 }

@@ -1,8 +1,11 @@
-//! Recordings that were bent: what a stream may look like after a bad disk, a kill or another version of the agent.
+//! Recordings that were bent: what a stream may look like after a bad disk, a kill or another version of the agent;
+//! and JSON of any shape under the names that the adapters look for.
 
 use banksman_core::receipt::Exit;
+use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
-use proptest::sample::Index;
+use proptest::sample::{Index, select};
+use serde_json::{Map, Value};
 
 use super::{code, signal};
 
@@ -17,7 +20,7 @@ pub(super) enum Bend {
 }
 
 impl Bend {
-    pub(super) fn apply(&self, lines: &mut Vec<Vec<u8>>) {
+    fn apply(&self, lines: &mut Vec<Vec<u8>>) {
         if lines.is_empty() {
             return;
         }
@@ -52,6 +55,31 @@ pub(super) fn bend() -> impl Strategy<Value = Bend> {
         (at(), at(), 1_u8..).prop_map(|(line, byte, mask)| Bend::Flip(line, byte, mask)),
         (at(), ".{0,40}").prop_map(|(line, text)| Bend::Insert(line, text)),
     ]
+}
+
+/// The stream with all of this done to it.
+pub(super) fn bent(stream: &str, bends: &[Bend]) -> String {
+    let mut lines: Vec<Vec<u8>> = stream.lines().map(|line| line.as_bytes().to_vec()).collect();
+    bends.iter().for_each(|bend| bend.apply(&mut lines));
+    String::from_utf8_lossy(&lines.join(&b'\n')).into_owned()
+}
+
+/// JSON whose members have the names that matter, and values that matter or of any kind.
+pub(super) fn event(words: &'static str, keys: &'static str) -> impl Strategy<Value = Value> {
+    let one_of = |list: &'static str| select(list.split_whitespace().collect::<Vec<_>>());
+    let leaf = prop_oneof![
+        one_of(words).prop_map(Value::from),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "\\PC{0,20}".prop_map(Value::from),
+        Just(Value::Null),
+    ];
+    leaf.prop_recursive(5, 40, 8, move |inner| {
+        let members = vec((one_of(keys).prop_map(str::to_owned), inner.clone()), 0..8);
+        let object = members.prop_map(|members| Value::Object(Map::from_iter(members)));
+        prop_oneof![3 => object, 1 => vec(inner, 0..4).prop_map(Value::Array)]
+    })
 }
 
 pub(super) fn exit() -> impl Strategy<Value = Exit> {

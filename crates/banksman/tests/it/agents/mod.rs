@@ -9,6 +9,7 @@ mod fuzz;
 mod gemini;
 mod launch;
 mod opencode;
+mod promise;
 mod read;
 mod recorded;
 mod stream;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use banksman::exec::agent::{self, Ask, Kind, McpServer, Setup};
+use banksman::exec::agent::{self, Ask, Before, Kind, McpServer, Setup};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{FaultKind, Terminal};
-use banksman_core::time::Instant;
+use banksman_core::time::{Instant, Span};
 use serde_json::{Value, json};
 
 use super::{NOW, Read, code, read, signal, transcript};
@@ -171,6 +171,32 @@ fn what_people_see() {
     "#);
 }
 
+/// It waits for as long as the provider says, and only its log tells of it.
+#[test]
+fn a_refusal_in_the_log_counts_until_something_comes_after_it() {
+    let refused = |small: bool| {
+        format!(
+            "timestamp=2026-11-15T15:58:08.476Z level=ERROR run=21c1a00c message=\"stream error\" small={small} mode=primary \
+             error.error=\"AI_APICallError: The \\\"plus\\\" usage limit has been reached, try again in 2 hours\""
+        )
+    };
+    let read = |err: &str, out: &str| {
+        let mut reader = agent::reader(Kind::Opencode, Before::default());
+        reader.error_line(err, &mut Vec::new());
+        reader.line(out, &mut Vec::new());
+        reader.finish(signal(9), NOW)
+    };
+    let waiting = read(&refused(false), "");
+    let fault = waiting.fault.expect("the refusal");
+    assert_eq!(fault.kind, FaultKind::Quota);
+    assert_eq!(fault.detail, "The \"plus\" usage limit has been reached, try again in 2 hours");
+    assert_eq!(waiting.resets_at, Some(NOW.plus(Span(7_200_000))));
+    let got_over = read(&refused(false), &start());
+    assert_eq!((got_over.fault, got_over.resets_at), (None, None));
+    assert_eq!(read(&refused(true), "").fault, None, "nobody needs a title");
+    assert_eq!(read(&refused(false).replace("stream", "other"), "").fault, None);
+}
+
 #[test]
 fn launch() {
     let setup = |env: &[(&str, &str)]| Setup {
@@ -191,6 +217,9 @@ fn launch() {
         }),
         cost_micros: None,
     };
+    let plain = Setup { command: Vec::new(), ..setup(&[]) };
+    let expected = "run --format json --auto --title banksman --print-logs --log-level ERROR --model a/b --session ses_1";
+    assert_eq!(agent::launch(&plain, &ask).args.join(" "), expected);
     let launch = agent::launch(&setup(&[]), &ask);
     assert_eq!(launch.program, "oc");
     let expected =

@@ -4,13 +4,13 @@ use std::fs;
 
 use banksman::exec::agent::{Before, Kind, Seen};
 use banksman_core::lifecycle::Outcome;
-use banksman_core::limits::FINAL_TEXT_BYTES;
 use banksman_core::receipt::Exit;
 use proptest::prelude::*;
 use proptest::sample::select;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::bend::{bend, exit};
+use super::bend::{bend, bent, event, exit};
+use super::promise::check;
 use super::{NOW, Read, code, read_all, signal, transcript, transcripts};
 
 /// A line for each stream: exit, outcome, terminal event, session, tokens, cost in millionths, reset, last words.
@@ -84,125 +84,15 @@ fn every_stream_is_read_as_expected() {
     assert_eq!(read, expected, "\n{}\n", read.join("\n"));
 }
 
-/// Whether the stream itself has the event by which its agent says that all is well.
-fn has_success(kind: Kind, stream: &str) -> bool {
-    let object =
-        |line: &str| serde_json::from_str::<Value>(line.trim_start_matches('\u{feff}').trim()).ok();
-    match kind {
-        Kind::Opencode => {
-            let events = stream.lines().filter_map(object);
-            let mut ends = events.filter(|event| event["type"] == "step_finish");
-            ends.next_back().is_some_and(|event| event["part"]["reason"] == "stop")
-        }
-        Kind::Gemini => stream
-            .lines()
-            .filter_map(object)
-            .any(|event| event["type"] == "result" && event["status"] == "success"),
-        Kind::Acp => stream
-            .lines()
-            .filter_map(|line| object(line.trim_start().strip_prefix('<')?))
-            .any(|message| message["result"]["stopReason"] == "end_turn"),
-        Kind::Claude | Kind::Codex | Kind::Command => unreachable!("tested beside their adapters"),
-    }
-}
-
-const WORDS: [&str; 24] = [
-    "error",
-    "result",
-    "success",
-    "init",
-    "message",
-    "assistant",
-    "text",
-    "tool_use",
-    "tool_result",
-    "step_start",
-    "step_finish",
-    "stop",
-    "tool-calls",
-    "session/update",
-    "session/prompt",
-    "session/new",
-    "session/load",
-    "end_turn",
-    "agent_message_chunk",
-    "session_info_update",
-    "usage_update",
-    "systemError",
-    "tool_call",
-    "refusal",
-];
-const KEYS: [&str; 36] = [
-    "type",
-    "part",
-    "error",
-    "data",
-    "statusCode",
-    "responseHeaders",
-    "retry-after",
-    "responseBody",
-    "reason",
-    "tokens",
-    "input",
-    "output",
-    "cost",
-    "state",
-    "status",
-    "stats",
-    "input_tokens",
-    "session_id",
-    "sessionID",
-    "content",
-    "role",
-    "delta",
-    "id",
-    "method",
-    "params",
-    "update",
-    "sessionUpdate",
-    "result",
-    "stopReason",
-    "usage",
-    "_meta",
-    "codex",
-    "threadStatus",
-    "code",
-    "details",
-    "amount",
-];
-
-/// JSON whose members have the names that matter and values of any kind.
-fn event() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        select(WORDS.to_vec()).prop_map(Value::from),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        "\\PC{0,20}".prop_map(Value::from),
-        Just(Value::Null),
-    ];
-    leaf.prop_recursive(5, 40, 8, |inner| {
-        let members = prop::collection::vec((select(KEYS.to_vec()), inner.clone()), 0..8);
-        let object = members.prop_map(|members| {
-            Value::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
-        });
-        prop_oneof![3 => object, 1 => prop::collection::vec(inner, 0..4).prop_map(Value::Array)]
-    })
-}
-
-fn check(kind: Kind, stream: &str, exit: Exit) -> Result<Read, TestCaseError> {
-    let read = read_all(kind, Before::default(), (stream, stream), exit);
-    if read.outcome() == Outcome::Succeeded {
-        prop_assert!(has_success(kind, stream) && exit == code(0));
-    }
-    let reading = &read.reading;
-    prop_assert!(reading.text.len() <= FINAL_TEXT_BYTES);
-    prop_assert!(reading.input_tokens >= 0 && reading.output_tokens >= 0);
-    prop_assert!(reading.cost_micros.is_none_or(|cost| cost >= 0));
-    prop_assert!(reading.fault.as_ref().is_none_or(|fault| fault.detail.len() <= 500));
-    prop_assert!(reading.session.as_ref().is_none_or(|session| session.len() <= 500));
-    Ok(read)
-}
+/// Values that matter somewhere.
+const WORDS: &str = "error result success init message assistant text tool_use tool_result \
+    step_start step_finish stop tool-calls session/update session/prompt session/new session/load \
+    end_turn agent_message_chunk session_info_update usage_update systemError tool_call refusal";
+/// Names of members that matter somewhere.
+const KEYS: &str = "type part error data statusCode responseHeaders retry-after responseBody \
+    reason tokens input output cost state status stats input_tokens session_id sessionID content \
+    role delta id method params update sessionUpdate result stopReason usage _meta codex \
+    threadStatus code details amount";
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
@@ -211,10 +101,7 @@ proptest! {
     fn a_bent_stream_is_never_a_made_up_success(
         name in select(names()), bends in prop::collection::vec(bend(), 1..6), exit in exit(),
     ) {
-        let whole = transcript(&format!("{name}.jsonl"));
-        let mut lines: Vec<Vec<u8>> = whole.lines().map(|line| line.as_bytes().to_vec()).collect();
-        bends.iter().for_each(|bend| bend.apply(&mut lines));
-        let text = String::from_utf8_lossy(&lines.join(&b'\n')).into_owned();
+        let text = bent(&transcript(&format!("{name}.jsonl")), &bends);
         for kind in [Kind::Opencode, Kind::Gemini, Kind::Acp] {
             check(kind, &text, exit)?;
         }
@@ -222,7 +109,7 @@ proptest! {
 
     #[test]
     fn json_of_any_shape_is_survived(
-        events in prop::collection::vec((event(), select(vec!["", "> ", "< "])), 0..12), exit in exit(),
+        events in prop::collection::vec((event(WORDS, KEYS), select(vec!["", "> ", "< "])), 0..12), exit in exit(),
     ) {
         let lines: Vec<String> = events.iter().map(|(event, mark)| format!("{mark}{event}")).collect();
         for kind in [Kind::Opencode, Kind::Gemini, Kind::Acp] {

@@ -19,6 +19,8 @@ use super::run::{Ran, Site, ask, ask_for, is_alive, program};
 
 pub(super) struct Agent {
     pub(super) kind: Kind,
+    /// Which of the installed programs plays it.
+    pub(super) program: Kind,
     /// The program, the server that it is to use, and its home.
     pub(super) setup: fn(&Path, &ModelServer, &Path) -> Setup,
     /// The model's call to write a file.
@@ -29,6 +31,21 @@ pub(super) struct Agent {
     pub(super) tool: fn(&str, Value) -> Reply,
     /// The model's last word when an answer in a given shape was asked for.
     pub(super) answer: fn(Value) -> Reply,
+}
+
+/// The shape of a verdict, as a reviewer would have to give it.
+pub(super) fn verdict_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "verdict": { "type": "string", "enum": ["good", "bad"] },
+            "score": { "type": "integer" },
+            "blocker": { "type": ["string", "null"] },
+            "reason": { "type": "string" },
+        },
+        "required": ["verdict", "score", "blocker"],
+        "additionalProperties": false,
+    })
 }
 
 /// 2030-01-01, in seconds.
@@ -43,7 +60,7 @@ struct World {
 
 impl World {
     fn new(agent: &Agent, scenario: impl FnOnce(&Site) -> Vec<Reply>) -> Option<Self> {
-        let program = program(agent.kind)?;
+        let program = program(agent.program)?;
         let site = Site::new();
         let server = ModelServer::start(scenario(&site));
         let setup = (agent.setup)(&program, &server, &site.home());
@@ -147,13 +164,14 @@ pub(super) fn rate_limited_once(agent: &Agent) {
     assert_eq!(world.server.turns().len(), 2);
 }
 
-/// A plan that is used up is a quota fault, with the time when it is over where the vendor tells it to the agent.
-pub(super) fn plan_limit(agent: &Agent, told: Option<time::Instant>) {
+/// A plan that is used up is a quota fault, with the time when it is over where the vendor tells it to the agent. Most
+/// agents see that there is no use in asking again.
+pub(super) fn plan_limit(agent: &Agent, told: Option<time::Instant>, requests: usize) {
     let Some(world) = World::new(agent, |_| vec![Reply::PlanLimit(RESET)]) else { return };
     let ran = world.run(&ask("hello"));
     assert_fault(&ran, FaultKind::Quota);
     assert_eq!(ran.reading.resets_at, told, "{}", ran.lines.join("\n"));
-    assert_eq!(world.server.turns().len(), 1, "there is no use in asking again");
+    assert_eq!(world.server.turns().len(), requests, "{}", ran.lines.join("\n"));
 }
 
 pub(super) const AT_RESET: time::Instant = time::Instant(RESET * 1000);
@@ -224,16 +242,10 @@ pub(super) fn killed_in_a_tool(agent: &Agent, survivors: usize) {
 
 /// The answer comes back in the shape that was asked for.
 pub(super) fn schema(agent: &Agent) {
-    let shape = json!({
-        "type": "object",
-        "properties": { "verdict": { "type": "string" }, "score": { "type": "integer" } },
-        "required": ["verdict", "score"],
-        "additionalProperties": false,
-    });
-    let answer = json!({ "verdict": "good", "score": 7 });
+    let answer = json!({ "verdict": "good", "score": 7, "blocker": null });
     let scenario = |_: &Site| vec![(agent.answer)(answer.clone()), Reply::text("rated")];
     let Some(world) = World::new(agent, scenario) else { return };
-    let ran = world.run(&ask_for("Rate it.", shape));
+    let ran = world.run(&ask_for("Rate it.", verdict_schema()));
     let output = ran.lines.join("\n");
     assert_eq!(ran.reading.terminal, Some(Terminal::Success), "{output}");
     assert_eq!(ran.reading.answer, Some(answer), "{output}");

@@ -11,6 +11,7 @@ use super::model_server::{ModelServer, Reply};
 
 pub(super) const CLAUDE: Agent = Agent {
     kind: Kind::Claude,
+    program: Kind::Claude,
     setup,
     write: |path, text| Reply::call("Write", json!({ "file_path": path, "content": text })),
     shell: |command| Reply::call("Bash", json!({ "command": command, "description": "run it" })),
@@ -70,7 +71,7 @@ fn claude_gets_over_a_rate_limit() {
 
 #[test]
 fn claude_has_used_up_its_plan() {
-    cases::plan_limit(&SUBSCRIBED, Some(AT_RESET));
+    cases::plan_limit(&SUBSCRIBED, Some(AT_RESET), 1);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::model_server::{Call, Input, ModelServer, Reply};
 
 pub(super) const CODEX: Agent = Agent {
     kind: Kind::Codex,
+    program: Kind::Codex,
     setup,
     write: |path, text| {
         let lines: String = text.lines().map(|line| format!("+{line}\n")).collect();
@@ -74,7 +75,7 @@ fn codex_gets_over_a_rate_limit() {
 
 #[test]
 fn codex_has_used_up_its_plan() {
-    cases::plan_limit(&CODEX, Some(AT_RESET));
+    cases::plan_limit(&CODEX, Some(AT_RESET), 1);
 }
 
 #[test]

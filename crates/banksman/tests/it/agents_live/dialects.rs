@@ -10,6 +10,8 @@ use super::model_server::{Call, Input};
 pub(super) const INPUT_TOKENS: i64 = 100;
 pub(super) const OUTPUT_TOKENS: i64 = 20;
 
+const LIMIT_REACHED: &str = "The usage limit has been reached";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     AnthropicMessages,
@@ -85,9 +87,11 @@ impl Dialect {
             Self::OpenAiResponses => Answer::stream(responses(number, content)),
             Self::OpenAiChat => Answer::stream(chat(number, content)),
             Self::Gemini if path.contains(":stream") => {
-                Answer::stream(vec![data(&gemini(content))])
+                let end = json!([{ "text": "" }]);
+                let parts = [gemini(&gemini_parts(content), None), gemini(&end, Some("STOP"))];
+                Answer::stream(parts.iter().map(data).collect())
             }
-            Self::Gemini => Answer::json(200, &gemini(content)),
+            Self::Gemini => Answer::json(200, &gemini(&gemini_parts(content), Some("STOP"))),
         }
     }
 
@@ -103,22 +107,28 @@ impl Dialect {
         answer.with("retry-after", "1")
     }
 
+    pub(super) fn wait(self, seconds: i64) -> Answer {
+        let answer = match self {
+            Self::AnthropicMessages => anthropic_error(429, "rate_limit_error", LIMIT_REACHED),
+            Self::OpenAiResponses | Self::OpenAiChat => {
+                openai_error(429, "requests", "rate_limit_exceeded", LIMIT_REACHED)
+            }
+            Self::Gemini => gemini_quota("PerDay", LIMIT_REACHED, seconds),
+        };
+        answer.with("retry-after", seconds.to_string())
+    }
+
     pub(super) fn plan_limit(self, resets_at: i64) -> Answer {
-        const TEXT: &str = "The usage limit has been reached";
         match self {
-            Self::AnthropicMessages => anthropic_error(429, "rate_limit_error", TEXT)
+            Self::AnthropicMessages => anthropic_error(429, "rate_limit_error", LIMIT_REACHED)
                 .with("anthropic-ratelimit-unified-status", "rejected")
                 .with("anthropic-ratelimit-unified-reset", resets_at.to_string())
                 .with("anthropic-ratelimit-unified-representative-claim", "five_hour")
                 .with("anthropic-ratelimit-unified-overage-status", "rejected")
                 .with("anthropic-ratelimit-unified-overage-disabled-reason", "org_level_disabled"),
-            Self::OpenAiResponses | Self::OpenAiChat => Answer::json(
-                429,
-                &json!({ "error": {
-                    "type": "usage_limit_reached", "message": TEXT, "plan_type": "plus",
-                    "resets_at": resets_at,
-                } }),
-            ),
+            Self::OpenAiResponses => openai_plan_limit(resets_at),
+            // Without a word on when to try again, opencode waits longer each time and for 70 seconds in all.
+            Self::OpenAiChat => openai_plan_limit(resets_at).with("retry-after", "1"),
             Self::Gemini => gemini_quota("PerDay", "You exceeded your current quota.", 36_000),
         }
     }
@@ -249,6 +259,14 @@ fn openai_error(status: u16, kind: &str, code: &str, text: &str) -> Answer {
     Answer::json(status, &json!({ "error": error }))
 }
 
+fn openai_plan_limit(resets_at: i64) -> Answer {
+    let error = json!({
+        "type": "usage_limit_reached", "message": LIMIT_REACHED, "plan_type": "plus",
+        "resets_at": resets_at,
+    });
+    Answer::json(429, &json!({ "error": error }))
+}
+
 fn chat(number: usize, content: &Content<'_>) -> Vec<String> {
     let (delta, reason) = match content {
         Content::Text(text) => (json!({ "role": "assistant", "content": text }), "stop"),
@@ -278,19 +296,24 @@ fn chat(number: usize, content: &Content<'_>) -> Vec<String> {
     ]
 }
 
-fn gemini(content: &Content<'_>) -> Value {
-    let part = match content {
-        Content::Text(text) => json!({ "text": text }),
+fn gemini_parts(content: &Content<'_>) -> Value {
+    match content {
+        Content::Text(text) => json!([{ "text": text }]),
         Content::Call(call) => {
             let args = match &call.input {
                 Input::Json(value) => value.clone(),
                 Input::Plain(text) => json!({ "input": text }),
             };
-            json!({ "functionCall": { "name": call.name, "args": args } })
+            json!([{ "functionCall": { "name": call.name, "args": args } }])
         }
-    };
+    }
+}
+
+/// An answer, or a piece of one that is not yet the last.
+fn gemini(parts: &Value, finish: Option<&str>) -> Value {
+    let content = json!({ "role": "model", "parts": parts });
     json!({
-        "candidates": [{ "content": { "role": "model", "parts": [part] }, "finishReason": "STOP", "index": 0 }],
+        "candidates": [{ "content": content, "finishReason": finish, "index": 0 }],
         "usageMetadata": {
             "promptTokenCount": INPUT_TOKENS, "candidatesTokenCount": OUTPUT_TOKENS,
             "totalTokenCount": INPUT_TOKENS + OUTPUT_TOKENS,

@@ -12,6 +12,7 @@ use super::model_server::{ModelServer, Reply};
 
 pub(super) const GEMINI: Agent = Agent {
     kind: Kind::Gemini,
+    program: Kind::Gemini,
     setup,
     write: |path, text| Reply::call("write_file", json!({ "file_path": path, "content": text })),
     shell: |command| Reply::call("run_shell_command", json!({ "command": command })),
@@ -43,7 +44,7 @@ fn write_settings(home: &Path, settings: &Value) {
 
 /// A server of tools in the person's own settings. It believes settings from elsewhere only when they and all folders
 /// above them belong to root, so a run cannot bring its own; the variable tells the server which run it works for.
-const WITH_TOOLS: Agent = Agent {
+pub(super) const WITH_TOOLS: Agent = Agent {
     setup: |program, server, home| {
         let setup = setup(program, server, home);
         let tools = json!({
@@ -94,12 +95,32 @@ fn gemini_answers_in_a_shape() {
 
 #[test]
 fn gemini_has_used_up_its_plan() {
-    cases::plan_limit(&GEMINI, None);
+    cases::plan_limit(&GEMINI, None, 1);
 }
 
 #[test]
 fn gemini_has_a_refused_key() {
     cases::refused(&GEMINI);
+}
+
+#[test]
+fn gemini_is_killed_before_the_model_answers() {
+    cases::stall(&GEMINI, Reply::StallInHeaders);
+}
+
+#[test]
+fn gemini_is_killed_in_the_middle_of_an_answer() {
+    cases::stall(&GEMINI, Reply::StallInStream);
+}
+
+#[test]
+fn gemini_finds_the_server_overloaded() {
+    cases::unavailable(&GEMINI);
+}
+
+#[test]
+fn gemini_loses_the_connection() {
+    cases::cut_off(&GEMINI);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! what an agent leaves behind when it is killed. `scripts/agents` installs them; where one is missing, its tests say
 //! SKIPPED and pass.
 
+mod answers;
 mod cases;
 mod claude;
 mod codex;

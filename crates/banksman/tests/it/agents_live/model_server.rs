@@ -18,7 +18,7 @@ const HEAD_LINES: usize = 200;
 const HEAD_LINE_BYTES: u64 = 64 * 1024;
 const CONNECTIONS: usize = 1000;
 /// Longer than any agent takes to its first request.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// What the model does when it is asked the next time. The last one is repeated for ever.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub(super) enum Reply {
     Call(Call),
     /// Too many requests in this minute.
     RateLimited,
+    /// Nothing more for so many seconds, and the agent is told to wait for as long.
+    Wait(i64),
     /// Nothing more from this plan until then, in seconds since 1970.
     PlanLimit(i64),
     /// The key is not known.
@@ -120,7 +122,10 @@ impl ModelServer {
         let is_waiting = |state: &mut State| state.turns.len() < wanted;
         let (state, waited) =
             self.shared.changed.wait_timeout_while(state, PATIENCE, is_waiting).unwrap();
-        assert!(!waited.timed_out(), "{} of {wanted} requests came", state.turns.len());
+        let came = state.turns.len();
+        // A lock that is held in a panic could not be taken any more to stop the server.
+        drop(state);
+        assert!(!waited.timed_out(), "{came} of {wanted} requests came");
     }
 }
 
@@ -194,6 +199,7 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
         Reply::Text(text) => dialect.text(number, &text, &path).write(&mut stream),
         Reply::Call(call) => dialect.call(number, &call, &path).write(&mut stream),
         Reply::RateLimited => dialect.rate_limited().write(&mut stream),
+        Reply::Wait(seconds) => dialect.wait(seconds).write(&mut stream),
         Reply::PlanLimit(resets_at) => dialect.plan_limit(resets_at).write(&mut stream),
         Reply::Refused => dialect.refused().write(&mut stream),
         Reply::Unavailable => dialect.unavailable().write(&mut stream),

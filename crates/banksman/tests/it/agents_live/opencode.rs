@@ -12,6 +12,7 @@ use super::model_server::{ModelServer, Reply};
 
 const OPENCODE: Agent = Agent {
     kind: Kind::Opencode,
+    program: Kind::Opencode,
     setup,
     write: |path, text| Reply::call("write", json!({ "filePath": path, "content": text })),
     shell: |command| Reply::call("bash", json!({ "command": command, "description": "run it" })),
@@ -45,6 +46,18 @@ pub(super) const BY_FILE: Agent = Agent {
     ..OPENCODE
 };
 
+/// Under the Agent Client Protocol.
+pub(super) const OVER_ACP: Agent = Agent {
+    kind: Kind::Acp,
+    setup: |program, server, home| {
+        let mut setup = (BY_FILE.setup)(program, server, home);
+        setup.kind = Kind::Acp;
+        setup.command.push("acp".to_owned());
+        setup
+    },
+    ..OPENCODE
+};
+
 fn config(server: &ModelServer) -> Value {
     let model = json!({ "name": "scripted", "tool_call": true, "limit": { "context": 100_000, "output": 8_000 } });
     let provider = json!({
@@ -66,6 +79,26 @@ fn opencode_edits_a_file() {
 #[test]
 fn opencode_remembers_the_session() {
     cases::resume(&OPENCODE);
+}
+
+#[test]
+fn opencode_is_rate_limited() {
+    cases::rate_limited(&OPENCODE);
+}
+
+#[test]
+fn opencode_has_used_up_its_plan() {
+    cases::plan_limit(&OPENCODE, Some(cases::AT_RESET), 6);
+}
+
+#[test]
+fn opencode_is_killed_before_the_model_answers() {
+    cases::stall(&OPENCODE, Reply::StallInHeaders);
+}
+
+#[test]
+fn opencode_is_killed_in_the_middle_of_an_answer() {
+    cases::stall(&OPENCODE, Reply::StallInStream);
 }
 
 #[test]

@@ -9,8 +9,8 @@ mod yard;
 
 use super::claude::{CLAUDE, SUBSCRIBED};
 use super::codex::CODEX;
-use super::gemini::{GEMINI, OVER_ACP};
-use super::opencode::BY_FILE;
+use super::gemini::{GEMINI, OVER_ACP, WITH_TOOLS};
+use super::opencode::{self, BY_FILE};
 
 #[test]
 fn work_of_claude_lands() {
@@ -43,6 +43,11 @@ fn codex_hears_of_a_failed_check_in_its_session() {
 }
 
 #[test]
+fn gemini_hears_of_a_failed_check_in_its_session() {
+    cases::check_fails_first(&GEMINI);
+}
+
+#[test]
 fn a_used_up_plan_of_claude_pauses_the_account() {
     cases::plan_limit(&SUBSCRIBED);
 }
@@ -50,6 +55,17 @@ fn a_used_up_plan_of_claude_pauses_the_account() {
 #[test]
 fn a_used_up_plan_of_codex_pauses_the_account() {
     cases::plan_limit(&CODEX);
+}
+
+/// It tells its caller no time, so the account rests for as long as the failure policy has it.
+#[test]
+fn a_used_up_plan_of_gemini_pauses_the_account() {
+    cases::plan_limit_without_a_time(&GEMINI);
+}
+
+#[test]
+fn opencode_that_waits_for_its_plan_is_ended_and_the_account_is_paused() {
+    cases::waits_for_its_plan(&BY_FILE);
 }
 
 #[test]
@@ -63,6 +79,11 @@ fn a_refused_key_of_codex_waits_for_a_person() {
 }
 
 #[test]
+fn a_refused_key_of_gemini_waits_for_a_person() {
+    cases::refused_key(&GEMINI);
+}
+
+#[test]
 fn claude_is_nudged_in_its_session() {
     cases::stall_and_nudge(&CLAUDE);
 }
@@ -70,6 +91,11 @@ fn claude_is_nudged_in_its_session() {
 #[test]
 fn codex_is_nudged_in_its_session() {
     cases::stall_and_nudge(&CODEX);
+}
+
+#[test]
+fn gemini_is_nudged_in_its_session() {
+    cases::stall_and_nudge(&GEMINI);
 }
 
 #[test]
@@ -83,6 +109,11 @@ fn codex_is_killed_in_a_tool_and_tried_again() {
 }
 
 #[test]
+fn gemini_is_killed_in_a_tool_and_tried_again() {
+    cases::killed_in_a_tool(&GEMINI);
+}
+
+#[test]
 fn claude_asks_a_person_and_gets_the_answer() {
     cases::asks_a_person(&CLAUDE);
 }
@@ -93,8 +124,23 @@ fn codex_asks_a_person_and_gets_the_answer() {
 }
 
 #[test]
+fn gemini_asks_a_person_and_gets_the_answer() {
+    cases::asks_a_person(&WITH_TOOLS);
+}
+
+#[test]
 fn gemini_over_the_client_protocol_asks_a_person_and_gets_the_answer() {
     cases::asks_a_person(&OVER_ACP);
+}
+
+#[test]
+fn work_of_opencode_over_the_client_protocol_lands() {
+    cases::lands(&opencode::OVER_ACP);
+}
+
+#[test]
+fn opencode_over_the_client_protocol_asks_a_person_and_gets_the_answer() {
+    cases::asks_a_person(&opencode::OVER_ACP);
 }
 
 #[test]
@@ -110,4 +156,9 @@ fn claude_sees_no_secret_that_is_not_its_own() {
 #[test]
 fn codex_sees_no_secret_that_is_not_its_own() {
     secrets::are_kept(&CODEX);
+}
+
+#[test]
+fn gemini_sees_no_secret_that_is_not_its_own() {
+    secrets::are_kept(&GEMINI);
 }

@@ -1,8 +1,10 @@
 //! Worktrees, evidence, merges and removal with the real git, in folders of their own: the user's settings of git play
 //! no part.
 
+mod bringing;
 mod evidence;
 mod faults;
+mod mailbox;
 mod merging;
 mod preparing;
 mod removal;
@@ -50,7 +52,7 @@ impl World {
     }
 
     fn spare(&self) -> PathBuf {
-        self.root().join("home/spare")
+        self.root().join("home/worktrees/.spare")
     }
 
     fn env(&self) -> BTreeMap<String, String> {
@@ -66,6 +68,7 @@ impl World {
 
     fn workspace(&self, task: &str) -> Workspace {
         Workspace {
+            task: task.to_owned(),
             repo: self.repo(),
             worktree: self.root().join("home/worktrees/app").join(task),
             branch: format!("banksman/{task}"),
@@ -73,6 +76,8 @@ impl World {
             remote: None,
             setup: None,
             spare: self.spare(),
+            brings: Vec::new(),
+            retry: Vec::new(),
         }
     }
 

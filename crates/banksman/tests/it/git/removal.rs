@@ -1,13 +1,12 @@
 //! Taking worktrees away: nothing goes that is not saved.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
+use banksman::exec::plan::Workspace;
 use banksman::exec::process::Plain;
-use banksman::exec::worktree::removal::{
-    SPARES, disk_use, empty_trash, leaks, remove, rescues, stock,
-};
+use banksman::exec::worktree::mark::{self, OfTask};
+use banksman::exec::worktree::removal::{SPARES, disk_use, empty_trash, remove, rescues, stock};
 
 use super::{World, read, write};
 
@@ -214,17 +213,78 @@ fn spares_can_be_made_ahead() {
     assert_eq!(world.status(&workspace.worktree), "");
 }
 
+/// One beside the repository, as a template may have it.
+fn beside(world: &World, task: &str) -> Workspace {
+    let worktree = world.root().join(format!("app-feature-{task}"));
+    Workspace { worktree, ..world.workspace(task) }
+}
+
+fn found(world: &World, home: &str) -> Vec<OfTask> {
+    mark::worktrees(&world.root().join(home), &[world.root().join("gone"), world.repo()]).unwrap()
+}
+
+fn of_task(workspace: &Workspace, repo: Option<PathBuf>) -> OfTask {
+    let task = workspace.task.parse().unwrap();
+    OfTask { task, path: workspace.worktree.clone(), repo }
+}
+
 #[test]
-fn worktrees_of_nobody_are_found() {
+fn worktrees_are_found_wherever_they_are() {
     let world = World::new();
-    let (one, two) = (world.workspace("t1"), world.workspace("t2"));
-    drop(world.prepare(&one));
-    drop(world.prepare(&two));
-    let folder = world.root().join("home/worktrees");
-    write(&folder.join("app/not a worktree/x"), "x");
-    let known = BTreeSet::from([one.worktree.clone()]);
-    assert_eq!(leaks(&folder, &known).unwrap(), [two.worktree]);
-    assert!(leaks(&world.root().join("nowhere"), &known).unwrap().is_empty());
+    assert_eq!(found(&world, "home"), []);
+    let (below, aside) = (world.workspace("t1"), beside(&world, "t2"));
+    drop(world.prepare(&below));
+    drop(world.prepare(&aside));
+    write(&world.root().join("home/worktrees/app/t9/x"), "not a worktree");
+    let repo = || Some(world.repo());
+    let all = [of_task(&below, repo()), of_task(&aside, repo())];
+    assert_eq!(found(&world, "home"), all);
+    // Another home has its own.
+    fs::create_dir_all(world.root().join("other/worktrees/.spare")).unwrap();
+    assert_eq!(found(&world, "other"), []);
+    // Where the record is gone, the place below our own folder tells as much.
+    fs::remove_dir_all(world.repo().join(".git/worktrees")).unwrap();
+    assert_eq!(found(&world, "home"), [of_task(&below, None)]);
+}
+
+#[test]
+fn a_worktree_of_a_person_is_never_taken_for_ours() {
+    let world = World::new();
+    let ours = beside(&world, "t1");
+    drop(world.prepare(&ours));
+    let theirs = beside(&world, "t2").worktree;
+    world.git(&world.repo(), &["worktree", "add", "-q", "-b", "mine", theirs.to_str().unwrap()]);
+    assert_eq!(found(&world, "home"), [of_task(&ours, Some(world.repo()))]);
+    // Nor the one that they make where ours was.
+    world.remove(&ours);
+    let place = ours.worktree.to_str().unwrap();
+    world.git(&world.repo(), &["worktree", "add", "-q", "-b", "again", place]);
+    assert_eq!(found(&world, "home"), []);
+}
+
+#[test]
+fn a_worktree_that_was_moved_is_found_where_it_is() {
+    let world = World::new();
+    let workspace = beside(&world, "t1");
+    drop(world.prepare(&workspace));
+    let to = world.root().join("elsewhere");
+    let [from, to] = [&workspace.worktree, &to].map(|path| path.to_str().unwrap());
+    world.git(&world.repo(), &["worktree", "move", from, to]);
+    let moved = Workspace { worktree: to.into(), ..workspace };
+    assert_eq!(found(&world, "home"), [of_task(&moved, Some(world.repo()))]);
+}
+
+#[test]
+fn a_spare_worktree_is_nobodys_until_it_has_its_next_task() {
+    let world = World::new();
+    let (first, next) = (beside(&world, "t1"), beside(&world, "t2"));
+    drop(world.prepare(&first));
+    world.remove(&first);
+    assert_eq!(found(&world, "home"), []);
+    drop(world.prepare(&next));
+    assert_eq!(found(&world, "home"), [of_task(&next, Some(world.repo()))]);
+    let records = fs::read_dir(world.repo().join(".git/worktrees")).unwrap().count();
+    assert_eq!(records, 1, "the spare one was used again");
 }
 
 #[test]

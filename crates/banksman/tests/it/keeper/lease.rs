@@ -3,6 +3,7 @@
 use banksman::clock;
 use banksman::exec::site::Site;
 use banksman_core::receipt::{Ended, Exit};
+use banksman_core::time::{Instant, Span};
 
 use super::world::{SUCCESS, World, is_alive, lease, plan, wait_until};
 
@@ -141,12 +142,41 @@ fn a_lease_that_seems_to_be_over_is_renewed_before_anything_starts() {
     for (name, renew, expected, ended) in [
         ("r1.1", IN_A_MINUTE, "renewal\nagent\n", Ended::Completed),
         ("r1.2", "echo lost", "renewal\n", Ended::LeaseLost),
+        ("r1.3", IN_A_MINUTE, "renewal\nagent\n", Ended::Completed),
     ] {
         std::fs::write(&order, "").unwrap();
         let mut plan = plan(name, &format!("echo agent >> {}; {SUCCESS}", order.display()));
         plan.lease = lease(6_000, &format!("echo renewal >> {}; {renew}", order.display()));
-        plan.lease.as_mut().unwrap().expires_at = clock::now();
-        assert_eq!(world.run(&plan).ended, ended);
-        assert_eq!(std::fs::read_to_string(&order).unwrap(), expected);
+        let terms = plan.lease.as_mut().unwrap();
+        if name == "r1.3" {
+            // By the clock of this machine, which is behind, there is an hour left.
+            (terms.expires_at, terms.left_ms) = (clock::now().plus(Span(3_600_000)), 100);
+        } else {
+            terms.expires_at = clock::now();
+        }
+        assert_eq!(world.run(&plan).ended, ended, "{name}");
+        assert_eq!(std::fs::read_to_string(&order).unwrap(), expected, "{name}");
     }
+}
+
+/// By the clock of this machine, which is ahead, the lease is always over: that is no reason to renew it all the time.
+#[test]
+fn a_clock_that_is_ahead_does_not_hurry_the_renewals() {
+    let world = World::new();
+    let renewals = world.path("renewals");
+    let script = format!(
+        "until [ \"$(wc -l < {0})\" -ge 3 ]; do sleep 0.01; done 2>/dev/null; {SUCCESS}",
+        renewals.display()
+    );
+    let mut plan = plan("r1.1", &script);
+    let an_hour_ago = "date -u -d '-1 hour' +%Y-%m-%dT%H:%M:%SZ";
+    plan.lease = lease(3_000, &format!("echo >> {}; {an_hour_ago}", renewals.display()));
+    plan.lease.as_mut().unwrap().expires_at = Instant(clock::now().0 - 3_600_000);
+    let receipt = world.run(&plan);
+    assert_eq!(receipt.ended, Ended::Completed);
+    let took = receipt.ended_at.since(receipt.started_at).0;
+    assert!(
+        took >= 2_000,
+        "the first at once, the others a third of the lease apart, in {took} ms"
+    );
 }

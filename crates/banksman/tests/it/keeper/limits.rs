@@ -101,3 +101,20 @@ fn an_agent_without_hope_is_ended() {
     let fault = receipt.reading.expect("a reading").fault.expect("a fault");
     assert_eq!(fault.kind, FaultKind::Auth);
 }
+
+/// opencode waits for as long as its provider says, which may be hours. To tell it to go on would not help.
+#[test]
+fn an_agent_that_waits_for_its_quota_has_not_stalled() {
+    let world = World::new();
+    let refusal = r#"echo 'timestamp=1 level=ERROR message="stream error" small=false error.error="AI_APICallError: Rate limit exceeded"' >&2"#;
+    let session = r#"echo '{"type":"step_finish","sessionID":"ses_1","part":{}}'"#;
+    let mut plan =
+        plan("r1.1", &format!("{session}; echo turn >> turns; {refusal}; exec sleep 1000"));
+    agent(&mut plan).setup.kind = Kind::Opencode;
+    plan.limits.idle_ms = 300;
+    let receipt = world.run(&plan);
+    assert_eq!((receipt.ended, receipt.nudges), (Ended::Hopeless, 0));
+    let fault = receipt.reading.expect("a reading").fault.expect("a fault");
+    assert_eq!((fault.kind, fault.detail.as_str()), (FaultKind::Quota, "Rate limit exceeded"));
+    assert_eq!(world.file("r1.1", "work/turns"), "turn\n");
+}

@@ -8,4 +8,5 @@ mod limits;
 mod output;
 mod running;
 mod site;
-mod world;
+mod steps;
+pub(crate) mod world;

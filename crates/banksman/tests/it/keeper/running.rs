@@ -117,17 +117,33 @@ fn an_answer_of_the_wrong_shape_is_asked_for_once_more() {
     let turns = |second: &str| {
         format!("cat >> prompts; if [ -e once ]; then {second}; else touch once; {wrong}; fi")
     };
-    for (name, script, expected) in
-        [("r1.1", turns(&right), json!({"ok": true})), ("r1.2", turns(&wrong), json!({"ok": 1}))]
-    {
+    let objection = "/ok must be boolean, not number".to_owned();
+    for (name, script, given, objections) in [
+        ("r1.1", turns(&right), json!({"ok": true}), vec![]),
+        ("r1.2", turns(&wrong), json!({"ok": 1}), vec![objection]),
+    ] {
         let mut plan = plan(name, &script);
         agent(&mut plan).ask.schema = Some(wanted.clone());
         let receipt = world.run(&plan);
         let reading = receipt.reading.expect("a reading");
-        assert_eq!(reading.answer, Some(expected));
+        assert_eq!(receipt.answer, objections.is_empty().then(|| given.clone()));
+        assert_eq!(receipt.objections, objections);
+        assert_eq!(reading.answer, Some(given));
         assert_eq!(reading.input_tokens, 20, "both turns count");
         assert_eq!(world.file(name, "work/prompts").matches("once more").count(), 1);
     }
+}
+
+#[test]
+fn nobody_is_started_for_an_answer_that_could_not_be_checked() {
+    let world = World::new();
+    let mut plan = plan("r1.1", &format!("touch started; {SUCCESS}"));
+    agent(&mut plan).ask.schema = Some(json!({ "oneOf": [] }));
+    let receipt = world.run(&plan);
+    let Ended::NotPrepared { class, detail } = receipt.ended else { panic!("{receipt:?}") };
+    assert_eq!(class, PrepareFault::Setup);
+    assert!(detail.contains("`oneOf` is not understood"), "{detail}");
+    assert!(!world.folder("r1.1").path().join("work/started").exists());
 }
 
 #[test]
@@ -173,7 +189,7 @@ fn a_plan_that_cannot_be_understood_ends_the_job() {
 fn checks_without_a_worktree_say_so() {
     let world = World::new();
     let mut plan = plan("a1.7", "");
-    plan.work = Work::Check { checks: Default::default() };
+    plan.work = Work::Check { checks: Default::default(), message: None };
     let receipt = world.run(&plan);
     let Ended::NotPrepared { class, .. } = receipt.ended else { panic!("{:?}", receipt.ended) };
     assert_eq!(class, PrepareFault::Environment);

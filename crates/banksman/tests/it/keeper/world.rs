@@ -25,7 +25,7 @@ pub(super) const SUCCESS: &str =
     r#"echo '{"type":"result","status":"success","text":"all done","session":"s1"}'"#;
 pub(super) const SESSION: &str = r#"echo '{"type":"session","id":"s1"}'"#;
 
-pub(super) struct World {
+pub(crate) struct World {
     home: TempDir,
     pub(super) site: LocalSite,
 }
@@ -35,7 +35,7 @@ pub(super) fn job(name: &str) -> JobId {
 }
 
 /// A job whose agent is a shell script, with limits that no test reaches by chance.
-pub(super) fn plan(name: &str, script: &str) -> Plan {
+pub(crate) fn plan(name: &str, script: &str) -> Plan {
     let command = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
     let setup = Setup { kind: Kind::Command, command, model: None, env: BTreeMap::new() };
     let ask = Ask {
@@ -75,7 +75,7 @@ pub(super) fn plan(name: &str, script: &str) -> Plan {
     }
 }
 
-pub(super) fn agent(plan: &mut Plan) -> &mut AgentWork {
+pub(crate) fn agent(plan: &mut Plan) -> &mut AgentWork {
     match &mut plan.work {
         Work::Agent(work) => work,
         Work::Check { .. } | Work::Merge { .. } | Work::CleanUp => panic!("not an agent's plan"),
@@ -85,11 +85,12 @@ pub(super) fn agent(plan: &mut Plan) -> &mut AgentWork {
 /// A lease that runs from now on and is renewed by a shell script.
 pub(super) fn lease(ttl_ms: i64, renew: &str) -> Option<LeaseTerms> {
     let renew = ["/bin/sh", "-c", renew, "renew"].map(str::to_owned).to_vec();
-    Some(LeaseTerms { expires_at: clock::now().plus(Span(ttl_ms)), ttl_ms, renew })
+    let expires_at = clock::now().plus(Span(ttl_ms));
+    Some(LeaseTerms { expires_at, ttl_ms, left_ms: ttl_ms, renew })
 }
 
 impl World {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let site = LocalSite::open(home.path(), Path::new(PROGRAM)).expect("a site");
         Self { home, site }
@@ -100,7 +101,7 @@ impl World {
         LocalSite::open(self.home.path(), Path::new(PROGRAM)).expect("a site")
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }
 
@@ -108,12 +109,12 @@ impl World {
         self.site.folder(job(name))
     }
 
-    pub(super) fn file(&self, name: &str, file: &str) -> String {
+    pub(crate) fn file(&self, name: &str, file: &str) -> String {
         fs::read_to_string(self.folder(name).path().join(file)).unwrap_or_default()
     }
 
     /// Runs a job to its end.
-    pub(super) fn run(&self, plan: &Plan) -> Receipt {
+    pub(crate) fn run(&self, plan: &Plan) -> Receipt {
         self.site.begin(plan).expect("the job begins");
         self.receipt(&plan.job)
     }

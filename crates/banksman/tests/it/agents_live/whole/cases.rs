@@ -87,6 +87,40 @@ pub(super) fn plan_limit(agent: &Agent) {
     yard.assert_landed();
 }
 
+/// A plan that is used up pauses the account also when nobody says until when.
+pub(super) fn plan_limit_without_a_time(agent: &Agent) {
+    let scenario = |_: &_| vec![Reply::PlanLimit(0), right(agent), Reply::text("done")];
+    let Some(yard) = Yard::new(agent, Wishes::default(), scenario) else { return };
+    yard.pulse_past("r1.1");
+    assert_paused_without_a_time(&yard);
+    yard.ok(&["accounts", "resume", "plan"]);
+    yard.assert_landed();
+}
+
+fn assert_paused_without_a_time(yard: &Yard) {
+    let account = account(yard);
+    let until: Instant = account["pausedUntil"].as_str().expect("a time").parse().unwrap();
+    assert!(until > yard.receipt("r1.1").ended_at, "{account}\n{}", yard.story());
+    let reason = account["reason"].to_string();
+    assert!(reason.contains("quota hit, no reset time was named"), "{account}");
+    assert_eq!(yard.server.turns().len(), 1, "nobody was sent against the wall");
+}
+
+/// The provider wants the agent to wait for ten hours, and the agent would. It is ended when it was silent for too long, and
+/// what it waits for is known all the same.
+pub(super) fn waits_for_its_plan(agent: &Agent) {
+    let scenario = |_: &_| vec![Reply::Wait(36_000), right(agent), Reply::text("done")];
+    let settings = "[limits]\nidle = \"15s\"\ngrace = \"2s\"\n".to_owned();
+    let wishes = Wishes { settings, ..Wishes::default() };
+    let Some(yard) = Yard::new(agent, wishes, scenario) else { return };
+    yard.pulse_past("r1.1");
+    let receipt = yard.receipt("r1.1");
+    assert_eq!((receipt.ended, receipt.nudges), (Ended::Hopeless, 0), "{}", yard.story());
+    assert_paused_without_a_time(&yard);
+    yard.ok(&["accounts", "resume", "plan"]);
+    yard.assert_landed();
+}
+
 fn account(yard: &Yard) -> Value {
     let accounts = yard.json(&["accounts", "list"]);
     let [account] = accounts["accounts"].as_array().expect("a list").as_slice() else {

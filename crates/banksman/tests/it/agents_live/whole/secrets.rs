@@ -73,6 +73,7 @@ fn key_of(agent: &Agent) -> &'static str {
     match agent.kind.as_str() {
         "claude" => "ANTHROPIC_API_KEY",
         "codex" => "SCRIPTED_KEY",
+        "gemini" => "GEMINI_API_KEY",
         other => panic!("{other} is not among the agents of this case"),
     }
 }
@@ -97,8 +98,13 @@ fn assert_environment(yard: &Yard, pid: i32, key: &str) {
     assert_eq!(variables.get(key), Some(&KEY), "its own key");
     let everybody = ["PATH", "HOME", "TMPDIR", "USER", "LANG", "TZ", "TERM"];
     let run = ["BANKSMAN_RUN", "BANKSMAN_RUN_FOLDER", "BANKSMAN_TASK", "BANKSMAN_TOKEN"];
-    let adapter =
-        ["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "CLAUDE_CODE_MAX_RETRIES", "IS_SANDBOX"];
+    let adapter = [
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        "CLAUDE_CODE_MAX_RETRIES",
+        "IS_SANDBOX",
+        "GEMINI_CLI_NO_RELAUNCH",
+        "GEMINI_CLI_SYSTEM_SETTINGS_PATH",
+    ];
     let allowed: BTreeSet<&str> = everybody.into_iter().chain(run).chain(adapter).collect();
     let more =
         |name: &&&str| !allowed.contains(**name) && !yard.passed.iter().any(|it| it == **name);

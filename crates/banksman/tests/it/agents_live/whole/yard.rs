@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use banksman::exec::agent::Kind;
 use banksman_core::receipt::Receipt;
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
@@ -57,7 +56,7 @@ impl Yard {
         wishes: Wishes,
         scenario: impl FnOnce(&Path) -> Vec<Reply>,
     ) -> Option<Self> {
-        let program = program(program_of(agent.kind))?;
+        let program = program(agent.program)?;
         let folder = TempDir::with_prefix("banksman-whole-").unwrap();
         let server = ModelServer::start(scenario(&folder.path().join("work-t1")));
         let home = folder.path().join("kim");
@@ -264,14 +263,6 @@ impl Drop for Yard {
                 assert!(matches!(sent, Ok(()) | Err(Errno::SRCH)), "{sent:?}");
             }
         }
-    }
-}
-
-/// The program that plays this kind of agent.
-fn program_of(kind: Kind) -> Kind {
-    match kind {
-        Kind::Acp => Kind::Gemini,
-        Kind::Claude | Kind::Codex | Kind::Opencode | Kind::Gemini | Kind::Command => kind,
     }
 }
 

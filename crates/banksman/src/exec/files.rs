@@ -1,0 +1,198 @@
+//! Looking for files below a folder, by their path or by a pattern from its top.
+//!
+//! Nothing outside of the folder ever counts, whatever links lead there, and a look has an end however large the tree is.
+
+use std::fs::{self, DirEntry};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::evidence::globs::WholePath;
+
+/// Entries that one pattern may be compared with: a large checkout with what was built in it.
+const ENTRIES: usize = 300_000;
+
+/// A file that was looked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::exec) struct Found {
+    /// From the folder's top.
+    pub(in crate::exec) path: PathBuf,
+    pub(in crate::exec) bytes: u64,
+}
+
+/// Those of the demanded files that are not there, and those of the second list that are empty.
+#[must_use]
+pub fn missing(folder: &Path, outputs: &[String], not_empty: &[String]) -> Vec<String> {
+    let mut missing: Vec<String> = Vec::new();
+    let is_there = |pattern: &str| !find(folder, pattern, 1, &|_| true).is_empty();
+    missing.extend(outputs.iter().filter(|pattern| !is_there(pattern)).cloned());
+    for pattern in not_empty.iter().filter(|pattern| !outputs.contains(pattern)) {
+        if !is_there(pattern) {
+            missing.push(pattern.clone());
+        }
+    }
+    let has_words = |pattern: &str| !find(folder, pattern, 1, &|bytes| bytes > 0).is_empty();
+    for pattern in not_empty {
+        if !missing.contains(pattern) && !has_words(pattern) {
+            missing.push(format!("{pattern} (it is empty)"));
+        }
+    }
+    missing
+}
+
+/// Whether a path stays below the folder that it is told from, as far as its words go.
+pub(in crate::exec) fn is_inside(path: &str) -> bool {
+    let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    !path.is_empty() && Path::new(path).components().all(is_plain)
+}
+
+/// Up to a number of files that match and have a size that is asked for, in the order of their paths.
+pub(in crate::exec) fn find(
+    folder: &Path,
+    pattern: &str,
+    at_most: usize,
+    fits: &dyn Fn(u64) -> bool,
+) -> Vec<Found> {
+    let pattern = pattern.trim().trim_start_matches("./").trim_start_matches('/');
+    let Ok(folder) = folder.canonicalize() else { return Vec::new() };
+    if !is_inside(pattern) {
+        return Vec::new();
+    }
+    // A name may hold what would be a pattern elsewhere.
+    if let Some(bytes) = size_of_file(&folder, &folder.join(pattern)).filter(|bytes| fits(*bytes)) {
+        return vec![Found { path: PathBuf::from(pattern), bytes }];
+    }
+    let whole = if pattern.ends_with('/') { format!("{pattern}**") } else { pattern.to_owned() };
+    if !whole.contains(['*', '?', '[']) {
+        return Vec::new();
+    }
+    let mut found = walk(&folder, &whole, fits);
+    found.sort();
+    found.truncate(at_most);
+    found
+}
+
+/// Begins at the deepest folder that the pattern names in full.
+fn walk(folder: &Path, pattern: &str, fits: &dyn Fn(u64) -> bool) -> Vec<Found> {
+    let whole = WholePath::new(pattern);
+    let parts = pattern.split('/').take_while(|part| !part.contains(['*', '?', '[', '\\']));
+    let start: PathBuf = parts.collect();
+    let is_here = |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(folder));
+    let mut waiting = vec![start];
+    waiting.retain(|start| is_here(&folder.join(start)));
+    let mut found = Vec::new();
+    let mut seen = 0;
+    while let Some(next) = waiting.pop() {
+        let Ok(entries) = fs::read_dir(folder.join(&next)) else { continue };
+        for entry in entries.flatten() {
+            seen += 1;
+            if seen > ENTRIES {
+                return found;
+            }
+            let path = next.join(entry.file_name());
+            if is_folder(&entry) {
+                if entry.file_name() != ".git" {
+                    waiting.push(path);
+                }
+            } else if whole.matches(path.as_os_str().as_bytes())
+                && let Some(bytes) = size_of_file(folder, &entry.path()).filter(|size| fits(*size))
+            {
+                found.push(Found { path, bytes });
+            }
+        }
+    }
+    found
+}
+
+/// A link to a folder is none: the way through it could have no end.
+fn is_folder(entry: &DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| kind.is_dir())
+}
+
+/// None for what is no plain file, or lies outside of the folder.
+fn size_of_file(folder: &Path, path: &Path) -> Option<u64> {
+    let real = path.canonicalize().ok().filter(|real| real.starts_with(folder))?;
+    let found = fs::metadata(real).ok()?;
+    found.is_file().then_some(found.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn missing_of(folder: &Path, outputs: &[&str], files: &[&str]) -> Vec<String> {
+        let owned =
+            |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        missing(folder, &owned(outputs), &owned(files))
+    }
+
+    #[test]
+    fn a_path_is_that_path_and_a_pattern_begins_at_the_top() {
+        let tree = tree(&[
+            ("src/chat/index.py", "x"),
+            ("docs/a.md", "x"),
+            ("docs/deep/b.md", "x"),
+            ("a[1].txt", "x"),
+        ]);
+        let there = [
+            "src/chat/index.py",
+            "./docs/a.md",
+            "/docs/a.md",
+            "docs/*.md",
+            "docs/**",
+            "**/b.md",
+            "src/",
+            "src/*/index.??",
+            "a[1].txt",
+            "[a-b]*.txt",
+        ];
+        assert_eq!(missing_of(tree.path(), &there, &there), [""; 0]);
+        let not_there = [
+            "index.py",
+            "src",
+            "docs/*.txt",
+            "*.md",
+            "docs/d*",
+            "docs/*/*.py",
+            "",
+            "src/chat/index.py/",
+        ];
+        assert_eq!(missing_of(tree.path(), &not_there, &[]), not_there);
+    }
+
+    #[test]
+    fn an_empty_file_is_an_output_and_proves_nothing() {
+        let tree = tree(&[("empty", ""), ("some/a", ""), ("some/b", "x")]);
+        assert_eq!(missing_of(tree.path(), &["empty", "some/*"], &[]), [""; 0]);
+        let told = missing_of(tree.path(), &["gone"], &["empty", "some/*", "some/a*", "gone"]);
+        assert_eq!(told, ["gone", "empty (it is empty)", "some/a* (it is empty)"]);
+    }
+
+    #[test]
+    fn nothing_outside_counts() {
+        let outside = tree(&[("secret", "x"), ("folder/x", "x")]);
+        let tree = tree(&[("real", "x"), ("src/x", "x"), (".git/config", "x")]);
+        symlink(outside.path().join("secret"), tree.path().join("out")).unwrap();
+        symlink(outside.path().join("folder"), tree.path().join("way")).unwrap();
+        symlink("real", tree.path().join("in")).unwrap();
+        symlink("nowhere", tree.path().join("dangling")).unwrap();
+        symlink("..", tree.path().join("src/up")).unwrap();
+        let away = format!("../{}/secret", outside.path().file_name().unwrap().display());
+        let absolute = outside.path().join("secret").display().to_string();
+        let wanted = ["out", "way/x", "way/*", "dangling", "**/config", &away, &absolute];
+        assert_eq!(missing_of(tree.path(), &wanted, &[]), wanted);
+        assert_eq!(missing_of(tree.path(), &["in", "i*", "src/**"], &["in"]), [""; 0]);
+        assert_eq!(missing_of(&tree.path().join("not"), &["real"], &[]), ["real"]);
+    }
+}

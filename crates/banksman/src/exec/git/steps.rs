@@ -1,0 +1,91 @@
+//! What the steps of a workflow need of git: their mailbox is kept out of the work, their branches are put together.
+
+use super::{Git, LONG, SHORT};
+use crate::exec::process::{Output, RunError};
+
+/// Folders in which the steps of a workflow leave word for each other. No file in them is a part of anybody's work.
+pub const MAILBOX: [&str; 3] = [".workflow/signals", ".workflow/retry-context", ".workflow/audit"];
+
+/// Pathspecs for everything else. `git add` cannot take them: it takes offence at those that the repository ignores.
+pub(super) const WORK_ONLY: [&str; 4] = [
+    ":/",
+    ":(exclude,top,literal).workflow/signals",
+    ":(exclude,top,literal).workflow/retry-context",
+    ":(exclude,top,literal).workflow/audit",
+];
+
+impl Git<'_> {
+    /// Whether a commit has something else in the mailbox than another one.
+    pub fn differs_in_mailbox(&mut self, one: &str, other: &str) -> Result<bool, RunError> {
+        let mut args = vec!["diff", "--quiet", "--no-ext-diff", "--end-of-options", one, other];
+        args.push("--");
+        args.extend(MAILBOX);
+        Ok(!self.says(&args)?)
+    }
+
+    /// The index gets what the commit has in the mailbox; files stay as they are.
+    pub fn reset_mailbox(&mut self, commit: &str) -> Result<(), RunError> {
+        let mut args = vec!["reset", "--quiet", "--end-of-options", commit, "--"];
+        args.extend(MAILBOX);
+        self.must(&args, LONG).map(drop)
+    }
+
+    /// Commits from `base` to `head` whose message has this text in one of its lines, the latest first.
+    pub fn commits_saying(
+        &mut self,
+        text: &str,
+        base: &str,
+        head: &str,
+        at_most: u32,
+    ) -> Result<Vec<String>, RunError> {
+        let range = format!("{base}..{head}");
+        let (text, at_most) = (format!("--grep={text}"), format!("--max-count={at_most}"));
+        let args = ["rev-list", "--fixed-strings", &text, &at_most, &range, "--"];
+        let output = self.must(&args, LONG)?;
+        Ok(output.stdout.lines().map(str::to_owned).collect())
+    }
+
+    /// The first of the commits from `base` to `head`, where they are in one row.
+    pub fn first_commit(&mut self, base: &str, head: &str) -> Result<Option<String>, RunError> {
+        let range = format!("{base}..{head}");
+        let output = self.must(&["rev-list", "--reverse", &range, "--"], SHORT)?;
+        Ok(output.stdout.lines().next().map(str::to_owned))
+    }
+
+    /// Branches that hold a commit, up to a number.
+    pub fn branches_with(&mut self, commit: &str, at_most: u32) -> Result<Vec<String>, RunError> {
+        let (contains, count) = (format!("--contains={commit}"), format!("--count={at_most}"));
+        let args = ["for-each-ref", "--format=%(refname:lstrip=2)", &contains, &count];
+        let args: Vec<&str> = args.into_iter().chain(["refs/heads/"]).collect();
+        Ok(self.must(&args, LONG)?.stdout.lines().map(str::to_owned).collect())
+    }
+
+    /// Merges a commit into the branch that is checked out. A failed one may be left half-way.
+    pub fn merge_in(&mut self, commit: &str, message: &str) -> Result<Output, RunError> {
+        let args = [
+            "merge",
+            "--quiet",
+            "--ff",
+            "--no-edit",
+            "--no-verify",
+            "--no-autostash",
+            "--no-gpg-sign",
+            "-m",
+            message,
+            "--end-of-options",
+            commit,
+        ];
+        self.run_as_author(&args, None, LONG)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_work_is_everything_but_the_mailbox() {
+        let except = MAILBOX.map(|folder| format!(":(exclude,top,literal){folder}"));
+        assert_eq!(WORK_ONLY[1..], except);
+    }
+}

@@ -1,0 +1,295 @@
+//! The files by which the steps of a workflow talk to each other: signals that they are done, and feedback on what they did.
+//!
+//! Everything here is written by agents and people, so nothing in it is trusted: sizes are bounded, links are not followed,
+//! and only what lies below the given roots is touched. What a signal means for the run is judged elsewhere.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::exec::files::{self, Found};
+use crate::exec::git::MAILBOX;
+use crate::exec::mailbox::word_of;
+
+/// A signal says that a step is done, and perhaps a few sentences more.
+const SIGNAL_BYTES: u64 = 256 * 1024;
+/// What is kept of the sentences.
+const NOTE_BYTES: usize = 2 * 1024;
+/// Feedback that one attempt is given, in files and in bytes: an agent has to read it all.
+const FEEDBACK_FILES: usize = 50;
+const FEEDBACK_BYTES: u64 = 2 * 1024 * 1024;
+/// Larger than any list of ignored files that is written by hand.
+const EXCLUDE_BYTES: u64 = 1024 * 1024;
+
+/// What a step said with its signal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Word {
+    pub(super) failed: bool,
+    pub(super) note: Option<String>,
+}
+
+/// What is found at a signal's place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Look {
+    Nothing,
+    /// Not a whole JSON value, or not yet.
+    Unfinished,
+    /// Nothing that a signal could become.
+    Unusable(&'static str),
+    Whole {
+        text: Vec<u8>,
+        word: Word,
+    },
+}
+
+/// Looks for a signal below a root.
+pub(super) fn look(root: &Path, path: &str) -> Look {
+    if !files::is_inside(path) {
+        return Look::Unusable("its path leads out of the repository");
+    }
+    let path = root.join(path);
+    match path.symlink_metadata() {
+        Err(_) => return Look::Nothing,
+        Ok(found) if !found.is_file() => return Look::Unusable("it is not a plain file"),
+        Ok(found) if found.len() > SIGNAL_BYTES => return Look::Unusable("it is too large"),
+        Ok(_) => {}
+    }
+    let mut text = Vec::new();
+    let read = File::open(&path).and_then(|file| file.take(SIGNAL_BYTES).read_to_end(&mut text));
+    match read.map(|_| word_in(&text)) {
+        Ok(Some(word)) => Look::Whole { text, word },
+        Ok(None) => Look::Unfinished,
+        Err(_) => Look::Unusable("it cannot be read"),
+    }
+}
+
+/// None while it is not a whole JSON value.
+fn word_in(text: &[u8]) -> Option<Word> {
+    let (failed, note) = word_of(text)?;
+    let note = note.map(|note| note[..note.floor_char_boundary(NOTE_BYTES)].to_owned());
+    Some(Word { failed, note })
+}
+
+/// Takes a signal away; it need not be there.
+pub(super) fn forget(root: &Path, path: &str) -> io::Result<()> {
+    if !files::is_inside(path) {
+        return Ok(());
+    }
+    match fs::remove_file(root.join(path)) {
+        Err(error) if is_absent(&error) => Ok(()),
+        done @ (Ok(()) | Err(_)) => done,
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Keeps what a job has read, for people who want to know later what was said.
+pub(super) fn keep(mailbox: &Path, path: &str, job: &str, text: &[u8]) -> io::Result<()> {
+    let folder = mailbox.join(MAILBOX[0]).join("taken");
+    fs::create_dir_all(&folder)?;
+    let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    replace(&folder.join(format!("{name}.{job}.json")), text)
+}
+
+/// Copies the feedback on earlier attempts to the same place in the worktree. Answers with what stayed behind, and why.
+pub(super) fn hand_over(mailbox: &Path, worktree: &Path, globs: &[String]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut found: Vec<Found> = Vec::new();
+    for glob in globs {
+        let of_mailbox =
+            |found: &Found| MAILBOX.iter().any(|folder| found.path.starts_with(folder));
+        let (inside, outside): (Vec<Found>, Vec<Found>) =
+            files::find(mailbox, glob, FEEDBACK_FILES + 1, &|_| true)
+                .into_iter()
+                .partition(of_mailbox);
+        found.extend(inside);
+        // Elsewhere a copy would be taken for the agent's work.
+        notes.extend(outside.iter().map(|file| left(file, "it is not in the mailbox")));
+    }
+    found.sort();
+    found.dedup();
+    let mut bytes = 0;
+    for (number, file) in found.iter().enumerate() {
+        bytes += file.bytes;
+        if number >= FEEDBACK_FILES || bytes > FEEDBACK_BYTES {
+            notes.push(left(file, "there is more of it than an agent can read"));
+            break;
+        }
+        if let Err(error) = copy(mailbox, worktree, file) {
+            notes.push(left(file, &error.to_string()));
+        }
+    }
+    notes
+}
+
+fn left(file: &Found, why: &str) -> String {
+    format!("the feedback `{}` was not handed over: {why}", file.path.display())
+}
+
+fn copy(mailbox: &Path, worktree: &Path, file: &Found) -> io::Result<()> {
+    make_folders(worktree, file.path.parent().unwrap_or(Path::new("")))?;
+    let mut text = Vec::new();
+    File::open(mailbox.join(&file.path))?.take(file.bytes).read_to_end(&mut text)?;
+    replace(&worktree.join(&file.path), &text)
+}
+
+/// Folders below a root, none of them through a link.
+fn make_folders(root: &Path, below: &Path) -> io::Result<()> {
+    let mut folder = root.to_owned();
+    for part in below.components() {
+        folder.push(part);
+        match folder.symlink_metadata() {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Err(io::Error::other("a link or a file stands in the way")),
+            Err(_) => fs::create_dir(&folder)?,
+        }
+    }
+    Ok(())
+}
+
+/// Readers see the old file or the new one, and a link that stands there is replaced, not followed.
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension("draft");
+    match fs::remove_file(&draft) {
+        Err(error) if !is_absent(&error) => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    File::create_new(&draft).and_then(|mut file| file.write_all(text))?;
+    fs::rename(&draft, path)
+}
+
+/// Lets git ignore the mailbox in all worktrees of a repository, so that an agent which commits everything does not commit
+/// it. `common` is the repository's own folder.
+pub(super) fn hide(common: &Path) -> io::Result<()> {
+    let path: PathBuf = common.join("info/exclude");
+    let lines: String = MAILBOX.iter().map(|folder| format!("/{folder}/\n")).collect();
+    let mut known = String::new();
+    match File::open(&path) {
+        Ok(file) => drop(file.take(EXCLUDE_BYTES).read_to_string(&mut known)?),
+        Err(error) if is_absent(&error) => fs::create_dir_all(common.join("info"))?,
+        Err(error) => return Err(error),
+    }
+    if known.contains(&lines) {
+        return Ok(());
+    }
+    let gap = if known.is_empty() || known.ends_with('\n') { "" } else { "\n" };
+    // In one write: two jobs that do this at once leave the lines twice at worst, and whole.
+    let text = format!("{gap}# Where the steps of a workflow leave word for each other.\n{lines}");
+    OpenOptions::new().create(true).append(true).open(&path)?.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const PATH: &str = ".workflow/signals/X-1-done.json";
+
+    fn put(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn a_signal_is_any_whole_json_value() {
+        let word =
+            |failed, note: Option<&str>| Some(Word { failed, note: note.map(str::to_owned) });
+        for (text, expected) in [
+            ("{}", word(false, None)),
+            ("true", word(false, None)),
+            ("\"failed\"", word(false, None)),
+            (r#"{"status":"done","note":" all green "}"#, word(false, Some("all green"))),
+            (r#"{"status":"FAILED","note":"","message":"no disk"}"#, word(true, Some("no disk"))),
+            (r#"{"status":"blocked","reason":"why"}"#, word(true, Some("why"))),
+            (r#"{"status":"error","summary":"what","note":7}"#, word(true, Some("what"))),
+            (r#"{"status":"fail"}"#, word(true, None)),
+            (r#"{"status":"not failed"}"#, word(false, None)),
+            ("", None),
+            ("{\"status\":\"do", None),
+            ("{} {}", None),
+            ("done", None),
+        ] {
+            assert_eq!(word_in(text.as_bytes()), expected, "{text}");
+        }
+        let long = format!(r#"{{"note":"{}"}}"#, "é".repeat(5_000));
+        assert!(word_in(long.as_bytes()).unwrap().note.unwrap().len() <= NOTE_BYTES);
+    }
+
+    #[test]
+    fn what_could_never_be_a_signal_is_told_apart() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        assert_eq!(look(root, PATH), Look::Nothing);
+        assert_eq!(look(root, "../x.json"), Look::Unusable("its path leads out of the repository"));
+        put(root, PATH, "{\"sta");
+        assert_eq!(look(root, PATH), Look::Unfinished);
+        put(root, PATH, &format!("\"{}\"", "x".repeat(300_000)));
+        assert_eq!(look(root, PATH), Look::Unusable("it is too large"));
+        forget(root, PATH).unwrap();
+        forget(root, PATH).unwrap();
+        put(root, "elsewhere", "{}");
+        symlink(root.join("elsewhere"), root.join(PATH)).unwrap();
+        assert_eq!(look(root, PATH), Look::Unusable("it is not a plain file"));
+        forget(root, PATH).unwrap();
+        assert!(root.join("elsewhere").exists() && !root.join(PATH).exists());
+    }
+
+    #[test]
+    fn feedback_goes_to_the_same_place_and_nowhere_else() {
+        let (mailbox, worktree) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (mailbox, worktree) = (mailbox.path(), worktree.path());
+        let at = |name: &str| format!(".workflow/retry-context/{name}");
+        put(mailbox, &at("XG-1-2-attempt-1.md"), "one");
+        put(mailbox, &at("XG-1-2-attempt-2.md"), "two");
+        put(mailbox, &at("XG-2-end-attempt-1.md"), "other");
+        put(mailbox, "docs/plan.md", "plan");
+        put(worktree, &at("XG-1-2-attempt-1.md"), "old");
+        let globs = [at("XG-1-2-*.md"), "docs/*".to_owned(), at("none-*.md")];
+        let notes = hand_over(mailbox, worktree, &globs);
+        let said = ["the feedback `docs/plan.md` was not handed over: it is not in the mailbox"];
+        assert_eq!(notes, said);
+        let read = |name: &str| fs::read_to_string(worktree.join(at(name))).ok();
+        assert_eq!(read("XG-1-2-attempt-1.md").as_deref(), Some("one"));
+        assert_eq!(read("XG-1-2-attempt-2.md").as_deref(), Some("two"));
+        assert_eq!(read("XG-2-end-attempt-1.md"), None);
+        assert!(!worktree.join("docs").exists());
+    }
+
+    #[test]
+    fn feedback_is_bounded_and_does_not_follow_links() {
+        let (mailbox, worktree) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let outside = tempfile::tempdir().unwrap();
+        let glob = [".workflow/retry-context/*".to_owned()];
+        for number in 0..60 {
+            put(mailbox.path(), &format!(".workflow/retry-context/{number:03}.md"), "x");
+        }
+        let notes = hand_over(mailbox.path(), worktree.path(), &glob);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        let copied = fs::read_dir(worktree.path().join(".workflow/retry-context")).unwrap();
+        assert_eq!(copied.count(), FEEDBACK_FILES);
+
+        fs::remove_dir_all(worktree.path().join(".workflow")).unwrap();
+        symlink(outside.path(), worktree.path().join(".workflow")).unwrap();
+        let notes = hand_over(mailbox.path(), worktree.path(), &glob);
+        assert!(notes[0].contains("a link or a file stands in the way"), "{notes:?}");
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_mailbox_is_hidden_once() {
+        let common = tempfile::tempdir().unwrap();
+        put(common.path(), "info/exclude", "*.log");
+        hide(common.path()).unwrap();
+        hide(common.path()).unwrap();
+        let text = fs::read_to_string(common.path().join("info/exclude")).unwrap();
+        assert!(text.starts_with("*.log\n#"), "{text}");
+        assert_eq!(text.matches("/.workflow/signals/\n").count(), 1, "{text}");
+        fs::remove_dir_all(common.path().join("info")).unwrap();
+        hide(common.path()).unwrap();
+        assert!(common.path().join("info/exclude").exists());
+    }
+}

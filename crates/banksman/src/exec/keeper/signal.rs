@@ -1,0 +1,164 @@
+//! The mailbox of a workflow around a run: what was said before is forgotten, feedback is handed over, the signal is read.
+
+use std::path::Path;
+use std::time::Duration;
+
+use banksman_core::failure::pr_link;
+use banksman_core::receipt::{Ended, Evidence, Reading, SignalSeen};
+use banksman_core::workflow::Signal;
+
+use super::super::git::Git;
+use super::super::plan::{Checks, Plan, Workspace};
+use super::super::process::RunError;
+use super::super::worktree::yard::Yard;
+use super::Keeper;
+use super::mailbox::{self, Look};
+use super::stages::environment;
+use super::watch::BETWEEN_LOOKS;
+use crate::clock;
+
+/// A file that is just being written is whole after this, or never.
+const HALF_WRITTEN: Duration = Duration::from_secs(5);
+
+impl Keeper {
+    /// Before the agent starts. A signal from before the run proves nothing, so one that cannot be taken away is a fault.
+    pub(super) fn clear_mailbox(
+        &self,
+        plan: &Plan,
+        checks: &Checks,
+        folder: &Path,
+    ) -> Result<(), Ended> {
+        if let Some(Signal::SentinelFile { path }) = &checks.signal {
+            for root in roots(checks, folder) {
+                mailbox::forget(root, path).map_err(|error| {
+                    let place = root.display();
+                    environment(format!(
+                        "failed to take the old `{path}` out of `{place}`: {error}"
+                    ))
+                })?;
+            }
+        }
+        self.open_mailbox(plan, checks, folder)
+    }
+
+    /// Feedback is handed over, and git told not to look at the mailbox: also for somebody who works there by hand.
+    pub(super) fn open_mailbox(
+        &self,
+        plan: &Plan,
+        checks: &Checks,
+        folder: &Path,
+    ) -> Result<(), Ended> {
+        let (Some(workspace), Some(root)) = (&plan.workspace, &checks.mailbox) else {
+            return Ok(());
+        };
+        for note in mailbox::hand_over(root, folder, &workspace.retry) {
+            eprintln!("{} {note}", clock::now());
+        }
+        // The mailbox is kept out of our own commits in any case; this is about those of the agent.
+        let yard =
+            Yard::of(workspace, &plan.env).map_err(|error| environment(error.to_string()))?;
+        if let Err(error) = mailbox::hide(&yard.common) {
+            eprintln!("{} git could not be told to ignore the mailbox: {error}", clock::now());
+        }
+        Ok(())
+    }
+
+    /// The signal that is a file, if that was demanded. It is taken out of the worktree, where it would be committed or be
+    /// found again by the next attempt, and out of the repository, where it would be taken for a late one.
+    pub(super) fn take_sentinel(&mut self, checks: &Checks, folder: &Path) -> Option<SignalSeen> {
+        let Some(Signal::SentinelFile { path }) = &checks.signal else { return None };
+        let seen = self.look_for_sentinel(checks, folder, path);
+        let read = roots(checks, folder).take(if seen.found { 2 } else { 1 });
+        for root in read {
+            if let Err(error) = mailbox::forget(root, path) {
+                let place = root.display();
+                eprintln!("{} failed to take `{path}` out of `{place}`: {error}", clock::now());
+            }
+        }
+        Some(seen)
+    }
+
+    fn look_for_sentinel(&mut self, checks: &Checks, folder: &Path, path: &str) -> SignalSeen {
+        let detail = format!("`{path}`");
+        let until = clock::monotonic() + HALF_WRITTEN;
+        loop {
+            let mut why = None;
+            let mut is_unfinished = false;
+            for root in roots(checks, folder) {
+                match mailbox::look(root, path) {
+                    Look::Whole { text, word } => {
+                        self.keep_sentinel(checks, path, &text);
+                        let (note, failed) = (word.note, word.failed);
+                        return SignalSeen { found: true, detail, note, failed };
+                    }
+                    Look::Unfinished => {
+                        is_unfinished = true;
+                        why = why.or(Some("it is not a whole JSON value"));
+                    }
+                    Look::Unusable(reason) => why = why.or(Some(reason)),
+                    Look::Nothing => {}
+                }
+            }
+            if !is_unfinished || clock::monotonic() >= until || self.interrupt.is_some() {
+                let note = why.map(str::to_owned);
+                return SignalSeen { found: false, detail, note, failed: false };
+            }
+            self.pass(BETWEEN_LOOKS);
+        }
+    }
+
+    fn keep_sentinel(&self, checks: &Checks, path: &str, text: &[u8]) {
+        let Some(root) = &checks.mailbox else { return };
+        if let Err(error) = mailbox::keep(root, path, &self.plan.job, text) {
+            eprintln!("{} failed to keep a copy of `{path}`: {error}", clock::now());
+        }
+    }
+
+    /// The signals that are not files but facts about the branch.
+    pub(super) fn look_for_signal(
+        &mut self,
+        plan: &Plan,
+        checks: &Checks,
+        (reading, evidence): (Option<&Reading>, &Evidence),
+    ) -> Result<Option<SignalSeen>, RunError> {
+        let (found, detail) = match &checks.signal {
+            None | Some(Signal::StdoutExit | Signal::SentinelFile { .. }) => return Ok(None),
+            Some(Signal::GitCommit { mark }) => {
+                let detail = format!("`{mark}` in the message of a commit");
+                let workspace = plan.workspace.as_ref();
+                let found = workspace.map(|place| self.is_marked(plan, place, mark, evidence));
+                (found.transpose()?.unwrap_or(false), detail)
+            }
+            Some(Signal::PrCreation) => {
+                let workspace = plan.workspace.as_ref();
+                let branch = workspace.map_or("", |workspace| &workspace.branch);
+                let text = reading.map_or("", |reading| &reading.text);
+                // Where there is nobody to open a pull request with, the branch itself stands for it.
+                let is_local = workspace.is_some_and(|workspace| workspace.remote.is_none());
+                let found = pr_link(text, &plan.task, branch).is_some()
+                    || (is_local && evidence.commits > 0);
+                (found, format!("of a pull request for `{branch}`"))
+            }
+        };
+        Ok(Some(SignalSeen { found, detail, note: None, failed: false }))
+    }
+
+    /// Whether one of the agent's own commits of this run has the mark. The one that was made of its left-over files is
+    /// ours.
+    fn is_marked(
+        &mut self,
+        plan: &Plan,
+        workspace: &Workspace,
+        mark: &str,
+        evidence: &Evidence,
+    ) -> Result<bool, RunError> {
+        let mut git = Git::at(self, &workspace.worktree, &plan.env);
+        let marked = git.commits_saying(mark, &evidence.head_before, &evidence.head, 2)?;
+        Ok(marked.iter().any(|commit| Some(commit) != evidence.committed.as_ref()))
+    }
+}
+
+/// Where a step may leave its signal: where it works, and where all steps look.
+fn roots<'a>(checks: &'a Checks, folder: &'a Path) -> impl Iterator<Item = &'a Path> {
+    std::iter::once(folder).chain(checks.mailbox.as_deref())
+}

@@ -1,0 +1,116 @@
+//! The log of a workflow: one line for everything that happened, written once and never changed.
+//!
+//! A line is `TIME TEXT [MARK]`, and no text holds a bracket. So a mark that was written whole is told from the beginning of a
+//! longer one, and from words in a line that was cut off.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+
+use banksman_core::time::Instant;
+
+use super::{AUDIT, Mailbox, MailboxError, disk, fault, file_name, place};
+
+/// A line is for reading; what needs more room has a file of its own.
+const TEXT_BYTES: usize = 800;
+const MARK_BYTES: usize = 100;
+/// The end of the log in which a mark is looked for.
+///
+/// A line is written a second time only by somebody who died, or lost the store, between writing it and noting that he had. That
+/// is repeated by the next turns, and the lines that come between are those of the same workflow in the
+/// meantime. Here is room for more than 250 lines of the greatest length and for thousands of ordinary ones; a workflow
+/// does not have that many steps, let alone verdicts within minutes.
+const TAIL_BYTES: u64 = 256 * 1_024;
+
+impl Mailbox {
+    /// Adds a line to the log of a workflow, unless the line with this mark is there. Says whether it was added.
+    ///
+    /// It is not flushed to the disk: the history in the store is the truth and is there, this is its copy for reading, and
+    /// a flush for each line would cost more than the turn that writes it. A power cut may take the last lines.
+    pub fn record(
+        &self,
+        workflow: &str,
+        at: Instant,
+        text: &str,
+        mark: &str,
+    ) -> Result<bool, MailboxError> {
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'[' | b']');
+        if mark.is_empty() || mark.len() > MARK_BYTES || !mark.bytes().all(is_plain) {
+            let shown = mark.chars().filter(|char| !char.is_control());
+            return Err(MailboxError::Mark(shown.take(MARK_BYTES).collect()));
+        }
+        let lock = self.lock()?;
+        let path = place::made(&self.root, &format!("{AUDIT}/{}.log", file_name(workflow)))?;
+        let mut log = disk::open_log(&path).map_err(|source| fault("open", &path, source))?;
+        let added = add(&mut log, &format!("{at} {} [{mark}]\n", one_line(text)), mark);
+        let added = added.map_err(|source| fault("write", &path, source))?;
+        if added.is_first {
+            disk::sync_folder(place::parent(&path))?;
+        }
+        drop(lock);
+        Ok(added.is_new)
+    }
+}
+
+struct Added {
+    is_new: bool,
+    /// The log was empty before.
+    is_first: bool,
+}
+
+fn add(log: &mut File, line: &str, mark: &str) -> io::Result<Added> {
+    let length = log.metadata()?.len();
+    let tail = tail(log, length)?;
+    let tail = String::from_utf8_lossy(&tail);
+    let is_torn = !tail.is_empty() && !tail.ends_with('\n');
+    let sign = format!(" [{mark}]");
+    let is_new = !tail.contains(&format!("{sign}\n")) && !tail.ends_with(&sign);
+    // What a crash has cut off becomes a line of its own, so that it cannot swallow the one that follows.
+    let mut bytes = if is_torn { "\n".to_owned() } else { String::new() };
+    if is_new {
+        bytes.push_str(line);
+    }
+    // A line goes in by one call, so that a reader never sees the beginning of it.
+    if !bytes.is_empty() && log.write(bytes.as_bytes())? < bytes.len() {
+        return Err(ErrorKind::StorageFull.into());
+    }
+    Ok(Added { is_new, is_first: length == 0 })
+}
+
+fn tail(log: &mut File, length: u64) -> io::Result<Vec<u8>> {
+    log.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    let mut bytes = Vec::new();
+    log.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The text on one line, without what moves a cursor or turns the direction of writing.
+fn one_line(text: &str) -> String {
+    let is_odd = |char: char| {
+        let is_turn = matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        char.is_control() || is_turn || matches!(char, '\u{2028}' | '\u{2029}')
+    };
+    let short = disk::cut(text, TEXT_BYTES);
+    let tame = |char: char| match char {
+        '[' => '(',
+        ']' => ')',
+        odd if is_odd(odd) => ' ',
+        plain => plain,
+    };
+    let mut line: String = short.chars().map(tame).collect();
+    if short.len() < text.len() {
+        line.push('…');
+    }
+    line.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_one_line_of_bounded_length() {
+        assert_eq!(one_line("a\r\nb\u{1b}[2J\u{202e}c\u{2028}d\0"), "a  b (2J c d");
+        let long = one_line(&"長".repeat(1_000));
+        assert!(long.len() <= TEXT_BYTES + '…'.len_utf8() && long.ends_with("長…"), "{long}");
+    }
+}

@@ -1,0 +1,219 @@
+//! File names: made of ids, numbered, and put in the order in which people count. It touches no file.
+
+use std::cmp::Ordering;
+
+use sha2::{Digest, Sha256};
+
+/// Leaves room for `-done.json`, a number and a draft's ending below the 255 bytes that file systems allow.
+const NAME_BYTES: usize = 160;
+/// Of a name that was too long, followed by a hash of the whole.
+const KEPT_BYTES: usize = 120;
+
+/// The file name of a step's, gate's or workflow's id. Different ids have different names.
+///
+/// Letters of any script, digits and `-_.,` stay, `/` becomes `+`, all else is written as in an address (`%5B`), so
+/// that a person can type the name of most ids and no shell makes anything else of it.
+#[must_use]
+pub fn file_name(id: &str) -> String {
+    if id.is_empty() {
+        return "%".to_owned();
+    }
+    let mut name = String::with_capacity(id.len());
+    for char in id.chars() {
+        // A dot would hide the file, and a dash would make it an option.
+        let is_bad_start = name.is_empty() && matches!(char, '.' | '-');
+        if char == '/' {
+            name.push('+');
+        } else if !is_bad_start && (char.is_alphanumeric() || matches!(char, '-' | '_' | '.' | ','))
+        {
+            name.push(char);
+        } else {
+            let mut bytes = [0; 4];
+            for byte in char.encode_utf8(&mut bytes).bytes() {
+                name.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
+    if name.len() > NAME_BYTES {
+        let digest = Sha256::digest(id.as_bytes());
+        let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        name.truncate(name.floor_char_boundary(KEPT_BYTES));
+        // No other name holds a tilde.
+        name = format!("{name}~{hash}");
+    }
+    name
+}
+
+/// What stands before the last dot, and the rest with the dot. A dot at the beginning hides a file and ends nothing.
+pub(super) fn split_ending(name: &str) -> (&str, &str) {
+    match name.rfind('.') {
+        Some(at) if at > 0 => name.split_at(at),
+        Some(_) | None => (name, ""),
+    }
+}
+
+/// The same path with `-2`, `-3` before the ending; the first is the path itself.
+pub(super) fn numbered(path: &str, number: u32) -> String {
+    if number <= 1 {
+        return path.to_owned();
+    }
+    let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
+    let (folder, name) = path.split_at(name_at);
+    let (stem, ending) = split_ending(name);
+    format!("{folder}{stem}-{number}{ending}")
+}
+
+/// Whether a name is that of a template with some number for `{n}`, or one of these that had to be told apart by `-2`.
+pub(super) fn is_of_template(template: &str, name: &str) -> bool {
+    let (stem, ending) = split_ending(template);
+    let Some(rest) = name.strip_suffix(ending) else { return false };
+    let is_same = |rest: &str| match stem.split_once("{n}") {
+        None => rest == stem,
+        // Only the first place is free; whatever number stands there stands in the others too.
+        Some((before, _)) => {
+            let Some(after) = rest.strip_prefix(before) else { return false };
+            let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+            digits > 0 && rest == stem.replace("{n}", &after[..digits])
+        }
+    };
+    let without_number = rest.rsplit_once('-').filter(|(_, number)| is_number(number));
+    is_same(rest) || without_number.is_some_and(|(rest, _)| is_same(rest))
+}
+
+/// Whether a name in `taken/` is that of a signal: `X-1-done.3.json` of `X-1-done.json`.
+pub(super) fn is_taken_of(signal: &str, name: &str) -> bool {
+    let (stem, ending) = split_ending(signal);
+    let middle = name.strip_prefix(stem).and_then(|rest| rest.strip_suffix(ending));
+    middle.and_then(|middle| middle.strip_prefix('.')).is_some_and(is_number)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The order in which people count: `attempt-2` before `attempt-10`, and `attempt-2` before `attempt-2-2`, whatever the ending.
+pub(super) fn in_natural_order(left: &str, right: &str) -> Ordering {
+    let ((left_stem, left_ending), (right_stem, right_ending)) = (parts(left), parts(right));
+    natural(left_stem, right_stem)
+        .then_with(|| natural(left_ending, right_ending))
+        .then_with(|| left.cmp(right))
+}
+
+fn parts(path: &str) -> (&str, &str) {
+    let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
+    let (_, ending) = split_ending(&path[name_at..]);
+    path.split_at(path.len() - ending.len())
+}
+
+fn natural(mut left: &str, mut right: &str) -> Ordering {
+    loop {
+        let (left_digits, right_digits) = (digits(left), digits(right));
+        if !left_digits.is_empty() && !right_digits.is_empty() {
+            let by_number = by_number(left_digits, right_digits);
+            if by_number.is_ne() {
+                return by_number;
+            }
+            (left, right) = (&left[left_digits.len()..], &right[right_digits.len()..]);
+            continue;
+        }
+        let (left_char, right_char) = (left.chars().next(), right.chars().next());
+        let (Some(char), Some(_)) = (left_char, right_char) else {
+            return left_char.cmp(&right_char);
+        };
+        if left_char != right_char {
+            return left_char.cmp(&right_char);
+        }
+        (left, right) = (&left[char.len_utf8()..], &right[char.len_utf8()..]);
+    }
+}
+
+fn digits(text: &str) -> &str {
+    &text[..text.bytes().take_while(u8::is_ascii_digit).count()]
+}
+
+/// Numbers of any length: without zeros in front, the longer one is larger.
+fn by_number(left: &str, right: &str) -> Ordering {
+    let (left, right) = (left.trim_start_matches('0'), right.trim_start_matches('0'));
+    left.len().cmp(&right.len()).then_with(|| left.cmp(right))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_become_names_that_a_person_can_type() {
+        let check = |id: &str, name: &str| assert_eq!(file_name(id), name);
+        check("XG-1-2", "XG-1-2");
+        check("release/X-1", "release+X-1");
+        check("build[linux,2]", "build%5Blinux,2%5D");
+        check("検証-1", "検証-1");
+        check("..", "%2E.");
+        check("../../etc", "%2E.+..+etc");
+        check("-rf", "%2Drf");
+        check("a b\n", "a%20b%0A");
+        check("a+b%~", "a%2Bb%25%7E");
+        check("", "%");
+    }
+
+    #[test]
+    fn long_ids_stay_apart() {
+        let (one, two) = (format!("{}1", "長".repeat(200)), format!("{}2", "長".repeat(200)));
+        assert!(file_name(&one).len() <= NAME_BYTES);
+        assert_ne!(file_name(&one), file_name(&two));
+    }
+
+    #[test]
+    fn numbers_go_before_the_ending() {
+        assert_eq!(numbered("a.b/x.md", 1), "a.b/x.md");
+        assert_eq!(numbered("a.b/x.md", 2), "a.b/x-2.md");
+        assert_eq!(numbered("a.b/x", 3), "a.b/x-3");
+        assert_eq!(numbered("a/.x", 2), "a/.x-2");
+    }
+
+    #[test]
+    fn a_template_knows_its_files() {
+        let check = |template: &str, yes: &[&str], no: &[&str]| {
+            for name in yes {
+                assert!(is_of_template(template, name), "{template} {name}");
+            }
+            for name in no {
+                assert!(!is_of_template(template, name), "{template} {name}");
+            }
+        };
+        check(
+            "XG-1-attempt-{n}.md",
+            &["XG-1-attempt-1.md", "XG-1-attempt-10.md", "XG-1-attempt-2-3.md"],
+            &["XG-1-attempt-.md", "XG-1-attempt-x.md", "XG-1-attempt-1.txt", "XG-12-attempt-1.md"],
+        );
+        check("notes.md", &["notes.md", "notes-2.md"], &["notes-x.md", "notes", "more-notes.md"]);
+        check("{n}-of-{n}", &["1-of-1", "12-of-12-2"], &["1-of-2", "-of-"]);
+        check("{n}", &["1", "22", "1-2"], &["x", "", "1-2-3"]);
+    }
+
+    #[test]
+    fn what_was_taken_is_known_by_its_signal() {
+        assert!(is_taken_of("X-1-done.json", "X-1-done.12.json"));
+        assert!(is_taken_of("XG-pass", "XG-pass.1"));
+        assert!(!is_taken_of("XG-pass", "XG-pass.1.md"));
+        assert!(!is_taken_of("X-1-done.json", "X-1-done..json"));
+        assert!(!is_taken_of("X-1-done.json", "X-12-done.1.json"));
+    }
+
+    #[test]
+    fn people_count_by_number() {
+        let sorted = [
+            "a-2.md",
+            "a-2-2.md",
+            "a-010.md",
+            "a-10.txt",
+            "a-11.md",
+            "b-1.md",
+            "b-99999999999999999999999.md",
+        ];
+        let mut shuffled = sorted;
+        shuffled.reverse();
+        shuffled.sort_by(|left, right| in_natural_order(left, right));
+        assert_eq!(shuffled, sorted);
+    }
+}

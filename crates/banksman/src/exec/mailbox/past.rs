@@ -1,0 +1,126 @@
+//! Clearing up before a workflow is run again: what an earlier run has left must not speak for the new one.
+//!
+//! Nothing is deleted. What was moved when a crash came stays moved, and the next call moves the rest.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use super::names::{is_of_template, is_taken_of, numbered};
+use super::signals::{ENDINGS, step_signal};
+use super::{ENTRIES, FEEDBACK, FOLDER, Mailbox, MailboxError, PAST, SAME_NAME, SIGNALS, TAKEN};
+use super::{disk, fault, file_name, place};
+
+/// Attempts whose number stands in the name of a folder.
+const NUMBERED_FOLDERS: u32 = 100;
+
+impl Mailbox {
+    /// Moves the signals of these steps and gates, taken or not, and the files of these templates (feedback, or signals at
+    /// a path of their own) to `.workflow/past/<label>/`, and says how many. The folders of the new run are there afterwards, so
+    /// that agents can write to them and a watcher can watch them.
+    pub fn clear_for(
+        &self,
+        steps: &[String],
+        gates: &[String],
+        retry_paths: &[String],
+        label: &str,
+    ) -> Result<usize, MailboxError> {
+        let signals = signals_of(steps, gates);
+        let past = format!("{PAST}/{}", file_name(label));
+        let lock = self.lock()?;
+        let mut moved = 0;
+        for (folder, name) in self.names(SIGNALS)? {
+            if signals.contains(&name) {
+                moved += self.put_away(&folder, &name, &past)?;
+            }
+        }
+        for (folder, name) in self.names(TAKEN)? {
+            if signals.iter().any(|signal| is_taken_of(signal, &name)) {
+                moved += self.put_away(&folder, &name, &past)?;
+            }
+        }
+        for template in retry_paths {
+            let template = place::plain(template)?;
+            let (folder, pattern) = template.rsplit_once('/').unwrap_or(("", &template));
+            for folder in folders(folder) {
+                for (folder, name) in self.names(&folder)? {
+                    if is_of_template(pattern, &name) {
+                        moved += self.put_away(&folder, &name, &past)?;
+                    }
+                }
+            }
+        }
+        for folder in [SIGNALS, FEEDBACK] {
+            place::made(&self.root, &format!("{folder}/x"))?;
+        }
+        drop(lock);
+        Ok(moved)
+    }
+
+    /// The plain names in a folder, each with the folder.
+    fn names(&self, folder: &str) -> Result<Vec<(String, String)>, MailboxError> {
+        let probe = if folder.is_empty() { "x".to_owned() } else { format!("{folder}/x") };
+        let Some(probe) = place::existing(&self.root, &probe)? else { return Ok(Vec::new()) };
+        let real = place::parent(&probe);
+        let failed = |source| fault("list", real, source);
+        let listing = match fs::read_dir(real) {
+            Ok(listing) => listing,
+            Err(error) if disk::is_absence(&error) => return Ok(Vec::new()),
+            Err(source) => return Err(failed(source).into()),
+        };
+        let mut names = Vec::new();
+        for entry in listing.take(ENTRIES) {
+            // Ours are text; what is not is nobody's that is looked for here.
+            if let Ok(name) = entry.map_err(failed)?.file_name().into_string() {
+                names.push((folder.to_owned(), name));
+            }
+        }
+        Ok(names)
+    }
+
+    /// One if it was moved, none if there is nothing to move.
+    fn put_away(&self, folder: &str, name: &str, past: &str) -> Result<usize, MailboxError> {
+        let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+        let Some(from) = place::existing(&self.root, &path)? else { return Ok(0) };
+        if is_folder(&from) {
+            return Ok(0);
+        }
+        let inside = path.strip_prefix(FOLDER).and_then(|rest| rest.strip_prefix('/'));
+        let wanted = format!("{past}/{}", inside.unwrap_or(&path));
+        for number in 1..=SAME_NAME {
+            let to = place::made(&self.root, &numbered(&wanted, number))?;
+            match disk::move_new(&from, &to) {
+                Ok(true) => {
+                    disk::sync_folder(place::parent(&to))?;
+                    return Ok(1);
+                }
+                Ok(false) => {}
+                Err(error) if disk::is_absence(&error) => return Ok(0),
+                Err(source) => return Err(fault("put away", &from, source).into()),
+            }
+        }
+        Err(MailboxError::Crowded(wanted))
+    }
+}
+
+fn signals_of(steps: &[String], gates: &[String]) -> BTreeSet<String> {
+    let of_gate = |gate: &String| {
+        let gate = file_name(gate);
+        ["fail", "pass"]
+            .into_iter()
+            .flat_map(move |word| ENDINGS.map(|ending| format!("{gate}-{word}{ending}")))
+            .collect::<Vec<_>>()
+    };
+    steps.iter().map(|step| step_signal(step)).chain(gates.iter().flat_map(of_gate)).collect()
+}
+
+fn folders(folder: &str) -> Vec<String> {
+    if !folder.contains("{n}") {
+        return vec![folder.to_owned()];
+    }
+    (1..=NUMBERED_FOLDERS).map(|n| folder.replace("{n}", &n.to_string())).collect()
+}
+
+fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
+}

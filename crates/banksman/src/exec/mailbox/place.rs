@@ -1,0 +1,121 @@
+//! Paths from the outside, confined to the repository: by their words, and by where their folders really are.
+//!
+//! Only folders are looked at here. Whether the last part is a link is a matter of how it is opened.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::{MailboxError, fault, make};
+
+const PATH_BYTES: usize = 1_000;
+
+/// The path in its plain form, from the root of the repository; refused if its words lead elsewhere.
+pub(super) fn plain(path: &str) -> Result<String, MailboxError> {
+    Ok(parts(path)?.join("/"))
+}
+
+/// Where the file is, in a folder that is there; none if the folder is not.
+pub(super) fn existing(root: &Path, path: &str) -> Result<Option<PathBuf>, MailboxError> {
+    walk(root, path, |_| Ok(false))
+}
+
+/// Where the file is or can be put: folders that were missing are made.
+pub(super) fn made(root: &Path, path: &str) -> Result<PathBuf, MailboxError> {
+    let made = walk(root, path, |folder| make(folder).map(|()| true))?;
+    made.ok_or_else(|| refused(path, "lies in a folder that vanishes as soon as it is made"))
+}
+
+/// The folder of a path that [`existing`] or [`made`] gave.
+pub(super) fn parent(path: &Path) -> &Path {
+    path.parent().expect("the path of a file in a repository has a folder")
+}
+
+/// Goes down folder by folder, so that nothing is made beyond a link that leads out.
+fn walk(
+    root: &Path,
+    path: &str,
+    on_missing: impl Fn(&Path) -> Result<bool, super::FileError>,
+) -> Result<Option<PathBuf>, MailboxError> {
+    let parts = parts(path)?;
+    let (name, folders) = parts.split_last().expect("a path without parts is refused");
+    let root = root.canonicalize().map_err(|source| fault("find", root, source))?;
+    let mut real = root.clone();
+    for folder in folders {
+        let next = real.join(folder);
+        let found = match next.canonicalize() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if !on_missing(&next)? {
+                    return Ok(None);
+                }
+                next.canonicalize()
+            }
+            found => found,
+        };
+        real = match found {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(None),
+            Err(source) => return Err(fault("find", &next, source).into()),
+        };
+        let inside = real.strip_prefix(&root);
+        let inside = inside.map_err(|_| refused(path, "leads out of the repository by a link"))?;
+        if inside.iter().any(|part| part.eq_ignore_ascii_case(".git")) {
+            return Err(refused(path, GIT));
+        }
+    }
+    Ok(Some(real.join(name)))
+}
+
+const GIT: &str = "leads into git's own files";
+
+fn parts(path: &str) -> Result<Vec<&str>, MailboxError> {
+    let parts: Vec<&str> =
+        path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let why = if path.starts_with('/') {
+        Some("is not one from the root of the repository")
+    } else if parts.is_empty() || path.ends_with('/') {
+        Some("names no file")
+    } else if parts.contains(&"..") {
+        Some("leads upwards")
+    } else if parts.iter().any(|part| part.eq_ignore_ascii_case(".git")) {
+        Some(GIT)
+    } else if path.contains(char::is_control) {
+        Some("holds a control character")
+    } else if path.len() > PATH_BYTES {
+        Some("is too long")
+    } else {
+        None
+    };
+    why.map_or(Ok(parts), |why| Err(refused(path, why)))
+}
+
+fn refused(path: &str, why: &'static str) -> MailboxError {
+    let shown = path.chars().map(|char| if char.is_control() { '?' } else { char });
+    MailboxError::Path { path: shown.take(PATH_BYTES).collect(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_lead_elsewhere_are_refused() {
+        for path in [
+            "",
+            "/",
+            "/etc/passwd",
+            "..",
+            "a/../b",
+            ".",
+            "a/",
+            ".git/config",
+            "a/.GIT/x",
+            "a\nb",
+            "a\0b",
+        ] {
+            assert!(plain(path).is_err(), "{path:?}");
+        }
+        assert!(plain(&"a/".repeat(600)).is_err());
+        assert_eq!(plain("./a//b/./c").unwrap(), "a/b/c");
+        assert_eq!(plain("a/..b/.gitignore").unwrap(), "a/..b/.gitignore");
+    }
+}

@@ -1,0 +1,140 @@
+//! The work of other tasks that a task goes on from: their branches are merged into its own before it begins.
+//!
+//! A merge is done as a whole or not at all: the worktree is never left half-way.
+
+use std::path::Path;
+
+use banksman_core::receipt::PrepareFault;
+
+use super::yard::Yard;
+use super::{NotPrepared, environment, head_of, names};
+use crate::exec::git::{self, Git, MergeTree};
+use crate::exec::plan::Workspace;
+use crate::exec::process::{RunError, Runner};
+
+/// Branches that one task may bring together.
+const BRANCHES: usize = 200;
+/// Files that a conflict names.
+const PATHS: usize = 20;
+
+/// Merges what the branch does not hold yet. Answers with the commit that the task's own work starts from and the head.
+pub(super) fn bring(
+    runner: &mut dyn Runner,
+    yard: &Yard<'_>,
+    workspace: &Workspace,
+    (base, mut head): (String, String),
+    notes: &mut Vec<String>,
+) -> Result<(String, String), NotPrepared> {
+    if workspace.brings.is_empty() {
+        return Ok((base, head));
+    }
+    if workspace.brings.len() > BRANCHES {
+        let count = workspace.brings.len();
+        return Err(environment(format!("{count} branches cannot be brought together")));
+    }
+    let mut tips = Vec::new();
+    for branch in workspace.brings.iter().filter(|branch| **branch != workspace.branch) {
+        match tip_of(&mut yard.git(runner), workspace, branch)? {
+            Some(tip) => tips.push((branch.as_str(), tip)),
+            None => notes.push(format!("there is no branch `{branch}` to be brought in")),
+        }
+    }
+    let mut git = yard.git_in(runner, &workspace.worktree);
+    for (branch, tip) in &tips {
+        if !git.is_ancestor(tip, &head)? {
+            head = merge_in(&mut git, (branch, tip), &head, &workspace.worktree)?;
+        }
+    }
+    let base = start_of_own_work(&mut git, base, &head, &tips)?;
+    Ok((base, head))
+}
+
+/// Whether another branch holds some of these commits, too. They are in one row, so it holds the first in any case.
+pub(super) fn is_shared(git: &mut Git<'_>, base: &str, head: &str) -> Result<bool, RunError> {
+    match git.first_commit(base, head)? {
+        Some(first) => Ok(git.branches_with(&first, 2)?.len() > 1),
+        None => Ok(false),
+    }
+}
+
+/// The local branch; else the remote's, which nobody here has worked on.
+fn tip_of(
+    git: &mut Git<'_>,
+    workspace: &Workspace,
+    branch: &str,
+) -> Result<Option<String>, RunError> {
+    if !names::is_branch_name(branch) {
+        return Ok(None);
+    }
+    if let Some(local) = git.commit_of(&format!("refs/heads/{branch}"))? {
+        return Ok(Some(local));
+    }
+    let Some(remote) = &workspace.remote else { return Ok(None) };
+    // One that cannot be fetched now may have been fetched before.
+    drop(git.fetch(remote, &workspace.base, branch)?);
+    git.commit_of(&format!("refs/remotes/{remote}/{branch}"))
+}
+
+fn merge_in(
+    git: &mut Git<'_>,
+    (branch, tip): (&str, &str),
+    head: &str,
+    worktree: &Path,
+) -> Result<String, NotPrepared> {
+    // Asked of the commits alone first, so that a conflict leaves no trace in the files.
+    if !git.is_ancestor(head, tip)?
+        && let MergeTree::Conflict { paths } = git.merge_tree(head, tip)?
+    {
+        return Err(conflict(branch, &paths));
+    }
+    let merged = git.merge_in(tip, &format!("bring in {branch}"))?;
+    if merged.ok() {
+        return Ok(head_of(git)?);
+    }
+    // There is nothing to be undone where git refused to begin.
+    git.abort("merge")?;
+    if head_of(git)? != head {
+        return Err(environment(format!("the merge of `{branch}` could not be undone")));
+    }
+    let (place, said) = (worktree.display(), git::said(&merged));
+    let detail =
+        format!("`{branch}` cannot be brought in, because of what is in `{place}`: {said}");
+    Err(NotPrepared { class: PrepareFault::Diverged, detail })
+}
+
+fn conflict(branch: &str, paths: &[String]) -> NotPrepared {
+    let named: Vec<&str> = paths.iter().take(PATHS).map(String::as_str).collect();
+    let more = match paths.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let detail =
+        format!("`{branch}` cannot be brought in: it conflicts in {}{more}", named.join(", "));
+    NotPrepared { class: PrepareFault::Diverged, detail }
+}
+
+/// What was brought in is not this task's work, so it is measured from a commit that holds the base and all of that. Such
+/// a commit need not be on any branch.
+fn start_of_own_work(
+    git: &mut Git<'_>,
+    base: String,
+    head: &str,
+    tips: &[(&str, String)],
+) -> Result<String, RunError> {
+    let mut start = base;
+    for (_, tip) in tips {
+        if git.is_ancestor(tip, &start)? {
+            continue;
+        }
+        if git.is_ancestor(&start, tip)? {
+            start.clone_from(tip);
+            continue;
+        }
+        // Somebody has put together by hand what does not go together by itself: that was work.
+        if let MergeTree::Clean { tree } = git.merge_tree(&start, tip)? {
+            start = git.commit_tree(&tree, &[&start, tip], "what the work starts from\n")?;
+        }
+    }
+    let is_all = git.tree_of(&start)? == git.tree_of(head)?;
+    Ok(if is_all { head.to_owned() } else { start })
+}

@@ -1,0 +1,114 @@
+//! Whose a worktree is: a note in its record, in the repository, of the task and of the home that it was made for.
+//!
+//! The note goes where the worktree goes, whatever template gave it its place, and a worktree that a person makes has
+//! none. So nothing is ever taken for ours because of its name, but below our own folder, where everything is ours.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use banksman_core::ids::TaskId;
+use serde::{Deserialize, Serialize};
+
+use super::link;
+use super::names::{own_folder, spare_folder};
+use crate::exec::plan::Workspace;
+
+/// The note's file in a record.
+const MARK: &str = "banksman-task";
+/// Worktrees that one look can find.
+const WORKTREES: usize = 10_000;
+
+/// A worktree that was made for a task.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OfTask {
+    pub task: TaskId,
+    pub path: PathBuf,
+    /// The repository whose record says so. None for one that only its place below our own folder tells of.
+    pub repo: Option<PathBuf>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note {
+    task: String,
+    /// As its locks are named after; the record may name the same place in another way.
+    worktree: PathBuf,
+    /// The folder of spare worktrees, which only one home has.
+    spare: PathBuf,
+}
+
+/// Says for whom the worktree of this record is.
+pub(super) fn write(record: &Path, workspace: &Workspace) -> io::Result<()> {
+    let Workspace { task, worktree, spare, .. } = workspace.clone();
+    let note = serde_json::to_string(&Note { task, worktree, spare }).map_err(io::Error::other)?;
+    link::replace(&record.join(MARK), &note)
+}
+
+/// For a worktree that is about to serve somebody else.
+pub(super) fn erase(record: &Path) -> io::Result<()> {
+    match fs::remove_file(record.join(MARK)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// The worktrees of tasks that this home has made, in these repositories and below its own folder. A repository that
+/// cannot be read is left out: it may be one of another machine.
+pub fn worktrees(home: &Path, repos: &[PathBuf]) -> io::Result<Vec<OfTask>> {
+    let mut found: Vec<OfTask> = repos.iter().flat_map(|repo| marked(home, repo)).collect();
+    let known: BTreeSet<PathBuf> =
+        found.iter().filter_map(|of_task| of_task.path.canonicalize().ok()).collect();
+    let is_new =
+        |of_task: &OfTask| of_task.path.canonicalize().is_ok_and(|path| !known.contains(&path));
+    found.extend(placed(&own_folder(home))?.into_iter().filter(is_new));
+    found.sort();
+    found.dedup();
+    found.truncate(WORKTREES);
+    Ok(found)
+}
+
+fn marked(home: &Path, repo: &Path) -> Vec<OfTask> {
+    let records = link::common_folder(repo).and_then(|common| link::records(&common));
+    let Ok(spare) = spare_folder(home).canonicalize() else { return Vec::new() };
+    let of_task = |(record, dot_git): (PathBuf, PathBuf)| {
+        let note: Note = serde_json::from_str(&link::read_small(&record.join(MARK)).ok()?).ok()?;
+        let there = dot_git.parent()?;
+        let is_ours = note.spare.canonicalize().ok()? == spare && !there.starts_with(&spare);
+        let is_there = is_worktree(there);
+        let is_named_so = link::is_same(&note.worktree.join(".git"), &dot_git);
+        let path = if is_named_so { note.worktree } else { there.to_owned() };
+        let task = note.task.parse().ok()?;
+        (is_ours && is_there).then(|| OfTask { task, path, repo: Some(repo.to_owned()) })
+    };
+    records.unwrap_or_default().into_iter().filter_map(of_task).take(WORKTREES).collect()
+}
+
+/// One folder for each repository, and in it one for each task.
+fn placed(folder: &Path) -> io::Result<Vec<OfTask>> {
+    let mut found = Vec::new();
+    for repo in folders_in(folder)? {
+        for path in folders_in(&repo)? {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let task = name.parse().ok().filter(|task: &TaskId| task.to_string() == name);
+            if let Some(task) = task.filter(|_| is_worktree(&path) && found.len() < WORKTREES) {
+                found.push(OfTask { task, path, repo: None });
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn is_worktree(folder: &Path) -> bool {
+    folder.join(".git").symlink_metadata().is_ok_and(|file| file.is_file())
+}
+
+fn folders_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    Ok(entries.flatten().filter(is_folder).take(WORKTREES).map(|entry| entry.path()).collect())
+}

@@ -1,0 +1,133 @@
+//! The real agents under a keeper that wants an answer in a given shape: what is wrong is asked for once more, in the same
+//! session, and only what was checked is on record as the answer.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use banksman_core::failure::{Asked, Expects, Judgement, judge};
+use banksman_core::lifecycle::Outcome;
+use banksman_core::limits::FINAL_TEXT_BYTES;
+use banksman_core::receipt::{Ended, Receipt, Terminal};
+use serde_json::{Value, json};
+
+use super::cases::{Agent, verdict_schema};
+use super::claude::CLAUDE;
+use super::codex::CODEX;
+use super::dialects::{INPUT_TOKENS, OUTPUT_TOKENS};
+use super::model_server::{ModelServer, Reply};
+use super::run::program;
+use crate::keeper::world::{World, agent, plan};
+
+const JOB: &str = "r1.1";
+const PROMPT: &str = "Rate the change 4711.";
+const ASKED_AGAIN: &str = "does not have the shape that was asked for";
+
+/// What came of a run, and what the model was asked on the way.
+struct Reviewed {
+    receipt: Receipt,
+    judgement: Judgement,
+    turns: Vec<String>,
+    /// For messages.
+    output: String,
+}
+
+/// Has a keeper run the agent, with nothing expected but the answer; none when the agent is missing.
+fn review(player: &Agent, scenario: Vec<Reply>) -> Option<Reviewed> {
+    let program = program(player.program)?;
+    let world = World::new();
+    let server = ModelServer::start(scenario);
+    let home = world.path("kim");
+    fs::create_dir(&home).unwrap();
+    let mut plan = plan(JOB, "");
+    let home_variable = ("HOME".to_owned(), home.display().to_string());
+    plan.env.extend(BTreeMap::from([home_variable]));
+    let work = agent(&mut plan);
+    work.setup = (player.setup)(&program, &server, &home);
+    work.ask.prompt = PROMPT.to_owned();
+    work.ask.schema = Some(verdict_schema());
+    work.expects = Expects::Answer;
+    let receipt = world.run(&plan);
+    let asked = Asked { expects: Expects::Answer, task: "t1", branch: "", schema_given: true };
+    Some(Reviewed {
+        judgement: judge(&receipt, &asked),
+        receipt,
+        turns: server.turns().iter().map(|turn| turn.body.to_string()).collect(),
+        output: format!("{}\n{}", world.file(JOB, "out.jsonl"), world.file(JOB, "err.log")),
+    })
+}
+
+/// Longer than what is kept of last words, and with a member that is there and is null.
+fn right() -> Value {
+    let reason = "It holds. ".repeat(FINAL_TEXT_BYTES / 5);
+    json!({ "verdict": "good", "score": 7, "blocker": null, "reason": reason })
+}
+
+/// `wrong` is all that the model says in the first turn.
+fn accepted_at_the_second_try(player: &Agent, wrong: Vec<Reply>, objection: &str) {
+    let first = wrong.len();
+    let scenario = [wrong, vec![(player.answer)(right())]].concat();
+    let Some(reviewed) = review(player, scenario) else { return };
+    let Reviewed { receipt, judgement, turns, output } = reviewed;
+    assert_eq!(receipt.ended, Ended::Completed, "{output}");
+    assert_eq!(receipt.answer, Some(right()), "{output}");
+    assert_eq!(receipt.objections, [""; 0], "{output}");
+    assert_eq!((judgement.outcome, judgement.class), (Outcome::Succeeded, None), "{judgement:?}");
+    assert_eq!(turns.len(), first + 1, "{output}");
+    assert!(!turns[first - 1].contains(ASKED_AGAIN), "{}", turns[first - 1]);
+    for said in [PROMPT, ASKED_AGAIN, objection] {
+        assert!(turns[first].contains(said), "`{said}` is not in {}", turns[first]);
+    }
+    let reading = receipt.reading.expect("it said something");
+    let requests = i64::try_from(turns.len()).unwrap();
+    let used = (reading.input_tokens, reading.output_tokens);
+    assert_eq!(used, (requests * INPUT_TOKENS, requests * OUTPUT_TOKENS), "both turns count");
+}
+
+/// The model never gives what is wanted. It is asked twice and no more.
+fn refused_after_the_second_try(player: &Agent, wrong: Vec<Reply>, objection: &str) {
+    let Some(reviewed) = review(player, wrong) else { return };
+    let Reviewed { receipt, judgement, turns, output } = reviewed;
+    assert_eq!(receipt.ended, Ended::Completed, "{output}");
+    let terminal = receipt.reading.as_ref().and_then(|reading| reading.terminal);
+    assert_eq!(terminal, Some(Terminal::Success), "it believes that it is done: {output}");
+    assert_eq!(receipt.answer, None, "{output}");
+    assert_eq!(receipt.objections, [objection], "{output}");
+    assert_eq!(judgement.outcome, Outcome::VerifyFailed, "{judgement:?}");
+    assert!(judgement.detail.contains(objection), "{judgement:?}");
+    let last = turns.last().expect("it asked");
+    assert_eq!(last.matches(ASKED_AGAIN).count(), 1, "{last}");
+}
+
+fn half() -> Value {
+    json!({ "verdict": "good", "blocker": null })
+}
+
+/// Claude Code checks the answer itself and lets the model try again; a model that then only talks is told once to answer,
+/// and after that its words are taken for a good end.
+fn talk() -> Reply {
+    Reply::text("It looks good to me.")
+}
+
+const NO_ANSWER: &str = "there was no answer in the wanted shape";
+const NO_SCORE: &str = "the answer `score` is missing";
+
+#[test]
+fn claude_gives_the_answer_when_it_is_asked_again() {
+    let wrong = vec![(CLAUDE.answer)(half()), talk(), talk()];
+    accepted_at_the_second_try(&CLAUDE, wrong, NO_ANSWER);
+}
+
+#[test]
+fn claude_never_gives_the_answer() {
+    refused_after_the_second_try(&CLAUDE, vec![(CLAUDE.answer)(half()), talk()], NO_ANSWER);
+}
+
+#[test]
+fn codex_gives_the_answer_when_it_is_asked_again() {
+    accepted_at_the_second_try(&CODEX, vec![(CODEX.answer)(half())], NO_SCORE);
+}
+
+#[test]
+fn codex_never_gives_the_answer() {
+    refused_after_the_second_try(&CODEX, vec![(CODEX.answer)(half())], NO_SCORE);
+}

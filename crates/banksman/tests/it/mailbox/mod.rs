@@ -1,0 +1,7 @@
+//! The folder `.workflow/` of a repository, by its files: what is written, read, taken and left alone.
+
+mod clearing;
+mod feedback;
+mod recording;
+mod signals;
+mod world;
