@@ -167,7 +167,7 @@ fn epoch_of(event: &Event) -> Option<i64> {
     }
 }
 
-fn add_in(
+pub(super) fn add_in(
     conn: &mut dyn Conn,
     definitions: &Definitions,
     add: &Add,
@@ -347,8 +347,10 @@ pub(super) fn save_if_version(
     row.extend([head.clone().into(), task.id.0.into(), old.task.version.into()]);
     conn.write(sql::SAVE_TASK_IF_VERSION, &row)?;
     follow_up(conn, &lifecycle, &step, entry.as_ref(), key, now)?;
-    if step.ending == Some(Ending::Done) {
-        release_waiting(conn, definitions, task.id, now)?;
+    match step.ending {
+        Some(Ending::Done) => tell_waiting(conn, definitions, task.id, -1, now)?,
+        Some(Ending::TakenBack) => tell_waiting(conn, definitions, task.id, 1, now)?,
+        Some(Ending::Otherwise) | None => {}
     }
     end_run(conn, old.task.spent, &step, now)?;
     let queue_rank = task.rank(&lifecycle);
@@ -369,11 +371,12 @@ fn entry(
     Entry::new(step.task.id, step.task.version, now, record, key.map(|key| key.text.clone()), prev)
 }
 
-/// A task is done: those that wait for it wait for one less.
-fn release_waiting(
+/// A task is done: those that wait for it wait for one less. It is so no more: they wait for one more.
+fn tell_waiting(
     conn: &mut dyn Conn,
     definitions: &Definitions,
     done: TaskId,
+    more: i64,
     now: Instant,
 ) -> Result<(), StoreError> {
     for row in conn.query(sql::WAITING_FOR, &[done.0.into()])? {
@@ -382,7 +385,7 @@ fn release_waiting(
             Err(error) if is_damage(&error) => continue,
             loaded => loaded?,
         };
-        let left = Event::NeedsLeft(waiting.task.open_needs - 1);
+        let left = Event::NeedsLeft(waiting.task.open_needs + more);
         apply_to(conn, definitions, waiting, &left, None, now)?;
         conn.notify();
     }

@@ -126,7 +126,11 @@ fn of_run(task: &Task, effect: &Effect) -> Option<i64> {
             | Activity::Capture
             | Activity::Wait => None,
         },
-        Effect::Notify | Effect::Alert | Effect::Remind { .. } => None,
+        Effect::Notify
+        | Effect::Alert
+        | Effect::Remind { .. }
+        | Effect::TellParent
+        | Effect::LeadParts => None,
     }
 }
 

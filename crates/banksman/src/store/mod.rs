@@ -1,6 +1,6 @@
 //! The store, in the words of the domain. One store serves many repositories.
 //!
-//! Writers come in through [`Store::add`], [`Store::apply`], [`Store::claim`], [`Store::dispatch`], [`Store::end_run`],
+//! Writers come in through [`Store::add`], [`Store::add_parts`], [`Store::apply`], [`Store::apply_each`], [`Store::claim`], [`Store::dispatch`], [`Store::end_run`],
 //! [`Store::renew`] and [`Store::fire_due`], which all end in `apply.rs`: load, decide (`banksman_core::machine`), write everything in one
 //! transaction. `query` reads. `sql` holds every statement, `conn` the two drivers; nothing outside this
 //! folder speaks SQL. Logs, worktrees and prompts are files and never come here.
@@ -12,12 +12,14 @@ mod claim;
 #[cfg(test)]
 mod conformance;
 pub mod conn;
+mod decisions;
 mod definitions;
 pub mod dispatch;
 mod follow;
 pub mod health;
 pub mod nodes;
 pub mod outbox;
+mod parts;
 pub mod places;
 pub mod query;
 mod row;
@@ -41,6 +43,7 @@ pub use claim::{ClaimRequest, Claimed};
 pub use definitions::Definition;
 pub use dispatch::{Dispatch, Dispatched};
 pub use nodes::Node;
+pub use parts::{Part, Parts};
 pub use row::Stored;
 pub use runs::{OpenRun, PastRun, RunEnd};
 pub use timers::Fired;
@@ -52,6 +55,7 @@ use definitions::Definitions;
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "spine", sql: include_str!("migrations/0001-spine.sql") },
     Migration { version: 2, name: "agents", sql: include_str!("migrations/0002-agents.sql") },
+    Migration { version: 3, name: "parts", sql: include_str!("migrations/0003-parts.sql") },
 ];
 
 #[derive(Debug, thiserror::Error)]

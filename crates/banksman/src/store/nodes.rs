@@ -1,12 +1,15 @@
 //! Nodes: the machines that start runs, when each was last heard from, and the workers that it has.
 
 use banksman_core::schedule::Worker;
-use banksman_core::time::Instant;
+use banksman_core::time::{Instant, Span};
 
 use super::conn::{Conn, Row};
 use super::row::json;
 use super::{Store, StoreError, sql};
 
+/// A node that was heard from so lately need not be written again: nobody learns anything from it, and each commit makes
+/// others look whether there is something to do. Far below the time after which a node counts as gone.
+const LATELY: Span = Span(20_000);
 /// Nodes of one store that are read at once.
 pub(super) const NODES: i64 = 1_000;
 
@@ -28,14 +31,18 @@ pub struct Changed {
 }
 
 impl Store {
-    /// Notes that a node lives, and what it has.
+    /// Notes that a node lives, and what it has. Nothing is written while that is known.
     pub fn put_node(&self, node: &Node) -> Result<Changed, StoreError> {
         let node = node.clone();
         self.write(move |conn| {
             let workers = json(&node.workers);
-            let known = conn.query(sql::NODE.pick(conn), &[node.name.as_str().into()])?;
-            let known = known.first().map(|row| row.text(0)).transpose()?;
-            let changed = Changed { workers: known != Some(workers.as_str()) };
+            let rows = conn.query(sql::NODE.pick(conn), &[node.name.as_str().into()])?;
+            let known_workers = rows.first().map(|row| row.text(3)).transpose()?;
+            let changed = Changed { workers: known_workers != Some(workers.as_str()) };
+            let known = rows.first().map(self::node).transpose()?;
+            if !changed.workers && known.is_some_and(|known| says_as_much(&known, &node)) {
+                return Ok(changed);
+            }
             let columns = [
                 node.name.as_str().into(),
                 node.seen_at.0.into(),
@@ -85,6 +92,12 @@ fn node(row: &Row) -> Result<Node, StoreError> {
         capacity: u32::try_from(row.int(2)?).unwrap_or(u32::MAX),
         workers: workers_from(row.text(3)?),
     })
+}
+
+/// Whether what is known of a node leaves nothing to be added by its new word, its workers aside.
+fn says_as_much(known: &Node, new: &Node) -> bool {
+    let is_fresh = new.seen_at >= known.seen_at && new.seen_at.since(known.seen_at) < LATELY;
+    is_fresh && known.capacity == new.capacity
 }
 
 /// The registry of a node as it is kept. A newer release on another node may write what this one cannot read; it then has

@@ -67,9 +67,27 @@ impl Store {
         })
     }
 
-    pub fn effect_done(&self, effect: &Pending) -> Result<(), StoreError> {
-        let key = [effect.task.0.into(), effect.seq.into(), effect.number.into()];
-        self.write(move |conn| Ok(conn.write(sql::EFFECT_DONE, &key)?))
+    /// Makes an effect that any node may do this node's own, and answers whether it is. To be asked before a job is begun for
+    /// it: the hold may run out while the job is at work, and then another node must not begin it, too.
+    pub fn keep_effect(&self, effect: &Pending, node: &str) -> Result<bool, StoreError> {
+        let columns = [effect.task.0.into(), effect.seq.into(), effect.number.into(), node.into()];
+        self.write(move |conn| Ok(!conn.query(sql::EFFECT_KEPT, &columns)?.is_empty()))
+    }
+
+    /// All of them in one transaction.
+    pub fn effects_done(&self, effects: &[&Pending]) -> Result<(), StoreError> {
+        if effects.is_empty() {
+            return Ok(());
+        }
+        let key =
+            |effect: &&Pending| [effect.task.0.into(), effect.seq.into(), effect.number.into()];
+        let keys: Vec<_> = effects.iter().map(key).collect();
+        self.write(move |conn| {
+            for key in &keys {
+                conn.write(sql::EFFECT_DONE, key)?;
+            }
+            Ok(())
+        })
     }
 
     /// Nothing was tried yet: the effect is looked at again at this time, and that is no attempt.
@@ -78,16 +96,23 @@ impl Store {
         self.write(move |conn| Ok(conn.write(sql::EFFECT_HELD, &columns)?))
     }
 
-    /// Makes what a record has decided for this node due now: whoever was at it is gone, and nobody has to wait for the end of
-    /// its hold. What any node may do is left alone, because another one may be at it.
+    /// Says when what a record has decided for this node is due, by how often it was tried: whoever was at it is gone, and nobody
+    /// has to wait for the end of its hold. What any node may do is left alone, because another one may be at it.
     pub fn effects_due(
         &self,
         (task, seq): (TaskId, i64),
         node: &str,
-        now: Instant,
+        due: impl Fn(i64) -> Instant + Send + 'static,
     ) -> Result<(), StoreError> {
-        let columns = [task.0.into(), seq.into(), now.0.into(), node.into()];
-        self.write(move |conn| Ok(conn.write(sql::EFFECTS_DUE, &columns)?))
+        let record = [task.0.into(), seq.into(), node.into()];
+        self.write(move |conn| {
+            for row in conn.query(sql::EFFECTS_OF_RECORD, &record)? {
+                let (number, at) = (row.int(0)?, due(row.int(1)?));
+                let columns = [task.0.into(), seq.into(), number.into(), at.0.into()];
+                conn.write(sql::EFFECT_HELD, &columns)?;
+            }
+            Ok(())
+        })
     }
 
     pub fn effect_failed(

@@ -61,6 +61,19 @@ pub struct Decision {
     pub offers: Vec<(String, String)>,
     pub opened_at: Instant,
     pub deadline: Option<Instant>,
+    /// Nobody wants to be reminded of it before.
+    pub snoozed_until: Option<Instant>,
+    /// None while it is open.
+    pub settled: Option<Settled>,
+}
+
+/// How a question came to its end: answered, or its task was moved on by something else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    pub at: Instant,
+    pub by: String,
+    /// Version of the task that the move gave it.
+    pub seq: i64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -197,12 +210,21 @@ impl Store {
     }
 
     /// The records of a task after a number, at most a page of them.
-    /// When a person last moved the task; what the failure policy has counted before that is forgiven.
-    pub fn last_word_of_a_person(&self, id: TaskId) -> Result<Option<Instant>, StoreError> {
+    /// The epoch of the first run that was given out after a person's last word; what the failure policy has counted before
+    /// it is forgiven. This goes by the order of the records and not by their times, because clocks are set back.
+    pub fn first_run_after_a_person(&self, id: TaskId) -> Result<Option<i64>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::LAST_WORD_OF_A_PERSON, &[id.0.into()])?;
-            let at = rows.first().map_or(Ok(None), |row| row.opt_int(0))?;
-            Ok(at.map(Instant))
+            let word = rows.first().map_or(Ok(None), |row| row.opt_int(0))?.unwrap_or(0);
+            let after = [id.0.into(), word.into(), i64::MAX.into(), PAGE.into()];
+            for row in &conn.query(sql::HISTORY, &after)? {
+                let entry = Entry::read(id, row)?;
+                let lease = entry.record.fields.get("lease").and_then(serde_json::Value::as_str);
+                if let Some(run) = lease.and_then(|run| run.parse::<RunId>().ok()) {
+                    return Ok(Some(run.epoch));
+                }
+            }
+            Ok(None)
         })
     }
 
@@ -392,8 +414,14 @@ fn artifact(row: &Row) -> Result<ArtifactRow, StoreError> {
     })
 }
 
-fn decision(row: &Row) -> Result<Decision, StoreError> {
+pub(super) fn decision(row: &Row) -> Result<Decision, StoreError> {
     let task = TaskId(row.int(1)?);
+    let settled = match (row.opt_int(9)?, row.opt_text(10)?, row.opt_int(11)?) {
+        (Some(at), Some(by), Some(seq)) => {
+            Some(Settled { at: Instant(at), by: by.to_owned(), seq })
+        }
+        (_, _, _) => None,
+    };
     let offers = serde_json::from_str(row.text(4)?);
     Ok(Decision {
         id: DecisionId(row.int(0)?),
@@ -407,11 +435,13 @@ fn decision(row: &Row) -> Result<Decision, StoreError> {
         })?,
         opened_at: Instant(row.int(5)?),
         deadline: row.opt_int(6)?.map(Instant),
+        snoozed_until: row.opt_int(8)?.map(Instant),
+        settled,
     })
 }
 
 /// Every row of an answer, read by one function.
-fn all<T>(
+pub(super) fn all<T>(
     conn: &mut dyn Conn,
     statement: &'static str,
     params: &[super::conn::Value],

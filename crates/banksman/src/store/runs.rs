@@ -1,5 +1,6 @@
 //! Runs: those under way, those that were, and how one ends with all that follows from it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use banksman_core::ids::{RunId, TaskId};
@@ -18,6 +19,8 @@ use super::{Store, StoreError, sql};
 pub(super) const OPEN_RUNS: i64 = 10_000;
 /// Runs of one task that are read at once.
 const PAST_RUNS: i64 = 1_000;
+/// Runs that an average is made from, the latest. What agents did long ago says little about what they will do.
+const RUNS_AVERAGED: i64 = 10_000;
 /// What is kept of a run's detail, in characters; the run's folder has all of it.
 const DETAIL_CHARS: usize = 2_000;
 /// Pairs of a lifecycle and a state in which tasks are blocked.
@@ -62,6 +65,38 @@ pub struct PastRun {
     pub output_tokens: i64,
 }
 
+/// What runs of one role used, on average.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RolePast {
+    pub runs: i64,
+    pub millis: i64,
+    /// Runs that told what they cost.
+    pub priced: i64,
+    /// Of those; none if there are none.
+    pub cost_micros: Option<i64>,
+}
+
+impl RolePast {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let mean = |(one, weight): (i64, i64), (another, more): (i64, i64)| {
+            let sum = i128::from(one) * i128::from(weight) + i128::from(another) * i128::from(more);
+            i64::try_from(sum / i128::from((weight + more).max(1))).unwrap_or(i64::MAX)
+        };
+        let cost = match (self.cost_micros, other.cost_micros) {
+            (Some(one), Some(another)) => Some(mean((one, self.priced), (another, other.priced))),
+            (one, another) => one.or(another),
+        };
+        Self {
+            runs: self.runs + other.runs,
+            millis: mean((self.millis, self.runs), (other.millis, other.runs)),
+            priced: self.priced + other.priced,
+            cost_micros: cost,
+        }
+    }
+}
+
 /// The end of a run with everything that is known about it.
 #[derive(Debug, Clone)]
 pub struct RunEnd {
@@ -102,6 +137,23 @@ impl Store {
     pub fn past_runs(&self, task: TaskId, at_most: i64) -> Result<Vec<PastRun>, StoreError> {
         let params = [task.0.into(), at_most.clamp(1, PAST_RUNS).into()];
         self.read(|conn| conn.query(sql::PAST_RUNS, &params)?.iter().rev().map(past_run).collect())
+    }
+
+    /// What runs of the tasks of a lifecycle used before, by the first tag of their task, which is its role where tasks have one.
+    pub fn past_of_roles(&self, lifecycle: &str) -> Result<BTreeMap<String, RolePast>, StoreError> {
+        self.read(|conn| {
+            let mut past: BTreeMap<String, RolePast> = BTreeMap::new();
+            let params = [lifecycle.into(), RUNS_AVERAGED.into()];
+            for row in conn.query(sql::PAST_BY_TAGS, &params)? {
+                // A damaged row is told of by `check`; an average can do without it.
+                let tags: Vec<String> = serde_json::from_str(row.text(0)?).unwrap_or_default();
+                let Some(role) = tags.into_iter().next() else { continue };
+                let (runs, millis, priced) = (row.int(1)?, row.int(2)?, row.int(3)?);
+                let more = RolePast { runs, millis, priced, cost_micros: row.opt_int(4)? };
+                past.entry(role).and_modify(|known| *known = known.and(more)).or_insert(more);
+            }
+            Ok(past)
+        })
     }
 
     /// Ends a run: the move that its outcome leads to, what is known about the run, the pause of its account and what it

@@ -106,6 +106,17 @@ macro_rules! batch_loads {
     };
 }
 
+/// Questions with the titles of their tasks, in the order in which `query::decision` reads them.
+macro_rules! select_decision {
+    ($rest:literal) => {
+        concat!(
+            "SELECT d.id, d.task, d.seq, d.asks, d.offers, d.opened_at, d.deadline, t.title, d.snoozed_until, \
+             d.settled_at, d.settled_by, d.settled_seq FROM decisions d JOIN tasks t ON t.id = d.task ",
+            $rest
+        )
+    };
+}
+
 /// Declares statements and lists them by name for the test.
 macro_rules! statements {
     ($list:ident: $kind:ty; $($(#[$doc:meta])* $name:ident = $text:expr;)*) => {
@@ -191,8 +202,8 @@ statements! {
     postgres: "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)",
 };
     NODE = Pair {
-    sqlite: "SELECT workers FROM nodes WHERE name = $1",
-    postgres: "SELECT workers FROM nodes WHERE name = $1 FOR UPDATE",
+    sqlite: "SELECT name, seen_at, capacity, workers FROM nodes WHERE name = $1",
+    postgres: "SELECT name, seen_at, capacity, workers FROM nodes WHERE name = $1 FOR UPDATE",
 };
     NEXT_TASK_ID = Pair {
     sqlite: "SELECT coalesce(max(id), 0) + 1 FROM tasks",
@@ -247,7 +258,7 @@ statements! {
      UNION ALL SELECT min(lease_expires_at) FROM tasks WHERE lease_expires_at > $2 \
      UNION ALL SELECT min(due_at) FROM outbox WHERE state = 'pending' AND (node IS NULL OR node = $1) \
      UNION ALL SELECT min(paused_until) FROM accounts WHERE paused_until IS NOT NULL) AS times";
-    LAST_WORD_OF_A_PERSON = "SELECT max(ts) FROM audit WHERE task = $1 AND (actor = 'human' OR actor LIKE 'human:%')";
+    LAST_WORD_OF_A_PERSON = "SELECT max(seq) FROM audit WHERE task = $1 AND (actor = 'human' OR actor LIKE 'human:%')";
     TIMERS_OF = "SELECT kind, number, entered, due_at FROM timers WHERE task = $1 ORDER BY due_at, kind, number";
     TIMER_LATER = "UPDATE timers SET due_at = $4 WHERE task = $1 AND kind = $2 AND number = $3";
     TIMER = "SELECT due_at FROM timers WHERE task = $1 AND kind = $2 AND number = $3 AND entered = $4";
@@ -256,8 +267,10 @@ statements! {
     INSERT_EFFECT = "INSERT INTO outbox (task, seq, number, effect, due_at, node) VALUES ($1, $2, $3, $4, $5, \
      (SELECT r.node FROM runs r WHERE r.task = $1 AND r.epoch = $6))";
     NEXT_EFFECT_NUMBER = "SELECT coalesce(max(number), -1) + 1 FROM outbox WHERE task = $1 AND seq = $2";
+    EFFECT_KEPT = "UPDATE outbox SET node = $4 WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending' \
+     AND (node IS NULL OR node = $4) RETURNING number";
     EFFECT_HELD = "UPDATE outbox SET due_at = $4 WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";
-    EFFECTS_DUE = "UPDATE outbox SET due_at = $3 WHERE task = $1 AND seq = $2 AND state = 'pending' AND due_at > $3 AND node = $4";
+    EFFECTS_OF_RECORD = "SELECT number, attempts FROM outbox WHERE task = $1 AND seq = $2 AND state = 'pending' AND node = $3";
     EFFECTS_OF_NOBODY = "UPDATE outbox SET node = NULL WHERE node = $1 AND state = 'pending'";
     EFFECT_DONE = "UPDATE outbox SET state = 'done', error = NULL WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";
     EFFECT_FAILED = "UPDATE outbox SET attempts = attempts + 1, due_at = $4, error = $5, state = $6 \
@@ -283,6 +296,11 @@ statements! {
     OPEN_EPOCHS_OF = "SELECT epoch FROM runs WHERE task = $1 AND ended_at IS NULL ORDER BY epoch";
     PAST_RUNS = "SELECT epoch, worker, node, agent, session, outcome, class, signature, detail, head, level, \
      tokens, cost_micros, started_at, ended_at, input_tokens, output_tokens FROM runs WHERE task = $1 ORDER BY epoch DESC LIMIT $2";
+    /// What the latest runs of the tasks of one lifecycle used, by the tags of their tasks. An average cannot overflow as a sum can.
+    PAST_BY_TAGS = "SELECT p.tags, count(*), CAST(avg(p.millis) AS BIGINT), count(p.cost), CAST(avg(p.cost) AS BIGINT) \
+     FROM (SELECT t.tags AS tags, CASE WHEN r.ended_at > r.started_at THEN r.ended_at - r.started_at ELSE 0 END AS millis, \
+     nullif(r.cost_micros, 0) AS cost FROM runs r JOIN tasks t ON t.id = r.task JOIN lifecycles l ON l.version = t.lifecycle \
+     WHERE l.id = $1 AND r.ended_at IS NOT NULL ORDER BY r.task DESC, r.epoch DESC LIMIT $2) p GROUP BY p.tags ORDER BY p.tags";
     RUNNING = "SELECT r.task, t.project, t.batch, r.worker, r.account, r.node, r.areas \
      FROM runs r JOIN tasks t ON t.id = r.task WHERE r.ended_at IS NULL ORDER BY r.task LIMIT $1";
     COUNT_OPEN_RUNS = "SELECT count(*) FROM runs WHERE ended_at IS NULL";
@@ -339,10 +357,23 @@ statements! {
     INSERT_DECISION = "INSERT INTO decisions (task, seq, asks, offers, opened_at, deadline) VALUES ($1, $2, $3, $4, $5, $6)";
     SETTLE_DECISION = "UPDATE decisions SET settled_at = $2, settled_by = $3, settled_seq = $4 \
      WHERE task = $1 AND settled_at IS NULL";
-    OPEN_DECISIONS = "SELECT d.id, d.task, d.seq, d.asks, d.offers, d.opened_at, d.deadline, t.title \
-     FROM decisions d JOIN tasks t ON t.id = d.task WHERE d.settled_at IS NULL AND d.id > $1 ORDER BY d.id LIMIT $2";
-    OPEN_DECISION_OF = "SELECT d.id, d.task, d.seq, d.asks, d.offers, d.opened_at, d.deadline, t.title \
-     FROM decisions d JOIN tasks t ON t.id = d.task WHERE d.settled_at IS NULL AND d.task = $1";
+    OPEN_DECISIONS = select_decision!("WHERE d.settled_at IS NULL AND d.id > $1 ORDER BY d.id LIMIT $2");
+    OPEN_DECISION_OF = select_decision!("WHERE d.settled_at IS NULL AND d.task = $1");
+    /// The one that is due first comes first, and those that are never due come last.
+    INBOX = select_decision!(
+    "WHERE d.settled_at IS NULL ORDER BY CASE WHEN d.deadline IS NULL THEN 1 ELSE 0 END, d.deadline, d.id LIMIT $1"
+);
+    DECISION = select_decision!("WHERE d.id = $1");
+    LAST_DECISION_OF = select_decision!("WHERE d.task = $1 ORDER BY d.seq DESC LIMIT 1");
+    LAST_ANSWER_BY = select_decision!(
+    "WHERE d.settled_by = $1 AND d.settled_at >= $2 ORDER BY d.settled_at DESC, d.id DESC LIMIT 1"
+);
+    SNOOZE_DECISION = "UPDATE decisions SET snoozed_until = $2 WHERE id = $1 AND settled_at IS NULL RETURNING id";
+    /// Of the reminders that would come while a question is put off, only the last is kept ...
+    DROP_SNOOZED_REMINDERS = "DELETE FROM timers WHERE task = $1 AND kind = 'remind' AND due_at < $2 AND number < \
+     (SELECT max(r.number) FROM timers r WHERE r.task = $1 AND r.kind = 'remind' AND r.due_at < $2)";
+    /// ... and it comes when that is over.
+    PUT_OFF_REMINDER = "UPDATE timers SET due_at = $2 WHERE task = $1 AND kind = 'remind' AND due_at < $2";
     INSERT_ARTIFACT = "INSERT INTO artifacts (task, seq, name, hash, value) VALUES ($1, $2, $3, $4, $5)";
     ARTIFACTS_OF = "SELECT seq, name, hash, value FROM artifacts WHERE task = $1 ORDER BY seq, name LIMIT $2";
     KEY = "SELECT request, task, seq FROM keys WHERE key = $1";
@@ -353,6 +384,16 @@ statements! {
          WHERE e.task BETWEEN $1 AND $2 ORDER BY e.kind, e.needs";
     NEEDS_OF = "SELECT e.needs, e.kind, t.kind, t.title, t.state FROM edges e JOIN tasks t ON t.id = e.needs \
      WHERE e.task = $1 ORDER BY e.kind, e.needs";
+    COUNT_PARTS = "SELECT count(*), count(CASE WHEN kind = 'done' THEN 1 END), \
+     count(CASE WHEN kind IN ('failed', 'cancelled') THEN 1 END), CAST(coalesce(sum(spent_cost_micros), 0) + \
+     (SELECT coalesce(sum(s.spent_cost_micros), 0) FROM tasks s JOIN tasks p ON s.parent = p.id WHERE p.parent = $1) AS BIGINT) \
+     FROM tasks WHERE parent = $1";
+    WAITING_PARTS = select_task!("WHERE t.parent IS NOT NULL AND t.kind = 'waiting' ORDER BY t.id LIMIT $1");
+    WHOLES = "SELECT DISTINCT parent FROM tasks WHERE parent IS NOT NULL ORDER BY parent DESC LIMIT $1";
+    PARTS = select_task!("WHERE t.parent = $1 ORDER BY t.id");
+    MARKS_OF_PARTS = "SELECT id, version, open_needs FROM tasks WHERE parent = $1 ORDER BY id";
+    NEEDS_OF_PARTS = "SELECT e.task, e.needs FROM edges e JOIN tasks t ON t.id = e.task \
+     WHERE t.parent = $1 AND e.kind = 'blocks' ORDER BY e.task, e.needs";
     WAITING_FOR = "SELECT task FROM edges WHERE needs = $1 AND kind = 'blocks' ORDER BY task";
     LIFECYCLE = "SELECT source, overrides FROM lifecycles WHERE version = $1";
     INSERT_LIFECYCLE = "INSERT INTO lifecycles (version, id, source, overrides, added_at) \

@@ -23,7 +23,12 @@ use super::{Conn, Migration, Options, Stats, run_job};
 /// How often a waiter looks by itself, in case a hint was lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The same where the system gives us no hints from other processes.
+/// Looks of which one at most wakes, as long as hints come. Commits that are worth hearing of give one, so what is seen by
+/// looking alone is mostly what nobody has to hear of, such as the renewals of leases; a steady trickle of them must
+/// not keep everybody awake.
+const LOOKS_A_WAKE: u32 = 10;
+
+/// The same as [`LOOK_EVERY`] where the system gives us no hints from other processes.
 const LOOK_EVERY_WITHOUT_HINTS: Duration = Duration::from_millis(50);
 
 pub(super) struct Sqlite {
@@ -94,15 +99,15 @@ impl Sqlite {
     }
 
     pub(super) fn wait(&self, mark: Mark, at_most: Duration) -> Waited {
-        let slice = match self.wake_file.watch(&self.signal) {
+        let (slice, looks) = match self.wake_file.watch(&self.signal) {
             Watch::Began => {
-                self.look();
+                self.look(1);
                 return Waited::Notified;
             }
-            Watch::Running => LOOK_EVERY,
-            Watch::Unavailable => LOOK_EVERY_WITHOUT_HINTS,
+            Watch::Running => (LOOK_EVERY, LOOKS_A_WAKE),
+            Watch::Unavailable => (LOOK_EVERY_WITHOUT_HINTS, 1),
         };
-        self.signal.wait_and_look(mark, at_most, slice, || self.look())
+        self.signal.wait_and_look(mark, at_most, slice, || self.look(looks))
     }
 
     pub(super) fn stats(&self) -> Stats {
@@ -114,31 +119,79 @@ impl Sqlite {
         Ok(Link::new(connection, self.path.clone(), Access::Read))
     }
 
-    /// Answers whether the file may have changed since the last look. When it cannot look, it may have.
-    fn look(&self) -> bool {
+    /// Answers whether the file may have changed, but only once in so many looks. When it cannot look, it may have.
+    fn look(&self, looks: u32) -> bool {
         let Ok(mut lookout) = self.lookout.try_lock() else {
             return false;
         };
         if lookout.is_none() {
-            *lookout =
-                self.reader().ok().map(|reader| Lookout { connection: reader.connection, seen: 0 });
+            *lookout = self.reader().ok().map(|reader| Lookout::new(reader.connection));
         }
-        lookout.as_mut().is_none_or(Lookout::look)
+        lookout.as_mut().is_none_or(|lookout| lookout.look(looks))
     }
 }
 
 struct Lookout {
     connection: Connection,
     seen: i64,
+    has_news: bool,
+    /// Looks since the last one that was answered with yes.
+    looks: u32,
 }
 
 impl Lookout {
-    fn look(&mut self) -> bool {
+    /// What was committed before is no news.
+    fn new(connection: Connection) -> Self {
+        let mut lookout = Self { connection, seen: 0, has_news: false, looks: u32::MAX };
+        lookout.has_moved();
+        lookout
+    }
+
+    fn has_moved(&mut self) -> bool {
         // This number moves whenever another connection, in whatever process, has committed.
         let Ok(now) = self.connection.pragma_query_value(None, "data_version", |row| row.get(0))
         else {
             return true;
         };
         std::mem::replace(&mut self.seen, now) != now
+    }
+
+    /// Whether something was committed of which was not told yet; told of once in so many looks.
+    fn look(&mut self, looks: u32) -> bool {
+        self.has_news |= self.has_moved();
+        self.looks = self.looks.saturating_add(1);
+        let is_told = self.has_news && self.looks >= looks;
+        if is_told {
+            (self.has_news, self.looks) = (false, 0);
+        }
+        is_told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trickle_of_silent_commits_is_told_of_now_and_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Connection::open(folder.path().join("store.db")).unwrap();
+        let writer = open();
+        writer.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE notes (name)").unwrap();
+        let commit = || writer.execute("INSERT INTO notes (name) VALUES ('silent')", []).unwrap();
+        let mut lookout = Lookout::new(open());
+        assert!(!lookout.look(3), "what was there before is no news");
+        commit();
+        assert!(lookout.look(3), "after a rest it is told of at once");
+        let told: Vec<bool> = (0..6)
+            .map(|_| {
+                commit();
+                lookout.look(3)
+            })
+            .collect();
+        assert_eq!(told, [false, false, true, false, false, true]);
+        commit();
+        let told: Vec<bool> = (0..4).map(|_| lookout.look(3)).collect();
+        assert_eq!(told, [false, false, true, false], "and the last one is not forgotten");
     }
 }

@@ -1,15 +1,22 @@
 //! Questions and kept values: opened, settled and kept in the transaction of the move that asks, answers or keeps.
 
+use banksman::ops::OpsError;
+use banksman::ops::decisions::{
+    self, Answer, DecisionError, UNDO_WINDOW, Which, answer, has_way_back, undo,
+};
 use banksman::store::hex;
-use banksman::store::query::Decision;
-use banksman_core::lifecycle::Outcome;
-use banksman_core::machine::{Event, Finish};
+use banksman::store::query::{Decision, Settled};
+use banksman::store::{Add, Definition, Store};
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::{Outcome, builtin};
+use banksman_core::machine::{Effect, Event, Finish};
 use banksman_core::time::Span;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::acts::{
-    DAY, MINUTE, NOON, add, apply, ask, claim_first, fields, finish, refused, to_asking,
+    DAY, HOUR, MINUTE, NOON, actor, add, added, apply, arriving, ask, ask_under, at_once,
+    claim_first, definition, fields, finish, load, pending, refused, state, to_asking,
 };
 use super::on_both;
 use super::world::World;
@@ -19,6 +26,18 @@ on_both!(
     an_answer_settles_the_question,
     a_deadline_settles_the_question,
     kept_values_stay_as_they_were,
+    the_inbox_begins_with_what_is_due_first,
+    a_settled_question_says_how,
+    a_question_that_is_put_off_reminds_once_and_is_due_as_before,
+    what_is_settled_is_not_put_off,
+    an_answer_holds_for_the_version_that_was_seen,
+    a_record_that_changes_nothing_does_not_stand_against_an_answer,
+    one_of_two_answers_at_the_same_moment_counts,
+    an_answer_with_a_key_is_given_once,
+    words_go_where_the_row_asks_for_them,
+    an_answer_is_undone_by_a_move_that_people_may_make,
+    gates_of_steps_are_answered_in_their_own_words,
+    a_workflow_that_goes_on_can_be_halted_again,
 );
 
 fn a_question_is_opened_with_the_state_that_asks(world: &World) {
@@ -39,6 +58,8 @@ fn a_question_is_opened_with_the_state_that_asks(world: &World) {
         ],
         opened_at: NOON,
         deadline: Some(NOON.plus(Span(7 * DAY.0))),
+        snoozed_until: None,
+        settled: None,
     };
     assert_eq!(*first, expected);
     assert_eq!(second.task, other);
@@ -107,4 +128,286 @@ fn kept_values_stay_as_they_were(world: &World) {
         let text = artifact.value.to_string();
         assert_eq!(artifact.hash, hex(&Sha256::digest(text.as_bytes())), "{text}");
     }
+}
+
+/// What kim answers.
+fn kim(which: Which, word: &str) -> Answer {
+    Answer { which, word: word.to_owned(), note: None, fields: fields(&[]), seen: None, key: None }
+}
+
+fn open_one(store: &Store, task: TaskId) -> Which {
+    let open = store.detail(task).unwrap().decision.expect("a question is open");
+    Which::Decision(open.id)
+}
+
+fn because<T: std::fmt::Debug>(result: Result<T, OpsError>) -> DecisionError {
+    match result {
+        Err(OpsError::Decision(error)) => error,
+        other => panic!("expected a refusal of the inbox, got {other:?}"),
+    }
+}
+
+fn the_inbox_begins_with_what_is_due_first(world: &World) {
+    let store = world.open();
+    let gate = Definition::clone(&PATIENT);
+    let patient = added(&store, Add { definition: gate, ..load("no deadline") }).stored.task.id;
+    let first = to_asking(&store, "first");
+    let second = to_asking(&store, "second");
+    world.raw().run(&format!(
+        "UPDATE decisions SET deadline = {} WHERE task = {}",
+        NOON.0 + 1,
+        second.0
+    ));
+    let order: Vec<TaskId> = store.inbox().unwrap().iter().map(|decision| decision.task).collect();
+    assert_eq!(order, [second, first, patient]);
+}
+
+fn a_settled_question_says_how(world: &World) {
+    let store = world.open();
+    let id = to_asking(&store, "lift");
+    let Which::Decision(decision) = open_one(&store, id) else { panic!("an id") };
+    apply(&store, id, ask("human:kim", "done", &[]), NOON.plus(MINUTE));
+    let settled = store.decision(decision).unwrap().expect("it is kept").settled;
+    let expected = Settled { at: NOON.plus(MINUTE), by: "human:kim".to_owned(), seq: 5 };
+    assert_eq!(settled, Some(expected));
+    assert_eq!(store.last_decision(id).unwrap().map(|last| last.id), Some(decision));
+    let kim = actor("human:kim");
+    let last = |not_before| store.last_answer(&kim, not_before).unwrap().map(|last| last.id);
+    assert_eq!(last(NOON), Some(decision));
+    assert_eq!(last(NOON.plus(HOUR)), None);
+    assert_eq!(store.last_answer(&actor("human:robin"), NOON).unwrap(), None);
+}
+
+/// The yard reminds after one day and after three, and is due after seven.
+fn a_question_that_is_put_off_reminds_once_and_is_due_as_before(world: &World) {
+    let store = world.open();
+    let id = to_asking(&store, "lift");
+    let reminders = |store: &Store, at| {
+        store.fire_due(at, 10).unwrap();
+        let is_reminder = |effect: &&Effect| matches!(effect, Effect::Remind { .. });
+        let pending = pending(store, at);
+        pending.iter().map(|pending| &pending.effect).filter(is_reminder).count()
+    };
+    let until = NOON.plus(Span(5 * DAY.0));
+    let open = store.detail(id).unwrap().decision.expect("a question is open");
+    assert!(store.snooze_if_open(&open, until).unwrap());
+    let snoozed = Decision { snoozed_until: Some(until), ..open };
+    assert_eq!(store.detail(id).unwrap().decision, Some(snoozed));
+    assert_eq!(reminders(&store, NOON.plus(Span(4 * DAY.0))), 0);
+    assert_eq!(reminders(&store, until), 1, "one for both");
+    assert_eq!(reminders(&store, NOON.plus(Span(6 * DAY.0))), 1, "and no more");
+    store.fire_due(NOON.plus(Span(7 * DAY.0)), 10).unwrap();
+    assert_eq!(state(&store, id), "failed");
+}
+
+fn what_is_settled_is_not_put_off(world: &World) {
+    let store = world.open();
+    let id = to_asking(&store, "lift");
+    let which = open_one(&store, id);
+    let late = because(decisions::snooze(&store, which, Span(8 * DAY.0), NOON));
+    assert!(matches!(late, DecisionError::DueBefore { .. }), "{late}");
+    apply(&store, id, ask("human:kim", "done", &[]), NOON);
+    let settled = because(decisions::snooze(&store, which, HOUR, NOON));
+    assert!(matches!(settled, DecisionError::Settled { .. }), "{settled}");
+    assert_eq!(store.last_decision(id).unwrap().and_then(|last| last.snoozed_until), None);
+}
+
+fn an_answer_holds_for_the_version_that_was_seen(world: &World) {
+    let store = world.open();
+    let id = to_asking(&store, "lift");
+    let first = open_one(&store, id);
+    let robin = actor("human:robin");
+    let changes = Answer { note: Some("higher".to_owned()), ..kim(first, "no") };
+    answer(&store, &robin, &changes, NOON).unwrap();
+    let late = because(answer(&store, &actor("human:kim"), &kim(first, "yes"), NOON));
+    let DecisionError::Settled { since, .. } = &late else { panic!("{late}") };
+    assert!(since[0].starts_with("lifting by human:robin (changes) at 20"), "{since:?}");
+    // Asked again, the old question stays settled, and whoever saw the old version is refused too.
+    apply(&store, id, ask("worker:w1", "checking", &[]), NOON);
+    apply(&store, id, ask("crane:c1", "asking", &[]), NOON);
+    because(answer(&store, &robin, &kim(first, "yes"), NOON));
+    let old = Answer { seen: Some(4), ..kim(Which::Task(id), "yes") };
+    let moved = because(answer(&store, &robin, &old, NOON));
+    assert!(matches!(moved, DecisionError::MovedOn { seen: 4, .. }), "{moved}");
+    assert_eq!((state(&store, id).as_str(), store.task(id).unwrap().task.version), ("asking", 7));
+    let bogus = Answer { seen: Some(70), ..kim(Which::Task(id), "yes") };
+    because(answer(&store, &robin, &bogus, NOON));
+    let seen = Answer { seen: Some(7), ..kim(Which::Task(id), "yes") };
+    answer(&store, &robin, &seen, NOON).unwrap();
+    assert_eq!(state(&store, id), "done");
+}
+
+fn a_record_that_changes_nothing_does_not_stand_against_an_answer(world: &World) {
+    let store = world.open();
+    let id = to_asking(&store, "lift");
+    let which = open_one(&store, id);
+    refused(store.apply(id, ask_under(1, "worker:w1", "checking", &[]), None, NOON));
+    assert_eq!(store.task(id).unwrap().task.version, 5, "the late writer is on record");
+    answer(&store, &actor("human:kim"), &kim(which, "yes"), NOON).unwrap();
+    assert_eq!(state(&store, id), "done");
+}
+
+fn one_of_two_answers_at_the_same_moment_counts(world: &World) {
+    let store = world.open();
+    let id = to_asking(&store, "lift");
+    let which = open_one(&store, id);
+    let given = at_once(4, |number| {
+        let who = actor(&format!("human:h{number}"));
+        let word = if number % 2 == 0 { "yes" } else { "no" };
+        let said = Answer { note: (word == "no").then(|| "x".to_owned()), ..kim(which, word) };
+        answer(&store, &who, &said, NOON).map(|_| ())
+    });
+    assert_eq!(given.iter().filter(|given| given.is_ok()).count(), 1, "{given:?}");
+    for refused in given.into_iter().filter(Result::is_err) {
+        let error = because(refused);
+        assert!(matches!(error, DecisionError::Settled { .. }), "{error}");
+    }
+    assert_eq!(store.task(id).unwrap().task.version, 5);
+}
+
+fn an_answer_with_a_key_is_given_once(world: &World) {
+    let store = world.open();
+    let id = to_asking(&store, "lift");
+    let which = open_one(&store, id);
+    let kims = actor("human:kim");
+    let keyed = Answer { key: Some("k1".to_owned()), ..kim(which, "yes") };
+    let first = answer(&store, &kims, &keyed, NOON).unwrap();
+    let again = answer(&store, &kims, &keyed, NOON.plus(MINUTE)).unwrap();
+    assert!(!first.applied.replayed && again.applied.replayed);
+    assert_eq!(again.applied.stored.task.version, 5);
+    let other = Answer { word: "no".to_owned(), ..keyed };
+    let taken = answer(&store, &kims, &other, NOON).unwrap_err();
+    assert!(matches!(taken, OpsError::Store(_)), "{taken}");
+}
+
+fn words_go_where_the_row_asks_for_them(world: &World) {
+    let store = world.open();
+    let kims = actor("human:kim");
+    let id = to_asking(&store, "lift");
+    let other = to_asking(&store, "another");
+    let which = open_one(&store, id);
+    let silent = because(answer(&store, &kims, &kim(which, "no"), NOON));
+    assert!(matches!(silent, DecisionError::NeedsWords { .. }), "{silent}");
+    // The word of people, the action of the lifecycle and its trigger mean the same.
+    let said = Answer { note: Some("higher".to_owned()), ..kim(which, "changes") };
+    answer(&store, &kims, &said, NOON).unwrap();
+    assert_eq!(store.task(id).unwrap().task.fields["feedback"], "higher");
+    let which = open_one(&store, other);
+    let odd = because(answer(&store, &kims, &kim(which, "merge"), NOON));
+    assert_eq!(
+        odd.to_string(),
+        format!("this decision does not offer `merge`; {which} offers yes, no")
+    );
+    let run = because(answer(&store, &actor("worker:w1"), &kim(which, "yes"), NOON));
+    assert!(matches!(run, DecisionError::NotAPerson(_)), "{run}");
+    answer(&store, &kims, &kim(which, "approve"), NOON).unwrap();
+    assert_eq!(state(&store, other), "done");
+}
+
+/// Asks at once and for ever; `wait` has a way back for people, `go` has none.
+static PATIENT: std::sync::LazyLock<Definition> = std::sync::LazyLock::new(|| {
+    definition(
+        "lifecycle: patient
+initial: asking
+fields: { wish: text, note: text }
+states:
+  asking: { kind: waiting, does: { activity: human, asks: Well?, offers: { go: go, wait: wait } } }
+  aside: { kind: parked }
+  done: { kind: done }
+transitions:
+  - { from: asking, to: done, on: go, by: [human] }
+  - { from: asking, to: aside, on: wait, by: [human], clear: [wish] }
+  - { from: aside, to: asking, on: return, by: [human] }
+",
+    )
+});
+
+fn an_answer_is_undone_by_a_move_that_people_may_make(world: &World) {
+    let store = world.open();
+    let kims = actor("human:kim");
+    let wishing = |title: &str| {
+        let mut add = Add { definition: Definition::clone(&PATIENT), ..load(title) };
+        add.new.fields = fields(&[("wish", "a crane")]);
+        added(&store, add).stored.task.id
+    };
+    let id = wishing("later");
+    let which = open_one(&store, id);
+    let said = Answer { note: Some("not today".to_owned()), ..kim(which, "wait") };
+    let answered = answer(&store, &kims, &said, NOON).unwrap();
+    assert!(has_way_back(&answered));
+    let stranger = because(undo(&store, &actor("human:robin"), Some(which), UNDO_WINDOW, NOON));
+    assert!(matches!(stranger, DecisionError::NotYours { .. }), "{stranger}");
+    let shift = |by: i64| format!("UPDATE decisions SET settled_at = settled_at + {by}");
+    world.raw().run(&shift(-UNDO_WINDOW.0 - 1));
+    let late = because(undo(&store, &kims, Some(which), UNDO_WINDOW, NOON));
+    assert!(matches!(late, DecisionError::TooLate { .. }), "{late}");
+    world.raw().run(&shift(UNDO_WINDOW.0 + 1));
+    let undone = undo(&store, &kims, None, UNDO_WINDOW, NOON).unwrap();
+    let task = store.task(id).unwrap().task;
+    assert_eq!((state(&store, id).as_str(), &task.fields["wish"]), ("asking", &json!("a crane")));
+    assert!(!task.fields.contains_key("note"), "what the answer has brought is gone with it");
+    let key = undone.applied.entry.and_then(|entry| entry.key);
+    assert_eq!(key.as_deref(), Some(format!("undo-{which}").as_str()));
+    assert_ne!(open_one(&store, id), which, "it is asked anew");
+
+    let gone = wishing("gone");
+    let which = open_one(&store, gone);
+    let answered = answer(&store, &kims, &kim(which, "go"), NOON).unwrap();
+    assert!(!has_way_back(&answered));
+    let none = because(undo(&store, &kims, Some(which), UNDO_WINDOW, NOON));
+    assert!(matches!(none, DecisionError::NoWayBack { .. }), "{none}");
+    assert_eq!(state(&store, gone), "done");
+}
+
+/// A task of a built-in lifecycle that arrives in the middle of its life.
+fn arrived(store: &Store, lifecycle: &str, at: &str, given: &[(&str, &str)]) -> TaskId {
+    let source = builtin::source(lifecycle).expect("built in");
+    let mut add = arriving(&definition(source), at, None);
+    add.new.fields = fields(given);
+    added(store, add).stored.task.id
+}
+
+fn gates_of_steps_are_answered_in_their_own_words(world: &World) {
+    let store = world.open();
+    let kims = actor("human:kim");
+    let step = [("spec", "x"), ("workflow", "phase-4"), ("step", "tests")];
+    let failed = arrived(&store, "step", "gate(human)", &step);
+    let which = open_one(&store, failed);
+    let said = Answer { note: Some("no test fails".to_owned()), ..kim(which, "changes") };
+    assert_eq!(answer(&store, &kims, &said, NOON).unwrap().action, "fail");
+    let task = store.task(failed).unwrap().task;
+    assert_eq!(state(&store, failed), "sent_back");
+    assert_eq!(task.fields["feedback"], "no test fails");
+
+    let passed = arrived(&store, "step", "gate(human)", &step);
+    let said = Answer { note: Some("well".to_owned()), ..kim(Which::Task(passed), "approve") };
+    assert_eq!(answer(&store, &kims, &said, NOON).unwrap().action, "pass");
+    assert_eq!(store.task(passed).unwrap().task.fields["note"], "well");
+
+    let vetoed = arrived(&store, "step", "gate(veto)", &step);
+    let said = Answer { note: Some("too slow".to_owned()), ..kim(Which::Task(vetoed), "veto") };
+    answer(&store, &kims, &said, NOON).unwrap();
+    assert_eq!(state(&store, vetoed), "sent_back");
+
+    let ended = arrived(&store, "step", "gate(human)", &step);
+    let said = Answer { note: Some("not needed".to_owned()), ..kim(Which::Task(ended), "cancel") };
+    assert_eq!(answer(&store, &kims, &said, NOON).unwrap().action, "abort");
+    assert_eq!(store.task(ended).unwrap().task.fields["reason"], "not needed");
+}
+
+fn a_workflow_that_goes_on_can_be_halted_again(world: &World) {
+    let store = world.open();
+    let kims = actor("human:kim");
+    let id = arrived(&store, "workflow", "waiting", &[("problem", "a step was given up")]);
+    let items = decisions::inbox(&store, None).unwrap();
+    assert!(items[0].escalated, "something went wrong");
+    let which = Which::Decision(items[0].decision.id);
+    answer(&store, &kims, &kim(which, "resume"), NOON).unwrap();
+    assert!(!store.task(id).unwrap().task.fields.contains_key("problem"));
+    undo(&store, &kims, Some(which), UNDO_WINDOW, NOON).unwrap();
+    assert_eq!(state(&store, id), "waiting");
+    assert_eq!(store.task(id).unwrap().task.fields["problem"], "a step was given up");
+    // Whoever looked before the answer was taken back saw another question.
+    let late = because(answer(&store, &kims, &kim(which, "resume"), NOON));
+    assert!(matches!(late, DecisionError::Settled { .. }), "{late}");
 }

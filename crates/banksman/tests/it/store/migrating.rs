@@ -159,7 +159,7 @@ fn furnish(store: &Store) {
     to_asking(store, "asking");
     let checking = to_checking(store, "checking");
     let effects = pending(store, NOON);
-    store.effect_done(&effects[0]).unwrap();
+    store.effects_done(&[&effects[0]]).unwrap();
     store.effect_failed(&effects[1], "the server is gone", After::Dead).unwrap();
     apply(store, checking, ask("crane:c1", "lifting", &[]), NOON);
     let epoch = claim_first(store, checking, NOON);

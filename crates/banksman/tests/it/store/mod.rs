@@ -24,6 +24,7 @@ mod moving;
 mod needs;
 mod nodes;
 mod outbox;
+mod parts;
 mod places;
 mod runs;
 mod tampering;

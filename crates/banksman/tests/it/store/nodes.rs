@@ -2,15 +2,23 @@
 
 use std::collections::BTreeSet;
 
+use banksman::ops::library::Library;
+use banksman::ops::tasks::{self, AddRequest, MoveRequest};
 use banksman::store::Node;
 use banksman::store::nodes::Changed;
 use banksman_core::schedule::Worker;
+use banksman_core::time::Span;
 
-use super::acts::{MINUTE, NOON, node, worker};
+use super::acts::{MINUTE, NOON, actor, fields, node, worker};
 use super::on_both;
 use super::world::World;
 
-on_both!(a_node_is_what_it_last_said, only_other_workers_are_news);
+on_both!(
+    a_node_is_what_it_last_said,
+    only_other_workers_are_news,
+    people_write_by_the_clock_of_the_store,
+    what_was_said_lately_is_not_written_again
+);
 
 fn a_node_is_what_it_last_said(world: &World) {
     let store = world.open();
@@ -36,4 +44,43 @@ fn only_other_workers_are_news(world: &World) {
     assert_eq!(news(&alive), Changed { workers: false });
     let grown = Node { workers: vec![worker("ada"), worker("bob")], ..alive };
     assert_eq!(news(&grown), Changed { workers: true });
+}
+
+/// The bounds and delays that begin with a person's word are kept by the store's clock, so they have to begin by it.
+fn people_write_by_the_clock_of_the_store(world: &World) {
+    let store = world.open();
+    // On PostgreSQL this clock is years behind; on SQLite it is the only one.
+    let request = AddRequest {
+        title: "lift".to_owned(),
+        project: "site".to_owned(),
+        lifecycle: "autonomous".to_owned(),
+        ..AddRequest::default()
+    };
+    let before = store.now(NOON).unwrap();
+    let kim = actor("human:kim");
+    let added = tasks::add(&store, &Library::default(), &kim, &request, NOON).unwrap();
+    let cancel = MoveRequest {
+        to: Some("cancelled".to_owned()),
+        fields: fields(&[("reason", "rain")]),
+        ..MoveRequest::default()
+    };
+    let id = added.stored.task.id;
+    let moved = tasks::move_task(&store, id, &kim, &cancel, NOON).unwrap();
+    let after = store.now(NOON).unwrap();
+    let times = [added.stored.task.created_at, moved.stored.task.entered_at];
+    assert!(times.iter().all(|at| (before..=after).contains(at)), "{before} {times:?} {after}");
+}
+
+fn what_was_said_lately_is_not_written_again(world: &World) {
+    let store = world.open();
+    let said = |after: i64, capacity: u32| {
+        let node = Node { capacity, seen_at: NOON.plus(Span(after)), ..node("n1", &[]) };
+        store.put_node(&node).unwrap();
+        store.nodes().unwrap()[0].seen_at.since(NOON)
+    };
+    assert_eq!(said(0, 1), Span(0));
+    assert_eq!(said(19_999, 1), Span(0));
+    assert_eq!(said(20_000, 1), Span(20_000));
+    assert_eq!(said(20_001, 2), Span(20_001), "it has changed");
+    assert_eq!(said(5_000, 2), Span(5_000), "its clock was put back");
 }

@@ -16,11 +16,14 @@ on_both!(
     effects_come_with_the_move_that_decided_them,
     nothing_else_leaves_an_effect,
     an_effect_is_done_once,
+    several_are_done_at_once_and_no_others,
     a_failed_effect_comes_back_when_it_is_due,
     a_dead_effect_is_counted_and_not_tried,
     effects_are_told_apart_for_ever,
     an_effect_is_taken_by_one_until_its_time_is_over,
     an_unreadable_effect_stands_in_nobodys_way,
+    an_effect_of_nobody_is_kept_by_one_node,
+    an_effect_is_due_by_how_often_it_was_tried,
 );
 
 fn effects_come_with_the_move_that_decided_them(world: &World) {
@@ -70,7 +73,7 @@ fn an_effect_is_done_once(world: &World) {
     to_checking(&store, "lift");
     let effect = pending(&store, NOON).remove(0);
     let handles = [world.open(), world.open()];
-    at_once(4, |thread| handles[thread % 2].effect_done(&effect).expect("it is noted"));
+    at_once(4, |thread| handles[thread % 2].effects_done(&[&effect]).expect("it is noted"));
     assert_eq!(pending(&store, NOON.plus(HOUR)), []);
     // Who comes too late does not bring it back.
     store.effect_failed(&effect, "too late", After::Again(NOON)).unwrap();
@@ -80,6 +83,19 @@ fn an_effect_is_done_once(world: &World) {
     assert_eq!(row, [[Some("done".to_owned()), Some("0".to_owned()), None]]);
     let overview = store.overview().unwrap();
     assert_eq!((overview.pending_effects, overview.dead_effects), (0, 0));
+}
+
+fn several_are_done_at_once_and_no_others(world: &World) {
+    let store = world.open();
+    for title in ["lift", "lower", "turn"] {
+        to_checking(&store, title);
+    }
+    let effects = pending(&store, NOON);
+    assert_eq!(effects.len(), 3);
+    store.effects_done(&[]).unwrap();
+    assert_eq!(pending(&store, NOON), effects);
+    store.effects_done(&[&effects[0], &effects[2]]).unwrap();
+    assert_eq!(pending(&store, NOON), effects[1..2]);
 }
 
 fn a_failed_effect_comes_back_when_it_is_due(world: &World) {
@@ -93,7 +109,7 @@ fn a_failed_effect_comes_back_when_it_is_due(world: &World) {
     assert_eq!(again, [Pending { attempts: 1, ..first.clone() }]);
     assert_eq!(again[0].key(), first.key());
     assert_eq!(world.raw().number("SELECT length(error) FROM outbox"), 2_000);
-    store.effect_done(&again[0]).unwrap();
+    store.effects_done(&[&again[0]]).unwrap();
     assert_eq!(world.raw().value("SELECT error FROM outbox"), None);
 }
 
@@ -103,7 +119,7 @@ fn a_dead_effect_is_counted_and_not_tried(world: &World) {
     let effects = pending(&store, NOON);
     store.effect_failed(&effects[0], "the server is gone", After::Dead).unwrap();
     assert_eq!(pending(&store, Instant(i64::MAX)), effects[1..]);
-    store.effect_done(&effects[0]).unwrap();
+    store.effects_done(&[&effects[0]]).unwrap();
     let overview = store.overview().unwrap();
     assert_eq!((overview.pending_effects, overview.dead_effects), (1, 1));
 }
@@ -147,7 +163,7 @@ fn an_effect_is_taken_by_one_until_its_time_is_over(world: &World) {
     assert_eq!(store.take_effects("n1", early, MINUTE, 100).unwrap(), []);
     let again = store.take_effects("n1", NOON.plus(MINUTE), MINUTE, 100).unwrap();
     assert_eq!(again.len(), 20, "whoever took them did not say how it went");
-    store.effect_done(&again[0]).unwrap();
+    store.effects_done(&[&again[0]]).unwrap();
     let rest = store.take_effects("n1", NOON.plus(HOUR), MINUTE, 100).unwrap();
     assert_eq!(rest.len(), 19);
 }
@@ -159,4 +175,41 @@ fn an_unreadable_effect_stands_in_nobodys_way(world: &World) {
     world.raw().run(&format!("UPDATE outbox SET effect = '{{}}' WHERE task = {}", odd.0));
     assert_eq!(pending(&store, NOON).len(), 1);
     assert_eq!(store.overview().unwrap().dead_effects, 1);
+}
+
+/// The node that has begun a job for it may be cut off before it can say so.
+fn an_effect_of_nobody_is_kept_by_one_node(world: &World) {
+    let store = world.open();
+    to_checking(&store, "lift");
+    let effect = store.take_effects("n1", NOON, MINUTE, 1).unwrap().remove(0);
+    assert!(store.keep_effect(&effect, "n1").unwrap());
+    assert!(store.keep_effect(&effect, "n1").unwrap(), "it is still its own");
+    assert!(!store.keep_effect(&effect, "n2").unwrap());
+    assert_eq!(store.take_effects("n2", NOON.plus(HOUR), MINUTE, 1).unwrap(), []);
+    assert_eq!(
+        store.take_effects("n1", NOON.plus(HOUR), MINUTE, 1).unwrap(),
+        std::slice::from_ref(&effect)
+    );
+    // A person says that the node is gone for good.
+    store.remove_node("n1").unwrap();
+    assert!(store.keep_effect(&effect, "n2").unwrap());
+    store.effects_done(&[&effect]).unwrap();
+    assert!(!store.keep_effect(&effect, "n2").unwrap(), "what is done is nobody's");
+}
+
+fn an_effect_is_due_by_how_often_it_was_tried(world: &World) {
+    let store = world.open();
+    to_checking(&store, "lift");
+    let mut effect = store.take_effects("n1", NOON, HOUR, 1).unwrap().remove(0);
+    store.keep_effect(&effect, "n1").unwrap();
+    store.effect_failed(&effect, "not yet", After::Again(NOON.plus(HOUR))).unwrap();
+    effect.attempts = 1;
+    let record = (effect.task, effect.seq);
+    let later = |minutes: i64| move |attempts| NOON.plus(Span(MINUTE.0 * (minutes + attempts)));
+    store.effects_due(record, "n2", later(0)).unwrap();
+    assert_eq!(store.next_work("n1", NOON).unwrap(), Some(NOON.plus(HOUR)), "not another's");
+    store.effects_due(record, "n1", later(9)).unwrap();
+    assert_eq!(store.next_work("n1", NOON).unwrap(), Some(NOON.plus(Span(10 * MINUTE.0))));
+    store.effects_due(record, "n1", later(-1)).unwrap();
+    assert_eq!(store.take_effects("n1", NOON, HOUR, 1).unwrap(), [effect]);
 }

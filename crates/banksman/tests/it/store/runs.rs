@@ -1,10 +1,11 @@
 //! Runs: who is at work where, what becomes of a lease, and what a run leaves behind.
 
 use banksman::store::conn::Target;
+use banksman::store::runs::RolePast;
 use banksman::store::{AccountPause, PastRun, RunEnd, Store, StoreError};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Outcome;
-use banksman_core::machine::{CAME_LATE, Effect, Finish, Why};
+use banksman_core::machine::{CAME_LATE, Effect, Event, Finish, Why};
 use banksman_core::time::{Instant, Span};
 
 use super::acts::{
@@ -28,6 +29,8 @@ on_both!(
     a_session_is_noted_while_the_run_is_under_way,
     a_stop_goes_to_the_node_of_its_run,
     what_waits_for_a_worker_is_found,
+    a_persons_word_counts_by_its_place_and_not_by_its_time,
+    what_runs_of_a_role_used_is_averaged,
 );
 
 fn start(store: &Store, node_name: &str, now: Instant) -> RunId {
@@ -324,4 +327,56 @@ transitions:
     apply(&store, elsewhere, ask("human:kim", "held", &[("waits_for", "the wind")]), NOON);
     assert_eq!(world.open().stuck_without_worker(100).unwrap(), stuck);
     assert_eq!(store.stuck_without_worker(1).unwrap(), stuck[..1]);
+}
+
+fn a_persons_word_counts_by_its_place_and_not_by_its_time(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let first = || store.first_run_after_a_person(id).unwrap();
+    assert_eq!(first(), None);
+    // The clock is set back between the word that added it and everything else.
+    let early = Instant(NOON.0 - HOUR.0);
+    for epoch in 1..=2 {
+        assert_eq!(claim_first(&store, id, early), epoch);
+        assert_eq!(first(), Some(1));
+        apply(&store, id, Event::Finished(finish(epoch, Outcome::Crashed)), early);
+    }
+    // Somebody whose clock is far behind puts it back.
+    let long_ago = Instant(early.0 - DAY.0);
+    apply(&store, id, ask("human:kim", "held", &[("waits_for", "wind")]), long_ago);
+    apply(&store, id, ask("human:kim", "lifting", &[]), long_ago);
+    assert_eq!(first(), None, "nothing counts until it is given out again");
+    assert_eq!(claim_first(&store, id, early), 3);
+    assert_eq!(first(), Some(3));
+}
+
+/// A role is the first tag. A run that cost nothing did not tell what it cost, one under way has not used anything yet, and
+/// tasks of other lifecycles are not asked.
+fn what_runs_of_a_role_used_is_averaged(world: &World) {
+    let store = world.open();
+    let run = |tags: &[&str]| {
+        let mut add = load("lift");
+        add.new.tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+        added(&store, add);
+        start(&store, "n1", NOON)
+    };
+    for (tags, minutes, cost_micros) in [
+        (&["tester", "large"][..], 1, 1_000),
+        (&["tester"], 4, 4_000),
+        (&["tester"], 4, 0),
+        (&["coder"], 2, 0),
+        (&[], 9, 9_000),
+    ] {
+        let RunId { task, epoch } = run(tags);
+        let finish = Finish { cost_micros, ..finish(epoch, Outcome::Auth) };
+        let end = RunEnd { finish, ..known(epoch) };
+        store.end_run(task, end, NOON.plus(Span(minutes * MINUTE.0))).unwrap();
+    }
+    run(&["coder"]);
+    let past = store.past_of_roles("yard").unwrap();
+    let tester = RolePast { runs: 3, millis: 3 * MINUTE.0, priced: 2, cost_micros: Some(2_500) };
+    let coder = RolePast { runs: 1, millis: 2 * MINUTE.0, priced: 0, cost_micros: None };
+    let expected = [("coder".to_owned(), coder), ("tester".to_owned(), tester)];
+    assert_eq!(past.into_iter().collect::<Vec<_>>(), expected);
+    assert!(store.past_of_roles("crane-only").unwrap().is_empty());
 }

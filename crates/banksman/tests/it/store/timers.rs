@@ -138,7 +138,9 @@ fn reminders_are_sent_once_each(world: &World) {
             | Effect::Stop { .. }
             | Effect::Notify
             | Effect::Alert
-            | Effect::CleanUp => None,
+            | Effect::CleanUp
+            | Effect::TellParent
+            | Effect::LeadParts => None,
         });
         let mut reminders: Vec<_> = reminders.collect();
         reminders.sort_unstable();

@@ -1,0 +1,167 @@
+//! Tasks that are part of another one: made together, counted, and moved together in one transaction.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use banksman_core::ids::TaskId;
+use banksman_core::machine::{Event, Rejected};
+use banksman_core::time::Instant;
+
+use super::apply::{Add, Applied, Edge, add_in, apply_to, load_for_update};
+use super::conn::{Conn, Row};
+use super::definitions::Definitions;
+use super::row::{Stored, lifecycle_version, stored};
+use super::{Store, StoreError, sql};
+
+/// A task of several that are added together. The others are named by their place in the list, and come before it.
+#[derive(Debug, Clone)]
+pub struct Part {
+    pub add: Add,
+    pub parent: Option<usize>,
+    pub after: Vec<usize>,
+}
+
+/// How many parts a task has, by how they stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Parts {
+    pub all: i64,
+    pub done: i64,
+    /// Failed or cancelled.
+    pub given_up: i64,
+    /// Of the parts and of theirs: what reviews a step is part of it.
+    pub cost_micros: i64,
+}
+
+impl Parts {
+    #[must_use]
+    pub fn open(&self) -> i64 {
+        self.all - self.done - self.given_up
+    }
+}
+
+impl Store {
+    /// Adds all of them or none. With a key on each, a repetition answers with the same tasks.
+    pub fn add_parts(&self, parts: &[Part], now: Instant) -> Result<Vec<Applied>, StoreError> {
+        let definitions = Arc::clone(&self.definitions);
+        let list = parts.to_vec();
+        let added = self.write(move |conn| add_all(conn, &definitions, &list, now))?;
+        for part in parts {
+            self.definitions.remember(&part.add.definition.lifecycle);
+        }
+        Ok(added)
+    }
+
+    /// Lets an event happen to each of several tasks, in one transaction. Those that are refused stay as they are.
+    pub fn apply_each(
+        &self,
+        events: &[(TaskId, Event)],
+        now: Instant,
+    ) -> Result<Vec<Result<Applied, Rejected>>, StoreError> {
+        let definitions = Arc::clone(&self.definitions);
+        let mut events = events.to_vec();
+        // Whoever locks several rows does it in the same order.
+        events.sort_by_key(|(id, _)| *id);
+        self.write(move |conn| {
+            let mut answers = Vec::with_capacity(events.len());
+            for (id, event) in &events {
+                let old = load_for_update(conn, &definitions, *id)?;
+                answers.push(match apply_to(conn, &definitions, old, event, None, now) {
+                    Ok(applied) => Ok(applied),
+                    Err(StoreError::Rejected(rejected)) => Err(rejected),
+                    Err(error) => return Err(error),
+                });
+            }
+            Ok(answers)
+        })
+    }
+
+    /// Tasks that have parts, the latest first.
+    pub fn wholes(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
+        self.read(|conn| {
+            let rows = conn.query(sql::WHOLES, &[at_most.into()])?;
+            rows.iter().map(|row| Ok(TaskId(row.int(0)?))).collect()
+        })
+    }
+
+    pub fn count_parts(&self, parent: TaskId) -> Result<Parts, StoreError> {
+        self.read(|conn| {
+            let rows = conn.query(sql::COUNT_PARTS, &[parent.0.into()])?;
+            let Some(row) = rows.first() else { return Ok(Parts::default()) };
+            let (all, done) = (row.int(0)?, row.int(1)?);
+            Ok(Parts { all, done, given_up: row.int(2)?, cost_micros: row.int(3)? })
+        })
+    }
+
+    /// The parts of a task in the order in which they were added, without their bodies.
+    pub fn parts(&self, parent: TaskId) -> Result<Vec<Stored>, StoreError> {
+        self.read(|conn| {
+            let rows = conn.query(sql::PARTS, &[parent.0.into()])?;
+            rows.iter().map(|row| read(conn, &self.definitions, row)).collect()
+        })
+    }
+
+    /// Parts of whatever tasks that wait for somebody.
+    pub fn waiting_parts(&self, at_most: i64) -> Result<Vec<Stored>, StoreError> {
+        self.read(|conn| {
+            let rows = conn.query(sql::WAITING_PARTS, &[at_most.into()])?;
+            rows.iter().map(|row| read(conn, &self.definitions, row)).collect()
+        })
+    }
+
+    /// The same for whoever looks often: what has not changed since the last look is not read again.
+    pub fn refresh_parts(
+        &self,
+        parent: TaskId,
+        known: &mut BTreeMap<TaskId, Stored>,
+    ) -> Result<(), StoreError> {
+        let marks = self.read(|conn| {
+            let rows = conn.query(sql::MARKS_OF_PARTS, &[parent.0.into()])?;
+            let mark = |row: &Row| Ok((TaskId(row.int(0)?), (row.int(1)?, row.int(2)?)));
+            rows.iter().map(mark).collect::<Result<Vec<_>, StoreError>>()
+        })?;
+        for (id, mark) in marks {
+            let old = known.get(&id).map(|part| (part.task.version, part.task.open_needs));
+            if old != Some(mark) {
+                known.insert(id, self.task(id)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What each part of a task needs, among all tasks.
+    pub fn needs_of_parts(
+        &self,
+        parent: TaskId,
+    ) -> Result<BTreeMap<TaskId, Vec<TaskId>>, StoreError> {
+        self.read(|conn| {
+            let mut needs: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
+            for row in conn.query(sql::NEEDS_OF_PARTS, &[parent.0.into()])? {
+                needs.entry(TaskId(row.int(0)?)).or_default().push(TaskId(row.int(1)?));
+            }
+            Ok(needs)
+        })
+    }
+}
+
+fn read(conn: &mut dyn Conn, definitions: &Definitions, row: &Row) -> Result<Stored, StoreError> {
+    let lifecycle = definitions.get(conn, lifecycle_version(row)?)?;
+    stored(row, lifecycle)
+}
+
+fn add_all(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    parts: &[Part],
+    now: Instant,
+) -> Result<Vec<Applied>, StoreError> {
+    let mut added: Vec<Applied> = Vec::with_capacity(parts.len());
+    for part in parts {
+        let mut add = part.add.clone();
+        if let Some(parent) = part.parent {
+            add.new.parent = Some(added[parent].stored.task.id);
+        }
+        add.needs.extend(part.after.iter().map(|at| (added[*at].stored.task.id, Edge::Blocks)));
+        added.push(add_in(conn, definitions, &add, now)?);
+    }
+    Ok(added)
+}

@@ -1,0 +1,208 @@
+//! Tasks that are part of another one: made together, counted, moved together, and taken back after they were done.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use banksman::store::{Add, Definition, Edge, Key, Part, Parts, Store, StoreError};
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::check::{Overrides, check};
+use banksman_core::machine::{Actor, Ask, Event, NewTask};
+
+use super::acts::{NOON, actor};
+use super::on_both;
+use super::world::World;
+
+on_both!(
+    parts_are_made_together_or_not_at_all,
+    the_same_keys_make_the_same_parts,
+    parts_are_counted_by_how_they_stand,
+    only_parts_that_have_changed_are_read_again,
+    what_is_taken_back_holds_up_those_after_it_again,
+    several_are_moved_at_once_and_a_refusal_harms_nobody,
+    a_queue_that_waits_for_no_worker_goes_on_by_itself,
+);
+
+const LIFECYCLE: &str = "
+lifecycle: piece
+initial: open
+roles: [worker]
+fields: { by_hand: flag }
+states:
+  open:
+    kind: queued
+    does: { activity: wait, until: by_hand == true, outcomes: { met: lay_out } }
+  at_hand: { kind: waiting }
+  working: { kind: working, within: [{ time: 1d, to: dropped }] }
+  passed: { kind: done, provisional: true, on_entry: [tell_parent] }
+  kept: { kind: done }
+  dropped: { kind: cancelled }
+transitions:
+  - { from: open, to: working, on: claim, by: [worker, system], guards: [{ field: by_hand, that: by_hand != true, message: by hand }] }
+  - { from: open, to: at_hand, on: lay_out, by: [system] }
+  - { from: [open, working, at_hand], to: passed, on: pass, by: [human, system] }
+  - { from: passed, to: open, on: reset, by: [system] }
+  - { from: passed, to: kept, on: close, by: [system] }
+  - { from: [open, working, at_hand], to: dropped, on: drop, by: [human] }
+";
+
+fn part(title: &str, parent: Option<usize>, after: &[usize]) -> Part {
+    let lifecycle = check(LIFECYCLE, "piece", &Overrides::new()).expect("it is sound");
+    let definition = Definition {
+        lifecycle: Arc::new(lifecycle),
+        source: LIFECYCLE.to_owned(),
+        overrides: Overrides::new(),
+    };
+    let new = NewTask { title: title.to_owned(), project: "yard".to_owned(), ..NewTask::default() };
+    let actor = actor("human:kim");
+    let add = Add { new, definition, needs: Vec::new(), actor, key: None, arrival: None };
+    Part { add, parent, after: after.to_vec() }
+}
+
+/// A whole, and three parts in a row.
+fn chain(store: &Store) -> [TaskId; 4] {
+    let parts = [
+        part("whole", None, &[]),
+        part("a", Some(0), &[]),
+        part("b", Some(0), &[1]),
+        part("c", Some(0), &[2]),
+    ];
+    let added = store.add_parts(&parts, NOON).expect("they are added");
+    let ids: Vec<TaskId> = added.iter().map(|applied| applied.stored.task.id).collect();
+    ids.try_into().expect("there are four")
+}
+
+fn asked(role: &str, trigger: &str) -> Event {
+    Event::Asked(Ask {
+        actor: Actor { role: role.to_owned(), name: None },
+        to: None,
+        trigger: Some(trigger.to_owned()),
+        fields: serde_json::Map::new(),
+        epoch: None,
+        version: None,
+    })
+}
+
+fn ask(store: &Store, id: TaskId, trigger: &str) {
+    store.apply(id, asked("system", trigger), None, NOON).expect("the move is allowed");
+}
+
+fn stands(store: &Store, id: TaskId) -> (String, i64, bool) {
+    let stored = store.task(id).expect("it is there");
+    let state = stored.lifecycle.state(stored.task.state).name.clone();
+    (state, stored.task.open_needs, stored.task.rank(&stored.lifecycle).is_some())
+}
+
+fn parts_are_made_together_or_not_at_all(world: &World) {
+    let store = world.open();
+    let [whole, a, b, _] = chain(&store);
+    assert_eq!(store.task(a).unwrap().task.parent, Some(whole));
+    assert_eq!(stands(&store, b), ("open".to_owned(), 1, false));
+    let before = store.wholes(10).unwrap();
+    let mut unsound = part("", Some(0), &[]);
+    unsound.add.needs.push((TaskId(9_999), Edge::Blocks));
+    let refused = store.add_parts(&[part("another", None, &[]), unsound], NOON);
+    assert!(matches!(refused, Err(StoreError::NoTask(TaskId(9_999)))), "{refused:?}");
+    assert_eq!(store.wholes(10).unwrap(), before);
+    let (all, _) = store.list(&banksman::store::query::Filter::default(), None, 100).unwrap();
+    assert_eq!(all.len(), 4, "something of what was refused is there");
+}
+
+fn the_same_keys_make_the_same_parts(world: &World) {
+    let store = world.open();
+    let keyed = |name: &str, parent, after: &[usize]| {
+        let mut part = part(name, parent, after);
+        part.add.key = Some(Key::new(&format!("run-1-{name}"), name));
+        part
+    };
+    let parts = [keyed("whole", None, &[]), keyed("a", Some(0), &[]), keyed("b", Some(0), &[1])];
+    let ids = |store: &Store| -> Vec<TaskId> {
+        let added = store.add_parts(&parts, NOON).expect("they are added");
+        added.iter().map(|applied| applied.stored.task.id).collect()
+    };
+    let first = ids(&store);
+    ask(&store, first[1], "pass");
+    assert_eq!(ids(&world.open()), first);
+    assert_eq!(store.count_parts(first[0]).unwrap().all, 2);
+}
+
+fn parts_are_counted_by_how_they_stand(world: &World) {
+    let store = world.open();
+    let [whole, a, b, c] = chain(&store);
+    let counts = || store.count_parts(whole).unwrap();
+    assert_eq!(counts(), Parts { all: 3, done: 0, given_up: 0, cost_micros: 0 });
+    ask(&store, a, "pass");
+    store.apply(c, asked("human", "drop"), None, NOON).unwrap();
+    assert_eq!((counts().done, counts().given_up, counts().open()), (1, 1, 1));
+    let ids: Vec<TaskId> = store.parts(whole).unwrap().iter().map(|part| part.task.id).collect();
+    assert_eq!(ids, [a, b, c]);
+    let needs = store.needs_of_parts(whole).unwrap();
+    assert_eq!(
+        (needs.get(&b), needs.get(&c), needs.get(&a)),
+        (Some(&vec![a]), Some(&vec![b]), None)
+    );
+}
+
+fn only_parts_that_have_changed_are_read_again(world: &World) {
+    let store = world.open();
+    let [whole, a, b, c] = chain(&store);
+    let mut known = BTreeMap::new();
+    store.refresh_parts(whole, &mut known).unwrap();
+    assert_eq!(known.keys().copied().collect::<Vec<_>>(), [a, b, c]);
+    for part in known.values_mut() {
+        part.task.title = "as it was read before".to_owned();
+    }
+    // One that only comes a place nearer is not moved, and counts as changed all the same.
+    ask(&store, a, "pass");
+    store.refresh_parts(whole, &mut known).unwrap();
+    let now = |id: TaskId| (known[&id].task.title.as_str(), known[&id].task.open_needs);
+    assert_eq!(now(a), ("a", 0));
+    assert_eq!(now(b), ("b", 0));
+    assert_eq!(now(c), ("as it was read before", 1));
+}
+
+fn what_is_taken_back_holds_up_those_after_it_again(world: &World) {
+    let store = world.open();
+    let [_, a, b, c] = chain(&store);
+    ask(&store, a, "pass");
+    assert_eq!(stands(&store, b), ("open".to_owned(), 0, true));
+    ask(&store, b, "pass");
+    ask(&store, b, "reset");
+    ask(&store, a, "reset");
+    assert_eq!(stands(&store, a), ("open".to_owned(), 0, true));
+    assert_eq!(stands(&store, b), ("open".to_owned(), 1, false));
+    assert_eq!(stands(&store, c), ("open".to_owned(), 1, false));
+    ask(&store, a, "pass");
+    ask(&store, b, "pass");
+    assert_eq!(stands(&store, c), ("open".to_owned(), 0, true));
+    // Done for good is not done twice.
+    ask(&store, b, "close");
+    assert_eq!(stands(&store, c), ("open".to_owned(), 0, true));
+}
+
+fn several_are_moved_at_once_and_a_refusal_harms_nobody(world: &World) {
+    let store = world.open();
+    let [_, a, b, c] = chain(&store);
+    let events =
+        [(c, asked("system", "reset")), (b, asked("system", "pass")), (a, asked("system", "pass"))];
+    let answers = store.apply_each(&events, NOON).unwrap();
+    let taken: Vec<bool> = answers.iter().map(Result::is_ok).collect();
+    assert_eq!(taken, [true, true, false], "they are answered in the order of their tasks");
+    assert_eq!(stands(&store, c), ("open".to_owned(), 0, true));
+    let missing = [(a, asked("system", "reset")), (TaskId(9_999), asked("system", "pass"))];
+    assert!(store.apply_each(&missing, NOON).is_err());
+    assert_eq!(stands(&store, a).0, "passed", "half of what could not be done was done");
+}
+
+fn a_queue_that_waits_for_no_worker_goes_on_by_itself(world: &World) {
+    let store = world.open();
+    let mut by_hand = part("by hand", Some(0), &[1]);
+    by_hand.add.new.fields.insert("by_hand".to_owned(), true.into());
+    let parts = [part("whole", None, &[]), part("a", Some(0), &[]), by_hand];
+    let added = store.add_parts(&parts, NOON).unwrap();
+    let (a, by_hand) = (added[1].stored.task.id, added[2].stored.task.id);
+    assert_eq!(stands(&store, by_hand), ("open".to_owned(), 1, false));
+    ask(&store, a, "pass");
+    assert_eq!(stands(&store, by_hand), ("at_hand".to_owned(), 0, false));
+    let last = store.history(by_hand, 1).unwrap();
+    assert_eq!(last.last().map(|entry| entry.record.trigger.as_str()), Some("lay_out"));
+}
