@@ -7,6 +7,7 @@ mod agents;
 mod environment;
 mod keys;
 mod layer;
+mod panel;
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use banksman_core::machine::Actor;
 pub use agents::{Agents, Budgets, Limits, Verify, WorkerSetup, Worktrees};
 pub use environment::{DOCUMENTED, EnvVars, Environment};
 pub use keys::{COLORS, KEYS, Key};
+pub use panel::Panels;
 
 use environment::EnvVars as Var;
 use keys::Raw;
@@ -139,6 +141,8 @@ pub struct Config {
     pub windows: Windows,
     /// Whether more than ASCII can be shown.
     pub is_utf8: bool,
+    /// Whether an agent's run has started the program.
+    pub is_of_run: bool,
     pub busy_timeout: Duration,
     pub statement_timeout: Duration,
     pub connections: usize,
@@ -291,7 +295,7 @@ impl Layers {
         if self.shown("node").is_empty() {
             self.fill("node", agents::host_name());
         }
-        let agents = agents::agents(&self)?;
+        let agents = agents::agents(&self, &root)?;
         Ok(Config {
             folder: folder.to_owned(),
             root,
@@ -311,6 +315,7 @@ impl Layers {
                 _ => Windows::None,
             },
             is_utf8: environment.is_utf8(),
+            is_of_run: environment.is_of_run(),
             busy_timeout: self.duration("sqlite.busy_timeout"),
             statement_timeout: self.duration("postgres.statement_timeout"),
             connections: usize::try_from(self.whole("postgres.connections")).unwrap_or(1),

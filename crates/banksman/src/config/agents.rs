@@ -9,6 +9,7 @@ use banksman_core::time::Span;
 
 use super::environment::EnvVars as Var;
 use super::keys::{self, Raw};
+use super::panel::{Panels, panels};
 use super::{ConfigError, Environment, Layers};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +27,7 @@ pub struct Agents {
     /// The worker that is asked about an end that the facts leave open.
     pub evaluator: Option<String>,
     pub evaluator_timeout: Span,
+    pub panels: Panels,
     /// Variables that every agent gets.
     pub pass: Vec<String>,
 }
@@ -120,7 +122,8 @@ impl Agents {
     }
 }
 
-pub(super) fn agents(layers: &Layers) -> Result<Agents, ConfigError> {
+/// `root` is the folder that paths of the project begin at.
+pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents, ConfigError> {
     let text = |key: &str| Some(layers.shown(key)).filter(|text| !text.is_empty());
     Ok(Agents {
         home: PathBuf::from(layers.shown("home")),
@@ -164,6 +167,7 @@ pub(super) fn agents(layers: &Layers) -> Result<Agents, ConfigError> {
             .collect(),
         evaluator: text("evaluator.worker"),
         evaluator_timeout: span(layers, "evaluator.timeout"),
+        panels: panels(layers, root)?,
         pass: layers.list("environment.pass"),
     })
 }
@@ -204,7 +208,7 @@ fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup, ConfigError> {
 }
 
 /// The entries of a table that people name, each once.
-fn names(layers: &Layers, table: &str) -> impl Iterator<Item = String> {
+pub(super) fn names(layers: &Layers, table: &str) -> impl Iterator<Item = String> {
     let prefix = format!("{table}.");
     let name = |key: &String| {
         let rest = key.strip_prefix(&prefix)?;
@@ -234,12 +238,12 @@ fn micros(layers: &Layers, key: &str) -> Option<i64> {
     }
 }
 
-fn span(layers: &Layers, key: &str) -> Span {
+pub(super) fn span(layers: &Layers, key: &str) -> Span {
     let millis = layers.duration(key).as_millis();
     Span(i64::try_from(millis).expect("the check bounds spans of time"))
 }
 
-fn narrow(number: u64) -> u32 {
+pub(super) fn narrow(number: u64) -> u32 {
     u32::try_from(number).expect("the check bounds numbers")
 }
 

@@ -21,6 +21,8 @@ impl EnvVars {
     pub const POSTGRES_STATEMENT_TIMEOUT: &'static str = "BANKSMAN_POSTGRES_STATEMENT_TIMEOUT";
     pub const POSTGRES_CONNECTIONS: &'static str = "BANKSMAN_POSTGRES_CONNECTIONS";
     pub const RUN_FOLDER: &'static str = "BANKSMAN_RUN_FOLDER";
+    pub const TOKEN: &'static str = "BANKSMAN_TOKEN";
+    pub const RUN: &'static str = "BANKSMAN_RUN";
     pub const HOME: &'static str = "HOME";
     pub const USER: &'static str = "USER";
     pub const LOGNAME: &'static str = "LOGNAME";
@@ -37,7 +39,7 @@ impl EnvVars {
 
 /// Every variable that changes what the program does, for the manual. Those from `NO_COLOR` on are read by the
 /// libraries that write colours and local times.
-pub const DOCUMENTED: [(&str, &str); 27] = [
+pub const DOCUMENTED: [(&str, &str); 29] = [
     (EnvVars::STORE, "setting `store`"),
     (EnvVars::ACTOR, "setting `actor`"),
     (EnvVars::LIFECYCLE, "setting `lifecycle`"),
@@ -49,6 +51,8 @@ pub const DOCUMENTED: [(&str, &str); 27] = [
     (EnvVars::POSTGRES_STATEMENT_TIMEOUT, "setting `postgres.statement_timeout`"),
     (EnvVars::POSTGRES_CONNECTIONS, "setting `postgres.connections`"),
     (EnvVars::RUN_FOLDER, "the run that `banksman mcp` works for; agents of a run get it"),
+    (EnvVars::TOKEN, "set in an agent's run, where no decision can be answered"),
+    (EnvVars::RUN, "the same, for everything that a run starts"),
     (EnvVars::HOME, "where ~/.config and ~/.local/share are"),
     (EnvVars::USER, "your name as an actor"),
     (EnvVars::LOGNAME, "your name as an actor, if USER is not set"),
@@ -68,7 +72,7 @@ pub const DOCUMENTED: [(&str, &str); 27] = [
 ];
 
 /// How many of [`DOCUMENTED`] the program reads itself.
-const READ: usize = 23;
+const READ: usize = 25;
 
 /// The variables as they were when the program started. Empty ones count as not set.
 #[derive(Debug, Clone, Default)]
@@ -96,6 +100,14 @@ impl Environment {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
+    }
+
+    /// Whether the program was started by an agent's run, or by something that one has started.
+    #[must_use]
+    pub fn is_of_run(&self) -> bool {
+        [EnvVars::TOKEN, EnvVars::RUN, EnvVars::RUN_FOLDER]
+            .iter()
+            .any(|name| self.get(name).is_some())
     }
 
     /// Whether people can read more than ASCII on this terminal.

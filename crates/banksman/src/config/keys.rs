@@ -60,7 +60,7 @@ const fn plain(name: &'static str, holds: Holds) -> Key {
 }
 
 /// Every setting, in the order in which they are listed.
-pub const KEYS: [Key; 39] = [
+pub const KEYS: [Key; 49] = [
     key("store", Some(EnvVars::STORE), Some("--store"), Holds::Text),
     key("actor", Some(EnvVars::ACTOR), Some("--as"), Holds::Text),
     key("lifecycle", Some(EnvVars::LIFECYCLE), Some("--lifecycle"), Holds::Text),
@@ -104,6 +104,16 @@ pub const KEYS: [Key; 39] = [
     plain("verify.denied_paths", Holds::List),
     plain("evaluator.worker", Holds::Text),
     plain("evaluator.timeout", Holds::Time),
+    plain("panel.reviewers", Holds::List),
+    plain("panel.registry", Holds::Text),
+    plain("panel.verdict_timeout", Holds::Time),
+    plain("panel.retries", Holds::Whole(0, 2)),
+    plain("panel.first_retry", Holds::Time),
+    plain("panel.second_retry", Holds::Time),
+    plain("panel.rounds", Holds::Whole(0, 10)),
+    plain("panel.reply_timeout", Holds::Time),
+    plain("panel.round_timeout", Holds::Time),
+    plain("panel.whole", Holds::Time),
     plain("environment.pass", Holds::List),
 ];
 
@@ -124,6 +134,7 @@ pub(super) const NAMED: &[(&str, &[(&str, Holds)])] = &[
             ("pass", Holds::List),
         ],
     ),
+    ("reviewers", &[("brief", Holds::Text), ("model", Holds::Text)]),
     ("accounts", &[("max_concurrent", Holds::Whole(1, MANY))]),
 ];
 

@@ -70,7 +70,7 @@ fn a_worker_is_read_from_its_table() {
     let mut layers = Layers::defaults().unwrap();
     let given = given.into_iter().map(|given| (given.key, (given.value, Origin::Default)));
     layers.0.extend(given);
-    let agents = agents::agents(&layers).unwrap();
+    let agents = agents::agents(&layers, Path::new("/nowhere")).unwrap();
     let [anna, ben] = &agents.workers[..] else { panic!("{:?}", agents.workers) };
     assert_eq!((anna.worker.cost, anna.worker.account.as_str()), (1, "codex"));
     assert_eq!(anna.worker.capabilities.iter().collect::<Vec<_>>(), ["docs"]);
@@ -86,6 +86,65 @@ fn a_worker_without_an_agent_is_refused() {
     let mut layers = Layers::defaults().unwrap();
     let origin = Origin::File { path: "a.toml".into(), line: 3 };
     layers.0.insert("workers.anna.cost".to_owned(), (Raw::Number(1.0), origin));
-    let error = agents::agents(&layers).unwrap_err();
+    let error = agents::agents(&layers, Path::new("/nowhere")).unwrap_err();
     assert_eq!(error.to_string(), "a.toml:3: the worker `anna` has no agent");
+}
+
+fn with_panel(text: &str, root: &Path) -> Result<Panels, ConfigError> {
+    let mut layers = Layers::defaults().unwrap();
+    let given = layer::parse(text, "x")?.into_iter();
+    layers.0.extend(given.map(|given| (given.key, (given.value, Origin::Default))));
+    Ok(agents::agents(&layers, root)?.panels)
+}
+
+#[test]
+fn the_defaults_of_panels_are_those_of_the_protocol() {
+    let panels = with_panel("", Path::new("/nowhere")).unwrap();
+    let names: Vec<&str> = panels.reviewers.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["custodiet", "critic"]);
+    assert!(panels.reviewers.iter().all(|one| one.brief.lines().count() == 1));
+    let times = [
+        panels.verdict_timeout,
+        panels.first_retry,
+        panels.second_retry,
+        panels.reply_timeout,
+        panels.round_timeout,
+        panels.whole,
+    ];
+    assert_eq!(
+        times.map(|time| time.to_string()),
+        ["10min", "30s", "1min", "5min", "10min", "30min"]
+    );
+    assert_eq!((panels.retries, panels.rounds), (2, 2));
+    assert_eq!(panels.specialists, []);
+}
+
+#[test]
+fn a_reviewer_may_have_its_own_brief_and_model() {
+    let text = "[panel]\nreviewers = [\"critic\", \"owl\"]\n[reviewers.critic]\nbrief = \"Look.\"\n\
+                [reviewers.judge]\nmodel = \"opus\"\n";
+    let panels = with_panel(text, Path::new("/nowhere")).unwrap();
+    assert_eq!(panels.reviewers[0].brief, "Look.");
+    assert_eq!((panels.reviewers[1].name.as_str(), &panels.reviewers[1].model), ("owl", &None));
+    assert_eq!(panels.only("judge").model.as_deref(), Some("opus"));
+    assert_eq!(panels.only("evaluator").model, None);
+}
+
+#[test]
+fn what_is_wrong_with_a_panel_is_told_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = |text: &str| with_panel(text, folder.path()).unwrap_err().to_string();
+    let twice = wrong("panel.reviewers = [\"a\", \"a\"]\n");
+    assert!(twice.ends_with("the reviewer `a` is there twice"), "{twice}");
+    assert!(wrong("panel.reviewers = [\"a b\"]\n").contains("one word"));
+    assert!(wrong("panel.retries = 3\n").contains("from 0 to 2"));
+    let registry = folder.path().join("registry.yaml");
+    let setting = "panel.registry = \"registry.yaml\"\n";
+    std::fs::write(&registry, "specialists:\n  a:\n    domain: [x]\n").unwrap();
+    let error = wrong(setting);
+    assert_eq!(error, format!("{}:3: there is no key `domain` here", registry.display()));
+    std::fs::write(&registry, "specialists:\n  critic:\n    domains: [x]\n").unwrap();
+    assert!(wrong(setting).ends_with("the specialist `critic` sits on every panel already"));
+    std::fs::write(&registry, "specialists:\n  owl:\n    domains: [x]\n    model: opus\n").unwrap();
+    assert_eq!(with_panel(setting, folder.path()).unwrap().specialists.len(), 1);
 }

@@ -17,6 +17,10 @@ use crate::store::{AccountPause, PastRun, RunEnd, StoreError, Stored};
 
 /// Runs that the failure policy looks back on.
 const LOOK_BACK: i64 = 100;
+/// The field of a lifecycle whose runs answer by a schema.
+const ANSWER: &str = "answer";
+/// Doubled with every attempt at a job that was hindered.
+const HINDERED_PAUSE: Span = Span(5_000);
 /// A key that is refused will be refused to the next task, too.
 const AUTH_PAUSE: Span = Span(30 * 60_000);
 
@@ -30,19 +34,22 @@ impl Engine<'_> {
                 JobId::CleanUp { .. } => self.end_clean_up(job, &receipt, pulse),
             };
             self.site.put_away(job, now)?;
-            self.look_again_at(job, now)?;
+            self.look_again_at(job, &receipt.ended, now)?;
             pulse.ended.push((job, outcome));
         }
         Ok(())
     }
 
     /// The effect behind an activity is held until its next look, which may be a minute away. It is settled in this turn, or
-    /// begun again if its keeper was lost.
-    fn look_again_at(&self, job: JobId, now: Instant) -> Result<(), EngineError> {
+    /// begun again if its keeper was lost; one that was hindered is begun again after a while. That is decided here, by the
+    /// clock of the store: the receipt has the time of a machine whose clock may be wrong.
+    fn look_again_at(&self, job: JobId, ended: &Ended, now: Instant) -> Result<(), EngineError> {
+        let waits = ended.is_hindered() && *ended != Ended::KeeperLost;
+        let due = move |attempts: i64| if waits { now.plus(pause_after(attempts)) } else { now };
         match job {
             JobId::Run(_) => Ok(()),
             JobId::Activity { task, seq } | JobId::CleanUp { task, seq } => {
-                Ok(self.store.effects_due((task, seq), &self.terms.agents.node, now)?)
+                Ok(self.store.effects_due((task, seq), &self.terms.agents.node, due)?)
             }
         }
     }
@@ -97,7 +104,7 @@ impl Engine<'_> {
             expects: expects(&stored),
             task: &run.task.to_string(),
             branch: &branch,
-            schema_given: false,
+            schema_given: stored.lifecycle.fields.contains_key(ANSWER),
         };
         let judgement = failure::judge(receipt, &asked);
         let end = self.run_end(&stored, run, receipt, &judgement, &past, now)?;
@@ -133,9 +140,9 @@ impl Engine<'_> {
         let account = worker.map(|setup| setup.worker.account.as_str());
         let pause = account.map(|account| self.pause(account, run, judgement, now)).transpose()?;
         let pause = pause.flatten();
-        let since = self.store.last_word_of_a_person(run.task)?;
-        let past = past.iter().filter(|past| since.is_none_or(|since| past.started_at > since));
-        let past: Vec<&PastRun> = past.filter(|past| past.epoch < run.epoch).collect();
+        let first = self.store.first_run_after_a_person(run.task)?.unwrap_or(run.epoch);
+        let counts = |past: &&PastRun| (first..run.epoch).contains(&past.epoch);
+        let past: Vec<&PastRun> = past.iter().filter(counts).collect();
         let (outcome, detail, again_at) = self.follow_policy(stored, run, judgement, &past, now);
         let reading = receipt.reading.as_ref();
         let opinion = receipt.opinion.as_ref();
@@ -178,6 +185,7 @@ impl Engine<'_> {
         let resets_at = judgement.resets_at.or(pause.map(|pause| pause.until));
         let facts = [
             ("pr_url", self.pull_request(stored, judgement)?.map(Value::from)),
+            (ANSWER, receipt.answer.clone()),
             ("quota_resets_at", resets_at.map(|at| json!(at))),
             ("session_id", reading.and_then(|said| said.session.clone()).map(Value::from)),
         ];
@@ -284,12 +292,14 @@ impl Engine<'_> {
         let Some((outcome, detail)) =
             does.and_then(|does| activity_outcome(does.activity, receipt))
         else {
-            return Ok("came late".to_owned());
+            let by_hand = does.is_some_and(|does| does.activity == Activity::Human);
+            return Ok(if by_hand { "laid out" } else { "came late" }.to_owned());
         };
         let mut fields = Map::new();
         if outcome == Outcome::Merged && stored.lifecycle.fields.contains_key("merged") {
             fields.insert("merged".to_owned(), json!(true));
         }
+        fields.extend(self.counts_of_parts(&stored)?);
         let report = Report { entered: stored.task.entered, outcome, detail, fields };
         match self.store.apply(stored.task.id, Event::Reported(report), None, now) {
             Ok(_) | Err(StoreError::Rejected(_)) => Ok(outcome.as_str().to_owned()),
@@ -316,6 +326,11 @@ impl Engine<'_> {
     }
 }
 
+/// How long a job that was hindered waits: 10 seconds, and each time twice as long.
+fn pause_after(attempts: i64) -> Span {
+    Span(HINDERED_PAUSE.0 << attempts.clamp(1, 10))
+}
+
 /// A receipt for a job that could not write one.
 fn lost(job: JobId, ended: Ended, now: Instant) -> Receipt {
     Receipt::new(&job.to_string(), now, ended)
@@ -329,6 +344,10 @@ fn activity_outcome(activity: Activity, receipt: &Receipt) -> Option<(Outcome, S
             let Some(checks) = checks else {
                 return Some((Outcome::Exhausted, how(&receipt.ended)));
             };
+            let missing = receipt.evidence.as_ref().map(|found| found.missing.as_slice());
+            if let Some(missing) = missing.filter(|missing| !missing.is_empty()) {
+                return Some((Outcome::Failed, format!("not there: {}", missing.join(", "))));
+            }
             match checks.iter().find(|check| !check.passed()) {
                 None => Some((Outcome::Passed, String::new())),
                 Some(check) => {

@@ -78,7 +78,7 @@ impl Engine<'_> {
             // The turn that takes the other's end finds this run without a keeper and begins it.
             return Ok(());
         }
-        let started = match self.run_plan(&stored, run, worker, projects) {
+        let started = match self.run_plan(&stored, run, worker, projects, now) {
             Ok(Ok((plan, token))) => {
                 self.store.set_token(run, &Sha256::digest(token.as_bytes()))?;
                 self.site.begin(&plan).map_err(|error| error.to_string())
@@ -86,9 +86,11 @@ impl Engine<'_> {
             Ok(Err(reason)) => Err(reason),
             Err(EngineError::Store(error)) => return Err(error.into()),
             // One project with wrong settings must not hold up the others.
-            Err(error @ (EngineError::Site(_) | EngineError::Project { .. })) => {
-                Err(error.to_string())
-            }
+            Err(
+                error @ (EngineError::Site(_)
+                | EngineError::Mailbox(_)
+                | EngineError::Project { .. }),
+            ) => Err(error.to_string()),
         };
         match started {
             Ok(()) => pulse.started.push((JobId::Run(run), stored.task.title.clone())),

@@ -6,10 +6,16 @@
 
 mod collect;
 mod dispatch;
+mod errand;
+mod panel;
+mod parts;
 mod plan;
 mod prompt;
 mod recover;
 mod relay;
+mod review;
+mod signals;
+mod steps;
 mod sweep;
 pub mod wake;
 
@@ -24,6 +30,7 @@ use banksman_core::schedule::Worker;
 use banksman_core::time::{Instant, Span};
 
 use crate::config::{Agents, WorkerSetup};
+use crate::exec::mailbox::MailboxError;
 use crate::exec::plan::JobId;
 use crate::exec::site::{Sight, Site, SiteError};
 use crate::store::{Node, Store, StoreError, Stored};
@@ -41,6 +48,8 @@ pub enum EngineError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Site(#[from] SiteError),
+    #[error(transparent)]
+    Mailbox(#[from] MailboxError),
     #[error("the settings of project {project} cannot be used: {message}")]
     Project { project: String, message: String },
 }
@@ -79,9 +88,21 @@ pub struct Notice {
     pub text: String,
 }
 
+/// A step that somebody does by hand, for a window in front of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ByHand {
+    pub name: String,
+    /// Where the command is started.
+    pub folder: PathBuf,
+    /// For a shell.
+    pub command: String,
+}
+
 /// What one turn did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pulse {
+    /// When the turn began, by the store's clock; `next` is by the same one.
+    pub at: Instant,
     /// Jobs whose end was put on record.
     pub ended: Vec<(JobId, String)>,
     pub started: Vec<(JobId, String)>,
@@ -90,8 +111,17 @@ pub struct Pulse {
     pub timers: usize,
     pub effects: usize,
     pub notices: Vec<Notice>,
+    pub by_hand: Vec<ByHand>,
+    /// Where somebody may say something at any time.
+    pub watched: Vec<PathBuf>,
     /// When there is something to do again, if nothing else happens before.
     pub next: Option<Instant>,
+}
+
+impl Pulse {
+    fn look_at(&mut self, at: Instant) {
+        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+    }
 }
 
 pub struct Engine<'a> {
@@ -114,19 +144,28 @@ impl<'a> Engine<'a> {
 
     /// One turn of the loop.
     pub fn pulse(&self, local: Instant) -> Result<Pulse, EngineError> {
+        let mut pulse = self.follow_up(local)?;
+        self.dispatch(pulse.at, &mut pulse)?;
+        if let Some(next) = self.next(pulse.at)? {
+            pulse.look_at(next);
+        }
+        Ok(pulse)
+    }
+
+    /// A turn that claims nothing for agents: what follows from what has happened, for whoever drives a workflow by hand.
+    pub fn follow_up(&self, local: Instant) -> Result<Pulse, EngineError> {
         let now = self.store.now(local)?;
-        let mut pulse = Pulse::default();
+        let mut pulse = Pulse { at: now, ..Pulse::default() };
         let joined = self.store.put_node(&self.node(now))?;
         self.collect(now, &mut pulse)?;
         self.recover(now, &mut pulse)?;
         self.fire(now, &mut pulse)?;
         self.end_pauses(now, &mut pulse)?;
+        self.take_signals(now, &mut pulse)?;
         if joined.workers {
             self.serve_the_stuck(now)?;
         }
         self.relay(now, &mut pulse)?;
-        self.dispatch(now, &mut pulse)?;
-        pulse.next = self.next(now)?;
         Ok(pulse)
     }
 

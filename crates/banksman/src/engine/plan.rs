@@ -1,13 +1,17 @@
 //! Everything that a job needs to know, put together once before it begins.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use banksman_core::failure::Expects;
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Activity;
 use banksman_core::machine::Task;
-use serde_json::{Value, json};
+use banksman_core::time::Instant;
+use serde_json::json;
 
+use super::errand::{self, Errand, branch_of, place};
+use super::steps::{flow_of, may_be_laid_out};
 use super::{Engine, EngineError, Project, prompt};
 use crate::config::{Agents, WorkerSetup};
 use crate::exec::agent::{Ask, Before, Kind, McpServer, Setup};
@@ -30,6 +34,7 @@ impl Engine<'_> {
         run: RunId,
         worker: &str,
         projects: &mut Known,
+        now: Instant,
     ) -> Result<Result<(Plan, String), String>, EngineError> {
         let Some(setup) = self.worker(worker) else {
             return Ok(Err(format!("there is no worker `{worker}` on this machine any more")));
@@ -42,11 +47,13 @@ impl Engine<'_> {
             return Ok(Err("its lease is gone".to_owned()));
         };
         let token = (self.terms.secret)();
-        let work = match self.agent_work(stored, setup, agents, &past, run)? {
+        let errand = self.errand(stored)?;
+        let work = self.agent_work(stored, setup, (project.as_ref(), agents), &errand, &past)?;
+        let work = match work {
             Ok(work) => work,
             Err(reason) => return Ok(Err(reason)),
         };
-        let workspace = project.as_ref().map(|project| self.workspace(&stored.task, project));
+        let workspace = project.as_ref().map(|project| self.workspace(stored, project, &errand));
         let workspace = workspace.transpose()?;
         let plan = Plan {
             job: run.to_string(),
@@ -56,9 +63,10 @@ impl Engine<'_> {
             lease: Some(LeaseTerms {
                 expires_at: lease.expires_at,
                 ttl_ms: agents.limits.lease.0,
+                left_ms: lease.expires_at.since(now).0,
                 renew: self.renew(run, agents),
             }),
-            limits: limits(agents),
+            limits: Limits { wall_ms: wall(&errand, agents), ..limits(agents) },
             env: environment(&stored.task, Some(&token)),
             pass: passed(agents, Some(setup)),
         };
@@ -69,16 +77,17 @@ impl Engine<'_> {
         &self,
         stored: &Stored,
         worker: &WorkerSetup,
-        agents: &Agents,
+        (project, agents): (Option<&Project>, &Agents),
+        errand: &Errand,
         past: &[PastRun],
-        run: RunId,
     ) -> Result<Result<AgentWork, String>, EngineError> {
         let Some(setup) = agent_setup(worker) else {
             return Ok(Err(format!("the agent `{}` is not known", worker.agent)));
         };
         let detail = self.store.detail(stored.task.id)?;
         let role = role_of(stored);
-        let earlier: Vec<&PastRun> = past.iter().filter(|past| past.epoch < run.epoch).collect();
+        let earlier: Vec<&PastRun> =
+            past.iter().filter(|past| past.epoch < stored.task.epoch).collect();
         let resumed = resumable(&earlier, worker, &self.terms.agents.node);
         let brief = prompt::Brief {
             task: &detail.stored.task,
@@ -87,7 +96,8 @@ impl Engine<'_> {
             past: &earlier,
             resumes: resumed.is_some(),
         };
-        let checks = checks(&stored.task, agents);
+        let checks = errand::checks(stored, errand, agents, project);
+        let base = project.map_or("HEAD", |project| project.base.as_str());
         let mcp = McpServer {
             name: "banksman".to_owned(),
             command: self.terms.program.display().to_string(),
@@ -96,9 +106,9 @@ impl Engine<'_> {
         };
         Ok(Ok(AgentWork {
             ask: Ask {
-                prompt: prompt::for_run(&brief, &checks),
+                prompt: errand::prompt(errand, &brief, &checks, base),
                 session: resumed.and_then(|past| past.session.clone()),
-                schema: None,
+                schema: errand::schema(errand),
                 mcp: Some(mcp),
                 cost_micros: agents.budgets.run.cost_micros,
             },
@@ -140,15 +150,32 @@ impl Engine<'_> {
             let name = &stored.task.project;
             return Ok(Err(format!("no repository is known for the project `{name}`")));
         };
-        let checks = checks(&stored.task, &project.agents);
+        let errand = self.errand(stored)?;
+        let checks = errand::checks(stored, &errand, &project.agents, Some(&project));
         let does = stored.lifecycle.state(stored.task.state).does.as_ref();
         let is_merge = does.is_some_and(|does| does.activity == Activity::Merge);
         let work = if is_merge {
             Work::Merge { checks, message: commit_message(&stored.task) }
         } else {
-            Work::Check { checks }
+            // A step that was done by hand is looked at after its word; what it left uncommitted is its work, too.
+            let by_hand = matches!(errand, Errand::Step(_));
+            let message = by_hand.then(|| commit_message(&stored.task));
+            Work::Check { checks: Checks { signal: None, criterion: None, ..checks }, message }
         };
-        self.job_plan(&stored.task, job, &project, work).map(Ok)
+        self.job_plan(stored, job, &project, &errand, work).map(Ok)
+    }
+
+    /// Only the worktree of a task, for somebody who works there by hand.
+    pub(super) fn lay_out_plan(
+        &self,
+        stored: &Stored,
+        job: JobId,
+        project: &Project,
+    ) -> Result<Plan, EngineError> {
+        let errand = self.errand(stored)?;
+        let checks = Checks { mailbox: Some(project.path.clone()), ..Checks::default() };
+        let work = Work::Check { checks, message: None };
+        self.job_plan(stored, job, project, &errand, work)
     }
 
     /// None for a task that never had a worktree.
@@ -158,24 +185,30 @@ impl Engine<'_> {
         job: JobId,
         projects: &mut Known,
     ) -> Result<Option<Plan>, EngineError> {
-        if stored.task.epoch == 0 {
+        let errand = self.errand(stored)?;
+        // A workflow merges in one, and a step may have been done by hand, both without a run.
+        let without_run = flow_of(stored).is_some() || may_be_laid_out(stored);
+        if stored.task.epoch == 0 && !without_run {
             return Ok(None);
         }
         let project = self.project(&stored.task.project, projects)?.cloned();
-        project.map(|project| self.job_plan(&stored.task, job, &project, Work::CleanUp)).transpose()
+        let plan = |project| self.job_plan(stored, job, &project, &errand, Work::CleanUp);
+        project.map(plan).transpose()
     }
 
     fn job_plan(
         &self,
-        task: &Task,
+        stored: &Stored,
         job: JobId,
         project: &Project,
+        errand: &Errand,
         work: Work,
     ) -> Result<Plan, EngineError> {
+        let task = &stored.task;
         Ok(Plan {
             job: job.to_string(),
             task: task.id.to_string(),
-            workspace: Some(self.workspace(task, project)?),
+            workspace: Some(self.workspace(stored, project, errand)?),
             work,
             lease: None,
             limits: limits(&project.agents),
@@ -188,32 +221,55 @@ impl Engine<'_> {
         let mut known = Known::new();
         let project = self.project(&stored.task.project, &mut known)?;
         let agents = project.map_or(&self.terms.agents, |project| &project.agents);
-        Ok(branch(&stored.task, agents))
+        Ok(branch_of(stored, agents))
     }
 
-    fn workspace(&self, task: &Task, project: &Project) -> Result<Workspace, EngineError> {
+    pub(super) fn worktree_of(
+        &self,
+        stored: &Stored,
+        project: &Project,
+    ) -> Result<PathBuf, EngineError> {
+        let (home, path) = (&self.terms.agents.home, &project.agents.worktrees.path);
+        let (id, _) = place(stored);
+        names::worktree_path(path, &project.path, home, &id).map_err(|error| EngineError::Project {
+            project: stored.task.project.clone(),
+            message: error.to_string(),
+        })
+    }
+
+    fn workspace(
+        &self,
+        stored: &Stored,
+        project: &Project,
+        errand: &Errand,
+    ) -> Result<Workspace, EngineError> {
         let home = &self.terms.agents.home;
         let worktrees = &project.agents.worktrees;
-        let id = task.id.to_string();
-        let worktree = names::worktree_path(&worktrees.path, &project.path, home, &id);
-        let worktree = worktree.map_err(|error| EngineError::Project {
-            project: task.project.clone(),
-            message: error.to_string(),
-        })?;
+        let worktree = self.worktree_of(stored, project)?;
         Ok(Workspace {
+            task: stored.task.id.to_string(),
             repo: project.path.clone(),
             worktree,
-            branch: branch(task, &project.agents),
+            branch: branch_of(stored, &project.agents),
+            brings: self.brings(stored, errand, &project.agents)?,
+            retry: errand::feedback_globs(errand),
             base: project.base.clone(),
             remote: project.remote.clone(),
             setup: worktrees.setup.clone(),
-            spare: home.join("worktrees").join(".spare"),
+            spare: names::spare_folder(home),
         })
     }
 }
 
-fn branch(task: &Task, agents: &Agents) -> String {
-    names::branch_name(&agents.worktrees.branch, &task.id.to_string(), &task.title)
+/// How long one attempt may take.
+fn wall(errand: &Errand, agents: &Agents) -> i64 {
+    let own = match errand {
+        Errand::Step(piece) => piece.step.spec.timeout,
+        Errand::Review(piece) => piece.step.spec.gate.as_ref().and_then(|gate| gate.timeout),
+        Errand::Seat(sitting) => sitting.timeout,
+        Errand::Plain => None,
+    };
+    own.unwrap_or(agents.limits.run).0
 }
 
 /// Whose part an agent plays in the task's state.
@@ -228,7 +284,7 @@ pub(super) fn expects(stored: &Stored) -> Expects {
     does.map_or(Expects::Anything, |does| does.brings)
 }
 
-fn agent_setup(worker: &WorkerSetup) -> Option<Setup> {
+pub(super) fn agent_setup(worker: &WorkerSetup) -> Option<Setup> {
     let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == worker.agent)?;
     Some(Setup {
         kind,
@@ -256,25 +312,6 @@ fn before(earlier: &[&PastRun], resumed: Option<&PastRun>) -> Before {
         output_tokens: sum.output_tokens + past.output_tokens,
         cost_micros: sum.cost_micros + past.cost_micros,
     })
-}
-
-fn checks(task: &Task, agents: &Agents) -> Checks {
-    let verify = &agents.verify;
-    let own = |name: &str| texts(task.fields.get(name));
-    let or = |own: Vec<String>, other: &[String]| if own.is_empty() { other.to_vec() } else { own };
-    let mut denied_paths = verify.denied_paths.clone();
-    denied_paths.extend(own("denied_paths"));
-    Checks {
-        commands: or(own("verify"), &verify.commands),
-        timeout_ms: verify.timeout.0,
-        allowed_paths: or(own("allowed_paths"), &verify.allowed_paths),
-        denied_paths,
-    }
-}
-
-fn texts(value: Option<&Value>) -> Vec<String> {
-    let items = value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 fn limits(agents: &Agents) -> Limits {

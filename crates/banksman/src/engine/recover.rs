@@ -13,6 +13,8 @@ use crate::store::OpenRun;
 
 /// Leases that one turn looks at.
 const PER_TURN: i64 = 500;
+/// A keeper that was killed is gone at once, unless the system is in trouble.
+const LOOK_AGAIN: Span = Span(1_000);
 
 impl Engine<'_> {
     pub(super) fn recover(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
@@ -79,10 +81,12 @@ impl Engine<'_> {
             if ours && self.site.look(job)? == Sight::Running {
                 // As long as its keeper lives nobody else may have the worktree, and its end comes with its receipt.
                 self.site.stop(job, "its lease ran out")?;
-                let overdue = Span(4 * self.terms.agents.limits.grace.0);
-                if now.since(open.expires_at) >= overdue {
+                let overdue_at = open.expires_at.plus(Span(4 * self.terms.agents.limits.grace.0));
+                if now >= overdue_at {
                     self.site.kill_keeper(job)?;
                 }
+                // One that hangs gives no sign by which anybody would look again.
+                pulse.look_at(overdue_at.max(now.plus(LOOK_AGAIN)));
                 continue;
             }
             if ours && let Err(error) = self.site.end_left_over(job) {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::{Activity, Outcome};
 use banksman_core::machine::{Effect, Event, Report, Waits, waits};
-use banksman_core::receipt::Receipt;
 use banksman_core::time::{Instant, Span};
+use serde_json::{Map, Value};
 
 use super::collect::how;
 use super::{Engine, EngineError, Notice, Pulse};
@@ -25,14 +25,14 @@ const AT_WORK: Span = Span(60_000);
 /// When a job that another one is in the way of is looked at again.
 const SOON: Span = Span(5_000);
 /// How often a condition is looked at whose time nobody knows.
-const LOOK_AGAIN: Span = Span(60_000);
+pub(super) const LOOK_AGAIN: Span = Span(60_000);
 /// How often an activity that loses its keeper is begun again before a person is asked.
 const MOST_ATTEMPTS: i64 = 5;
 /// Rounds of one turn: what an effect leads to may have effects of its own.
 const ROUNDS: usize = 50;
 
 /// What became of an effect.
-enum Did {
+pub(super) enum Did {
     Done,
     /// Begun, which counts as an attempt, and looked at again at this time.
     Begun(Instant),
@@ -50,38 +50,47 @@ impl Engine<'_> {
             if effects.is_empty() {
                 return Ok(());
             }
-            for effect in &effects {
-                let did = match self.do_effect(effect, now, pulse) {
-                    Ok(did) => did,
-                    Err(EngineError::Store(error)) => return Err(error.into()),
-                    // One that cannot be done now must not hold up the others, and it is not the effect's fault.
-                    Err(error @ (EngineError::Site(_) | EngineError::Project { .. })) => {
-                        let (task, text) = (Some(effect.task), error.to_string());
-                        pulse.notices.push(Notice { task, urgent: true, text });
-                        Did::Later(now.plus(AT_WORK))
-                    }
-                };
-                self.settle(effect, did, now, pulse)?;
-            }
+            let mut done = Vec::new();
+            let all = self.do_effects(&effects, now, pulse, &mut done);
+            // What is done is on record whatever became of the rest, and with one commit for all of it.
+            self.store.effects_done(&done)?;
+            all?;
             pulse.effects += effects.len();
         }
         Ok(())
     }
 
-    fn settle(
+    /// One after the other. Those that are done go to `done`; what becomes of the others is put on record at once.
+    fn do_effects<'e>(
         &self,
-        effect: &Pending,
-        did: Did,
+        effects: &'e [Pending],
         now: Instant,
         pulse: &mut Pulse,
+        done: &mut Vec<&'e Pending>,
     ) -> Result<(), EngineError> {
-        match did {
-            Did::Done => self.store.effect_done(effect)?,
-            Did::Begun(at) => self.store.effect_failed(effect, "not yet", After::Again(at))?,
-            Did::Later(at) => self.store.effect_later(effect, at.max(now.plus(Span(1))))?,
-            Did::Dead(reason) => {
-                self.store.effect_failed(effect, &reason, After::Dead)?;
-                pulse.notices.push(Notice { task: Some(effect.task), urgent: true, text: reason });
+        for effect in effects {
+            let did = match self.do_effect(effect, now, pulse) {
+                Ok(did) => did,
+                Err(EngineError::Store(error)) => return Err(error.into()),
+                // One that cannot be done now must not hold up the others, and it is not the effect's fault.
+                Err(
+                    error @ (EngineError::Site(_)
+                    | EngineError::Mailbox(_)
+                    | EngineError::Project { .. }),
+                ) => {
+                    let (task, text) = (Some(effect.task), error.to_string());
+                    pulse.notices.push(Notice { task, urgent: true, text });
+                    Did::Later(now.plus(AT_WORK))
+                }
+            };
+            match did {
+                Did::Done => done.push(effect),
+                Did::Begun(at) => self.store.effect_failed(effect, "not yet", After::Again(at))?,
+                Did::Later(at) => self.store.effect_later(effect, at.max(now.plus(Span(1))))?,
+                Did::Dead(text) => {
+                    self.store.effect_failed(effect, &text, After::Dead)?;
+                    pulse.notices.push(Notice { task: Some(effect.task), urgent: true, text });
+                }
             }
         }
         Ok(())
@@ -111,6 +120,8 @@ impl Engine<'_> {
             Effect::Remind { age_days } => {
                 Ok(notice(pulse, &stored, false, &format!(", for {age_days} days now")))
             }
+            Effect::TellParent => self.tell_parent(effect, &stored, now, pulse),
+            Effect::LeadParts => self.lead_parts(effect, &stored, now),
         }
     }
 
@@ -126,6 +137,9 @@ impl Engine<'_> {
         let still =
             stored.task.entered <= effect.seq && does.is_some_and(|does| does.activity == activity);
         if !still {
+            if activity == Activity::Panel {
+                self.close_seats(&stored, now)?;
+            }
             return Ok(Did::Done);
         }
         match activity {
@@ -136,12 +150,13 @@ impl Engine<'_> {
                     Ok(Did::Done)
                 }
                 Waits::Until(at) => {
+                    self.look_at_parts(&stored, now)?;
                     let soon = now.plus(LOOK_AGAIN);
                     Ok(Did::Later(at.map_or(soon, |at| at.min(soon))))
                 }
             },
             Activity::Check | Activity::Merge => self.start_job(effect, &stored, now, pulse),
-            Activity::Panel => self.convene(&stored, now),
+            Activity::Panel => self.convene(effect, &stored, now),
             Activity::PullRequest | Activity::Capture => {
                 let what = activity.as_str();
                 Ok(Did::Dead(format!("`{what}` is not available in this version")))
@@ -162,9 +177,8 @@ impl Engine<'_> {
         let hindered = match self.site.look(job)? {
             Sight::Absent => String::new(),
             Sight::Ended(receipt) if receipt.ended.is_hindered() => {
-                let again_at = again_at(&receipt, effect.attempts);
-                if now < again_at {
-                    return Ok(Did::Later(again_at));
+                if self.is_yet_to_be_collected(job)? {
+                    return Ok(Did::Later(now.plus(AT_WORK)));
                 }
                 how(&receipt.ended)
             }
@@ -174,7 +188,7 @@ impl Engine<'_> {
         };
         if effect.attempts >= MOST_ATTEMPTS {
             let detail = format!("it was begun {MOST_ATTEMPTS} times in vain. {hindered}");
-            self.report(stored, Outcome::Exhausted, detail, now)?;
+            self.report(stored, Outcome::Exhausted, detail, Map::new(), now)?;
             return Ok(Did::Done);
         }
         if self.is_in_the_way(job)? {
@@ -183,12 +197,15 @@ impl Engine<'_> {
         let mut projects = BTreeMap::new();
         match self.activity_plan(stored, job, &mut projects)? {
             Ok(plan) => {
+                if !self.store.keep_effect(effect, &self.terms.agents.node)? {
+                    return Ok(Did::Later(now.plus(AT_WORK)));
+                }
                 self.site.begin(&plan)?;
                 pulse.started.push((job, stored.task.title.clone()));
                 Ok(Did::Begun(now.plus(AT_WORK)))
             }
             Err(reason) => {
-                self.report(stored, Outcome::Exhausted, reason, now)?;
+                self.report(stored, Outcome::Exhausted, reason, Map::new(), now)?;
                 Ok(Did::Done)
             }
         }
@@ -204,9 +221,8 @@ impl Engine<'_> {
         match self.site.look(job)? {
             Sight::Running => return Ok(Did::Later(now.plus(AT_WORK))),
             Sight::Ended(receipt) if receipt.ended.is_hindered() => {
-                let again_at = again_at(&receipt, effect.attempts);
-                if now < again_at {
-                    return Ok(Did::Later(again_at));
+                if self.is_yet_to_be_collected(job)? {
+                    return Ok(Did::Later(now.plus(AT_WORK)));
                 }
             }
             Sight::Ended(_) => return Ok(Did::Done),
@@ -228,6 +244,9 @@ impl Engine<'_> {
         let mut projects = BTreeMap::new();
         match self.clean_up_plan(stored, job, &mut projects)? {
             Some(plan) => {
+                if !self.store.keep_effect(effect, &self.terms.agents.node)? {
+                    return Ok(Did::Later(now.plus(AT_WORK)));
+                }
                 self.site.begin(&plan)?;
                 Ok(Did::Begun(now.plus(AT_WORK)))
             }
@@ -235,20 +254,9 @@ impl Engine<'_> {
         }
     }
 
-    /// A panel. Only the evaluator's can be answered by the facts of the last run; nobody else sits on one yet.
-    fn convene(&self, stored: &Stored, now: Instant) -> Result<Did, EngineError> {
-        let does = stored.lifecycle.state(stored.task.state).does.as_ref();
-        let role = does.and_then(|does| does.role.as_deref()).unwrap_or_default();
-        let past = self.store.past_runs(stored.task.id, 1)?;
-        let proven =
-            past.last().filter(|_| role == "evaluator").and_then(|run| run.level.as_deref());
-        let (outcome, detail) = match proven {
-            Some("verified" | "observed") => (Outcome::Approved, String::new()),
-            Some(_) => (Outcome::Blocked, "nothing shows that the work is done".to_owned()),
-            None => (Outcome::Unavailable, format!("nobody plays the role `{role}`")),
-        };
-        self.report(stored, outcome, detail, now)?;
-        Ok(Did::Done)
+    /// A job that has ended since this turn looked for such jobs is the next turn's, which also says when it is begun again.
+    fn is_yet_to_be_collected(&self, job: JobId) -> Result<bool, EngineError> {
+        Ok(self.site.jobs()?.contains(&job))
     }
 
     pub(super) fn report(
@@ -256,20 +264,15 @@ impl Engine<'_> {
         stored: &Stored,
         outcome: Outcome,
         detail: String,
+        fields: Map<String, Value>,
         now: Instant,
     ) -> Result<(), EngineError> {
-        let fields = serde_json::Map::new();
         let report = Report { entered: stored.task.entered, outcome, detail, fields };
         match self.store.apply(stored.task.id, Event::Reported(report), None, now) {
             Ok(_) | Err(StoreError::Rejected(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// When a job that was hindered is begun again: after 10 seconds, and each time after twice as long.
-fn again_at(receipt: &Receipt, attempts: i64) -> Instant {
-    receipt.ended_at.plus(Span(SOON.0 << attempts.clamp(1, 10)))
 }
 
 fn notice(pulse: &mut Pulse, stored: &Stored, urgent: bool, more: &str) -> Did {

@@ -1,13 +1,16 @@
 //! Worktrees that should be gone: the state of their task says so, and nobody took them away in time.
+//!
+//! It begins nothing but clean-ups, which save what they take away, and only for worktrees that were made for a task.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::EntryEffect;
 
-use super::{Engine, EngineError};
-use crate::exec::plan::{JobId, Workspace};
+use super::{Engine, EngineError, Project};
+use crate::exec::plan::{JobId, Plan};
 use crate::exec::site::Sight;
+use crate::exec::worktree::mark::OfTask;
 use crate::store::StoreError;
 
 /// Clean-ups that one sweep begins; the next one goes on.
@@ -16,29 +19,12 @@ const AT_ONCE: usize = 10;
 impl Engine<'_> {
     /// Begins to put away what is left over, and answers how many worktrees that are. Each is saved before it goes.
     pub fn sweep(&self) -> Result<usize, EngineError> {
+        let repos = self.store.projects()?.into_iter().map(|(_, path)| PathBuf::from(path));
+        let repos: Vec<PathBuf> = repos.collect();
         let mut projects = BTreeMap::new();
         let mut begun = 0;
-        for worktree in self.site.worktrees()? {
-            let name = worktree.file_name().and_then(|name| name.to_str());
-            let id = name.filter(|name| name.starts_with('t')).and_then(|name| name.parse().ok());
-            let Some(id): Option<TaskId> = id else { continue };
-            let stored = match self.store.task(id) {
-                Ok(stored) => stored,
-                // Not ours to judge: another store may have used the folder.
-                Err(StoreError::NoTask(_) | StoreError::Corrupt { .. }) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            let entry = &stored.lifecycle.state(stored.task.state).on_entry;
-            if !entry.contains(&EntryEffect::CleanUp) {
-                continue;
-            }
-            let job = JobId::CleanUp { task: id, seq: stored.task.version };
-            if self.site.look(job)? != Sight::Absent {
-                continue;
-            }
-            let plan = self.clean_up_plan(&stored, job, &mut projects)?;
-            let is_it = |workspace: &Workspace| workspace.worktree == worktree;
-            if let Some(plan) = plan.filter(|plan| plan.workspace.as_ref().is_some_and(is_it)) {
+        for worktree in self.site.worktrees(&repos)? {
+            if let Some(plan) = self.plan_for_left_over(worktree, &mut projects)? {
                 self.site.begin(&plan)?;
                 begun += 1;
             }
@@ -47,5 +33,36 @@ impl Engine<'_> {
             }
         }
         Ok(begun)
+    }
+
+    /// How to put a worktree away, if it is time for that.
+    fn plan_for_left_over(
+        &self,
+        worktree: OfTask,
+        projects: &mut BTreeMap<String, Option<Project>>,
+    ) -> Result<Option<Plan>, EngineError> {
+        let stored = match self.store.task(worktree.task) {
+            Ok(stored) => stored,
+            // Not ours to judge: another store may have used the folder.
+            Err(StoreError::NoTask(_) | StoreError::Corrupt { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let entry = &stored.lifecycle.state(stored.task.state).on_entry;
+        if !entry.contains(&EntryEffect::CleanUp) {
+            return Ok(None);
+        }
+        let job = JobId::CleanUp { task: worktree.task, seq: stored.task.version };
+        if self.site.look(job)? != Sight::Absent || self.is_in_the_way(job)? {
+            return Ok(None);
+        }
+        let Some(mut plan) = self.clean_up_plan(&stored, job, projects)? else { return Ok(None) };
+        let Some(workspace) = &mut plan.workspace else { return Ok(None) };
+        let is_noted = worktree.repo.as_ref() == Some(&workspace.repo);
+        if !is_noted && workspace.worktree != worktree.path {
+            return Ok(None);
+        }
+        // A note counts more than a template, which may have been another one when the worktree was made.
+        workspace.worktree = worktree.path;
+        Ok(Some(plan))
     }
 }

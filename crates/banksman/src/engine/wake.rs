@@ -1,12 +1,19 @@
-//! What wakes `up`: a change in the store, a job that has ended, a signal. Between them it sleeps and uses no processor.
+//! What wakes `up`: a change in the store, a job that has ended, a file in a workflow's folder of signals, a signal to the
+//! process. Between them it sleeps and uses no processor.
+//!
+//! A wake is never the only way to hear of something: whatever is missed here is found by the next regular turn.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use notify::event::{CreateKind, EventKind, ModifyKind, RenameMode};
+use notify::{EventHandler, RecommendedWatcher, RecursiveMode, Watcher};
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -24,6 +31,8 @@ pub enum Wake {
 
 /// How long a waiter sits in the store before it looks whether anybody still listens.
 const SIT: Duration = Duration::from_secs(30);
+/// Folders of signals that are watched at once. A system lets one person watch some thousands, and he has other programs.
+const FOLDERS: usize = 256;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WakeError {
@@ -36,8 +45,8 @@ pub enum WakeError {
 /// Everything that `up` sleeps on.
 pub struct Bell {
     receiver: Receiver<Wake>,
-    /// Watches as long as it lives.
-    _watcher: RecommendedWatcher,
+    sender: Sender<Wake>,
+    folders: Folders,
 }
 
 impl Bell {
@@ -46,15 +55,25 @@ impl Bell {
         let (sender, receiver) = mpsc::channel();
         listen_to_store(store.clone(), sender.clone());
         listen_to_signals(sender.clone())?;
+        let on_news = sender.clone();
         // When nobody listens any more, the watcher goes with the listener.
-        let on_change = move |event: notify::Result<notify::Event>| {
+        let mut folders = Folders::watched_by(move |event: notify::Result<notify::Event>| {
             if is_news(&event) {
-                sender.send(Wake::Look).unwrap_or_default();
+                on_news.send(Wake::Look).unwrap_or_default();
             }
-        };
-        let mut watcher = notify::recommended_watcher(on_change).map_err(WakeError::Watch)?;
-        watcher.watch(ended, RecursiveMode::NonRecursive).map_err(WakeError::Watch)?;
-        Ok(Self { receiver, _watcher: watcher })
+        })?;
+        folders.watcher.watch(ended, RecursiveMode::NonRecursive).map_err(WakeError::Watch)?;
+        Ok(Self { receiver, sender, folders })
+    }
+
+    /// From now on these folders of signals wake as well, and no others. To be called on every turn: a folder that was not
+    /// there, or that was replaced, is watched from the turn after it appeared. What lay in a folder before it was watched
+    /// is not missed, because watching a new one is itself a wake. Beyond the bound folders are left to the regular turns.
+    pub fn watch_signals(&mut self, folders: &[PathBuf]) {
+        if self.folders.follow(folders) {
+            // The receiver is our own.
+            self.sender.send(Wake::Look).unwrap_or_default();
+        }
     }
 
     /// Sleeps until something happens or the time is over. Many wakes at once are one.
@@ -70,10 +89,75 @@ impl Bell {
     }
 }
 
-/// Each turn lists the folder and takes marks away, which must not be a reason for another turn. An error may mean that
-/// events were lost.
+/// The folders in which a change is heard.
+struct Folders {
+    watcher: RecommendedWatcher,
+    signals: BTreeMap<PathBuf, Identity>,
+}
+
+/// Which folder it is that has a name: the system watches the folder, and another one may take its name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    /// Numbers of folders that are gone are given out again.
+    created: Option<SystemTime>,
+}
+
+impl Identity {
+    fn of(folder: &Path) -> Option<Self> {
+        let meta = fs::metadata(folder).ok().filter(fs::Metadata::is_dir)?;
+        let (device, inode, created) = (meta.dev(), meta.ino(), meta.created().ok());
+        Some(Self { device, inode, created })
+    }
+}
+
+impl Folders {
+    fn watched_by(handler: impl EventHandler) -> Result<Self, WakeError> {
+        let watcher = notify::recommended_watcher(handler).map_err(WakeError::Watch)?;
+        Ok(Self { watcher, signals: BTreeMap::new() })
+    }
+
+    /// Says whether a folder came to those that are watched.
+    fn follow(&mut self, wanted: &[PathBuf]) -> bool {
+        let there = wanted.iter().filter_map(|folder| Some((folder, Identity::of(folder)?)));
+        let there: BTreeMap<&PathBuf, Identity> = there.take(FOLDERS).collect();
+        let watcher = &mut self.watcher;
+        self.signals.retain(|folder, identity| {
+            let stays = there.get(folder) == Some(identity);
+            if !stays {
+                // The system has already let go of a folder that is gone.
+                drop(watcher.unwatch(folder));
+            }
+            stays
+        });
+        let mut came = false;
+        for (folder, identity) in there {
+            if self.signals.contains_key(folder) {
+                continue;
+            }
+            // One that cannot be watched, such as for want of a free place, is tried again on the next turn.
+            if self.watcher.watch(folder, RecursiveMode::NonRecursive).is_ok() {
+                self.signals.insert(folder.clone(), identity);
+                came = true;
+            }
+        }
+        came
+    }
+}
+
+/// Each turn lists folders, takes marks away and moves signals into a folder that it makes for them, which must not be a
+/// reason for another turn. An error may mean that events were lost.
 fn is_news(event: &notify::Result<notify::Event>) -> bool {
-    event.as_ref().map_or(true, |event| !event.kind.is_access() && !event.kind.is_remove())
+    let Ok(event) = event else { return true };
+    let is_own = event.kind.is_access()
+        || event.kind.is_remove()
+        || matches!(
+            event.kind,
+            EventKind::Create(CreateKind::Folder)
+                | EventKind::Modify(ModifyKind::Name(RenameMode::From))
+        );
+    !is_own
 }
 
 fn listen_to_store(store: Store, sender: Sender<Wake>) {
@@ -106,15 +190,119 @@ fn listen_to_signals(sender: Sender<Wake>) -> Result<(), WakeError> {
 
 #[cfg(test)]
 mod tests {
-    use notify::event::{AccessKind, AccessMode, CreateKind, EventKind};
+    use banksman_core::time::Instant;
+    use notify::event::{AccessKind, AccessMode, RemoveKind};
+    use tempfile::TempDir;
 
     use super::*;
+    use crate::exec::mailbox::{Expected, Mailbox, Taken};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn folders() -> (Folders, Receiver<notify::Event>) {
+        let (sender, events) = mpsc::channel();
+        let handler = move |event: notify::Result<notify::Event>| {
+            sender.send(event.unwrap()).unwrap_or_default();
+        };
+        (Folders::watched_by(handler).unwrap(), events)
+    }
+
+    /// Puts a file there and waits until it is heard of; what was heard of before is the answer.
+    fn heard_until(path: &Path, events: &Receiver<notify::Event>) -> Vec<notify::Event> {
+        fs::write(path, "x").unwrap();
+        let mut before = Vec::new();
+        loop {
+            let event =
+                events.recv_timeout(PATIENCE).expect("a file in a watched folder is heard of");
+            if event.paths.iter().any(|heard| heard == path) && is_news(&Ok(event.clone())) {
+                return before;
+            }
+            before.push(event);
+        }
+    }
 
     #[test]
     fn a_look_at_the_folder_is_no_news() {
         let news = |kind: EventKind| is_news(&Ok(notify::Event::new(kind)));
         assert!(!news(EventKind::Access(AccessKind::Open(AccessMode::Any))));
+        assert!(!news(EventKind::Remove(RemoveKind::File)));
+        assert!(!news(EventKind::Create(CreateKind::Folder)));
+        assert!(!news(EventKind::Modify(ModifyKind::Name(RenameMode::From))));
+        assert!(news(EventKind::Modify(ModifyKind::Name(RenameMode::To))));
         assert!(news(EventKind::Create(CreateKind::File)));
         assert!(is_news(&Err(notify::Error::generic("events were lost"))));
+    }
+
+    #[test]
+    fn taking_signals_wakes_nobody() {
+        let root = TempDir::new().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let mailbox = Mailbox::new(&root);
+        let signals = mailbox.signals_folder();
+        fs::create_dir_all(&signals).unwrap();
+        for name in ["G-pass", "H-fail.md"] {
+            fs::write(signals.join(name), "words").unwrap();
+        }
+        let (mut folders, events) = folders();
+        assert!(folders.follow(std::slice::from_ref(&signals)));
+
+        let gates = ["G", "H"].map(|id| Expected::Gate { id: id.to_owned() });
+        let seen = mailbox.look(&gates, Instant(0)).unwrap();
+        assert_eq!(seen.len(), 2);
+        assert!(matches!(mailbox.take(&seen[0]).unwrap(), Taken::Moved(_)));
+        let moved = mailbox.clear_for(&[], &["G".to_owned(), "H".to_owned()], &[], "r1").unwrap();
+        assert_eq!(moved, 2);
+        mailbox.record("w", Instant(0), "it was taken", "t1#1").unwrap();
+
+        let before = heard_until(&signals.join("I-pass"), &events);
+        assert!(!before.is_empty(), "the moves were heard of");
+        let news: Vec<_> = before.into_iter().filter(|event| is_news(&Ok(event.clone()))).collect();
+        assert_eq!(news, [], "none of it is a reason to look");
+    }
+
+    #[test]
+    fn folders_come_go_and_are_replaced() {
+        let root = TempDir::new().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let [one, two] = ["one", "two"].map(|name| root.join(name));
+        let both = [one.clone(), two.clone()];
+        let (mut folders, events) = folders();
+        assert!(!folders.follow(&both), "neither is there");
+        fs::create_dir(&one).unwrap();
+        assert!(folders.follow(&both));
+        assert!(!folders.follow(&both), "nothing new");
+        heard_until(&one.join("a"), &events);
+
+        // It is made while the first one is there, so that it cannot get its number.
+        fs::create_dir(root.join("new")).unwrap();
+        fs::remove_dir_all(&one).unwrap();
+        fs::rename(root.join("new"), &one).unwrap();
+        fs::create_dir(&two).unwrap();
+        assert!(folders.follow(&both), "another folder has the name");
+        heard_until(&one.join("b"), &events);
+        heard_until(&two.join("c"), &events);
+
+        fs::rename(&one, root.join("old")).unwrap();
+        fs::create_dir(&one).unwrap();
+        assert!(folders.follow(&both));
+        heard_until(&one.join("d"), &events);
+
+        assert!(!folders.follow(std::slice::from_ref(&two)));
+        fs::write(one.join("e"), "x").unwrap();
+        let before = heard_until(&two.join("f"), &events);
+        let of_one = |event: &&notify::Event| event.paths.contains(&one.join("e"));
+        assert_eq!(before.iter().find(of_one), None, "it is not watched any more");
+    }
+
+    #[test]
+    fn no_more_folders_than_the_bound_are_watched() {
+        let root = TempDir::new().unwrap();
+        let many: Vec<PathBuf> =
+            (0..FOLDERS + 5).map(|number| root.path().join(number.to_string())).collect();
+        many.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        let (mut folders, _events) = folders();
+        assert!(folders.follow(&many));
+        assert_eq!(folders.signals.len(), FOLDERS);
+        assert!(!folders.follow(&many), "those that are watched stay the same");
     }
 }

@@ -16,13 +16,13 @@ use banksman_core::time::{Instant, Span};
 use super::processes::wait_until;
 use super::yard::PROGRAM;
 
-pub(super) const NODE: &str = "here";
+pub(crate) const NODE: &str = "here";
 
-pub(super) struct Driver {
-    pub(super) store: Store,
-    pub(super) site: LocalSite,
+pub(crate) struct Driver {
+    pub(crate) store: Store,
+    pub(crate) site: LocalSite,
     projects: One,
-    pub(super) terms: Terms,
+    pub(crate) terms: Terms,
     ahead: Cell<Span>,
 }
 
@@ -37,7 +37,7 @@ impl Projects for One {
 
 impl Driver {
     /// On the folder of a yard and its SQLite store. No wait before another try is longer than `patience`.
-    pub(super) fn of(root: &Path, patience: Span) -> Self {
+    pub(crate) fn of(root: &Path, patience: Span) -> Self {
         let repo = root.join("repo");
         let address = root.join("store.db").display().to_string();
         let flags = Flags::from([("store", address.clone())]);
@@ -65,22 +65,27 @@ impl Driver {
     }
 
     /// The time as the engine is told it.
-    pub(super) fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         clock::now().plus(self.ahead.get())
     }
 
     /// Lets time pass without waiting for it.
-    pub(super) fn pass(&self, span: Span) {
+    pub(crate) fn pass(&self, span: Span) {
         self.ahead.set(Span(self.ahead.get().0 + span.0));
     }
 
-    pub(super) fn turn(&self) -> Pulse {
+    pub(crate) fn turn(&self) -> Pulse {
+        self.try_turn().expect("a turn")
+    }
+
+    /// A turn that something may cut off.
+    pub(crate) fn try_turn(&self) -> Result<Pulse, EngineError> {
         let engine = Engine::new(&self.store, &self.site, &self.projects, &self.terms);
-        engine.pulse(self.now()).expect("a turn")
+        engine.pulse(self.now())
     }
 
     /// Turns until something is so, and answers with what they told.
-    pub(super) fn turn_until(&self, what: &str, mut is_so: impl FnMut(&Store) -> bool) -> Told {
+    pub(crate) fn turn_until(&self, what: &str, mut is_so: impl FnMut(&Store) -> bool) -> Told {
         let mut told = Told::default();
         wait_until(what, || {
             told.add(self.turn());
@@ -90,7 +95,7 @@ impl Driver {
     }
 
     /// Another worker appears, like the one that is there but for its name and what it can do.
-    pub(super) fn hire(&mut self, name: &str, capability: &str) {
+    pub(crate) fn hire(&mut self, name: &str, capability: &str) {
         let mut setup: WorkerSetup = self.terms.workers[0].clone();
         setup.worker.name = name.to_owned();
         setup.worker.capabilities.insert(capability.to_owned());
@@ -100,13 +105,13 @@ impl Driver {
 
 /// What several turns told.
 #[derive(Debug, Default)]
-pub(super) struct Told {
-    pub(super) outcomes: Vec<String>,
-    pub(super) notices: Vec<String>,
+pub(crate) struct Told {
+    pub(crate) outcomes: Vec<String>,
+    pub(crate) notices: Vec<String>,
 }
 
 impl Told {
-    fn add(&mut self, pulse: Pulse) {
+    pub(crate) fn add(&mut self, pulse: Pulse) {
         let outcome = |(job, outcome): (_, String)| format!("{job} {outcome}");
         self.outcomes.extend(pulse.ended.into_iter().map(outcome));
         self.notices.extend(pulse.notices.into_iter().map(|notice| notice.text));

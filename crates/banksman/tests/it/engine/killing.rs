@@ -46,9 +46,9 @@ fn agents_go_on_when_up_is_killed_and_the_next_one_takes_their_results() {
     let (yard, ids) = patient();
     let up = yard.up();
     until_all_have_committed(&yard);
-    let before = pids(&yard.agents());
+    let before = top_agents(&yard);
     up.kill();
-    assert_eq!(pids(&yard.agents()), before);
+    assert_eq!(top_agents(&yard), before);
     let up = yard.up();
     go(&yard);
     yard.until_over(&["here"]);
@@ -207,8 +207,15 @@ fn decoy(yard: &Yard, like: &Process) -> Child {
     command.spawn().expect("the decoy starts")
 }
 
-fn pids(processes: &[Process]) -> Vec<i32> {
-    let mut pids: Vec<i32> = processes.iter().map(|process| process.pid).collect();
+/// Those that keepers have started themselves; what these start comes and goes.
+fn top_agents(yard: &Yard) -> Vec<i32> {
+    let keepers: Vec<i32> = yard.keepers().iter().map(|keeper| keeper.pid).collect();
+    let mut pids: Vec<i32> = yard
+        .agents()
+        .iter()
+        .filter(|agent| keepers.contains(&agent.parent))
+        .map(|agent| agent.pid)
+        .collect();
     pids.sort_unstable();
     pids
 }

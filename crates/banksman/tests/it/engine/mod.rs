@@ -3,14 +3,15 @@
 //! Whatever is killed on the way, at the end every task has ended once, no commit is lost, and no process and no worktree is
 //! left over. [`yard`] is the place that a test works in, [`driver`] an engine whose clock a test can move.
 
-mod driver;
+pub(crate) mod driver;
 mod failing;
 mod held;
 mod killing;
+mod leaks;
 mod machines;
-mod processes;
+pub(crate) mod processes;
 mod steering;
 mod torture;
 mod unserved;
 mod whole;
-mod yard;
+pub(crate) mod yard;

@@ -12,39 +12,39 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A living process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Process {
-    pub(super) pid: i32,
-    pub(super) parent: i32,
-    pub(super) args: Vec<String>,
-    pub(super) env: Vec<String>,
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: Vec<String>,
 }
 
 impl Process {
-    pub(super) fn is_keeper(&self) -> bool {
+    pub(crate) fn is_keeper(&self) -> bool {
         self.args.get(1).is_some_and(|word| word == "keeper")
     }
 
     /// The run that it belongs to, if it was started by a keeper for a job.
-    pub(super) fn job(&self) -> Option<&str> {
+    pub(crate) fn job(&self) -> Option<&str> {
         let marker = self.env.iter().find_map(|entry| entry.strip_prefix("BANKSMAN_RUN="))?;
         marker.split(':').next()
     }
 
     /// The agent itself, and not a program that it runs.
-    pub(super) fn is_agent(&self) -> bool {
+    pub(crate) fn is_agent(&self) -> bool {
         self.args.first().is_some_and(|word| word.ends_with("scripted-agent"))
     }
 
-    pub(super) fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         is_alive(self.pid)
     }
 
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
     /// It lives and does nothing any more.
-    pub(super) fn freeze(&self) {
+    pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
     }
 
@@ -58,7 +58,7 @@ impl Process {
 }
 
 /// Living processes that name a folder in their arguments or their environment.
-pub(super) fn naming(folder: &str) -> Vec<Process> {
+pub(crate) fn naming(folder: &str) -> Vec<Process> {
     let names = |texts: &[String]| texts.iter().any(|text| text.contains(folder));
     let entries = fs::read_dir("/proc").expect("a /proc");
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -85,7 +85,7 @@ fn is_alive(pid: i32) -> bool {
 }
 
 /// Looks again and again, with a short rest.
-pub(super) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < until, "waited too long: {what}");
@@ -93,6 +93,6 @@ pub(super) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-pub(super) fn rest() {
+pub(crate) fn rest() {
     poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 })).expect("a rest");
 }

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use super::processes::{Process, naming, wait_until};
 use crate::scripted::scripted_agent;
 
-pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_banksman");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_banksman");
 const LIFECYCLE: &str = include_str!("../../../demo/lifecycle.yaml");
 /// Plays the script of the run, else that of its task, else `any`. Every start and every prompt is written down.
 const AGENT: &str = r#"run=${BANKSMAN_RUN%%:*}
@@ -42,7 +42,7 @@ const ENDS: [&str; 3] = ["done", "failed", "cancelled"];
 /// When this is set, the folder of a test that failed stays to be looked at.
 const KEEP: &str = "BANKSMAN_KEEP_YARD";
 
-pub(super) struct Yard {
+pub(crate) struct Yard {
     folder: TempDir,
     /// As settings name it.
     store: String,
@@ -51,14 +51,14 @@ pub(super) struct Yard {
 
 impl Yard {
     /// With the settings that differ from those of most tests, as TOML.
-    pub(super) fn new(settings: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
         let folder = TempDir::with_prefix("banksman-yard-").expect("a folder");
         let store = folder.path().join("store.db").display().to_string();
         Self::at(folder, store, settings)
     }
 
     /// On a database that several machines share.
-    pub(super) fn on_postgres(url: &str, settings: &[(&str, &str)]) -> Self {
+    pub(crate) fn on_postgres(url: &str, settings: &[(&str, &str)]) -> Self {
         let folder = TempDir::with_prefix("banksman-yard-").expect("a folder");
         Self::at(folder, url.to_owned(), settings)
     }
@@ -97,16 +97,16 @@ impl Yard {
         yard
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub(super) fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         self.folder.path()
     }
 
     /// Changes settings of the project.
-    pub(super) fn set(&self, settings: &[(&str, &str)]) {
+    pub(crate) fn set(&self, settings: &[(&str, &str)]) {
         let mut all = self.settings.borrow_mut();
         all.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         let lines: Vec<String> =
@@ -116,16 +116,16 @@ impl Yard {
     }
 
     /// What the agents of a task (`t1`), of one run (`r1.2`) or of all others (`any`) do.
-    pub(super) fn script(&self, name: &str, script: &str) {
+    pub(crate) fn script(&self, name: &str, script: &str) {
         fs::write(self.path("scripts").join(name), script).expect("written");
     }
 
-    pub(super) fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         self.command_on("here", args)
     }
 
     /// The program as another machine runs it: with its own name and home.
-    pub(super) fn command_on(&self, node: &str, args: &[&str]) -> Command {
+    pub(crate) fn command_on(&self, node: &str, args: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         let home = self.path("user");
         command.current_dir(self.path("repo")).env_clear().stdin(Stdio::null()).args(args);
@@ -137,74 +137,74 @@ impl Yard {
         command
     }
 
-    pub(super) fn home(&self, node: &str) -> PathBuf {
+    pub(crate) fn home(&self, node: &str) -> PathBuf {
         self.path(&format!("home-{node}"))
     }
 
-    pub(super) fn run(&self, args: &[&str]) -> Output {
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().expect("the program starts")
     }
 
     /// Runs what must succeed and answers with its output.
-    pub(super) fn ok(&self, args: &[&str]) -> String {
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
         text_of(args, &self.run(args))
     }
 
-    pub(super) fn json(&self, args: &[&str]) -> Value {
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
         serde_json::from_str(&self.ok(&[args, &["--json"]].concat())).expect("a document")
     }
 
-    pub(super) fn pulse(&self) -> Value {
+    pub(crate) fn pulse(&self) -> Value {
         self.json(&["pulse"])
     }
 
-    pub(super) fn add(&self, title: &str, more: &[&str]) -> TaskId {
+    pub(crate) fn add(&self, title: &str, more: &[&str]) -> TaskId {
         let id = self.ok(&[&["add", "--quiet", title], more].concat());
         id.trim().parse().expect("an id")
     }
 
     /// A running `up` of the machine `here`.
-    pub(super) fn up(&self) -> Up {
+    pub(crate) fn up(&self) -> Up {
         self.up_on("here")
     }
 
-    pub(super) fn up_on(&self, node: &str) -> Up {
+    pub(crate) fn up_on(&self, node: &str) -> Up {
         Up::start(self.command_on(node, &["up"]), &self.path(&format!("up-{node}.log")))
     }
 
     /// A handle of its own on the store.
-    pub(super) fn open(&self) -> Store {
+    pub(crate) fn open(&self) -> Store {
         let target: Target = self.store.parse().expect("a store");
         Store::open(&target, &Options::default()).expect("the store opens")
     }
 
-    pub(super) fn git(&self, args: &[&str]) -> String {
+    pub(crate) fn git(&self, args: &[&str]) -> String {
         let mut git = Command::new("git");
         git.arg("-C").arg(self.path("repo")).args(args).env("GIT_CONFIG_GLOBAL", "/dev/null");
         text_of(args, &git.output().expect("git starts"))
     }
 
-    pub(super) fn file(&self, name: &str) -> String {
+    pub(crate) fn file(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
     /// The runs whose agents were started, in order, one for each start.
-    pub(super) fn starts(&self) -> Vec<String> {
+    pub(crate) fn starts(&self) -> Vec<String> {
         let first = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
         self.file("starts").lines().map(first).collect()
     }
 
     /// Processes that work in this yard; the decoy of a test is one of them, too.
-    pub(super) fn processes(&self) -> Vec<Process> {
+    pub(crate) fn processes(&self) -> Vec<Process> {
         naming(self.folder.path().to_str().expect("a name"))
     }
 
-    pub(super) fn agents(&self) -> Vec<Process> {
+    pub(crate) fn agents(&self) -> Vec<Process> {
         self.processes().into_iter().filter(Process::is_agent).collect()
     }
 
     /// A child of a keeper that has not become its own program yet looks like the keeper and is none.
-    pub(super) fn keepers(&self) -> Vec<Process> {
+    pub(crate) fn keepers(&self) -> Vec<Process> {
         let mut keepers = self.processes();
         keepers.retain(Process::is_keeper);
         let pids: BTreeSet<i32> = keepers.iter().map(|keeper| keeper.pid).collect();
@@ -213,13 +213,13 @@ impl Yard {
     }
 
     /// Jobs that were not put away.
-    pub(super) fn jobs(&self, node: &str) -> Vec<String> {
+    pub(crate) fn jobs(&self, node: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.home(node).join("runs")) else { return Vec::new() };
         entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
     }
 
     /// Folders of tasks' worktrees; the spare ones are kept for the next tasks.
-    pub(super) fn worktrees(&self) -> Vec<String> {
+    pub(crate) fn worktrees(&self) -> Vec<String> {
         let listed = self.git(&["worktree", "list", "--porcelain"]);
         let paths = listed.lines().filter_map(|line| line.strip_prefix("worktree "));
         let own = self.path("repo").display().to_string();
@@ -227,7 +227,7 @@ impl Yard {
     }
 
     /// Every commit that an agent told of is in a branch or a rescue ref, itself or rebased.
-    pub(super) fn assert_no_commit_lost(&self) {
+    pub(crate) fn assert_no_commit_lost(&self) {
         let kept = self.git(&["log", "--all", "--format=%H %s"]);
         let hashes: BTreeSet<&str> = kept.lines().filter_map(|line| line.get(..40)).collect();
         let subjects: BTreeSet<&str> = kept.lines().filter_map(|line| line.get(41..)).collect();
@@ -242,7 +242,7 @@ impl Yard {
     }
 
     /// The end of a test: the store is sound, no commit is lost, no task has ended twice, nothing is left over.
-    pub(super) fn assert_clean(&self, nodes: &[&str]) {
+    pub(crate) fn assert_clean(&self, nodes: &[&str]) {
         self.ok(&["check"]);
         self.ok(&["audit", "verify"]);
         self.assert_no_commit_lost();
@@ -260,22 +260,22 @@ impl Yard {
         }
     }
 
-    pub(super) fn tasks(&self) -> Vec<Stored> {
+    pub(crate) fn tasks(&self) -> Vec<Stored> {
         tasks(&self.open())
     }
 
-    pub(super) fn state(&self, id: TaskId) -> String {
+    pub(crate) fn state(&self, id: TaskId) -> String {
         state(&self.open(), id)
     }
 
     /// Waits for the store, as a person would look at it.
-    pub(super) fn until(&self, what: &str, mut is_so: impl FnMut(&Store) -> bool) {
+    pub(crate) fn until(&self, what: &str, mut is_so: impl FnMut(&Store) -> bool) {
         let store = self.open();
         wait_until(&format!("{what}\n{}", self.folder.path().display()), || is_so(&store));
     }
 
     /// Waits until every task is over, its worktree is put away and nothing is at work.
-    pub(super) fn until_over(&self, nodes: &[&str]) {
+    pub(crate) fn until_over(&self, nodes: &[&str]) {
         self.until("every task has ended", |store| tasks(store).iter().all(is_over));
         wait_until("everything is put away", || {
             nodes.iter().all(|node| self.jobs(node).is_empty()) && self.worktrees().is_empty()
@@ -301,7 +301,7 @@ impl Drop for Yard {
     }
 }
 
-pub(super) fn tasks(store: &Store) -> Vec<Stored> {
+pub(crate) fn tasks(store: &Store) -> Vec<Stored> {
     let mut all = Vec::new();
     let mut before = None;
     loop {
@@ -314,15 +314,15 @@ pub(super) fn tasks(store: &Store) -> Vec<Stored> {
     }
 }
 
-pub(super) fn state_of(stored: &Stored) -> &str {
+pub(crate) fn state_of(stored: &Stored) -> &str {
     &stored.lifecycle.state(stored.task.state).name
 }
 
-pub(super) fn state(store: &Store, id: TaskId) -> String {
+pub(crate) fn state(store: &Store, id: TaskId) -> String {
     state_of(&store.task(id).expect("the task is there")).to_owned()
 }
 
-pub(super) fn is_over(stored: &Stored) -> bool {
+pub(crate) fn is_over(stored: &Stored) -> bool {
     ENDS.contains(&state_of(stored))
 }
 
@@ -334,26 +334,32 @@ fn text_of(args: &[&str], output: &Output) -> String {
 }
 
 /// A process that works on the queue until it is ended.
-pub(super) struct Up {
+pub(crate) struct Up {
     child: Child,
     log: PathBuf,
 }
 
 impl Up {
-    pub(super) fn start(mut command: Command, log: &Path) -> Self {
+    pub(crate) fn start(mut command: Command, log: &Path) -> Self {
         let out = File::options().create(true).append(true).open(log).expect("a log");
         let err = out.try_clone().expect("a log");
         let child = command.stdout(out).stderr(err).spawn().expect("it starts");
         Self { child, log: log.to_owned() }
     }
 
-    pub(super) fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it is gone");
     }
 
+    /// Waits for what ends by itself, and answers with its exit code and all that it has said.
+    pub(crate) fn wait(mut self) -> (Option<i32>, String) {
+        let status = self.child.wait().expect("it ends");
+        (status.code(), fs::read_to_string(&self.log).unwrap_or_default())
+    }
+
     /// Asks it to end, and answers with all that it has said.
-    pub(super) fn stop(mut self) -> String {
+    pub(crate) fn stop(mut self) -> String {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).expect("it can be asked to end");
         let status = self.child.wait().expect("it ends");

@@ -1,0 +1,123 @@
+//! The settings of panels: who sits on every one, the registry of specialists, and how long they have.
+
+use std::path::Path;
+
+use banksman_core::limits;
+use banksman_core::panel::registry::{self, Reviewer, Specialist, is_word};
+use banksman_core::time::Span;
+
+use super::agents::{names, narrow, span};
+use super::{ConfigError, Layers, layer};
+
+/// What the reviewers of the default settings look for.
+const BRIEFS: [(&str, &str); 2] = [
+    ("custodiet", include_str!("../../prompts/custodiet.md")),
+    ("critic", include_str!("../../prompts/critic.md")),
+];
+/// For a reviewer of whom nothing is said but its name.
+const ANY: &str = "You look at it with the eyes of the part that you are named after.";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Panels {
+    /// Those who sit on every panel.
+    pub reviewers: Vec<Reviewer>,
+    /// Of whom the settings say something, whether they sit on every panel or not.
+    pub named: Vec<Reviewer>,
+    pub specialists: Vec<Specialist>,
+    pub verdict_timeout: Span,
+    /// How often one that gives no answer is asked again, and after which rests.
+    pub retries: u32,
+    pub first_retry: Span,
+    pub second_retry: Span,
+    pub rounds: u32,
+    pub reply_timeout: Span,
+    pub round_timeout: Span,
+    pub whole: Span,
+}
+
+impl Panels {
+    /// The one who sits alone on the panel of a role.
+    #[must_use]
+    pub fn only(&self, role: &str) -> Reviewer {
+        let named = self.named.iter().find(|one| one.name == role).cloned();
+        named.unwrap_or_else(|| Reviewer {
+            name: role.to_owned(),
+            brief: ANY.to_owned(),
+            model: None,
+        })
+    }
+}
+
+pub(super) fn panels(layers: &Layers, root: &Path) -> Result<Panels, ConfigError> {
+    let reviewers = reviewers(layers)?;
+    let specialists = specialists(layers, root, &reviewers)?;
+    Ok(Panels {
+        reviewers,
+        named: names(layers, "reviewers").map(|name| reviewer(layers, name)).collect(),
+        specialists,
+        verdict_timeout: span(layers, "panel.verdict_timeout"),
+        retries: narrow(layers.whole("panel.retries")),
+        first_retry: span(layers, "panel.first_retry"),
+        second_retry: span(layers, "panel.second_retry"),
+        rounds: narrow(layers.whole("panel.rounds")),
+        reply_timeout: span(layers, "panel.reply_timeout"),
+        round_timeout: span(layers, "panel.round_timeout"),
+        whole: span(layers, "panel.whole"),
+    })
+}
+
+fn reviewers(layers: &Layers) -> Result<Vec<Reviewer>, ConfigError> {
+    let names = layers.list("panel.reviewers");
+    let wrong = |message: String| {
+        let hint = "for example [\"custodiet\", \"critic\"]";
+        ConfigError::value(&layers.origin("panel.reviewers"), message, hint)
+    };
+    if names.len() > limits::REVIEWERS {
+        return Err(wrong(format!("a panel has at most {} reviewers", limits::REVIEWERS)));
+    }
+    for (at, name) in names.iter().enumerate() {
+        if !is_word(name) {
+            return Err(wrong(
+                "the name of a reviewer is one word of letters and digits".to_owned(),
+            ));
+        }
+        if names[..at].contains(name) {
+            return Err(wrong(format!("the reviewer `{name}` is there twice")));
+        }
+    }
+    Ok(names.into_iter().map(|name| reviewer(layers, name)).collect())
+}
+
+fn reviewer(layers: &Layers, name: String) -> Reviewer {
+    let own = |setting: &str| {
+        let text = layers.shown(&format!("reviewers.{name}.{setting}"));
+        Some(text).filter(|text| !text.is_empty())
+    };
+    let known = BRIEFS.iter().find(|(known, _)| *known == name).map(|(_, brief)| *brief);
+    let brief = own("brief").unwrap_or_else(|| known.unwrap_or(ANY).trim().to_owned());
+    Reviewer { brief, model: own("model"), name }
+}
+
+fn specialists(
+    layers: &Layers,
+    root: &Path,
+    reviewers: &[Reviewer],
+) -> Result<Vec<Specialist>, ConfigError> {
+    let path = layers.shown("panel.registry");
+    if path.is_empty() {
+        return Ok(Vec::new());
+    }
+    let path = root.join(path);
+    let Some(text) = layer::read(&path)? else { return Ok(Vec::new()) };
+    let specialists = registry::read(&text).map_err(|problem| {
+        let place = format!("{}:{}", path.display(), problem.line.max(1));
+        ConfigError::value(&place, problem.message, problem.help.as_deref().unwrap_or_default())
+    })?;
+    let twice = specialists.iter().find(|one| reviewers.iter().any(|other| other.name == one.name));
+    if let Some(twice) = twice {
+        let message = format!("the specialist `{}` sits on every panel already", twice.name);
+        let hint = "give it another name, or leave it out of `panel.reviewers`";
+        return Err(ConfigError::value(&path.display().to_string(), message, hint));
+    }
+    Ok(specialists)
+}

@@ -1,0 +1,304 @@
+//! Files in `.workflow/signals`: somebody says that a step is done, or that a gate has passed or failed.
+//!
+//! What they lead to is on record before the file is put away, under a key of the file, so a crash between the two repeats nothing. What comes
+//! early, late, twice or for a step that has ended is written down and changes nothing.
+
+use std::path::Path;
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::Activity;
+use banksman_core::machine::{Actor, Ask, Event};
+use banksman_core::time::Instant;
+use banksman_core::workflow::Signal;
+use serde_json::{Map, Value, json};
+
+use super::errand::branch_of;
+use super::steps::{SIGNAL, Step, flow_of, is_by_hand};
+use super::{Engine, EngineError, Notice, Project, Pulse};
+use crate::exec::mailbox::{Content, Expected, Mailbox, Seen};
+use crate::exec::repo;
+use crate::store::{Key, StoreError, Stored};
+
+/// Workflows whose signals are looked for, the latest first.
+const RECENT: i64 = 200;
+const FAIL: &str = "fail";
+const VETO: &str = "veto";
+
+/// A step, and the workflow that it is part of.
+struct Awaiting {
+    step: Step,
+    part: Stored,
+}
+
+impl Engine<'_> {
+    /// Takes what lies in the folders of signals of all projects that are on this machine.
+    pub(super) fn take_signals(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+        for (project, path) in self.store.projects()? {
+            let mailbox = Mailbox::new(Path::new(&path));
+            pulse.watched.push(mailbox.signals_folder());
+            if !mailbox.has_signals() {
+                continue;
+            }
+            let taken = self.take_from(&mailbox, &project, now, pulse);
+            tell_of_folders(taken, None, pulse)?;
+        }
+        self.look_where_hands_work(now, pulse)
+    }
+
+    fn take_from(
+        &self,
+        mailbox: &Mailbox,
+        project: &str,
+        now: Instant,
+        pulse: &mut Pulse,
+    ) -> Result<(), EngineError> {
+        for waits in &self.awaiting(project)? {
+            for seen in mailbox.look(&expected(&waits.step), now)? {
+                self.take_signal((mailbox, mailbox), waits, &seen, now, pulse)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps that are done by hand also signal where they are done: in their worktree, on their branch, at a path of their own.
+    fn look_where_hands_work(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+        for part in self.store.waiting_parts(RECENT)? {
+            let Some(step) = Step::of(&part).filter(|_| is_by_hand(&part)) else { continue };
+            let Some(project) = self.projects.find(&part.task.project)? else { continue };
+            let id = part.task.id;
+            let waits = Awaiting { step, part };
+            let looked = match &waits.step.spec.signal {
+                Signal::GitCommit { mark } => {
+                    self.look_for_commit(&waits, mark, &project, now, pulse)
+                }
+                Signal::SentinelFile { path } => {
+                    self.look_for_sentinel(&waits, path, &project, now, pulse)
+                }
+                Signal::PrCreation | Signal::StdoutExit => Ok(()),
+            };
+            tell_of_folders(looked, Some(id), pulse)?;
+        }
+        Ok(())
+    }
+
+    /// The log of the branch is read, no git is started.
+    fn look_for_commit(
+        &self,
+        Awaiting { step, part }: &Awaiting,
+        mark: &str,
+        project: &Project,
+        now: Instant,
+        pulse: &mut Pulse,
+    ) -> Result<(), EngineError> {
+        let branch = branch_of(part, &project.agents);
+        let log = repo::branch_log(&project.path, &branch);
+        pulse.watched.extend(log.and_then(|log| log.parent().map(Path::to_owned)));
+        let since = part.task.entered_at;
+        if let Some(commit) = repo::marked_commit(&project.path, &branch, mark, since) {
+            let key = format!("commit-{commit}-{}", part.task.id);
+            let what = self.obey(part.task.id, ("agent", SIGNAL, Map::new()), &key, now)?;
+            let text = format!("commit {commit} with {mark} for {}: {what}", step.spec.id);
+            if Mailbox::new(&project.path).record(&step.workflow, now, &text, &key)? {
+                pulse.notices.push(Notice { task: Some(part.task.id), urgent: false, text });
+            }
+        }
+        Ok(())
+    }
+
+    fn look_for_sentinel(
+        &self,
+        waits: &Awaiting,
+        path: &str,
+        project: &Project,
+        now: Instant,
+        pulse: &mut Pulse,
+    ) -> Result<(), EngineError> {
+        let mailbox = Mailbox::new(&project.path);
+        for place in self.places_of(&waits.part, project)? {
+            pulse.watched.push(place.make_room_for(path)?);
+            for seen in place.look(&[sentinel(&waits.step.spec.id, path)], now)? {
+                self.take_signal((&mailbox, &place), waits, &seen, now, pulse)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What lies there when a step is handed to somebody was not left by him.
+    pub(super) fn forget_early_signals(
+        &self,
+        part: &Stored,
+        step: &Step,
+        now: Instant,
+    ) -> Result<(), EngineError> {
+        let Signal::SentinelFile { path } = &step.spec.signal else { return Ok(()) };
+        let Some(project) = self.projects.find(&part.task.project)? else { return Ok(()) };
+        let mailbox = Mailbox::new(&project.path);
+        for place in self.places_of(part, &project)? {
+            for seen in place.look(&[sentinel(&step.spec.id, path)], now)? {
+                if matches!(seen.content, Content::NotYet { .. }) {
+                    continue;
+                }
+                put_aside((&mailbox, &place), step, &seen, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where somebody who does a step by hand may leave its signal: in the repository, and in the step's worktree.
+    fn places_of(&self, part: &Stored, project: &Project) -> Result<Vec<Mailbox>, EngineError> {
+        let worktree = self.worktree_of(part, project)?;
+        let worktree = worktree.join(".git").exists().then_some(worktree);
+        Ok([Some(project.path.clone()), worktree].into_iter().flatten().map(Mailbox::new).collect())
+    }
+
+    /// The steps that a signal may be for: those of workflows that still run first.
+    fn awaiting(&self, project: &str) -> Result<Vec<Awaiting>, EngineError> {
+        let mut wholes: Vec<Stored> = Vec::new();
+        for id in self.store.wholes(RECENT)? {
+            let whole = self.store.task(id)?;
+            if whole.task.project == project && flow_of(&whole).is_some() {
+                wholes.push(whole);
+            }
+        }
+        wholes.sort_by_key(|whole| whole.lifecycle.state(whole.task.state).terminal);
+        let mut awaiting = Vec::new();
+        for whole in wholes {
+            for part in self.store.parts(whole.task.id)? {
+                awaiting.extend(Step::of(&part).map(|step| Awaiting { step, part }));
+            }
+        }
+        Ok(awaiting)
+    }
+
+    /// `place` is where it lies: the mailbox itself, or the same folder in a worktree.
+    fn take_signal(
+        &self,
+        (mailbox, place): (&Mailbox, &Mailbox),
+        waits: &Awaiting,
+        seen: &Seen,
+        now: Instant,
+        pulse: &mut Pulse,
+    ) -> Result<(), EngineError> {
+        let part = self.store.task(waits.part.task.id)?;
+        let began_now = is_by_hand(&part) && part.task.entered != waits.part.task.entered;
+        if began_now && matches!(seen.content, Content::Done { .. }) {
+            return put_aside((mailbox, place), &waits.step, seen, now);
+        }
+        let does = part.lifecycle.state(part.task.state).does.as_ref();
+        let at_work = does.is_some_and(|does| does.activity == Activity::Agent);
+        let ask = match &seen.content {
+            // Its keeper reads it when the agent has ended.
+            Content::Done { .. } if at_work => return Ok(()),
+            Content::NotYet { .. } => return Ok(()),
+            Content::Done { failed: false, .. } => Some(("agent", SIGNAL, Map::new())),
+            Content::Pass { .. } => Some(("human", "pass", Map::new())),
+            Content::Fail { note, reason } => {
+                let mut fields = Map::from_iter([("feedback".to_owned(), json!(note))]);
+                let reason = reason.as_ref().map(|reason| ("failed_for".to_owned(), json!(reason)));
+                fields.extend(reason);
+                Some(("human", objection(&part), fields))
+            }
+            Content::Done { failed: true, .. } | Content::Unreadable { .. } => None,
+        };
+        let what = match ask {
+            Some((role, trigger, fields)) => {
+                let key = format!("signal-{}-{}", part.task.id, seen.key());
+                self.obey(part.task.id, (role, trigger, fields), &key, now)?
+            }
+            None => complaint(seen),
+        };
+        let id = &waits.step.spec.id;
+        let text = format!("signal {} for {id}: {what}", seen.path);
+        if mailbox.record(&waits.step.workflow, now, &text, &seen.mark())? {
+            pulse.notices.push(Notice { task: Some(part.task.id), urgent: false, text });
+        }
+        mailbox.take_from(place, seen)?;
+        Ok(())
+    }
+
+    /// Asks for what the signal says; a refusal is an answer.
+    fn obey(
+        &self,
+        id: TaskId,
+        (role, trigger, fields): (&str, &str, Map<String, Value>),
+        key: &str,
+        now: Instant,
+    ) -> Result<String, EngineError> {
+        let ask = Ask {
+            actor: Actor { role: role.to_owned(), name: Some("signal".to_owned()) },
+            to: None,
+            trigger: Some(trigger.to_owned()),
+            fields,
+            epoch: None,
+            version: None,
+        };
+        let key = Key::new(key, key);
+        match self.store.apply(id, Event::Asked(ask), Some(key), now) {
+            Ok(_) => Ok(format!("{trigger} taken")),
+            Err(StoreError::Rejected(rejected)) => Ok(format!("it changes nothing: {rejected}")),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What a person's no is called where the step stands: an agent may have let it pass already.
+fn objection(part: &Stored) -> &'static str {
+    let has =
+        |trigger: &str| part.lifecycle.exits(part.task.state).any(|row| row.trigger == trigger);
+    if has(VETO) && !has(FAIL) { VETO } else { FAIL }
+}
+
+/// A folder that cannot be written must not hold up the others.
+fn tell_of_folders(
+    done: Result<(), EngineError>,
+    task: Option<TaskId>,
+    pulse: &mut Pulse,
+) -> Result<(), EngineError> {
+    match done {
+        Err(EngineError::Mailbox(error)) => {
+            let text = error.to_string();
+            pulse.notices.push(Notice { task, urgent: true, text });
+            Ok(())
+        }
+        done @ (Ok(()) | Err(_)) => done,
+    }
+}
+
+/// A step that begins in this very turn was not done by whoever left this before.
+fn put_aside(
+    (mailbox, place): (&Mailbox, &Mailbox),
+    step: &Step,
+    seen: &Seen,
+    now: Instant,
+) -> Result<(), EngineError> {
+    let (path, id) = (&seen.path, &step.spec.id);
+    let text = format!("signal {path} for {id}: it came too early and changes nothing");
+    mailbox.record(&step.workflow, now, &text, &seen.mark())?;
+    mailbox.take_from(place, seen)?;
+    Ok(())
+}
+
+fn sentinel(id: &str, path: &str) -> Expected {
+    Expected::Step { id: id.to_owned(), path: Some(path.to_owned()) }
+}
+
+fn expected(step: &Step) -> Vec<Expected> {
+    let path = match &step.spec.signal {
+        Signal::SentinelFile { path } => Some(path.clone()),
+        Signal::GitCommit { .. } | Signal::PrCreation | Signal::StdoutExit => None,
+    };
+    let gate = step.spec.gate.as_ref().map(|gate| Expected::Gate { id: gate.id.clone() });
+    let step = Expected::Step { id: step.spec.id.clone(), path };
+    [step].into_iter().chain(gate).collect()
+}
+
+fn complaint(seen: &Seen) -> String {
+    match &seen.content {
+        Content::Done { note, .. } => {
+            let note = note.as_deref().unwrap_or("it does not say why");
+            format!("the step says that it failed, and it changes nothing: {note}")
+        }
+        Content::Unreadable { why } => format!("it cannot be read: {why}"),
+        Content::Pass { .. } | Content::Fail { .. } | Content::NotYet { .. } => String::new(),
+    }
+}

@@ -1,0 +1,114 @@
+//! Who sits on a panel, who plays it, and that nobody stays when it is over.
+
+use std::fs;
+
+use super::table::{MINUTE, Table, approval, pairs, seat};
+use crate::engine::driver::{Driver, NODE};
+use crate::engine::yard::{Yard, state};
+use banksman_core::time::Span;
+
+const REGISTRY: &str = "specialists:\n  security-reviewer:\n    domains: [auth, crypto]\n    model: opus\n  \
+                        research-methodology:\n    domains: [statistics]\n    model: claude\n";
+
+/// A second worker that runs the same program.
+fn second(yard: &Yard) -> String {
+    let settings = yard.file("repo/.banksman/config.toml");
+    let command =
+        settings.lines().find_map(|line| line.strip_prefix("workers.scripted.command = "));
+    command.expect("a command").to_owned()
+}
+
+#[test]
+fn specialists_sit_by_the_tags_of_the_task_and_are_played_by_their_model() {
+    let mut table =
+        Table::new(&[("limits.agents", "0")], &[("any", &approval())], &["--tag", "auth"]);
+    let command = second(&table.yard);
+    table.yard.set(&[
+        ("limits.agents", "8"),
+        ("workers.deep.agent", "\"command\""),
+        ("workers.deep.command", &command),
+        ("workers.deep.model", "\"opus\""),
+        ("workers.deep.cost", "5"),
+    ]);
+    fs::write(table.yard.path("repo/.banksman/specialist-registry.yaml"), REGISTRY)
+        .expect("written");
+    table.driver = Driver::of(table.yard.root(), Span(100));
+    table.until_over("approved");
+    let all = [("custodiet", "APPROVE"), ("critic", "APPROVE"), ("security-reviewer", "APPROVE")];
+    assert_eq!(table.verdicts(), pairs(&all));
+    let verdicts = table.field("verdicts");
+    let behind = |at: usize| verdicts[at]["worker"].as_str().unwrap_or_default().to_owned();
+    assert_eq!([behind(0), behind(1), behind(2)], ["scripted", "scripted", "deep"]);
+    assert_eq!(verdicts[2]["model"], "opus");
+    let told = table.prompt("r4.1");
+    assert!(told.contains("You are the specialist for auth, crypto."), "{told}");
+}
+
+#[test]
+fn where_nobody_reviews_the_panel_is_unavailable_at_once() {
+    let table = Table::new(&[("workers.scripted.roles", "[\"worker\"]")], &[], &[]);
+    table.driver.turn();
+    assert_eq!(state(&table.driver.store, table.whole), "unavailable");
+    assert_eq!(table.seats(), []);
+    assert_eq!(table.field("diagnostic"), "no reviewers: no worker can play custodiet, critic");
+}
+
+#[test]
+fn a_panel_of_nobody_approves_nothing() {
+    let table = Table::new(&[("panel.reviewers", "[]")], &[], &[]);
+    table.driver.turn();
+    assert_eq!(state(&table.driver.store, table.whole), "unavailable");
+}
+
+#[test]
+fn all_fall_silent_and_the_panel_is_unavailable() {
+    let table = Table::new(&[("panel.retries", "0")], &[("any", "crash\n")], &[]);
+    table.until_over("unavailable");
+    assert_eq!(table.seats(), [seat("custodiet", 0, "silent"), seat("critic", 0, "silent")]);
+}
+
+#[test]
+fn a_task_that_is_cancelled_needs_no_verdicts() {
+    let table = Table::new(&[], &[("any", "silent\n")], &[]);
+    table.turn_until_begun("r2.1");
+    table.turn_until_begun("r3.1");
+    table.yard.ok(&["move", "t1", "cancelled"]);
+    table.driver.pass(MINUTE);
+    table.until_home();
+    assert_eq!(table.seats(), [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "withdrawn")]);
+}
+
+#[test]
+fn a_seat_that_a_person_takes_back_is_missing() {
+    let table = Table::new(&[], &[("t2", "silent\n"), ("t3", &approval())], &[]);
+    table.turn_until_begun("r2.1");
+    table.turn_until_seat("t3", "answered");
+    table.yard.ok(&["move", "t2", "withdrawn"]);
+    table.until_over("unresolved");
+    assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "APPROVE")]));
+}
+
+#[test]
+fn a_plan_goes_through_its_panel_and_no_worker_reviews_its_own() {
+    let yard = Yard::new(&[("limits.lease", "\"1d\""), ("limits.agents", "8")]);
+    let command = second(&yard);
+    yard.set(&[
+        ("workers.scripted.cost", "1"),
+        ("workers.other.agent", "\"command\""),
+        ("workers.other.command", &command),
+        ("workers.other.cost", "5"),
+    ]);
+    yard.script("t1", "success the plan is ready\n");
+    yard.script("any", &approval());
+    let id = yard.add("paint it", &["--lifecycle", "autonomous"]);
+    let driver = Driver::of(yard.root(), Span(100));
+    driver.turn_until("a person is asked", |store| state(store, id) == "waiting");
+    let task = driver.store.task(id).expect("the task").task;
+    assert_eq!(task.fields["approval_type"], "standard");
+    let verdicts = task.fields["verdicts"].as_array().expect("verdicts");
+    let workers: Vec<&str> = verdicts.iter().filter_map(|one| one["worker"].as_str()).collect();
+    assert_eq!(workers, ["other", "other"]);
+    let planners = driver.store.past_runs(id, 10).expect("runs");
+    assert_eq!(planners.iter().map(|run| run.worker.as_str()).collect::<Vec<_>>(), ["scripted"]);
+    driver.turn_until("all is put away", |_| yard.jobs(NODE).is_empty());
+}

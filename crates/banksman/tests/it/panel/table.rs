@@ -1,0 +1,167 @@
+//! A task in front of a panel, and the engine that holds it.
+
+use std::fs;
+
+use banksman::store::{Store, Stored};
+use banksman_core::ids::TaskId;
+use banksman_core::time::Span;
+use serde_json::{Value, json};
+
+use crate::engine::driver::{Driver, NODE};
+use crate::engine::processes::wait_until;
+use crate::engine::yard::{Yard, state, state_of};
+
+pub(super) const MINUTE: Span = Span(60_000);
+/// Every outcome of a panel has a state of its own.
+const LIFECYCLE: &str = r"
+lifecycle: looked
+about: A panel looks at it.
+initial: looked_at
+settings: { panel_time: 30min }
+fields:
+  feedback: text
+  verdicts: list
+  concerns: list
+  review_summary: text
+  diagnostic: text
+states:
+  looked_at:
+    kind: reviewing
+    about: Reviewers judge it.
+    does:
+      activity: panel
+      role: reviewer
+      outcomes: { approved: approve, blocked: block, escalated: escalate, unresolved: settle, unavailable: give_up }
+    within:
+      - { time: panel_time, to: forgotten, on: forget }
+  approved: { kind: done }
+  blocked: { kind: done }
+  escalated: { kind: done }
+  unresolved: { kind: done }
+  unavailable: { kind: failed }
+  forgotten: { kind: failed }
+  cancelled: { kind: cancelled }
+transitions:
+  - { from: looked_at, to: approved, on: approve, by: [system] }
+  - { from: looked_at, to: blocked, on: block, by: [system], compute: { feedback: detail } }
+  - { from: looked_at, to: escalated, on: escalate, by: [system] }
+  - { from: looked_at, to: unresolved, on: settle, by: [system] }
+  - { from: looked_at, to: unavailable, on: give_up, by: [system], compute: { diagnostic: detail } }
+  - { from: looked_at, to: cancelled, on: cancel, by: [human] }
+";
+
+/// A verdict as an agent gives it.
+pub(super) fn verdict(verdict: &str, rationale: &str, concerns: &[&str]) -> String {
+    let answer = json!({
+        "verdict": verdict, "rationale": rationale, "concerns": concerns, "suggestions": [],
+    });
+    format!("answer {answer}\nsuccess done\n")
+}
+
+pub(super) fn approval() -> String {
+    verdict("APPROVE", "it is good", &[])
+}
+
+pub(super) fn reply(response: &str, rationale: &str) -> String {
+    format!("answer {}\nsuccess done\n", json!({ "response": response, "rationale": rationale }))
+}
+
+pub(super) struct Table {
+    pub(super) yard: Yard,
+    pub(super) driver: Driver,
+    pub(super) whole: TaskId,
+}
+
+impl Table {
+    /// A task in front of its panel. Its seats are t2, t3 and so on, in the order of the roster.
+    pub(super) fn new(settings: &[(&str, &str)], scripts: &[(&str, &str)], add: &[&str]) -> Self {
+        // Time passes here by the minute, and no run shall lose its lease by it.
+        // A keeper looks up at least once in a quarter of its idle time, whatever wakes it.
+        let yard = Yard::new(&[
+            ("limits.lease", "\"1d\""),
+            ("limits.agents", "8"),
+            ("limits.idle", "\"40s\""),
+        ]);
+        yard.set(settings);
+        fs::write(yard.path("repo/.banksman/lifecycles/looked.yaml"), LIFECYCLE).expect("written");
+        for (name, script) in scripts {
+            yard.script(name, script);
+        }
+        let whole = yard.add("paint it", &[&["--lifecycle", "looked"], add].concat());
+        let driver = Driver::of(yard.root(), Span(100));
+        Self { yard, driver, whole }
+    }
+
+    /// Turns until the panel has ruled, and everybody has gone home.
+    pub(super) fn until_over(&self, expected: &str) {
+        let is_over = |store: &Store| state(store, self.whole) != "looked_at";
+        self.driver.turn_until("the panel rules", is_over);
+        assert_eq!(state(&self.driver.store, self.whole), expected, "{:#?}", self.seats());
+        let seats = self.driver.store.parts(self.whole).expect("seats");
+        let is_empty = |seat: &Stored| seat.lifecycle.state(seat.task.state).terminal;
+        assert!(seats.iter().all(is_empty), "somebody was not sent home: {:#?}", self.seats());
+        self.until_home();
+    }
+
+    pub(super) fn until_home(&self) {
+        self.driver.turn_until("all seats are empty", |store| {
+            let seats = store.parts(self.whole).expect("seats");
+            let over = seats.iter().all(|seat| seat.lifecycle.state(seat.task.state).terminal);
+            // A clean-up that finds a run in its way looks again a few seconds later.
+            self.driver.pass(Span(1_000));
+            over && self.yard.jobs(NODE).is_empty() && self.yard.worktrees().is_empty()
+        });
+        wait_until("no agent is left", || self.yard.agents().is_empty());
+        self.yard.assert_clean(&[NODE]);
+    }
+
+    pub(super) fn turn_until_seat(&self, name: &str, expected: &str) {
+        let id: TaskId = name.parse().expect("a task");
+        let what = format!("{name} is {expected}");
+        self.driver.turn_until(&what, |store| {
+            store.task(id).is_ok_and(|stored| state_of(&stored) == expected)
+        });
+    }
+
+    /// Turns until the agent of a run has begun.
+    pub(super) fn turn_until_begun(&self, run: &str) {
+        let begun = |_: &Store| self.yard.starts().iter().any(|start| start == run);
+        self.driver.turn_until(&format!("{run} has begun"), begun);
+    }
+
+    /// Each seat: its name, its round and its state.
+    pub(super) fn seats(&self) -> Vec<(String, i64, String)> {
+        let seats = self.driver.store.parts(self.whole).expect("seats");
+        let text = |seat: &Stored| {
+            let fields = &seat.task.fields;
+            let name = fields["seat"].as_str().expect("a name").to_owned();
+            (name, fields["round"].as_i64().expect("a round"), state_of(seat).to_owned())
+        };
+        seats.iter().map(text).collect()
+    }
+
+    pub(super) fn field(&self, name: &str) -> Value {
+        let stored = self.driver.store.task(self.whole).expect("the task");
+        stored.task.fields.get(name).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn prompt(&self, run: &str) -> String {
+        self.yard.file(&format!("prompts/{run}"))
+    }
+
+    /// What the task has on record about each seat, without the number of the seat's own task.
+    pub(super) fn verdicts(&self) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let list = self.field("verdicts");
+        let list = list.as_array().expect("a list").iter();
+        list.map(|one| (text(&one["reviewer"]), text(&one["verdict"]))).collect()
+    }
+}
+
+pub(super) fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+    list.iter().map(|(one, other)| ((*one).to_owned(), (*other).to_owned())).collect()
+}
+
+pub(super) fn seat(name: &str, round: i64, state: &str) -> (String, i64, String) {
+    (name.to_owned(), round, state.to_owned())
+}

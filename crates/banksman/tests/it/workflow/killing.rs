@@ -1,0 +1,192 @@
+//! Whatever is cut off, and wherever, a workflow ends as if nothing had been: the same states, runs, feedback and log.
+
+use std::collections::BTreeMap;
+
+use banksman::store::conn::Target;
+use banksman_core::time::Span;
+
+use super::{Bench, runs};
+use crate::engine::processes::wait_until;
+use crate::engine::yard::tasks;
+use crate::store::raw::Raw;
+
+/// A gate that fails once, a branch beside it, and both together, which are merged.
+const SPEC: &str = "workflow: { id: w, name: Cut off }
+steps:
+  - { id: A, name: Judged, gate: G }
+  - { id: B, name: Beside }
+  - { id: C, name: Both, needs: [A, B], gate: H }
+gates:
+  - { id: G, reviewer: { level: auto }, on_pass: { next_step: C } }
+  - { id: H, reviewer: { level: auto }, on_pass: { next_step: DONE }, on_fail: { next_step: B } }
+";
+/// What the engine has taken in a turn that was cut off is left alone for ten seconds.
+const HELD: Span = Span(11_000);
+/// Far more than there are writes in one workflow of this size.
+const MOST_CUTS: usize = 2_000;
+
+fn bench(spec: &str) -> Bench {
+    // Time is passed in leaps here, and nobody renews a lease meanwhile.
+    let bench = Bench::with(&[("limits.lease", "\"1d\"")], spec);
+    bench.fails("G.1", "once more, please");
+    bench.fails("H.1", "the other side, please");
+    bench
+}
+
+/// All that a workflow leaves behind, without times and in an order that does not depend on who was faster.
+#[derive(Debug, PartialEq, Eq)]
+struct Left {
+    states: Vec<String>,
+    runs: Vec<i64>,
+    starts: Vec<String>,
+    seats: Vec<String>,
+    feedback: BTreeMap<String, String>,
+    log: Vec<String>,
+    /// Subjects of the base branch's commits.
+    merged: Vec<String>,
+    /// What is in it.
+    tree: String,
+}
+
+impl Left {
+    fn of(bench: &Bench) -> Self {
+        let sorted = |mut lines: Vec<String>| {
+            lines.sort();
+            lines
+        };
+        let ids = ["A", "B", "C"].map(|step| bench.step(step).task.id);
+        let subjects = bench.yard.git(&["log", "--format=%s", "main"]);
+        let tree = bench.yard.git(&["ls-tree", "-r", "main"]);
+        Self {
+            states: bench.states(),
+            runs: ids.iter().map(|id| runs(&bench.driver.store, *id)).collect(),
+            starts: sorted(bench.starts()),
+            seats: bench.seats(),
+            feedback: bench.feedback(),
+            log: sorted(bench.log()),
+            merged: sorted(subjects.lines().map(str::to_owned).collect()),
+            tree,
+        }
+    }
+}
+
+/// What is left where nobody disturbs anything.
+fn undisturbed(spec: &str, end: &str) -> Left {
+    let bench = bench(spec);
+    bench.until_over(end);
+    Left::of(&bench)
+}
+
+fn completed() -> Left {
+    let left = undisturbed(SPEC, "complete");
+    assert_eq!(left.states, ["A complete", "B complete", "C complete"]);
+    assert_eq!(left.runs, [2, 2, 2]);
+    let starts = ["A.1", "A.2", "B.1", "B.2", "C.1", "C.2", "G.1", "G.2", "H.1", "H.2"];
+    assert_eq!(left.starts, starts);
+    left
+}
+
+/// Lets a number of writes to tasks and effects pass, and refuses the next.
+struct Scissors(Raw);
+
+impl Scissors {
+    fn new(bench: &Bench) -> Self {
+        let mut raw = Raw::open(&Target::Sqlite(bench.yard.path("store.db")), None);
+        let cut = "BEGIN
+             SELECT CASE WHEN (SELECT passing FROM scissors) = 0 THEN RAISE(ABORT, 'cut off') END;
+             UPDATE scissors SET passing = passing - 1 WHERE passing > 0;
+           END";
+        raw.run(&format!(
+            "CREATE TABLE scissors (passing INTEGER NOT NULL);
+             INSERT INTO scissors VALUES (-1);
+             CREATE TRIGGER cut_effects BEFORE UPDATE OF state ON outbox {cut};
+             CREATE TRIGGER cut_moves BEFORE UPDATE OF version ON tasks {cut};
+             CREATE TRIGGER cut_births BEFORE INSERT ON tasks {cut};"
+        ));
+        Self(raw)
+    }
+
+    fn let_pass(&mut self, writes: usize) {
+        self.0.run(&format!("UPDATE scissors SET passing = {writes}"));
+    }
+
+    fn put_away(mut self) {
+        self.0.run(
+            "DROP TRIGGER cut_effects; DROP TRIGGER cut_moves; DROP TRIGGER cut_births;
+             DROP TABLE scissors;",
+        );
+    }
+}
+
+/// How far everything has got: moves that are on record, and effects that are settled.
+fn progress(bench: &Bench, scissors: &mut Scissors) -> (i64, i64) {
+    let moves = tasks(&bench.driver.store).iter().map(|stored| stored.task.version).sum();
+    let settled = "SELECT count(*) FROM outbox WHERE state <> 'pending'";
+    (moves, scissors.0.number(settled))
+}
+
+/// Every turn is cut off after its first write; only what belongs together, and so gets nowhere, is given one write more. So
+/// between any two writes of the workflow somebody was cut off once.
+fn cut_off(spec: &str, end: &str) -> Left {
+    let bench = bench(spec);
+    let mut scissors = Scissors::new(&bench);
+    let (mut writes, mut cuts) = (1, 0);
+    let mut before = progress(&bench, &mut scissors);
+    wait_until(&format!("it is over\n{}", bench.yard.root().display()), || {
+        scissors.let_pass(writes);
+        let is_cut = bench.driver.try_turn().is_err();
+        let now = progress(&bench, &mut scissors);
+        writes = if is_cut && now == before { writes + 1 } else { 1 };
+        before = now;
+        if is_cut {
+            cuts += 1;
+            bench.driver.pass(HELD);
+        }
+        assert!(cuts < MOST_CUTS, "it gets nowhere");
+        bench.whole() == end && bench.is_put_away()
+    });
+    scissors.put_away();
+    bench.assert_clean();
+    assert!(cuts > 30, "it was cut off {cuts} times only");
+    Left::of(&bench)
+}
+
+#[test]
+fn a_workflow_whose_every_turn_is_cut_off_ends_the_same() {
+    let expected = completed();
+    assert_eq!(cut_off(SPEC, "complete"), expected);
+}
+
+#[test]
+fn a_workflow_that_is_given_up_in_turns_that_are_cut_off_ends_the_same() {
+    let spec = SPEC.replace("on_fail: { next_step: B }", "on_fail: { next_step: ABORT }");
+    let expected = undisturbed(&spec, "aborted");
+    assert_eq!(expected.states, ["A complete", "B complete", "C aborted"]);
+    assert_eq!(cut_off(&spec, "aborted"), expected);
+}
+
+/// The real thing, at moments that matter: an agent at work, a review asked for, feedback written, a merge begun.
+#[test]
+fn a_workflow_whose_up_is_killed_again_and_again_ends_the_same() {
+    let expected = completed();
+    let bench = bench(SPEC);
+    let moments: [&dyn Fn() -> bool; 7] = [
+        &|| bench.has_started("A.1"),
+        &|| !bench.seats().is_empty(),
+        &|| bench.has_started("G.1"),
+        &|| !bench.feedback().is_empty(),
+        &|| bench.has_started("A.2"),
+        &|| bench.has_started("H.1"),
+        &|| bench.whole() == "merging",
+    ];
+    for moment in moments {
+        let up = bench.up();
+        wait_until("the moment has come", moment);
+        up.kill();
+    }
+    let up = bench.up();
+    wait_until("it is over", || bench.whole() == "complete" && bench.is_put_away());
+    up.stop();
+    bench.assert_clean();
+    assert_eq!(Left::of(&bench), expected);
+}
