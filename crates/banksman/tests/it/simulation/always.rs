@@ -6,19 +6,24 @@ use banksman::engine::Pulse;
 use banksman::exec::plan::JobId;
 use banksman::store::{OpenRun, Store, Stored};
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::lifecycle::{Activity, EntryEffect};
+use banksman_core::lifecycle::{Activity, EntryEffect, Lifecycle, Outcome, Route};
 use banksman_core::machine::{Hold, hold};
 use banksman_core::receipt::Receipt;
 use banksman_core::schedule::{Area, Held, areas, choose, overlap};
-use banksman_core::time::Instant;
+use banksman_core::time::{Instant, Span};
 
-use super::ground::{Ground, Phase};
+use super::ground::Ground;
+use super::job::Phase;
 use super::life::Life;
 use super::script::marks;
+use super::setup::EffectRow;
 
 /// What the engine says about an activity that has lost its keeper too often, and how often that is.
 const GAVE_UP: &str = "its keeper was lost 5 times";
 const ATTEMPTS: u32 = 5;
+
+/// The longest that anything in the outbox waits for its next look.
+const PUT_OFF: Span = Span(200_000);
 
 /// States in which a job proves or merges the work, and the triggers that only such a job gives.
 const PROVING: [&str; 2] = ["checking", "merging"];
@@ -42,6 +47,8 @@ struct Read {
 pub(super) struct Memory {
     read: BTreeMap<TaskId, Read>,
     areas: BTreeMap<RunId, Vec<Area>>,
+    /// Every run that was seen.
+    pub(super) claimed: BTreeSet<RunId>,
     /// The store as it was at the last look.
     changes: i64,
 }
@@ -104,7 +111,14 @@ impl Life {
             let fields = &entry.record.fields;
             let text = serde_json::to_string(fields).expect("it is JSON");
             for run in marks(&text).filter(|run| !read.told.contains(run)).collect::<Vec<_>>() {
-                if read.holder != Some(run) {
+                // What a reviewer said comes by way of its own seat, whose history is held to the same rule.
+                let is_of_a_seat = run.task != stored.task.id
+                    && self
+                        .ledger
+                        .store
+                        .task(run.task)
+                        .is_ok_and(|seat| seat.task.parent == Some(stored.task.id));
+                if read.holder != Some(run) && !is_of_a_seat {
                     found.push(format!("record {} has words of {run} without a lease", entry.seq));
                 }
                 read.told.insert(run);
@@ -131,6 +145,11 @@ impl Life {
             {
                 found.push(format!("record {} has the result of an earlier stay", entry.seq));
             }
+            let says_merged =
+                from.is_some_and(|from| is_merged(&stored.lifecycle, from, &entry.record.trigger));
+            if says_merged && !ground.forge.is_in(stored.task.id) {
+                found.push(format!("record {} says merged, and the work is not there", entry.seq));
+            }
             if from != Some(to) {
                 read.entered = entry.seq;
             }
@@ -141,7 +160,7 @@ impl Life {
         }
     }
 
-    /// Nothing runs beyond a bound: of everything, a node, a worker, an account, a batch; and no areas meet.
+    /// Nothing runs beyond a bound: of everything, a node, a worker, an account; and no areas meet.
     fn limits(&mut self, tasks: &[Stored], found: &mut Vec<String>) {
         let open = self.ledger.store.open_runs(None).expect("the runs are read");
         let ours: Vec<&OpenRun> = open.iter().filter(|open| open.node.is_some()).collect();
@@ -164,10 +183,6 @@ impl Life {
         for (account, most) in &self.rules.accounts {
             let of = ours.iter().filter(|open| open.account.as_ref() == Some(account)).count();
             bound(account.clone(), of, *most);
-        }
-        for batch in self.ledger.store.batches().expect("the batches are read") {
-            let most = u32::try_from(batch.concurrency).expect("a small number");
-            bound(batch.name, usize::try_from(batch.running).expect("a count"), most);
         }
         for stored in tasks.iter().filter(|stored| stored.task.spent.runs > self.rules.task_runs) {
             if !self.had_outsider.contains(&stored.task.id) {
@@ -203,18 +218,18 @@ impl Life {
     /// What the outside is to do about a state stays in the outbox until the state is left.
     fn starts(&self, tasks: &[Stored], found: &mut Vec<String>) {
         let pending = self.ledger.outbox();
-        for (task, seq, is_start, attempts) in &pending {
-            let (task, seq) = (*task, *seq);
-            let id = if *is_start {
-                JobId::Activity { task, seq }
-            } else {
-                JobId::CleanUp { task, seq }
-            };
+        let latest = self.now().plus(PUT_OFF).plus(self.ground.borrow().clocks.set_back());
+        for &EffectRow { task, seq, is_start, attempts, due_at } in &pending {
+            let id =
+                if is_start { JobId::Activity { task, seq } } else { JobId::CleanUp { task, seq } };
             let begins = self.ground.borrow().begins.get(&id).copied().unwrap_or_default();
-            if *attempts > begins {
+            if attempts > begins {
                 found.push(format!(
                     "{attempts} attempts at {id} are counted, and {begins} were made"
                 ));
+            }
+            if due_at > latest {
+                found.push(format!("{id} is put off until {due_at}"));
             }
         }
         for stored in tasks {
@@ -230,7 +245,7 @@ impl Life {
             });
             let is_there = pending
                 .iter()
-                .any(|(id, seq, is_start, _)| *is_start && *id == task.id && *seq >= task.entered);
+                .any(|row| row.is_start && row.task == task.id && row.seq >= task.entered);
             if is_awaited && !is_there {
                 let name = &stored.lifecycle.state(task.state).name;
                 found.push(format!("{} is in {name}, and nobody is to do that", task.id));
@@ -333,7 +348,7 @@ impl Life {
             let detail = store.detail(task.id).expect("the task is read");
             let timer = detail.timers.iter().map(|timer| timer.due).min();
             match hold(lifecycle, task, timer) {
-                Hold::Ended | Hold::Person | Hold::Needs(_) => {}
+                Hold::Ended | Hold::Person | Hold::Needs(_) | Hold::Parent(_) => {}
                 Hold::Queue => self.held_for_good(task.id, &mut found),
                 held @ (Hold::Lease(_) | Hold::Timer(_) | Hold::Stranded) => {
                     found.push(format!("{} rests in {name}: {held:?}", task.id));
@@ -371,7 +386,7 @@ impl Life {
     /// A task may wait in the queue for ever only for a budget or for a worker that nobody has.
     fn held_for_good(&self, id: TaskId, found: &mut Vec<String>) {
         for node in &self.nodes {
-            let now = self.ground.borrow().now;
+            let now = self.now();
             let request = node.request(now);
             let asked = self.ledger.store.candidate(id, &request, now).expect("it is read");
             let Some(asked) = asked else { continue };
@@ -388,6 +403,18 @@ impl Life {
             }
         }
     }
+}
+
+/// Whether a move out of this state says that the work of the task was merged.
+fn is_merged(lifecycle: &Lifecycle, from: &str, trigger: &str) -> bool {
+    let state = lifecycle.find_state(from).map(|id| lifecycle.state(id));
+    let does = state.and_then(|state| state.does.as_ref());
+    let does = does.filter(|does| does.activity == Activity::Merge);
+    let route = does.and_then(|does| does.outcomes.get(&Outcome::Merged));
+    route.is_some_and(|route| match route {
+        Route::Trigger(way) => way == trigger,
+        Route::Again => false,
+    })
 }
 
 /// Whether a check or a merge that was asked for in this stay has ended.

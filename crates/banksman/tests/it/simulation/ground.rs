@@ -6,107 +6,28 @@
 //! be seen from here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
-use banksman::exec::plan::{JobId, Plan};
+use banksman::exec::plan::{JobId, Plan, Work};
 use banksman::store::{Store, StoreError};
 use banksman_core::ids::TaskId;
 use banksman_core::receipt::{Ended, MergeReport, PrepareFault, Receipt};
 use banksman_core::time::{Instant, Span};
 
 use super::chance::Chance;
+use super::clocks::Clocks;
+use super::forge::Forge;
+use super::job::{Job, Key, Phase};
+use super::lease::Lease;
 use super::script::{self, Branch, Doing, Script};
 
 /// How long a keeper waits for the lock of its worktree.
 const LOCK_WAIT: Span = Span(30_000);
-/// After a renewal that failed.
-const RENEW_AGAIN: Span = Span(5_000);
-
-/// A node by its number, and a job on it.
-pub(super) type Key = (usize, JobId);
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Phase {
-    /// There is a plan, and no keeper has ever taken it up.
-    Unborn,
-    /// Somebody else has the worktree.
-    Waiting {
-        until: Instant,
-    },
-    Working,
-    Ended(Box<Receipt>),
-    Unreadable,
-    /// The keeper is gone; so many processes of the job are not.
-    Lost {
-        left: u32,
-    },
-    PutAway(Option<Box<Receipt>>),
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Lease {
-    expires_at: Instant,
-    ttl: Span,
-    next: Instant,
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct Job {
-    pub(super) doing: Doing,
-    pub(super) phase: Phase,
-    pub(super) stop_asked: bool,
-    worktree: Option<PathBuf>,
-    script: Script,
-    began: Instant,
-    takes: Span,
-    done_at: Instant,
-    dies_at: Option<Instant>,
-    ending: Option<(Instant, Ended)>,
-    lease: Option<Lease>,
-    grace: Span,
-    /// Notices nothing in time.
-    is_slow: bool,
-    makes_progress: bool,
-    head_before: u32,
-}
-
-impl Job {
-    pub(super) fn is_live(&self) -> bool {
-        matches!(self.phase, Phase::Waiting { .. } | Phase::Working)
-    }
-
-    fn touches_worktree(&self) -> bool {
-        match self.phase {
-            Phase::Working => true,
-            Phase::Lost { left } => left > 0,
-            Phase::Unborn
-            | Phase::Waiting { .. }
-            | Phase::Ended(_)
-            | Phase::Unreadable
-            | Phase::PutAway(_) => false,
-        }
-    }
-
-    fn next_event(&self) -> Option<Instant> {
-        let own = match self.phase {
-            Phase::Waiting { until } => until,
-            Phase::Working => self.done_at,
-            Phase::Unborn
-            | Phase::Ended(_)
-            | Phase::Unreadable
-            | Phase::Lost { .. }
-            | Phase::PutAway(_) => return None,
-        };
-        let ending = self.ending.as_ref().map(|(at, _)| *at);
-        let renewal = self.lease.filter(|_| ending.is_none()).map(|lease| lease.next);
-        [Some(own), self.dies_at, ending, renewal].into_iter().flatten().min()
-    }
-}
 
 /// What happens to one job at one moment.
 enum Turn {
     Dies,
     Ends(Ended),
+    Lands,
     Renews,
     GivesUpWaiting,
     Finishes,
@@ -114,6 +35,7 @@ enum Turn {
 
 pub(super) struct Ground {
     pub(super) now: Instant,
+    pub(super) clocks: Clocks,
     pub(super) chance: Chance,
     /// From now on everything goes well.
     pub(super) is_calm: bool,
@@ -121,10 +43,7 @@ pub(super) struct Ground {
     pub(super) jobs: BTreeMap<Key, Job>,
     /// Nodes that can reach the store.
     pub(super) reaches: Vec<bool>,
-    /// Commits on the branch of a task.
-    heads: BTreeMap<TaskId, u32>,
-    /// Heads that are in the base, with the record that asked for the merge.
-    merged: BTreeMap<TaskId, Vec<(i64, u32)>>,
+    pub(super) forge: Forge,
     pub(super) worktrees: BTreeSet<(usize, TaskId)>,
     /// A keeper could not be started, which is a fault that a pulse may fail by.
     pub(super) no_keepers: bool,
@@ -135,26 +54,34 @@ pub(super) struct Ground {
     /// What must never be.
     pub(super) broken: Vec<String>,
     pub(super) trace: Vec<String>,
+    /// What has come about at least once.
+    pub(super) seen: BTreeSet<&'static str>,
 }
 
 impl Ground {
-    pub(super) fn new(chance: Chance, now: Instant, nodes: usize) -> Self {
+    pub(super) fn new(chance: Chance, clocks: Clocks, now: Instant, nodes: usize) -> Self {
         Self {
             now,
+            clocks,
             chance,
             is_calm: false,
             is_swept: false,
             jobs: BTreeMap::new(),
             reaches: vec![true; nodes],
-            heads: BTreeMap::new(),
-            merged: BTreeMap::new(),
+            forge: Forge::default(),
             worktrees: BTreeSet::new(),
             no_keepers: false,
             begins: BTreeMap::new(),
             not_cleaned: BTreeSet::new(),
             broken: Vec::new(),
             trace: Vec::new(),
+            seen: BTreeSet::new(),
         }
+    }
+
+    /// The time by which the store lives.
+    pub(super) fn store_now(&self) -> Instant {
+        self.clocks.store(self.now)
     }
 
     pub(super) fn note(&mut self, line: &str) {
@@ -174,8 +101,8 @@ impl Ground {
             Some(Phase::PutAway(Some(receipt))) if receipt.ended.is_hindered() => {}
             Some(_) => return true,
         }
-        self.look_for_others(node, id);
-        let mut job = self.new_job(Doing::of(&plan.work), id, plan);
+        self.look_for_others(node, id, matches!(plan.work, Work::Merge { .. }));
+        let mut job = self.new_job(node, Doing::of(&plan.work), id, plan);
         let is_born = self.is_calm || !self.chance.percent(3);
         if is_born {
             *self.begins.entry(id).or_default() += 1;
@@ -190,8 +117,10 @@ impl Ground {
         is_born
     }
 
-    fn new_job(&mut self, doing: Doing, id: JobId, plan: &Plan) -> Job {
+    fn new_job(&mut self, node: usize, doing: Doing, id: JobId, plan: &Plan) -> Job {
         let (now, calm) = (self.now, self.is_calm);
+        let local = self.clocks.local(node, now);
+        let grace = Span(plan.limits.grace_ms);
         let chance = &mut self.chance;
         let script = if calm { Script::Succeeds } else { Script::draw(doing, chance) };
         let takes = match doing {
@@ -203,15 +132,17 @@ impl Ground {
             Doing::CleanUp => *chance.pick(&[Span(500), Span(20_000)]),
         };
         let dies = !calm && chance.percent(12);
-        let dies_at = dies.then(|| now.plus(Span(takes.0 * 2 / 3)));
-        let lease = plan.lease.as_ref().map(|lease| Lease {
-            expires_at: lease.expires_at,
-            ttl: Span(lease.ttl_ms),
-            next: now.plus(Span(lease.expires_at.since(now).0 / 3)),
-        });
+        // Before or after the decisive moment of a merge.
+        let tenths = if dies { *chance.pick(&[6, 9]) } else { 0 };
+        let dies_at = dies.then(|| now.plus(Span(takes.0 * tenths / 10)));
+        let lease = plan.lease.as_ref().map(|terms| Lease::new(terms, grace, local, now));
+        if lease.is_some_and(|lease| lease.is_doubtful) {
+            self.seen.insert("a keeper that doubts its lease");
+        }
+        let doubt = lease.filter(|lease| lease.is_doubtful).map_or(Span(0), |lease| lease.ttl);
         Job {
             doing,
-            phase: Phase::Waiting { until: now.plus(LOCK_WAIT) },
+            phase: Phase::Waiting { until: now.plus(LOCK_WAIT).plus(doubt) },
             stop_asked: false,
             worktree: plan.workspace.as_ref().map(|place| place.worktree.clone()),
             script,
@@ -219,17 +150,20 @@ impl Ground {
             takes,
             done_at: now.plus(takes),
             dies_at,
+            lands_at: None,
+            landed: None,
             ending: None,
             lease,
-            grace: Span(plan.limits.grace_ms),
+            grace,
             is_slow: !calm && chance.percent(8),
+            has_slept: false,
             makes_progress: calm || chance.percent(85),
-            head_before: self.heads.get(&id.task()).copied().unwrap_or_default(),
+            head_before: self.forge.head(id.task()),
         }
     }
 
     /// What nobody may begin beside.
-    fn look_for_others(&mut self, node: usize, id: JobId) {
+    fn look_for_others(&mut self, node: usize, id: JobId, is_merge: bool) {
         let mut found = Vec::new();
         for ((at, other), job) in &self.jobs {
             let is_live = job.is_live();
@@ -239,6 +173,10 @@ impl Ground {
                 found.push(format!("{id} begins on node {node} while it is at work on node {at}"));
             }
             let both_runs = matches!((id, other), (JobId::Run(_), JobId::Run(_)));
+            let both_merge = is_merge && job.doing == Doing::Merge && other.task() == id.task();
+            if both_merge && *other != id && is_live && !job.stop_asked && self.reaches[*at] {
+                found.push(format!("{id} begins on node {node} while {other} merges on node {at}"));
+            }
             let beside = *at == node && *other != id && other.task() == id.task() && is_live;
             if beside && both_runs && !job.stop_asked && job.ending.is_none() {
                 found.push(format!("{id} begins beside {other}, which nobody has stopped"));
@@ -254,7 +192,9 @@ impl Ground {
         let waiting: Vec<Key> = self
             .jobs
             .iter()
-            .filter_map(|(key, job)| matches!(job.phase, Phase::Waiting { .. }).then_some(*key))
+            .filter(|(_, job)| matches!(job.phase, Phase::Waiting { .. }))
+            .filter(|(_, job)| job.lease.is_none_or(|lease| !lease.is_doubtful))
+            .map(|(key, _)| *key)
             .collect();
         for key in waiting {
             let wanted = self.jobs[&key].worktree.clone();
@@ -269,6 +209,8 @@ impl Ground {
             if let Some(job) = self.jobs.get_mut(&key) {
                 job.phase = Phase::Working;
                 job.done_at = now.plus(job.takes);
+                let merges = job.doing == Doing::Merge;
+                job.lands_at = merges.then(|| now.plus(Span(job.takes.0 * 3 / 4)));
                 if job.doing == Doing::Agent && wanted.is_some() {
                     self.worktrees.insert((key.0, key.1.task()));
                 }
@@ -306,13 +248,21 @@ impl Ground {
     }
 
     fn turn(&mut self, key: Key, store: &Store) {
-        let now = self.now;
+        let (now, store_now) = (self.now, self.store_now());
         let Some(job) = self.jobs.get_mut(&key) else { return };
+        let is_awake = !job.is_slow && !job.has_slept && job.phase == Phase::Working;
+        if is_awake && job.lease.is_some_and(|lease| lease.is_over(store_now)) {
+            self.breaks(format!("the keeper of {} works beyond its lease", key.1));
+            return self.lose_keeper(key, false);
+        }
         let turn = if job.dies_at.is_some_and(|at| at <= now) {
             Turn::Dies
         } else if let Some((_, ended)) = job.ending.take_if(|(at, _)| *at <= now) {
             Turn::Ends(ended)
-        } else if job.ending.is_none() && job.lease.is_some_and(|lease| lease.next <= now) {
+        } else if job.lands_at.take_if(|at| *at <= now).is_some() {
+            Turn::Lands
+        } else if job.ending.is_none() && job.lease.is_some_and(|lease| job.renews_at(lease) <= now)
+        {
             Turn::Renews
         } else if job.phase == Phase::Working {
             Turn::Finishes
@@ -321,19 +271,27 @@ impl Ground {
         };
         match turn {
             Turn::Dies => self.lose_keeper(key, true),
-            Turn::Ends(ended) => {
-                let receipt = script::plain(key.1, ended, job.began, now);
-                self.write_receipt(key, receipt);
-            }
+            Turn::Ends(ended) => self.end(key, ended),
+            Turn::Lands => self.land(key),
             Turn::Renews => self.renew(key, store),
             Turn::GivesUpWaiting => {
                 let detail = "somebody else has it for too long".to_owned();
-                let ended = Ended::NotPrepared { detail, class: PrepareFault::Environment };
-                let receipt = script::plain(key.1, ended, job.began, now);
-                self.write_receipt(key, receipt);
+                self.end(key, Ended::NotPrepared { detail, class: PrepareFault::Environment });
             }
             Turn::Finishes => self.finish(key),
         }
+    }
+
+    /// An end before the job was done.
+    fn end(&mut self, key: Key, ended: Ended) {
+        let (began, now) = self.times(key);
+        self.write_receipt(key, script::plain(key.1, ended, began, now));
+    }
+
+    /// When a job began and what time it is now, as its keeper sees it.
+    fn times(&self, key: Key) -> (Instant, Instant) {
+        let began = self.jobs.get(&key).map_or(self.now, |job| job.began);
+        (self.clocks.local(key.0, began), self.clocks.local(key.0, self.now))
     }
 
     /// The keeper dies; its processes go on if they were not killed with it.
@@ -345,7 +303,11 @@ impl Ground {
             key.0, key.1
         ));
         if let Some(job) = self.jobs.get_mut(&key) {
+            if matches!(job.landed, Some(MergeReport::Merged { .. })) {
+                self.seen.insert("a merge without a receipt");
+            }
             job.dies_at = None;
+            job.lands_at = None;
             let left = if job.phase == Phase::Working { left } else { 0 };
             job.phase = Phase::Lost { left };
         }
@@ -361,27 +323,22 @@ impl Ground {
     }
 
     fn renew(&mut self, key: Key, store: &Store) {
-        let (now, reaches) = (self.now, self.reaches[key.0]);
-        let progressed = self.jobs[&key].makes_progress;
+        let (now, store_now, reaches) = (self.now, self.store_now(), self.reaches[key.0]);
         let job = self.jobs.get_mut(&key).expect("it is just having its turn");
-        let (JobId::Run(run), Some(mut lease)) = (key.1, job.lease) else { return };
-        let reserve = job.grace.0.min(lease.ttl.0 / 3) + lease.ttl.0 / 10;
-        let last_moment = Instant(lease.expires_at.0 - reserve);
-        if now >= last_moment && !job.is_slow {
+        let (JobId::Run(run), Some(lease)) = (key.1, job.lease.as_mut()) else { return };
+        if now >= lease.last_moment() && !job.is_slow {
             let at = now.plus(Span(job.grace.0 / 2));
             job.ending = Some((at, Ended::LeaseLost));
             return;
         }
         if !reaches {
-            let again = now.plus(RENEW_AGAIN);
-            lease.next = if job.is_slow { again } else { again.min(last_moment) };
-            job.lease = Some(lease);
+            lease.failed(now);
             return;
         }
-        match store.renew(run, lease.ttl, progressed, now) {
+        match store.renew(run, lease.ttl, job.makes_progress, store_now) {
             Ok(expires_at) => {
-                let next = now.plus(Span((expires_at.since(now).0 / 3).max(1_000)));
-                job.lease = Some(Lease { expires_at, next, ..lease });
+                lease.renewed(expires_at, now);
+                job.has_slept = false;
             }
             Err(StoreError::Rejected(_)) => {
                 let delay = if job.is_slow { job.grace.0 * 3 } else { job.grace.0 / 2 };
@@ -391,24 +348,40 @@ impl Ground {
         }
     }
 
+    /// The base moves, if the merge comes so far; what follows may still be lost.
+    fn land(&mut self, key: Key) {
+        let JobId::Activity { task, seq } = key.1 else { return };
+        let Some(job) = self.jobs.get_mut(&key) else { return };
+        job.landed = self.forge.merge(task, seq, job.script);
+        match &job.landed {
+            Some(MergeReport::Merged { .. }) => self.seen.insert("a merge"),
+            Some(MergeReport::AlreadyIn { .. }) => self.seen.insert("a merge that was there"),
+            Some(MergeReport::Conflict { .. }) => self.seen.insert("a conflict"),
+            Some(MergeReport::Rejected { .. }) => self.seen.insert("a merge that was rejected"),
+            None => false,
+        };
+        if self.forge.is_doubled(task, seq) {
+            self.breaks(format!("{} has merged twice", key.1));
+        }
+    }
+
     fn finish(&mut self, key: Key) {
-        let (now, task) = (self.now, key.1.task());
-        let Some(job) = self.jobs.get(&key) else { return };
-        let (script, began, head_before) = (job.script, job.began, job.head_before);
+        let task = key.1.task();
+        let (began, now) = self.times(key);
+        let Some(job) = self.jobs.get_mut(&key) else { return };
+        let (script, head_before) = (job.script, job.head_before);
         let receipt = match job.doing {
             Doing::Agent => {
                 let has_place = job.worktree.is_some();
-                let head = self.heads.entry(task).or_default();
-                *head += u32::from(script.commits());
-                let branch = Branch { head_before, head: *head };
+                if script.commits() {
+                    self.forge.commit(task);
+                }
+                let branch = Branch { head_before, head: self.forge.head(task) };
                 let mut receipt = script::agent_receipt(script, key.1, branch, began, now);
                 receipt.evidence = receipt.evidence.filter(|_| has_place);
                 receipt
             }
-            Doing::Merge => {
-                let report = self.merge(key, script);
-                script::job_receipt(script, key.1, report, began, now)
-            }
+            Doing::Merge => script::job_receipt(script, key.1, job.landed.take(), began, now),
             Doing::Check => script::job_receipt(script, key.1, None, began, now),
             Doing::CleanUp => {
                 if matches!(script, Script::NotPrepared(_)) {
@@ -422,30 +395,12 @@ impl Ground {
         self.write_receipt(key, receipt);
     }
 
-    fn merge(&mut self, key: Key, script: Script) -> Option<MergeReport> {
-        let (JobId::Activity { task, seq }, head) =
-            (key.1, self.heads.get(&key.1.task()).copied().unwrap_or_default())
-        else {
-            return None;
-        };
-        let base = script::commit(head);
-        if script == Script::Conflicts {
-            return Some(MergeReport::Conflict { paths: vec!["a".to_owned()] });
-        } else if script == Script::Rejected {
-            return Some(script::rejected(head));
-        } else if !matches!(script, Script::Succeeds | Script::Unreadable) {
-            return None;
+    /// All machines sleep: nothing happens until they wake, and then everything is late.
+    pub(super) fn sleep(&mut self, span: Span) {
+        self.now = self.now.plus(span);
+        for job in self.jobs.values_mut() {
+            job.has_slept = true;
         }
-        let done = self.merged.entry(task).or_default();
-        if done.iter().any(|(_, old)| *old == head) {
-            return Some(MergeReport::AlreadyIn { head: base });
-        }
-        let is_again = done.iter().any(|(entry, _)| *entry == seq);
-        done.push((seq, head));
-        if is_again {
-            self.breaks(format!("{} is merged twice", key.1));
-        }
-        Some(MergeReport::Merged { head: base })
     }
 
     /// Somebody asks for the end of a job.

@@ -14,7 +14,9 @@ use sha2::{Digest, Sha256};
 
 use super::always::Memory;
 use super::chance::Chance;
-use super::ground::{Ground, Key};
+use super::clocks::Clocks;
+use super::ground::Ground;
+use super::job::Key;
 use super::people;
 use super::script::Doing;
 use super::setup::{Ledger, Rules, task, worker};
@@ -22,6 +24,8 @@ use super::site::{Calls, Crash, How, SimProjects, SimSite};
 
 /// When every life begins.
 const NOON: Instant = Instant(1_707_739_200_000);
+/// Clocks have a chance of their own, so that they do not change what else happens in a life.
+const CLOCKS: u64 = 0x0063_6c6f_636b_7321;
 const DAY: Span = Span(86_400_000);
 /// Rounds in which calm has to come to rest.
 const ROUNDS: usize = 1_500;
@@ -69,6 +73,8 @@ pub(super) struct Story {
     pub(super) calls: Vec<u32>,
     pub(super) runs: usize,
     pub(super) done: usize,
+    /// What came about in it.
+    pub(super) seen: BTreeSet<&'static str>,
 }
 
 pub(super) struct Node {
@@ -152,7 +158,9 @@ impl Life {
         let rules = Rules::draw(&mut chance);
         let calls = Rc::new(Calls::default());
         let terms: Vec<Terms> = (0..nodes).map(|node| rules.terms(node, &mut chance)).collect();
-        let ground = Rc::new(RefCell::new(Ground::new(chance, NOON, nodes)));
+        let mut of_clocks = Chance::new(shape.seed ^ CLOCKS);
+        let clocks = Clocks::draw(&mut of_clocks, nodes, NOON);
+        let ground = Rc::new(RefCell::new(Ground::new(chance, clocks, NOON, nodes)));
         let site = |node| SimSite { node, ground: Rc::clone(&ground), calls: Rc::clone(&calls) };
         let nodes = terms.into_iter().enumerate();
         let nodes = nodes.map(|(number, terms)| Node { terms, site: site(number) }).collect();
@@ -191,8 +199,9 @@ impl Life {
         draw(&mut self.ground.borrow_mut().chance)
     }
 
-    fn now(&self) -> Instant {
-        self.ground.borrow().now
+    /// The time of the store, which everybody goes by who writes to it.
+    pub(super) fn now(&self) -> Instant {
+        self.ground.borrow().store_now()
     }
 
     fn step(&mut self) {
@@ -222,7 +231,7 @@ impl Life {
             }
             Act::Sleep => {
                 // A machine that sleeps does nothing on time when it wakes.
-                self.ground.borrow_mut().now = now.plus(Span(2 * 3_600_000));
+                self.ground.borrow_mut().sleep(Span(2 * 3_600_000));
                 Ok("all machines have slept".to_owned())
             }
             Act::Person => {
@@ -241,6 +250,7 @@ impl Life {
             Act::OutsiderClaims => {
                 let done = people::outsider_claims(&store, &mut self.outsider, now);
                 self.had_outsider.extend(self.outsider.iter().map(|run| run.task));
+                self.look_at_claims();
                 done
             }
             Act::OutsiderEnds => people::outsider_ends(&store, &mut self.outsider, now),
@@ -365,6 +375,7 @@ impl Life {
             has_failed |= matches!(pulsed, Ok(Err(_)));
             self.ledger.fail_after(None);
         }
+        self.look_at_claims();
         self.pulses.push(self.calls.made());
         self.calls.arm(None);
 
@@ -439,17 +450,18 @@ impl Life {
                 return Ok(());
             }
             let next = [self.ground.borrow().next_event(), self.next_work()?];
+            let now = self.ground.borrow().now;
             let to = match next.into_iter().flatten().min() {
-                Some(next) => next.max(self.now().plus(Span(1_000))),
+                Some(next) => next.max(now.plus(Span(1_000))),
                 // Budgets of a day come back with the next one.
                 None if idle_days < 3 => {
                     idle_days += 1;
-                    self.now().plus(DAY)
+                    now.plus(DAY)
                 }
                 None if !is_swept => {
                     is_swept = true;
                     self.sweep();
-                    self.now().plus(Span(1_000))
+                    now.plus(Span(1_000))
                 }
                 None => {
                     self.look_at_rest();
@@ -462,11 +474,13 @@ impl Life {
         Ok(())
     }
 
-    /// When the first of the nodes has something to do.
+    /// When the first of the nodes has something to do. It sleeps so long as the store's clock says, and sees then.
     fn next_work(&self) -> Result<Option<Instant>, StoreError> {
         let mut first = None;
+        let (now, store_now) = (self.ground.borrow().now, self.now());
         for node in &self.nodes {
-            let next = self.ledger.store.next_work(&node.terms.agents.node, self.now())?;
+            let next = self.ledger.store.next_work(&node.terms.agents.node, store_now)?;
+            let next = next.map(|next| now.plus(next.since(store_now)));
             first = [first, next].into_iter().flatten().min();
         }
         Ok(first)
@@ -491,6 +505,7 @@ impl Life {
             runs: ground.jobs.len(),
             calls: self.pulses.clone(),
             done,
+            seen: ground.seen.clone(),
         }
     }
 }

@@ -98,9 +98,12 @@ pub(super) fn person_switches(
         }
         4 => {
             let runs = i64::try_from(1 + chance.below(6)).expect("a small number");
-            let budget = Some(Budget { runs: Some(runs), ..Budget::default() });
-            store.set_batch(batch, BatchChange { budget, ..BatchChange::default() })?;
-            Ok(format!("kim gives {batch} {runs} runs"))
+            let tokens = *chance.pick(&[None, Some(3_500)]);
+            let at_once = u32::try_from(1 + chance.below(3)).expect("a small number");
+            let budget = Some(Budget { runs: Some(runs), tokens, ..Budget::default() });
+            let concurrency = Some(at_once);
+            store.set_batch(batch, BatchChange { budget, concurrency, paused: None })?;
+            Ok(format!("kim gives {batch} {runs} runs, {at_once} at once, tokens: {tokens:?}"))
         }
         _ => {
             let paused = chance.percent(50);

@@ -159,6 +159,8 @@ pub(super) fn plain(job: JobId, ended: Ended, began: Instant, now: Instant) -> R
         ended,
         exit: None,
         reading: None,
+        answer: None,
+        objections: Vec::new(),
         evidence: None,
         merge: None,
         opinion: None,

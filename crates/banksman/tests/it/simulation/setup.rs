@@ -6,12 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use banksman::config::{Agents, Budgets, Limits, Verify, WorkerSetup, Worktrees};
+use banksman::config::{
+    self, Agents, Budgets, Environment, Flags, Limits, Panels, Verify, WorkerSetup, Worktrees,
+};
 use banksman::engine::Terms;
 use banksman::store::conn::{Options, Target};
 use banksman::store::{Add, Definition, Edge, Store};
 use banksman_core::failure::Policy;
-use banksman_core::ids::TaskId;
+use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::builtin;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::schedule::Budget;
@@ -76,6 +78,26 @@ fn options() -> Options {
     Options { connections: 2, ..Options::default() }
 }
 
+/// An effect that is still to be done.
+pub(super) struct EffectRow {
+    pub(super) task: TaskId,
+    /// The record that asked for it.
+    pub(super) seq: i64,
+    /// The start of an activity, or something else.
+    pub(super) is_start: bool,
+    pub(super) attempts: u32,
+    pub(super) due_at: Instant,
+}
+
+pub(super) struct RunRow {
+    pub(super) run: RunId,
+    pub(super) node: Option<String>,
+    pub(super) batch: Option<String>,
+    pub(super) ended_at: Option<Instant>,
+    pub(super) tokens: i64,
+    pub(super) cost_micros: i64,
+}
+
 /// A store and the way past it.
 pub(super) struct Ledger {
     pub(super) store: Store,
@@ -105,13 +127,37 @@ impl Ledger {
         version.expect("the number is there")
     }
 
-    /// What is still to be done: the task, the record that asked for it, whether that is the start of an activity or
-    /// something else, and how often it was tried.
-    pub(super) fn outbox(&self) -> Vec<(TaskId, i64, bool, u32)> {
-        let sql = "SELECT task, seq, effect LIKE '%\"start\"%', attempts FROM outbox WHERE state = 'pending'";
+    /// What is still to be done.
+    pub(super) fn outbox(&self) -> Vec<EffectRow> {
+        let sql = "SELECT task, seq, effect LIKE '%\"start\"%', attempts, due_at FROM outbox WHERE state = 'pending'";
         let mut found = self.raw.prepare_cached(sql).expect("the statement is right");
-        let rows = found
-            .query_map([], |row| Ok((TaskId(row.get(0)?), row.get(1)?, row.get(2)?, row.get(3)?)));
+        let rows = found.query_map([], |row| {
+            Ok(EffectRow {
+                task: TaskId(row.get(0)?),
+                seq: row.get(1)?,
+                is_start: row.get(2)?,
+                attempts: row.get(3)?,
+                due_at: Instant(row.get(4)?),
+            })
+        });
+        rows.expect("the query runs").map(|row| row.expect("the row is read")).collect()
+    }
+
+    /// Every run that there ever was.
+    pub(super) fn runs(&self) -> Vec<RunRow> {
+        let sql = "SELECT r.task, r.epoch, r.node, t.batch, r.ended_at, r.tokens, r.cost_micros \
+                   FROM runs r JOIN tasks t ON t.id = r.task";
+        let mut found = self.raw.prepare_cached(sql).expect("the statement is right");
+        let rows = found.query_map([], |row| {
+            Ok(RunRow {
+                run: RunId { task: TaskId(row.get(0)?), epoch: row.get(1)? },
+                node: row.get(2)?,
+                batch: row.get(3)?,
+                ended_at: row.get::<_, Option<i64>>(4)?.map(Instant),
+                tokens: row.get(5)?,
+                cost_micros: row.get(6)?,
+            })
+        });
         rows.expect("the query runs").map(|row| row.expect("the row is read")).collect()
     }
 }
@@ -132,7 +178,7 @@ pub(super) struct Rules {
     pub(super) total: u32,
     pub(super) accounts: BTreeMap<String, u32>,
     pub(super) task_runs: i64,
-    pub(super) day_runs: i64,
+    pub(super) day: Budget,
 }
 
 impl Rules {
@@ -143,7 +189,13 @@ impl Rules {
             total: 1 + most(chance),
             accounts: BTreeMap::from([("plan-a".to_owned(), most(chance))]),
             task_runs: *chance.pick(&[4, 25]),
-            day_runs: *chance.pick(&[8, 60]),
+            day: Budget {
+                runs: Some(*chance.pick(&[8, 60])),
+                // A run that says something uses 1,000 tokens and 2,000 millionths of a dollar.
+                tokens: *chance.pick(&[None, None, Some(9_500)]),
+                cost_micros: *chance.pick(&[None, None, Some(13_000)]),
+                time: None,
+            },
         }
     }
 
@@ -161,11 +213,7 @@ impl Rules {
                 grace: Span(10_000),
                 output_bytes: 1_024,
             },
-            budgets: Budgets {
-                task: runs(self.task_runs),
-                day: runs(self.day_runs),
-                run: Budget::default(),
-            },
+            budgets: Budgets { task: runs(self.task_runs), day: self.day, run: Budget::default() },
             worktrees: Worktrees {
                 path: "{home}/worktrees/{task}".to_owned(),
                 branch: "banksman/{task}".to_owned(),
@@ -183,6 +231,7 @@ impl Rules {
             accounts: self.accounts.clone(),
             evaluator: None,
             evaluator_timeout: Span(60_000),
+            panels: panels(),
             pass: Vec::new(),
         }
     }
@@ -247,4 +296,11 @@ pub(super) fn task(chance: &mut Chance, known: &[TaskId], now: Instant) -> Add {
     };
     let actor = Actor::human("kim");
     Add { new, definition, needs, actor, key: None, arrival: None }
+}
+
+/// As they are by default.
+fn panels() -> Panels {
+    let nowhere = Path::new("/nowhere");
+    let config = config::resolve(&Flags::new(), &Environment::default(), nowhere);
+    config.expect("the defaults are enough").agents.panels
 }

@@ -12,9 +12,12 @@ use banksman::config::Agents;
 use banksman::engine::{EngineError, Project, Projects};
 use banksman::exec::plan::{JobId, Plan};
 use banksman::exec::site::{Sight, Site, SiteError};
+use banksman::exec::worktree::mark::OfTask;
+use banksman_core::ids::TaskId;
 use banksman_core::time::Instant;
 
-use super::ground::{Ground, Phase};
+use super::ground::Ground;
+use super::job::Phase;
 
 /// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,11 +173,13 @@ impl Site for SimSite {
         })
     }
 
-    fn worktrees(&self) -> Result<Vec<PathBuf>, SiteError> {
+    fn worktrees(&self, _: &[PathBuf]) -> Result<Vec<OfTask>, SiteError> {
         self.call(|ground| {
             let ours = ground.worktrees.iter().filter(|(node, _)| *node == self.node);
             let path = |task| PathBuf::from(format!("/srv/node{}/worktrees/{task}", self.node));
-            Ok(ours.map(|(_, task)| path(task)).collect())
+            let of_task =
+                |(_, task): &(usize, TaskId)| OfTask { task: *task, path: path(*task), repo: None };
+            Ok(ours.map(of_task).collect())
         })
     }
 
