@@ -1,0 +1,110 @@
+//! Questions for people as JSON, in lists and with all that is needed to answer.
+
+use banksman_core::lifecycle::expr::Type;
+use banksman_core::machine::FieldError;
+use banksman_core::time::Instant;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::dto::Run;
+use crate::ops::decisions::{Item, Lapse, Offer, Question, Voice};
+
+/// A question in the inbox.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    pub id: String,
+    pub task: String,
+    pub title: String,
+    pub project: String,
+    pub lifecycle: String,
+    pub state: String,
+    pub asks: String,
+    /// The actions that can be chosen.
+    pub offers: Vec<String>,
+    pub escalated: bool,
+    pub opened_at: Instant,
+    pub deadline: Option<Instant>,
+    /// What happens at the deadline.
+    pub then: Option<Value>,
+    pub snoozed_until: Option<Instant>,
+    /// The version of the task that the question was opened with.
+    pub seq: i64,
+    /// The version of the task that this was read from: answer with `--seen` this.
+    pub version: i64,
+    pub settled: Option<Value>,
+}
+
+impl From<&Item> for Decision {
+    fn from(item: &Item) -> Self {
+        let Item { decision, stored, escalated, lapse } = item;
+        let then = |lapse: &Lapse| json!({ "to": lapse.to, "trigger": lapse.trigger });
+        let settled = decision.settled.as_ref();
+        Self {
+            id: decision.id.to_string(),
+            task: decision.task.to_string(),
+            title: decision.title.clone(),
+            project: stored.task.project.clone(),
+            lifecycle: stored.lifecycle.id.clone(),
+            state: stored.lifecycle.state(stored.task.state).name.clone(),
+            asks: decision.asks.clone(),
+            offers: decision.offers.iter().map(|(action, _)| action.clone()).collect(),
+            escalated: *escalated,
+            opened_at: decision.opened_at,
+            deadline: decision.deadline,
+            then: lapse.as_ref().map(then),
+            snoozed_until: decision.snoozed_until,
+            seq: decision.seq,
+            version: stored.task.version,
+            settled: settled.map(|end| json!({ "at": end.at, "by": end.by, "seq": end.seq })),
+        }
+    }
+}
+
+/// A question with everything that is needed to answer it.
+#[must_use]
+pub fn question(question: &Question, diff: Option<&str>) -> Value {
+    let Question { item, detail, opened, offers, voices, runs, spent, .. } = question;
+    let task = &detail.stored.task;
+    let mut document = json!(Decision::from(item));
+    document["actions"] = offers.iter().map(offer).collect();
+    document["openedBy"] = json!(opened.as_ref().map(|entry| entry.record.actor.to_string()));
+    document["body"] = json!(task.body);
+    document["fields"] = json!(texts(question));
+    document["voices"] = voices.iter().map(voice).collect();
+    document["spent"] =
+        json!({ "runs": spent.runs, "tokens": spent.tokens, "costMicros": spent.cost_micros });
+    document["runs"] = runs.iter().map(|run| json!(Run::of(task.id, run))).collect();
+    document["diff"] = json!(diff);
+    document
+}
+
+/// What the fields of a task say in words.
+#[must_use]
+pub fn texts(question: &Question) -> Map<String, Value> {
+    let stored = &question.detail.stored;
+    let is_text = |name: &str| matches!(stored.lifecycle.fields.get(name), Some(Type::Text));
+    let fields = stored.task.fields.iter().filter(|(name, _)| is_text(name));
+    fields.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+fn offer(offer: &Offer) -> Value {
+    let missing = |error: &FieldError| json!({ "field": error.field, "message": error.message });
+    json!({
+        "action": offer.action,
+        "trigger": offer.trigger,
+        "to": offer.to,
+        "noteField": offer.words,
+        "needsNote": offer.needs_words(),
+        "missing": offer.missing.iter().map(missing).collect::<Vec<_>>(),
+    })
+}
+
+fn voice(voice: &Voice) -> Value {
+    json!({
+        "who": voice.who,
+        "verdict": voice.verdict,
+        "words": voice.words,
+        "dissents": voice.dissents,
+    })
+}

@@ -1,0 +1,237 @@
+//! `banksman decisions`: what waits for a person, all that is needed to decide, and the answers.
+
+mod answer;
+mod show;
+mod triage;
+
+use banksman_core::time::{Instant, Span};
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::arguments::ActorArgs;
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::{Cell, table};
+use super::signs::{Signs, first_line, lasting, local};
+use crate::api::decision::Decision;
+use crate::ops::decisions::{self, DecisionError, Item, UNDO_WINDOW, Which};
+use crate::store::query::PAGE;
+
+/// List what waits for you, and answer it
+///
+/// Without a command: the open decisions, the one that is due first in front. `!!` marks what was escalated.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(before_long_help = "Examples:
+  banksman decisions
+  banksman decisions --escalated
+  banksman decisions show d12
+  banksman decisions approve d12 --note 'proceed with caution'
+  banksman decisions changes d12 'need a spike on X first'
+  banksman decisions triage              one key each
+")]
+pub(super) struct DecisionsArgs {
+    #[command(subcommand)]
+    command: Option<DecisionsCommand>,
+    /// Only those that were escalated
+    #[arg(long)]
+    escalated: bool,
+    /// Also those that were put off
+    #[arg(long)]
+    snoozed: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum DecisionsCommand {
+    Show(show::ShowArgs),
+    /// Say yes
+    #[command(before_long_help = "Examples:
+  banksman decisions approve d12
+  banksman decisions approve d12 --note 'proceed with caution'
+  banksman decisions approve d12 d13 d14
+  banksman decisions approve --all
+")]
+    Approve(answer::AnswerArgs),
+    /// Ask for changes, and say which
+    #[command(before_long_help = "Examples:
+  banksman decisions changes d12 'need a spike on X first'
+")]
+    Changes(answer::AnswerArgs),
+    /// Send the task back to the queue
+    #[command(before_long_help = "Examples:
+  banksman decisions back d12
+")]
+    Back(answer::AnswerArgs),
+    /// Put the task aside
+    #[command(before_long_help = "Examples:
+  banksman decisions backburner d12
+")]
+    Backburner(answer::AnswerArgs),
+    /// Abandon the task, and say why
+    #[command(before_long_help = "Examples:
+  banksman decisions cancel d12 'out of scope'
+")]
+    Cancel(answer::AnswerArgs),
+    /// Let the work be merged
+    #[command(before_long_help = "Examples:
+  banksman decisions merge d12
+")]
+    Merge(answer::AnswerArgs),
+    Answer(answer::AnyArgs),
+    Snooze(SnoozeArgs),
+    Undo(UndoArgs),
+    Triage(triage::TriageArgs),
+}
+
+/// Put a decision off: it leaves the list and its reminders wait
+///
+/// The deadline stays. A time that ends after it is refused.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman decisions snooze d12 2h
+")]
+struct SnoozeArgs {
+    /// The decision, or its task
+    #[arg(value_name = "ID")]
+    which: Which,
+    /// For how long, such as 30min, 2h or 1d
+    #[arg(value_name = "SPAN")]
+    span: Span,
+}
+
+/// Take an answer back, within five minutes and where the lifecycle has a way back
+///
+/// An answer is carried out at once. If nothing has happened since, the task is moved back by an ordinary move that the
+/// lifecycle allows people, recorded with the key `undo-d12`. Where there is no such move, nothing is changed.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman decisions undo           your last answer
+  banksman decisions undo d12
+")]
+struct UndoArgs {
+    /// The decision, or its task. Left out: what you answered last
+    #[arg(value_name = "ID")]
+    which: Option<Which>,
+    #[command(flatten)]
+    actor: ActorArgs,
+}
+
+pub(super) fn run(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        None => list(context, args),
+        Some(DecisionsCommand::Show(args)) => show::run(context, args),
+        Some(DecisionsCommand::Approve(args)) => answer::run(context, "approve", args),
+        Some(DecisionsCommand::Changes(args)) => answer::run(context, "changes", args),
+        Some(DecisionsCommand::Back(args)) => answer::run(context, "back", args),
+        Some(DecisionsCommand::Backburner(args)) => answer::run(context, "backburner", args),
+        Some(DecisionsCommand::Cancel(args)) => answer::run(context, "cancel", args),
+        Some(DecisionsCommand::Merge(args)) => answer::run(context, "merge", args),
+        Some(DecisionsCommand::Answer(args)) => answer::run_any(context, args),
+        Some(DecisionsCommand::Snooze(args)) => snooze(context, args),
+        Some(DecisionsCommand::Undo(args)) => undo(context, args),
+        Some(DecisionsCommand::Triage(args)) => triage::run(context, args),
+    }
+}
+
+/// Nothing that an agent has started may decide, whoever it says it is.
+fn only_people(context: &Context) -> Result<(), Failure> {
+    if context.config.is_of_run {
+        return Err(Failure::Ops(DecisionError::OfRun.into()));
+    }
+    Ok(())
+}
+
+fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    let now = store.now(context.now)?;
+    let mut items = decisions::inbox(&store, context.project_flag.as_deref())?;
+    items.retain(|item| item.escalated || !args.escalated);
+    let all = items.len();
+    items.retain(|item| args.snoozed || !is_snoozed(item, now));
+    let snoozed = all - items.len();
+    if i64::try_from(all).is_ok_and(|all| all >= PAGE) {
+        context.out.say(&format!("only the first {PAGE} are looked at"));
+    }
+    if context.out.quiet && !context.out.json {
+        let ids: Vec<String> = items.iter().map(|item| format!("{}\n", item.decision.id)).collect();
+        context.out.text(&ids.concat())?;
+        return Ok(Exit::Done);
+    }
+    context.out.answer(
+        || {
+            let list: Vec<Decision> = items.iter().map(Decision::from).collect();
+            json!({ "decisions": list, "snoozed": snoozed })
+        },
+        || text(context.out.signs, &items, now),
+    )?;
+    if snoozed > 0 {
+        context.out.say(&format!("{snoozed} put off; `--snoozed` lists them too"));
+    }
+    if let Some(first) = items.first() {
+        let id = first.decision.id;
+        context.out.next(&[&format!("decisions show {id}"), "decisions triage"]);
+    }
+    Ok(Exit::Done)
+}
+
+fn is_snoozed(item: &Item, now: Instant) -> bool {
+    item.decision.snoozed_until.is_some_and(|until| until > now)
+}
+
+fn text(signs: Signs, items: &[Item], now: Instant) -> String {
+    if items.is_empty() {
+        return "nothing waits for you\n".to_owned();
+    }
+    let row = |item: &Item| -> Vec<Cell> {
+        let decision = &item.decision;
+        let actions: Vec<&str> =
+            decision.offers.iter().map(|(action, _)| action.as_str()).collect();
+        vec![
+            mark(item).into(),
+            decision.id.to_string().into(),
+            decision.task.to_string().into(),
+            lasting(now.since(decision.opened_at)).into(),
+            decision.deadline.map(|at| lasting(at.since(now))).unwrap_or_default().into(),
+            lapse(signs, item).into(),
+            actions.join(" ").into(),
+            format!("{}: {}", first_line(&decision.title), decision.asks).into(),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = items.iter().map(row).collect();
+    table(&["", "ID", "TASK", "SINCE", "LEFT", "THEN", "ACTIONS", "QUESTION"], &rows)
+}
+
+fn mark(item: &Item) -> &'static str {
+    if item.escalated { "!!" } else { "!" }
+}
+
+fn lapse(signs: Signs, item: &Item) -> String {
+    item.lapse.as_ref().map(|lapse| format!("{} {}", signs.arrow(), lapse.to)).unwrap_or_default()
+}
+
+fn snooze(context: &Context, args: &SnoozeArgs) -> Result<Exit, Failure> {
+    only_people(context)?;
+    let store = context.store()?;
+    let decision = decisions::snooze(&store, args.which, args.span, context.now)?;
+    let (id, until) = (decision.id, decision.snoozed_until);
+    context.out.answer(
+        || json!({ "decision": id.to_string(), "snoozedUntil": until, "deadline": decision.deadline }),
+        || {
+            let until = until.map(local).unwrap_or_default();
+            let due = decision.deadline.map(|at| format!("; it is due at {}", local(at)));
+            format!("{id} is put off until {until}{}\n", due.unwrap_or_default())
+        },
+    )?;
+    Ok(Exit::Done)
+}
+
+fn undo(context: &Context, args: &UndoArgs) -> Result<Exit, Failure> {
+    only_people(context)?;
+    let store = context.store()?;
+    let actor = context.actor(args.actor.actor.as_ref());
+    match decisions::undo(&store, &actor, args.which, UNDO_WINDOW, context.now) {
+        Ok(undone) => answer::shown(context, &store, undone),
+        Err(error) => context.refused(error),
+    }
+}

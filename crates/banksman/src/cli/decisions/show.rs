@@ -1,0 +1,207 @@
+//! `banksman decisions show`: all that is needed to decide, on one page. Who objects comes first.
+
+use banksman_core::ids::RunId;
+use banksman_core::machine::Spent;
+use banksman_core::time::Instant;
+use clap::Args;
+use serde_json::Value;
+
+use super::mark;
+use crate::api::decision;
+use crate::cli::arguments::ActorArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::failure::Failure;
+use crate::cli::output::{Cell, shown, shown_lines, table};
+use crate::cli::signs::{Signs, amount, first_line, lasting, local, money};
+use crate::ops::decisions::{self, Offer, Question, Voice, Which};
+use crate::store::runs::PastRun;
+
+/// Show all that is needed to decide
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman decisions show d12
+  banksman decisions show t12 --json
+")]
+pub(super) struct ShowArgs {
+    /// The decision, or its task
+    #[arg(value_name = "ID")]
+    which: Which,
+    #[command(flatten)]
+    actor: ActorArgs,
+}
+
+/// What is shown of a long text; `banksman show` has all of it.
+const EXCERPT_CHARS: usize = 2_000;
+/// Runs on the page.
+const RUNS: usize = 3;
+
+pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    let actor = context.actor(args.actor.actor.as_ref());
+    let question = decisions::question(&store, args.which, &actor, context.now)?;
+    let diff = Diff::of(context, &question);
+    let command = diff.as_ref().map(Diff::command);
+    let now = store.now(context.now)?;
+    context.out.answer(
+        || decision::question(&question, command.as_deref()),
+        || page(context.out.signs, &question, command.as_deref(), now),
+    )?;
+    let (id, task) = (question.item.decision.id, question.item.decision.task);
+    let offer = question.offers.first().map(|offer| {
+        let version = question.detail.stored.task.version;
+        format!("decisions answer {id} {} --seen {version}", offer.action)
+    });
+    let show = format!("show {task}");
+    let next = [offer.as_deref(), Some(show.as_str())];
+    context.out.next(&next.into_iter().flatten().collect::<Vec<_>>());
+    Ok(Exit::Done)
+}
+
+/// Where the changes can be seen.
+#[derive(Debug, Clone)]
+pub(super) enum Diff {
+    Commits { folder: String, base: String, head: String },
+    PullRequest(String),
+}
+
+impl Diff {
+    /// The commits of the last run that left some, or the pull request.
+    pub(super) fn of(context: &Context, question: &Question) -> Option<Self> {
+        let head = question.runs.iter().rev().find_map(|run| run.head.clone());
+        let base = context.config.agents.worktrees.base.clone();
+        let pr = question.detail.stored.task.fields.get("pr_url").and_then(Value::as_str);
+        match (pr, question.folder.clone(), head) {
+            (Some(url), _, _) => Some(Self::PullRequest(url.to_owned())),
+            (None, Some(folder), Some(head)) => Some(Self::Commits {
+                folder,
+                base: base.unwrap_or_else(|| "HEAD".to_owned()),
+                head,
+            }),
+            (None, _, _) => None,
+        }
+    }
+
+    pub(super) fn command(&self) -> String {
+        match self {
+            Self::Commits { folder, base, head } => {
+                format!("git -C {folder} diff {base}...{head}")
+            }
+            Self::PullRequest(url) => format!("gh pr diff {url}"),
+        }
+    }
+}
+
+pub(super) fn page(signs: Signs, question: &Question, diff: Option<&str>, now: Instant) -> String {
+    let decision = &question.item.decision;
+    let escalated = if question.item.escalated { "  escalated" } else { "" };
+    let mut text =
+        format!("{} {}{escalated}  {}\n", mark(&question.item), decision.id, shown(&decision.asks));
+    text.push_str(&voices(signs, &question.voices));
+    text.push_str(&facts(signs, question, diff, now));
+    text.push_str(&runs(question, now));
+    let body = question.detail.stored.task.body.trim();
+    if !body.is_empty() {
+        text.push_str(&format!("\n{}\n", shown_lines(&excerpt(body))));
+    }
+    text.push_str(&offers(signs, &question.offers));
+    text
+}
+
+fn voices(signs: Signs, voices: &[Voice]) -> String {
+    let line = |voice: &Voice| {
+        let who = [voice.who.as_str(), voice.verdict.as_str()].join(" ");
+        let (who, words) = (shown(who.trim_end()), shown(&excerpt(&voice.words)));
+        format!("  {} {who}: {words}\n", signs.well(!voice.dissents))
+    };
+    voices.iter().map(line).collect()
+}
+
+fn facts(signs: Signs, question: &Question, diff: Option<&str>, now: Instant) -> String {
+    let (decision, task) = (&question.item.decision, &question.detail.stored.task);
+    let state = question.detail.stored.lifecycle.state(task.state);
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    let mut fact = |name: &str, value: String| {
+        if !value.is_empty() {
+            rows.push(vec![name.into(), value.into()]);
+        }
+    };
+    fact("task", format!("{}  {}", task.id, task.title));
+    fact("state", format!("{}, version {}", state.name, task.version));
+    let opened = question.opened.as_ref();
+    let by = opened.map(|entry| format!(", by {} ({})", entry.record.actor, entry.record.trigger));
+    fact("since", format!("{}{}", local(decision.opened_at), by.unwrap_or_default()));
+    if let Some(settled) = &decision.settled {
+        fact("settled", format!("{} by {}", local(settled.at), settled.by));
+    }
+    if let Some(lapse) = &question.item.lapse {
+        let left = lasting(lapse.at.since(now));
+        let then = format!("then {} {} ({})", signs.arrow(), lapse.to, lapse.trigger);
+        fact("deadline", format!("{}, in {left}; {then}", local(lapse.at)));
+    }
+    fact("put off", decision.snoozed_until.map(local).unwrap_or_default());
+    for (name, value) in decision::texts(question) {
+        fact(&name, excerpt(value.as_str().unwrap_or_default()).replace('\n', " "));
+    }
+    fact("cost", cost(question.spent));
+    fact("diff", diff.unwrap_or_default().to_owned());
+    // The first line of a table is its header, and these lines need none.
+    table(&["", ""], &rows).split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
+}
+
+fn cost(spent: Spent) -> String {
+    if spent.runs == 0 {
+        return String::new();
+    }
+    let runs = if spent.runs == 1 { "1 run".to_owned() } else { format!("{} runs", spent.runs) };
+    let tokens = Some(amount(spent.tokens)).filter(|text| !text.is_empty());
+    let tokens = tokens.map(|tokens| format!("{tokens} tokens"));
+    let money = Some(money(spent.cost_micros)).filter(|text| !text.is_empty());
+    [Some(runs), tokens, money].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn runs(question: &Question, now: Instant) -> String {
+    let task = question.detail.stored.task.id;
+    let row = |run: &PastRun| -> Vec<Cell> {
+        vec![
+            RunId { task, epoch: run.epoch }.to_string().into(),
+            run.worker.as_str().into(),
+            lasting(run.ended_at.unwrap_or(now).since(run.started_at)).into(),
+            run.outcome.clone().unwrap_or_default().into(),
+            run.level.clone().unwrap_or_default().into(),
+            money(run.cost_micros).into(),
+            first_line(run.detail.as_deref().unwrap_or_default()).into(),
+        ]
+    };
+    let last = &question.runs[question.runs.len().saturating_sub(RUNS)..];
+    if last.is_empty() {
+        return String::new();
+    }
+    let header = ["RUN", "WORKER", "TOOK", "OUTCOME", "PROVEN", "COST", "DETAIL"];
+    format!("\n{}", table(&header, &last.iter().map(row).collect::<Vec<_>>()))
+}
+
+fn offers(signs: Signs, offers: &[Offer]) -> String {
+    let row = |offer: &Offer| -> Vec<Cell> {
+        let messages: Vec<&str> =
+            offer.missing.iter().map(|error| error.message.as_str()).collect();
+        let missing = match (messages.is_empty(), offer.needs_words()) {
+            (true, _) => String::new(),
+            (false, true) => format!("needs your words: {}", messages.join("; ")),
+            (false, false) => format!("not now: {}", messages.join("; ")),
+        };
+        let to = format!("{} {}", signs.arrow(), offer.to);
+        vec![offer.action.as_str().into(), to.into(), missing.into()]
+    };
+    if offers.is_empty() {
+        return String::new();
+    }
+    format!("\n{}", table(&["ACTION", "LEADS TO", ""], &offers.iter().map(row).collect::<Vec<_>>()))
+}
+
+fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(EXCERPT_CHARS) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,318 @@
+//! Questions that people answer: the inbox, all that is needed to decide, and what each answer would do.
+//!
+//! What an answer does is asked of the machine and never imitated: an offer is tried on the task as it stands, without
+//! being written. `answer` gives an answer, `undo` takes one back where the lifecycle has a way, `words` finds the field
+//! that a person's words belong into.
+
+mod answer;
+mod undo;
+mod voices;
+mod words;
+
+use std::fmt;
+use std::str::FromStr;
+
+use banksman_core::ids::{DecisionId, NotAnId, TaskId};
+use banksman_core::lifecycle::Target;
+use banksman_core::machine::{
+    self, Actor, Answer as Verdict, Ask, Event, FieldError, Spent, running_bounds,
+};
+use banksman_core::time::{Instant, Span};
+use serde_json::{Map, Value};
+
+use super::OpsError;
+use super::glance::readable;
+use crate::store::query::{Decision, Detail};
+use crate::store::runs::PastRun;
+use crate::store::{Entry, Store, Stored};
+
+pub use answer::{Answer, Answered, answer, synonyms};
+pub use undo::{UNDO_WINDOW, has_way_back, undo};
+pub use voices::Voice;
+
+/// Fields by which the move that asks says that something went wrong. A lifecycle that has `approval_type` says it there.
+const TROUBLE: [&str; 2] = ["diagnostic", "problem"];
+const ESCALATION: (&str, &str) = ("approval_type", "escalated");
+/// Runs that are shown with a question.
+const RUNS: i64 = 10;
+/// The longest time for which a question can be put off, which is longer than anybody is away.
+const LONGEST_SNOOZE: Span = Span(90 * 86_400_000);
+
+/// Which question: by its own id, or the one that is asked about a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    Decision(DecisionId),
+    Task(TaskId),
+}
+
+impl FromStr for Which {
+    type Err = NotAnId;
+
+    /// The letter is needed: a bare number could be either.
+    fn from_str(text: &str) -> Result<Self, NotAnId> {
+        let refuse = || NotAnId {
+            text: text.chars().take(64).collect(),
+            kind: "decision (d12) or task (t12)",
+        };
+        match text.chars().next() {
+            Some('d') => text.parse().map(Self::Decision).map_err(|_| refuse()),
+            Some('t') => text.parse().map(Self::Task).map_err(|_| refuse()),
+            Some(_) | None => Err(refuse()),
+        }
+    }
+}
+
+impl fmt::Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Decision(id) => id.fmt(f),
+            Self::Task(id) => id.fmt(f),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DecisionError {
+    #[error("there is no decision {0}")]
+    Unknown(DecisionId),
+    #[error("nothing is asked about {0}, and nothing ever was")]
+    NothingAsked(TaskId),
+    #[error("this decision does not offer `{word}`; {id} offers {}", offers.join(", "))]
+    NotOffered { id: DecisionId, word: String, offers: Vec<String> },
+    #[error("{id} is settled, and nothing was changed: {}", since.join("; "))]
+    Settled { id: DecisionId, task: TaskId, since: Vec<String> },
+    #[error("{task} has changed since version {seen}, and {id} was not answered: {}", since.join("; "))]
+    MovedOn { id: DecisionId, task: TaskId, seen: i64, since: Vec<String> },
+    #[error("`{action}` needs your words: {message}")]
+    NeedsWords { id: DecisionId, action: String, message: String },
+    #[error("the lifecycle {lifecycle} keeps no note with `{action}`")]
+    NoPlaceForWords { lifecycle: String, action: String },
+    #[error("an agent's run cannot answer, put off or undo a decision")]
+    OfRun,
+    #[error("{0} is not a person, and decisions are made by people")]
+    NotAPerson(Actor),
+    #[error("{id} is due at {deadline}, before the time that it would be put off to")]
+    DueBefore { id: DecisionId, deadline: Instant },
+    #[error("a decision can be put off for at most {}", LONGEST_SNOOZE)]
+    TooLong,
+    #[error("{by} has answered nothing in the last {window}")]
+    NothingToUndo { by: Actor, window: Span },
+    #[error("{0} is still open: there is nothing to undo")]
+    StillOpen(DecisionId),
+    #[error("{id} was settled by {by}; only who answered can undo it")]
+    NotYours { id: DecisionId, by: String },
+    #[error("{id} was answered at {at}, and an answer can be undone for {window}")]
+    TooLate { id: DecisionId, at: Instant, window: Span },
+    #[error("there is no way back from {from} to {to} for people: {why}")]
+    NoWayBack { task: TaskId, from: String, to: String, why: String },
+}
+
+/// One open question in the inbox.
+#[derive(Debug, Clone)]
+pub struct Item {
+    pub decision: Decision,
+    /// Without its body.
+    pub stored: Stored,
+    /// Something went wrong, or those who were asked before could not agree.
+    pub escalated: bool,
+    /// What happens if nobody answers.
+    pub lapse: Option<Lapse>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lapse {
+    pub at: Instant,
+    pub trigger: String,
+    pub to: String,
+}
+
+/// One answer that can be given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    pub action: String,
+    pub trigger: String,
+    /// Where it leads.
+    pub to: String,
+    /// The field that takes a person's words, if there is one for this answer.
+    pub words: Option<String>,
+    /// What stands against it as long as no words are given.
+    pub missing: Vec<FieldError>,
+}
+
+impl Offer {
+    /// Whether it can be given, but not without words.
+    #[must_use]
+    pub fn needs_words(&self) -> bool {
+        !self.missing.is_empty()
+            && self.missing.iter().all(|error| Some(&error.field) == self.words.as_ref())
+    }
+}
+
+/// A question with everything that is needed to answer it.
+#[derive(Debug, Clone)]
+pub struct Question {
+    pub item: Item,
+    pub detail: Detail,
+    /// The record that led to it.
+    pub opened: Option<Entry>,
+    pub offers: Vec<Offer>,
+    /// Those who object come first.
+    pub voices: Vec<Voice>,
+    /// The last runs, the oldest first.
+    pub runs: Vec<PastRun>,
+    /// By the task and its parts.
+    pub spent: Spent,
+    /// Where its project is.
+    pub folder: Option<String>,
+}
+
+/// Open questions of one project or of all, the one that is due first in front. Those of damaged tasks are left out, and
+/// `check` names them.
+pub fn inbox(store: &Store, project: Option<&str>) -> Result<Vec<Item>, OpsError> {
+    let mut items = Vec::new();
+    for decision in store.inbox()? {
+        let Some(stored) = readable(store, decision.task)? else { continue };
+        if project.is_none_or(|project| project == stored.task.project) {
+            items.push(item(store, decision, stored)?);
+        }
+    }
+    Ok(items)
+}
+
+fn item(store: &Store, decision: Decision, stored: Stored) -> Result<Item, OpsError> {
+    let opened = store.record(decision.task, decision.seq)?;
+    let lapse = decision.settled.is_none().then(|| lapse(&decision, &stored)).flatten();
+    let escalated = is_escalated(&stored, opened.as_ref());
+    Ok(Item { escalated, lapse, decision, stored })
+}
+
+fn is_escalated(stored: &Stored, opened: Option<&Entry>) -> bool {
+    let (field, word) = ESCALATION;
+    if stored.lifecycle.fields.contains_key(field) {
+        return stored.task.fields.get(field).and_then(Value::as_str) == Some(word);
+    }
+    let says = |name: &&'static str| {
+        opened.is_some_and(|entry| entry.record.fields.get(*name).is_some_and(Value::is_string))
+    };
+    TROUBLE.iter().any(says)
+}
+
+/// The bound that comes due first.
+fn lapse(decision: &Decision, stored: &Stored) -> Option<Lapse> {
+    let (task, lifecycle) = (&stored.task, &stored.lifecycle);
+    let (row, _) = running_bounds(lifecycle, task).min_by_key(|(_, bound)| bound.time)?;
+    let row = lifecycle.transitions.get(row as usize)?;
+    let to = lifecycle.target_name(row.to).to_owned();
+    Some(Lapse { at: decision.deadline?, trigger: row.trigger.clone(), to })
+}
+
+/// A question, open or settled.
+pub fn find(store: &Store, which: Which) -> Result<Decision, OpsError> {
+    let (found, missing) = match which {
+        Which::Decision(id) => (store.decision(id)?, DecisionError::Unknown(id)),
+        Which::Task(id) => {
+            store.task(id)?;
+            (store.last_decision(id)?, DecisionError::NothingAsked(id))
+        }
+    };
+    Ok(found.ok_or(missing)?)
+}
+
+pub fn question(
+    store: &Store,
+    which: Which,
+    actor: &Actor,
+    now: Instant,
+) -> Result<Question, OpsError> {
+    let now = store.now(now)?;
+    let decision = find(store, which)?;
+    let detail = store.detail(decision.task)?;
+    let parts = store.parts(decision.task)?;
+    let spent = parts.iter().fold(detail.stored.task.spent, |sum, part| Spent {
+        runs: sum.runs + part.task.spent.runs,
+        tokens: sum.tokens + part.task.spent.tokens,
+        cost_micros: sum.cost_micros + part.task.spent.cost_micros,
+    });
+    let is_open = decision.settled.is_none();
+    let offer = |(action, trigger): &(String, String)| {
+        is_open.then(|| offer(&detail.stored, actor, action, trigger, now))
+    };
+    let project = &detail.stored.task.project;
+    let folder = store.projects()?.into_iter().find(|(name, _)| name == project);
+    Ok(Question {
+        offers: decision.offers.iter().filter_map(offer).collect(),
+        voices: voices::voices(&detail.stored, &parts),
+        runs: store.past_runs(decision.task, RUNS)?,
+        opened: store.record(decision.task, decision.seq)?,
+        item: item(store, decision, detail.stored.clone())?,
+        folder: folder.map(|(_, path)| path),
+        spent,
+        detail,
+    })
+}
+
+/// What an answer would do to the task as it stands.
+fn offer(stored: &Stored, actor: &Actor, action: &str, trigger: &str, now: Instant) -> Offer {
+    let (to, missing) = match tried(stored, actor, trigger, now) {
+        Ok(to) => (to, Vec::new()),
+        Err(missing) => (row_target(stored, trigger), missing),
+    };
+    Offer {
+        words: words::place(stored, actor, trigger, &missing),
+        action: action.to_owned(),
+        trigger: trigger.to_owned(),
+        to,
+        missing,
+    }
+}
+
+/// Asks the machine without writing what it says: where the move would lead, or what stands against it.
+fn tried(
+    stored: &Stored,
+    actor: &Actor,
+    trigger: &str,
+    now: Instant,
+) -> Result<String, Vec<FieldError>> {
+    let event = Event::Asked(Ask {
+        actor: actor.clone(),
+        to: None,
+        trigger: Some(trigger.to_owned()),
+        fields: Map::new(),
+        epoch: None,
+        version: None,
+    });
+    match machine::step(&stored.lifecycle, &stored.task, &event, now) {
+        Ok(Verdict::Step(step)) => Ok(stored.lifecycle.state(step.task.state).name.clone()),
+        Ok(Verdict::Later(_) | Verdict::Ignored(_)) => Ok(row_target(stored, trigger)),
+        Err(rejected) => Err(rejected.errors),
+    }
+}
+
+fn row_target(stored: &Stored, trigger: &str) -> String {
+    let (task, lifecycle) = (&stored.task, &stored.lifecycle);
+    let row = lifecycle.exits(task.state).find(|row| row.trigger == trigger);
+    let state = row.and_then(|row| match row.to {
+        Target::State(id) => Some(id),
+        Target::Prior => task.prior,
+    });
+    state.map(|id| lifecycle.state(id).name.clone()).unwrap_or_default()
+}
+
+/// Puts an open question off: it leaves the inbox and its reminders wait until then. Its deadline stays.
+pub fn snooze(store: &Store, which: Which, span: Span, now: Instant) -> Result<Decision, OpsError> {
+    let now = store.now(now)?;
+    let decision = find(store, which)?;
+    if span > LONGEST_SNOOZE {
+        return Err(DecisionError::TooLong.into());
+    }
+    let until = now.plus(span);
+    let is_open = decision.settled.is_none();
+    let due_before = decision.deadline.filter(|deadline| is_open && *deadline <= until);
+    if let Some(deadline) = due_before {
+        return Err(DecisionError::DueBefore { id: decision.id, deadline }.into());
+    }
+    if !is_open || !store.snooze_if_open(&decision, until)? {
+        return Err(answer::stale(store, &decision, decision.seq)?.into());
+    }
+    Ok(Decision { snoozed_until: Some(until), ..decision })
+}

@@ -1,0 +1,219 @@
+//! Giving an answer: looked up in what the question offers, pinned to the version that it was seen at, and given once.
+
+use std::collections::BTreeMap;
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::Lifecycle;
+use banksman_core::machine::{Actor, Ask, Event, Rejected, Why};
+use banksman_core::time::Instant;
+use serde_json::{Map, Value, json};
+
+use super::{DecisionError, Offer, Which, find, offer};
+use crate::ops::OpsError;
+use crate::ops::tasks::{coerced, key};
+use crate::store::query::Decision;
+use crate::store::{Applied, Entry, Store, StoreError, Stored};
+
+/// What people may say for an action of the same meaning, where the question does not offer their own word.
+const SYNONYMS: [(&str, &[&str]); 3] = [
+    ("approve", &["pass", "yes"]),
+    ("changes", &["fail", "veto", "no"]),
+    ("cancel", &["abort", "decline"]),
+];
+/// Records that are told of what has happened meanwhile.
+const TOLD: usize = 3;
+
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub which: Which,
+    /// An action of the question, the trigger behind it, or a word for the same.
+    pub word: String,
+    pub note: Option<String>,
+    pub fields: Map<String, Value>,
+    /// The version of the task that the person looked at; the one that the question was opened with if it is left out.
+    pub seen: Option<i64>,
+    pub key: Option<String>,
+}
+
+/// What came of an answer.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    pub decision: Decision,
+    pub action: String,
+    pub applied: Applied,
+}
+
+/// Gives an answer, or refuses it and changes nothing.
+pub fn answer(
+    store: &Store,
+    actor: &Actor,
+    given: &Answer,
+    now: Instant,
+) -> Result<Answered, OpsError> {
+    let now = store.now(now)?;
+    person(actor)?;
+    let decision = find(store, given.which)?;
+    let (action, trigger) = offered(&decision, &given.word)?;
+    let stored = store.task(decision.task)?;
+    let seen = given.seen.unwrap_or(decision.seq);
+    let mut fields = coerced(&stored.lifecycle, &given.fields);
+    let mut version = decision.seq;
+    // What is settled is asked for all the same: the same key gets its first answer again, and all others are refused,
+    // because the version that the question was opened with is gone.
+    let offer = (decision.settled.is_none()).then(|| offer(&stored, actor, action, trigger, now));
+    if let Some(offer) = &offer {
+        version = pin(store, &stored, seen)?;
+        fields.extend(said(&stored.lifecycle, offer, given.note.as_deref())?);
+    }
+    let asked = json!([
+        "answer",
+        decision.id.0,
+        trigger,
+        given.note,
+        given.fields,
+        given.seen,
+        actor.to_string()
+    ]);
+    let ask = Ask {
+        actor: actor.clone(),
+        to: None,
+        trigger: Some(trigger.to_owned()),
+        fields,
+        epoch: None,
+        version: Some(version),
+    };
+    let key = key(given.key.as_deref(), &asked)?;
+    let action = action.to_owned();
+    match store.apply(decision.task, Event::Asked(ask), key, now) {
+        Ok(applied) => Ok(Answered { action, applied, decision }),
+        Err(StoreError::Rejected(rejected)) => {
+            Err(refusal(store, &decision, seen, offer.as_ref(), rejected)?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Decisions are made by people, whatever else a lifecycle lets other roles do.
+pub(super) fn person(actor: &Actor) -> Result<(), DecisionError> {
+    if actor.role == Actor::human("").role {
+        Ok(())
+    } else {
+        Err(DecisionError::NotAPerson(actor.clone()))
+    }
+}
+
+fn offered<'d>(decision: &'d Decision, word: &str) -> Result<(&'d str, &'d str), DecisionError> {
+    let by_action = decision.offers.iter().find(|(action, _)| action == word);
+    let by_trigger = || decision.offers.iter().find(|(_, trigger)| trigger == word);
+    let by_synonym = || {
+        let mut same = synonyms(word)
+            .iter()
+            .filter_map(|other| decision.offers.iter().find(|(action, _)| action == other));
+        // Two that could be meant are none that was.
+        same.next().filter(|_| same.next().is_none())
+    };
+    let found = by_action.or_else(by_trigger).or_else(by_synonym);
+    found.map(|(action, trigger)| (action.as_str(), trigger.as_str())).ok_or_else(|| {
+        DecisionError::NotOffered {
+            id: decision.id,
+            word: word.chars().take(64).collect(),
+            offers: decision.offers.iter().map(|(action, _)| action.clone()).collect(),
+        }
+    })
+}
+
+/// Actions that mean the same as a word.
+#[must_use]
+pub fn synonyms(word: &str) -> &'static [&'static str] {
+    SYNONYMS.iter().find(|(known, _)| *known == word).map_or(&[], |(_, same)| same)
+}
+
+/// The version that the answer holds for: what the person saw, or a later one that differs in nothing. A late writer that
+/// was refused is on record, but it has changed nothing that could be decided on.
+fn pin(store: &Store, stored: &Stored, seen: i64) -> Result<i64, OpsError> {
+    let task = &stored.task;
+    let changed =
+        seen > task.version || store.history(task.id, seen)?.iter().any(changes_something);
+    Ok(if changed { seen } else { task.version })
+}
+
+pub(super) fn changes_something(entry: &Entry) -> bool {
+    entry.record.from.as_deref() != Some(&entry.record.to) || !entry.record.fields.is_empty()
+}
+
+/// The words in the field that they belong into.
+fn said(
+    lifecycle: &Lifecycle,
+    offer: &Offer,
+    note: Option<&str>,
+) -> Result<BTreeMap<String, Value>, DecisionError> {
+    let Some(note) = note else { return Ok(BTreeMap::new()) };
+    let Some(field) = &offer.words else {
+        return Err(DecisionError::NoPlaceForWords {
+            lifecycle: lifecycle.id.clone(),
+            action: offer.action.clone(),
+        });
+    };
+    Ok(BTreeMap::from([(field.clone(), json!(note))]))
+}
+
+/// The refusal in the words of the inbox; what only the lifecycle can explain stays as it is.
+fn refusal(
+    store: &Store,
+    decision: &Decision,
+    seen: i64,
+    offer: Option<&Offer>,
+    rejected: Rejected,
+) -> Result<OpsError, OpsError> {
+    match rejected.why {
+        Why::StaleVersion | Why::StaleLease => Ok(stale(store, decision, seen)?.into()),
+        Why::Invalid | Why::Forbidden => {
+            let missing = |offer: &&Offer| {
+                let is_missing = |error: &_| offer.missing.contains(error);
+                offer.needs_words() && rejected.errors.iter().all(is_missing)
+            };
+            Ok(match (offer.filter(missing), rejected.errors.first()) {
+                (Some(offer), Some(error)) => DecisionError::NeedsWords {
+                    id: decision.id,
+                    action: offer.action.clone(),
+                    message: error.message.clone(),
+                }
+                .into(),
+                (_, _) => StoreError::Rejected(rejected).into(),
+            })
+        }
+    }
+}
+
+/// What has happened since somebody looked, and by whom.
+pub(super) fn stale(
+    store: &Store,
+    decision: &Decision,
+    seen: i64,
+) -> Result<DecisionError, OpsError> {
+    let (id, task) = (decision.id, decision.task);
+    let settled = store.decision(id)?.and_then(|decision| decision.settled);
+    let since = since(store, task, seen)?;
+    Ok(match settled {
+        Some(_) => DecisionError::Settled { id, task, since },
+        None => DecisionError::MovedOn { id, task, seen, since },
+    })
+}
+
+/// The first moves after a version, told in one line each.
+pub(super) fn since(store: &Store, task: TaskId, seen: i64) -> Result<Vec<String>, OpsError> {
+    let history = store.history(task, seen)?;
+    let moves: Vec<&Entry> = history.iter().filter(|entry| changes_something(entry)).collect();
+    let told = |entry: &&Entry| {
+        let record = &entry.record;
+        format!("{} by {} ({}) at {}", record.to, record.actor, record.trigger, entry.ts)
+    };
+    let mut lines: Vec<String> = moves.iter().take(TOLD).map(told).collect();
+    if moves.len() > TOLD {
+        lines.push(format!("and {} more", moves.len() - TOLD));
+    }
+    if lines.is_empty() {
+        lines.push(format!("its version is {}", store.task(task)?.task.version));
+    }
+    Ok(lines)
+}

@@ -1,0 +1,145 @@
+//! Taking an answer back, shortly after it was given and only by a move that the lifecycle allows.
+//!
+//! An answer is carried out at once, so what follows from it may have begun: a run may have been started and is ended by
+//! the move back as by any other. Where no row leads back, nothing is changed and it is said so; history is never rewritten.
+
+use banksman_core::ids::DecisionId;
+use banksman_core::lifecycle::{RoleId, Target};
+use banksman_core::machine::{self, Actor, Ask, Event};
+use banksman_core::time::{Instant, Span};
+use serde_json::{Map, Value, json};
+
+use super::answer::{changes_something, person, since};
+use super::words::may_give;
+use super::{Answered, DecisionError, Which, find};
+use crate::ops::OpsError;
+use crate::ops::tasks::each_record;
+use crate::store::query::{Decision, Settled};
+use crate::store::{Entry, Key, Store, StoreError, Stored};
+
+/// How long an answer can be taken back.
+pub const UNDO_WINDOW: Span = Span(300_000);
+
+/// Takes back an answer: the one that is named, or the actor's last one.
+pub fn undo(
+    store: &Store,
+    actor: &Actor,
+    which: Option<Which>,
+    window: Span,
+    now: Instant,
+) -> Result<Answered, OpsError> {
+    let now = store.now(now)?;
+    person(actor)?;
+    let decision = match which {
+        Some(which) => find(store, which)?,
+        None => {
+            let not_before = Instant(now.0.saturating_sub(window.0));
+            let nothing = || DecisionError::NothingToUndo { by: actor.clone(), window };
+            store.last_answer(actor, not_before)?.ok_or_else(nothing)?
+        }
+    };
+    let settled = mine(&decision, actor, window, now)?;
+    let stored = store.task(decision.task)?;
+    let later = store.history(decision.task, settled.seq)?;
+    if later.iter().any(changes_something) {
+        let (id, task) = (decision.id, decision.task);
+        let since = since(store, task, settled.seq)?;
+        return Err(DecisionError::MovedOn { id, task, seen: settled.seq, since }.into());
+    }
+    let (answer, before) = around(store, &decision, settled)?;
+    let ask = way_back(&stored, actor, &answer, &before);
+    if let Err(rejected) =
+        machine::step(&stored.lifecycle, &stored.task, &Event::Asked(ask.clone()), now)
+    {
+        let (from, to) = (answer.record.to.clone(), answer.record.from.clone().unwrap_or_default());
+        let errors =
+            rejected.errors.iter().map(|error| format!("{}: {}", error.field, error.message));
+        let why = if leads_to(&stored, &to) {
+            errors.collect::<Vec<_>>().join("; ")
+        } else {
+            "the lifecycle has no such move".to_owned()
+        };
+        return Err(DecisionError::NoWayBack { task: decision.task, from, to, why }.into());
+    }
+    let applied = store.apply(decision.task, Event::Asked(ask), Some(mark(decision.id)), now)?;
+    Ok(Answered { action: "undo".to_owned(), applied, decision })
+}
+
+/// Whether a move for people leads back from an answer. What it asks for may still be missing.
+#[must_use]
+pub fn has_way_back(answered: &Answered) -> bool {
+    let from = answered.applied.entry.as_ref().and_then(|entry| entry.record.from.as_deref());
+    from.is_some_and(|from| leads_to(&answered.applied.stored, from))
+}
+
+fn leads_to(stored: &Stored, name: &str) -> bool {
+    let Stored { task, lifecycle, .. } = stored;
+    let wanted = lifecycle.find_state(name);
+    let mut rows = lifecycle.exits(task.state).filter(|row| row.bound.is_none());
+    rows.any(|row| {
+        let to = match row.to {
+            Target::State(id) => Some(id),
+            Target::Prior => task.prior,
+        };
+        to.is_some() && to == wanted && row.roles.contains(&RoleId::HUMAN)
+    })
+}
+
+/// The history shows by this key that a move took an answer back, and it can do so once.
+fn mark(id: DecisionId) -> Key {
+    let text = format!("undo-{id}");
+    Key::new(&text, &json!(["undo", id.0]).to_string())
+}
+
+fn mine<'d>(
+    decision: &'d Decision,
+    actor: &Actor,
+    window: Span,
+    now: Instant,
+) -> Result<&'d Settled, DecisionError> {
+    let id = decision.id;
+    let settled = decision.settled.as_ref().ok_or(DecisionError::StillOpen(id))?;
+    if settled.by != actor.to_string() {
+        return Err(DecisionError::NotYours { id, by: settled.by.clone() });
+    }
+    if now.since(settled.at) > window {
+        return Err(DecisionError::TooLate { id, at: settled.at, window });
+    }
+    Ok(settled)
+}
+
+/// The record of the answer, and the task's fields as they were before it.
+fn around(
+    store: &Store,
+    decision: &Decision,
+    settled: &Settled,
+) -> Result<(Entry, Map<String, Value>), OpsError> {
+    let mut before: Vec<Entry> = Vec::new();
+    each_record(store, decision.task, |entry| {
+        if entry.seq <= settled.seq {
+            before.push(entry.clone());
+        }
+        Ok::<_, OpsError>(())
+    })?;
+    let damaged = |what: String| OpsError::from(StoreError::Corrupt { task: decision.task, what });
+    let answer = before.pop().ok_or_else(|| damaged("a history without the answer".to_owned()))?;
+    let folded = machine::fold(before.iter().map(|entry| (entry.seq, &entry.record)));
+    Ok((answer, folded.map_err(|error| damaged(error.to_string()))?.attributes))
+}
+
+/// Asks for the state before the answer, with the fields that the answer has changed as they were.
+fn way_back(stored: &Stored, actor: &Actor, answer: &Entry, before: &Map<String, Value>) -> Ask {
+    let lifecycle = &stored.lifecycle;
+    let role = lifecycle.find_role(&actor.role).unwrap_or(RoleId::HUMAN);
+    let is_field =
+        |name: &&String| lifecycle.fields.contains_key(*name) && may_give(lifecycle, name, role);
+    let was = |name: &String| (name.clone(), before.get(name).cloned().unwrap_or(Value::Null));
+    Ask {
+        actor: actor.clone(),
+        to: answer.record.from.clone(),
+        trigger: None,
+        fields: answer.record.fields.keys().filter(is_field).map(was).collect(),
+        epoch: None,
+        version: Some(stored.task.version),
+    }
+}

@@ -1,0 +1,68 @@
+//! What others have said about the work that is to be decided on: reviewers' verdicts and concerns, dissent first.
+
+use serde_json::Value;
+
+use crate::ops::workflows::text;
+use crate::store::Stored;
+
+/// Voices that are listed; a panel has far fewer.
+const MOST: usize = 50;
+/// Words that mean yes. Whatever else somebody says is worth a look.
+const YES: [&str; 5] = ["approve", "approved", "pass", "passed", "withdraw"];
+
+/// One opinion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Voice {
+    pub who: String,
+    pub verdict: String,
+    pub words: String,
+    pub dissents: bool,
+}
+
+pub(super) fn voices(stored: &Stored, parts: &[Stored]) -> Vec<Voice> {
+    let list = |field: &str| stored.task.fields.get(field).and_then(Value::as_array);
+    let verdicts = list("verdicts").into_iter().flatten().map(|said| voice(said, "reviewer"));
+    let concerns = list("concerns").into_iter().flatten().map(|said| voice(said, "concern"));
+    let seats = parts.iter().filter_map(seat);
+    let mut voices: Vec<Voice> = verdicts.chain(concerns).chain(seats).take(MOST).collect();
+    voices.sort_by_key(|voice| !voice.dissents);
+    voices
+}
+
+/// A reviewer whose seat is a task of its own.
+fn seat(part: &Stored) -> Option<Voice> {
+    let who = text(part, "seat")?;
+    match (part.task.fields.get("answer"), text(part, "diagnostic")) {
+        (Some(answer), _) => Some(Voice { who: who.to_owned(), ..voice(answer, who) }),
+        (None, Some(why)) => Some(Voice {
+            who: who.to_owned(),
+            verdict: "no verdict".to_owned(),
+            words: why.to_owned(),
+            dissents: true,
+        }),
+        (None, None) => None,
+    }
+}
+
+/// An opinion is a record, whose keys differ between reviewers, or just a sentence.
+fn voice(said: &Value, who: &str) -> Voice {
+    let first = |keys: &[&str]| {
+        let texts = keys.iter().filter_map(|key| said.get(key).and_then(Value::as_str));
+        texts.map(str::trim).find(|text| !text.is_empty()).unwrap_or_default().to_owned()
+    };
+    let who_said = first(&["reviewer", "role", "by", "name"]);
+    let verdict = first(&["verdict", "response"]);
+    let is_yes = YES.contains(&verdict.to_lowercase().as_str());
+    // Who objects is asked for what has to change; a yes has only its reasons.
+    let words = if is_yes {
+        first(&["rationale", "summary", "text"])
+    } else {
+        first(&["feedback", "rationale", "concern", "summary", "text"])
+    };
+    Voice {
+        who: if who_said.is_empty() { who.to_owned() } else { who_said },
+        verdict,
+        words: said.as_str().map_or(words, str::to_owned),
+        dissents: !is_yes,
+    }
+}
