@@ -16,7 +16,7 @@ use crate::config::{Config, EnvVars, Windows};
 use crate::exec::agent::{Kind, Setup};
 use crate::exec::keeper::Folder;
 use crate::exec::plan::{Plan, Work};
-use crate::exec::process::Plain;
+use crate::exec::process::{Plain, quoted};
 use crate::exec::window::{self, Screen};
 use crate::store::runs::PastRun;
 
@@ -182,15 +182,6 @@ fn resume(setup: &Setup, session: &str) -> Option<String> {
     }
     words.extend([flag.to_owned(), quoted(session)]);
     Some(words.join(" "))
-}
-
-/// As a shell takes it for one word.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// The terminal in which runs get windows by themselves, if the settings want any.

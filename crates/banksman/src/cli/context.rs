@@ -67,9 +67,13 @@ impl Context {
         Library::new(Some(self.config.lifecycles()), self.config.overrides.clone())
     }
 
-    /// Who asks: the flag, or who the settings say.
+    /// Who asks: the flag, or who the settings say. Inside of a run that is never a person, whatever it says.
     pub(crate) fn actor(&self, flag: Option<&Actor>) -> Actor {
-        flag.unwrap_or(&self.config.actor).clone()
+        let actor = flag.unwrap_or(&self.config.actor).clone();
+        if self.config.is_of_run && actor.role == Actor::human("").role {
+            return Actor { role: "agent".to_owned(), ..actor };
+        }
+        actor
     }
 
     /// A refusal of the machine is an answer, so programs get it on stdout; all other errors are failures.
@@ -81,6 +85,8 @@ impl Context {
             }
             OpsError::Store(_)
             | OpsError::Library(_)
+            | OpsError::Workflow(_)
+            | OpsError::Decision(_)
             | OpsError::Id(_)
             | OpsError::Line { .. }
             | OpsError::Input { .. } => Err(error.into()),

@@ -33,11 +33,13 @@ impl Exit {
             Self::Done => "it is done",
             Self::Failed => "it was refused, or it failed",
             Self::Usage => "the command line or the settings are wrong; nothing was done",
-            Self::GaveUp => "it was cancelled or took too long; try again",
+            Self::GaveUp => "it was cancelled, took too long, or waits for a person; go on later",
             Self::NoStore => {
                 "the store cannot be used: missing, no permission, unreachable, full or damaged"
             }
-            Self::Findings => "a check found something wrong (check, audit verify, lifecycle lint)",
+            Self::Findings => {
+                "a check found something wrong (check, audit verify, lifecycle lint, workflow lint)"
+            }
         }
     }
 }
@@ -63,6 +65,8 @@ pub(crate) enum Code {
     ProjectTaken,
     NoLifecycle,
     UnsoundLifecycle,
+    UnsoundWorkflow,
+    NoDecision,
     NoStore,
     NoAccess,
     Unreachable,
@@ -78,7 +82,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::Usage,
         Self::Settings,
         Self::Input,
@@ -91,6 +95,8 @@ impl Code {
         Self::ProjectTaken,
         Self::NoLifecycle,
         Self::UnsoundLifecycle,
+        Self::UnsoundWorkflow,
+        Self::NoDecision,
         Self::NoStore,
         Self::NoAccess,
         Self::Unreachable,
@@ -139,6 +145,8 @@ impl Code {
             }
             Self::NoLifecycle => ("BM-E016", Exit::Failed, "there is no such lifecycle"),
             Self::UnsoundLifecycle => ("BM-E017", Exit::Failed, "the lifecycle is not sound"),
+            Self::UnsoundWorkflow => ("BM-E018", Exit::Failed, "the workflow is not sound"),
+            Self::NoDecision => ("BM-E019", Exit::Failed, "there is no such decision"),
             Self::NoStore => ("BM-E020", Exit::NoStore, "there is no store yet"),
             Self::NoAccess => ("BM-E021", Exit::NoStore, "the store may not be read or written"),
             Self::Unreachable => ("BM-E022", Exit::NoStore, "the store cannot be reached"),

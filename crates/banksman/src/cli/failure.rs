@@ -12,7 +12,9 @@ use crate::engine::wake::WakeError;
 use crate::exec::keeper::FileError;
 use crate::exec::site::SiteError;
 use crate::ops::OpsError;
+use crate::ops::decisions::DecisionError;
 use crate::ops::library::LibraryError;
+use crate::ops::workflows::WorkflowError;
 use crate::store::StoreError;
 use crate::store::conn::DbError;
 
@@ -28,6 +30,9 @@ pub(crate) enum Failure {
     Argument { message: String, hint: String },
     #[error("{message}")]
     Input { message: String, hint: String },
+    /// A refusal for which there is better advice than the general one.
+    #[error("{rejected}")]
+    Refused { rejected: Rejected, hint: String },
     #[error("failed to {operation} `{}`", path.display())]
     File {
         operation: &'static str,
@@ -55,7 +60,9 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Store(error) => error.into(),
-            EngineError::Site(_) | EngineError::Project { .. } => Self::Engine(error),
+            EngineError::Site(_) | EngineError::Mailbox(_) | EngineError::Project { .. } => {
+                Self::Engine(error)
+            }
         }
     }
 }
@@ -74,6 +81,12 @@ impl From<FileError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
+        Self::Ops(error.into())
+    }
+}
+
+impl From<WorkflowError> for Failure {
+    fn from(error: WorkflowError) -> Self {
         Self::Ops(error.into())
     }
 }
@@ -114,6 +127,7 @@ impl Failure {
             Self::Ops(error) => of_ops(error),
             Self::Argument { hint, .. } => hinted(Code::Usage, hint),
             Self::Input { hint, .. } => hinted(Code::Input, hint),
+            Self::Refused { rejected, hint } => hinted(of_rejected(rejected), hint),
             Self::File { .. } => {
                 hinted(Code::File, "check that the path is right and that you may use it")
             }
@@ -138,7 +152,8 @@ impl Failure {
 
     pub(super) fn rejected(&self) -> Option<&Rejected> {
         match self {
-            Self::Ops(OpsError::Store(StoreError::Rejected(rejected))) => Some(rejected),
+            Self::Ops(OpsError::Store(StoreError::Rejected(rejected)))
+            | Self::Refused { rejected, .. } => Some(rejected),
             Self::Ops(_) | Self::Usage(_) | Self::Settings(_) => None,
             Self::Argument { .. } | Self::Input { .. } => None,
             Self::File { .. } | Self::NoStore(_) | Self::NoHome | Self::Output(_) => None,
@@ -156,6 +171,13 @@ fn of_ops(error: &OpsError) -> Class {
     match error {
         OpsError::Store(error) => of_store(error),
         OpsError::Library(error) => of_library(error),
+        OpsError::Workflow(WorkflowError::Read { .. }) => {
+            hinted(Code::File, "check that the file is there and that you may read it")
+        }
+        OpsError::Workflow(WorkflowError::Unsound(_)) => {
+            hinted(Code::UnsoundWorkflow, "mend it until `banksman workflow lint FILE` is content")
+        }
+        OpsError::Decision(error) => of_decision(error),
         OpsError::Id(_) => hinted(Code::Input, "a task's id is a number, with or without its `t`"),
         OpsError::Line { source, .. } => {
             let (code, _) = of_ops(source);
@@ -165,6 +187,52 @@ fn of_ops(error: &OpsError) -> Class {
             )
         }
         OpsError::Input { hint, .. } => hinted(Code::Input, hint),
+    }
+}
+
+fn of_decision(error: &DecisionError) -> Class {
+    const INBOX: &str = "`banksman decisions` lists what is open";
+    match error {
+        DecisionError::Unknown(_)
+        | DecisionError::NothingAsked(_)
+        | DecisionError::NothingToUndo { .. } => hinted(Code::NoDecision, INBOX),
+        DecisionError::NotOffered { id, .. } => {
+            hinted(Code::Refused, format!("`banksman decisions show {id}` says what each would do"))
+        }
+        DecisionError::Settled { task, .. } => {
+            hinted(Code::Stale, format!("`banksman history {task}` has all of it"))
+        }
+        DecisionError::MovedOn { id, .. } => hinted(
+            Code::Stale,
+            format!(
+                "look again: `banksman decisions show {id}` says which `--seen N` to answer with"
+            ),
+        ),
+        DecisionError::NeedsWords { id, action, .. } => {
+            hinted(Code::Refused, format!("banksman decisions answer {id} {action} --note TEXT"))
+        }
+        DecisionError::NoPlaceForWords { .. } => {
+            hinted(Code::Refused, "leave the note out, or give a field with `--set FIELD=VALUE`")
+        }
+        DecisionError::OfRun => hinted(
+            Code::Forbidden,
+            "report what you need and end; a person answers outside of the run",
+        ),
+        DecisionError::NotAPerson(_) => {
+            hinted(Code::Forbidden, "say who you are with `--as human:NAME`")
+        }
+        DecisionError::DueBefore { .. } | DecisionError::TooLong => {
+            hinted(Code::Refused, "choose a shorter time, or decide now")
+        }
+        DecisionError::StillOpen(id) => {
+            hinted(Code::Refused, format!("banksman decisions show {id}"))
+        }
+        DecisionError::NotYours { .. } | DecisionError::TooLate { .. } => {
+            hinted(Code::Refused, "`banksman move ID STATE` makes any move that is allowed")
+        }
+        DecisionError::NoWayBack { task, .. } => {
+            hinted(Code::Refused, format!("`banksman show {task}` says where you may move it"))
+        }
     }
 }
 
@@ -185,13 +253,16 @@ fn of_library(error: &LibraryError) -> Class {
 fn of_store(error: &StoreError) -> Class {
     match error {
         StoreError::Db(error) => (of_db(error), error.hint().map(str::to_owned)),
-        StoreError::Rejected(rejected) => match rejected.why {
-            Why::Invalid => (Code::Refused, missing_field(rejected)),
-            Why::Forbidden => hinted(Code::Forbidden, "say who you are with `--as ROLE:NAME`"),
-            Why::StaleLease | Why::StaleVersion => {
-                hinted(Code::Stale, "look again with `banksman show ID`, then decide anew")
-            }
-        },
+        StoreError::Rejected(rejected) => {
+            let hint = match rejected.why {
+                Why::Invalid => missing_field(rejected),
+                Why::Forbidden => Some("say who you are with `--as ROLE:NAME`".to_owned()),
+                Why::StaleLease | Why::StaleVersion => {
+                    Some("look again with `banksman show ID`, then decide anew".to_owned())
+                }
+            };
+            (of_rejected(rejected), hint)
+        }
         StoreError::NoTask(_) => hinted(Code::NoTask, "`banksman list` shows the tasks"),
         StoreError::KeyTaken { .. } => hinted(Code::KeyTaken, "use a new key for a new request"),
         StoreError::Corrupt { .. } => hinted(
@@ -207,6 +278,14 @@ fn of_store(error: &StoreError) -> Class {
         StoreError::ProjectTaken(..) => {
             hinted(Code::ProjectTaken, "choose another name: `banksman init --name NAME`")
         }
+    }
+}
+
+fn of_rejected(rejected: &Rejected) -> Code {
+    match rejected.why {
+        Why::Invalid => Code::Refused,
+        Why::Forbidden => Code::Forbidden,
+        Why::StaleLease | Why::StaleVersion => Code::Stale,
     }
 }
 

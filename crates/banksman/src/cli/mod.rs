@@ -14,6 +14,7 @@ mod check;
 mod completion;
 mod config;
 mod context;
+mod decisions;
 mod demo;
 mod down;
 mod exit;
@@ -41,6 +42,7 @@ mod up;
 mod version;
 mod why;
 mod workers;
+mod workflow;
 
 #[cfg(test)]
 mod tests;
@@ -138,11 +140,13 @@ enum Work {
     Retry(steer::RetryArgs),
     Unblock(steer::UnblockArgs),
     Cancel(steer::CancelArgs),
+    Decisions(decisions::DecisionsArgs),
     Batch(batch::BatchArgs),
     Workers(workers::WorkersArgs),
     Accounts(workers::AccountsArgs),
     Check(check::CheckArgs),
     Lifecycle(lifecycle::LifecycleArgs),
+    Workflow(workflow::WorkflowArgs),
     Audit(audit::AuditArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
@@ -244,11 +248,13 @@ impl Work {
             Self::Retry(args) => steer::retry(context, args),
             Self::Unblock(args) => steer::unblock(context, args),
             Self::Cancel(args) => steer::cancel(context, args),
+            Self::Decisions(args) => decisions::run(context, args),
             Self::Batch(args) => batch::run(context, args),
             Self::Workers(args) => workers::workers(context, args),
             Self::Accounts(args) => workers::accounts(context, args),
             Self::Check(args) => check::run(context, args),
             Self::Lifecycle(args) => lifecycle::run(context, args),
+            Self::Workflow(args) => workflow::run(context, args),
             Self::Audit(args) => audit::run(context, args),
             Self::Import(args) => import::run(context, args),
             Self::Export(args) => export::run(context, args),

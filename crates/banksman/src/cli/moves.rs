@@ -10,6 +10,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use crate::api::dto::Change;
 use crate::ops::tasks::{self, MoveRequest};
+use crate::store::{Applied, Store};
 
 /// Move a task to another state
 ///
@@ -63,11 +64,21 @@ pub(super) fn ask(
     request: &MoveRequest,
 ) -> Result<Exit, Failure> {
     let store = context.store()?;
-    let moved = match tasks::move_task(&store, id, actor, request, context.now) {
-        Ok(moved) => moved,
-        Err(error) => return context.refused(error),
-    };
-    let view = tasks::view_of(&store, moved.stored)?;
+    match tasks::move_task(&store, id, actor, request, context.now) {
+        Ok(moved) => show(context, &store, moved, &[&format!("show {id}"), &format!("why {id}")]),
+        Err(error) => context.refused(error),
+    }
+}
+
+/// Shows what came of a move that was asked for, and what to type next.
+pub(super) fn show(
+    context: &Context,
+    store: &Store,
+    moved: Applied,
+    next: &[&str],
+) -> Result<Exit, Failure> {
+    let id = moved.stored.task.id;
+    let view = tasks::view_of(store, moved.stored)?;
     context.out.answer(
         || Change::made(&view, moved.entry.as_ref()),
         || {
@@ -90,6 +101,6 @@ pub(super) fn ask(
             format!("{} {}  {how}{again}\n", signs.of(state.kind), id)
         },
     )?;
-    context.out.next(&[&format!("show {id}"), &format!("why {id}")]);
+    context.out.next(next);
     Ok(Exit::Done)
 }

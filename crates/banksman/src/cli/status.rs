@@ -3,9 +3,8 @@
 mod live;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::PathBuf;
 
 use banksman_core::lifecycle::Kind;
 use banksman_core::time::{Instant, Span};
@@ -22,14 +21,13 @@ use crate::config::Config;
 use crate::exec::keeper::{Beat, Stage};
 use crate::exec::plan::JobId;
 use crate::exec::site::LocalSite;
+use crate::exec::worktree::mark;
 use crate::exec::worktree::removal::{DiskUse, disk_use};
 use crate::ops::glance::{Ask, AtWork, Glance, Retry, glance};
 use crate::store::query::StateCount;
 
 /// Files that are counted before the use of the disk is only said to be more than that.
 const DISK_ENTRIES: u64 = 20_000;
-/// Worktrees that are counted.
-const WORKTREES: usize = 10_000;
 
 /// Show what is going on: states, agents at work, retries, and what waits for you
 #[derive(Debug, Args)]
@@ -52,7 +50,7 @@ struct Picture {
     home: Home,
 }
 
-/// What lies in the folder of runs and worktrees.
+/// What lies in the folder of runs and in worktrees, wherever they are.
 #[derive(Clone, Copy)]
 struct Home {
     worktrees: usize,
@@ -67,7 +65,8 @@ pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure>
     }
     let glance = glance(&store)?;
     let beats = beats(&context.config, &glance);
-    let picture = Picture { glance, beats, home: home(&context.config) };
+    let home = home(&context.config, &glance);
+    let picture = Picture { glance, beats, home };
     context.out.answer(
         || document(&picture),
         || text(context.out.signs, &context.config, &picture, context.now),
@@ -90,22 +89,22 @@ fn beats(config: &Config, glance: &Glance) -> BTreeMap<String, Beat> {
     glance.at_work.iter().filter_map(beat).collect()
 }
 
-fn home(config: &Config) -> Home {
+fn home(config: &Config, glance: &Glance) -> Home {
     let home = &config.agents.home;
-    Home { worktrees: worktrees(&home.join("worktrees")), disk: disk_use(home, DISK_ENTRIES) }
-}
-
-/// One folder for each repository, and in it one for each task. What begins with a dot waits for its next use.
-fn worktrees(folder: &Path) -> usize {
-    let folders = |path: &Path| {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        let own = |entry: &fs::DirEntry| {
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            is_folder && !entry.file_name().as_encoded_bytes().starts_with(b".")
-        };
-        entries.filter(own).map(|entry| entry.path()).take(WORKTREES).collect::<Vec<_>>()
-    };
-    folders(folder).iter().map(|repository| folders(repository).len()).sum()
+    let repos: Vec<PathBuf> =
+        glance.overview.projects.iter().map(|(_, path)| PathBuf::from(path)).collect();
+    // A folder that cannot be read has nothing that could be counted.
+    let worktrees = mark::worktrees(home, &repos).unwrap_or_default();
+    let mut disk = disk_use(home, DISK_ENTRIES);
+    let real_home = home.canonicalize().unwrap_or_else(|_| home.clone());
+    let is_outside = |path: &PathBuf| !path.starts_with(home) && !path.starts_with(&real_home);
+    for path in worktrees.iter().map(|worktree| &worktree.path).filter(|path| is_outside(path)) {
+        let more = disk_use(path, DISK_ENTRIES - disk.entries);
+        disk.bytes += more.bytes;
+        disk.entries += more.entries;
+        disk.complete &= more.complete;
+    }
+    Home { worktrees: worktrees.len(), disk }
 }
 
 fn document(picture: &Picture) -> Value {
@@ -206,7 +205,7 @@ fn facts(config: &Config, picture: &Picture, now: Instant) -> String {
     if worktrees > 0 {
         let at_least = if disk.complete { "" } else { "more than " };
         let size = disk.bytes / (1024 * 1024);
-        fact("worktrees", format!("{worktrees}, {at_least}{size} MB in all of the home folder"));
+        fact("worktrees", format!("{worktrees}, {at_least}{size} MB with all of the home folder"));
     }
     let most = config.agents.worktrees.warn_above;
     if worktrees > usize::try_from(most).unwrap_or(usize::MAX) {

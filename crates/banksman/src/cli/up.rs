@@ -27,12 +27,18 @@ use crate::config::{self, Config, EnvVars, Environment, Flags};
 use crate::engine::wake::{Bell, Wake};
 use crate::engine::{Engine, EngineError, Project, Projects, Pulse, Terms};
 use crate::exec::plan::{JobId, LOST};
+use crate::exec::process::Plain;
 use crate::exec::repo;
 use crate::exec::site::LocalSite;
+use crate::exec::window;
 use crate::store::{Store, StoreError};
 
 /// The longest sleep of `up`: a node that is not heard of for three of them counts as gone.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// It has taken longer than there was time for: what is due is looked at almost at once.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
+/// The same while there are keepers that an earlier `up` or a `pulse` has started: nobody tells us when one of them is killed.
+const LONGEST_SLEEP_BESIDE_OTHERS: Duration = Duration::from_secs(5);
 /// Worktrees that nobody took away are looked for this often.
 const BETWEEN_SWEEPS: Span = Span(60 * 60_000);
 /// How long a start waits for an `up` that is on its way out: a second.
@@ -154,17 +160,21 @@ pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit, Failure> {
 pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
     let parts = Parts::of(&context.config)?;
     let _only = only_one(&parts.terms.agents.home)?;
-    let bell = Bell::hang(&parts.store, &parts.site.ended_folder())?;
+    let mut bell = Bell::hang(&parts.store, &parts.site.ended_folder())?;
     welcome(context, &parts);
     let mut swept = Instant(0);
     loop {
         parts.projects.known.borrow_mut().clear();
-        let now = clock::now();
+        let (now, began) = (clock::now(), clock::monotonic());
         let sleep = match parts.engine().pulse(now) {
             Ok(pulse) => {
                 open_windows(context, &pulse);
+                bell.watch_signals(&pulse.watched);
                 show(context, &pulse, now)?;
-                sleep_until(pulse.next, clock::now())
+                // A folder that cannot be read is told of by the next turn.
+                let others = parts.site.has_others_keepers().unwrap_or(true);
+                let longest = if others { LONGEST_SLEEP_BESIDE_OTHERS } else { LONGEST_SLEEP };
+                sleep_after(&pulse, clock::monotonic().duration_since(began)).min(longest)
             }
             Err(error) => {
                 let failure = Failure::from(error);
@@ -184,6 +194,61 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
     }
 }
 
+/// How a stay ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Drove {
+    Enough,
+    /// By a signal.
+    Stopped,
+}
+
+/// Does what `up` does until it is said to be enough. Where an `up` is at work already, it only looks on.
+pub(super) fn drive(
+    context: &Context,
+    mut is_enough: impl FnMut(&Store) -> Result<bool, Failure>,
+) -> Result<Drove, Failure> {
+    let parts = Parts::of(&context.config)?;
+    let only = match only_one(&parts.terms.agents.home) {
+        Ok(lock) => Some(lock),
+        Err(Failure::AlreadyUp { .. }) => None,
+        Err(failure) => return Err(failure),
+    };
+    let mut bell = Bell::hang(&parts.store, &parts.site.ended_folder())?;
+    loop {
+        let sleep = match only {
+            Some(_) => {
+                parts.projects.known.borrow_mut().clear();
+                let began = clock::monotonic();
+                let pulse = parts.engine().pulse(clock::now())?;
+                open_windows(context, &pulse);
+                bell.watch_signals(&pulse.watched);
+                say_notices(context, &pulse);
+                sleep_after(&pulse, clock::monotonic().duration_since(began))
+            }
+            None => LONGEST_SLEEP,
+        };
+        if is_enough(&parts.store)? {
+            return Ok(Drove::Enough);
+        }
+        if bell.wait(sleep) == Wake::Stop {
+            return Ok(Drove::Stopped);
+        }
+    }
+}
+
+/// What follows from what has happened, for a workflow that somebody drives by hand: no `up` need be at work for it, and no
+/// agent is started.
+pub(super) fn follow_up(context: &Context) -> Result<(), Failure> {
+    Parts::of(&context.config)?.engine().follow_up(context.now)?;
+    Ok(())
+}
+
+fn say_notices(context: &Context, pulse: &Pulse) {
+    for notice in &pulse.notices {
+        context.out.say(&shown(&notice.text));
+    }
+}
+
 /// A window that cannot be opened is a pity and nothing more.
 fn open_windows(context: &Context, pulse: &Pulse) {
     let Some(screen) = wanted_screen(context.config.windows) else { return };
@@ -196,11 +261,23 @@ fn open_windows(context: &Context, pulse: &Pulse) {
             context.out.say(&format!("no window for {job}: {}", shown(&failure.to_string())));
         }
     }
+    for step in &pulse.by_hand {
+        let command = ["sh", "-c", step.command.as_str()].map(str::to_owned);
+        let env = window::environment();
+        let opened = window::open(screen, &mut Plain, &step.name, &command, &step.folder, &env);
+        if let Err(error) = opened {
+            context.out.say(&format!("no window for {}: {error}", step.name));
+        }
+    }
 }
 
-fn sleep_until(next: Option<Instant>, now: Instant) -> Duration {
-    let millis = next.map_or(i64::MAX, |next| next.0.saturating_sub(now.0).max(1));
-    Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)).min(LONGEST_SLEEP)
+/// How long there is nothing to do after a turn that took so long. The times of a turn are by the store's clock, and the clock
+/// of this machine may be minutes ahead: measured by it, everything would be overdue and no sleep long enough.
+fn sleep_after(pulse: &Pulse, took: Duration) -> Duration {
+    let Some(next) = pulse.next else { return LONGEST_SLEEP };
+    let millis = u64::try_from(next.since(pulse.at).0).unwrap_or(u64::MAX);
+    let left = Duration::from_millis(millis).saturating_sub(took);
+    left.clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
 }
 
 /// Two of them on one folder of runs would be one too many.
@@ -328,4 +405,24 @@ pub(super) fn renew(context: &Context, args: &RenewArgs) -> Result<Exit, Failure
     };
     context.out.text(&format!("{answer}\n"))?;
     Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the clock of this machine shows: it is not asked.
+    #[test]
+    fn a_sleep_is_measured_by_the_clock_that_named_its_end() {
+        let at = Instant(1_000_000);
+        let after = |next: Option<i64>, took: u64| {
+            let next = next.map(|millis| at.plus(Span(millis)));
+            let pulse = Pulse { at, next, ..Pulse::default() };
+            sleep_after(&pulse, Duration::from_millis(took))
+        };
+        assert_eq!(after(Some(10_000), 400), Duration::from_millis(9_600));
+        assert_eq!(after(Some(50), 400), SHORTEST_SLEEP);
+        assert_eq!(after(Some(240_000), 0), LONGEST_SLEEP);
+        assert_eq!(after(None, 0), LONGEST_SLEEP);
+    }
 }

@@ -192,7 +192,7 @@ fn state_of(stored: &Stored) -> String {
 }
 
 /// None for a task that is damaged: it must not hide the others, and `check` names it.
-fn readable(store: &Store, id: TaskId) -> Result<Option<Stored>, OpsError> {
+pub(super) fn readable(store: &Store, id: TaskId) -> Result<Option<Stored>, OpsError> {
     match store.task(id) {
         Ok(stored) => Ok(Some(stored)),
         Err(

@@ -99,12 +99,18 @@ impl Library {
 
     /// A lifecycle that is proven sound, with the project's settings.
     pub fn definition(&self, name: &str) -> Result<Definition, LibraryError> {
+        self.definition_with(name, Overrides::new())
+    }
+
+    /// The same for a task that has settings of its own, which win.
+    pub fn definition_with(&self, name: &str, own: Overrides) -> Result<Definition, LibraryError> {
         let (source, origin) = self.source(name)?;
         let origin = match origin {
             Origin::BuiltIn => format!("built-in {name}"),
             Origin::File(path) => path.display().to_string(),
         };
-        let overrides = self.overrides.get(name).cloned().unwrap_or_default();
+        let mut overrides = self.overrides.get(name).cloned().unwrap_or_default();
+        overrides.extend(own);
         let lifecycle = check(&source, &origin, &overrides)
             .map_err(|problems| LibraryError::Unsound(Box::new(problems)))?;
         Ok(Definition { lifecycle: Arc::new(lifecycle), source, overrides })

@@ -1,18 +1,22 @@
 //! The use cases: the one door for everything that changes or explains a task. Surfaces parse, call one function of this
 //! folder, and show the result; they decide nothing.
 
+pub mod decisions;
 pub mod glance;
 pub mod library;
 pub mod projects;
 pub mod tasks;
 pub mod transfer;
 pub mod why;
+pub mod workflows;
 
 use banksman_core::ids::NotAnId;
 use banksman_core::machine::{Rejected, Why};
 
 use crate::store::StoreError;
+use decisions::DecisionError;
 use library::LibraryError;
+use workflows::WorkflowError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpsError {
@@ -20,6 +24,10 @@ pub enum OpsError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Library(#[from] LibraryError),
+    #[error(transparent)]
+    Workflow(#[from] WorkflowError),
+    #[error(transparent)]
+    Decision(#[from] DecisionError),
     #[error(transparent)]
     Id(#[from] NotAnId),
     #[error("line {line}: {source}")]
@@ -39,7 +47,12 @@ impl OpsError {
         match self {
             Self::Store(StoreError::Rejected(rejected)) => Some(rejected),
             Self::Line { source, .. } => source.rejected(),
-            Self::Store(_) | Self::Library(_) | Self::Id(_) | Self::Input { .. } => None,
+            Self::Store(_)
+            | Self::Library(_)
+            | Self::Workflow(_)
+            | Self::Decision(_)
+            | Self::Id(_)
+            | Self::Input { .. } => None,
         }
     }
 }

@@ -41,6 +41,7 @@ pub fn add(
     request: &AddRequest,
     now: Instant,
 ) -> Result<Applied, OpsError> {
+    let now = store.now(now)?;
     let definition = library.definition(&request.lifecycle)?;
     let fields = coerced(&definition.lifecycle, &request.fields);
     let needs = edges(request)?;
@@ -120,6 +121,7 @@ pub fn move_task(
     request: &MoveRequest,
     now: Instant,
 ) -> Result<Applied, OpsError> {
+    let now = store.now(now)?;
     let stored = store.task(id)?;
     let fields = coerced(&stored.lifecycle, &request.fields);
     let asked = json!([
@@ -229,7 +231,7 @@ pub(super) fn key(text: Option<&str>, asked: &Value) -> Result<Option<Key>, OpsE
 }
 
 /// Values as people type them, in the types that the lifecycle declares. `workPlan.bullets` sets a member.
-fn coerced(lifecycle: &Lifecycle, given: &Map<String, Value>) -> Map<String, Value> {
+pub(super) fn coerced(lifecycle: &Lifecycle, given: &Map<String, Value>) -> Map<String, Value> {
     let mut fields = Map::new();
     for (name, value) in given {
         match (lifecycle.fields.get(name), name.split_once('.')) {

@@ -75,6 +75,7 @@ pub fn import(
     input: impl BufRead,
     now: Instant,
 ) -> Result<Vec<Imported>, OpsError> {
+    let now = store.now(now)?;
     let lines = read_lines(input)?;
     let order = in_order(&lines)?;
     let mut ids: BTreeMap<String, TaskId> = BTreeMap::new();

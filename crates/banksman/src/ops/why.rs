@@ -78,6 +78,7 @@ pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<W
             remedy.unwrap_or_else(|| "the next turn of a running `up` starts it".to_owned())
         }
         Hold::Person => format!("a person answers: {}", answer(lifecycle, &detail)),
+        Hold::Parent(parent) => format!("{parent} comes to its end, or sends it back"),
         Hold::Timer(_) => "nothing until its time has come".to_owned(),
         Hold::Stranded => "nothing: this is a fault, see `banksman check`".to_owned(),
     };

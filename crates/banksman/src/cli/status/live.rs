@@ -74,7 +74,7 @@ impl View {
             self.read_at = now;
         }
         let known = self.home.filter(|(_, at)| now.duration_since(*at) < HOME_AGAIN);
-        let (home, at) = known.unwrap_or_else(|| (home(&context.config), now));
+        let (home, at) = known.unwrap_or_else(|| (home(&context.config, &self.glance), now));
         self.home = Some((home, at));
         let glance = self.glance.clone();
         let beats = beats(&context.config, &glance);

@@ -3,6 +3,7 @@
 mod adding;
 mod broken_stores;
 mod contract;
+mod deciding;
 mod guide;
 mod hostile;
 mod lifecycles;
@@ -15,6 +16,8 @@ mod sandbox;
 mod settings;
 mod steering;
 mod transfer;
+mod triage;
 mod watching;
 mod windows;
+mod workflow;
 mod yard;

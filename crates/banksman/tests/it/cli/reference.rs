@@ -67,6 +67,11 @@ fn the_command_line() {
 }
 
 #[test]
+fn the_schema_of_workflows() {
+    check("workflow.schema.json", &Sandbox::empty().ok(&["workflow", "schema"]));
+}
+
+#[test]
 fn the_exit_codes() {
     let topic = Sandbox::empty().ok(&["help", "exit-codes"]);
     check(

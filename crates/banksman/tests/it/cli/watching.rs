@@ -251,7 +251,7 @@ fn status_tells_running_retrying_and_waiting_apart() {
     effects 0 pending
     next timer 0000-00-00 00:00:00
     project repo [SANDBOX]/repo
-    worktrees 3, 0 MB in all of the home folder
+    worktrees 3, 0 MB with all of the home folder
 
     TASK RUN TRY WORKER NODE STAGE FOR TOKENS COST AT WORK
     ● t1 r1.1 1 ada yard agent N s laying bricks
@@ -290,8 +290,10 @@ fn status_shows_what_stands_in_the_way() {
     let quota = r#"echo '{"type":"result","status":"error","error":{"kind":"quota","message":"come back later","resets_at":"2099-01-01T00:00:00Z"}}'; exit 1"#;
     let id = yard.task("Build a wall", &[quota]);
     yard.first_run(&id);
-    for name in ["a", "b"] {
-        fs::create_dir_all(yard.runs().join("worktrees/other").join(name)).unwrap();
+    for name in ["t8", "t9", "no task's"] {
+        let folder = yard.runs().join("worktrees/other").join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(".git"), "gitdir: nowhere\n").unwrap();
     }
     yard.ok(&["batch", "create", "spring"]);
     yard.ok(&["batch", "pause", "spring"]);

@@ -7,13 +7,13 @@ use std::process::{Command, Stdio};
 use super::yard::{DONE, GATE, SAY, WORK, Yard};
 
 /// A tmux server of the test's own, with one session.
-struct Tmux<'y> {
+pub(super) struct Tmux<'y> {
     yard: &'y Yard,
 }
 
 impl<'y> Tmux<'y> {
     /// None where there is no tmux, which is said aloud.
-    fn start(yard: &'y Yard) -> Option<Self> {
+    pub(super) fn start(yard: &'y Yard) -> Option<Self> {
         let is_there = Command::new("tmux").arg("-V").stdout(Stdio::null()).status().is_ok();
         if !is_there {
             eprintln!("SKIPPED: there is no tmux on this machine");
@@ -31,7 +31,7 @@ impl<'y> Tmux<'y> {
         command
     }
 
-    fn run(&self, args: &[&str]) -> String {
+    pub(super) fn run(&self, args: &[&str]) -> String {
         let output = self.command().args(args).output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
@@ -44,7 +44,7 @@ impl<'y> Tmux<'y> {
             .to_owned()
     }
 
-    fn sees(&self, window: &str, text: &str) {
+    pub(super) fn sees(&self, window: &str, text: &str) {
         let target = format!("yard:={window}");
         self.yard.until(&format!("`{text}` in {window}"), || {
             let shown =

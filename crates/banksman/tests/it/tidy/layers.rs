@@ -51,6 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "store::Store",
             "store::StoreError",
             "store::Stored",
+            "store::Applied",
             "store::Edge",
             "store::accounts",
             "store::nodes",
@@ -87,13 +88,22 @@ const MAY_ALSO_USE: &[(&str, &str)] = &[
     ("crates/banksman/src/cli/status.rs", "exec::keeper"),
     ("crates/banksman/src/cli/status.rs", "exec::plan::JobId"),
     ("crates/banksman/src/cli/status.rs", "exec::site::LocalSite"),
+    ("crates/banksman/src/cli/status.rs", "exec::worktree::mark"),
     ("crates/banksman/src/cli/status.rs", "exec::worktree::removal"),
     ("crates/banksman/src/cli/attach.rs", "exec::agent"),
     ("crates/banksman/src/cli/attach.rs", "exec::keeper::Folder"),
     ("crates/banksman/src/cli/attach.rs", "exec::plan"),
+    // Looks whether the files are there that a workflow speaks of.
+    ("crates/banksman/src/cli/workflow/lint.rs", "exec::files::missing"),
+    // Keeps a copy of the file where people look for it.
+    ("crates/banksman/src/cli/workflow/run.rs", "exec::mailbox"),
     // Opens a window for a person who asked for one.
     ("crates/banksman/src/cli/attach.rs", "exec::window"),
     ("crates/banksman/src/cli/attach.rs", "exec::process::Plain"),
+    ("crates/banksman/src/cli/attach.rs", "exec::process::quoted"),
+    // Shows the changes that a person decides on.
+    ("crates/banksman/src/cli/decisions/triage.rs", "exec::git::Git"),
+    ("crates/banksman/src/cli/decisions/triage.rs", "exec::process::Plain"),
     // Tells keepers to end, as an engine would, when no engine is at work.
     ("crates/banksman/src/cli/down.rs", "exec::plan::JobId"),
     ("crates/banksman/src/cli/down.rs", "exec::site"),

@@ -1,0 +1,127 @@
+//! `banksman workflow`: files of steps and gates, checked, drawn, walked through, run, and driven by hand.
+
+mod graph;
+mod lint;
+mod next;
+mod report;
+mod run;
+mod schema;
+mod simulate;
+mod status;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use crate::ops::projects;
+use crate::store::Store;
+
+/// Run files of steps and gates: tests, review, implementation, review
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman workflow lint                          is everything in .workflow/specs sound?
+  banksman workflow simulate phase-4.yaml         walk through it on paper
+  banksman workflow run phase-4.yaml              its steps become tasks, and agents work on them
+  banksman workflow status                        how far it is
+  banksman workflow report XG-2-end pass          answer a gate
+  banksman workflow graph -o phase-4.svg          draw it as it stands
+")]
+pub(super) struct WorkflowArgs {
+    #[command(subcommand)]
+    command: WorkflowCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum WorkflowCommand {
+    Lint(lint::LintArgs),
+    Simulate(simulate::SimulateArgs),
+    Run(run::RunArgs),
+    Status(status::StatusArgs),
+    Next(next::NextArgs),
+    Report(report::ReportArgs),
+    Graph(graph::GraphArgs),
+    Schema(schema::SchemaArgs),
+}
+
+/// A workflow that was started.
+#[derive(Debug, Args)]
+struct WhichArgs {
+    /// The workflow: its name, or the id of its task or of one of its steps. Left out: the one that was started last
+    #[arg(value_name = "WORKFLOW")]
+    workflow: Option<String>,
+}
+
+/// Values for the parameters of a file.
+#[derive(Debug, Args)]
+struct ParamArgs {
+    /// A parameter of the file; may be repeated
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    params: Vec<String>,
+}
+
+impl ParamArgs {
+    fn params(&self) -> Result<BTreeMap<String, Value>, Failure> {
+        let mut params = BTreeMap::new();
+        for given in &self.params {
+            let Some((name, value)) = given.split_once('=') else {
+                return Err(Failure::Argument {
+                    message: format!("`{given}` is no parameter"),
+                    hint: "write --param NAME=VALUE".to_owned(),
+                });
+            };
+            if params.insert(name.to_owned(), Value::from(value)).is_some() {
+                return Err(Failure::Argument {
+                    message: format!("the parameter `{name}` is given twice"),
+                    hint: "keep one of them".to_owned(),
+                });
+            }
+        }
+        Ok(params)
+    }
+
+    /// The same once more, for a command that is to be typed next.
+    fn again(&self) -> String {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "=._,:/-".contains(c);
+        let one = |given: &String| match given.split_once('=') {
+            Some((name, _)) if !given.chars().all(is_plain) => format!(" --param {name}=VALUE"),
+            Some(_) | None => format!(" --param {given}"),
+        };
+        self.params.iter().map(one).collect()
+    }
+}
+
+/// One or more files.
+#[derive(Debug, Args)]
+struct FileArgs {
+    /// The file; several when steps of one need steps of another
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    params: ParamArgs,
+}
+
+/// The project whose workflows are meant: step ids such as `X-1` are the same in many repositories. None outside of all of them.
+fn project_here(context: &Context, store: &Store) -> Result<Option<String>, Failure> {
+    match &context.config.project {
+        Some(name) => Ok(Some(name.clone())),
+        None => Ok(projects::at(store, &context.config.folder)?),
+    }
+}
+
+pub(super) fn run(context: &Context, args: &WorkflowArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        WorkflowCommand::Lint(args) => lint::run(context, args),
+        WorkflowCommand::Simulate(args) => simulate::run(context, args),
+        WorkflowCommand::Run(args) => run::run(context, args),
+        WorkflowCommand::Status(args) => status::run(context, args),
+        WorkflowCommand::Next(args) => next::run(context, args),
+        WorkflowCommand::Report(args) => report::run(context, args),
+        WorkflowCommand::Graph(args) => graph::run(context, args),
+        WorkflowCommand::Schema(args) => schema::run(context, args),
+    }
+}

@@ -1,0 +1,122 @@
+//! `banksman workflow graph`: draws a workflow, as it is written or as it stands.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use banksman_core::lifecycle::Kind;
+use banksman_core::time::Instant;
+use banksman_core::workflow::Flow;
+use banksman_core::workflow::graph::{Mark, Tone, mermaid, svg};
+use clap::{Args, ValueEnum};
+
+use super::{ParamArgs, project_here};
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::failure::Failure;
+use crate::cli::files;
+use crate::cli::signs::lasting;
+use crate::ops::workflows::{self, Standing, is_done_by_hand, state};
+use crate::store::Stored;
+
+/// Draw a file, or a workflow as it stands
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman workflow graph phase-4.yaml                 Mermaid text
+  banksman workflow graph phase-4.yaml -o phase-4.svg
+  banksman workflow graph phase-4-search-index         as it stands now
+  banksman workflow graph t12 --format svg > t12.svg
+")]
+pub(super) struct GraphArgs {
+    /// A file, or a workflow that was started: its name, or the id of its task. Left out: the one that was started last
+    #[arg(value_name = "FILE|WORKFLOW")]
+    subject: Option<String>,
+    #[command(flatten)]
+    params: ParamArgs,
+    /// Mermaid text or an SVG picture; the file's ending decides if left out
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// A file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Mermaid,
+    Svg,
+}
+
+pub(super) fn run(context: &Context, args: &GraphArgs) -> Result<Exit, Failure> {
+    let (flow, marks) = subject(context, args)?;
+    let is_svg_file =
+        args.output.as_ref().is_some_and(|path| path.extension().is_some_and(|end| end == "svg"));
+    let format = args.format.unwrap_or(if is_svg_file { Format::Svg } else { Format::Mermaid });
+    let drawing = match format {
+        Format::Mermaid => mermaid(&flow, &marks),
+        Format::Svg => svg(&flow, &marks),
+    };
+    let written = match &args.output {
+        Some(path) => {
+            files::write(path, |out| out.write_all(drawing.as_bytes()).map_err(Failure::Output))
+        }
+        None => context.out.text(&drawing),
+    };
+    written.map(|()| Exit::Done)
+}
+
+type Marks = BTreeMap<String, Mark>;
+
+fn subject(context: &Context, args: &GraphArgs) -> Result<(Flow, Marks), Failure> {
+    let params = args.params.params()?;
+    if let Some(file) = args.subject.as_deref().filter(|word| is_file(word)) {
+        let mut flows = workflows::load(&[PathBuf::from(file)], &params)?;
+        return Ok((flows.remove(0), Marks::new()));
+    }
+    if !params.is_empty() {
+        return Err(Failure::Argument {
+            message: "--param is for a file; a workflow that was started has its values".to_owned(),
+            hint: "leave it out, or name the file".to_owned(),
+        });
+    }
+    let store = context.store()?;
+    let project = project_here(context, &store)?;
+    let found = workflows::find(&store, project.as_deref(), args.subject.as_deref())?;
+    let Standing { steps, flow, .. } = workflows::standing(&store, found)?;
+    let mark = |(stored, id): (&Stored, &String)| (id.clone(), mark(stored, context.now));
+    let marks = steps.iter().zip(flow.steps.iter().map(|step| &step.id)).map(mark).collect();
+    Ok((flow, marks))
+}
+
+fn is_file(word: &str) -> bool {
+    let path = Path::new(word);
+    path.components().count() > 1
+        || path.extension().is_some_and(|end| end == "yaml" || end == "yml")
+}
+
+fn mark(stored: &Stored, now: Instant) -> Mark {
+    let (task, state) = (&stored.task, state(stored));
+    let runs = task.spent.runs;
+    let attempts = (runs > 0).then(|| format!("attempt {runs}"));
+    // What has ended, and what has not begun, is not the longer the more there is to see.
+    let since = match state.kind {
+        Kind::Working | Kind::Reviewing | Kind::Waiting | Kind::Blocked => {
+            Some(lasting(now.since(task.entered_at)))
+        }
+        Kind::Queued | Kind::Parked | Kind::Done | Kind::Failed | Kind::Cancelled => None,
+    };
+    let note = attempts.into_iter().chain(since).collect::<Vec<_>>().join(", ");
+    Mark { state: state.name.clone(), tone: tone(stored), note }
+}
+
+fn tone(stored: &Stored) -> Tone {
+    match state(stored).kind {
+        Kind::Queued => Tone::Waiting,
+        Kind::Working => Tone::Working,
+        Kind::Reviewing => Tone::Reviewing,
+        // A person has it in hand and is not asked about it.
+        Kind::Waiting if is_done_by_hand(stored) => Tone::Working,
+        Kind::Waiting | Kind::Parked => Tone::Person,
+        Kind::Done => Tone::Passed,
+        Kind::Blocked | Kind::Failed | Kind::Cancelled => Tone::Failed,
+    }
+}

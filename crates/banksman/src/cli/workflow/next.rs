@@ -1,0 +1,91 @@
+//! `banksman workflow next`: what there is to do now, and how to say that it is done.
+
+use clap::Args;
+use serde_json::json;
+
+use super::{WhichArgs, project_here};
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::failure::Failure;
+use crate::cli::output::{shown, shown_lines};
+use crate::cli::up::follow_up;
+use crate::ops::workflows::{self, Todo, TodoKind, state};
+
+/// Steps that are explained at once. More would not be read.
+const PARAGRAPHS: usize = 10;
+
+/// Say what there is to do now, for a person or for an agent that drives the workflow
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman workflow next
+  banksman workflow next --json     the words for an agent and how to report, for each step
+  banksman workflow next --json --known X-1,X-2   without the words of steps that are passed on already
+")]
+pub(super) struct NextArgs {
+    #[command(flatten)]
+    which: WhichArgs,
+    /// Steps whose words you have: they are listed without
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    known: Vec<String>,
+}
+
+pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    let project = project_here(context, &store)?;
+    let found = workflows::find(&store, project.as_deref(), args.which.workflow.as_deref())?;
+    let id = found.task.id;
+    let mut standing = workflows::standing(&store, found)?;
+    if standing.is_by_hand() {
+        follow_up(context)?;
+        standing = workflows::standing(&store, store.task(id)?)?;
+    }
+    let mut todos = workflows::next(&standing);
+    let is_known = |todo: &&mut Todo| args.known.contains(&todo.step);
+    todos.iter_mut().filter(is_known).for_each(|todo| todo.assignment = None);
+    let whole = state(&standing.workflow);
+    context.out.answer(
+        || {
+            json!({
+                "workflow": standing.workflow.task.id.to_string(),
+                "state": whole.name,
+                "over": whole.terminal,
+                "next": todos,
+            })
+        },
+        || {
+            if todos.is_empty() {
+                let (id, name) = (standing.workflow.task.id, shown(&standing.flow.name));
+                return format!("{id}  {name} is {}: there is nothing to do\n", whole.name);
+            }
+            paragraphs(&todos)
+        },
+    )?;
+    Ok(Exit::Done)
+}
+
+/// What somebody has to do comes before what Banksman is at.
+fn paragraphs(todos: &[Todo]) -> String {
+    let (waits, acts): (Vec<&Todo>, Vec<&Todo>) =
+        todos.iter().partition(|todo| todo.kind == TodoKind::Wait);
+    let sorted: Vec<&Todo> = acts.into_iter().chain(waits).collect();
+    let mut text: String = sorted.iter().take(PARAGRAPHS).map(|todo| paragraph(todo)).collect();
+    if let Some(more) = sorted.len().checked_sub(PARAGRAPHS).filter(|more| *more > 0) {
+        text.push_str(&format!("... and {more} more, which --json has\n"));
+    }
+    text
+}
+
+fn paragraph(todo: &Todo) -> String {
+    let mut text = format!("{}  {}: {}\n", todo.task, shown(&todo.title), shown(&todo.what));
+    if let Some(words) = &todo.assignment {
+        for line in shown_lines(words).lines() {
+            text.push_str(format!("    {line}").trim_end());
+            text.push('\n');
+        }
+    }
+    for command in &todo.report {
+        text.push_str(&format!("  {command}\n"));
+    }
+    text.push('\n');
+    text
+}

@@ -1,0 +1,112 @@
+//! `banksman workflow report`: somebody says how a step or a gate ended.
+
+use clap::{Args, ValueEnum};
+
+use super::project_here;
+use crate::cli::arguments::ActorArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::failure::Failure;
+use crate::cli::moves::show;
+use crate::cli::up::follow_up;
+use crate::ops::OpsError;
+use crate::ops::workflows::{self, Said, Word};
+use crate::store::StoreError;
+
+/// Report how a step or a gate ended
+///
+/// A report that does not fit the step's state is refused, says which would, and changes nothing.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman workflow report X-1 done
+  banksman workflow report XG-1-2 fail --note 'the empty query is not tested'
+  banksman workflow report XG-1-2 fail --note 'the plan is wrong' --reason bad-plan
+  banksman workflow report XG-1-2 pass --as reviewer:claude
+")]
+pub(super) struct ReportArgs {
+    /// The step or its gate, by its id in the file or by its task's
+    #[arg(value_name = "STEP")]
+    step: String,
+    /// What happened
+    #[arg(value_name = "WORD")]
+    word: ReportWord,
+    /// What has to change, for fail and veto; why, for abort
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    /// Which of the gate's ways back fits
+    #[arg(long, value_name = "WORD")]
+    reason: Option<String>,
+    /// The workflow, if it is not the one that was started last
+    #[arg(long, value_name = "WORKFLOW")]
+    workflow: Option<String>,
+    /// Makes a repeated request harmless: the same key gives the first answer again
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    #[command(flatten)]
+    actor: ActorArgs,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ReportWord {
+    /// The step is done
+    Done,
+    /// The gate lets it pass
+    Pass,
+    /// The gate sends it back
+    Fail,
+    /// A person takes back what an agent let pass
+    Veto,
+    /// The step is given up
+    Abort,
+    /// A step that was given up is begun again
+    Retry,
+    /// The workflow goes on without the step that was given up
+    Skip,
+}
+
+impl From<ReportWord> for Word {
+    fn from(word: ReportWord) -> Self {
+        match word {
+            ReportWord::Done => Self::Done,
+            ReportWord::Pass => Self::Pass,
+            ReportWord::Fail => Self::Fail,
+            ReportWord::Veto => Self::Veto,
+            ReportWord::Abort => Self::Abort,
+            ReportWord::Retry => Self::Retry,
+            ReportWord::Skip => Self::Skip,
+        }
+    }
+}
+
+pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    let project = project_here(context, &store)?;
+    let step =
+        workflows::step_named(&store, project.as_deref(), args.workflow.as_deref(), &args.step)?;
+    let by_hand = workflows::is_by_hand(&step);
+    if by_hand {
+        // A step that has become free since the last look can be reported on at once.
+        follow_up(context)?;
+    }
+    let said = Said {
+        word: args.word.into(),
+        note: args.note.as_deref(),
+        reason: args.reason.as_deref(),
+        key: args.key.as_deref(),
+    };
+    let actor = context.actor(args.actor.actor.as_ref());
+    match workflows::report(&store, &step, &actor, said, context.now) {
+        Ok(moved) => {
+            if by_hand {
+                follow_up(context)?;
+            }
+            let whole = step.task.parent.map(|id| format!(" {id}")).unwrap_or_default();
+            show(context, &store, moved, &[&format!("workflow next{whole}")])
+        }
+        Err(OpsError::Store(StoreError::Rejected(rejected))) if !context.out.json => {
+            let hint = workflows::instead(&step, &actor, said);
+            Err(Failure::Refused { rejected, hint })
+        }
+        Err(error) => context.refused(error),
+    }
+}

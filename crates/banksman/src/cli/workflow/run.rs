@@ -1,0 +1,238 @@
+//! `banksman workflow run`: makes the tasks of a workflow and stays until it ends or only people can move it on.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::Kind;
+use banksman_core::workflow::Flow;
+use clap::Args;
+use serde_json::json;
+
+use super::FileArgs;
+use super::status::{Extent, document, picture};
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::failure::Failure;
+use crate::cli::output::shown;
+use crate::cli::signs::local_time;
+use crate::cli::up::{Drove, drive, follow_up};
+use crate::exec::mailbox::{Kept, Mailbox};
+use crate::ops::workflows::{self, Standing, StartRequest, Started};
+use crate::store::{Store, Stored};
+
+/// Run a workflow: its steps become tasks
+///
+/// It stays and does what `up` does until the workflow has ended or waits for a person; where an `up` is at work, it only
+/// watches. Ctrl-C leaves agents at work, and `banksman up` goes on from there.
+///
+/// Exit code 0 when it is complete, 1 when it was aborted, 3 when it waits for a person or was left: `banksman workflow next`
+/// says for what. With --detach and --by-hand 0 means that it was started.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman workflow run .workflow/specs/phase-4.yaml
+  banksman workflow run build.yaml release.yaml --param version=1.2
+  banksman workflow run phase-4.yaml --detach     only make the tasks; `up` runs them
+  banksman workflow run phase-4.yaml --by-hand    you do the steps: see `workflow next`
+  id=$(banksman -q workflow run phase-4.yaml --detach)
+")]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    files: FileArgs,
+    /// Only make the tasks
+    #[arg(long)]
+    detach: bool,
+    /// Start no agent: steps are done and gates are answered by whoever reports
+    #[arg(long)]
+    by_hand: bool,
+    /// Higher goes first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    priority: i32,
+    /// Makes a repeated request harmless: the same key gives the first answer again
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+}
+
+pub(super) fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failure> {
+    let flows = workflows::load(&args.files.files, &args.files.params.params()?)?;
+    let store = context.store_or_new()?;
+    let project = context.project(&store)?;
+    let request = StartRequest {
+        project,
+        priority: args.priority,
+        by_hand: args.by_hand,
+        key: args.key.clone(),
+    };
+    let actor = context.actor(None);
+    let started =
+        workflows::start(&store, &context.library(), &actor, &flows, &request, context.now)?;
+    for Started { workflow, steps, replayed } in &started {
+        let again = if *replayed { " (started before with this key)" } else { "" };
+        let id = workflow.task.id;
+        context.out.say(&format!(
+            "{id}  {}: {} {}{again}",
+            shown(&workflow.task.title),
+            steps.len(),
+            if steps.len() == 1 { "step" } else { "steps" }
+        ));
+    }
+    let ids: Vec<TaskId> = started.iter().map(|started| started.workflow.task.id).collect();
+    keep_specs(context, &store, &request.project, &args.files.files, &flows)?;
+    let stays = !args.detach && !args.by_hand;
+    match (args.by_hand, args.detach) {
+        (true, _) => follow_up(context)?,
+        (false, false) => stay(context, &ids)?,
+        (false, true) => {}
+    }
+    let mut standings = Vec::new();
+    for id in &ids {
+        standings.push(workflows::standing(&store, store.task(*id)?)?);
+    }
+    context.out.answer(
+        || json!({ "workflows": standings.iter().map(document).collect::<Vec<_>>() }),
+        || standings.iter().map(|standing| answer(context, standing)).collect::<Vec<_>>().join(""),
+    )?;
+    say_next(context, args, &standings);
+    Ok(if stays { exit(&standings) } else { Exit::Done })
+}
+
+fn answer(context: &Context, standing: &Standing) -> String {
+    if context.out.quiet {
+        return format!("{}\n", standing.workflow.task.id);
+    }
+    picture(context, standing, Extent::Folded)
+}
+
+/// What comes after `workflow run FILE &&` must not begin before the workflow is complete.
+fn exit(standings: &[Standing]) -> Exit {
+    let ended =
+        |wanted: fn(Kind) -> bool| move |standing: &Standing| wanted(kind(&standing.workflow));
+    if standings.iter().any(ended(|kind| matches!(kind, Kind::Cancelled | Kind::Failed))) {
+        Exit::Failed
+    } else if standings.iter().all(ended(|kind| kind == Kind::Done)) {
+        Exit::Done
+    } else {
+        Exit::GaveUp
+    }
+}
+
+/// Whoever looks into the folder finds what is run. The tasks hold all that is needed, so a file that cannot be kept is a pity
+/// and nothing more.
+fn keep_specs(
+    context: &Context,
+    store: &Store,
+    project: &str,
+    files: &[PathBuf],
+    flows: &[Flow],
+) -> Result<(), Failure> {
+    let Some(root) = store.project(project)?.filter(|root| Path::new(root).join(".git").exists())
+    else {
+        return Ok(());
+    };
+    let mailbox = Mailbox::new(root);
+    for (file, flow) in files.iter().zip(flows) {
+        match mailbox.keep_spec_file(&flow.id, file) {
+            Ok(Kept::Written(_) | Kept::AlreadyThere(_)) => {}
+            Ok(Kept::Differs(path)) => context.out.say(&format!(
+                "{path} holds another text and stays as it is; what is run is {}",
+                file.display()
+            )),
+            Err(error) => {
+                context.out.say(&format!("no copy of {} is kept: {error}", file.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn say_next(context: &Context, args: &RunArgs, standings: &[Standing]) {
+    let over = standings.iter().all(|standing| workflows::state(&standing.workflow).terminal);
+    match (over, args.by_hand, args.detach) {
+        (true, _, _) => context.out.next(&["workflow status"]),
+        (false, true, _) => context.out.next(&["workflow next", "up"]),
+        (false, false, true) => context.out.next(&["up", "workflow status"]),
+        (false, false, false) => context.out.next(&["workflow next", "up"]),
+    }
+}
+
+fn kind(stored: &Stored) -> Kind {
+    workflows::state(stored).kind
+}
+
+/// Until it has ended or only people can move it on.
+fn stay(context: &Context, ids: &[TaskId]) -> Result<(), Failure> {
+    let mut told: BTreeMap<TaskId, i64> = BTreeMap::new();
+    let mut known: Vec<BTreeMap<TaskId, Stored>> = vec![BTreeMap::new(); ids.len()];
+    let drove = drive(context, |store| {
+        let mut moving = false;
+        for (id, steps) in ids.iter().zip(&mut known) {
+            let whole = store.task(*id)?;
+            store.refresh_parts(*id, steps)?;
+            tell(context, store, steps, &mut told)?;
+            moving |= is_moving(&whole, steps);
+        }
+        Ok(!moving)
+    })?;
+    match drove {
+        Drove::Enough => {}
+        Drove::Stopped => context
+            .out
+            .say("stopped; agents at work go on by themselves, and `banksman up` goes on"),
+    }
+    Ok(())
+}
+
+/// Whether something will happen without a person.
+fn is_moving(whole: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
+    let by_itself = |stored: &Stored| {
+        let state = workflows::state(stored);
+        match state.kind {
+            Kind::Queued => stored.task.open_needs == 0,
+            Kind::Working | Kind::Reviewing | Kind::Blocked => true,
+            Kind::Waiting | Kind::Parked => {
+                stored.lifecycle.exits(stored.task.state).any(|row| row.bound.is_some())
+            }
+            Kind::Done | Kind::Failed | Kind::Cancelled => false,
+        }
+    };
+    match workflows::state(whole).kind {
+        Kind::Working => {
+            let over = steps.values().all(|step| kind(step) == Kind::Done);
+            over || steps.values().any(by_itself)
+        }
+        Kind::Queued | Kind::Reviewing => true,
+        Kind::Waiting | Kind::Blocked | Kind::Parked => false,
+        Kind::Done | Kind::Failed | Kind::Cancelled => false,
+    }
+}
+
+/// What has happened to the steps since the last look.
+fn tell(
+    context: &Context,
+    store: &Store,
+    steps: &BTreeMap<TaskId, Stored>,
+    told: &mut BTreeMap<TaskId, i64>,
+) -> Result<(), Failure> {
+    let mut lines = Vec::new();
+    for step in steps.values() {
+        let known = told.entry(step.task.id).or_insert(1);
+        if *known >= step.task.version {
+            continue;
+        }
+        for entry in store.history(step.task.id, *known)? {
+            *known = entry.seq;
+            if entry.record.from.as_deref() != Some(entry.record.to.as_str()) {
+                lines.push((
+                    entry.ts,
+                    step.task.id,
+                    format!("{:<28} {}", shown(&step.task.title), entry.record.to),
+                ));
+            }
+        }
+    }
+    lines.sort();
+    for (at, id, text) in lines {
+        context.out.say(&format!("{}  {:<5} {text}", local_time(at), id.to_string()));
+    }
+    Ok(())
+}

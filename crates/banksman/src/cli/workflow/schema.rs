@@ -1,0 +1,25 @@
+//! `banksman workflow schema`: what an editor has to know about the files of workflows.
+
+use clap::Args;
+
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::failure::Failure;
+
+/// The same text stands in the documents; a test compares them.
+const SCHEMA: &str = include_str!("../../../workflow.schema.json");
+
+/// Print the JSON schema of the files, for editors
+///
+/// Editors with a YAML language server complete and explain the keys of a file that begins with
+/// `# yaml-language-server: $schema=workflow.schema.json`.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman workflow schema > .workflow/workflow.schema.json
+")]
+pub(super) struct SchemaArgs {}
+
+pub(super) fn run(context: &Context, _: &SchemaArgs) -> Result<Exit, Failure> {
+    context.out.text(SCHEMA)?;
+    Ok(Exit::Done)
+}

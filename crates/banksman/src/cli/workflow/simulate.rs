@@ -1,0 +1,226 @@
+//! `banksman workflow simulate`: a walk through a workflow on paper, how bad it can get, and what it may cost.
+
+use std::path::PathBuf;
+
+use banksman_core::time::Span;
+use banksman_core::workflow::Flow;
+use banksman_core::workflow::simulate::{Cost, Decider, End, Event, Verdict};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::ParamArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::failure::Failure;
+use crate::cli::output::{Cell, shown, table};
+use crate::cli::signs::{lasting, money};
+use crate::ops::workflows::{self, Simulated, Verdicts};
+use crate::store::Store;
+
+/// Lines of a walk that people are shown. Programs get all of it.
+const LINES: usize = 1_000;
+
+/// Walk through a file on paper, starting nothing
+///
+/// It shows what starts, what is sent back, how bad it can get and what it may cost, and writes nothing. Every gate passes
+/// unless it is told otherwise. Costs are averages of past runs of the same roles; where there are none, it says so.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman workflow simulate phase-4.yaml
+  banksman workflow simulate phase-4.yaml --gate XG-1-2=fail --gate XG-1-2=pass
+  banksman workflow simulate release.yaml --param version=1.2 --gate build-ok=fail:bad-plan
+  banksman workflow simulate phase-4.yaml --fail         every gate fails as often as it may
+  banksman workflow simulate phase-4.yaml --random 7     a coin decides; the same seed, the same walk
+")]
+pub(super) struct SimulateArgs {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    params: ParamArgs,
+    /// What a gate says: pass, fail or fail:REASON; repeated for one gate, one after the other
+    #[arg(long = "gate", value_name = "GATE=VERDICT", value_parser = verdict)]
+    gates: Vec<(String, Verdict)>,
+    /// Every gate fails until a person is asked
+    #[arg(long, conflicts_with_all = ["gates", "random"])]
+    fail: bool,
+    /// A coin decides at every gate
+    #[arg(long, value_name = "SEED", conflicts_with = "gates")]
+    random: Option<u64>,
+}
+
+/// `XG-1-2=fail:bad-plan`. The ids of gates may hold what stands in verdicts, so the last sign counts.
+fn verdict(text: &str) -> Result<(String, Verdict), String> {
+    let wrong = || "write GATE=pass, GATE=fail or GATE=fail:REASON".to_owned();
+    let (gate, word) = text.rsplit_once('=').ok_or_else(wrong)?;
+    let verdict = match word.split_once(':') {
+        None if word == "pass" => Verdict::Pass,
+        None if word == "fail" => Verdict::Fail { reason: None },
+        Some(("fail", reason)) if !reason.is_empty() => {
+            Verdict::Fail { reason: Some(reason.to_owned()) }
+        }
+        None | Some(_) => return Err(wrong()),
+    };
+    Ok((gate.to_owned(), verdict))
+}
+
+pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failure> {
+    let flow = workflows::load(std::slice::from_ref(&args.file), &args.params.params()?)?.remove(0);
+    let verdicts = match (args.fail, args.random) {
+        (true, _) => Verdicts::Fail,
+        (false, Some(seed)) => Verdicts::Random { seed },
+        (false, None) => Verdicts::Chosen(args.gates.clone()),
+    };
+    let store = store_if_any(context)?;
+    let simulated = workflows::simulate(&flow, &verdicts, store.as_ref())?;
+    context.out.answer(|| document(&flow, &simulated), || text(&simulated))?;
+    let (file, params) = (args.file.display(), args.params.again());
+    context.out.next(&[&format!("workflow run {file}{params}")]);
+    Ok(match simulated.walk.ended {
+        End::Done | End::Aborted | End::Person | End::CutOff => Exit::Done,
+        End::Stuck => Exit::Findings,
+    })
+}
+
+/// Past runs are a help, not a need: before the first of them there is no store.
+fn store_if_any(context: &Context) -> Result<Option<Store>, Failure> {
+    match context.store() {
+        Ok(store) => Ok(Some(store)),
+        Err(Failure::NoStore(_) | Failure::NoHome) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn text(simulated: &Simulated) -> String {
+    let walk = &simulated.walk;
+    let mut text = String::new();
+    for event in walk.events.iter().take(LINES) {
+        text.push_str(&format!("{}\n", shown(&event.to_string())));
+    }
+    if let Some(more) = walk.events.len().checked_sub(LINES).filter(|more| *more > 0) {
+        text.push_str(&format!("... and {more} more lines, which --json has; {}\n", walk.ended));
+    }
+    format!("{text}\n{}{}", sums(simulated), words_on_cost(simulated))
+}
+
+/// What this walk, the shortest and the worst one take.
+fn sums(simulated: &Simulated) -> String {
+    let Simulated { walk, worst, estimate, .. } = simulated;
+    let cost = |cost: Option<Cost>| {
+        let known = cost.filter(|cost| cost.known > 0);
+        let dollars = known.map(|cost| money(cost.micros)).filter(|text| !text.is_empty());
+        let time = known.map(|cost| lasting(Span(cost.seconds.saturating_mul(1_000))));
+        [time, dollars].map(|text| text.unwrap_or_else(|| "?".to_owned()).into())
+    };
+    let row = |name: &str, counts: [String; 4], amounts: [Cell; 2]| -> Vec<Cell> {
+        let counts = counts.into_iter().map(Cell::from);
+        std::iter::once(name.into()).chain(counts).chain(amounts).collect()
+    };
+    let number = |number: usize| number.to_string();
+    let rows = [
+        row(
+            "this walk",
+            [number(walk.runs), number(walk.reviews), number(walk.person), number(walk.longest)],
+            cost(estimate.walk),
+        ),
+        row(
+            "at worst",
+            [number(worst.runs), number(worst.reviews), String::new(), String::new()],
+            cost(Some(estimate.worst)),
+        ),
+    ];
+    table(&["", "RUNS", "REVIEWS", "ASKED", "ROUNDS", "WORK", "COST"], &rows)
+}
+
+/// Where the amounts come from, and what they leave out.
+fn words_on_cost(simulated: &Simulated) -> String {
+    let Simulated { worst, estimate, past_runs, unpriced_roles, .. } = simulated;
+    let list = |roles: &[String]| shown(&roles.join(", "));
+    let breaker = if worst.breaker { "; the breaker ends it" } else { "" };
+    let mut lines = vec![match worst.failures {
+        0 => "no failure leads back".to_owned(),
+        1 => format!("at most 1 failure leads back before only people can go on{breaker}"),
+        more => format!("at most {more} failures lead back before only people can go on{breaker}"),
+    }];
+    if *past_runs == 0 {
+        lines.push(format!(
+            "no past run is known of {}: the cost is unknown",
+            list(&estimate.unknown_roles)
+        ));
+        return lines.join("\n") + "\n";
+    }
+    let runs =
+        if *past_runs == 1 { "1 past run".to_owned() } else { format!("{past_runs} past runs") };
+    lines.push(format!("amounts are averages of {runs} of these roles"));
+    if !estimate.unknown_roles.is_empty() {
+        lines.push(format!(
+            "no past run is known of {}: nothing is counted for it",
+            list(&estimate.unknown_roles)
+        ));
+    }
+    if !unpriced_roles.is_empty() {
+        lines.push(format!(
+            "past runs of {} did not tell their cost: none is counted for it",
+            list(unpriced_roles)
+        ));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn document(flow: &Flow, simulated: &Simulated) -> Value {
+    let Simulated { walk, worst, estimate, past_runs, unpriced_roles } = simulated;
+    let cost = |cost: &Cost| json!({ "costMicros": cost.micros, "seconds": cost.seconds, "known": cost.known, "unknown": cost.unknown });
+    json!({
+        "workflow": flow.id,
+        "walk": {
+            "events": walk.events.iter().map(event).collect::<Vec<_>>(),
+            "runs": walk.runs,
+            "reviews": walk.reviews,
+            "asked": walk.person,
+            "rounds": walk.longest,
+            "ended": walk.ended,
+        },
+        "worst": { "runs": worst.runs, "reviews": worst.reviews, "failures": worst.failures, "breaker": worst.breaker },
+        "cost": {
+            "pastRuns": past_runs,
+            "best": cost(&estimate.best),
+            "walk": estimate.walk.as_ref().map(cost),
+            "worst": cost(&estimate.worst),
+            "unknownRoles": estimate.unknown_roles,
+            "unpricedRoles": unpriced_roles,
+        },
+    })
+}
+
+fn event(event: &Event) -> Value {
+    match event {
+        Event::Started { step, attempt, round } => {
+            json!({ "event": "started", "step": step, "attempt": attempt, "round": round })
+        }
+        Event::Passed { step, gate, by } => {
+            let by = match by {
+                Decider::Nobody => None,
+                Decider::Agent => Some("agent"),
+                Decider::Person => Some("person"),
+            };
+            json!({ "event": "passed", "step": step, "gate": gate, "by": by })
+        }
+        Event::SentBack { step, gate, reason, failure, to, resets } => {
+            json!({
+                "event": "sentBack", "step": step, "gate": gate, "reason": reason, "failure": failure, "to": to, "resets": resets,
+            })
+        }
+        Event::Asked { step, gate, reason, failure, max_retries } => {
+            json!({
+                "event": "asked", "step": step, "gate": gate, "reason": reason, "failure": failure, "maxRetries": max_retries,
+            })
+        }
+        Event::Tripped { step, gate, reason, failures } => {
+            json!({ "event": "tripped", "step": step, "gate": gate, "reason": reason, "failures": failures })
+        }
+        Event::Aborted { step, gate, reason, failure } => {
+            json!({ "event": "aborted", "step": step, "gate": gate, "reason": reason, "failure": failure })
+        }
+        Event::Ended { how } => json!({ "event": "ended", "how": how }),
+    }
+}

@@ -1,0 +1,230 @@
+//! `banksman workflow status`: how far a workflow is, and whom it waits for.
+
+use banksman_core::lifecycle::Kind;
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::{WhichArgs, project_here};
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::failure::Failure;
+use crate::cli::output::{Cell, shown, table};
+use crate::cli::signs::{first_line, local, money, style};
+use crate::ops::workflows::{self, Standing, spec_of, state, text};
+use crate::store::Stored;
+
+/// Steps that are shown one by one.
+const ROWS: usize = 40;
+
+/// Show how far a workflow is
+///
+/// Of a workflow with more than 40 steps those are shown that something happens to or that need somebody, and the others are
+/// counted.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman workflow status
+  banksman workflow status phase-4-search-index
+  banksman workflow status --full     every step of a large one
+  banksman workflow status --all      the workflows of this project
+")]
+pub(super) struct StatusArgs {
+    #[command(flatten)]
+    which: WhichArgs,
+    /// List all workflows instead
+    #[arg(long, conflicts_with = "workflow")]
+    all: bool,
+    /// Show every step, however many there are
+    #[arg(long, conflicts_with = "all")]
+    full: bool,
+}
+
+/// How much of a workflow is shown to people. Programs get all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Of many steps those that something happens to; the others are counted.
+    Folded,
+    Full,
+}
+
+pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    if args.all {
+        return all(context);
+    }
+    let project = project_here(context, &store)?;
+    let found = workflows::find(&store, project.as_deref(), args.which.workflow.as_deref())?;
+    let standing = workflows::standing(&store, found)?;
+    let extent = if args.full { Extent::Full } else { Extent::Folded };
+    context.out.answer(|| document(&standing), || picture(context, &standing, extent))?;
+    let id = standing.workflow.task.id;
+    let (next, graph) = (format!("workflow next {id}"), format!("workflow graph {id}"));
+    if state(&standing.workflow).terminal {
+        context.out.next(&[&graph]);
+    } else {
+        context.out.next(&[&next, &graph]);
+    }
+    Ok(Exit::Done)
+}
+
+fn all(context: &Context) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    let project = project_here(context, &store)?;
+    let found = workflows::recent(&store, project.as_deref())?;
+    let row = |stored: &Stored| -> Vec<Cell> {
+        let state = state(stored);
+        vec![
+            stored.task.id.to_string().into(),
+            text(stored, "workflow").unwrap_or_default().into(),
+            Cell { style: style(state.kind), ..state.name.as_str().into() },
+            local(stored.task.created_at).into(),
+            stored.task.title.as_str().into(),
+        ]
+    };
+    let short = |stored: &Stored| {
+        json!({
+            "id": stored.task.id.to_string(),
+            "workflow": text(stored, "workflow"),
+            "state": state(stored).name,
+            "title": stored.task.title,
+            "createdAt": stored.task.created_at,
+        })
+    };
+    context.out.answer(
+        || json!({ "workflows": found.iter().map(short).collect::<Vec<_>>() }),
+        || {
+            table(
+                &["TASK", "WORKFLOW", "STATE", "STARTED", "NAME"],
+                &found.iter().map(row).collect::<Vec<_>>(),
+            )
+        },
+    )?;
+    Ok(Exit::Done)
+}
+
+/// A workflow and its steps for programs.
+pub(super) fn document(standing: &Standing) -> Value {
+    let step = |stored: &Stored| {
+        let spec = spec_of(stored);
+        let gate = spec.as_ref().and_then(|spec| spec.gate.as_ref());
+        json!({
+            "id": stored.task.id.to_string(),
+            "step": text(stored, "step"),
+            "name": spec.as_ref().map(|spec| &spec.name),
+            "role": spec.as_ref().map(|spec| &spec.role),
+            "state": state(stored).name,
+            "kind": state(stored).kind,
+            "gate": gate.map(|gate| &gate.id),
+            "level": gate.map(|gate| gate.level.as_str()),
+            "attempts": stored.task.spent.runs,
+            "failures": failures(stored),
+            "openNeeds": stored.task.open_needs,
+            "feedback": text(stored, "feedback"),
+            "diagnostic": text(stored, "diagnostic"),
+        })
+    };
+    let workflow = &standing.workflow;
+    json!({
+        "id": workflow.task.id.to_string(),
+        "workflow": standing.flow.id,
+        "name": standing.flow.name,
+        "state": state(workflow).name,
+        "problem": text(workflow, "problem"),
+        "costMicros": standing.cost_micros,
+        "done": standing.steps.iter().filter(|step| is_done(step)).count(),
+        "steps": standing.steps.iter().map(step).collect::<Vec<_>>(),
+    })
+}
+
+fn is_done(stored: &Stored) -> bool {
+    state(stored).kind == Kind::Done
+}
+
+fn failures(stored: &Stored) -> u32 {
+    let at = stored.lifecycle.counters.iter().position(|counter| counter.name == "rounds");
+    at.and_then(|at| stored.task.counters.get(at)).map_or(0, |count| count.total)
+}
+
+/// The same for people.
+pub(super) fn picture(context: &Context, standing: &Standing, extent: Extent) -> String {
+    let signs = context.out.signs;
+    let row = |stored: &&Stored| -> Vec<Cell> {
+        let state = state(stored);
+        let why =
+            ["reason", "diagnostic", "feedback"].into_iter().find_map(|name| text(stored, name));
+        vec![
+            signs.sign_cell(state.kind),
+            stored.task.id.to_string().into(),
+            stored.task.title.as_str().into(),
+            Cell { style: style(state.kind), ..state.name.as_str().into() },
+            stored.task.spent.runs.to_string().into(),
+            failures(stored).to_string().into(),
+            first_line(why.unwrap_or_default()).into(),
+        ]
+    };
+    let workflow = &standing.workflow;
+    let (shown_steps, folded) = match extent {
+        Extent::Folded if standing.steps.len() > ROWS => fold(&standing.steps),
+        Extent::Folded | Extent::Full => (standing.steps.iter().collect(), Vec::new()),
+    };
+    let rows: Vec<Vec<Cell>> = shown_steps.iter().map(row).collect();
+    let steps = match rows.is_empty() {
+        true => String::new(),
+        false => table(&["", "TASK", "STEP", "STATE", "RUNS", "FAILED", "WHY"], &rows),
+    };
+    format!("{}\n{steps}{}", head(context, standing), rest(workflow, &folded))
+}
+
+fn head(context: &Context, standing: &Standing) -> String {
+    let workflow = &standing.workflow;
+    let done = standing.steps.iter().filter(|step| is_done(step)).count();
+    let problem = text(workflow, "problem").map(|problem| format!(": {}", shown(problem)));
+    let cost = Some(money(standing.cost_micros)).filter(|cost| !cost.is_empty());
+    format!(
+        "{} {}  {}  {}{}  ({done} of {} steps{})",
+        context.out.signs.of(state(workflow).kind),
+        workflow.task.id,
+        shown(&standing.flow.name),
+        state(workflow).name,
+        problem.unwrap_or_default(),
+        standing.steps.len(),
+        cost.map(|cost| format!(", {cost}")).unwrap_or_default(),
+    )
+}
+
+/// The steps that something happens to or that need somebody, as many as can be read, and the others.
+fn fold(steps: &[Stored]) -> (Vec<&Stored>, Vec<&Stored>) {
+    let is_live = |stored: &&Stored| match state(stored).kind {
+        Kind::Working | Kind::Reviewing | Kind::Waiting => true,
+        Kind::Blocked | Kind::Parked | Kind::Failed => true,
+        Kind::Queued | Kind::Done | Kind::Cancelled => false,
+    };
+    let (mut live, mut others): (Vec<&Stored>, Vec<&Stored>) = steps.iter().partition(is_live);
+    others.extend(live.split_off(live.len().min(ROWS)));
+    (live, others)
+}
+
+/// How those stand that are not shown.
+fn rest(workflow: &Stored, folded: &[&Stored]) -> String {
+    if folded.is_empty() {
+        return String::new();
+    }
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for stored in folded {
+        let name = state(stored).name.as_str();
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let can_start =
+        |stored: &&&Stored| state(stored).kind == Kind::Queued && stored.task.open_needs == 0;
+    let ready = folded.iter().filter(can_start).count();
+    let counts: Vec<String> =
+        counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    let ready = if ready == 0 { String::new() } else { format!(" ({ready} can start)") };
+    format!(
+        "not shown: {}{ready}; all of them: banksman workflow status {} --full\n",
+        counts.join(", "),
+        workflow.task.id
+    )
+}

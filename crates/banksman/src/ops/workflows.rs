@@ -1,0 +1,423 @@
+//! Workflows: their files are read and checked, their steps become tasks, and what a person or an agent reports about a step
+//! becomes a move of its task. Nothing here runs a step: the engine does.
+
+mod lint;
+mod next;
+mod simulate;
+mod start;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::problem::{Problems, nearest, suggestion};
+use banksman_core::lifecycle::{Kind, State, Transition};
+use banksman_core::limits;
+use banksman_core::machine::Actor;
+use banksman_core::time::Instant;
+use banksman_core::workflow::{self, Flow, Step};
+use serde_json::{Value, json};
+
+use super::OpsError;
+use super::tasks::{MoveRequest, move_task};
+use crate::store::{Applied, Store, StoreError, Stored};
+
+pub use lint::{Linted, Subject, lint};
+pub use next::{Todo, TodoKind, is_done_by_hand, next};
+pub use simulate::{Simulated, Verdicts, simulate};
+pub use start::{StartRequest, Started, start};
+
+/// The lifecycle of the task that holds the steps, that of a step, and that of a reviewer's look at one.
+const WORKFLOW: &str = "workflow";
+const STEP: &str = "step";
+const REVIEW: &str = "review";
+/// By which a step that is done by hand is laid out for whoever does it.
+const OPEN: &str = "open";
+/// The driver of a workflow for which nothing is started.
+const BY_HAND: &str = "hand";
+/// Workflows that are looked through for one of a name.
+const RECENT: i64 = 1_000;
+/// From a reviewer's seat to its step, and from there to the workflow. Nothing is nested deeper.
+const DEPTH: usize = 3;
+/// Names that are listed when none is near to what was typed.
+const NAMES_LISTED: usize = 12;
+
+/// Values by the names of their parameters.
+pub type Params = BTreeMap<String, Value>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum WorkflowError {
+    #[error("failed to read `{}`", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{0}")]
+    Unsound(Box<Problems>),
+}
+
+/// Reads files and what they include, and puts the parameters in. A parameter goes to those files that declare it.
+pub fn load(paths: &[PathBuf], params: &Params) -> Result<Vec<Flow>, OpsError> {
+    let sources = Source::read_all(paths, params)?;
+    sources.iter().map(|source| Ok(source.flow()?)).collect()
+}
+
+/// A file as it is written, with the values that are meant for it.
+struct Source {
+    path: PathBuf,
+    text: String,
+    params: Params,
+}
+
+impl Source {
+    fn read_all(paths: &[PathBuf], params: &Params) -> Result<Vec<Self>, OpsError> {
+        let mut sources = Vec::new();
+        for path in paths {
+            let fault = |source| WorkflowError::Read { path: path.clone(), source };
+            let text = read(path).map_err(fault)?;
+            sources.push(Self { path: path.clone(), text, params: params.clone() });
+        }
+        if sources.len() > 1 {
+            share(&mut sources, params)?;
+        }
+        Ok(sources)
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
+    fn flow(&self) -> Result<Flow, WorkflowError> {
+        let include =
+            |name: &str| read(&self.folder().join(name)).map_err(|error| error.to_string());
+        workflow::load(&self.text, &self.path.display().to_string(), &self.params, &include)
+            .map_err(|problems| WorkflowError::Unsound(Box::new(problems)))
+    }
+}
+
+/// One file alone says itself what it does not know, with the line. Of several, each gets what it declares, and what
+/// none of them declares was mistyped.
+fn share(sources: &mut [Source], params: &Params) -> Result<(), OpsError> {
+    let declared: Vec<Vec<String>> =
+        sources.iter().map(|source| workflow::outline(&source.text).params).collect();
+    for name in params.keys() {
+        let mut known = declared.iter().flatten().map(String::as_str);
+        if !known.clone().any(|declared| declared == name) {
+            return Err(OpsError::input(
+                format!("none of these files has a parameter `{name}`"),
+                named_near(name, &mut known),
+            ));
+        }
+    }
+    for (source, declared) in sources.iter_mut().zip(&declared) {
+        source.params.retain(|name, _| declared.contains(name));
+    }
+    Ok(())
+}
+
+/// Also what claims to be short, such as a pipe, is not read without end.
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let most = limits::FLOW_BYTES as u64;
+    File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most {
+        return Err(io::Error::other(format!("larger than {} KiB", most / 1024)));
+    }
+    Ok(text)
+}
+
+/// Workflows of a project, or of all, the one that was started last first.
+pub fn recent(store: &Store, project: Option<&str>) -> Result<Vec<Stored>, OpsError> {
+    let mut found = Vec::new();
+    for id in store.wholes(RECENT)? {
+        let stored = store.task(id)?;
+        let here = project.is_none_or(|project| project == stored.task.project);
+        if here && stored.task.parent.is_none() && is_workflow(&stored) {
+            found.push(stored);
+        }
+    }
+    Ok(found)
+}
+
+/// The workflow that a word means: its name, then the one that was started last; or the id of its task, of a step's or of a
+/// reviewer's. Without a word the last of all.
+pub fn find(store: &Store, project: Option<&str>, word: Option<&str>) -> Result<Stored, OpsError> {
+    let all = recent(store, project)?;
+    let Some(word) = word else {
+        return all.into_iter().next().ok_or_else(none_yet);
+    };
+    if let Some(named) = all.iter().find(|stored| text(stored, "workflow") == Some(word)) {
+        return Ok(named.clone());
+    }
+    if let Ok(id) = word.parse::<TaskId>() {
+        return whole_of(store, id);
+    }
+    if all.is_empty() {
+        return Err(none_yet());
+    }
+    let mut known = all.iter().filter_map(|stored| text(stored, "workflow"));
+    let hint = named_near(word, &mut known);
+    Err(OpsError::input(format!("no workflow `{word}` was started"), hint))
+}
+
+/// The workflow that a task is, or is part of.
+fn whole_of(store: &Store, id: TaskId) -> Result<Stored, OpsError> {
+    let mut stored = store.task(id)?;
+    for _ in 0..DEPTH {
+        if is_workflow(&stored) {
+            return Ok(stored);
+        }
+        let Some(parent) = stored.task.parent else { break };
+        stored = store.task(parent)?;
+    }
+    let hint = "`banksman workflow status --all` lists the workflows";
+    Err(OpsError::input(format!("{id} belongs to no workflow"), hint))
+}
+
+fn none_yet() -> OpsError {
+    let hint = "start one: banksman workflow run .workflow/specs/NAME.yaml";
+    OpsError::input("no workflow was started here yet", hint)
+}
+
+/// What was meant, or what there is if that is not too long to be read.
+fn named_near(word: &str, known: &mut dyn Iterator<Item = &str>) -> String {
+    let mut known: Vec<&str> = known.collect();
+    known.sort_unstable();
+    known.dedup();
+    // One of a matrix, or of an included file.
+    if let Some(longer) = known.iter().find(|known| known.starts_with(word)) {
+        return format!("did you mean `{longer}`?");
+    }
+    if known.len() <= NAMES_LISTED || nearest(word, known.iter().copied()).is_some() {
+        return suggestion(word, known);
+    }
+    format!("there are {}, {} among them", known.len(), known[..3].join(", "))
+}
+
+/// A workflow as it stands, its steps in an order in which they can start.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    pub workflow: Stored,
+    pub steps: Vec<Stored>,
+    pub flow: Flow,
+    /// Of all its runs that have ended, those of reviewers among them.
+    pub cost_micros: i64,
+}
+
+pub fn standing(store: &Store, workflow: Stored) -> Result<Standing, OpsError> {
+    let steps = store.parts(workflow.task.id)?;
+    let damaged =
+        || OpsError::input("the workflow cannot be read from the store", "banksman check");
+    let spec = workflow.task.fields.get("spec").cloned().ok_or_else(damaged)?;
+    let mut flow: Flow = serde_json::from_value(spec).map_err(|_| damaged())?;
+    flow.steps = steps.iter().map(spec_of).collect::<Option<_>>().ok_or_else(damaged)?;
+    let cost_micros = cost_of(store, &workflow, &steps)?;
+    Ok(Standing { workflow, steps, flow, cost_micros })
+}
+
+/// A workflow has a batch of its own, which reviewers belong to as well.
+fn cost_of(store: &Store, workflow: &Stored, steps: &[Stored]) -> Result<i64, OpsError> {
+    let batches = store.batches()?;
+    let own = batches.iter().find(|batch| Some(&batch.name) == workflow.task.batch.as_ref());
+    let of_steps = || {
+        let costs = steps.iter().map(|step| step.task.spent.cost_micros);
+        costs.fold(0, i64::saturating_add)
+    };
+    Ok(own.map_or_else(of_steps, |batch| batch.used.cost_micros))
+}
+
+impl Standing {
+    /// Whether Banksman starts nothing for it.
+    #[must_use]
+    pub fn is_by_hand(&self) -> bool {
+        self.steps.iter().any(is_by_hand)
+    }
+}
+
+/// Whether a step is done, and its gate answered, by whoever drives the workflow.
+#[must_use]
+pub fn is_by_hand(step: &Stored) -> bool {
+    text(step, "driver") == Some(BY_HAND)
+}
+
+/// What the file said about a step.
+#[must_use]
+pub fn spec_of(stored: &Stored) -> Option<Step> {
+    serde_json::from_value(stored.task.fields.get("spec")?.clone()).ok()
+}
+
+/// Finds a step by its id in the file, by its gate's, or by its task's.
+fn find_step<'s>(steps: &'s [Stored], word: &str) -> Result<&'s Stored, OpsError> {
+    let gates: Vec<Option<String>> = steps.iter().map(gate_of).collect();
+    let by_file = steps
+        .iter()
+        .zip(&gates)
+        .find(|(stored, gate)| text(stored, "step") == Some(word) || gate.as_deref() == Some(word));
+    let by_task = || {
+        let id = word.parse::<TaskId>().ok()?;
+        steps.iter().find(|stored| stored.task.id == id)
+    };
+    by_file.map(|(stored, _)| stored).or_else(by_task).ok_or_else(|| {
+        let ids = steps.iter().filter_map(|stored| text(stored, "step"));
+        let hint = named_near(word, &mut ids.chain(gates.iter().flatten().map(String::as_str)));
+        OpsError::input(format!("there is no step or gate `{word}`"), hint)
+    })
+}
+
+fn gate_of(stored: &Stored) -> Option<String> {
+    spec_of(stored)?.gate.map(|gate| gate.id)
+}
+
+#[must_use]
+pub fn text<'s>(stored: &'s Stored, field: &str) -> Option<&'s str> {
+    stored.task.fields.get(field).and_then(Value::as_str)
+}
+
+#[must_use]
+pub fn state(stored: &Stored) -> &State {
+    stored.lifecycle.state(stored.task.state)
+}
+
+fn is_workflow(stored: &Stored) -> bool {
+    stored.lifecycle.id == WORKFLOW
+}
+
+/// How a step or a gate ended, as people say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    Done,
+    Pass,
+    Fail,
+    Veto,
+    Abort,
+    Retry,
+    Skip,
+}
+
+impl Word {
+    const ALL: [Self; 7] =
+        [Self::Done, Self::Pass, Self::Fail, Self::Veto, Self::Abort, Self::Retry, Self::Skip];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Veto => "veto",
+            Self::Abort => "abort",
+            Self::Retry => "retry",
+            Self::Skip => "skip",
+        }
+    }
+
+    /// The trigger that it asks for, and the field that its note goes to.
+    fn meaning(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Done => ("signal", "note"),
+            Self::Pass => ("pass", "note"),
+            Self::Fail => ("fail", "feedback"),
+            Self::Veto => ("veto", "feedback"),
+            Self::Abort => ("abort", "reason"),
+            Self::Retry => ("retry", "note"),
+            Self::Skip => ("skip", "note"),
+        }
+    }
+
+    /// Whether it says nothing without a note.
+    fn needs_note(self) -> bool {
+        match self {
+            Self::Fail | Self::Veto | Self::Abort => true,
+            Self::Done | Self::Pass | Self::Retry | Self::Skip => false,
+        }
+    }
+}
+
+/// What somebody says about a step.
+#[derive(Debug, Clone, Copy)]
+pub struct Said<'a> {
+    pub word: Word,
+    pub note: Option<&'a str>,
+    pub reason: Option<&'a str>,
+    pub key: Option<&'a str>,
+}
+
+/// The move that a report asks for. Who has done a step by hand need not wait until Banksman has laid it out.
+pub fn report(
+    store: &Store,
+    step: &Stored,
+    actor: &Actor,
+    said: Said<'_>,
+    now: Instant,
+) -> Result<Applied, OpsError> {
+    if said.word == Word::Done && next::awaits_a_hand(step) {
+        let open = MoveRequest { trigger: Some(OPEN.to_owned()), ..MoveRequest::default() };
+        match move_task(store, step.task.id, actor, &open, now) {
+            // The engine was faster, or it is not theirs to open: what was said decides.
+            Ok(_) | Err(OpsError::Store(StoreError::Rejected(_))) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let (trigger, field) = said.word.meaning();
+    let note = said.note.map(|note| (field.to_owned(), json!(note)));
+    let reason = said.reason.map(|reason| ("failed_for".to_owned(), json!(reason)));
+    let request = MoveRequest {
+        trigger: Some(trigger.to_owned()),
+        fields: note.into_iter().chain(reason).collect(),
+        key: said.key.map(str::to_owned),
+        ..MoveRequest::default()
+    };
+    move_task(store, step.task.id, actor, &request, now)
+}
+
+/// What to say instead of what was refused.
+#[must_use]
+pub fn instead(step: &Stored, actor: &Actor, said: Said<'_>) -> String {
+    let lifecycle = &step.lifecycle;
+    let may =
+        |row: &&Transition| row.roles.iter().any(|role| lifecycle.role_name(*role) == actor.role);
+    let open = |word: &Word| {
+        lifecycle.exits(step.task.state).filter(may).any(|row| row.trigger == word.meaning().0)
+    };
+    let fits = |word: &&Word| open(word) || (**word == Word::Done && next::awaits_a_hand(step));
+    let words: Vec<&str> = Word::ALL.iter().filter(fits).map(|word| word.as_str()).collect();
+    let name = text(step, "step").unwrap_or_default();
+    let id = step.task.id;
+    let how = match state(step) {
+        state if state.kind == Kind::Queued && step.task.open_needs > 0 => {
+            format!("{} and waits for other steps", state.name)
+        }
+        state => state.name.clone(),
+    };
+    if open(&said.word) && said.word.needs_note() && said.note.is_none() {
+        return "add --note 'WHY'".to_owned();
+    }
+    if words.is_empty() {
+        return format!(
+            "`{name}` is {how}, and {} has nothing to report on it; see `banksman why {id}`",
+            actor.role
+        );
+    }
+    format!("`{name}` is {how}; {} may report now: {}", actor.role, words.join(", "))
+}
+
+/// A step by its id in the file, its gate's, or its task's.
+pub fn step_named(
+    store: &Store,
+    project: Option<&str>,
+    workflow: Option<&str>,
+    word: &str,
+) -> Result<Stored, OpsError> {
+    let of = |whole: &Stored| -> Result<Stored, OpsError> {
+        find_step(&store.parts(whole.task.id)?, word).cloned()
+    };
+    let here = find(store, project, workflow).and_then(|whole| of(&whole));
+    match (here, workflow, word.parse::<TaskId>()) {
+        // A task's id needs no workflow to be found; an id in a file may be a number as well, and goes first.
+        (Err(OpsError::Input { .. }), None, Ok(id)) => of(&whole_of(store, id)?),
+        (here, _, _) => here,
+    }
+}

@@ -1,0 +1,101 @@
+//! What is wrong with the files of workflows and what is doubtful about them. Only looks.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use banksman_core::lifecycle::problem::{Problem, Problems};
+use banksman_core::workflow;
+
+use super::{Params, Source, WorkflowError};
+use crate::ops::OpsError;
+
+/// Where a repository keeps its workflows.
+const SPECS: &str = ".workflow/specs";
+
+/// A file that was looked at.
+#[derive(Debug)]
+pub struct Linted {
+    pub path: PathBuf,
+    pub text: String,
+    /// Of this file, or of one that it includes.
+    pub errors: Option<Box<Problems>>,
+    /// By line. A file with errors has none yet.
+    pub doubts: Vec<Problem>,
+}
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject<'a> {
+    Files(&'a [PathBuf]),
+    /// All workflows of the repository with this root, named as they are typed in a folder of it. A file that another one
+    /// includes is part of that one.
+    Repository {
+        root: &'a Path,
+        folder: &'a Path,
+    },
+}
+
+/// Looks at files. `exists` says whether something in the repository has a path or fits a glob.
+pub fn lint(
+    subject: Subject<'_>,
+    params: &Params,
+    exists: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Linted>, OpsError> {
+    let sources = match subject {
+        Subject::Files(paths) => Source::read_all(paths, params)?,
+        Subject::Repository { root, folder } => Source::read_all(&specs(root, folder)?, params)?,
+    };
+    let included: BTreeSet<PathBuf> = match subject {
+        Subject::Files(_) => BTreeSet::new(),
+        Subject::Repository { .. } => sources.iter().flat_map(included_by).collect(),
+    };
+    let mut linted = Vec::new();
+    for source in sources.into_iter().filter(|source| !included.contains(&source.path)) {
+        let (errors, doubts) = match source.flow() {
+            Ok(flow) => {
+                let mut doubts = workflow::lint(&flow, exists);
+                doubts.extend(workflow::unsaid(&source.text));
+                doubts.sort();
+                (None, doubts)
+            }
+            Err(WorkflowError::Unsound(problems)) => (Some(problems), Vec::new()),
+            Err(error @ WorkflowError::Read { .. }) => return Err(error.into()),
+        };
+        linted.push(Linted { path: source.path, text: source.text, errors, doubts });
+    }
+    Ok(linted)
+}
+
+/// A file that includes itself is still looked at, because that is wrong with it.
+fn included_by(source: &Source) -> Vec<PathBuf> {
+    let uses = workflow::outline(&source.text).uses;
+    let paths = uses.iter().map(|name| source.folder().join(name));
+    paths.filter(|path| *path != source.path).collect()
+}
+
+/// In the order of their names.
+fn specs(root: &Path, folder: &Path) -> Result<Vec<PathBuf>, OpsError> {
+    let specs = root.join(SPECS);
+    let fault = |source| WorkflowError::Read { path: specs.clone(), source };
+    let entries = match fs::read_dir(&specs) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        read => Some(read.map_err(fault)?),
+    };
+    let mut found = Vec::new();
+    for entry in entries.into_iter().flatten() {
+        let path = entry.map_err(fault)?.path();
+        if path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
+            found.push(path.strip_prefix(folder).map_or(path.clone(), Path::to_owned));
+        }
+    }
+    if found.is_empty() {
+        return Err(OpsError::input(
+            format!("there are no workflows in `{SPECS}`"),
+            "name a file: banksman workflow lint FILE",
+        ));
+    }
+    found.sort();
+    Ok(found)
+}

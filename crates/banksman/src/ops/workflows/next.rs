@@ -1,0 +1,230 @@
+//! What there is to do about a workflow now: for people, and for agents that drive it.
+
+use banksman_core::lifecycle::{Activity, Kind};
+use banksman_core::workflow::assignment::{assignment, signal};
+use banksman_core::workflow::{Launch, Step};
+use serde::Serialize;
+
+use super::{Standing, is_by_hand, state, text};
+use crate::store::Stored;
+
+/// Who judges where the file does not say.
+const REVIEWER: &str = "reviewer";
+
+/// What there is to do about a step now.
+#[derive(Debug, Clone, Serialize)]
+pub struct Todo {
+    pub task: String,
+    pub step: String,
+    pub title: String,
+    pub kind: TodoKind,
+    pub what: String,
+    /// The words for whoever does it, where it is not begun.
+    pub assignment: Option<String>,
+    /// What to type when it is done.
+    pub report: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoKind {
+    /// Somebody does the step.
+    Do,
+    /// Somebody judges it, an agent or a person.
+    Review,
+    /// Only a person can answer.
+    Decide,
+    /// Banksman is at it.
+    Wait,
+}
+
+/// What there is to do now, in the order of the steps.
+#[must_use]
+pub fn next(standing: &Standing) -> Vec<Todo> {
+    if state(&standing.workflow).terminal {
+        return Vec::new();
+    }
+    let steps = standing.steps.iter().zip(&standing.flow.steps);
+    let mut todos: Vec<Todo> =
+        steps.filter_map(|(stored, spec)| Looked { standing, stored, spec }.todo()).collect();
+    if let Some(whole) = todo_of_whole(standing) {
+        todos.insert(0, whole);
+    }
+    todos
+}
+
+/// What there is to do about the workflow itself.
+fn todo_of_whole(standing: &Standing) -> Option<Todo> {
+    let whole = &standing.workflow;
+    let id = whole.task.id;
+    let all_passed = standing.steps.iter().all(|step| state(step).kind == Kind::Done);
+    let (kind, what, report) = match state(whole).kind {
+        Kind::Waiting => {
+            let problem = text(whole, "problem").unwrap_or("it waits for a person");
+            let accept = all_passed.then(|| format!("banksman move {id} --on accept"));
+            let report = [format!("banksman move {id} --on resume")]
+                .into_iter()
+                .chain(accept)
+                .chain([format!("banksman move {id} --on abort --set reason='…'")]);
+            (TodoKind::Decide, format!("shall it go on? {problem}"), report.collect())
+        }
+        Kind::Reviewing => {
+            let what = "what its steps have made is merged; `banksman up` does it";
+            (TodoKind::Wait, what.to_owned(), Vec::new())
+        }
+        Kind::Working if all_passed => {
+            (TodoKind::Wait, "every step has passed; `banksman up` ends it".to_owned(), Vec::new())
+        }
+        Kind::Working | Kind::Queued | Kind::Blocked | Kind::Parked => return None,
+        Kind::Done | Kind::Failed | Kind::Cancelled => return None,
+    };
+    Some(Todo {
+        task: id.to_string(),
+        step: String::new(),
+        title: whole.task.title.clone(),
+        kind,
+        what,
+        assignment: None,
+        report,
+    })
+}
+
+/// A step that is looked at.
+struct Looked<'a> {
+    standing: &'a Standing,
+    stored: &'a Stored,
+    spec: &'a Step,
+}
+
+/// What is to be done, in words, the words for whoever does it, and what to type then.
+type Task = (TodoKind, String, Option<String>, Vec<String>);
+
+impl Looked<'_> {
+    fn todo(&self) -> Option<Todo> {
+        let (kind, what, assignment, report) = self.task()?;
+        Some(Todo {
+            task: self.stored.task.id.to_string(),
+            step: self.spec.id.clone(),
+            title: self.stored.task.title.clone(),
+            kind,
+            what,
+            assignment,
+            report,
+        })
+    }
+
+    fn task(&self) -> Option<Task> {
+        let wait = |what: &str| Some((TodoKind::Wait, what.to_owned(), None, Vec::new()));
+        if is_done_by_hand(self.stored) || awaits_a_hand(self.stored) {
+            return Some(self.to_do());
+        }
+        let by_hand = is_by_hand(self.stored);
+        let state = state(self.stored);
+        match state.does.as_ref().map(|does| does.activity) {
+            Some(Activity::Human) => Some(self.to_decide()),
+            Some(Activity::Panel) if by_hand => Some(self.to_review()),
+            Some(Activity::Panel) => wait("an agent judges it"),
+            Some(Activity::Agent) => wait("an agent is at work"),
+            Some(
+                Activity::Check
+                | Activity::PullRequest
+                | Activity::Merge
+                | Activity::Capture
+                | Activity::Wait,
+            )
+            | None => match state.kind {
+                Kind::Failed => {
+                    let report = ["retry", "skip"].map(|word| self.report(&self.spec.id, word, ""));
+                    Some((TodoKind::Decide, "it was given up".to_owned(), None, report.into()))
+                }
+                Kind::Blocked => wait("its gate failed; `banksman up` leads the work back"),
+                Kind::Queued if self.stored.task.open_needs == 0 => {
+                    wait("it waits for an agent; `banksman up` starts it")
+                }
+                Kind::Queued | Kind::Working | Kind::Reviewing | Kind::Waiting => None,
+                Kind::Parked | Kind::Done | Kind::Cancelled => None,
+            },
+        }
+    }
+
+    fn to_do(&self) -> Task {
+        let signal = signal(&self.spec.signal);
+        let between = if signal.is_empty() { "" } else { "\n" };
+        let words = format!("{}{between}{signal}\n", self.assignment());
+        let report = vec![self.report(&self.spec.id, "done", "")];
+        (TodoKind::Do, launch_words(self.spec), Some(words), report)
+    }
+
+    fn to_decide(&self) -> Task {
+        let does = state(self.stored).does.as_ref();
+        if does.is_some_and(|does| does.offers.iter().any(|(offer, _)| offer == "veto")) {
+            let what = "an agent let it pass; a person may say no".to_owned();
+            let report = vec![
+                self.report(self.gate(), "pass", ""),
+                self.report(self.gate(), "veto", " --note '…'"),
+            ];
+            return (TodoKind::Decide, what, None, report);
+        }
+        let why = text(self.stored, "diagnostic").map(|why| format!(" ({why})"));
+        let what = format!("does it pass? Only a person can say{}", why.unwrap_or_default());
+        (TodoKind::Decide, what, Some(self.assignment()), self.verdicts(""))
+    }
+
+    fn to_review(&self) -> Task {
+        let role = self.spec.gate.as_ref().map_or(REVIEWER, |gate| gate.reviewer.as_str());
+        let verdicts = self.verdicts(" --as reviewer");
+        (TodoKind::Review, format!("judge it as its {role}"), Some(self.assignment()), verdicts)
+    }
+
+    fn assignment(&self) -> String {
+        let retry_context = text(self.stored, "retry_context").unwrap_or_default();
+        assignment(&self.standing.flow, self.spec, retry_context)
+    }
+
+    fn gate(&self) -> &str {
+        self.spec.gate.as_ref().map_or(&self.spec.id, |gate| &gate.id)
+    }
+
+    fn verdicts(&self, actor: &str) -> Vec<String> {
+        let gate = self.gate();
+        vec![
+            self.report(gate, "pass", actor),
+            self.report(gate, "fail", &format!(" --note '…'{actor}")),
+        ]
+    }
+
+    /// Other workflows may have a step of the same id, so this one is named.
+    fn report(&self, name: &str, word: &str, more: &str) -> String {
+        let workflow = self.standing.workflow.task.id;
+        format!("banksman workflow report {} {word}{more} --workflow {workflow}", quoted(name))
+    }
+}
+
+/// A name as a shell takes it: brackets of a matrix mean files to some.
+fn quoted(name: &str) -> String {
+    if name.contains('[') { format!("'{name}'") } else { name.to_owned() }
+}
+
+/// Whether a person may take it up, before Banksman has laid it out for one.
+#[must_use]
+pub(super) fn awaits_a_hand(stored: &Stored) -> bool {
+    state(stored).kind == Kind::Queued
+        && stored.task.open_needs == 0
+        && text(stored, "launch") == Some("interactive")
+}
+
+/// Whether somebody has the step in hand who will say when it is done.
+#[must_use]
+pub fn is_done_by_hand(stored: &Stored) -> bool {
+    let does = state(stored).does.as_ref();
+    does.is_some_and(|does| {
+        does.activity == Activity::Human && does.offers.iter().any(|(offer, _)| offer == "done")
+    })
+}
+
+fn launch_words(spec: &Step) -> String {
+    match spec.launch {
+        Launch::Subagent => format!("give it to a {} of your own", spec.role),
+        Launch::Headless | Launch::Interactive => format!("do it as its {}", spec.role),
+    }
+}

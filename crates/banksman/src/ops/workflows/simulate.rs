@@ -1,0 +1,125 @@
+//! Walks a workflow on paper, and what it may cost by what runs of the same roles have cost before. Starts and writes nothing.
+
+use std::collections::BTreeMap;
+
+use banksman_core::workflow::simulate::{
+    Estimate, Policy, Verdict, Walk, Worst, cost, walk, worst,
+};
+use banksman_core::workflow::{Flow, Gate, Level};
+
+use super::{REVIEW, STEP, named_near};
+use crate::ops::OpsError;
+use crate::store::Store;
+use crate::store::runs::RolePast;
+
+/// What the gates are to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdicts {
+    /// Each fails until it has asked a person.
+    Fail,
+    Random {
+        seed: u64,
+    },
+    /// By the gates' names, in the order in which they are to be said; all that is not named passes.
+    Chosen(Vec<(String, Verdict)>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Simulated {
+    pub walk: Walk,
+    pub worst: Worst,
+    pub estimate: Estimate,
+    /// Past runs that the estimate is made from.
+    pub past_runs: i64,
+    /// Roles whose past runs never told what they cost.
+    pub unpriced_roles: Vec<String>,
+}
+
+/// `store`: where past runs are looked for, if there is one yet.
+pub fn simulate(
+    flow: &Flow,
+    verdicts: &Verdicts,
+    store: Option<&Store>,
+) -> Result<Simulated, OpsError> {
+    let chosen;
+    let policy = match verdicts {
+        Verdicts::Fail => Policy::Fail,
+        Verdicts::Random { seed } => Policy::Random { seed: *seed },
+        Verdicts::Chosen(named) => {
+            chosen = spelled_out(flow, named)?;
+            Policy::Chosen(&chosen)
+        }
+    };
+    let taken = walk(flow, &policy);
+    let past = match store {
+        Some(store) => past_of(store)?,
+        None => BTreeMap::new(),
+    };
+    let of_role = |role: &str| {
+        past.get(role).map(|past| (past.cost_micros.unwrap_or_default(), past.millis / 1_000))
+    };
+    let estimate = cost(flow, Some(&taken), &of_role);
+    let known = roles(flow).into_iter().filter_map(|role| Some((role, past.get(role)?)));
+    let (mut past_runs, mut unpriced_roles) = (0_i64, Vec::new());
+    for (role, past) in known {
+        past_runs = past_runs.saturating_add(past.runs);
+        unpriced_roles.extend(past.cost_micros.is_none().then(|| role.to_owned()));
+    }
+    Ok(Simulated { worst: worst(flow), walk: taken, estimate, past_runs, unpriced_roles })
+}
+
+/// Roles of steps and of agents that review, each once.
+fn roles(flow: &Flow) -> Vec<&str> {
+    let gates = flow.steps.iter().filter_map(|step| step.gate.as_ref());
+    let reviewers = gates.filter_map(|gate| match gate.level {
+        Level::Auto | Level::Notify => Some(gate.reviewer.as_str()),
+        Level::Human => None,
+    });
+    let mut roles: Vec<&str> =
+        flow.steps.iter().map(|step| step.role.as_str()).chain(reviewers).collect();
+    roles.sort_unstable();
+    roles.dedup();
+    roles
+}
+
+/// Steps and reviews together: one role may do both.
+fn past_of(store: &Store) -> Result<BTreeMap<String, RolePast>, OpsError> {
+    let mut past = store.past_of_roles(STEP)?;
+    for (role, more) in store.past_of_roles(REVIEW)? {
+        past.entry(role).and_modify(|known| *known = known.and(more)).or_insert(more);
+    }
+    Ok(past)
+}
+
+/// The name of a gate of a matrix means all its copies.
+fn spelled_out(
+    flow: &Flow,
+    named: &[(String, Verdict)],
+) -> Result<Vec<(String, Verdict)>, OpsError> {
+    let gates: Vec<&Gate> = flow.steps.iter().filter_map(|step| step.gate.as_ref()).collect();
+    let mut verdicts = Vec::new();
+    for (name, verdict) in named {
+        let copies = format!("{name}[");
+        let meant: Vec<&&Gate> =
+            gates.iter().filter(|gate| gate.id == *name || gate.id.starts_with(&copies)).collect();
+        let Some(first) = meant.first() else {
+            let mut known = gates.iter().map(|gate| gate.id.as_str());
+            let hint = named_near(name, &mut known);
+            return Err(OpsError::input(format!("there is no gate `{name}`"), hint));
+        };
+        knows_reason(first, verdict)?;
+        verdicts.extend(meant.iter().map(|gate| (gate.id.clone(), verdict.clone())));
+    }
+    Ok(verdicts)
+}
+
+/// A reviewer's word that the file does not know leads where every other failure does, which is not what was to be tried.
+fn knows_reason(gate: &Gate, verdict: &Verdict) -> Result<(), OpsError> {
+    let Verdict::Fail { reason: Some(reason) } = verdict else { return Ok(()) };
+    let mut known = gate.on_fail.iter().filter_map(|back| back.reason.as_deref());
+    if known.clone().any(|known| known == reason) {
+        return Ok(());
+    }
+    let message = format!("the gate `{}` has no way back for the reason `{reason}`", gate.id);
+    Err(OpsError::input(message, named_near(reason, &mut known)))
+}

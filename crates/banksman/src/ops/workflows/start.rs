@@ -1,0 +1,300 @@
+//! The start of workflows: a task for each, a task for each step, and what waits for what, all in one transaction. What happens
+//! afterwards is the engine's.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::Setting;
+use banksman_core::lifecycle::check::Overrides;
+use banksman_core::machine::{Actor, NewTask};
+use banksman_core::time::{Instant, Span};
+use banksman_core::workflow::{Criterion, Flow, Launch, Need, Step};
+use serde_json::{Map, Value, json};
+
+use super::{BY_HAND, STEP, WORKFLOW, find_step, recent, text};
+use crate::ops::OpsError;
+use crate::ops::library::Library;
+use crate::ops::tasks::named;
+use crate::store::places::BatchChange;
+use crate::store::{Add, Applied, Definition, Edge, Key, Part, Store, Stored};
+
+/// A gate that is answered by hand is not taken away from whoever drives the workflow.
+const BY_HAND_PATIENCE: Span = Span(14 * 86_400_000);
+
+/// How a workflow is started.
+#[derive(Debug, Clone, Default)]
+pub struct StartRequest {
+    pub project: String,
+    pub priority: i32,
+    /// Nothing is started by Banksman: every step is done, and every gate of an agent answered, by whoever reports.
+    pub by_hand: bool,
+    pub key: Option<String>,
+}
+
+/// A workflow that was started: its task, and those of its steps in the order of the file.
+#[derive(Debug, Clone)]
+pub struct Started {
+    pub workflow: Stored,
+    pub steps: Vec<Stored>,
+    /// Whether this is the answer to an earlier request with the same key.
+    pub replayed: bool,
+}
+
+/// Starts workflows: all tasks of all of them are made in one transaction.
+pub fn start(
+    store: &Store,
+    library: &Library,
+    actor: &Actor,
+    flows: &[Flow],
+    request: &StartRequest,
+    now: Instant,
+) -> Result<Vec<Started>, OpsError> {
+    let path = store.project(&request.project)?;
+    let mut planning = Planning {
+        has_repo: path.is_some_and(|path| Path::new(&path).join(".git").exists()),
+        store,
+        library,
+        actor,
+        request,
+        parts: Vec::new(),
+        places: BTreeMap::new(),
+        known: BTreeMap::new(),
+    };
+    let sorted = planning.in_order(flows)?;
+    let mut heads = Vec::new();
+    for flow in flows {
+        heads.push(planning.workflow(flow)?);
+    }
+    for (which, step) in sorted {
+        planning.step(&flows[which], heads[which], step)?;
+    }
+    let Planning { parts, places, .. } = planning;
+    let added = store.add_parts(&parts, now)?;
+    for (flow, head) in flows.iter().zip(&heads) {
+        let Applied { stored, replayed, .. } = &added[*head];
+        if let (Some(batch), Some(_), false) = (&stored.task.batch, flow.parallel, *replayed) {
+            let change = BatchChange { concurrency: flow.parallel, ..BatchChange::default() };
+            store.set_batch(batch, change)?;
+        }
+    }
+    let started = flows.iter().zip(&heads).map(|(flow, head)| {
+        let step = |step: &Step| added[places[&(flow.id.clone(), step.id.clone())]].stored.clone();
+        let Applied { stored, replayed, .. } = added[*head].clone();
+        Started { workflow: stored, steps: flow.steps.iter().map(step).collect(), replayed }
+    });
+    Ok(started.collect())
+}
+
+struct Planning<'a> {
+    store: &'a Store,
+    library: &'a Library,
+    actor: &'a Actor,
+    request: &'a StartRequest,
+    parts: Vec<Part>,
+    /// Where each step stands in `parts`, by its workflow and its id.
+    places: BTreeMap<(String, String), usize>,
+    /// A lifecycle is proven once for all steps with the same settings.
+    known: BTreeMap<String, Definition>,
+    has_repo: bool,
+}
+
+impl Planning<'_> {
+    /// Every step after those that it needs, also across the workflows that are started together.
+    fn in_order<'f>(&self, flows: &'f [Flow]) -> Result<Vec<(usize, &'f Step)>, OpsError> {
+        let mut waiting: Vec<(usize, &Step)> = Vec::new();
+        for (which, flow) in flows.iter().enumerate() {
+            if flows[..which].iter().any(|other| other.id == flow.id) {
+                let message = format!("the workflow `{}` is given twice", flow.id);
+                return Err(OpsError::input(message, "leave one of the files out"));
+            }
+            waiting.extend(flow.steps.iter().map(|step| (which, step)));
+        }
+        let mut placed: BTreeSet<(&str, &str)> = BTreeSet::new();
+        let mut sorted = Vec::with_capacity(waiting.len());
+        while !waiting.is_empty() {
+            let is_ready = |(which, step): &(usize, &Step)| {
+                step.needs.iter().all(|need| match need {
+                    Need::Step(id) => placed.contains(&(flows[*which].id.as_str(), id.as_str())),
+                    Need::Elsewhere { workflow, step } => {
+                        let here = flows.iter().any(|flow| flow.id == *workflow);
+                        !here || placed.contains(&(workflow.as_str(), step.as_str()))
+                    }
+                })
+            };
+            let (ready, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_ready);
+            if ready.is_empty() {
+                let names: Vec<&str> =
+                    rest.iter().take(8).map(|(_, step)| step.id.as_str()).collect();
+                let message =
+                    format!("steps of these workflows wait for each other: {}", names.join(", "));
+                return Err(OpsError::input(message, "take one of them out of some `needs`"));
+            }
+            placed.extend(
+                ready.iter().map(|(which, step)| (flows[*which].id.as_str(), step.id.as_str())),
+            );
+            sorted.extend(ready);
+            waiting = rest;
+        }
+        Ok(sorted)
+    }
+
+    /// The task that holds the steps; answers with its place.
+    fn workflow(&mut self, flow: &Flow) -> Result<usize, OpsError> {
+        let batch = self.new_batch(&flow.id)?;
+        let mut overrides = Overrides::new();
+        overrides.extend(flow.breaker.time.map(|time| setting("time_limit", Setting::Time(time))));
+        let head = Flow { steps: Vec::new(), ..flow.clone() };
+        // What belongs to no repository has nothing to merge, and whoever works by hand has no branches of ours.
+        let merges = flow.merge && self.has_repo && !self.request.by_hand;
+        let fields = json!({ "workflow": flow.id, "spec": head, "merges": merges });
+        let mut part = self.part(WORKFLOW, overrides, &flow.name, fields, &flow.id)?;
+        part.add.new.body = flow.about.clone();
+        part.add.new.batch = Some(batch);
+        self.parts.push(part);
+        Ok(self.parts.len() - 1)
+    }
+
+    /// Batches are named after their workflow: `phase-4`, `phase-4-2`, …
+    fn new_batch(&self, id: &str) -> Result<String, OpsError> {
+        let taken: BTreeSet<String> =
+            self.store.batches()?.into_iter().map(|batch| batch.name).collect();
+        let numbered = (2..).map(|number| format!("{id}-{number}"));
+        let name = [id.to_owned()].into_iter().chain(numbered).find(|name| !taken.contains(name));
+        named(&name.unwrap_or_default()).map(str::to_owned)
+    }
+
+    fn step(&mut self, flow: &Flow, head: usize, step: &Step) -> Result<(), OpsError> {
+        let launch = if self.request.by_hand { Launch::Interactive } else { step.launch };
+        let level = step.gate.as_ref().map_or("none", |gate| gate.level.as_str());
+        let driver = if self.request.by_hand { BY_HAND } else { "engine" };
+        let at_hand = launch == Launch::Interactive && !self.request.by_hand;
+        let fields = json!({
+            "workflow": flow.id,
+            "step": step.id,
+            "spec": step,
+            "level": level,
+            "launch": launch,
+            "driver": driver,
+            "proof": at_hand && self.has_repo && can_be_shown(step),
+        });
+        let title = if step.name == step.id {
+            step.id.clone()
+        } else {
+            format!("{} {}", step.id, step.name)
+        };
+        let key = format!("{}/{}", flow.id, step.id);
+        let settings = self.settings(step);
+        let mut part = self.part(STEP, settings, title.trim(), fields, &key)?;
+        part.add.new.body = step.prompt.clone();
+        part.add.new.batch = self.parts[head].add.new.batch.clone();
+        part.add.new.tags = vec![step.role.clone()];
+        part.add.new.tags.extend(step.worker.as_ref().map(|worker| format!("needs:{worker}")));
+        part.parent = Some(head);
+        for need in &step.needs {
+            let (workflow, id) = match need {
+                Need::Step(id) => (flow.id.clone(), id.clone()),
+                Need::Elsewhere { workflow, step } => (workflow.clone(), step.clone()),
+            };
+            match self.places.get(&(workflow.clone(), id.clone())) {
+                Some(place) => part.after.push(*place),
+                None => part.add.needs.push((self.elsewhere(&workflow, &id)?, Edge::Blocks)),
+            }
+        }
+        part.after.sort_unstable();
+        part.after.dedup();
+        self.places.insert((flow.id.clone(), step.id.clone()), self.parts.len());
+        self.parts.push(part);
+        Ok(())
+    }
+
+    /// What the file says of the gate, as settings of the step's lifecycle.
+    fn settings(&self, step: &Step) -> Overrides {
+        let mut overrides = Overrides::new();
+        let Some(gate) = &step.gate else { return overrides };
+        // No retry at all means what one means: the first failure asks a person.
+        let retries = Setting::Number(f64::from(gate.max_retries.max(1)));
+        overrides.extend([setting("max_retries", retries)]);
+        overrides.extend(gate.veto_window.map(|time| setting("veto_window", Setting::Time(time))));
+        let patience = if self.request.by_hand { Some(BY_HAND_PATIENCE) } else { gate.timeout };
+        overrides.extend(patience.map(|time| setting("gate_timeout", Setting::Time(time))));
+        overrides
+    }
+
+    fn part(
+        &mut self,
+        lifecycle: &str,
+        overrides: Overrides,
+        title: &str,
+        fields: Value,
+        key: &str,
+    ) -> Result<Part, OpsError> {
+        let definition = match self.known.entry(format!("{lifecycle} {overrides:?}")) {
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(new) => {
+                new.insert(self.library.definition_with(lifecycle, overrides)?).clone()
+            }
+        };
+        let fields = match fields {
+            Value::Object(fields) => fields,
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => Map::new(),
+        };
+        let key = self.request.key.as_ref().map(|word| {
+            let text = format!("{word}:{key}");
+            Key::new(&text, &json!([text, title, fields]).to_string())
+        });
+        let new = NewTask {
+            title: title.to_owned(),
+            project: self.request.project.clone(),
+            priority: self.request.priority,
+            fields,
+            ..NewTask::default()
+        };
+        let add = Add {
+            new,
+            definition,
+            needs: Vec::new(),
+            actor: self.actor.clone(),
+            key,
+            arrival: None,
+        };
+        Ok(Part { add, parent: None, after: Vec::new() })
+    }
+
+    /// A step of a workflow that was started before.
+    fn elsewhere(&self, workflow: &str, step: &str) -> Result<TaskId, OpsError> {
+        let Some(latest) = latest(self.store, &self.request.project, workflow)? else {
+            return Err(OpsError::input(
+                format!("the workflow `{workflow}` was never started in this project"),
+                format!(
+                    "start it first, or both together: banksman workflow run {workflow}.yaml …"
+                ),
+            ));
+        };
+        let steps = self.store.parts(latest.task.id)?;
+        find_step(&steps, step).map(|step| step.task.id)
+    }
+}
+
+fn setting(name: &str, value: Setting) -> (String, Setting) {
+    (name.to_owned(), value)
+}
+
+fn latest(store: &Store, project: &str, id: &str) -> Result<Option<Stored>, OpsError> {
+    let all = recent(store, Some(project))?;
+    Ok(all.into_iter().find(|stored| text(stored, "workflow") == Some(id)))
+}
+
+/// Whether facts can show that a step is done.
+fn can_be_shown(step: &Step) -> bool {
+    let by_criterion = match &step.criterion {
+        Some(Criterion::Command(_) | Criterion::File(_)) => true,
+        Some(Criterion::Judged(_)) | None => false,
+    };
+    by_criterion || !step.outputs.is_empty()
+}

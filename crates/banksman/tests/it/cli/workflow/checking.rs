@@ -1,0 +1,221 @@
+//! Files are checked: what cannot be run, what is doubtful, and where.
+
+use std::fs;
+use std::path::Path;
+
+use insta::assert_snapshot;
+
+use super::{TWO_STEPS, with_steps, workflow};
+use crate::cli::sandbox::Sandbox;
+
+/// Each the smallest file that shows one fault, with the line where it is expected.
+const BROKEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/tests/workflow/broken");
+
+#[test]
+fn what_is_sound_needs_no_words() {
+    let sandbox = with_steps();
+    assert_snapshot!(workflow(&sandbox, &["lint", "search.yaml", "--strict"]), @"
+    exit 0
+    -- stderr
+    1 file: 0 errors, 0 doubts
+    ");
+    assert_eq!(workflow(&sandbox, &["lint", "search.yaml", "-q"]).to_string(), "exit 0\n");
+    assert_snapshot!(workflow(&sandbox, &["lint", "search.yaml", "--json"]), @r#"
+    exit 0
+    -- stdout
+    {
+      "ok": true,
+      "workflows": [
+        {
+          "doubts": [],
+          "file": "search.yaml",
+          "ok": true,
+          "problems": []
+        }
+      ]
+    }
+    "#);
+}
+
+#[test]
+fn every_broken_file_is_told_with_its_line() {
+    let sandbox = Sandbox::empty();
+    let mut seen = 0;
+    for entry in fs::read_dir(Path::new(BROKEN)).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|end| end != "yaml") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let expected = text.lines().next().and_then(|line| line.strip_prefix("# expect: "));
+        let (line, message) = expected.and_then(|rest| rest.split_once(": ")).unwrap();
+        sandbox.file("broken.yaml", &text);
+        let ran = workflow(&sandbox, &["lint", "broken.yaml"]);
+        assert_eq!(ran.code, Some(5), "{}\n{ran}", path.display());
+        assert!(ran.stdout.contains(message), "{}\n{ran}", path.display());
+        assert!(
+            ran.stdout.contains(&format!("--> broken.yaml:{line}:")),
+            "{}\n{ran}",
+            path.display()
+        );
+        seen += 1;
+    }
+    assert!(seen >= 20, "only {seen} were found");
+}
+
+#[test]
+fn an_error_is_quoted_and_stands_in_the_document() {
+    let sandbox = with_steps();
+    sandbox.file("broken.yaml", TWO_STEPS.replace("level: auto", "level: atuo"));
+    assert_snapshot!(workflow(&sandbox, &["lint", "search.yaml", "broken.yaml"]), @"
+    exit 5
+    -- stdout
+    error: `atuo` is not known here
+      --> broken.yaml:16:24
+       |
+    16 |     reviewer: { level: atuo }
+       |                        ^
+      help: did you mean `auto`?
+    -- stderr
+    2 files: 1 error, 0 doubts
+    ");
+    assert_snapshot!(workflow(&sandbox, &["lint", "broken.yaml", "--json"]), @r#"
+    exit 5
+    -- stdout
+    {
+      "ok": false,
+      "workflows": [
+        {
+          "doubts": [],
+          "file": "broken.yaml",
+          "ok": false,
+          "problems": [
+            {
+              "column": 24,
+              "file": "broken.yaml",
+              "help": "did you mean `auto`?",
+              "line": 16,
+              "message": "`atuo` is not known here"
+            }
+          ]
+        }
+      ]
+    }
+    "#);
+    assert_snapshot!(workflow(&sandbox, &["run", "broken.yaml"]), @"
+    exit 1
+    -- stderr
+    error: `atuo` is not known here (BM-E018)
+      --> broken.yaml:16:24
+       |
+    16 |     reviewer: { level: atuo }
+       |                        ^
+      help: did you mean `auto`?
+    hint: mend it until `banksman workflow lint FILE` is content
+    ");
+    assert_snapshot!(workflow(&sandbox, &["lint", "nowhere.yaml"]), @"
+    exit 1
+    -- stderr
+    error: failed to read `nowhere.yaml` (BM-E004)
+      because: No such file or directory (os error 2)
+    hint: check that the file is there and that you may read it
+    ");
+}
+
+#[test]
+fn a_doubt_is_told_and_counts_when_it_is_to() {
+    let sandbox = Sandbox::new();
+    let doubtful = TWO_STEPS
+        .replace("    max_retries: 3\n", "")
+        .replace("[test.py]\n    outputs", "[tests/*.py, notes]\n    outputs");
+    sandbox.file("doubtful.yaml", doubtful);
+    assert_snapshot!(workflow(&sandbox, &["lint", "doubtful.yaml"]), @"
+    exit 0
+    -- stdout
+    doubt: `X-2` reads `notes`, which does not exist and which no step makes
+     --> doubtful.yaml:8:1
+      |
+    8 |   - id: X-2
+      | ^
+      help: add it to the `outputs` of a step before this one
+
+    doubt: `X-2` reads `tests/*.py`, which does not exist and which no step makes
+     --> doubtful.yaml:8:1
+      |
+    8 |   - id: X-2
+      | ^
+      help: add it to the `outputs` of a step before this one
+
+    doubt: the gate `XG-2` does not say how often it may fail: a person is asked after 3 failures
+      --> doubtful.yaml:20:9
+       |
+    20 |   - id: XG-2
+       |         ^
+      help: add `max_retries`
+    -- stderr
+    1 file: 0 errors, 3 doubts
+    ");
+    let strict = workflow(&sandbox, &["lint", "doubtful.yaml", "--strict", "--json"]);
+    assert_eq!((strict.code, &strict.document()["ok"]), (Some(5), &false.into()));
+    assert_eq!(strict.document()["workflows"][0]["doubts"][0]["line"], 8, "{strict}");
+    // A file that fits the glob and a folder settle two of them.
+    sandbox.file("tests/a.py", "");
+    sandbox.file("notes/a", "");
+    let settled = sandbox.json(&["workflow", "lint", "doubtful.yaml"]);
+    assert_eq!(settled["workflows"][0]["doubts"].as_array().unwrap().len(), 1, "{settled}");
+}
+
+#[test]
+fn without_a_file_all_of_the_repository_are_looked_at() {
+    let sandbox = Sandbox::new();
+    assert_snapshot!(workflow(&sandbox, &["lint"]), @"
+    exit 1
+    -- stderr
+    error: there are no workflows in `.workflow/specs` (BM-E003)
+    hint: name a file: banksman workflow lint FILE
+    ");
+    sandbox.file(".workflow/specs/search.yaml", TWO_STEPS);
+    sandbox.file(".workflow/specs/README.md", "not a workflow");
+    sandbox.file(
+        ".workflow/specs/all.yml",
+        "workflow: { id: all, params: { version: { type: string } } }\nsteps:\n  - { id: part, uses: part.yaml, with: { what: '${{ params.version }}' } }\n",
+    );
+    // A part of another one has no values of its own, and is not looked at alone.
+    let part = "workflow: { id: part, params: { what: { type: string } } }\nsteps:\n  - { id: a, outputs: ['${{ params.what }}'] }\n";
+    sandbox.file(".workflow/specs/part.yaml", part);
+    assert_snapshot!(workflow(&sandbox, &["lint"]), @"
+    exit 5
+    -- stdout
+    error: the parameter `version` has no value
+     --> .workflow/specs/all.yml:1:32
+      |
+    1 | workflow: { id: all, params: { version: { type: string } } }
+      |                                ^
+      help: add `--param version=…`, or give it a `default`
+    -- stderr
+    2 files: 1 error, 0 doubts
+    ");
+    // A parameter goes to those that have it.
+    assert_snapshot!(workflow(&sandbox, &["lint", "--param", "version=2"]), @"
+    exit 0
+    -- stderr
+    2 files: 0 errors, 0 doubts
+    ");
+    assert_snapshot!(workflow(&sandbox, &["lint", "--param", "versio=2"]), @"
+    exit 1
+    -- stderr
+    error: none of these files has a parameter `versio` (BM-E003)
+    hint: did you mean `version`?
+    ");
+    assert_snapshot!(workflow(&sandbox, &["lint", "--param", "version"]), @"
+    exit 2
+    -- stderr
+    error: `version` is no parameter (BM-E001)
+    hint: write --param NAME=VALUE
+    ");
+    fs::create_dir(sandbox.repo().join("deep")).unwrap();
+    let below =
+        sandbox.command(&["workflow", "lint"]).current_dir(sandbox.repo().join("deep")).output();
+    let below = sandbox.finish(below.unwrap());
+    assert!(below.stdout.contains("repo/.workflow/specs/all.yml:1:"), "{below}");
+}

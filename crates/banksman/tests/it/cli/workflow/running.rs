@@ -1,0 +1,380 @@
+//! Workflows are run, looked at and driven by hand, and what is said at the wrong time is refused with what would fit.
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+use super::{TWO_STEPS, with_steps, workflow};
+use crate::cli::sandbox::Sandbox;
+use crate::cli::yard::{DONE, Yard};
+
+fn by_hand() -> Sandbox {
+    let sandbox = with_steps();
+    sandbox.ok(&["workflow", "run", "search.yaml", "--by-hand"]);
+    sandbox
+}
+
+#[test]
+fn before_the_first_workflow_there_is_nothing_to_say() {
+    let sandbox = with_steps();
+    for args in
+        [&["status"][..], &["next"], &["graph"], &["report", "X-1", "done"], &["status", "search"]]
+    {
+        let ran = workflow(&sandbox, args);
+        assert_eq!(
+            ran.to_string(),
+            "exit 1\n-- stderr\nerror: no workflow was started here yet (BM-E003)\nhint: start one: banksman workflow run .workflow/specs/NAME.yaml\n",
+            "{args:?}"
+        );
+    }
+    assert_eq!(sandbox.json(&["workflow", "status", "--all"])["workflows"], serde_json::json!([]));
+}
+
+#[test]
+fn a_start_that_cannot_be_is_refused_as_a_whole() {
+    let sandbox = with_steps();
+    assert_snapshot!(workflow(&sandbox, &["run", "nowhere.yaml"]), @"
+    exit 1
+    -- stderr
+    error: failed to read `nowhere.yaml` (BM-E004)
+      because: No such file or directory (os error 2)
+    hint: check that the file is there and that you may read it
+    ");
+    sandbox.file(
+        "later.yaml",
+        TWO_STEPS.replace(
+            "{ id: search, name: Search }",
+            "{ id: later, params: { version: { type: string } } }",
+        ),
+    );
+    assert_snapshot!(workflow(&sandbox, &["run", "later.yaml"]), @"
+    exit 1
+    -- stderr
+    error: the parameter `version` has no value (BM-E018)
+     --> later.yaml:1:34
+      |
+    1 | workflow: { id: later, params: { version: { type: string } } }
+      |                                  ^
+      help: add `--param version=…`, or give it a `default`
+    hint: mend it until `banksman workflow lint FILE` is content
+    ");
+    assert_snapshot!(workflow(&sandbox, &["run", "search.yaml", "search.yaml"]), @"
+    exit 1
+    -- stderr
+    error: the workflow `search` is given twice (BM-E003)
+    hint: leave one of the files out
+    ");
+    sandbox.file(
+        "after.yaml",
+        "workflow: { id: after }\nsteps:\n  - { id: a, needs: [website/publish], outputs: [x] }\n",
+    );
+    assert_snapshot!(workflow(&sandbox, &["run", "search.yaml", "after.yaml"]), @"
+    exit 1
+    -- stderr
+    error: the workflow `website` was never started in this project (BM-E003)
+    hint: start it first, or both together: banksman workflow run website.yaml …
+    ");
+    assert_eq!(sandbox.json(&["list"])["tasks"], serde_json::json!([]));
+}
+
+#[test]
+fn a_workflow_is_started_once_and_looked_at() {
+    let sandbox = with_steps();
+    assert_snapshot!(workflow(&sandbox, &["run", "search.yaml", "--detach", "--key", "k"]), @"
+    exit 0
+    -- stdout
+    ● t1  Search  running  (0 of 2 steps)
+       TASK  STEP             STATE    RUNS  FAILED  WHY
+    ◌  t2    X-1 write-tests  pending  0     0
+    ◌  t3    X-2 implement    pending  0     0
+    -- stderr
+    t1  Search: 2 steps
+    next: banksman up · banksman workflow status
+    ");
+    assert_snapshot!(workflow(&sandbox, &["run", "search.yaml", "--detach", "--key", "k", "-q"]), @"
+    exit 0
+    -- stdout
+    t1
+    ");
+    assert_snapshot!(workflow(&sandbox, &["status", "search"]), @"
+    exit 0
+    -- stdout
+    ● t1  Search  running  (0 of 2 steps)
+       TASK  STEP             STATE    RUNS  FAILED  WHY
+    ◌  t2    X-1 write-tests  pending  0     0
+    ◌  t3    X-2 implement    pending  0     0
+    -- stderr
+    next: banksman workflow next t1 · banksman workflow graph t1
+    ");
+    assert_snapshot!(workflow(&sandbox, &["status", "--all"]), @"
+    exit 0
+    -- stdout
+    TASK  WORKFLOW  STATE    STARTED              NAME
+    t1    search    running  0000-00-00 00:00:00  Search
+    ");
+    assert_snapshot!(workflow(&sandbox, &["next"]), @"
+    exit 0
+    -- stdout
+    t2  X-1 write-tests: it waits for an agent; `banksman up` starts it
+    ");
+    let document = sandbox.json(&["workflow", "status"]);
+    assert_eq!(
+        (&document["id"], &document["workflow"], &document["done"]),
+        (&"t1".into(), &"search".into(), &0.into())
+    );
+    assert_eq!(document["steps"][1]["gate"], "XG-2");
+    assert_eq!(document["steps"][1]["openNeeds"], 1);
+}
+
+/// No engine is at work here: whoever does the steps by hand needs one only where the work goes back, and at the end.
+#[test]
+fn a_workflow_is_driven_by_hand() {
+    let sandbox = by_hand();
+    assert_snapshot!(workflow(&sandbox, &["next"]), @"
+    exit 0
+    -- stdout
+    t2  X-1 write-tests: do it as its test-writer
+        The workflow:
+
+        <data 37bf10e38fa1>
+        Search
+        </data 37bf10e38fa1>
+
+        The step X-1, for a test-writer:
+
+        <data 492a6fd57b28>
+        write-tests
+        </data 492a6fd57b28>
+
+        It must leave these files behind:
+
+        - `test.py`
+
+      banksman workflow report X-1 done --workflow t1
+    ");
+    assert_snapshot!(workflow(&sandbox, &["report", "X-1", "done"]), @"
+    exit 0
+    -- stdout
+    ◎ t2  interactive → gate(auto) by human:kim (signal)
+    -- stderr
+    next: banksman workflow next t1
+    ");
+    let next = sandbox.json(&["workflow", "next"]);
+    assert_eq!(next["next"][0]["kind"], "review");
+    assert_eq!(
+        next["next"][0]["report"],
+        serde_json::json!([
+            "banksman workflow report XG-1 pass --as reviewer --workflow t1",
+            "banksman workflow report XG-1 fail --note '…' --as reviewer --workflow t1",
+        ])
+    );
+    sandbox.ok(&["workflow", "report", "XG-1", "pass", "--as", "reviewer:claude"]);
+    sandbox.ok(&["workflow", "report", "X-2", "done"]);
+    assert_eq!(sandbox.json(&["workflow", "next"])["next"][0]["kind"], "decide");
+    sandbox.ok(&["workflow", "report", "XG-2", "fail", "--note", "no index"]);
+    assert_snapshot!(workflow(&sandbox, &["next", "-q"]), @"
+    exit 0
+    -- stdout
+    t2  X-1 write-tests: do it as its test-writer
+        The workflow:
+
+        <data 37bf10e38fa1>
+        Search
+        </data 37bf10e38fa1>
+
+        The step X-1, for a test-writer:
+
+        <data 492a6fd57b28>
+        write-tests
+        </data 492a6fd57b28>
+
+        It must leave these files behind:
+
+        - `test.py`
+
+        Gates have sent it back before. All that they said, the latest last:
+
+        <data 3d963a025150>
+        ## Gate XG-2, failure 1
+
+        no index
+        </data 3d963a025150>
+
+      banksman workflow report X-1 done --workflow t1
+    ");
+    assert_snapshot!(workflow(&sandbox, &["status", "-q"]), @"
+    exit 0
+    -- stdout
+    ● t1  Search  running  (0 of 2 steps)
+       TASK  STEP             STATE        RUNS  FAILED  WHY
+    !  t2    X-1 write-tests  interactive  0     0
+    ◌  t3    X-2 implement    pending      0     1       no index
+    ");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_what_would() {
+    let sandbox = by_hand();
+    assert_snapshot!(workflow(&sandbox, &["report", "X-1", "pass"]), @"
+    exit 1
+    -- stderr
+    error: refused (BM-E010)
+      to: there is no way from interactive by `pass`
+      allowed now: checking, passed, gate(auto), gate(notify), gate(human), given_up
+    hint: `X-1` is interactive; human may report now: done, abort
+    ");
+    assert_snapshot!(workflow(&sandbox, &["report", "X-2", "done"]), @"
+    exit 1
+    -- stderr
+    error: refused (BM-E010)
+      to: there is no way from pending by `signal`
+      allowed now: interactive, given_up
+    hint: `X-2` is pending and waits for other steps; human may report now: abort
+    ");
+    assert_snapshot!(workflow(&sandbox, &["report", "X-1", "abort"]), @"
+    exit 1
+    -- stderr
+    error: refused (BM-E010)
+      reason: Say why it is given up
+      allowed now: checking, passed, gate(auto), gate(notify), gate(human), given_up
+    hint: add --note 'WHY'
+    ");
+    assert_snapshot!(workflow(&sandbox, &["report", "X-11", "done"]), @"
+    exit 1
+    -- stderr
+    error: there is no step or gate `X-11` (BM-E003)
+    hint: did you mean `X-1`?
+    ");
+    assert_snapshot!(workflow(&sandbox, &["report", "X-1", "finished"]), @"
+    exit 2
+    -- stderr
+    error: invalid value 'finished' for '<WORD>'
+      [possible values: done, pass, fail, veto, abort, retry, skip]
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(workflow(&sandbox, &["report", "X-1", "done", "--workflow", "serch"]), @"
+    exit 1
+    -- stderr
+    error: no workflow `serch` was started (BM-E003)
+    hint: did you mean `search`?
+    ");
+    sandbox.ok(&["workflow", "report", "X-1", "done"]);
+    assert_snapshot!(workflow(&sandbox, &["report", "XG-1", "fail"]), @"
+    exit 1
+    -- stderr
+    error: refused (BM-E010)
+      feedback: Say what has to change
+      allowed now: passed, sent_back, gate(human), given_up
+    hint: add --note 'WHY'
+    ");
+    assert_snapshot!(workflow(&sandbox, &["report", "XG-1", "pass", "--as", "agent:ada"]), @"
+    exit 1
+    -- stderr
+    error: refused (BM-E011)
+      actor: agent may not move it to passed; human, reviewer, system may
+    hint: `X-1` is gate(auto), and agent has nothing to report on it; see `banksman why t2`
+    ");
+    let refused = workflow(&sandbox, &["report", "XG-1", "veto", "--json"]);
+    assert_eq!(
+        (refused.code, &refused.document()["success"]),
+        (Some(1), &false.into()),
+        "{refused}"
+    );
+}
+
+/// Ids are those of the file. A number may be the id of a step as well as that of a task: the file goes first.
+#[test]
+fn a_step_is_found_by_all_its_names() {
+    let sandbox = Sandbox::new();
+    sandbox.file(
+        "one.yaml",
+        "workflow: { id: one }\nsteps:\n  - { id: 3, outputs: [a] }\n  - { id: b, outputs: [b] }\n",
+    );
+    sandbox.ok(&["workflow", "run", "one.yaml", "--by-hand"]);
+    let done =
+        |word: &str| sandbox.json(&["workflow", "report", word, "done"])["task"]["id"].clone();
+    assert_eq!((done("3"), done("t3")), ("t2".into(), "t3".into()));
+    // An older workflow is told from the one that was started last.
+    sandbox.ok(&["workflow", "run", "one.yaml", "--by-hand"]);
+    assert_eq!(sandbox.json(&["workflow", "next"])["workflow"], "t4");
+    assert_eq!(done("b"), "t6");
+    let next = sandbox.json(&["workflow", "next", "t4"]);
+    assert_eq!(next["next"][0]["report"][0], "banksman workflow report 3 done --workflow t4");
+    assert_eq!(workflow(&sandbox, &["report", "b", "done", "--workflow", "t1"]).code, Some(1));
+}
+
+/// The same ids are used in many repositories.
+#[test]
+fn a_report_stays_in_its_repository() {
+    let sandbox = by_hand();
+    let other = sandbox.path().join("other");
+    fs::create_dir_all(other.join(".git")).unwrap();
+    let there =
+        |args: &[&str]| sandbox.finish(sandbox.command(args).current_dir(&other).output().unwrap());
+    assert_eq!(there(&["init"]).code, Some(0));
+    let ran = there(&["workflow", "report", "X-1", "done"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("no workflow was started here"), "{ran}");
+    assert_eq!(there(&["workflow", "report", "t2", "done"]).code, Some(0));
+}
+
+#[test]
+fn five_hundred_steps_can_still_be_read() {
+    let sandbox = Sandbox::new();
+    let after = |number: usize| {
+        number.checked_sub(1).map(|before| format!(", needs: [s{before}]")).unwrap_or_default()
+    };
+    let steps: String = (0..500)
+        .map(|number| format!("  - {{ id: s{number}, outputs: [o{number}]{} }}\n", after(number)))
+        .collect();
+    sandbox.file("big.yaml", format!("workflow: {{ id: big }}\nsteps:\n{steps}"));
+    sandbox.ok(&["workflow", "run", "big.yaml", "--by-hand"]);
+    sandbox.ok(&["workflow", "report", "s0", "done"]);
+    sandbox.ok(&["workflow", "report", "s1", "abort", "--note", "it rains"]);
+    assert_snapshot!(workflow(&sandbox, &["status", "-q"]), @"
+    exit 0
+    -- stdout
+    ! t1  big  waiting: a step was given up  (1 of 500 steps)
+       TASK  STEP  STATE     RUNS  FAILED  WHY
+    ✗  t3    s1    given_up  0     0       it rains
+    not shown: 1 passed, 498 pending; all of them: banksman workflow status t1 --full
+    ");
+    assert_eq!(sandbox.ok(&["workflow", "status", "--full"]).lines().count(), 502);
+    assert_eq!(sandbox.json(&["workflow", "status"])["steps"].as_array().unwrap().len(), 500);
+}
+
+#[test]
+fn many_steps_at_once_are_not_all_explained() {
+    let sandbox = Sandbox::new();
+    let items: Vec<String> = (0..60).map(|number| number.to_string()).collect();
+    sandbox.file(
+        "wide.yaml",
+        format!(
+            "workflow: {{ id: wide }}\nsteps:\n  - {{ id: s, for_each: [{}] }}\n",
+            items.join(", ")
+        ),
+    );
+    sandbox.ok(&["workflow", "run", "wide.yaml", "--by-hand"]);
+    let next = sandbox.ok(&["workflow", "next"]);
+    assert!(next.ends_with("... and 50 more, which --json has\n"), "{next}");
+    assert!(next.contains("banksman workflow report 's[9]' done --workflow t1"), "{next}");
+    assert_eq!(sandbox.json(&["workflow", "next"])["next"].as_array().unwrap().len(), 60);
+    assert!(workflow(&sandbox, &["report", "s", "done"]).stderr.contains("did you mean `s[0]`?"));
+}
+
+/// `run FILE && …` goes on only when the workflow is complete.
+#[test]
+fn the_exit_code_says_how_it_ended() {
+    let yard = Yard::new();
+    yard.file("w.yaml", "workflow: { id: w, merge: false }\nsteps:\n  - { id: a }\n");
+    yard.script("t2", &[DONE]);
+    let ran = workflow(&yard, &["run", "w.yaml"]);
+    assert_eq!(ran.code, Some(0), "{ran}");
+    assert!(ran.stdout.contains("✓ t1  w  complete  (1 of 1 steps, $0.05)"), "{ran}");
+    let gated = "workflow: { id: w, merge: false }\nsteps:\n  - { id: a, gate: g }\ngates:\n  - { id: g, reviewer: { level: human }, on_pass: { next_step: DONE } }\n";
+    yard.file("w.yaml", gated);
+    yard.script("t4", &[DONE]);
+    let ran = workflow(&yard, &["run", "w.yaml"]);
+    assert_eq!(ran.code, Some(3), "{ran}");
+    assert!(ran.stderr.contains("next: banksman workflow next"), "{ran}");
+}
