@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::Size;
-use crate::place::{Fault, Place, wait_until};
+use crate::frame::report::{Goal, Report, median, short};
+use crate::frame::{Fault, Size};
+use crate::place::{Place, wait_until};
 use crate::processes::{Process, megabytes, naming, processor_time};
-use crate::report::{Goal, Report, median, short};
 
 const SCRIPT: &str = "echo '{\"type\":\"session\",\"id\":\"s1\"}'\nfor i in $(seq 60); do echo '{\"type\":\"text\",\"text\":\"still at it\"}'; sleep 5; done\n";
 const PERCENT_OF_A_CORE: f64 = 5.0;

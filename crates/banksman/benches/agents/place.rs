@@ -2,7 +2,6 @@
 //!
 //! There is no repository, so no worktree is made: git's time is not ours.
 
-use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,13 +16,13 @@ use banksman::exec::site::LocalSite;
 use banksman::store::conn::{Options, Target};
 use banksman::store::{Add, Definition, Store};
 use banksman_core::failure::Policy;
+use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::check::{Overrides, check};
 use banksman_core::machine::{Actor, NewTask};
 use tempfile::TempDir;
 
+use crate::frame::Fault;
 use crate::processes::naming;
-
-pub(crate) type Fault = Box<dyn Error + Send + Sync>;
 
 /// The program that cargo built along with the benchmark.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_banksman");
@@ -151,6 +150,36 @@ impl Place {
 
     pub(crate) fn up(&self) -> Result<Child, Fault> {
         Ok(self.command(&["up"]).spawn()?)
+    }
+
+    /// Runs the program to its end; what it has to say against that is the fault.
+    pub(crate) fn succeed(&self, words: &[&str]) -> Result<(), Fault> {
+        let output = self.command(words).stderr(Stdio::piped()).output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(format!("`{}`: {}", words.join(" "), String::from_utf8_lossy(&output.stderr)).into())
+    }
+
+    /// Makes the project a repository with one commit.
+    pub(crate) fn make_repository(&self) -> Result<(), Fault> {
+        let git = |words: &[&str]| -> Result<(), Fault> {
+            let mut command = Command::new("git");
+            command.arg("-C").arg(self.path("project")).args(words).stdout(Stdio::null());
+            let status = command.status()?;
+            if status.success() { Ok(()) } else { Err(format!("git {words:?}: {status}").into()) }
+        };
+        fs::write(self.path("project").join("README.md"), "measured\n")?;
+        git(&["init", "--quiet", "--initial-branch=main"])?;
+        git(&["config", "user.name", "bench"])?;
+        git(&["config", "user.email", "bench@localhost"])?;
+        git(&["add", "--all"])?;
+        git(&["commit", "--quiet", "--message=first"])
+    }
+
+    pub(crate) fn is_over(&self, id: TaskId) -> Result<bool, Fault> {
+        let stored = self.store.task(id)?;
+        Ok(stored.lifecycle.state(stored.task.state).terminal)
     }
 }
 

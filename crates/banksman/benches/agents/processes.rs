@@ -41,12 +41,37 @@ pub(crate) fn naming(folder: &str) -> Vec<Process> {
 
 /// The processor time of a process and of its children that have ended.
 pub(crate) fn processor_time(pid: u32) -> Option<Duration> {
+    times(pid).map(|times| times.own + times.of_children)
+}
+
+/// Processor times of a process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) own: Duration,
+    /// Of its children that have ended and were waited for, and of theirs.
+    pub(crate) of_children: Duration,
+}
+
+pub(crate) fn times(pid: u32) -> Option<Times> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(") ")?;
     // The state is the first of the rest, and the four times stand at 11 to 14 after it.
-    let ticks: u64 =
-        rest.split(' ').skip(11).take(4).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-    Some(Duration::from_millis(ticks * 1_000 / clock_ticks_per_second()))
+    let ticks = rest.split(' ').skip(11).take(4).map(str::parse::<u64>);
+    let ticks: Vec<u64> = ticks.collect::<Result<_, _>>().ok()?;
+    let [user, system, of_user, of_system] = *ticks.as_slice() else { return None };
+    let time = |ticks: u64| Duration::from_millis(ticks * 1_000 / clock_ticks_per_second());
+    Some(Times { own: time(user + system), of_children: time(of_user + of_system) })
+}
+
+/// The time that the threads of a process have run, which is counted more finely than in ticks. Threads that have ended do
+/// not count.
+pub(crate) fn run_time(pid: u32) -> Option<Duration> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let of_thread = |thread: fs::DirEntry| {
+        let schedstat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        schedstat.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+    };
+    Some(threads.flatten().filter_map(of_thread).sum())
 }
 
 /// A figure of a process' memory in MB: `Rss` counts shared pages in full, `Pss` by the share.

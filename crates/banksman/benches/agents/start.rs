@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::Size;
-use crate::place::{Fault, Place, wait_until};
-use crate::report::{Goal, Report, Rounds, median, millis, quantile, short};
+use crate::frame::report::{Goal, Report, Rounds, median, millis, quantile, short};
+use crate::frame::{Fault, Size};
+use crate::place::{Place, wait_until};
 
 /// The first thing that the agent does shows that it is there.
 const SCRIPT: &str = ": >\"$BANKSMAN_RUN_FOLDER/here\"\necho '{\"type\":\"result\",\"status\":\"success\",\"text\":\"done\"}'\n";

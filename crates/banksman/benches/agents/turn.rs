@@ -1,19 +1,18 @@
-//! A turn on a store with very many tasks and many runs, and `up` when there is nothing to do.
+//! A turn on a store with very many tasks and many runs, and `up` while all agents are asleep.
 
 use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::Size;
-use crate::place::{Fault, Place, wait_until};
-use crate::processes::{megabytes, processor_time};
-use crate::report::{Goal, Report, median, millis, short};
+use crate::frame::report::{Goal, Report, median, millis, short};
+use crate::frame::{Fault, Size};
+use crate::place::{Place, wait_until};
+use crate::processes::{megabytes, processor_time, run_time};
 
 const SCRIPT: &str = "exec sleep 600\n";
 const RUNS: u32 = 50;
 /// A turn has to be over long before the next one is due.
 const MILLIS: f64 = 250.0;
-const IDLE: Duration = Duration::from_secs(10);
 
 pub(crate) fn measure(size: Size, report: &mut Report) -> Result<(), Fault> {
     let tasks = size.pick(100_000, 10_000);
@@ -43,35 +42,33 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> Result<(), Fault> {
             &format!("{} ms", short(millis(began.elapsed()))),
         );
         if agents == RUNS {
-            idle(&place, report)?;
+            idle(&place, size, report)?;
         }
     }
     Ok(())
 }
 
-/// Everything that could happen has happened, and all agents are asleep.
-fn idle(place: &Place, report: &mut Report) -> Result<(), Fault> {
+/// Everything that could happen has happened, and all agents are asleep. What goes on is the renewing of their leases: one
+/// run after the other writes into the store, each once in a third of its lease.
+fn idle(place: &Place, size: Size, report: &mut Report) -> Result<(), Fault> {
+    let time = Duration::from_secs(size.pick(60, 20));
     let mut up = place.up()?;
-    let used = used_in_rest(&up);
+    let used = used_in_rest(&up, time);
     let memory = megabytes(up.id(), "Rss");
     up.kill()?;
     up.wait()?;
+    let name = format!("`up` while {RUNS} agents sleep");
     let (Some(used), Some(memory)) = (used?, memory) else {
-        report.skip("`up` with nothing to do", "there is no /proc");
+        report.skip(&name, "there is no /proc");
         return Ok(());
     };
-    let a_second = millis(used) / IDLE.as_secs_f64();
-    report.judge(
-        "`up` with nothing to do: processor time a second",
-        a_second,
-        "ms",
-        Goal::AtMost(1.0),
-    );
-    report.note("`up` with nothing to do: memory", &format!("{} MB", short(memory)));
+    let a_second = millis(used) / time.as_secs_f64();
+    report.judge(&format!("{name}: processor time a second"), a_second, "ms", Goal::AtMost(1.0));
+    report.note(&format!("{name}: memory"), &format!("{} MB", short(memory)));
     Ok(())
 }
 
-fn used_in_rest(up: &Child) -> Result<Option<Duration>, Fault> {
+fn used_in_rest(up: &Child, time: Duration) -> Result<Option<Duration>, Fault> {
     // Its start is not what is measured: it is over when the time that it has used stands still.
     let mut last = processor_time(up.id());
     wait_until("`up` rests", || {
@@ -81,8 +78,8 @@ fn used_in_rest(up: &Child) -> Result<Option<Duration>, Fault> {
         last = now;
         Ok(rests)
     })?;
-    let before = processor_time(up.id());
-    thread::sleep(IDLE);
-    let after = processor_time(up.id());
+    let before = run_time(up.id());
+    thread::sleep(time);
+    let after = run_time(up.id());
     Ok(before.zip(after).map(|(before, after)| after.saturating_sub(before)))
 }

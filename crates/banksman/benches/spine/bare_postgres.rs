@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, NoTls, Statement};
 
-use crate::sample::Fault;
+use crate::frame::Fault;
 use crate::script::{Line, Slot};
 
 /// The server to measure on, if there is one.

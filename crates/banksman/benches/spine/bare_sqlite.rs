@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, Statement};
 
-use crate::sample::Fault;
+use crate::frame::Fault;
 use crate::script::{Line, Slot};
 
 /// Opens a store's file for bare statements at full durability.

@@ -6,12 +6,12 @@ use std::time::Instant;
 use banksman::store::Store;
 use tempfile::TempDir;
 
-use crate::Size;
 use crate::bare_postgres::{Bare, Pace, Schema, server};
 use crate::fill::{self, Queue};
+use crate::frame::report::{Goal, Report, Rounds, median, millis, quantile, short};
+use crate::frame::{Fault, Size};
 use crate::postgres::{NO_SERVER, say_shares};
-use crate::report::{Goal, Report, Rounds, median, millis, quantile, short};
-use crate::sample::{self, Fault, rate};
+use crate::sample::{self, rate};
 use crate::script::{Line, Scripts};
 
 /// Callers of one store at the same time.

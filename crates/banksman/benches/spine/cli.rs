@@ -4,11 +4,11 @@ use std::fmt::Write;
 use std::fs;
 use std::process::Command;
 
-use crate::Size;
 use crate::fill::{self, Queue};
+use crate::frame::report::{Goal, Report, median, millis, short};
+use crate::frame::{Fault, Size};
 use crate::program::{banksman, command, run};
-use crate::report::{Goal, Report, median, millis, short};
-use crate::sample::{self, Fault};
+use crate::sample;
 
 /// What a person takes for at once, less what their terminal needs.
 const AT_ONCE_MILLIS: f64 = 30.0;

@@ -12,7 +12,8 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::bare_postgres::{Bare, Schema};
-use crate::sample::{self, Fault};
+use crate::frame::Fault;
+use crate::sample;
 
 /// What most of the tasks wait for. One in ten is ready in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use crate::Size;
 use crate::cli::large_lifecycle;
 use crate::fill::{self, Queue};
+use crate::frame::report::{Goal, Report};
+use crate::frame::{Fault, Size};
 use crate::program::{banksman, peak_megabytes};
-use crate::report::{Goal, Report};
-use crate::sample::{self, Fault};
+use crate::sample;
 
 const MEGABYTES: f64 = 30.0;
 

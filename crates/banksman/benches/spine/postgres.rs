@@ -4,10 +4,10 @@ use std::sync::{Mutex, PoisonError};
 
 use banksman::store::Store;
 
-use crate::Size;
 use crate::bare_postgres::{Bare, Pace, Schema, server};
-use crate::report::{Goal, Report, Rounds, short};
-use crate::sample::{Fault, rate};
+use crate::frame::report::{Goal, Report, Rounds, short};
+use crate::frame::{Fault, Size};
+use crate::sample::rate;
 use crate::script::Scripts;
 use crate::sqlite::{Spread, Swing};
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::sample::Fault;
+use crate::frame::Fault;
 
 /// Prints the largest resident size in KiB of what it runs.
 const TIME: &str = "/usr/bin/time";

@@ -1,6 +1,5 @@
 //! What is measured on: folders, stores, a small lifecycle, and callers that start together.
 
-use std::error::Error;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Instant;
@@ -16,7 +15,7 @@ use banksman_core::time::Span;
 use serde_json::Map;
 use tempfile::TempDir;
 
-pub(crate) type Fault = Box<dyn Error + Send + Sync>;
+use crate::frame::Fault;
 
 /// A queue, a state of work with a bound (so that timers are written), and two states to go to and fro between.
 const LIFECYCLE: &str = "\

@@ -9,7 +9,8 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use tempfile::TempDir;
 
-use crate::sample::{self, Fault};
+use crate::frame::Fault;
+use crate::sample;
 
 /// A value of a statement, or what stands for it.
 #[derive(Debug, Clone)]

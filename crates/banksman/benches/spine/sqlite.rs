@@ -14,10 +14,10 @@ use banksman_core::ids::TaskId;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::Size;
 use crate::bare_sqlite::{Ends, Ready, connect};
-use crate::report::{Goal, Report, Rounds, median, short};
-use crate::sample::{self, Fault, per_second, rate};
+use crate::frame::report::{Goal, Report, Rounds, median, short};
+use crate::frame::{Fault, Size};
+use crate::sample::{self, per_second, rate};
 use crate::script::Scripts;
 
 /// Callers at the same time, and members of one bare group commit.

@@ -5,11 +5,11 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::Size;
 use crate::fill::{self, Queue};
+use crate::frame::report::{Report, Rounds, millis, short};
+use crate::frame::{Fault, Size};
 use crate::program::{banksman, command, forget, run};
-use crate::report::{Report, Rounds, millis, short};
-use crate::sample::{self, Fault};
+use crate::sample;
 
 const COUNT: &str =
     "SELECT state, kind, count(*) FROM tasks GROUP BY state, kind ORDER BY state, kind";

@@ -15,11 +15,11 @@ use banksman::clock;
 use banksman::store::Store;
 use banksman::store::conn::{Options, Target};
 
-use crate::Size;
 use crate::bare_postgres::{Schema, server};
+use crate::frame::report::{Goal, Report, median, millis, quantile, short};
+use crate::frame::{Fault, Size};
 use crate::postgres::NO_SERVER;
-use crate::report::{Goal, Report, median, millis, quantile, short};
-use crate::sample::{self, Fault};
+use crate::sample;
 
 const WAIT: &str = "wait-for-work";
 const ECHO: &str = "flush-and-echo";
