@@ -225,13 +225,14 @@ fn tell(
                 lines.push((
                     entry.ts,
                     step.task.id,
+                    entry.seq,
                     format!("{:<28} {}", shown(&step.task.title), entry.record.to),
                 ));
             }
         }
     }
     lines.sort();
-    for (at, id, text) in lines {
+    for (at, id, _, text) in lines {
         context.out.say(&format!("{}  {:<5} {text}", local_time(at), id.to_string()));
     }
     Ok(())
