@@ -7,6 +7,7 @@ mod bring;
 pub mod hold;
 mod link;
 pub mod mark;
+mod moving;
 pub mod names;
 mod recover;
 pub mod removal;
@@ -101,12 +102,20 @@ pub fn prepare(
     mark::write(&made.record, workspace)
         .map_err(|error| failed("marking", &workspace.worktree, &error))?;
     let is_new = made.fresh && ground.branch.is_none() && ground.published.is_none();
-    let (base, head) = if is_new {
-        (ground.start.clone(), ground.start.clone())
+    if made.is_clean {
+        moving::begin(&made.record)?;
+    }
+    let fresh = if is_new {
+        Ok((ground.start.clone(), ground.start.clone()))
     } else {
-        freshen(runner, &yard, workspace, (&ground, made.is_clean), &mut notes)?
+        freshen(runner, &yard, workspace, (&ground, made.is_clean), &mut notes)
     };
-    let (base, head) = bring::bring(runner, &yard, workspace, (base, head), &mut notes)?;
+    let ready = fresh.and_then(|at| bring::bring(runner, &yard, workspace, at, &mut notes));
+    // Any other fault was told by a git that has come to its end.
+    if !ready.as_ref().is_err_and(|fault| fault.class == PrepareFault::Environment) {
+        moving::end(&made.record)?;
+    }
+    let (base, head) = ready?;
     if let Some(command) = &workspace.setup
         && let Some(output) = set_up(runner, command, &workspace.worktree, &made.record, env)?
     {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use banksman_core::receipt::PrepareFault;
 
 use super::yard::{Yard, failed};
-use super::{NotPrepared, link, rescue};
+use super::{NotPrepared, link, moving, rescue};
 use crate::exec::git::{Git, On, Status};
 use crate::exec::plan::Workspace;
 use crate::exec::process::{RunError, Runner};
@@ -80,6 +80,7 @@ pub(super) fn recover(
     notes: &mut Vec<String>,
 ) -> Result<bool, NotPrepared> {
     clear_locks(yard, &workspace.branch, Some(record))?;
+    moving::put_back(runner, yard, workspace, record, notes)?;
     end_half_way(runner, yard, workspace, record, notes)?;
     let branch = workspace.branch.as_str();
     let mut git = yard.git_in(runner, &workspace.worktree);
@@ -217,6 +218,12 @@ fn end_half_way(
         return Ok(());
     }
     // Nothing but the state of the operation is left to be removed; the work is saved.
+    forget_half_way(record)?;
+    git.reset_index()
+}
+
+/// Removes the state of an operation; files, index and branches stay as they are.
+pub(super) fn forget_half_way(record: &Path) -> Result<(), RunError> {
     for (file, _) in HALF_WAY {
         let path = record.join(file);
         let removed = match path.symlink_metadata() {
@@ -226,7 +233,7 @@ fn end_half_way(
         };
         removed.map_err(|error| failed("removing", &path, &error))?;
     }
-    git.reset_index()
+    Ok(())
 }
 
 /// Gives files whose record was pruned a record again; none of them is touched.

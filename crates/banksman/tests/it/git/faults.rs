@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use banksman::exec::plan::Workspace;
 use banksman::exec::process::{Output, Plain, Program, RunError, Runner};
 use banksman::exec::worktree::prepare;
 use banksman::exec::worktree::removal::remove;
@@ -235,6 +236,70 @@ fn a_rebase_killed_in_the_middle_loses_nothing() {
         assert_eq!(world.git(&workspace.worktree, &["branch", "--show-current"]), "banksman/t1");
     }
     assert_eq!(world.prepare(&workspace).base, world.rev("main"));
+}
+
+/// Leaves what a git leaves that dies while it writes files: some are there, one of them in part, and no ref has moved.
+struct DiesWriting<'a> {
+    command: &'a str,
+    files: &'a [(&'a str, &'a str)],
+}
+
+impl Runner for DiesWriting<'_> {
+    fn run(&mut self, program: &Program) -> Result<Output, RunError> {
+        if !program.args.iter().any(|arg| arg == self.command) {
+            return Plain.run(program);
+        }
+        for (name, text) in self.files {
+            write(&program.folder.join(name), text);
+        }
+        Err(RunError::Interrupted)
+    }
+}
+
+#[test]
+fn files_of_a_git_that_died_writing_them_are_nobodys_work() {
+    let world = World::new();
+    let env = world.env();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    world.work(&workspace.worktree, "mine", "work");
+    world.work(&world.repo(), "theirs", "all of it");
+    let files = [("theirs", "all of"), ("README.md", "changed on the way")];
+    let mut dies = DiesWriting { command: "rebase", files: &files };
+    drop(prepare(&mut dies, &workspace, &env).unwrap_err());
+    let prepared = world.prepare(&workspace);
+    assert_eq!(prepared.base, world.rev("main"), "{:?}", prepared.notes);
+    assert_eq!(world.status(&workspace.worktree), "");
+    assert_eq!(read(&workspace.worktree.join("theirs")), "all of it");
+    drop(prepared);
+
+    drop(world.prepare(&world.workspace("t2")));
+    world.work(&world.workspace("t2").worktree, "others", "all of it");
+    let brings = Workspace { brings: vec!["banksman/t2".to_owned()], ..workspace.clone() };
+    let files = [("others", "all"), ("mine", "changed on the way")];
+    let mut dies = DiesWriting { command: "merge", files: &files };
+    drop(prepare(&mut dies, &brings, &env).unwrap_err());
+    let prepared = world.prepare(&brings);
+    assert!(said(&prepared.notes, "cut off"), "{:?}", prepared.notes);
+    assert_eq!(world.status(&workspace.worktree), "");
+    assert_eq!(read(&workspace.worktree.join("others")), "all of it");
+    assert_eq!(read(&workspace.worktree.join("mine")), "work");
+}
+
+#[test]
+fn what_is_written_after_a_refused_merge_is_kept() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    world.work(&workspace.worktree, "a", "ours");
+    let other = world.workspace("t2");
+    drop(world.prepare(&other));
+    world.work(&other.worktree, "a", "theirs");
+    let brings = Workspace { brings: vec![other.branch], ..workspace };
+    assert_eq!(world.try_prepare(&brings).unwrap_err().class, PrepareFault::Diverged);
+    write(&brings.worktree.join("by hand"), "work");
+    assert_eq!(world.try_prepare(&brings).unwrap_err().class, PrepareFault::Diverged);
+    assert_eq!(read(&brings.worktree.join("by hand")), "work");
 }
 
 #[test]
