@@ -178,10 +178,20 @@ impl Yard {
         Store::open(&target, &Options::default()).expect("the store opens")
     }
 
+    /// While agents begin and end, git may look at the record of a worktree that is just being written or removed; it
+    /// takes offence at that, and a moment later no longer.
     pub(crate) fn git(&self, args: &[&str]) -> String {
         let mut git = Command::new("git");
         git.arg("-C").arg(self.path("repo")).args(args).env("GIT_CONFIG_GLOBAL", "/dev/null");
-        text_of(args, &git.output().expect("git starts"))
+        let mut output = git.output().expect("git starts");
+        wait_until("git can read every record", || {
+            let is_in_motion = String::from_utf8_lossy(&output.stderr).contains(".git/worktrees/");
+            if is_in_motion && !output.status.success() {
+                output = git.output().expect("git starts");
+            }
+            !is_in_motion || output.status.success()
+        });
+        text_of(args, &output)
     }
 
     pub(crate) fn file(&self, name: &str) -> String {
