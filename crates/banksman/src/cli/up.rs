@@ -255,7 +255,7 @@ fn open_windows(context: &Context, pulse: &Pulse) {
     for (job, _) in &pulse.started {
         let opened = match job {
             JobId::Run(run) => open_window(&context.config, screen, *run),
-            JobId::Activity { .. } | JobId::CleanUp { .. } => Ok(()),
+            JobId::Activity { .. } | JobId::CleanUp { .. } | JobId::Look { .. } => Ok(()),
         };
         if let Err(failure) = opened {
             context.out.say(&format!("no window for {job}: {}", shown(&failure.to_string())));

@@ -32,6 +32,7 @@ impl Engine<'_> {
                 JobId::Run(run) => self.end_run(run, &receipt, now, pulse)?,
                 JobId::Activity { seq, .. } => self.end_activity(job, seq, &receipt, now)?,
                 JobId::CleanUp { .. } => self.end_clean_up(job, &receipt, pulse),
+                JobId::Look { task, .. } => self.end_look(task, &receipt, now, pulse)?,
             };
             self.site.put_away(job, now)?;
             self.look_again_at(job, &receipt.ended, now)?;
@@ -47,7 +48,7 @@ impl Engine<'_> {
         let waits = ended.is_hindered() && *ended != Ended::KeeperLost;
         let due = move |attempts: i64| if waits { now.plus(pause_after(attempts)) } else { now };
         match job {
-            JobId::Run(_) => Ok(()),
+            JobId::Run(_) | JobId::Look { .. } => Ok(()),
             JobId::Activity { task, seq } | JobId::CleanUp { task, seq } => {
                 Ok(self.store.effects_due((task, seq), &self.terms.agents.node, due)?)
             }

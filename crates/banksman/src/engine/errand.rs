@@ -155,6 +155,20 @@ impl Engine<'_> {
     }
 }
 
+impl Engine<'_> {
+    /// Whether the clean-up of a step's worktree is another one's: steps that share one end together, and the last of those that
+    /// have worked there puts it away.
+    pub(super) fn is_put_away_by_another(&self, stored: &Stored) -> Result<bool, EngineError> {
+        let shares = Step::of(stored).is_some_and(|step| step.spec.worktree.is_some());
+        let Some(parent) = stored.task.parent.filter(|_| shares) else { return Ok(false) };
+        let here = place(stored);
+        let has_worked = |step: &Stored| step.task.epoch > 0 || may_be_laid_out(step);
+        let parts = self.store.parts(parent)?;
+        let others = parts.iter().filter(|other| other.task.id > stored.task.id);
+        Ok(others.filter(|other| has_worked(other)).any(|other| place(other) == here))
+    }
+}
+
 /// The name by which a task's worktree is known, and what its branch is called after. Steps that name a worktree share it.
 pub(super) fn place(stored: &Stored) -> (String, String) {
     let task = &stored.task;

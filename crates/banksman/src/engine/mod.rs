@@ -11,6 +11,7 @@ mod panel;
 mod parts;
 mod plan;
 mod prompt;
+mod pulls;
 mod recover;
 mod relay;
 mod review;
@@ -235,7 +236,9 @@ impl<'a> Engine<'a> {
     /// Whether another job of the task is still here. A job that waited for the other's worktree would get it the moment
     /// the other's keeper dies, and would work beside what that one has left; so it begins when the other is on record.
     fn is_in_the_way(&self, job: JobId) -> Result<bool, EngineError> {
-        let others = self.site.jobs()?.into_iter().filter(|other| *other != job);
+        // A look at the remote is in nobody's way.
+        let touches = |other: &JobId| !matches!(other, JobId::Look { .. });
+        let others = self.site.jobs()?.into_iter().filter(|other| *other != job && touches(other));
         for other in others.filter(|other| other.task() == job.task()) {
             if self.site.look(other)? != Sight::Absent {
                 return Ok(true);

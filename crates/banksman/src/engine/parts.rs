@@ -140,6 +140,10 @@ impl Engine<'_> {
             }
         };
         if let Some(batch) = &whole.task.batch {
+            // Its parts have waited for a person, through no fault of theirs.
+            if !rests && effect.seq > 1 {
+                self.store.begin_bounds_anew(batch, now)?;
+            }
             let change = BatchChange { paused: Some(rests), ..BatchChange::default() };
             self.store.set_batch(batch, change)?;
         }

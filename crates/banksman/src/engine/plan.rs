@@ -25,6 +25,8 @@ type Known = BTreeMap<String, Option<Project>>;
 
 /// Runs whose failures the next one is told of.
 const TOLD: i64 = 8;
+/// Roles of those who may say whether a criterion is met.
+const JUDGES: [&str; 2] = ["evaluator", "reviewer"];
 
 impl Engine<'_> {
     /// The plan of a run and its token, or why there can be none.
@@ -117,19 +119,30 @@ impl Engine<'_> {
             about: json!({ "title": stored.task.title, "body": detail.stored.task.body }),
             expects: expects(stored),
             commit_message: commit_message(&stored.task),
-            evaluator: self.evaluator(agents),
+            evaluator: self.evaluator(agents, worker, &checks),
             setup,
             checks,
         }))
     }
 
-    fn evaluator(&self, agents: &Agents) -> Option<Evaluator> {
-        let worker = self.worker(agents.evaluator.as_deref()?)?;
+    /// Who is asked about what the facts leave open. Without a worker that is named for it that is done for a criterion in
+    /// prose only, because nothing else could tell whether that is met.
+    fn evaluator(&self, agents: &Agents, doer: &WorkerSetup, checks: &Checks) -> Option<Evaluator> {
+        let named = agents.evaluator.as_deref().and_then(|name| self.worker(name));
+        let judge = || checks.criterion.as_ref().and_then(|_| self.judge_beside(doer));
+        let worker = named.or_else(judge)?;
         Some(Evaluator {
             setup: agent_setup(worker)?,
             prompt: prompt::evaluator(),
             timeout_ms: agents.evaluator_timeout.0,
         })
+    }
+
+    /// A worker of this machine that may judge: rather another one than the one whose work it is.
+    fn judge_beside(&self, doer: &WorkerSetup) -> Option<&WorkerSetup> {
+        let may_judge = |setup: &&WorkerSetup| JUDGES.iter().any(|role| setup.worker.plays(role));
+        let is_doer = |setup: &&WorkerSetup| setup.worker.name == doer.worker.name;
+        self.terms.workers.iter().filter(may_judge).min_by_key(is_doer)
     }
 
     /// Our own program, told to renew the lease of a run. The store's address is in the keeper's environment.
@@ -176,6 +189,17 @@ impl Engine<'_> {
         let checks = Checks { mailbox: Some(project.path.clone()), ..Checks::default() };
         let work = Work::Check { checks, message: None };
         self.job_plan(stored, job, project, &errand, work)
+    }
+
+    /// A look at what the remote shows of a task's branch.
+    pub(super) fn look_plan(
+        &self,
+        stored: &Stored,
+        job: JobId,
+        project: &Project,
+    ) -> Result<Plan, EngineError> {
+        let errand = self.errand(stored)?;
+        self.job_plan(stored, job, project, &errand, Work::Look)
     }
 
     /// None for a task that never had a worktree.

@@ -60,7 +60,10 @@ impl Engine<'_> {
                 JobId::Activity { task, seq } if self.store.task(task)?.task.entered > seq => {
                     "the task was moved on"
                 }
-                JobId::Run(_) | JobId::Activity { .. } | JobId::CleanUp { .. } => continue,
+                JobId::Run(_)
+                | JobId::Activity { .. }
+                | JobId::CleanUp { .. }
+                | JobId::Look { .. } => continue,
             };
             if self.site.look(job)? == Sight::Absent {
                 // Its keeper was never started, and nobody will start it any more.

@@ -238,6 +238,9 @@ impl Engine<'_> {
         if effect.attempts >= MOST_ATTEMPTS {
             return Ok(Did::Dead("its worktree could not be put away".to_owned()));
         }
+        if self.is_put_away_by_another(stored)? {
+            return Ok(Did::Done);
+        }
         if self.is_in_the_way(job)? {
             return Ok(Did::Later(now.plus(SOON)));
         }

@@ -74,7 +74,8 @@ impl Engine<'_> {
                 Signal::SentinelFile { path } => {
                     self.look_for_sentinel(&waits, path, &project, now, pulse)
                 }
-                Signal::PrCreation | Signal::StdoutExit => Ok(()),
+                Signal::PrCreation => self.look_for_pull(&waits.part, &project, now, pulse),
+                Signal::StdoutExit => Ok(()),
             };
             tell_of_folders(looked, Some(id), pulse)?;
         }
@@ -217,7 +218,7 @@ impl Engine<'_> {
     }
 
     /// Asks for what the signal says; a refusal is an answer.
-    fn obey(
+    pub(super) fn obey(
         &self,
         id: TaskId,
         (role, trigger, fields): (&str, &str, Map<String, Value>),
@@ -234,6 +235,9 @@ impl Engine<'_> {
         };
         let key = Key::new(key, key);
         match self.store.apply(id, Event::Asked(ask), Some(key), now) {
+            Ok(applied) if applied.replayed => {
+                Ok("it was taken before and changes nothing".to_owned())
+            }
             Ok(_) => Ok(format!("{trigger} taken")),
             Err(StoreError::Rejected(rejected)) => Ok(format!("it changes nothing: {rejected}")),
             Err(error) => Err(error.into()),

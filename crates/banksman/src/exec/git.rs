@@ -7,6 +7,7 @@
 //! Paths are read in git's quoted form, because that form is lossless in text. Nothing here decides what is to be done.
 
 mod changes;
+mod pulls;
 mod quoted;
 mod status;
 mod steps;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use super::process::{Output, Program, RunError, Runner};
 
 pub use changes::{Change, Changes, LINK_MODE, SUBMODULE_MODE};
+pub use pulls::PullRequest;
 pub use quoted::shown;
 pub use status::Status;
 pub use steps::MAILBOX;

@@ -13,6 +13,7 @@ mod lines;
 mod log;
 mod mailbox;
 mod program;
+mod pull;
 mod signal;
 mod stages;
 pub(in crate::exec) mod tree;

@@ -8,6 +8,7 @@
 mod audit;
 mod disk;
 mod feedback;
+mod hiding;
 mod names;
 mod past;
 mod place;
@@ -20,8 +21,11 @@ use std::thread;
 use std::time::Duration;
 
 use super::keeper::FileError;
+use super::repo;
 use crate::clock;
 use disk::DRAFT_ENDING;
+use hiding::EXCLUDE;
+pub(super) use hiding::hide_from_git;
 pub use names::file_name;
 pub use signals::{Content, Expected, Seen, Taken, word_of};
 
@@ -135,6 +139,9 @@ impl Mailbox {
     fn lock(&self) -> Result<File, MailboxError> {
         self.make_folder()?;
         let path = place::made(&self.root, LOCK)?;
+        if fs::symlink_metadata(&path).is_err() {
+            self.hide()?;
+        }
         let file = disk::open_lock(&path).map_err(|source| fault("open", &path, source))?;
         for _ in 0..LOCK_TRIES {
             match file.try_lock() {
@@ -144,6 +151,14 @@ impl Mailbox {
             }
         }
         Err(MailboxError::Busy(path))
+    }
+
+    /// Where people have made the folder, its `.gitignore` is theirs; the repository's own list is not part of anybody's work.
+    /// This comes before the first file that git would see.
+    fn hide(&self) -> Result<(), MailboxError> {
+        let Some(common) = repo::common_folder(&self.root) else { return Ok(()) };
+        hide_from_git(&common).map_err(|source| fault("extend", &common.join(EXCLUDE), source))?;
+        Ok(())
     }
 
     /// The first to make the folder also tells git what not to look at. A folder with nothing in it counts as one that was

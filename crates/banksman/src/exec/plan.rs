@@ -26,6 +26,8 @@ pub enum JobId {
     Activity { task: TaskId, seq: i64 },
     /// The worktree of a task that is over is put away, by the record of its end: `c12.9`.
     CleanUp { task: TaskId, seq: i64 },
+    /// A look at the remote for what a step that is done by hand signals with, by the second it was due: `l12.1767225600`.
+    Look { task: TaskId, due: i64 },
 }
 
 impl JobId {
@@ -33,7 +35,9 @@ impl JobId {
     pub fn task(self) -> TaskId {
         match self {
             Self::Run(run) => run.task,
-            Self::Activity { task, .. } | Self::CleanUp { task, .. } => task,
+            Self::Activity { task, .. } | Self::CleanUp { task, .. } | Self::Look { task, .. } => {
+                task
+            }
         }
     }
 }
@@ -44,6 +48,7 @@ impl fmt::Display for JobId {
             Self::Run(run) => write!(f, "{run}"),
             Self::Activity { task, seq } => write!(f, "a{}.{seq}", task.0),
             Self::CleanUp { task, seq } => write!(f, "c{}.{seq}", task.0),
+            Self::Look { task, due } => write!(f, "l{}.{due}", task.0),
         }
     }
 }
@@ -60,6 +65,10 @@ impl FromStr for JobId {
         if let Some(rest) = text.strip_prefix('c') {
             let RunId { task, epoch: seq } = numbers(rest)?;
             return Ok(Self::CleanUp { task, seq });
+        }
+        if let Some(rest) = text.strip_prefix('l') {
+            let RunId { task, epoch: due } = numbers(rest)?;
+            return Ok(Self::Look { task, due });
         }
         text.parse().map(Self::Run)
     }
@@ -127,6 +136,8 @@ pub enum Work {
     },
     /// Saves what is only in the worktree under a rescue ref, then takes the worktree away.
     CleanUp,
+    /// Looks whether the branch has a pull request, and touches nothing.
+    Look,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use banksman_core::time::Instant;
 
@@ -58,8 +59,23 @@ pub fn branch_log(repo: &Path, branch: &str) -> Option<PathBuf> {
     Some(common_folder(repo)?.join("logs/refs/heads").join(branch))
 }
 
+/// The log of a branch as it was last pushed to a remote or fetched from it, to be watched.
+#[must_use]
+pub fn published_log(repo: &Path, remote: &str, branch: &str) -> Option<PathBuf> {
+    Some(common_folder(repo)?.join("logs/refs/remotes").join(remote).join(branch))
+}
+
+/// When a branch was last pushed to a remote or fetched from it, by this machine's clock.
+#[must_use]
+pub fn published_at(repo: &Path, remote: &str, branch: &str) -> Option<Instant> {
+    let log = published_log(repo, remote, branch)?;
+    let changed = fs::metadata(log).ok()?.modified().ok()?;
+    let since = changed.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok().map(Instant)
+}
+
 /// The folder that holds the branches: `.git`, or what a worktree's `.git` file leads to.
-fn common_folder(repo: &Path) -> Option<PathBuf> {
+pub(super) fn common_folder(repo: &Path) -> Option<PathBuf> {
     let git = repo.join(".git");
     if git.is_dir() {
         return Some(git);

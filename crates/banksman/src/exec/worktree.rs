@@ -85,6 +85,7 @@ pub fn prepare(
         }
         place @ (Place::Free | Place::Ours(_) | Place::Unfinished | Place::Foreign(_)) => place,
     };
+    let marking = |error| failed("marking", &workspace.worktree, &error);
     let made = match place {
         Place::Ours(record) => {
             let is_clean = recover::recover(runner, &yard, workspace, &record, &mut notes)?;
@@ -92,15 +93,19 @@ pub fn prepare(
         }
         Place::Unfinished => {
             yard.discard(runner, &workspace.worktree)?;
+            mark::intend(workspace).map_err(marking)?;
             make(runner, &yard, workspace, &ground)?
         }
-        Place::Free => make(runner, &yard, workspace, &ground)?,
+        Place::Free => {
+            mark::intend(workspace).map_err(marking)?;
+            make(runner, &yard, workspace, &ground)?
+        }
         Place::Orphan => return Err(in_the_way(workspace, "its record in the repository is gone")),
         Place::Foreign(why) => return Err(in_the_way(workspace, &why)),
     };
     // What an earlier version has made, or another home, gets its note here.
-    mark::write(&made.record, workspace)
-        .map_err(|error| failed("marking", &workspace.worktree, &error))?;
+    mark::write(&made.record, workspace).map_err(marking)?;
+    mark::fulfil(workspace).map_err(marking)?;
     let is_new = made.fresh && ground.branch.is_none() && ground.published.is_none();
     if made.is_clean {
         moving::begin(&made.record)?;

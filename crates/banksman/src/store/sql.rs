@@ -250,6 +250,9 @@ statements! {
     DUE_TIMERS = "SELECT task, kind, number, entered FROM timers WHERE due_at <= $1 ORDER BY due_at, kind DESC LIMIT $2";
     /// Tasks that may start at a known time, the next one first.
     DELAYED = "SELECT task, due_at FROM timers WHERE kind = 'ready' ORDER BY due_at, task LIMIT $1";
+    BOUNDS_OF_BATCH = "SELECT timers.task, timers.number FROM timers JOIN tasks ON tasks.id = timers.task \
+     WHERE tasks.batch = $1 AND timers.kind = 'bound' ORDER BY timers.task";
+    PAUSED_BATCH = "SELECT 1 FROM batches WHERE name = $1 AND paused <> 0";
     NEXT_TIMER = "SELECT min(due_at) FROM timers";
     /// Everything that has a time and that a node can do something about: timers, leases, its effects and pauses of
     /// accounts. The effects of another node are not its business, however long they are due; nor is a lease that has run out

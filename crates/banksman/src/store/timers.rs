@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::{Activity, Kind};
 use banksman_core::machine::{self, Answer, Event, TimerKind};
 use banksman_core::time::{Instant, Span};
 
@@ -10,10 +11,12 @@ use super::apply::{load_for_update, save_if_version};
 use super::conn::Conn;
 use super::definitions::Definitions;
 use super::row::is_damage;
-use super::{Store, StoreError, sql};
+use super::{Store, StoreError, Stored, sql};
 
 /// When a timer whose move was refused is looked at again. The lint makes this impossible for a sound lifecycle.
 const REFUSED_AGAIN: Span = Span(3_600_000);
+/// The code of a timer that ends a stay.
+const BOUND: &str = "bound";
 
 /// What came of a timer that was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +56,28 @@ impl Store {
             });
         }
         Ok(fired)
+    }
+
+    /// The bounds of all that a paused batch has held up begin anew, for a batch that is about to go on.
+    pub fn begin_bounds_anew(&self, batch: &str, now: Instant) -> Result<(), StoreError> {
+        let rows = self.read(|conn| {
+            conn.query(sql::BOUNDS_OF_BATCH, &[batch.into()]).map_err(StoreError::from)
+        })?;
+        for row in &rows {
+            let (id, number) = (TaskId(row.int(0)?), row.int(1)?);
+            let definitions = Arc::clone(&self.definitions);
+            self.write(move |conn| {
+                let stored = load_for_update(conn, &definitions, id)?;
+                let timer = TimerKind::from_code(BOUND, number).filter(|_| is_held_up(&stored));
+                let Some(time) = timer.and_then(|timer| bound_of(&stored, timer)) else {
+                    return Ok(());
+                };
+                let due = now.plus(time).0;
+                let columns = [id.0.into(), BOUND.into(), number.into(), due.into()];
+                Ok(conn.write(sql::TIMER_LATER, &columns)?)
+            })?;
+        }
+        Ok(())
     }
 
     /// Tasks that are not to start before a time, and that time, the next one first.
@@ -95,6 +120,14 @@ fn fire(
         return Ok(Fired::Void(id));
     }
     let (kind, number) = timer.code();
+    if let Some(time) = bound_of(&old, timer)
+        && is_held_up(&old)
+        && is_paused(conn, old.task.batch.as_deref())?
+    {
+        let due = now.plus(time).0;
+        conn.write(sql::TIMER_LATER, &[id.0.into(), kind.into(), number.into(), due.into()])?;
+        return Ok(Fired::Later(id));
+    }
     let later = |conn: &mut dyn Conn, due: Instant| {
         conn.write(sql::TIMER_LATER, &[id.0.into(), kind.into(), number.into(), due.0.into()])
     };
@@ -124,6 +157,40 @@ fn fire(
             Ok(Fired::Refused(id))
         }
     }
+}
+
+/// Whether nothing happens to the task while its batch is paused: it waits to be taken, or for others that do. Its bounds stand
+/// still for as long, because whoever has paused the batch is slow, and not the task. What somebody works on goes on.
+fn is_held_up(stored: &Stored) -> bool {
+    let state = stored.lifecycle.state(stored.task.state);
+    let is_panel = || state.does.as_ref().is_some_and(|does| does.activity == Activity::Panel);
+    let waits = match state.kind {
+        Kind::Queued | Kind::Blocked => true,
+        Kind::Reviewing => is_panel(),
+        Kind::Working
+        | Kind::Waiting
+        | Kind::Parked
+        | Kind::Done
+        | Kind::Failed
+        | Kind::Cancelled => false,
+    };
+    waits && stored.task.lease.is_none()
+}
+
+/// How long the stay may last that a timer ends; none for a timer that ends none.
+fn bound_of(stored: &Stored, timer: TimerKind) -> Option<Span> {
+    match timer {
+        TimerKind::Bound(row) => {
+            let row = stored.lifecycle.transitions.get(row as usize)?;
+            row.bound.as_ref().map(|bound| bound.time)
+        }
+        TimerKind::Ready | TimerKind::Remind(_) => None,
+    }
+}
+
+fn is_paused(conn: &mut dyn Conn, batch: Option<&str>) -> Result<bool, StoreError> {
+    let Some(batch) = batch else { return Ok(false) };
+    Ok(!conn.query(sql::PAUSED_BATCH, &[batch.into()])?.is_empty())
 }
 
 /// Whether a timer is still there, now that the task is locked.

@@ -58,7 +58,9 @@ pub fn signal(signal: &Signal) -> String {
             format!("The message of your last commit must contain `{mark}`.")
         }
         Signal::PrCreation => {
-            "Name the pull request for this branch in your summary, if you made one.".to_owned()
+            "Push this branch, open a pull request for it, and name that in your summary. Where the repository has no \
+             remote, your commits are enough."
+                .to_owned()
         }
         Signal::StdoutExit => String::new(),
     }

@@ -4,14 +4,22 @@ use super::{Git, LONG, SHORT};
 use crate::exec::process::{Output, RunError};
 
 /// Folders in which the steps of a workflow leave word for each other. No file in them is a part of anybody's work.
-pub const MAILBOX: [&str; 3] = [".workflow/signals", ".workflow/retry-context", ".workflow/audit"];
+pub const MAILBOX: [&str; 5] = [
+    ".workflow/signals",
+    ".workflow/retry-context",
+    ".workflow/audit",
+    ".workflow/steps",
+    ".workflow/past",
+];
 
 /// Pathspecs for everything else. `git add` cannot take them: it takes offence at those that the repository ignores.
-pub(super) const WORK_ONLY: [&str; 4] = [
+pub(super) const WORK_ONLY: [&str; 6] = [
     ":/",
     ":(exclude,top,literal).workflow/signals",
     ":(exclude,top,literal).workflow/retry-context",
     ":(exclude,top,literal).workflow/audit",
+    ":(exclude,top,literal).workflow/steps",
+    ":(exclude,top,literal).workflow/past",
 ];
 
 impl Git<'_> {

@@ -3,9 +3,9 @@
 //! Everything here is written by agents and people, so nothing in it is trusted: sizes are bounded, links are not followed,
 //! and only what lies below the given roots is touched. What a signal means for the run is judged elsewhere.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::exec::files::{self, Found};
 use crate::exec::git::MAILBOX;
@@ -18,8 +18,6 @@ const NOTE_BYTES: usize = 2 * 1024;
 /// Feedback that one attempt is given, in files and in bytes: an agent has to read it all.
 const FEEDBACK_FILES: usize = 50;
 const FEEDBACK_BYTES: u64 = 2 * 1024 * 1024;
-/// Larger than any list of ignored files that is written by hand.
-const EXCLUDE_BYTES: u64 = 1024 * 1024;
 
 /// What a step said with its signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,26 +158,6 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     fs::rename(&draft, path)
 }
 
-/// Lets git ignore the mailbox in all worktrees of a repository, so that an agent which commits everything does not commit
-/// it. `common` is the repository's own folder.
-pub(super) fn hide(common: &Path) -> io::Result<()> {
-    let path: PathBuf = common.join("info/exclude");
-    let lines: String = MAILBOX.iter().map(|folder| format!("/{folder}/\n")).collect();
-    let mut known = String::new();
-    match File::open(&path) {
-        Ok(file) => drop(file.take(EXCLUDE_BYTES).read_to_string(&mut known)?),
-        Err(error) if is_absent(&error) => fs::create_dir_all(common.join("info"))?,
-        Err(error) => return Err(error),
-    }
-    if known.contains(&lines) {
-        return Ok(());
-    }
-    let gap = if known.is_empty() || known.ends_with('\n') { "" } else { "\n" };
-    // In one write: two jobs that do this at once leave the lines twice at worst, and whole.
-    let text = format!("{gap}# Where the steps of a workflow leave word for each other.\n{lines}");
-    OpenOptions::new().create(true).append(true).open(&path)?.write_all(text.as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -277,19 +255,5 @@ mod tests {
         let notes = hand_over(mailbox.path(), worktree.path(), &glob);
         assert!(notes[0].contains("a link or a file stands in the way"), "{notes:?}");
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn the_mailbox_is_hidden_once() {
-        let common = tempfile::tempdir().unwrap();
-        put(common.path(), "info/exclude", "*.log");
-        hide(common.path()).unwrap();
-        hide(common.path()).unwrap();
-        let text = fs::read_to_string(common.path().join("info/exclude")).unwrap();
-        assert!(text.starts_with("*.log\n#"), "{text}");
-        assert_eq!(text.matches("/.workflow/signals/\n").count(), 1, "{text}");
-        fs::remove_dir_all(common.path().join("info")).unwrap();
-        hide(common.path()).unwrap();
-        assert!(common.path().join("info/exclude").exists());
     }
 }

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use banksman_core::failure::pr_link;
 use banksman_core::receipt::{Ended, Evidence, Reading, SignalSeen};
 use banksman_core::workflow::Signal;
 
 use super::super::git::Git;
+use super::super::mailbox::hide_from_git;
 use super::super::plan::{Checks, Plan, Workspace};
 use super::super::process::RunError;
 use super::super::worktree::yard::Yard;
@@ -57,7 +57,7 @@ impl Keeper {
         // The mailbox is kept out of our own commits in any case; this is about those of the agent.
         let yard =
             Yard::of(workspace, &plan.env).map_err(|error| environment(error.to_string()))?;
-        if let Err(error) = mailbox::hide(&yard.common) {
+        if let Err(error) = hide_from_git(&yard.common) {
             eprintln!("{} git could not be told to ignore the mailbox: {error}", clock::now());
         }
         Ok(())
@@ -130,14 +130,7 @@ impl Keeper {
                 (found.transpose()?.unwrap_or(false), detail)
             }
             Some(Signal::PrCreation) => {
-                let workspace = plan.workspace.as_ref();
-                let branch = workspace.map_or("", |workspace| &workspace.branch);
-                let text = reading.map_or("", |reading| &reading.text);
-                // Where there is nobody to open a pull request with, the branch itself stands for it.
-                let is_local = workspace.is_some_and(|workspace| workspace.remote.is_none());
-                let found = pr_link(text, &plan.task, branch).is_some()
-                    || (is_local && evidence.commits > 0);
-                (found, format!("of a pull request for `{branch}`"))
+                return self.look_for_pull(plan, (reading, evidence)).map(Some);
             }
         };
         Ok(Some(SignalSeen { found, detail, note: None, failed: false }))

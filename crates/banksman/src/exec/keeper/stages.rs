@@ -46,6 +46,7 @@ impl Keeper {
                 self.merge_work(&plan, checks, message, &mut receipt)
             }
             Work::CleanUp => self.clean_up(&plan),
+            Work::Look => self.look_work(&plan, &mut receipt),
         };
         self.sweep();
         receipt.ended = done.err().unwrap_or(Ended::Completed);
@@ -301,7 +302,7 @@ impl Keeper {
     }
 
     /// We could not even look: not the agent's fault.
-    fn hindered(&self, error: &RunError) -> Ended {
+    pub(super) fn hindered(&self, error: &RunError) -> Ended {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
         let detail = format!("{error}{}", cause.unwrap_or_default());
         self.interrupt.clone().unwrap_or_else(|| environment(detail))
@@ -318,11 +319,11 @@ pub(super) fn environment(detail: String) -> Ended {
     Ended::NotPrepared { detail, class: PrepareFault::Environment }
 }
 
-fn no_place() -> Ended {
+pub(super) fn no_place() -> Ended {
     environment("the plan names no worktree".to_owned())
 }
 
-fn is_success(reading: Option<&Reading>) -> bool {
+pub(super) fn is_success(reading: Option<&Reading>) -> bool {
     reading.is_some_and(|reading| reading.terminal == Some(Terminal::Success))
 }
 

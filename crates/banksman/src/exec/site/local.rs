@@ -153,6 +153,21 @@ impl LocalSite {
         Ok(jobs)
     }
 
+    /// Of the looks of a task only the last is worth keeping: there are many of them, and logs of runs are kept in the same place.
+    fn forget_older_looks(&self, job: JobId) -> Result<(), SiteError> {
+        let JobId::Look { task, due } = job else { return Ok(()) };
+        let is_older = |past: &JobId| match *past {
+            JobId::Look { task: of, due: at } => of == task && at < due,
+            JobId::Run(_) | JobId::Activity { .. } | JobId::CleanUp { .. } => false,
+        };
+        for past in self.names("past")?.into_iter().filter(is_older) {
+            let folder = self.past_folder(past);
+            let path = folder.path();
+            fs::remove_dir_all(path).map_err(|source| file("remove", path, source))?;
+        }
+        Ok(())
+    }
+
     fn prune(&self, now: Instant, at_most: usize) -> Result<(), SiteError> {
         let past = self.home.join("past");
         let entries = fs::read_dir(&past).map_err(|source| file("list", &past, source))?;
@@ -311,6 +326,7 @@ impl Site for LocalSite {
             }
             let moved = fs::rename(from.path(), to.path());
             moved.map_err(|source| file("put away", from.path(), source))?;
+            self.forget_older_looks(job)?;
         }
         remove_file(&self.ended_folder().join(job.to_string()))?;
         // Thinning out looks at every log that is kept, so it waits until there is something to do for it.

@@ -97,10 +97,13 @@ pub(super) fn look(common: &Path, worktree: &Path) -> io::Result<Place> {
 }
 
 fn state_of(record: PathBuf) -> Place {
-    match lock_reason(&record) {
-        Some(reason) if reason == SPARE || reason.starts_with(INITIALIZING) => Place::Unfinished,
-        Some(_) | None => Place::Ours(record),
-    }
+    if is_unfinished(&record) { Place::Unfinished } else { Place::Ours(record) }
+}
+
+/// Whether the making of a record's worktree was cut short, or it is nobody's.
+pub(super) fn is_unfinished(record: &Path) -> bool {
+    let reason = lock_reason(record).unwrap_or_default();
+    reason == SPARE || reason.starts_with(INITIALIZING)
 }
 
 /// The record that names this folder, whether or not the folder is there.

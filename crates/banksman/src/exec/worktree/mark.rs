@@ -2,6 +2,8 @@
 //!
 //! The note goes where the worktree goes, whatever template gave it its place, and a worktree that a person makes has
 //! none. So nothing is ever taken for ours because of its name, but below our own folder, where everything is ours.
+//! A record gets its note when it is made; so that one is found whose maker died before that, the home has a note of every
+//! worktree that is about to be made.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,11 +14,13 @@ use banksman_core::ids::TaskId;
 use serde::{Deserialize, Serialize};
 
 use super::link;
-use super::names::{own_folder, spare_folder};
+use super::names::{hash_of, own_folder, spare_folder};
 use crate::exec::plan::Workspace;
 
 /// The note's file in a record.
 const MARK: &str = "banksman-task";
+/// Beside the spare worktrees: what is about to be made.
+const INTENTS: &str = "intended";
 /// Worktrees that one look can find.
 const WORKTREES: usize = 10_000;
 
@@ -38,6 +42,40 @@ struct Note {
     spare: PathBuf,
 }
 
+/// A worktree that somebody is about to make, or was.
+#[derive(Serialize, Deserialize)]
+struct Intent {
+    task: String,
+    worktree: PathBuf,
+    repo: PathBuf,
+    branch: String,
+}
+
+fn intent_of(Workspace { task, worktree, spare, .. }: &Workspace) -> PathBuf {
+    spare.join(INTENTS).join(format!("{task}-{}", hash_of(worktree)))
+}
+
+/// Says what is going to be made, before anything of it is there.
+pub(super) fn intend(workspace: &Workspace) -> io::Result<()> {
+    let Workspace { task, worktree, repo, branch, spare, .. } = workspace.clone();
+    fs::create_dir_all(spare.join(INTENTS))?;
+    let intent = Intent { task, worktree, repo, branch };
+    let intent = serde_json::to_string(&intent).map_err(io::Error::other)?;
+    link::replace(&intent_of(workspace), &intent)
+}
+
+/// It has its note, or is gone.
+pub(super) fn fulfil(workspace: &Workspace) -> io::Result<()> {
+    remove(&intent_of(workspace))
+}
+
+fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 /// Says for whom the worktree of this record is.
 pub(super) fn write(record: &Path, workspace: &Workspace) -> io::Result<()> {
     let Workspace { task, worktree, spare, .. } = workspace.clone();
@@ -47,16 +85,16 @@ pub(super) fn write(record: &Path, workspace: &Workspace) -> io::Result<()> {
 
 /// For a worktree that is about to serve somebody else.
 pub(super) fn erase(record: &Path) -> io::Result<()> {
-    match fs::remove_file(record.join(MARK)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    remove(&record.join(MARK))
 }
 
 /// The worktrees of tasks that this home has made, in these repositories and below its own folder. A repository that
 /// cannot be read is left out: it may be one of another machine.
 pub fn worktrees(home: &Path, repos: &[PathBuf]) -> io::Result<Vec<OfTask>> {
     let mut found: Vec<OfTask> = repos.iter().flat_map(|repo| marked(home, repo)).collect();
+    let is_known =
+        |of_task: &OfTask| of_task.repo.as_ref().is_some_and(|repo| repos.contains(repo));
+    found.extend(intended(home)?.into_iter().filter(is_known));
     let known: BTreeSet<PathBuf> =
         found.iter().filter_map(|of_task| of_task.path.canonicalize().ok()).collect();
     let is_new =
@@ -82,6 +120,33 @@ fn marked(home: &Path, repo: &Path) -> Vec<OfTask> {
         (is_ours && is_there).then(|| OfTask { task, path, repo: Some(repo.to_owned()) })
     };
     records.unwrap_or_default().into_iter().filter_map(of_task).take(WORKTREES).collect()
+}
+
+/// What was to be made and is there, though nobody has said so in its record.
+fn intended(home: &Path) -> io::Result<Vec<OfTask>> {
+    let entries = match fs::read_dir(spare_folder(home).join(INTENTS)) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let read = |entry: fs::DirEntry| {
+        let text = link::read_small(&entry.path()).ok()?;
+        let intent: Intent = serde_json::from_str(&text).ok()?;
+        let is_it = stands_as_intended(&intent)?;
+        let Intent { task, worktree, repo, .. } = intent;
+        let task = task.parse().ok()?;
+        is_it.then_some(OfTask { task, path: worktree, repo: Some(repo) })
+    };
+    Ok(entries.flatten().take(WORKTREES).filter_map(read).collect())
+}
+
+/// Whether it is the one that was meant: a person may have made another one in its place since, on a branch of their own.
+fn stands_as_intended(Intent { worktree, repo, branch, .. }: &Intent) -> Option<bool> {
+    let record = link::record_named_in(&worktree.join(".git")).ok()?.canonicalize().ok()?;
+    let is_of_repo = record.starts_with(link::common_folder(repo).ok()?);
+    let head = link::read_small(&record.join("HEAD")).unwrap_or_default();
+    let is_on_branch = head.trim_end().strip_prefix("ref: refs/heads/") == Some(branch);
+    Some(is_of_repo && (is_on_branch || link::is_unfinished(&record)))
 }
 
 /// One folder for each repository, and in it one for each task.

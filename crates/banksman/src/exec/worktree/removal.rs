@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::link::Place;
-use super::yard::Yard;
-use super::{hold, names, recover, rescue};
+use super::yard::{Yard, failed};
+use super::{hold, mark, names, recover, rescue};
 use crate::exec::git::{self, Git};
 use crate::exec::plan::Workspace;
 use crate::exec::process::{Program, RunError, Runner};
@@ -75,6 +75,7 @@ pub fn remove(
         Place::Foreign(why) => return Err(not_ours(worktree, &why)),
     };
     delete_branch_if_held(&mut yard.git(runner), &workspace.branch, &safe)?;
+    mark::fulfil(workspace).map_err(|error| failed("forgetting", worktree, &error))?;
     // A lock's file that stays behind is used again.
     drop(held.give_up_with_file());
     Ok(removed)

@@ -7,6 +7,7 @@ use std::path::Path;
 use banksman::clock;
 use banksman::config::{self, Agents, Environment, Flags, WorkerSetup};
 use banksman::engine::{Engine, EngineError, Project, Projects, Pulse, Terms};
+use banksman::exec::repo;
 use banksman::exec::site::LocalSite;
 use banksman::store::Store;
 use banksman::store::conn::{Options, Target};
@@ -47,8 +48,8 @@ impl Driver {
         let target: Target = address.parse().expect("a store");
         let store = Store::open(&target, &Options::default()).expect("the store opens");
         let site = LocalSite::open(&agents.home, Path::new(PROGRAM)).expect("a site");
-        let project =
-            Project { path: repo, base: "main".to_owned(), remote: None, agents: agents.clone() };
+        let (base, remote) = ("main".to_owned(), repo::remote(&repo));
+        let project = Project { path: repo, base, remote, agents: agents.clone() };
         Self {
             store,
             site: site.with_env("BANKSMAN_STORE", &address),

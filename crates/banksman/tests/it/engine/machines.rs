@@ -10,15 +10,15 @@ use super::yard::{Up, Yard, state_of};
 use crate::store::raw::Raw;
 
 /// A database of its own for a test, dropped afterwards.
-struct Database {
+pub(crate) struct Database {
     server: Target,
     name: String,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Database {
     /// `None` where the person running the tests asked to skip PostgreSQL.
-    fn new(name: &str) -> Option<Self> {
+    pub(crate) fn new(name: &str) -> Option<Self> {
         let url = env::var("BANKSMAN_TEST_PG").unwrap_or_else(|_| {
             panic!("BANKSMAN_TEST_PG is not set: run scripts/test, or set it to `skip`")
         });
@@ -48,7 +48,7 @@ impl Drop for Database {
 }
 
 /// Everything of one machine at once: the control plane, keepers, agents.
-fn pull_the_plug(yard: &Yard, node: &str, up: Up) {
+pub(crate) fn pull_the_plug(yard: &Yard, node: &str, up: Up) {
     up.kill();
     let home = yard.home(node).display().to_string();
     let is_its = |text: &String| text.contains(&home);

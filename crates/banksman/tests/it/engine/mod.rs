@@ -8,7 +8,7 @@ mod failing;
 mod held;
 mod killing;
 mod leaks;
-mod machines;
+pub(crate) mod machines;
 pub(crate) mod processes;
 mod steering;
 mod torture;

@@ -7,6 +7,8 @@ use super::{World, checks, read, write};
 const SIGNAL: &str = ".workflow/signals/X-1-done.json";
 const FEEDBACK: &str = ".workflow/retry-context/XG-1-2-attempt-1.md";
 const AUDIT: &str = ".workflow/audit/flow.log";
+const WORDS: &str = ".workflow/steps/X-1.md";
+const PAST: &str = ".workflow/past/before-t1/signals/X-1-done.json";
 
 /// Nothing but the source may be changed.
 fn only_src() -> Checks {
@@ -22,7 +24,7 @@ fn what_was_left_there_is_neither_committed_nor_counted() {
     let world = World::new();
     let workspace = world.workspace("t1");
     let prepared = world.prepare(&workspace);
-    for file in [SIGNAL, FEEDBACK, AUDIT] {
+    for file in [SIGNAL, FEEDBACK, AUDIT, WORDS, PAST] {
         write(&workspace.worktree.join(file), "{}");
     }
     let evidence = world.gather(&workspace, &prepared, &only_src());
@@ -47,7 +49,7 @@ fn what_the_agent_has_committed_there_goes_out_again() {
     let world = World::new();
     let workspace = world.workspace("t1");
     let prepared = world.prepare(&workspace);
-    for file in [SIGNAL, FEEDBACK, AUDIT, "src/own"] {
+    for file in [SIGNAL, FEEDBACK, AUDIT, WORDS, PAST, "src/own"] {
         write(&workspace.worktree.join(file), "{}");
     }
     let own = world.commit_in(&workspace.worktree, "everything");

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use banksman::exec::plan::Workspace;
-use banksman::exec::process::Plain;
+use banksman::exec::process::{Output, Plain, Program, RunError, Runner};
 use banksman::exec::worktree::mark::{self, OfTask};
+use banksman::exec::worktree::prepare;
 use banksman::exec::worktree::removal::{SPARES, disk_use, empty_trash, remove, rescues, stock};
 
 use super::{World, read, write};
@@ -259,6 +260,50 @@ fn a_worktree_of_a_person_is_never_taken_for_ours() {
     world.remove(&ours);
     let place = ours.worktree.to_str().unwrap();
     world.git(&world.repo(), &["worktree", "add", "-q", "-b", "again", place]);
+    assert_eq!(found(&world, "home"), []);
+}
+
+/// Dies after a git with this word in its arguments has done its work.
+struct DiesAfter(&'static str);
+
+impl Runner for DiesAfter {
+    fn run(&mut self, program: &Program) -> Result<Output, RunError> {
+        let output = Plain.run(program)?;
+        let is_it = program.args.iter().any(|arg| arg == self.0);
+        if is_it { Err(RunError::Interrupted) } else { Ok(output) }
+    }
+}
+
+#[test]
+fn a_worktree_whose_maker_died_before_its_note_is_found_and_can_be_put_away() {
+    let world = World::new();
+    // A new one, and one that was a spare.
+    for (task, word) in [("t1", "add"), ("t2", "switch")] {
+        let workspace = beside(&world, task);
+        assert!(prepare(&mut DiesAfter(word), &workspace, &world.env()).is_err());
+        assert!(workspace.worktree.join(".git").exists(), "{task} was not begun");
+        assert_eq!(found(&world, "home"), [of_task(&workspace, Some(world.repo()))]);
+        world.remove(&workspace);
+        assert_eq!(found(&world, "home"), []);
+        // The next attempt leaves the same as the first one would have.
+        drop(world.prepare(&workspace));
+        assert_eq!(found(&world, "home"), [of_task(&workspace, Some(world.repo()))]);
+        world.remove(&workspace);
+    }
+    let intents = fs::read_dir(world.spare().join("intended")).unwrap().count();
+    assert_eq!(intents, 0);
+}
+
+#[test]
+fn what_a_person_makes_where_ours_was_to_be_is_theirs() {
+    let world = World::new();
+    let workspace = beside(&world, "t1");
+    // It dies before there is anything of a worktree.
+    assert!(prepare(&mut DiesAfter("update-ref"), &workspace, &world.env()).is_err());
+    let intents = fs::read_dir(world.spare().join("intended")).unwrap().count();
+    assert_eq!((intents, found(&world, "home")), (1, Vec::new()));
+    let place = workspace.worktree.to_str().unwrap();
+    world.git(&world.repo(), &["worktree", "add", "-q", "-b", "mine", place]);
     assert_eq!(found(&world, "home"), []);
 }
 

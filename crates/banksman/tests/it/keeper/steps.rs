@@ -246,24 +246,39 @@ fn a_mark_counts_in_a_commit_that_the_agent_made_in_this_run() {
 }
 
 #[test]
-fn a_pull_request_is_named_or_the_branch_stands_for_it() {
+fn a_pull_request_is_seen_on_the_remote_and_an_agents_word_is_only_a_hint() {
     let yard = Yard::new();
     let remote = yard.world.path("remote.git").display().to_string();
     yard.git(&yard.repo(), &["clone", "--quiet", "--bare", ".", &remote]);
     yard.git(&yard.repo(), &["remote", "add", "origin", &remote]);
     let link = "t1: https://github.com/o/r/pull/5";
-    for (job, remote, text, found) in [
-        ("r1.1", Some("origin"), "ok", false),
-        ("r1.2", Some("origin"), link, true),
-        ("r1.3", None, "ok", true),
+    // Another one's pull request is at the commit that this work starts from.
+    yard.git(Path::new(&remote), &["update-ref", "refs/pull/1/head", "main"]);
+    let open = |number: u32| format!("run git push -q origin HEAD:refs/pull/{number}/head\n");
+    let work = "write a.txt x\ncommit some work\n";
+    for (job, remote, script, found) in [
+        ("r1.1", Some("origin"), format!("{}success ok", open(2)), false),
+        ("r1.2", Some("origin"), format!("{work}success ok"), false),
+        ("r1.3", Some("origin"), format!("write b x\nsuccess {link}"), false),
+        ("r1.4", Some("origin"), format!("{}write c x\nsuccess ok", open(7)), true),
+        ("r1.5", Some("origin"), format!("write d x\ncommit more\n{}success ok", open(12)), true),
+        ("r1.6", Some("origin"), "write e x\ncommit even more\nsuccess ok".to_owned(), false),
+        ("r1.7", None, "success ok".to_owned(), true),
     ] {
-        let script = format!("write {job}.txt x\nsuccess {text}");
         let mut plan = yard.plan(job, &script, signalled(Signal::PrCreation));
         plan.workspace.as_mut().unwrap().remote = remote.map(str::to_owned);
         let receipt = yard.world.run(&plan);
-        assert_eq!(seen(&receipt).found, found, "{job}: {receipt:?}");
+        let signal = seen(&receipt);
+        assert_eq!(signal.found, found, "{job}: {receipt:?}");
+        let note = signal.note.as_deref();
+        match job {
+            "r1.3" => assert!(note.is_some_and(|note| note.contains("is named, but")), "{note:?}"),
+            "r1.4" => assert_eq!(note, Some("pull request 7")),
+            "r1.5" => assert_eq!(note, Some("pull request 12")),
+            _ => assert_eq!(note, None, "{job}"),
+        }
     }
-    let receipt = yard.run("r1.4", "write x x\nsuccess ok", signalled(Signal::StdoutExit));
+    let receipt = yard.run("r1.8", "write x x\nsuccess ok", signalled(Signal::StdoutExit));
     assert_eq!(evidence(&receipt).signal, None);
 }
 

@@ -78,7 +78,9 @@ pub(crate) fn plan(name: &str, script: &str) -> Plan {
 pub(crate) fn agent(plan: &mut Plan) -> &mut AgentWork {
     match &mut plan.work {
         Work::Agent(work) => work,
-        Work::Check { .. } | Work::Merge { .. } | Work::CleanUp => panic!("not an agent's plan"),
+        Work::Check { .. } | Work::Merge { .. } | Work::CleanUp | Work::Look => {
+            panic!("not an agent's plan")
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod clearing;
 mod feedback;
+mod hiding;
 mod recording;
 mod signals;
 mod world;

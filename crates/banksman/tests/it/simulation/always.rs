@@ -269,7 +269,7 @@ impl Life {
                     let has_ended = matches!(&job.phase, Phase::PutAway(Some(it)) if ended(it));
                     stored.task.entered <= seq && has_ended
                 }
-                JobId::CleanUp { .. } => false,
+                JobId::CleanUp { .. } | JobId::Look { .. } => false,
             };
             if is_awaited {
                 found.push(format!("{id} was put away before its end was on record"));
@@ -422,7 +422,7 @@ fn has_ended(ground: &Ground, task: TaskId, entered: i64) -> bool {
     ground.jobs.iter().any(|((_, id), job)| {
         let is_of_stay = match *id {
             JobId::Activity { task: of, seq } => of == task && seq >= entered,
-            JobId::Run(_) | JobId::CleanUp { .. } => false,
+            JobId::Run(_) | JobId::CleanUp { .. } | JobId::Look { .. } => false,
         };
         is_of_stay && matches!(job.phase, Phase::Ended(_) | Phase::PutAway(Some(_)))
     })
@@ -465,7 +465,7 @@ fn rightless(
                 let has_right = match *id {
                     JobId::Run(run) => open.iter().any(|open| open.run == run),
                     JobId::Activity { task, seq } => before.entered[&task] <= seq,
-                    JobId::CleanUp { .. } => true,
+                    JobId::CleanUp { .. } | JobId::Look { .. } => true,
                 };
                 if !has_right && !job.stop_asked {
                     found.push(format!("{id} has no right to work, and nobody has stopped it"));

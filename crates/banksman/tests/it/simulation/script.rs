@@ -28,6 +28,7 @@ impl Doing {
             Work::Check { .. } => Self::Check,
             Work::Merge { .. } => Self::Merge,
             Work::CleanUp => Self::CleanUp,
+            Work::Look => Self::Check,
         }
     }
 }

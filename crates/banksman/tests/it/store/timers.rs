@@ -1,12 +1,14 @@
 //! Timers: each fires once, when it is due, and only if it still means something.
 
+use banksman::store::places::BatchChange;
 use banksman::store::{Add, Fired};
-use banksman_core::machine::{Effect, NewTask, TimerKind};
+use banksman_core::lifecycle::Outcome;
+use banksman_core::machine::{Effect, Event, Finish, NewTask, TimerKind};
 use banksman_core::time::{Instant, Span};
 
 use super::acts::{
-    DAY, HOUR, MINUTE, NOON, YARD, add, added, apply, ask, at_once, beat, claim_first, load,
-    pending, state, to_asking, to_checking,
+    DAY, HOUR, MINUTE, NOON, YARD, add, added, apply, ask, at_once, beat, claim_first, fields,
+    finish, load, pending, state, to_asking, to_checking,
 };
 use super::on_both;
 use super::world::World;
@@ -20,6 +22,7 @@ on_both!(
     leaving_a_state_takes_its_timers_along,
     reminders_are_sent_once_each,
     the_oldest_timers_fire_first_and_no_more_than_asked,
+    what_a_paused_batch_holds_up_keeps_its_time,
 );
 
 fn a_bound_moves_the_task_when_its_time_has_come(world: &World) {
@@ -39,6 +42,43 @@ fn a_bound_moves_the_task_when_its_time_has_come(world: &World) {
     );
     assert_eq!(store.fire_due(due.plus(DAY), 10).unwrap(), []);
     assert_eq!(store.next_due().unwrap(), None);
+}
+
+/// One that waits for others, one that a person is asked about, one that somebody works on.
+fn what_a_paused_batch_holds_up_keeps_its_time(world: &World) {
+    let store = world.open();
+    store.put_batch("friday", 9, NOON).unwrap();
+    let pause = |paused| {
+        let change = BatchChange { paused: Some(paused), ..BatchChange::default() };
+        assert!(store.set_batch("friday", change).unwrap());
+    };
+    let begun = |title: &str| {
+        let new = NewTask { batch: Some("friday".to_owned()), ..load(title).new };
+        let id = added(&store, Add { new, ..load(title) }).stored.task.id;
+        (id, claim_first(&store, id, NOON))
+    };
+    let checked = |title: &str| {
+        let (id, epoch) = begun(title);
+        let fields = fields(&[("pr_url", "https://forge/1")]);
+        let lifted = Finish { fields, ..finish(epoch, Outcome::Succeeded) };
+        apply(&store, id, Event::Finished(lifted), NOON);
+        id
+    };
+    let (waits, asks) = (checked("waits"), checked("asks"));
+    apply(&store, asks, ask("crane:c1", "asking", &[]), NOON);
+    let (works, _) = begun("works");
+    pause(true);
+    let after = |hours: i64| NOON.plus(Span(hours * HOUR.0));
+    assert_eq!(store.fire_due(after(2), 10).unwrap(), [Fired::Moved(works), Fired::Later(waits)]);
+    assert_eq!(store.fire_due(after(3), 10).unwrap(), []);
+    // It has its whole time from the moment at which the batch goes on.
+    store.begin_bounds_anew("friday", after(3)).unwrap();
+    pause(false);
+    assert_eq!(store.fire_due(Instant(after(5).0 - 1), 10).unwrap(), []);
+    assert_eq!(store.fire_due(after(5), 10).unwrap(), [Fired::Moved(waits)]);
+    pause(true);
+    store.fire_due(after(7 * 24), 10).unwrap();
+    assert_eq!([state(&store, waits), state(&store, asks)], ["held", "failed"]);
 }
 
 fn a_timer_fires_once_for_two_who_look(world: &World) {

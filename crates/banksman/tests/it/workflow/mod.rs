@@ -10,7 +10,13 @@ mod dag;
 mod example;
 mod experiments;
 mod gates;
+mod judged;
 mod killing;
+mod logged;
+mod nodes;
+mod pull_request;
+mod resting;
+mod shared;
 mod signals;
 mod stage;
 mod veto;
@@ -30,7 +36,7 @@ use crate::engine::yard::{Up, Yard, state_of, tasks};
 use crate::scripted::scripted_agent;
 
 /// Failures are tried again after this time at most.
-const PATIENCE: Span = Span(100);
+pub(crate) const PATIENCE: Span = Span(100);
 /// Plays the script of the attempt (`A.2`, the second run of the step or gate A), else that of all its attempts (`A`), else the
 /// one for all steps or all gates. A run that is spoken to again goes on under its name.
 const AGENT: &str = r#"run=${BANKSMAN_RUN%%:*} prompt=$(cat) yard=$2

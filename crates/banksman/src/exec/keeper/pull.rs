@@ -1,0 +1,145 @@
+//! Whether a step's branch has a pull request, as the remote shows it.
+//!
+//! An agent's word for one is a hint: it buys the forge some time to publish it, and proves nothing. The remote is only ever
+//! read, and how often and how long is bounded.
+
+use std::time::Duration;
+
+use banksman_core::failure::pr_link;
+use banksman_core::receipt::{Ended, Evidence, Reading, Receipt, SignalSeen};
+
+use super::super::git::{Git, PullRequest};
+use super::super::plan::{Plan, Workspace};
+use super::super::process::RunError;
+use super::Keeper;
+use super::beat::Stage;
+use super::stages::{is_success, no_place};
+
+/// Waits between looks after an agent has named its pull request: forges publish one a moment after they have made it.
+const PUBLISHED_WITHIN: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+];
+/// Looks of those that a remote is worth which cannot be asked, where nobody has named a pull request.
+const TRIES: usize = 2;
+/// Somebody who asks for the end of the job does not wait longer for an answer.
+const A_SECOND: Duration = Duration::from_secs(1);
+
+impl Keeper {
+    /// After an agent's run. Where there is nobody to open a pull request with, the branch itself stands for it.
+    pub(super) fn look_for_pull(
+        &mut self,
+        plan: &Plan,
+        (reading, evidence): (Option<&Reading>, &Evidence),
+    ) -> Result<SignalSeen, RunError> {
+        let branch = plan.workspace.as_ref().map_or("", |workspace| &workspace.branch);
+        let text = reading.map_or("", |reading| &reading.text);
+        let named = pr_link(text, &plan.task, branch);
+        let detail = format!("of a pull request for `{branch}`");
+        let seen = |found, note| SignalSeen { found, detail, note, failed: false };
+        let Some(workspace) = &plan.workspace else { return Ok(seen(false, None)) };
+        let Some(remote) = &workspace.remote else { return Ok(seen(evidence.commits > 0, None)) };
+        // Nobody asks about the signal of a run that did not end well.
+        if evidence.commits == 0 || !is_success(reading) {
+            return Ok(seen(false, None));
+        }
+        let heads = self.own_heads(plan, workspace, evidence)?;
+        match self.published(plan, workspace, &heads, named.is_some())? {
+            Some(pull) => Ok(seen(true, Some(self.name_of(plan, workspace, &pull)))),
+            None => {
+                let note = named.map(|link| {
+                    format!("{link} is named, but `{remote}` shows none with the newest commit")
+                });
+                Ok(seen(false, note))
+            }
+        }
+    }
+
+    /// The newest commit of the agent, and the one that was made of what it had left uncommitted: nobody has pushed that.
+    fn own_heads(
+        &mut self,
+        plan: &Plan,
+        workspace: &Workspace,
+        evidence: &Evidence,
+    ) -> Result<Vec<String>, RunError> {
+        let mut heads = Vec::new();
+        if let Some(ours) = &evidence.committed {
+            let mut git = Git::at(self, &workspace.repo, &plan.env);
+            heads.extend(git.commit_of(&format!("{ours}^"))?);
+        }
+        heads.push(evidence.head.clone());
+        heads.retain(|head| *head != evidence.base);
+        Ok(heads)
+    }
+
+    fn published(
+        &mut self,
+        plan: &Plan,
+        Workspace { repo, remote, base, branch, .. }: &Workspace,
+        heads: &[String],
+        is_named: bool,
+    ) -> Result<Option<PullRequest>, RunError> {
+        let Some(remote) = remote.as_deref() else { return Ok(None) };
+        let tries = if is_named { PUBLISHED_WITHIN.len() } else { TRIES };
+        let mut waits = PUBLISHED_WITHIN.into_iter().take(tries);
+        loop {
+            let found = Git::at(self, repo, &plan.env).pull_request(remote, (base, branch), heads);
+            if matches!(&found, Ok(Some(_)) | Err(RunError::Interrupted))
+                || (!is_named && found.is_ok())
+            {
+                return found;
+            }
+            let Some(wait) = waits.next() else { return found };
+            for _ in 0..wait.as_secs() {
+                self.pass(A_SECOND);
+                if self.interrupt.is_some() {
+                    return Err(RunError::Interrupted);
+                }
+            }
+        }
+    }
+
+    /// As people know it. A link that cannot be told is left out.
+    fn name_of(&mut self, plan: &Plan, workspace: &Workspace, pull: &PullRequest) -> String {
+        let remote = workspace.remote.as_deref().unwrap_or_default();
+        let link = Git::at(self, &workspace.repo, &plan.env).link_to(remote, pull);
+        let link = link.ok().flatten().map(|link| format!(" ({link})"));
+        format!("pull request {}{}", pull.number, link.unwrap_or_default())
+    }
+
+    /// For a step that somebody does by hand: one look, which holds no worktree and needs none.
+    pub(super) fn look_work(&mut self, plan: &Plan, receipt: &mut Receipt) -> Result<(), Ended> {
+        let workspace = plan.workspace.as_ref().ok_or_else(no_place)?;
+        self.pulse.beat.stage = Stage::Evidence;
+        let looked = self.look_once(plan, workspace).map_err(|error| self.hindered(&error))?;
+        receipt.evidence = Some(looked);
+        Ok(())
+    }
+
+    /// The head that it answers with is the pull request's own.
+    fn look_once(&mut self, plan: &Plan, workspace: &Workspace) -> Result<Evidence, RunError> {
+        let Workspace { repo, remote, base, branch, brings, .. } = workspace;
+        let detail = format!("of a pull request for `{branch}`");
+        let none = SignalSeen { found: false, detail, note: None, failed: false };
+        let unseen = Evidence { signal: Some(none.clone()), ..Evidence::default() };
+        let Some(remote) = remote else { return Ok(unseen) };
+        let mut git = Git::at(self, repo, &plan.env);
+        let local = |name: &String| format!("refs/heads/{name}");
+        let Some(head) = git.commit_of(&local(branch))? else { return Ok(unseen) };
+        let mut others: Vec<String> = brings.iter().map(local).collect();
+        others.extend([local(base), format!("refs/remotes/{remote}/{base}")]);
+        let others: Vec<&str> = others.iter().map(String::as_str).collect();
+        let others: Vec<String> = git.refs(&others)?.into_values().collect();
+        let commits = git.count_beside(&head, &others)?;
+        if commits == 0 {
+            return Ok(unseen);
+        }
+        let found = git.pull_request(remote, (base, branch), &[head])?;
+        let Some(pull) = found else { return Ok(unseen) };
+        let note = Some(self.name_of(plan, workspace, &pull));
+        let signal = Some(SignalSeen { found: true, note, ..none });
+        Ok(Evidence { head: pull.commit, commits, signal, ..Evidence::default() })
+    }
+}

@@ -1,0 +1,74 @@
+//! What git is told not to look at: in the list that a repository has beside its `.gitignore` files, which are people's own.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::Path;
+
+use super::super::git::MAILBOX;
+
+/// In the repository's own folder, for all its worktrees. Nobody commits it.
+pub(super) const EXCLUDE: &str = "info/exclude";
+/// Larger than any list of ignored files that is written by hand.
+const EXCLUDE_BYTES: u64 = 1024 * 1024;
+
+/// Lets git ignore the mailbox in all worktrees of a repository, so that whoever commits everything does not commit it. `common`
+/// is the repository's own folder.
+pub(in crate::exec) fn hide_from_git(common: &Path) -> io::Result<()> {
+    let path = common.join(EXCLUDE);
+    let mut known = String::new();
+    match File::open(&path) {
+        Ok(file) => drop(file.take(EXCLUDE_BYTES).read_to_string(&mut known)?),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            fs::create_dir_all(common.join("info"))?;
+        }
+        Err(error) => return Err(error),
+    }
+    let lines = MAILBOX.map(|folder| format!("/{folder}/"));
+    let missing: Vec<&String> =
+        lines.iter().filter(|line| !known.lines().any(|known| known == line.as_str())).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let gap = if known.is_empty() || known.ends_with('\n') { "" } else { "\n" };
+    let mut text = format!("{gap}# Where the steps of a workflow leave word for each other.\n");
+    for line in missing {
+        text.push_str(line);
+        text.push('\n');
+    }
+    // In one write: two who do this at once leave the lines twice at worst, and whole.
+    OpenOptions::new().create(true).append(true).open(&path)?.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mailbox_is_hidden_once() {
+        let common = tempfile::tempdir().unwrap();
+        let list = common.path().join(EXCLUDE);
+        fs::create_dir(common.path().join("info")).unwrap();
+        // An earlier version knew of fewer folders.
+        fs::write(&list, "/.workflow/signals/\n*.log").unwrap();
+        hide_from_git(common.path()).unwrap();
+        hide_from_git(common.path()).unwrap();
+        let text = fs::read_to_string(&list).unwrap();
+        assert!(text.starts_with("/.workflow/signals/\n*.log\n#"), "{text}");
+        for folder in MAILBOX {
+            assert_eq!(text.matches(&format!("/{folder}/\n")).count(), 1, "{text}");
+        }
+        fs::remove_dir_all(common.path().join("info")).unwrap();
+        hide_from_git(common.path()).unwrap();
+        assert!(list.exists());
+    }
+
+    #[test]
+    fn all_that_is_ignored_where_we_make_the_folder_is_the_mailbox() {
+        let mut ignored: Vec<String> =
+            super::super::IGNORED.lines().map(|line| format!(".workflow{line}")).collect();
+        ignored.sort();
+        let mut mailbox = MAILBOX.map(|folder| format!("{folder}/"));
+        mailbox.sort();
+        assert_eq!(ignored, mailbox);
+    }
+}

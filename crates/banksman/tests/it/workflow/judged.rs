@@ -1,0 +1,51 @@
+//! A criterion in prose: an agent judges it wherever one may, and only else a person.
+
+use super::Bench;
+
+const SPEC: &str = "
+workflow: { id: w, name: Judged, merge: false }
+steps:
+  - { id: A, success_criterion: { judged: every page has a text } }
+";
+/// Writes down what it was asked, and finds that nothing is missing at the second look.
+const JUDGE: &str = r#"cat >>"$1/asked"; answer='{"done":false,"reason":"two pages are empty"}'
+[ "$(grep -c '^Is this met' "$1/asked")" -lt 2 ] || answer='{"done":true,"reason":"all are there"}'
+echo "{\"type\":\"result\",\"status\":\"success\",\"text\":\"\",\"answer\":$answer}"
+"#;
+
+fn bench(settings: &[(&str, &str)]) -> Bench {
+    let bench = Bench::new(SPEC);
+    std::fs::write(bench.yard.path("judge.sh"), JUDGE).expect("written");
+    let words = [bench.yard.path("judge.sh"), bench.yard.root().to_owned()];
+    let [script, root] = words.map(|word| format!("{:?}", word.display().to_string()));
+    let command = format!("[\"sh\", {script}, {root}]");
+    bench.yard.set(&[
+        ("workers.scripted.roles", "[\"agent\"]"),
+        ("workers.judge.agent", "\"command\""),
+        ("workers.judge.command", &command),
+        ("workers.judge.roles", "[\"reviewer\"]"),
+    ]);
+    bench.yard.set(settings);
+    let driver = super::Driver::of(bench.yard.root(), super::PATIENCE);
+    Bench { driver, ..bench }
+}
+
+#[test]
+fn a_criterion_in_prose_is_judged_by_whoever_may_review() {
+    let bench = bench(&[]);
+    bench.until_over("complete");
+    assert_eq!(bench.starts(), ["A.1", "A.2"], "the first attempt has not met it");
+    let asked = bench.yard.file("asked");
+    assert_eq!(asked.matches("Is this met: every page has a text").count(), 2, "{asked}");
+    assert!(bench.prompt("A.2").contains("two pages are empty"), "{}", bench.prompt("A.2"));
+}
+
+#[test]
+fn where_nobody_may_review_a_person_is_asked_and_told_why() {
+    let bench = bench(&[("workers.judge.roles", "[\"planner\"]")]);
+    bench.until_state("A", "gate(human)");
+    assert_eq!(bench.diagnostic("A"), "nobody could judge: every page has a text");
+    assert_eq!((bench.starts(), bench.yard.file("asked")), (vec!["A.1".to_owned()], String::new()));
+    bench.says(&["A", "pass"]);
+    bench.until_over("complete");
+}

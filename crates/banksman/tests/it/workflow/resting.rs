@@ -1,0 +1,76 @@
+//! While a workflow waits for a person, the bounds of what it holds up stand still: nobody is blamed for a slow answer.
+
+use banksman_core::time::Span;
+
+use super::{Bench, DONE, WAIT, WORK, verdict};
+
+const SPEC: &str = "
+workflow: { id: w, name: Resting, merge: false }
+steps:
+  - { id: A, gate: G }
+  - { id: B, agent: { launch: interactive } }
+gates:
+  - { id: G, reviewer: { level: auto }, on_pass: { next_step: DONE } }
+";
+const MINUTE: Span = Span(60_000);
+
+fn minutes(count: i64) -> Span {
+    Span(count * MINUTE.0)
+}
+
+/// A is at its gate, and the workflow waits for an answer about B.
+fn at_rest() -> Bench {
+    // Time is passed in leaps here, and nobody renews a lease meanwhile.
+    let bench = Bench::with(&[("limits.lease", "\"1d\"")], SPEC);
+    bench.script("A", &format!("{WORK}{WAIT}{DONE}"));
+    bench.script("G", &format!("{WAIT}{}", verdict("pass", "", "")));
+    bench.until_started("A.1");
+    bench.until_state("B", "interactive");
+    bench.says(&["B", "abort", "--note", "not now"]);
+    bench.until("it waits for a person", |bench| bench.whole() == "waiting");
+    bench.go("A.1");
+    bench.until_state("A", "gate(auto)");
+    bench.settle();
+    bench
+}
+
+fn goes_on(bench: &Bench) {
+    bench.says(&["B", "skip"]);
+    bench.until_started("G.1");
+}
+
+#[test]
+fn a_gate_does_not_lose_its_time_while_a_person_thinks() {
+    let bench = at_rest();
+    // Longer than a gate may take, and than a reviewer is waited for.
+    for _ in 0..3 {
+        bench.driver.pass(minutes(150));
+        bench.settle();
+        assert_eq!(
+            (bench.state("A"), bench.seats()),
+            ("gate(auto)".to_owned(), vec!["pending".to_owned()])
+        );
+    }
+    bench.yard.ok(&["check"]);
+    goes_on(&bench);
+    bench.go("G.1");
+    bench.until_over("complete");
+    assert_eq!(bench.starts(), ["A.1", "G.1"]);
+}
+
+#[test]
+fn a_bound_begins_anew_when_the_workflow_goes_on_and_ends_as_ever() {
+    let bench = at_rest();
+    // Not yet due when the answer comes.
+    bench.driver.pass(minutes(29));
+    bench.settle();
+    goes_on(&bench);
+    bench.driver.pass(minutes(5));
+    bench.settle_but_running();
+    assert_eq!(bench.state("A"), "gate(auto)", "the reviewer has had five minutes");
+    // Nobody waits for a verdict for ever.
+    bench.driver.pass(minutes(31));
+    bench.until_state("A", "gate(human)");
+    bench.says(&["G", "pass"]);
+    bench.until_over("complete");
+}
