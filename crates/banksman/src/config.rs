@@ -4,6 +4,7 @@
 //! message of this module repeats a value, because a store's address may hold a password.
 
 mod agents;
+mod daily;
 mod environment;
 mod keys;
 mod layer;
@@ -22,6 +23,7 @@ use banksman_core::lifecycle::check::Overrides;
 use banksman_core::machine::Actor;
 
 pub use agents::{Agents, Budgets, Limits, Verify, WorkerSetup, Worktrees};
+pub use daily::Daily;
 pub use environment::{DOCUMENTED, EnvVars, Environment};
 pub use keys::{COLORS, KEYS, Key};
 pub use panel::Panels;
@@ -36,6 +38,8 @@ pub const DEFAULTS: &str = include_str!("../default-config.toml");
 pub const FOLDER: &str = ".banksman";
 const FILE: &str = "config.toml";
 const LIFECYCLES: &str = "lifecycles";
+/// Settings that are paths, and begin at the base of the file that they stand in.
+const PLACES: [&str; 3] = ["store", "home", "daily.folder"];
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -148,6 +152,7 @@ pub struct Config {
     pub connections: usize,
     /// Everything about agents at work.
     pub agents: Agents,
+    pub daily: Daily,
     pub overrides: BTreeMap<String, Overrides>,
     pub effective: Vec<Effective>,
     pub sources: Vec<Source>,
@@ -228,7 +233,7 @@ impl Layers {
         let base = if source.scope == "project" { Some(root) } else { source.path.parent() };
         for given in layer::parse(&text, &source.path.display().to_string())? {
             let value = match given.value {
-                Raw::Text(text) if given.key == "store" || given.key == "home" => {
+                Raw::Text(text) if PLACES.contains(&given.key.as_str()) => {
                     Raw::Text(placed(&text, base, environment))
                 }
                 value @ (Raw::Text(_) | Raw::Number(_) | Raw::Flag(_) | Raw::List(_)) => value,
@@ -296,6 +301,7 @@ impl Layers {
             self.fill("node", agents::host_name());
         }
         let agents = agents::agents(&self, &root)?;
+        let daily = daily::daily(&self, &actor)?;
         Ok(Config {
             folder: folder.to_owned(),
             root,
@@ -320,6 +326,7 @@ impl Layers {
             statement_timeout: self.duration("postgres.statement_timeout"),
             connections: usize::try_from(self.whole("postgres.connections")).unwrap_or(1),
             agents,
+            daily,
             overrides: self.overrides(),
             effective: self.effective(),
             sources,

@@ -5,6 +5,7 @@
 //! task may do), then `machine` (what happens when an event meets a task).
 
 pub mod backoff;
+pub mod daily;
 mod draw;
 pub mod failure;
 pub mod fence;

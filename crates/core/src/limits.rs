@@ -92,6 +92,12 @@ pub const OPINION_ITEM_BYTES: usize = 300;
 pub const OPEN_CONCERNS: usize = 100;
 /// The words that a panel ends with, in bytes: a person reads them in a list or in a mail.
 pub const PANEL_SUMMARY_BYTES: usize = 16 * 1024;
+/// A daily note, in bytes: a person reads and writes it.
+pub const DAILY_BYTES: usize = 1024 * 1024;
+/// Open questions that a daily note shows; nobody answers more in a day.
+pub const DAILY_ENTRIES: usize = 50;
+/// Entries of each other list of a daily note.
+pub const DAILY_LINES: usize = 50;
 
 const _: () = assert!(
     2 * OPEN_CONCERNS * (OPINION_TEXT_BYTES + OPINION_ITEM_BYTES) < FIELDS_BYTES,

@@ -10,6 +10,7 @@ use crate::config::ConfigError;
 use crate::engine::EngineError;
 use crate::engine::wake::WakeError;
 use crate::exec::keeper::FileError;
+use crate::exec::note::NoteError;
 use crate::exec::site::SiteError;
 use crate::ops::OpsError;
 use crate::ops::decisions::DecisionError;
@@ -54,6 +55,8 @@ pub(crate) enum Failure {
     Wake(#[from] WakeError),
     #[error("`up` is already at work here, as process {pid}")]
     AlreadyUp { pid: String },
+    #[error(transparent)]
+    Note(NoteError),
 }
 
 impl From<EngineError> for Failure {
@@ -76,6 +79,15 @@ impl From<SiteError> for Failure {
 impl From<FileError> for Failure {
     fn from(FileError { action, path, source }: FileError) -> Self {
         Self::File { operation: action, path, source }
+    }
+}
+
+impl From<NoteError> for Failure {
+    fn from(error: NoteError) -> Self {
+        match error {
+            NoteError::File(error) => error.into(),
+            NoteError::Odd { .. } | NoteError::Place { .. } => Self::Note(error),
+        }
     }
 }
 
@@ -144,6 +156,13 @@ impl Failure {
                 Code::File,
                 "check the folder of runs: `banksman config get home`, and the space on its disk",
             ),
+            Self::Note(NoteError::Place { .. }) => hinted(
+                Code::Settings,
+                "set `daily.folder` to a folder of your own, such as ~/notes",
+            ),
+            Self::Note(NoteError::Odd { .. } | NoteError::File(_)) => {
+                hinted(Code::File, "put a plain text file in its place, or move it away")
+            }
             Self::AlreadyUp { .. } => {
                 hinted(Code::Busy, "`banksman status` shows what it does, `banksman down` ends it")
             }
@@ -158,6 +177,7 @@ impl Failure {
             Self::Argument { .. } | Self::Input { .. } => None,
             Self::File { .. } | Self::NoStore(_) | Self::NoHome | Self::Output(_) => None,
             Self::Program(_) | Self::Engine(_) | Self::Wake(_) | Self::AlreadyUp { .. } => None,
+            Self::Note(_) => None,
         }
     }
 

@@ -14,6 +14,7 @@ mod check;
 mod completion;
 mod config;
 mod context;
+mod daily;
 mod decisions;
 mod demo;
 mod down;
@@ -141,6 +142,7 @@ enum Work {
     Unblock(steer::UnblockArgs),
     Cancel(steer::CancelArgs),
     Decisions(decisions::DecisionsArgs),
+    Daily(daily::DailyArgs),
     Batch(batch::BatchArgs),
     Workers(workers::WorkersArgs),
     Accounts(workers::AccountsArgs),
@@ -249,6 +251,7 @@ impl Work {
             Self::Unblock(args) => steer::unblock(context, args),
             Self::Cancel(args) => steer::cancel(context, args),
             Self::Decisions(args) => decisions::run(context, args),
+            Self::Daily(args) => daily::run(context, args),
             Self::Batch(args) => batch::run(context, args),
             Self::Workers(args) => workers::workers(context, args),
             Self::Accounts(args) => workers::accounts(context, args),

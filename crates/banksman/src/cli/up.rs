@@ -18,6 +18,7 @@ use serde_json::json;
 
 use super::attach::{open_window, wanted_screen};
 use super::context::{Context, open, target};
+use super::daily::{Desk, Turn};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{json_line, shown};
@@ -25,7 +26,7 @@ use super::signs::local_time;
 use crate::clock;
 use crate::config::{self, Config, EnvVars, Environment, Flags};
 use crate::engine::wake::{Bell, Wake};
-use crate::engine::{Engine, EngineError, Project, Projects, Pulse, Terms};
+use crate::engine::{Engine, EngineError, Notice, Project, Projects, Pulse, Terms};
 use crate::exec::plan::{JobId, LOST};
 use crate::exec::process::Plain;
 use crate::exec::repo;
@@ -150,7 +151,10 @@ impl Projects for OnDisk {
 
 pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit, Failure> {
     let parts = Parts::of(&context.config)?;
-    let pulse = parts.engine().pulse(context.now)?;
+    let desk = Desk::of(&context.config);
+    let answers = look_at_note(desk.as_ref(), &parts, context.now);
+    let mut pulse = parts.engine().pulse(context.now)?;
+    after_note(desk.as_ref(), &parts, answers, &mut pulse, context.now);
     open_windows(context, &pulse);
     parts.engine().sweep()?;
     context.out.answer(|| document(&pulse), || lines(&pulse, context.now))?;
@@ -162,12 +166,15 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
     let _only = only_one(&parts.terms.agents.home)?;
     let mut bell = Bell::hang(&parts.store, &parts.site.ended_folder())?;
     welcome(context, &parts);
+    let desk = Desk::of(&context.config).map(Desk::at_a_pace);
     let mut swept = Instant(0);
     loop {
         parts.projects.known.borrow_mut().clear();
         let (now, began) = (clock::now(), clock::monotonic());
+        let answers = look_at_note(desk.as_ref(), &parts, now);
         let sleep = match parts.engine().pulse(now) {
-            Ok(pulse) => {
+            Ok(mut pulse) => {
+                after_note(desk.as_ref(), &parts, answers, &mut pulse, now);
                 open_windows(context, &pulse);
                 bell.watch_signals(&pulse.watched);
                 show(context, &pulse, now)?;
@@ -190,6 +197,29 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
         }
         if bell.wait(sleep) == Wake::Stop {
             return farewell(context, &parts);
+        }
+    }
+}
+
+/// Answers in the daily note come first, so that the turn carries them out.
+fn look_at_note(desk: Option<&Desk>, parts: &Parts, now: Instant) -> Turn {
+    desk.map(|desk| desk.turn(&parts.store, now)).unwrap_or_default()
+}
+
+/// Tells what came of the answers, and puts into the note what the turn has changed.
+fn after_note(desk: Option<&Desk>, parts: &Parts, before: Turn, pulse: &mut Pulse, now: Instant) {
+    let Some(desk) = desk else { return };
+    let is_idle = pulse.ended.is_empty()
+        && pulse.started.is_empty()
+        && pulse.recovered.is_empty()
+        && pulse.timers + pulse.effects == 0;
+    let after = if is_idle { Turn::default() } else { desk.turn(&parts.store, now) };
+    pulse.watched.push(desk.folder().to_owned());
+    for turn in [before, after] {
+        let told = turn.notices.into_iter();
+        pulse.notices.extend(told.map(|(urgent, text)| Notice { task: None, urgent, text }));
+        if let Some(again) = turn.again.map(|again| pulse.at.plus(again)) {
+            pulse.next = Some(pulse.next.map_or(again, |next| next.min(again)));
         }
     }
 }

@@ -60,7 +60,7 @@ const fn plain(name: &'static str, holds: Holds) -> Key {
 }
 
 /// Every setting, in the order in which they are listed.
-pub const KEYS: [Key; 49] = [
+pub const KEYS: [Key; 52] = [
     key("store", Some(EnvVars::STORE), Some("--store"), Holds::Text),
     key("actor", Some(EnvVars::ACTOR), Some("--as"), Holds::Text),
     key("lifecycle", Some(EnvVars::LIFECYCLE), Some("--lifecycle"), Holds::Text),
@@ -114,6 +114,9 @@ pub const KEYS: [Key; 49] = [
     plain("panel.reply_timeout", Holds::Time),
     plain("panel.round_timeout", Holds::Time),
     plain("panel.whole", Holds::Time),
+    plain("daily.folder", Holds::Text),
+    plain("daily.owner", Holds::Text),
+    plain("daily.settle", Holds::Time),
     plain("environment.pass", Holds::List),
 ];
 

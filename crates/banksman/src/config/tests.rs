@@ -31,6 +31,21 @@ fn the_defaults_are_enough() {
 }
 
 #[test]
+fn the_answers_of_a_note_are_those_of_a_person() {
+    let owner = |text: &str, actor: &str| {
+        let mut layers = Layers::defaults().unwrap();
+        let given = layer::parse(text, "x").unwrap().into_iter();
+        layers.0.extend(given.map(|given| (given.key, (given.value, Origin::Default))));
+        daily::daily(&layers, &actor.parse().unwrap()).map(|daily| daily.owner.to_string())
+    };
+    assert_eq!(owner("", "human:kim").unwrap(), "human:kim");
+    assert_eq!(owner("", "worker:ada").unwrap(), "human:daily note");
+    assert_eq!(owner("daily.owner = \"Bo\"\n", "human:kim").unwrap(), "human:Bo");
+    let long = format!("daily.owner = \"{}\"\n", "x".repeat(200));
+    assert!(owner(&long, "human:kim").is_err());
+}
+
+#[test]
 fn paths_in_files_begin_at_their_base() {
     let base = Some(Path::new("/base"));
     let check = |text: &str, expected: &str| {

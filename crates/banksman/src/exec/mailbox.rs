@@ -6,7 +6,7 @@
 //! without being done twice.
 
 mod audit;
-mod disk;
+pub(super) mod disk;
 mod feedback;
 mod hiding;
 mod names;

@@ -10,6 +10,7 @@ pub mod git;
 pub mod keeper;
 pub mod mailbox;
 pub mod merge;
+pub mod note;
 pub mod plan;
 pub mod process;
 pub mod repo;

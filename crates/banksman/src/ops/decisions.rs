@@ -251,6 +251,18 @@ pub fn question(
     })
 }
 
+/// What each answer to an open question would do to the task as it stands.
+#[must_use]
+pub fn offers(item: &Item, actor: &Actor, now: Instant) -> Vec<Offer> {
+    let of = |(action, trigger): &(String, String)| offer(&item.stored, actor, action, trigger, now);
+    item.decision.offers.iter().map(of).collect()
+}
+
+/// What others have said about the work, those who object first.
+pub fn opinions(store: &Store, item: &Item) -> Result<Vec<Voice>, OpsError> {
+    Ok(voices::voices(&item.stored, &store.parts(item.decision.task)?))
+}
+
 /// What an answer would do to the task as it stands.
 fn offer(stored: &Stored, actor: &Actor, action: &str, trigger: &str, now: Instant) -> Offer {
     let (to, missing) = match tried(stored, actor, trigger, now) {

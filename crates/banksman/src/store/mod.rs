@@ -12,6 +12,7 @@ mod claim;
 #[cfg(test)]
 mod conformance;
 pub mod conn;
+mod days;
 mod decisions;
 mod definitions;
 pub mod dispatch;

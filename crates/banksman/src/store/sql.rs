@@ -229,6 +229,14 @@ statements! {
 );
     TASKS_OF_PROJECT = select_task!("WHERE t.id < $1 AND t.project = $3 ORDER BY t.id DESC LIMIT $2");
     TASKS_OF_BATCH = select_task!("WHERE t.id < $1 AND t.batch = $3 ORDER BY t.id DESC LIMIT $2");
+    ENDED_BETWEEN = select_task!(
+    "WHERE t.kind = $1 AND t.entered_at >= $2 AND t.entered_at < $3 \
+     AND t.id > (SELECT coalesce(max(n.id), 0) - $4 FROM tasks n) ORDER BY t.entered_at DESC, t.id DESC LIMIT $5"
+);
+    SILENT_SINCE = select_task!(
+    "WHERE t.kind IN ('working', 'reviewing', 'blocked') AND t.progress_at < $1 AND t.entered_at < $1 \
+     AND t.id > (SELECT coalesce(max(n.id), 0) - $2 FROM tasks n) ORDER BY t.progress_at, t.id LIMIT $3"
+);
     INSERT_TASK = "INSERT INTO tasks (id, project, batch, lifecycle, title, tags, priority, parent, \
      state, kind, state_group, prior, version, entered, fields, counters, open_needs, not_before, queue_rank, epoch, \
      lease_worker, lease_expires_at, spent_runs, spent_tokens, spent_cost_micros, created_at, updated_at, entered_at, \

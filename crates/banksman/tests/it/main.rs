@@ -11,6 +11,7 @@ mod agents;
 mod agents_live;
 mod cli;
 mod crash;
+mod daily;
 mod engine;
 mod git;
 mod keeper;

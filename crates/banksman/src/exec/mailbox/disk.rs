@@ -12,10 +12,10 @@ use rustix::io::Errno;
 use super::place::parent;
 use super::{FileError, fault};
 
-pub(super) const DRAFT_ENDING: &str = ".banksman-draft";
+pub(in crate::exec) const DRAFT_ENDING: &str = ".banksman-draft";
 
 /// What is at a path.
-pub(super) enum Found {
+pub(in crate::exec) enum Found {
     Nothing,
     /// Something that is not read, with the reason.
     Odd(Metadata, String),
@@ -24,7 +24,7 @@ pub(super) enum Found {
 }
 
 /// Reads the beginning of a plain file. A link is not followed, and a pipe is not waited for.
-pub(super) fn read(path: &Path, at_most: usize) -> Result<Found, FileError> {
+pub(in crate::exec) fn read(path: &Path, at_most: usize) -> Result<Found, FileError> {
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
         Err(error) if is_absence(&error) => return Ok(Found::Nothing),
@@ -53,7 +53,7 @@ pub(super) fn read(path: &Path, at_most: usize) -> Result<Found, FileError> {
 }
 
 /// Whether a plain file with just this in it is at a path.
-pub(super) fn holds(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
+pub(in crate::exec) fn holds(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     Ok(match read(path, bytes.len())? {
         Found::Plain(_, found) => found == bytes,
         Found::Nothing | Found::Odd(..) => false,
@@ -66,7 +66,11 @@ pub(super) fn put_new(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     put_new_by(&parent(path).join(DRAFT_ENDING), path, bytes)
 }
 
-pub(super) fn put_new_by(draft: &Path, path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
+pub(in crate::exec) fn put_new_by(
+    draft: &Path,
+    path: &Path,
+    bytes: &[u8],
+) -> Result<bool, FileError> {
     if fs::symlink_metadata(path).is_ok() {
         return Ok(false);
     }
@@ -118,7 +122,7 @@ pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<bool> {
     }
 }
 
-pub(super) fn sync_folder(path: &Path) -> Result<(), FileError> {
+pub(in crate::exec) fn sync_folder(path: &Path) -> Result<(), FileError> {
     let synced = File::open(path).and_then(|folder| folder.sync_all());
     synced.map_err(|source| fault("sync", path, source))
 }
@@ -145,7 +149,7 @@ pub(super) fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-pub(super) fn modified(meta: &Metadata) -> Instant {
+pub(in crate::exec) fn modified(meta: &Metadata) -> Instant {
     let millis = meta.mtime().saturating_mul(1_000).saturating_add(meta.mtime_nsec() / 1_000_000);
     Instant(millis)
 }

@@ -101,6 +101,8 @@ const MAY_ALSO_USE: &[(&str, &str)] = &[
     ("crates/banksman/src/cli/attach.rs", "exec::window"),
     ("crates/banksman/src/cli/attach.rs", "exec::process::Plain"),
     ("crates/banksman/src/cli/attach.rs", "exec::process::quoted"),
+    // Reads and writes the file of the daily note.
+    ("crates/banksman/src/cli/daily.rs", "exec::note"),
     // Shows the changes that a person decides on.
     ("crates/banksman/src/cli/decisions/triage.rs", "exec::git::Git"),
     ("crates/banksman/src/cli/decisions/triage.rs", "exec::process::Plain"),

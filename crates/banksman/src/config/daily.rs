@@ -1,0 +1,35 @@
+//! The settings of the daily note.
+
+use std::path::PathBuf;
+
+use banksman_core::machine::Actor;
+use banksman_core::time::Span;
+
+use super::agents::span;
+use super::{ConfigError, Layers};
+
+/// Who answers where nobody is named.
+const NOBODY: &str = "daily note";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Daily {
+    /// None: it is written when somebody asks for it, and not by itself.
+    pub folder: Option<PathBuf>,
+    /// The person whose answers the note holds.
+    pub owner: Actor,
+    pub settle: Span,
+}
+
+pub(super) fn daily(layers: &Layers, actor: &Actor) -> Result<Daily, ConfigError> {
+    let text = |key: &str| Some(layers.shown(key)).filter(|text| !text.is_empty());
+    let human = Actor::human(NOBODY);
+    let name = text("daily.owner");
+    let own = actor.name.clone().filter(|_| actor.role == human.role);
+    let name = name.or(own).unwrap_or_else(|| NOBODY.to_owned());
+    let owner = format!("{}:{name}", human.role).parse();
+    let owner = owner.map_err(|error: banksman_core::machine::NotAnActor| {
+        ConfigError::value(&layers.origin("daily.owner"), error.to_string(), "for example kim")
+    })?;
+    let folder = text("daily.folder").map(PathBuf::from);
+    Ok(Daily { folder, owner, settle: span(layers, "daily.settle") })
+}

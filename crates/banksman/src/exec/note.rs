@@ -1,0 +1,314 @@
+//! The file of a daily note: read as a whole, replaced only while it is what was read, kept where agents do not write.
+//!
+//! It knows files only. People edit the note with programs of their own that know nothing of us, so there is no lock: a new text
+//! takes the place of the old one in one move, and if the old one turns out to be another than expected, it is put back.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use banksman_core::limits;
+use banksman_core::time::Instant;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use super::keeper::FileError;
+use super::mailbox::disk::{self, DRAFT_ENDING, Found};
+use crate::clock;
+
+/// A note tells what people are working on: it is for its owner alone, unless he makes it readable himself.
+const NEW_FILE: u32 = 0o600;
+const NEW_FOLDER: u32 = 0o700;
+
+#[derive(Debug, thiserror::Error)]
+pub enum NoteError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("the daily note `{}` cannot be used: {why}", path.display())]
+    Odd { path: PathBuf, why: String },
+    #[error("the daily note cannot be kept in `{}`, because {why}", folder.display())]
+    Place { folder: PathBuf, why: String },
+}
+
+/// A note as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub text: String,
+    pub modified: Instant,
+}
+
+/// Makes the folder where it is missing, and refuses one in which agents work: what an agent writes or merges would be taken
+/// for the answer of a person. `projects` are the folders of all repositories that agents work on.
+pub fn open_folder(folder: &Path, projects: &[PathBuf]) -> Result<PathBuf, NoteError> {
+    refuse_work(&nearest(folder), folder, projects)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(NEW_FOLDER)
+        .create(folder)
+        .map_err(|source| fault("create", folder, source))?;
+    // Only now is it known where links lead.
+    let real = folder.canonicalize().map_err(|source| fault("find", folder, source))?;
+    refuse_work(&real, folder, projects)?;
+    Ok(real)
+}
+
+/// The part of a path that is there, by its real name, with the rest of it.
+fn nearest(folder: &Path) -> PathBuf {
+    for there in folder.ancestors() {
+        if let Ok(real) = there.canonicalize() {
+            let rest = folder.strip_prefix(there).unwrap_or(Path::new(""));
+            return real.join(rest);
+        }
+    }
+    folder.to_owned()
+}
+
+fn refuse_work(real: &Path, folder: &Path, projects: &[PathBuf]) -> Result<(), NoteError> {
+    let refused = |why: String| NoteError::Place { folder: folder.to_owned(), why };
+    // In a linked worktree `.git` is a file that says where the repository is.
+    let worktree = real.ancestors().find(|one| one.join(".git").is_file());
+    if let Some(worktree) = worktree {
+        let why = format!("`{}` is a worktree, in which agents may write", worktree.display());
+        return Err(refused(why));
+    }
+    let is_around = |project: &&PathBuf| {
+        let project = project.canonicalize().unwrap_or_else(|_| (*project).clone());
+        real.starts_with(project)
+    };
+    match projects.iter().find(is_around) {
+        Some(project) => Err(refused(format!(
+            "`{}` is a project: a branch that an agent made could bring answers with it",
+            project.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The note; none if there is none.
+pub fn read(path: &Path) -> Result<Option<Seen>, NoteError> {
+    let odd = |why: String| NoteError::Odd { path: path.to_owned(), why };
+    match disk::read(path, limits::DAILY_BYTES)? {
+        Found::Nothing => Ok(None),
+        Found::Odd(_, why) => Err(odd(why)),
+        Found::Plain(_, bytes) if bytes.len() > limits::DAILY_BYTES => {
+            Err(odd(format!("it has more than {} bytes", limits::DAILY_BYTES)))
+        }
+        Found::Plain(meta, bytes) => {
+            let text = String::from_utf8(bytes).map_err(|_| odd("it is not UTF-8".to_owned()))?;
+            Ok(Some(Seen { text, modified: disk::modified(&meta) }))
+        }
+    }
+}
+
+/// Puts a new text in the place of the one that was read. False, and nothing changed, if somebody has written meanwhile.
+pub fn replace(path: &Path, seen: Option<&str>, new: &str) -> Result<bool, NoteError> {
+    if new.len() > limits::DAILY_BYTES {
+        let why = format!("it would have more than {} bytes", limits::DAILY_BYTES);
+        return Err(NoteError::Odd { path: path.to_owned(), why });
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let draft = folder.join(format!(".{:016x}{DRAFT_ENDING}", clock::nonce()));
+    let Some(seen) = seen else {
+        let mode = fs::Permissions::from_mode(NEW_FILE);
+        let put = disk::put_new_by(&draft, path, new.as_bytes())?;
+        if put {
+            fs::set_permissions(path, mode).map_err(|source| fault("protect", path, source))?;
+        }
+        return Ok(put);
+    };
+    if !disk::holds(path, seen.as_bytes())? {
+        return Ok(false);
+    }
+    let swapped =
+        write_draft(&draft, path, new).and_then(|()| swap(&draft, path, seen.as_bytes(), new));
+    let is_of_no_use = match swapped {
+        Ok(Swapped::Replaced | Swapped::PutBack) => true,
+        Ok(Swapped::Saved) => false,
+        // It was cut off in the middle: what lies there may be somebody's text.
+        Err(_) => disk::holds(&draft, new.as_bytes())?,
+    };
+    if is_of_no_use {
+        // A draft that stays is hidden and harms nobody.
+        drop(fs::remove_file(&draft));
+    }
+    disk::sync_folder(folder)?;
+    Ok(matches!(swapped?, Swapped::Replaced))
+}
+
+/// What became of the two texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Swapped {
+    Replaced,
+    /// Somebody was faster, and his text is in its place.
+    PutBack,
+    /// Two were faster: the text of the last one is in its place, and that of the other lies beside it.
+    Saved,
+}
+
+/// The draft and the note change places in one move, so that whatever was in the note's place is ours to look at.
+fn swap(draft: &Path, path: &Path, seen: &[u8], new: &str) -> Result<Swapped, NoteError> {
+    match exchange(draft, path) {
+        Ok(()) => {}
+        // A file system that cannot do this; what is saved in this very moment is lost there.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            fs::rename(draft, path).map_err(|source| fault("replace", path, source))?;
+            return Ok(Swapped::Replaced);
+        }
+        Err(Errno::NOENT) => return Ok(Swapped::PutBack),
+        Err(error) => return Err(fault("replace", path, error.into()).into()),
+    }
+    if disk::holds(draft, seen)? {
+        return Ok(Swapped::Replaced);
+    }
+    let put_back = |error: Errno| fault("put back", path, error.into());
+    exchange(draft, path).map_err(put_back)?;
+    if disk::holds(draft, new.as_bytes())? {
+        return Ok(Swapped::PutBack);
+    }
+    // The one who saved over our text saved last.
+    exchange(draft, path).map_err(put_back)?;
+    let beside = path.with_extension(format!("{:08x}.conflict.md", clock::nonce() >> 32));
+    fs::rename(draft, &beside).map_err(|source| fault("keep", &beside, source))?;
+    Ok(Swapped::Saved)
+}
+
+fn exchange(draft: &Path, path: &Path) -> Result<(), Errno> {
+    renameat_with(CWD, draft, CWD, path, RenameFlags::EXCHANGE)
+}
+
+fn write_draft(draft: &Path, path: &Path, new: &str) -> Result<(), NoteError> {
+    let written = fs::metadata(path).and_then(|old| {
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(NEW_FILE).open(draft)?;
+        file.write_all(new.as_bytes())?;
+        file.set_permissions(old.permissions())?;
+        file.sync_all()
+    });
+    written.map_err(|source| fault("write", draft, source).into())
+}
+
+fn fault(action: &'static str, path: &Path, source: io::Error) -> FileError {
+    FileError { action, path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_note_is_replaced_only_while_it_is_what_was_read() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("a.md");
+        assert_eq!(read(&path).unwrap(), None);
+        assert!(replace(&path, None, "one").unwrap());
+        assert!(!replace(&path, None, "other").unwrap(), "somebody else has made it");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, NEW_FILE);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(!replace(&path, Some("x"), "two").unwrap());
+        assert_eq!(read(&path).unwrap().unwrap().text, "one");
+        assert!(replace(&path, Some("one"), "two").unwrap());
+        assert_eq!(read(&path).unwrap().unwrap().text, "two");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(names(folder.path()), ["a.md"]);
+    }
+
+    #[test]
+    fn what_was_saved_in_the_last_moment_is_put_back() {
+        let folder = TempDir::new().unwrap();
+        let [path, draft] = ["a.md", "draft"].map(|name| folder.path().join(name));
+        fs::write(&path, "saved meanwhile").unwrap();
+        fs::write(&draft, "ours").unwrap();
+        assert_eq!(swap(&draft, &path, b"seen", "ours").unwrap(), Swapped::PutBack);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "saved meanwhile");
+        // As if two had saved: one before our text came into its place, and one over it.
+        fs::write(&draft, "saved a moment later").unwrap();
+        assert_eq!(swap(&draft, &path, b"seen", "ours").unwrap(), Swapped::Saved);
+        let texts: Vec<String> = names(folder.path())
+            .iter()
+            .map(|name| fs::read_to_string(folder.path().join(name)).unwrap())
+            .collect();
+        assert_eq!(texts, ["saved meanwhile", "saved a moment later"]);
+        assert!(names(folder.path())[0].ends_with(".conflict.md"));
+    }
+
+    /// Somebody saves what he has typed so far, as fast as he can, while we write: all of it is there in the end.
+    #[test]
+    fn nothing_that_somebody_saves_is_lost() {
+        const LINES: usize = 300;
+        let folder = TempDir::new().unwrap();
+        let [path, own] = ["a.md", "own"].map(|name| folder.path().join(name));
+        fs::write(&path, "0\n").unwrap();
+        let typed = |lines: usize| -> String {
+            (0..lines).map(|number| format!("line {number}\n")).collect()
+        };
+        std::thread::scope(|scope| {
+            let person = scope.spawn(|| {
+                for lines in 1..=LINES {
+                    fs::write(&own, format!("0\n{}", typed(lines))).unwrap();
+                    fs::rename(&own, &path).unwrap();
+                }
+            });
+            let mut written = 0;
+            while !person.is_finished() || written == 0 {
+                let seen = read(&path).unwrap().unwrap().text;
+                let (count, rest) = seen.split_once('\n').unwrap();
+                let new = format!("{}\n{rest}", count.parse::<usize>().unwrap() + 1);
+                written += usize::from(replace(&path, Some(&seen), &new).unwrap());
+            }
+        });
+        // Where two saves came in the same moment, one of them lies beside the note.
+        let texts = names(folder.path());
+        let texts = texts.iter().map(|name| fs::read_to_string(folder.path().join(name)).unwrap());
+        let all = typed(LINES);
+        assert!(texts.into_iter().any(|text| text.ends_with(&all)));
+        assert!(names(folder.path()).iter().all(|name| name.ends_with(".md")), "no draft is left");
+    }
+
+    #[test]
+    fn links_long_files_and_bytes_are_refused() {
+        let folder = TempDir::new().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("long"), vec![b'a'; limits::DAILY_BYTES + 1]).unwrap();
+        fs::write(at("bytes"), [0xff]).unwrap();
+        std::os::unix::fs::symlink(at("bytes"), at("link")).unwrap();
+        for (name, why) in [("long", "more than"), ("bytes", "not UTF-8"), ("link", "a link")] {
+            let error = read(&at(name)).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_folder_in_which_agents_work_is_refused() {
+        let root = TempDir::new().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir_all(at("project/.git")).unwrap();
+        fs::create_dir_all(at("tree")).unwrap();
+        fs::write(at("tree/.git"), "gitdir: elsewhere").unwrap();
+        std::os::unix::fs::symlink(at("project"), at("link")).unwrap();
+        let projects = [at("project")];
+        for (name, why) in [
+            ("project/notes", "is a project"),
+            ("link/notes", "is a project"),
+            ("tree/a/b", "is a worktree"),
+        ] {
+            let error = open_folder(&at(name), &projects).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+            assert!(!at(name).exists(), "{name} was made");
+        }
+        // A vault that people keep in git is no place of agents.
+        fs::create_dir_all(at("vault/.git")).unwrap();
+        let real = open_folder(&at("vault/daily"), &projects).unwrap();
+        assert_eq!(real, at("vault/daily").canonicalize().unwrap());
+    }
+}

@@ -1,0 +1,201 @@
+//! What the sections of a daily note show, read from the store. Every list is bounded.
+
+use std::collections::BTreeSet;
+
+use banksman_core::daily::{About, Alert, Choice, Completed, Page, Pending, Severity, age};
+use banksman_core::ids::{DecisionId, TaskId};
+use banksman_core::lifecycle::Kind;
+use banksman_core::limits;
+use banksman_core::machine::Actor;
+use banksman_core::time::{Instant, Span};
+use serde_json::Value;
+
+use super::Day;
+use crate::ops::OpsError;
+use crate::ops::decisions::{self, Item, Offer, Voice};
+use crate::ops::glance::readable;
+use crate::store::{Store, Stored};
+
+const HOUR: i64 = 3_600_000;
+/// Nothing has happened to a task for this long.
+const STUCK: [(Span, &str, Severity); 2] = [
+    (Span(72 * HOUR), "Task stuck > 72h", Severity::Error),
+    (Span(24 * HOUR), "Task stuck > 24h", Severity::Warning),
+];
+/// In percent, of the tasks that ended on the day; fewer than a handful say nothing.
+const FAILURE_RATE: usize = 20;
+const HANDFUL: usize = 5;
+/// The action that marks a question as one about a merge.
+const MERGE: &str = "merge";
+/// Where a task tells what is wrong, the likeliest first.
+const TROUBLE: [&str; 5] =
+    ["review_summary", "diagnostic", "problem", "unblock_condition", "feedback"];
+/// Runs whose time is added up.
+const RUNS: i64 = 100;
+const UNKNOWN: &str = "-";
+
+/// `edited` are the questions in whose entries people wrote: they are shown wherever they stand in the list.
+pub(super) fn page(
+    store: &Store,
+    owner: &Actor,
+    day: &Day,
+    edited: &BTreeSet<DecisionId>,
+    now: Instant,
+) -> Result<Page, OpsError> {
+    let mut page = Page::default();
+    for item in decisions::inbox(store, None)? {
+        let decision = &item.decision;
+        let is_edited = edited.contains(&decision.id);
+        let is_put_off = decision.snoozed_until.is_some_and(|until| until > now);
+        if is_edited || !is_put_off && page.pending.len() < limits::DAILY_ENTRIES {
+            page.pending.push(pending(store, owner, &item, now)?);
+        } else if !is_put_off {
+            page.left_out += 1;
+        }
+    }
+    let lines = i64::try_from(limits::DAILY_LINES).unwrap_or(i64::MAX);
+    let ended = |kind| store.ended_between(kind, day.from, day.until, lines);
+    let (done, failed) = (ended(Kind::Done)?, ended(Kind::Failed)?);
+    for stored in done.iter().filter(|stored| is_of_interest(stored)) {
+        page.completed.push(completed(store, stored, day)?);
+    }
+    page.alerts = alerts(store, &failed, done.len(), now)?;
+    Ok(page)
+}
+
+/// Parts belong to their whole, except those that people meet as pull requests.
+fn is_of_interest(stored: &Stored) -> bool {
+    stored.task.parent.is_none() || text(stored, "pr_url").is_some()
+}
+
+fn pending(store: &Store, owner: &Actor, item: &Item, now: Instant) -> Result<Pending, OpsError> {
+    let Item { decision, stored, escalated, lapse } = item;
+    let offers = decisions::offers(item, owner, now);
+    let choice =
+        |offer: &Offer| Choice { action: offer.action.clone(), needs_note: offer.needs_words() };
+    let is_merge = offers.iter().any(|offer| offer.action == MERGE);
+    let about = if is_merge {
+        let or_unknown = |field| text(stored, field).unwrap_or(UNKNOWN).to_owned();
+        About::Merge {
+            pr: or_unknown("pr_url"),
+            tests: or_unknown("tests"),
+            reviews: reviews(&decisions::opinions(store, item)?),
+        }
+    } else if *escalated {
+        About::Escalated { concern: concern(stored, &decisions::opinions(store, item)?) }
+    } else {
+        About::Standard { risk: text(stored, "risk").unwrap_or(UNKNOWN).to_owned() }
+    };
+    Ok(Pending {
+        id: decision.id,
+        version: stored.task.version,
+        task: decision.task,
+        summary: decision.title.clone(),
+        asks: decision.asks.clone(),
+        age: now.since(decision.opened_at),
+        lapse: lapse.as_ref().map(|lapse| (lapse.at.since(now), lapse.to.clone())),
+        offers: offers.iter().map(choice).collect(),
+        about,
+    })
+}
+
+fn text<'s>(stored: &'s Stored, field: &str) -> Option<&'s str> {
+    let text = stored.task.fields.get(field).and_then(Value::as_str).map(str::trim);
+    text.filter(|text| !text.is_empty())
+}
+
+/// Who objects, and to what.
+fn concern(stored: &Stored, voices: &[Voice]) -> String {
+    let objects = voices.iter().find(|voice| voice.dissents);
+    let said = objects.map(|voice| format!("{}: {}", voice.who, voice.words));
+    let told = || TROUBLE.iter().find_map(|field| text(stored, field)).map(str::to_owned);
+    said.or_else(told).unwrap_or_else(|| UNKNOWN.to_owned())
+}
+
+fn reviews(voices: &[Voice]) -> String {
+    let given = || voices.iter().filter(|voice| !voice.verdict.is_empty());
+    let (all, yes) = (given().count(), given().filter(|voice| !voice.dissents).count());
+    if all == 0 { UNKNOWN.to_owned() } else { format!("{yes}/{all} APPROVE") }
+}
+
+fn completed(store: &Store, stored: &Stored, day: &Day) -> Result<Completed, OpsError> {
+    let task = &stored.task;
+    let runs = store.past_runs(task.id, RUNS)?;
+    let took = |run: &crate::store::runs::PastRun| {
+        run.ended_at.map_or(0, |ended| ended.since(run.started_at).0)
+    };
+    let spent: i64 = runs.iter().map(took).sum();
+    let estimated = text(stored, "estimate").map(|estimate| format!(" (estimated {estimate})"));
+    let effort = match runs.len() {
+        0 => String::new(),
+        _ => format!("{}{}", age(Span(spent)), estimated.unwrap_or_default()),
+    };
+    let count = |field: &str| task.fields.get(field).and_then(Value::as_array).map_or(0, Vec::len);
+    let counted = |number: usize, one: &str, many: &str| match number {
+        0 => String::new(),
+        1 => format!("1 {one}"),
+        more => format!("{more} {many}"),
+    };
+    Ok(Completed {
+        task: task.id,
+        title: task.title.clone(),
+        pr: text(stored, "pr_url").unwrap_or_default().to_owned(),
+        at: day.time_of(task.entered_at),
+        effort,
+        learnings: counted(count("learnings"), "learning", "learnings"),
+        follow_ups: counted(count("follow_ups"), "task created", "tasks created"),
+    })
+}
+
+fn alerts(
+    store: &Store,
+    failed: &[Stored],
+    done: usize,
+    now: Instant,
+) -> Result<Vec<Alert>, OpsError> {
+    let mut alerts = Vec::new();
+    let about = |condition, severity, stored: &Stored| Alert {
+        condition,
+        severity,
+        task: Some(stored.task.id),
+        detail: stored.task.title.clone(),
+    };
+    for stored in failed.iter().filter(|stored| is_of_interest(stored)) {
+        alerts.push(about("Task failed", Severity::Error, stored));
+    }
+    let ended = failed.len() + done;
+    if ended >= HANDFUL && failed.len() * 100 > ended * FAILURE_RATE {
+        let detail = format!("{} of {ended} tasks that ended", failed.len());
+        let (condition, severity) = ("Failure rate > 20%", Severity::Error);
+        alerts.push(Alert { condition, severity, task: None, detail });
+    }
+    let unserved = store.stuck_without_worker(bound())?;
+    for id in &unserved {
+        let Some(stored) = readable(store, *id)? else { continue };
+        alerts.push(about("No workers available", Severity::Warning, &stored));
+    }
+    let [_, (shortest, ..)] = STUCK;
+    for stored in store.silent_since(ago(now, shortest), bound())? {
+        let silent = now.since(stored.task.progress_at.max(stored.task.entered_at));
+        let level = STUCK.iter().find(|(span, ..)| silent >= *span);
+        let Some((_, condition, severity)) = level.filter(|_| !is_known(&unserved, &stored)) else {
+            continue;
+        };
+        alerts.push(about(condition, *severity, &stored));
+    }
+    alerts.sort_by_key(|alert| alert.severity);
+    alerts.truncate(limits::DAILY_LINES);
+    Ok(alerts)
+}
+
+fn is_known(unserved: &[TaskId], stored: &Stored) -> bool {
+    unserved.contains(&stored.task.id)
+}
+
+fn ago(now: Instant, span: Span) -> Instant {
+    Instant(now.0.saturating_sub(span.0))
+}
+
+fn bound() -> i64 {
+    i64::try_from(limits::DAILY_LINES).unwrap_or(i64::MAX)
+}

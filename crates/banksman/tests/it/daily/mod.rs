@@ -1,0 +1,8 @@
+//! The daily note from outside: a real store, real files, the real program; people who edit the note at the same time, late,
+//! twice or wrongly.
+
+mod answering;
+mod desk;
+mod gathering;
+mod keeping;
+mod writing;

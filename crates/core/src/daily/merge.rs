@@ -1,0 +1,143 @@
+//! Puts the sections into a note as people have left it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::parse::{self, Part, Piece, Raw, pieces, print_of};
+use super::render::{self, DONE, EntryText, REFUSED, body, head, is_ours, plain, refusal};
+use super::{Page, Pending, Pin, Said, Section};
+use crate::ids::DecisionId;
+
+/// What became of what people wrote into an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Report {
+    /// It is on record.
+    Answered(String),
+    /// It was not carried out, for this reason.
+    Refused(String),
+}
+
+/// The note with new sections. What stands outside of them is the same, byte for byte; what people wrote between our own lines
+/// is moved below the section.
+#[must_use]
+pub fn merge(
+    existing: &str,
+    date: &str,
+    page: &Page,
+    reports: &BTreeMap<DecisionId, Report>,
+) -> String {
+    let pieces = pieces(existing);
+    let texts = Entries::of(&pieces, page, reports);
+    let mut note = String::with_capacity(existing.len());
+    let mut written = BTreeSet::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => note.push_str(text),
+            Piece::Section(section, parts) => {
+                // Another one of the same name is a copy that somebody made; its words are kept.
+                if written.insert(section) {
+                    note.push_str(&texts.section(section, page));
+                }
+                for part in parts {
+                    match part {
+                        Part::Line(line) if !is_ours(line) => push_line(&mut note, line),
+                        Part::Line(_) | Part::Entry(_) => {}
+                    }
+                }
+            }
+        }
+    }
+    if existing.is_empty() {
+        note.push_str(&format!("# {}\n", plain(date)));
+    }
+    for section in Section::ALL.into_iter().filter(|section| !written.contains(section)) {
+        push_line(&mut note, "\n");
+        note.push_str(&texts.section(section, page));
+    }
+    note
+}
+
+/// A line of its own: what came before may lack its end.
+fn push_line(note: &mut String, line: &str) {
+    if !note.is_empty() && !note.ends_with('\n') {
+        note.push('\n');
+    }
+    note.push_str(line);
+    if !line.ends_with('\n') {
+        note.push('\n');
+    }
+}
+
+/// All entries of the new note.
+struct Entries {
+    open: BTreeMap<DecisionId, EntryText>,
+    closed: Vec<EntryText>,
+}
+
+impl Entries {
+    fn of(pieces: &[Piece<'_>], page: &Page, reports: &BTreeMap<DecisionId, Report>) -> Self {
+        let fresh = |one: &Pending| {
+            let pin = Pin { id: one.id, version: one.version };
+            (one.id, EntryText { pin, print: None, head: head(one, None), body: body(one) })
+        };
+        let mut entries =
+            Self { open: page.pending.iter().map(fresh).collect(), closed: Vec::new() };
+        // A file that was saved from two places may hold the same words twice.
+        let mut known = BTreeSet::new();
+        let edited = parse::entries(pieces).into_iter().filter(|(raw, _)| raw.entry().is_edited);
+        let (counting, copies): (Vec<_>, Vec<_>) = edited.partition(|(_, counts)| *counts);
+        for (raw, _) in counting {
+            known.insert((raw.pin.id, raw.print()));
+            entries.keep(raw, page, reports.get(&raw.pin.id));
+        }
+        for (raw, _) in copies {
+            if known.insert((raw.pin.id, raw.print())) {
+                let why = "this entry was there twice, and only the first one is read";
+                entries.closed.push(closed(raw, Some(&Report::Refused(why.to_owned()))));
+            }
+        }
+        entries
+    }
+
+    /// Takes over what people wrote into an entry.
+    fn keep(&mut self, raw: &Raw<'_>, page: &Page, report: Option<&Report>) {
+        let pending = page.pending.iter().find(|one| one.id == raw.pin.id);
+        let (Some(one), None) = (pending, &raw.print) else {
+            self.closed.push(closed(raw, report));
+            return;
+        };
+        let refused = match report {
+            Some(Report::Refused(why)) => Some(why.as_str()),
+            Some(Report::Answered(_)) | None => None,
+        };
+        // An answer stays one for what its writer saw. Where there is none, the next one is for what is shown now.
+        let says_nothing = raw.entry().said == Said::Nothing;
+        let version = if says_nothing { one.version } else { raw.pin.version };
+        let pin = Pin { version, ..raw.pin };
+        let text = EntryText { pin, print: None, head: head(one, refused), body: raw.kept() };
+        self.open.insert(one.id, text);
+    }
+
+    fn section(&self, section: Section, page: &Page) -> String {
+        let of_section = page.pending.iter().filter(|one| Section::of(&one.about) == section);
+        let open: Vec<EntryText> =
+            of_section.filter_map(|one| self.open.get(&one.id)).cloned().collect();
+        render::section(section, page, &open, &self.closed)
+    }
+}
+
+/// An entry that asks for nothing any more, with what people wrote into it.
+fn closed(raw: &Raw<'_>, report: Option<&Report>) -> EntryText {
+    let body = raw.kept();
+    let said = |what: &str| {
+        let lines = raw.head.iter().filter(|line| line.starts_with(what));
+        lines.map(|line| format!("{}\n", line.trim_end())).collect::<String>()
+    };
+    let news = match report {
+        Some(Report::Answered(what)) => format!("{DONE} {}\n", plain(what)),
+        Some(Report::Refused(why)) => format!("{}{}", said(DONE), refusal(why)),
+        None if raw.print.is_some() => format!("{}{}", said(DONE), said(REFUSED)),
+        None => refusal("this is not asked any more"),
+    };
+    let print = Some(print_of(&body));
+    EntryText { pin: raw.pin, print, head: format!("{}\n{news}", said("#### ")), body }
+}

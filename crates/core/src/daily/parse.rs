@@ -1,0 +1,249 @@
+//! A note as it comes back from people: where our sections are, which entries they hold, and what was answered in them.
+//!
+//! One walk along the lines, whatever they are. A section or an entry counts only with both of its ends, so that of a file that
+//! was cut off in the middle of writing nothing is taken for an answer. Markers that lost their partner are text.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+
+use super::render::{ACTION, NOTE, is_of_head, is_same, unlabelled};
+use super::{Marker, Pin, Section};
+use crate::ids::DecisionId;
+use crate::limits;
+
+/// What people have done to a note.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Parsed {
+    /// The first of each question. A copy of one is not read.
+    pub entries: Vec<Entry>,
+}
+
+/// An entry that asks, or asked, for an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub id: DecisionId,
+    pub version: i64,
+    pub said: Said,
+    /// Whether it was seen as it is before, and needs nothing more.
+    pub is_dealt_with: bool,
+    /// Whether there is anything in it that we did not write.
+    pub is_edited: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    Nothing,
+    Answer {
+        /// As the person wrote it, or as the label of the box has it.
+        word: String,
+        note: Option<String>,
+    },
+    /// It cannot be told what was meant.
+    Unclear(String),
+}
+
+#[must_use]
+pub fn parse(text: &str) -> Parsed {
+    let pieces = pieces(text);
+    let first = entries(&pieces).into_iter().filter(|(_, is_first)| *is_first);
+    Parsed { entries: first.map(|(raw, _)| raw.entry()).collect() }
+}
+
+/// All entries of a note, and whether each is the one that counts: the first of its question, an open one before a closed one.
+pub(super) fn entries<'p, 't>(pieces: &'p [Piece<'t>]) -> Vec<(&'p Raw<'t>, bool)> {
+    let parts = pieces.iter().flat_map(|piece| match piece {
+        Piece::Section(_, parts) => parts.as_slice(),
+        Piece::Text(_) => &[],
+    });
+    let all = parts.filter_map(|part| match part {
+        Part::Entry(raw) => Some(raw),
+        Part::Line(_) => None,
+    });
+    let all: Vec<&Raw<'_>> = all.collect();
+    let mut first: BTreeMap<DecisionId, usize> = BTreeMap::new();
+    for (at, raw) in all.iter().enumerate() {
+        let known = first.entry(raw.pin.id).or_insert(at);
+        if raw.print.is_none() && all[*known].print.is_some() {
+            *known = at;
+        }
+    }
+    let counts = |(at, raw): (usize, &&'p Raw<'t>)| (*raw, first.get(&raw.pin.id) == Some(&at));
+    all.iter().enumerate().map(counts).collect()
+}
+
+/// A stretch of the file.
+pub(super) enum Piece<'t> {
+    Text(&'t str),
+    Section(Section, Vec<Part<'t>>),
+}
+
+/// A stretch of a section.
+pub(super) enum Part<'t> {
+    Line(&'t str),
+    Entry(Raw<'t>),
+}
+
+pub(super) struct Raw<'t> {
+    pub(super) pin: Pin,
+    /// What it held when it was closed; none while it is open.
+    pub(super) print: Option<String>,
+    pub(super) head: Vec<&'t str>,
+    pub(super) body: Vec<&'t str>,
+}
+
+/// The text is cut into pieces that together are the text.
+pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let (mut at, mut shown) = (0, 0);
+    let mut open: Option<(Section, usize, usize)> = None;
+    for line in text.split_inclusive('\n') {
+        let (from, to) = (at, at + line.len());
+        at = to;
+        match Marker::read(line) {
+            // One that is open already has lost its end, and is text.
+            Some(Marker::Begin(section)) => open = Some((section, from, to)),
+            Some(Marker::End(section)) => {
+                let begun = open.take().filter(|(begun, ..)| *begun == section);
+                let Some((_, outer, inner)) = begun else { continue };
+                pieces.push(Piece::Text(&text[shown..outer]));
+                pieces.push(Piece::Section(section, parts(&text[inner..from])));
+                shown = to;
+            }
+            Some(
+                Marker::Open(_) | Marker::Closed(..) | Marker::Answer(_) | Marker::EntryEnd(_),
+            )
+            | None => {}
+        }
+    }
+    pieces.push(Piece::Text(&text[shown..]));
+    pieces
+}
+
+fn parts(text: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut entry: Option<(Raw<'_>, bool)> = None;
+    for line in text.split_inclusive('\n') {
+        match Marker::read(line) {
+            Some(Marker::Open(pin)) => {
+                give_up(entry.take(), &mut parts);
+                entry = Some((Raw { pin, print: None, head: Vec::new(), body: Vec::new() }, false));
+            }
+            Some(Marker::Closed(pin, print)) => {
+                give_up(entry.take(), &mut parts);
+                let print = Some(print);
+                entry = Some((Raw { pin, print, head: Vec::new(), body: Vec::new() }, false));
+            }
+            Some(Marker::Answer(id)) => match &mut entry {
+                Some((raw, is_below)) if raw.pin.id == id => *is_below = true,
+                Some(_) | None => {}
+            },
+            Some(Marker::EntryEnd(id)) => match entry.take() {
+                Some((raw, true)) if raw.pin.id == id => parts.push(Part::Entry(raw)),
+                broken => give_up(broken, &mut parts),
+            },
+            Some(Marker::Begin(_) | Marker::End(_)) => {}
+            None => match &mut entry {
+                Some((raw, true)) => raw.body.push(line),
+                Some((raw, false)) => raw.head.push(line),
+                None => parts.push(Part::Line(line)),
+            },
+        }
+    }
+    give_up(entry, &mut parts);
+    parts
+}
+
+/// An entry without its end is nothing but lines.
+fn give_up<'t>(entry: Option<(Raw<'t>, bool)>, parts: &mut Vec<Part<'t>>) {
+    let Some((raw, _)) = entry else { return };
+    parts.extend(raw.head.into_iter().chain(raw.body).map(Part::Line));
+}
+
+impl Raw<'_> {
+    pub(super) fn entry(&self) -> Entry {
+        let said = self.said();
+        let is_dealt_with = self.print.as_ref().is_some_and(|print| *print == self.print());
+        Entry {
+            id: self.pin.id,
+            version: self.pin.version,
+            is_edited: said != Said::Nothing || self.has_own_words(),
+            said,
+            is_dealt_with,
+        }
+    }
+
+    /// What people have written, and whatever of it stands where it should not.
+    pub(super) fn kept(&self) -> String {
+        let strays = self.head.iter().filter(|line| !is_of_head(line));
+        let mut body = self.body.concat();
+        for stray in strays {
+            if !body.is_empty() && !body.ends_with('\n') {
+                body.push('\n');
+            }
+            body.push_str(stray);
+        }
+        body
+    }
+
+    /// By which it is known whether people have changed it since.
+    pub(super) fn print(&self) -> String {
+        print_of(&self.kept())
+    }
+
+    fn has_own_words(&self) -> bool {
+        let is_empty_field = |line: &str| [ACTION, NOTE].contains(&line.trim());
+        let is_own =
+            |line: &&str| !(line.trim().is_empty() || is_empty_field(line) || tick(line).is_some());
+        self.body.iter().any(is_own) || self.head.iter().any(|line| !is_of_head(line))
+    }
+
+    fn said(&self) -> Said {
+        let ticked = self.body.iter().filter_map(|line| tick(line)).filter(|(is_set, _)| *is_set);
+        let fields = self.body.iter().filter_map(|line| line.trim().strip_prefix(ACTION));
+        let given = ticked.map(|(_, label)| label).chain(fields.map(str::trim));
+        let mut words: Vec<String> =
+            given.map(unlabelled).filter(|word| !word.is_empty()).collect();
+        words.dedup_by(|one, other| is_same(one, other));
+        let note = self.note();
+        let is_long = note.as_ref().is_some_and(|note| note.len() > limits::REPORT_TEXT_BYTES);
+        match &words[..] {
+            [] => Said::Nothing,
+            [_] if is_long => Said::Unclear("the note is too long".to_owned()),
+            [word] => Said::Answer { word: word.clone(), note },
+            several => {
+                let several: Vec<&str> = several.iter().take(5).map(String::as_str).collect();
+                Said::Unclear(format!("several answers are given: {}", several.join(", ")))
+            }
+        }
+    }
+
+    /// What stands behind `Note`, with the lines below it that are indented.
+    fn note(&self) -> Option<String> {
+        let mut lines = self.body.iter().skip_while(|line| !line.trim().starts_with(NOTE));
+        let first = lines.next()?.trim().strip_prefix(NOTE)?.trim();
+        let more =
+            lines.take_while(|line| line.starts_with([' ', '\t']) && !line.trim().is_empty());
+        let words: Vec<&str> = [first].into_iter().chain(more.map(|line| line.trim())).collect();
+        Some(words.join("\n").trim().to_owned()).filter(|note| !note.is_empty())
+    }
+}
+
+pub(super) fn print_of(kept: &str) -> String {
+    let digest = Sha256::digest(kept.trim_end().as_bytes());
+    digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A line with a box: whether it is ticked, and what stands behind it without our hint.
+fn tick(line: &str) -> Option<(bool, &str)> {
+    let line = line.trim();
+    let rest = line.strip_prefix(['-', '*', '+'])?.trim_start().strip_prefix('[')?;
+    let (mark, label) = rest.split_once(']')?;
+    let is_set = match mark {
+        "x" | "X" => true,
+        "" | " " => false,
+        _ => return None,
+    };
+    let label = label.trim();
+    Some((is_set, label.split_once(" (").map_or(label, |(label, _)| label)))
+}

@@ -1,0 +1,308 @@
+//! The sections as Markdown. Every text of somebody else becomes one escaped line in the middle of one of ours.
+
+use super::{About, Alert, Choice, Completed, Marker, Page, Pending, Pin, Section};
+use crate::time::Span;
+
+/// A text of somebody else, in characters: it stands in a table.
+const SHOWN: usize = 160;
+/// A reason, in characters: it has a line of its own.
+const REASON: usize = 500;
+/// What Markdown, its dialects and HTML give a meaning to.
+const SPECIAL: &str = "\\`*_[]<>|~$%&#";
+
+pub(super) const ACTION: &str = "- **Action**:";
+pub(super) const NOTE: &str = "- **Note**:";
+pub(super) const ANSWERED: &str = "### Answered";
+pub(super) const REFUSED: &str = "> **Not carried out**:";
+pub(super) const DONE: &str = "> **Answered**:";
+const ASKS: &str = "> **Asks**:";
+const NOTHING: &str = "_Nothing waits for you._";
+const NOT_YET: &str = "_Nothing yet._";
+const NONE: &str = "_None._";
+const MORE: &str = "_And ";
+const STANDARD: &str = "### Standard Approvals";
+const ESCALATED: &str = "### Escalated (requires attention)";
+const COMPLETED: &str = "## Completed Today";
+/// Headings that end with a number.
+const COUNTED: [&str; 3] = ["## Pending Decisions (", "## Ready to Merge (", "## Alerts ("];
+const FACTS: [&str; 5] =
+    ["- **PR**:", "- **Done**:", "- **Effort**:", "- **Learnings**:", "- **Follow-ups**:"];
+
+/// What people call an action.
+#[must_use]
+pub fn label(action: &str) -> String {
+    match action {
+        "changes" => "Request Changes".to_owned(),
+        "back" => "Send Back".to_owned(),
+        other => {
+            let mut chars = other.chars();
+            let first = chars.next().into_iter().flat_map(char::to_uppercase);
+            first.chain(chars).collect()
+        }
+    }
+}
+
+/// The action that a word of people means, where it is the name of one that we wrote for them.
+pub(super) fn unlabelled(word: &str) -> String {
+    let word = word.replace('\\', "");
+    let named = ["changes", "back"].into_iter().find(|action| is_same(&label(action), &word));
+    named.map_or(word, str::to_owned)
+}
+
+/// Whether two words differ at most in their case.
+#[must_use]
+pub fn is_same(one: &str, other: &str) -> bool {
+    one.to_lowercase() == other.to_lowercase()
+}
+
+/// A span in one unit, the largest that fits.
+#[must_use]
+pub fn age(span: Span) -> String {
+    const UNITS: [(&str, i64); 3] = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)];
+    let unit = UNITS.iter().find(|(_, millis)| span.0 >= *millis);
+    unit.map_or_else(|| "0min".to_owned(), |(name, millis)| format!("{}{name}", span.0 / millis))
+}
+
+/// Somebody's text on one line in which nothing has a meaning.
+pub(super) fn plain(text: &str) -> String {
+    plain_up_to(SHOWN, text)
+}
+
+fn plain_up_to(most: usize, text: &str) -> String {
+    let turns_around = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let line: String = text.chars().map(|c| if breaks(c) { ' ' } else { c }).collect();
+    let mut safe = String::with_capacity(line.len());
+    let mut chars = line.trim().chars();
+    for c in chars.by_ref().take(most) {
+        if SPECIAL.contains(c) {
+            safe.push('\\');
+        }
+        safe.push(if turns_around(c) { char::REPLACEMENT_CHARACTER } else { c });
+    }
+    if chars.next().is_some() {
+        safe.push_str("...");
+    }
+    safe
+}
+
+/// Whether a line inside of a section is one that we write. Everything else was written by people.
+pub(super) fn is_ours(line: &str) -> bool {
+    let line = line.trim_end();
+    line.is_empty()
+        || [STANDARD, ESCALATED, COMPLETED, ANSWERED, NOTHING, NOT_YET, NONE].contains(&line)
+        || COUNTED.iter().any(|heading| line.starts_with(heading) && line.ends_with(')'))
+        || FACTS.iter().any(|fact| line.starts_with(fact))
+        || line.starts_with("### [[t")
+        || line.starts_with("| ") && line.ends_with('|')
+        || line.starts_with(MORE) && line.ends_with("._")
+        || is_of_head(line)
+}
+
+/// The same for the upper part of an entry.
+pub(super) fn is_of_head(line: &str) -> bool {
+    let line = line.trim_end();
+    line.is_empty()
+        || line.starts_with("#### d") && line.contains(" [[t")
+        || [ASKS, REFUSED, DONE].iter().any(|ours| line.starts_with(ours))
+}
+
+/// An entry: what it is about, which is ours, and below it what people write.
+#[derive(Clone)]
+pub(super) struct EntryText {
+    pub(super) pin: Pin,
+    /// Of one that needs no answer any more.
+    pub(super) print: Option<String>,
+    pub(super) head: String,
+    pub(super) body: String,
+}
+
+impl EntryText {
+    pub(super) fn lines(&self) -> String {
+        let Self { pin, print, head, body } = self;
+        let begin = match print {
+            Some(print) => Marker::Closed(*pin, print.clone()),
+            None => Marker::Open(*pin),
+        };
+        let (answer, end) = (Marker::Answer(pin.id), Marker::EntryEnd(pin.id));
+        let gap = if body.is_empty() || body.ends_with('\n') { "" } else { "\n" };
+        format!("{}\n{head}{}\n{body}{gap}{}\n", begin.line(), answer.line(), end.line())
+    }
+}
+
+pub(super) fn head(pending: &Pending, refused: Option<&str>) -> String {
+    let Pending { id, task, summary, asks, lapse, .. } = pending;
+    let lapse =
+        lapse.as_ref().map(|(left, to)| format!(" {} left, then {}.", age(*left), plain(to)));
+    let mut text = format!(
+        "#### {id} [[{task}]] {}\n\n{ASKS} {}{}\n",
+        plain(summary),
+        plain(asks),
+        lapse.unwrap_or_default()
+    );
+    if let Some(refused) = refused {
+        text.push_str(&refusal(refused));
+    }
+    text
+}
+
+pub(super) fn refusal(why: &str) -> String {
+    format!("{REFUSED} {}\n", plain_up_to(REASON, why))
+}
+
+/// The part of an entry that people edit, as nobody has edited it yet.
+pub(super) fn body(pending: &Pending) -> String {
+    let choice = |Choice { action, needs_note }: &Choice| {
+        let hint = if *needs_note { " (needs a note)" } else { "" };
+        format!("- [ ] {}{hint}\n", plain(&label(action)))
+    };
+    let boxes: String = pending.offers.iter().map(choice).collect();
+    format!("\n{boxes}{ACTION}\n{NOTE}\n")
+}
+
+/// A section with its entries, which the caller has put together.
+pub(super) fn section(
+    section: Section,
+    page: &Page,
+    entries: &[EntryText],
+    closed: &[EntryText],
+) -> String {
+    let text = match section {
+        Section::Decisions => decisions(page, entries, closed),
+        Section::Merge => merges(page, entries),
+        Section::Completed => completed(&page.completed),
+        Section::Alerts => alerts(&page.alerts),
+    };
+    format!("{}\n{text}{}\n", Marker::Begin(section).line(), Marker::End(section).line())
+}
+
+fn decisions(page: &Page, entries: &[EntryText], closed: &[EntryText]) -> String {
+    let of = |section| page.pending.iter().filter(move |one| Section::of(&one.about) == section);
+    let count = of(Section::Decisions).count() + page.left_out;
+    let mut text = format!("{}{count})\n", COUNTED[0]);
+    let (mut standard, mut escalated) = (Vec::new(), Vec::new());
+    for one in of(Section::Decisions) {
+        let (rows, word) = match &one.about {
+            About::Standard { risk } => (&mut standard, risk),
+            About::Escalated { concern } => (&mut escalated, concern),
+            About::Merge { .. } => continue,
+        };
+        let row = [format!("[[{}]]", one.task), plain(&one.summary), plain(word), age(one.age)];
+        rows.push((one.id, row));
+    }
+    if count == 0 {
+        text.push_str(&format!("\n{NOTHING}\n"));
+    }
+    let tables = [(STANDARD, "Risk", standard), (ESCALATED, "Concern", escalated)];
+    for (heading, third, rows) in tables.into_iter().filter(|(_, _, rows)| !rows.is_empty()) {
+        text.push_str(&format!("\n{heading}\n\n"));
+        let (ids, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        text.push_str(&table(["Task", "Summary", third, "Age"], &rows));
+        let own = entries.iter().filter(|entry| ids.contains(&entry.pin.id));
+        text.extend(own.map(|entry| format!("\n{}", entry.lines())));
+    }
+    if page.left_out > 0 {
+        text.push_str(&format!(
+            "\n{MORE}{} more: `banksman decisions` lists all._\n",
+            page.left_out
+        ));
+    }
+    if !closed.is_empty() {
+        text.push_str(&format!("\n{ANSWERED}\n"));
+        text.extend(closed.iter().map(|entry| format!("\n{}", entry.lines())));
+    }
+    text
+}
+
+fn merges(page: &Page, entries: &[EntryText]) -> String {
+    let mut rows = Vec::new();
+    for one in &page.pending {
+        let About::Merge { pr, tests, reviews } = &one.about else { continue };
+        rows.push([
+            link(pr),
+            format!("[[{}]]", one.task),
+            plain(tests),
+            plain(reviews),
+            plain(&one.summary),
+        ]);
+    }
+    let mut text = format!("{}{})\n\n", COUNTED[1], rows.len());
+    if rows.is_empty() {
+        text.push_str(&format!("{NONE}\n"));
+    } else {
+        text.push_str(&table(["PR", "Task", "Tests", "Reviews", "Summary"], &rows));
+        text.extend(entries.iter().map(|entry| format!("\n{}", entry.lines())));
+    }
+    text
+}
+
+fn completed(list: &[Completed]) -> String {
+    let mut text = format!("{COMPLETED}\n");
+    if list.is_empty() {
+        text.push_str(&format!("\n{NOT_YET}\n"));
+    }
+    for one in list {
+        text.push_str(&format!("\n### [[{}]] {}\n\n", one.task, plain(&one.title)));
+        let first = if one.pr.is_empty() {
+            (FACTS[1], format!("at {}", plain(&one.at)))
+        } else {
+            (FACTS[0], format!("{} merged at {}", link(&one.pr), plain(&one.at)))
+        };
+        let facts = [
+            first,
+            (FACTS[2], plain(&one.effort)),
+            (FACTS[3], plain(&one.learnings)),
+            (FACTS[4], plain(&one.follow_ups)),
+        ];
+        let known = facts.iter().filter(|(_, fact)| !fact.is_empty());
+        text.extend(known.map(|(name, fact)| format!("{name} {fact}\n")));
+    }
+    text
+}
+
+fn alerts(list: &[Alert]) -> String {
+    let row = |alert: &Alert| {
+        let task = alert.task.map(|task| format!("[[{task}]]")).unwrap_or_default();
+        let severity = alert.severity.as_str().to_owned();
+        [alert.condition.to_owned(), severity, task, plain(&alert.detail)]
+    };
+    let rows: Vec<_> = list.iter().map(row).collect();
+    let text = if rows.is_empty() {
+        format!("{NONE}\n")
+    } else {
+        table(["Condition", "Severity", "Task", "Detail"], &rows)
+    };
+    format!("{}{})\n\n{text}", COUNTED[2], rows.len())
+}
+
+/// `[#123](url)`. What is no plain address of the web is shown as text.
+fn link(address: &str) -> String {
+    let is_web = address.starts_with("https://") || address.starts_with("http://");
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!$&'*+,;=%".contains(c);
+    if !is_web || !address.chars().all(is_plain) || address.len() > 500 {
+        return plain(address);
+    }
+    let number = address.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let name = if is_number { format!("#{number}") } else { "PR".to_owned() };
+    format!("[{name}]({address})")
+}
+
+fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
+    let header = header.map(str::to_owned);
+    let width = |column: usize| {
+        let cells = rows.iter().chain([&header]).map(|row| row[column].chars().count());
+        cells.max().unwrap_or_default().max(3)
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let line = |cells: &[String; N]| {
+        let padded = |(cell, width): (&String, &usize)| {
+            let blanks = width - cell.chars().count();
+            format!(" {cell}{} |", " ".repeat(blanks))
+        };
+        let cells: String = cells.iter().zip(&widths).map(padded).collect();
+        format!("|{cells}\n")
+    };
+    let rule = std::array::from_fn(|column| "-".repeat(widths[column]));
+    [&header, &rule].into_iter().chain(rows).map(line).collect()
+}
