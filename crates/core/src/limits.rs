@@ -76,20 +76,20 @@ pub const FLOW_ID_BYTES: usize = KEY_BYTES;
 pub const FLOW_PATH_BYTES: usize = 1_000;
 /// Problems of one file that are reported. A fault in a matrix is a fault of every step of it.
 pub const FLOW_PROBLEMS: usize = 100;
-/// Reviewers that sit on every panel.
+/// Reviewers that sit on every panel, and those of one gate.
 pub const REVIEWERS: usize = 8;
 /// Specialists of one registry. Nobody whose domain a task is in is left out, so this bounds the seats of a panel.
 pub const SPECIALISTS: usize = 16;
 /// A registry of specialists, in bytes.
 pub const REGISTRY_BYTES: usize = 64 * 1024;
 /// Why a reviewer says what it says, in bytes: all of a panel go into one task's fields.
-pub const OPINION_TEXT_BYTES: usize = 600;
+pub const OPINION_TEXT_BYTES: usize = 1_000;
 /// Concerns or suggestions of one reviewer.
-pub const OPINION_ITEMS: usize = 8;
-/// One concern or suggestion, in bytes.
-pub const OPINION_ITEM_BYTES: usize = 300;
+pub const OPINION_ITEMS: usize = 16;
+/// One concern or suggestion, in bytes: what is wrong, where, and what would be right.
+pub const OPINION_ITEM_BYTES: usize = 1_000;
 /// Concerns of a panel that its task keeps in a list.
-pub const OPEN_CONCERNS: usize = 100;
+pub const OPEN_CONCERNS: usize = 60;
 /// The words that a panel ends with, in bytes: a person reads them in a list or in a mail.
 pub const PANEL_SUMMARY_BYTES: usize = 16 * 1024;
 /// A daily note, in bytes: a person reads and writes it.

@@ -52,6 +52,9 @@ pub struct Opinion {
     pub concerns: Vec<String>,
     #[serde(default)]
     pub suggestions: Vec<String>,
+    /// Why it blocks, as one of the words by which the work is sent to different places. Empty: none of them fits.
+    #[serde(default)]
+    pub reason: String,
 }
 
 /// A seat in the first pass.
@@ -134,7 +137,7 @@ pub struct Panel {
     pub round_ends: Vec<Instant>,
     /// When the panel as a whole is over; none: it has no bound of its own.
     pub ends: Option<Instant>,
-    /// Rounds of debate that there may be.
+    /// Rounds of debate that there may be; whoever sits alone has nobody to debate with.
     pub most_rounds: usize,
 }
 
@@ -235,8 +238,11 @@ fn debate(panel: &Panel, is_over: bool, now: Instant) -> Next {
         return Next::Debate { round: round + 1 };
     }
     let who = panel.who_of(Seat::holds_a_concern);
-    let reason = format!("{} stays with a concern after {round} rounds of debate", who.join(", "));
-    decide(Ruling::Unresolved, reason)
+    let debated = match round {
+        0 => "has a concern".to_owned(),
+        rounds => format!("stays with a concern after {rounds} rounds of debate"),
+    };
+    decide(Ruling::Unresolved, format!("{} {debated}", who.join(", ")))
 }
 
 fn approval(panel: &Panel) -> String {
@@ -253,6 +259,19 @@ fn decide(ruling: Ruling, reason: String) -> Next {
 }
 
 impl Panel {
+    /// What the first of those who block names as the reason, if one of them names any.
+    #[must_use]
+    pub fn blocked_for(&self) -> Option<&str> {
+        self.seats.iter().find_map(|seat| match &seat.word {
+            Word::Given(Verdict::Block, opinion) => {
+                Some(opinion.reason.as_str()).filter(|reason| !reason.is_empty())
+            }
+            Word::Given(Verdict::Approve | Verdict::Concern | Verdict::Escalate, _)
+            | Word::Awaited
+            | Word::Missing { .. } => None,
+        })
+    }
+
     /// The names of those who stand so, sorted: no answer depends on the order of the seats.
     fn who(&self, stands: impl Fn(Standing) -> bool) -> Vec<&str> {
         self.who_of(|seat| stands(seat.standing()))

@@ -24,9 +24,9 @@ const AGENT: &str = r#"prompt=$(cat); here=${0%/*}
 end() { echo "{\"type\":\"result\",\"status\":\"success\",\"text\":\"done\"$1}"; }
 case $prompt in
 *"at the gate"*)
-    left=$(cat "$here/failures"); verdict=pass
-    if [ "$left" -gt 0 ]; then verdict=fail; echo $((left - 1)) >"$here/failures"; fi
-    end ",\"answer\":{\"verdict\":\"$verdict\",\"summary\":\"looked\",\"feedback\":\"the empty query is not tested\",\"reason\":\"\"}" ;;
+    left=$(cat "$here/failures"); verdict=APPROVE
+    if [ "$left" -gt 0 ]; then verdict=BLOCK; echo $((left - 1)) >"$here/failures"; fi
+    end ",\"answer\":{\"verdict\":\"$verdict\",\"rationale\":\"looked\",\"concerns\":[\"the empty query is not tested\"],\"suggestions\":[]}" ;;
 *"step X-1"*)
     mkdir -p test .workflow/signals; echo test >test/test_index.py
     echo '{"status":"done"}' >.workflow/signals/X-1-done.json; end ;;

@@ -36,15 +36,14 @@ pub struct Panels {
 }
 
 impl Panels {
-    /// The one who sits alone on the panel of a role.
+    /// The reviewer of a name, whether the settings or the registry know it or not.
     #[must_use]
-    pub fn only(&self, role: &str) -> Reviewer {
-        let named = self.named.iter().find(|one| one.name == role).cloned();
-        named.unwrap_or_else(|| Reviewer {
-            name: role.to_owned(),
-            brief: ANY.to_owned(),
-            model: None,
-        })
+    pub fn called(&self, name: &str) -> Reviewer {
+        let set = self.named.iter().chain(&self.reviewers).find(|one| one.name == name).cloned();
+        let special = || self.specialists.iter().find(|one| one.name == name).map(Reviewer::from);
+        let unknown =
+            || Reviewer { name: name.to_owned(), brief: brief(name).to_owned(), model: None };
+        set.or_else(special).unwrap_or_else(unknown)
     }
 }
 
@@ -93,9 +92,14 @@ fn reviewer(layers: &Layers, name: String) -> Reviewer {
         let text = layers.shown(&format!("reviewers.{name}.{setting}"));
         Some(text).filter(|text| !text.is_empty())
     };
-    let known = BRIEFS.iter().find(|(known, _)| *known == name).map(|(_, brief)| *brief);
-    let brief = own("brief").unwrap_or_else(|| known.unwrap_or(ANY).trim().to_owned());
+    let brief = own("brief").unwrap_or_else(|| brief(&name).to_owned());
     Reviewer { brief, model: own("model"), name }
+}
+
+/// What a reviewer looks for of whom the settings do not say it.
+fn brief(name: &str) -> &'static str {
+    let known = BRIEFS.iter().find(|(known, _)| *known == name).map(|(_, brief)| *brief);
+    known.unwrap_or(ANY).trim()
 }
 
 fn specialists(

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use banksman_core::panel::registry::Specialist;
+
 use super::*;
 
 #[test]
@@ -141,8 +143,23 @@ fn a_reviewer_may_have_its_own_brief_and_model() {
     let panels = with_panel(text, Path::new("/nowhere")).unwrap();
     assert_eq!(panels.reviewers[0].brief, "Look.");
     assert_eq!((panels.reviewers[1].name.as_str(), &panels.reviewers[1].model), ("owl", &None));
-    assert_eq!(panels.only("judge").model.as_deref(), Some("opus"));
-    assert_eq!(panels.only("evaluator").model, None);
+    assert_eq!(panels.called("judge").model.as_deref(), Some("opus"));
+    assert_eq!(panels.called("evaluator").model, None);
+    assert_eq!(panels.called("critic").brief, "Look.");
+    let custodiet = panels.called("custodiet").brief;
+    assert!(
+        custodiet.starts_with("You guard the limits"),
+        "also where it sits on no panel: {custodiet}"
+    );
+    let specialist = Specialist {
+        name: "keys".to_owned(),
+        domains: vec!["crypto".to_owned()],
+        model: Some("opus".to_owned()),
+    };
+    let panels = Panels { specialists: vec![specialist], ..panels };
+    let called = panels.called("keys");
+    assert_eq!(called.brief, "You are the specialist for crypto.");
+    assert_eq!(called.model.as_deref(), Some("opus"));
 }
 
 #[test]

@@ -11,9 +11,9 @@ use banksman_core::workflow::assignment::in_worktree;
 use banksman_core::workflow::{Criterion, Flow, Signal};
 use serde_json::Value;
 
-use super::panel::{ANSWER_TIMEOUT, REPLY_ANSWER, SEAT, VERDICT_ANSWER, name_of, round_of};
-use super::review::GATE_ANSWER;
-use super::steps::{Step, flow_of, may_be_laid_out, text};
+use super::panel::seats::{ANSWER_TIMEOUT, SEAT, name_of, round_of};
+use super::panel::words;
+use super::steps::{Step, flow_of, may_be_laid_out};
 use super::{Engine, EngineError, Project, prompt};
 use crate::config::Agents;
 use crate::exec::plan::Checks;
@@ -28,8 +28,6 @@ pub(super) enum Errand {
     /// A task by itself.
     Plain,
     Step(Box<Piece>),
-    /// Somebody looks at the work of a step.
-    Review(Box<Piece>),
     /// Somebody sits on a panel.
     Seat(Box<Sitting>),
 }
@@ -43,6 +41,8 @@ pub(super) struct Sitting {
     pub(super) timeout: Option<Span>,
     /// The task under review, with its body.
     pub(super) whole: Stored,
+    /// The same as a step of its workflow, where it is one.
+    pub(super) gate: Option<Box<Piece>>,
     pub(super) panel: Panel,
 }
 
@@ -59,32 +59,36 @@ impl Engine<'_> {
         if let Some(step) = Step::of(stored) {
             return Ok(self.piece(stored.clone(), step)?.map_or(Errand::Plain, Errand::Step));
         }
-        let asked = stored.task.fields.contains_key("asked_at");
-        let Some(parent) = stored.task.parent.filter(|_| asked) else { return Ok(Errand::Plain) };
-        let whole = self.store.task(parent)?;
-        if stored.lifecycle.id == SEAT {
-            return Ok(Errand::Seat(Box::new(self.sitting(stored, &whole)?)));
-        }
-        let Some(step) = Step::of(&whole) else { return Ok(Errand::Plain) };
-        Ok(self.piece(whole, step)?.map_or(Errand::Plain, Errand::Review))
+        let is_seat = stored.lifecycle.id == SEAT;
+        let Some(parent) = stored.task.parent.filter(|_| is_seat) else {
+            return Ok(Errand::Plain);
+        };
+        let whole = self.store.detail(parent)?.stored;
+        Ok(Errand::Seat(Box::new(self.sitting(stored, whole)?)))
     }
 
-    fn sitting(&self, seat: &Stored, whole: &Stored) -> Result<Sitting, EngineError> {
+    fn sitting(&self, seat: &Stored, whole: Stored) -> Result<Sitting, EngineError> {
         let timeout = match seat.lifecycle.settings.get(ANSWER_TIMEOUT) {
             Some(Setting::Time(time)) => Some(*time),
             Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) | None => None,
         };
         let round = round_of(seat);
-        let mut panel = self.panel_of(whole)?;
+        let step = Step::of(&whole);
+        let mut panel = self.panel_of(&whole, step.as_ref())?;
         // Whoever begins a round later than another one knows no more than that one.
         panel.seats.iter_mut().for_each(|seat| seat.replies.truncate(round.saturating_sub(1)));
+        let gate = match step {
+            Some(step) => self.piece(whole.clone(), step)?,
+            None => None,
+        };
         Ok(Sitting {
             reviewer: name_of(seat).to_owned(),
-            brief: text(seat, "brief").unwrap_or_default().to_owned(),
+            brief: seat.text("brief").unwrap_or_default().to_owned(),
             round,
             timeout,
             panel,
-            whole: self.store.detail(whole.task.id)?.stored,
+            gate,
+            whole,
         })
     }
 
@@ -94,7 +98,7 @@ impl Engine<'_> {
         Ok(flow.map(|flow| Box::new(Piece { step, flow, stored })))
     }
 
-    /// Branches whose work a task starts from: those of the steps that it needs, of the step that it reviews, or of all steps of
+    /// Branches whose work a task starts from: those of the steps that it needs, of the task that it reviews, or of all steps of
     /// the workflow that it is.
     pub(super) fn brings(
         &self,
@@ -104,7 +108,6 @@ impl Engine<'_> {
     ) -> Result<Vec<String>, EngineError> {
         let own = branch_of(stored, agents);
         let from: Vec<Stored> = match errand {
-            Errand::Review(piece) => vec![piece.stored.clone()],
             Errand::Seat(sitting) => vec![sitting.whole.clone()],
             Errand::Step(_) => {
                 let needs = self.store.needs(stored.task.id)?;
@@ -199,8 +202,7 @@ pub(super) fn prompt(
     match errand {
         Errand::Plain => prompt::for_run(brief, checks),
         Errand::Step(piece) => prompt::for_step(piece, brief, checks),
-        Errand::Review(piece) => prompt::for_gate(piece, base),
-        Errand::Seat(sitting) => prompt::for_seat(sitting, base),
+        Errand::Seat(sitting) => words::for_seat(sitting, base),
     }
 }
 
@@ -208,11 +210,7 @@ pub(super) fn prompt(
 pub(super) fn schema(errand: &Errand) -> Option<Value> {
     match errand {
         Errand::Plain | Errand::Step(_) => None,
-        Errand::Review(_) => serde_json::from_str(GATE_ANSWER).ok(),
-        Errand::Seat(sitting) => {
-            let shape = if sitting.round == 0 { VERDICT_ANSWER } else { REPLY_ANSWER };
-            serde_json::from_str(shape).ok()
-        }
+        Errand::Seat(sitting) => Some(words::schema(sitting)),
     }
 }
 
@@ -227,7 +225,7 @@ pub(super) fn checks(
     let own = own_checks(&stored.task, agents);
     let piece = match errand {
         Errand::Plain => return own,
-        Errand::Review(_) | Errand::Seat(_) => {
+        Errand::Seat(_) => {
             return Checks { timeout_ms: own.timeout_ms, ..Checks::default() };
         }
         Errand::Step(piece) => piece,
@@ -275,14 +273,16 @@ fn texts(value: Option<&Value>) -> Vec<String> {
 
 /// The inputs of a step that are feedback of gates: they are not in the repository's history, so they are copied.
 pub(super) fn feedback_globs(errand: &Errand) -> Vec<String> {
-    let inputs = match errand {
-        Errand::Step(piece) | Errand::Review(piece) => piece.step.spec.inputs.as_slice(),
-        Errand::Plain | Errand::Seat(_) => &[],
+    let piece = match errand {
+        Errand::Plain => None,
+        Errand::Step(piece) => Some(piece),
+        Errand::Seat(sitting) => sitting.gate.as_ref(),
     };
-    inputs.iter().filter(|input| input.starts_with(FEEDBACK)).cloned().collect()
+    let inputs = piece.into_iter().flat_map(|piece| &piece.step.spec.inputs);
+    inputs.filter(|input| input.starts_with(FEEDBACK)).cloned().collect()
 }
 
 /// All that gates have said to a step so far.
 pub(super) fn retry_context(piece: &Piece) -> &str {
-    text(&piece.stored, "retry_context").unwrap_or_default()
+    piece.stored.text("retry_context").unwrap_or_default()
 }

@@ -14,7 +14,6 @@ mod prompt;
 mod pulls;
 mod recover;
 mod relay;
-mod review;
 mod signals;
 mod steps;
 mod sweep;

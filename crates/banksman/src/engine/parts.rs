@@ -1,5 +1,5 @@
 //! Tasks and their parts: a part tells its parent how it stands, a parent leads its parts. Nothing here knows what the parts are
-//! for: workflows are in `steps`, panels in `review`.
+//! for: workflows are in `steps`, panels in `panel`.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, Kind, Outcome};
@@ -8,7 +8,7 @@ use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 
 use super::relay::Did;
-use super::steps::{LED, Step, flag};
+use super::steps::{LED, Step};
 use super::{Engine, EngineError, Pulse};
 use crate::store::outbox::Pending;
 use crate::store::places::BatchChange;
@@ -62,7 +62,8 @@ impl Engine<'_> {
     pub(super) fn look_at_parts(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
         let does = whole.lifecycle.state(whole.task.state).does.as_ref();
         match does.map(|does| does.activity) {
-            Some(Activity::Panel) => self.count_votes(whole, now),
+            // When to look again is known to the effect that began the panel.
+            Some(Activity::Panel) => self.hold_panel(whole, now).map(|_| ()),
             Some(Activity::Wait) => self.count_parts(whole, now),
             Some(Activity::Human) => self.take_up(whole, now),
             Some(
@@ -79,7 +80,7 @@ impl Engine<'_> {
     /// A wait may be for parts: the counts are facts that the engine brings along, not fields that somebody keeps.
     fn count_parts(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
         let fields = self.counts_of_parts(whole)?;
-        if fields.is_empty() || !flag(whole, LED) {
+        if fields.is_empty() || !whole.flag(LED) {
             return Ok(());
         }
         let mut counted = whole.task.clone();
@@ -147,7 +148,7 @@ impl Engine<'_> {
             let change = BatchChange { paused: Some(rests), ..BatchChange::default() };
             self.store.set_batch(batch, change)?;
         }
-        if kind == Kind::Working && !flag(whole, LED) {
+        if kind == Kind::Working && !whole.flag(LED) {
             // A person has taken it up again, and with it what was given up.
             self.ask_parts(whole, RESET, |kind| kind == Kind::Failed, now)?;
             self.note_run(whole, effect)?;

@@ -289,7 +289,6 @@ impl Engine<'_> {
 fn wall(errand: &Errand, agents: &Agents) -> i64 {
     let own = match errand {
         Errand::Step(piece) => piece.step.spec.timeout,
-        Errand::Review(piece) => piece.step.spec.gate.as_ref().and_then(|gate| gate.timeout),
         Errand::Seat(sitting) => sitting.timeout,
         Errand::Plain => None,
     };

@@ -3,20 +3,16 @@
 use banksman_core::fence::fence;
 use banksman_core::ids::TaskId;
 use banksman_core::machine::Task;
-use banksman_core::panel::summary::transcript;
 use banksman_core::workflow::assignment::{self, assignment};
 use serde_json::{Map, Value};
 
-use super::errand::{Piece, Sitting, retry_context};
+use super::errand::{Piece, retry_context};
 use crate::exec::plan::Checks;
 use crate::store::PastRun;
 
 const WORKER: &str = include_str!("../../prompts/worker.md");
 const ROLE: &str = include_str!("../../prompts/role.md");
 const STEP: &str = include_str!("../../prompts/step.md");
-const GATE: &str = include_str!("../../prompts/gate.md");
-const REVIEWER: &str = include_str!("../../prompts/reviewer.md");
-const DEBATE: &str = include_str!("../../prompts/debate.md");
 const AGAIN: &str = include_str!("../../prompts/again.md");
 const NUDGE: &str = include_str!("../../prompts/nudge.md");
 const EVALUATOR: &str = include_str!("../../prompts/evaluator.md");
@@ -25,10 +21,6 @@ const EVALUATOR: &str = include_str!("../../prompts/evaluator.md");
 const FAILURE_BYTES: usize = 1_500;
 /// Of all earlier failures, in bytes.
 const FAILURES_BYTES: usize = 6_000;
-/// Of what is on record about a task under review, in bytes.
-const RECORD_BYTES: usize = 16_000;
-/// What panels have said before: a reviewer's first word is its own.
-const SAID_BY_PANELS: [&str; 3] = ["verdicts", "concerns", "review_summary"];
 
 /// What a prompt is made of.
 pub(super) struct Brief<'a> {
@@ -76,71 +68,7 @@ pub(super) fn for_step(piece: &Piece, brief: &Brief<'_>, checks: &Checks) -> Str
     fill(STEP, &values)
 }
 
-/// For the agent that decides at a step's gate.
-pub(super) fn for_gate(piece: &Piece, base: &str) -> String {
-    let gate = piece.step.spec.gate.as_ref();
-    let backs = gate.iter().flat_map(|gate| &gate.on_fail);
-    let reasons: Vec<&str> = backs.filter_map(|back| back.reason.as_deref()).collect();
-    let reasons = match reasons.as_slice() {
-        [] => "empty".to_owned(),
-        some => format!("the one of these that fits best, or empty: {}", some.join(", ")),
-    };
-    let values = [
-        ("role", gate.map_or_else(String::new, |gate| gate.reviewer.clone())),
-        ("gate", gate.map_or_else(String::new, |gate| gate.id.clone())),
-        ("base", base.to_owned()),
-        ("assignment", assignment(&piece.flow, &piece.step.spec, retry_context(piece))),
-        ("reasons", reasons),
-    ];
-    fill(GATE, &values)
-}
-
-/// For a reviewer on a panel: in the first pass without a word of the others, in a debate with all of them.
-pub(super) fn for_seat(sitting: &Sitting, base: &str) -> String {
-    let task = &sitting.whole.task;
-    let state = sitting.whole.lifecycle.state(task.state);
-    let panel = &sitting.panel;
-    let is_own = |name: &str| name == sitting.reviewer;
-    let values = [
-        ("reviewer", sitting.reviewer.clone()),
-        ("task", task.id.to_string()),
-        ("brief", sitting.brief.clone()),
-        ("base", base.to_owned()),
-        ("state", state.name.clone()),
-        ("about", state.about.clone()),
-        ("title", fence(&task.title)),
-        ("body", fence(body_of(task))),
-        ("record", fence(&on_record(&task.fields))),
-    ];
-    if sitting.round == 0 {
-        return fill(REVIEWER, &values);
-    }
-    let debate = [
-        ("round", sitting.round.to_string()),
-        ("rounds", panel.most_rounds.to_string()),
-        ("own", fence(&transcript(panel, is_own))),
-        ("others", fence(&transcript(panel, |_| true))),
-    ];
-    fill(DEBATE, &[values.as_slice(), &debate].concat())
-}
-
-fn on_record(fields: &Map<String, Value>) -> String {
-    let shown: Map<String, Value> = fields
-        .iter()
-        .filter(|(name, _)| !SAID_BY_PANELS.contains(&name.as_str()))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    if shown.is_empty() {
-        return "(Nothing.)".to_owned();
-    }
-    let text = format!("{:#}", Value::Object(shown));
-    match text.floor_char_boundary(RECORD_BYTES.min(text.len())) {
-        most if most < text.len() => format!("{}\n(The rest is left out.)", &text[..most]),
-        _ => text,
-    }
-}
-
-fn body_of(task: &Task) -> &str {
+pub(super) fn body_of(task: &Task) -> &str {
     if task.body.trim().is_empty() { "(There is no more text than the title.)" } else { &task.body }
 }
 
@@ -165,7 +93,7 @@ pub(super) fn evaluator() -> String {
 }
 
 /// Replaces `{name}` by its value, once: what a value brings along is never read as a name.
-fn fill(template: &str, values: &[(&str, String)]) -> String {
+pub(super) fn fill(template: &str, values: &[(&str, String)]) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
     while let Some(open) = rest.find('{') {

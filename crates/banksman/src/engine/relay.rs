@@ -156,7 +156,7 @@ impl Engine<'_> {
                 }
             },
             Activity::Check | Activity::Merge => self.start_job(effect, &stored, now, pulse),
-            Activity::Panel => self.convene(effect, &stored, now),
+            Activity::Panel => self.hold_panel(&stored, now),
             Activity::PullRequest | Activity::Capture => {
                 let what = activity.as_str();
                 Ok(Did::Dead(format!("`{what}` is not available in this version")))

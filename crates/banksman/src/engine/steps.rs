@@ -3,7 +3,7 @@
 //! A step's task holds what the file said about it (`spec`), so nothing else has to be read to run it. What happens is also written into
 //! the repository's `.workflow/` folder, for whoever looks there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use banksman_core::ids::TaskId;
@@ -47,9 +47,8 @@ pub(super) struct Step {
 impl Step {
     /// None for a task that is no step.
     pub(super) fn of(stored: &Stored) -> Option<Self> {
-        let workflow = text(stored, "workflow")?.to_owned();
-        let spec = serde_json::from_value(stored.task.fields.get("spec")?.clone()).ok()?;
-        Some(Self { spec, workflow })
+        let workflow = stored.text("workflow")?.to_owned();
+        Some(Self { spec: stored.spec()?, workflow })
     }
 
     fn gate_id(&self) -> &str {
@@ -59,15 +58,7 @@ impl Step {
 
 /// The workflow as its task holds it: everything but the steps.
 pub(super) fn flow_of(whole: &Stored) -> Option<Flow> {
-    serde_json::from_value(whole.task.fields.get("spec")?.clone()).ok()
-}
-
-pub(super) fn text<'s>(stored: &'s Stored, field: &str) -> Option<&'s str> {
-    stored.task.fields.get(field).and_then(Value::as_str)
-}
-
-pub(super) fn flag(stored: &Stored, field: &str) -> bool {
-    stored.task.fields.get(field).and_then(Value::as_bool).unwrap_or(false)
+    whole.spec()
 }
 
 /// Whether somebody is asked to do the step: the state's offers say so, not its name.
@@ -78,7 +69,7 @@ pub(super) fn is_by_hand(stored: &Stored) -> bool {
 
 /// Whether the step gets a worktree without a run: it is done by hand, and whoever does it does not drive the workflow.
 pub(super) fn may_be_laid_out(stored: &Stored) -> bool {
-    text(stored, "launch") == Some("interactive") && text(stored, "driver") != Some(BY_HAND)
+    stored.text("launch") == Some("interactive") && stored.text("driver") != Some(BY_HAND)
 }
 
 /// How often the step's gate has failed.
@@ -155,9 +146,9 @@ impl Engine<'_> {
         let Some(flow) = flow_of(whole) else { return Ok(()) };
         let Some(mailbox) = self.mailbox(&whole.task.project)? else { return Ok(()) };
         let (id, state) = (whole.task.id, &whole.lifecycle.state(whole.task.state).name);
-        let why = ["problem", "reason"].into_iter().find_map(|field| text(whole, field));
+        let why = ["problem", "reason"].into_iter().find_map(|field| whole.text(field));
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-        let merged = if flag(whole, "merged") { ", its work is merged" } else { "" };
+        let merged = if whole.flag("merged") { ", its work is merged" } else { "" };
         let text = format!("workflow {} ({id}) is {state}{merged}{why}", flow.id);
         mailbox.record(&flow.id, whole.task.updated_at, &text, &format!("{id}#{}", effect.seq))?;
         Ok(())
@@ -172,7 +163,7 @@ impl Engine<'_> {
         now: Instant,
         pulse: &mut Pulse,
     ) -> Result<(), EngineError> {
-        if flag(part, "sent_back") {
+        if part.flag("sent_back") {
             return self.lead_back(part, step, whole, now, pulse);
         }
         if is_by_hand(part) {
@@ -185,7 +176,7 @@ impl Engine<'_> {
         if part.lifecycle.state(part.task.state).kind == Kind::Done {
             for need in self.store.needs(part.task.id)? {
                 let before = self.store.task(need.task)?;
-                if flag(&before, "open_to_veto") {
+                if before.flag("open_to_veto") {
                     self.ask_of(need.task, FOLLOWED, [], now)?;
                 }
             }
@@ -212,7 +203,7 @@ impl Engine<'_> {
             return Ok(());
         };
         self.site.begin(&plan)?;
-        let retry = text(part, "retry_context").unwrap_or_default();
+        let retry = part.text("retry_context").unwrap_or_default();
         let words = assignment(&flow, &step.spec, retry);
         let words = format!("{words}\n{}\n", assignment::signal(&step.spec.signal));
         let file = Mailbox::new(&project.path).keep_assignment(&step.spec.id, words.trim_end())?;
@@ -268,7 +259,7 @@ impl Engine<'_> {
         let all = self.all_feedback(part, step)?;
         let Some(said) = all.iter().find(|said| said.seq == entry.seq) else { return Ok(()) };
         let reason = entry.record.fields.get("failed_for").and_then(Value::as_str);
-        let reason = reason.or(text(part, "failed_for"));
+        let reason = reason.or(part.text("failed_for"));
         let gate = step.spec.gate.as_ref();
         if let Some(back) = gate.and_then(|gate| gate.way_back(reason)) {
             mailbox.write_feedback(&back.retry_context_path, said.round, &said.text)?;
@@ -287,31 +278,32 @@ impl Engine<'_> {
         pulse: &mut Pulse,
     ) -> Result<(), EngineError> {
         let gate = step.spec.gate.as_ref();
-        let Some(back) = gate.and_then(|gate| gate.way_back(text(part, "failed_for"))) else {
+        let Some(back) = gate.and_then(|gate| gate.way_back(part.text("failed_for"))) else {
             self.ask_of(part.task.id, RESET, [], now)?;
             return Ok(());
         };
         let said = self.all_feedback(part, step)?;
         let Some(target) = &back.to else {
-            let feedback = text(part, "feedback").unwrap_or_default();
+            let feedback = part.text("feedback").unwrap_or_default();
             let reason = format!("gate {} of {} failed: {feedback}", step.gate_id(), step.spec.id);
             self.ask_of(whole.task.id, ABORT, [("reason", json!(reason))], now)?;
             return Ok(());
         };
         let parts = self.store.parts(whole.task.id)?;
-        let needs = self.store.needs_of_parts(whole.task.id)?;
-        let Some(first) = parts.iter().find(|other| text(other, "step") == Some(target)) else {
-            return Ok(());
-        };
-        let again = downstream(first.task.id, &needs);
-        let again: Vec<&Stored> =
-            parts.iter().filter(|other| again.contains(&other.task.id)).collect();
-        let told = [first.task.id, part.task.id];
+        let Some(mut flow) = flow_of(whole) else { return Ok(()) };
+        flow.steps = parts.iter().filter_map(Stored::spec).collect();
+        let reset: Vec<&str> =
+            flow.downstream(target).iter().map(|step| step.id.as_str()).collect();
+        let names: BTreeSet<&str> = reset.iter().copied().collect();
+        let is_reset =
+            |other: &&Stored| other.text("step").is_some_and(|step| names.contains(step));
+        let again: Vec<&Stored> = parts.iter().filter(is_reset).collect();
+        let told = [Some(target.as_str()), part.text("step")];
         let events: Vec<(TaskId, Event)> = again
             .iter()
             .map(|other| {
-                let event = if told.contains(&other.task.id) {
-                    let before = text(other, "retry_context").unwrap_or_default().to_owned();
+                let event = if told.contains(&other.text("step")) {
+                    let before = other.text("retry_context").unwrap_or_default().to_owned();
                     let all = said.iter().fold(before, |before, said| joined(&before, &said.text));
                     asked(RESET, [("retry_context", json!(all))])
                 } else {
@@ -320,11 +312,10 @@ impl Engine<'_> {
                 (other.task.id, event)
             })
             .collect();
-        let names: Vec<&str> = again.iter().filter_map(|other| text(other, "step")).collect();
         let text = format!(
             "gate {} leads back to {target}; these start again: {}",
             step.gate_id(),
-            names.join(", ")
+            reset.join(", ")
         );
         if let Some(mailbox) = self.mailbox(&whole.task.project)? {
             let mark = format!("{}#{}-back", part.task.id, part.task.entered);
@@ -392,24 +383,6 @@ fn by_hand_command(words: &[String], folder: &Path, file: &Path) -> String {
         "until [ -e {folder}/.git ]; do sleep 1; done; cd {folder} && {} \"$(cat {file})\"",
         words.join(" ")
     )
-}
-
-/// A task and all that need it, directly or not.
-fn downstream(first: TaskId, needs: &BTreeMap<TaskId, Vec<TaskId>>) -> BTreeSet<TaskId> {
-    let mut after: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
-    for (task, needed) in needs {
-        for need in needed {
-            after.entry(*need).or_default().push(*task);
-        }
-    }
-    let mut reached = BTreeSet::new();
-    let mut open = vec![first];
-    while let Some(next) = open.pop() {
-        if reached.insert(next) {
-            open.extend(after.get(&next).into_iter().flatten());
-        }
-    }
-    reached
 }
 
 /// What was said before and what is said now, the latest whole and of the older as much as fits.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::problem::{Problems, nearest, suggestion};
-use banksman_core::lifecycle::{Kind, State, Transition};
+use banksman_core::lifecycle::{Kind, Transition};
 use banksman_core::limits;
 use banksman_core::machine::Actor;
 use banksman_core::time::Instant;
@@ -32,7 +32,7 @@ pub use start::{StartRequest, Started, start};
 /// The lifecycle of the task that holds the steps, that of a step, and that of a reviewer's look at one.
 const WORKFLOW: &str = "workflow";
 const STEP: &str = "step";
-const REVIEW: &str = "review";
+const SEAT: &str = "seat";
 /// By which a step that is done by hand is laid out for whoever does it.
 const OPEN: &str = "open";
 /// The driver of a workflow for which nothing is started.
@@ -149,7 +149,7 @@ pub fn find(store: &Store, project: Option<&str>, word: Option<&str>) -> Result<
     let Some(word) = word else {
         return all.into_iter().next().ok_or_else(none_yet);
     };
-    if let Some(named) = all.iter().find(|stored| text(stored, "workflow") == Some(word)) {
+    if let Some(named) = all.iter().find(|stored| stored.text("workflow") == Some(word)) {
         return Ok(named.clone());
     }
     if let Ok(id) = word.parse::<TaskId>() {
@@ -158,7 +158,7 @@ pub fn find(store: &Store, project: Option<&str>, word: Option<&str>) -> Result<
     if all.is_empty() {
         return Err(none_yet());
     }
-    let mut known = all.iter().filter_map(|stored| text(stored, "workflow"));
+    let mut known = all.iter().filter_map(|stored| stored.text("workflow"));
     let hint = named_near(word, &mut known);
     Err(OpsError::input(format!("no workflow `{word}` was started"), hint))
 }
@@ -211,9 +211,8 @@ pub fn standing(store: &Store, workflow: Stored) -> Result<Standing, OpsError> {
     let steps = store.parts(workflow.task.id)?;
     let damaged =
         || OpsError::input("the workflow cannot be read from the store", "banksman check");
-    let spec = workflow.task.fields.get("spec").cloned().ok_or_else(damaged)?;
-    let mut flow: Flow = serde_json::from_value(spec).map_err(|_| damaged())?;
-    flow.steps = steps.iter().map(spec_of).collect::<Option<_>>().ok_or_else(damaged)?;
+    let mut flow: Flow = workflow.spec().ok_or_else(damaged)?;
+    flow.steps = steps.iter().map(Stored::spec).collect::<Option<_>>().ok_or_else(damaged)?;
     let cost_micros = cost_of(store, &workflow, &steps)?;
     Ok(Standing { workflow, steps, flow, cost_micros })
 }
@@ -240,13 +239,7 @@ impl Standing {
 /// Whether a step is done, and its gate answered, by whoever drives the workflow.
 #[must_use]
 pub fn is_by_hand(step: &Stored) -> bool {
-    text(step, "driver") == Some(BY_HAND)
-}
-
-/// What the file said about a step.
-#[must_use]
-pub fn spec_of(stored: &Stored) -> Option<Step> {
-    serde_json::from_value(stored.task.fields.get("spec")?.clone()).ok()
+    step.text("driver") == Some(BY_HAND)
 }
 
 /// Finds a step by its id in the file, by its gate's, or by its task's.
@@ -255,30 +248,20 @@ fn find_step<'s>(steps: &'s [Stored], word: &str) -> Result<&'s Stored, OpsError
     let by_file = steps
         .iter()
         .zip(&gates)
-        .find(|(stored, gate)| text(stored, "step") == Some(word) || gate.as_deref() == Some(word));
+        .find(|(stored, gate)| stored.text("step") == Some(word) || gate.as_deref() == Some(word));
     let by_task = || {
         let id = word.parse::<TaskId>().ok()?;
         steps.iter().find(|stored| stored.task.id == id)
     };
     by_file.map(|(stored, _)| stored).or_else(by_task).ok_or_else(|| {
-        let ids = steps.iter().filter_map(|stored| text(stored, "step"));
+        let ids = steps.iter().filter_map(|stored| stored.text("step"));
         let hint = named_near(word, &mut ids.chain(gates.iter().flatten().map(String::as_str)));
         OpsError::input(format!("there is no step or gate `{word}`"), hint)
     })
 }
 
 fn gate_of(stored: &Stored) -> Option<String> {
-    spec_of(stored)?.gate.map(|gate| gate.id)
-}
-
-#[must_use]
-pub fn text<'s>(stored: &'s Stored, field: &str) -> Option<&'s str> {
-    stored.task.fields.get(field).and_then(Value::as_str)
-}
-
-#[must_use]
-pub fn state(stored: &Stored) -> &State {
-    stored.lifecycle.state(stored.task.state)
+    stored.spec::<Step>()?.gate.map(|gate| gate.id)
 }
 
 fn is_workflow(stored: &Stored) -> bool {
@@ -345,7 +328,8 @@ pub struct Said<'a> {
     pub key: Option<&'a str>,
 }
 
-/// The move that a report asks for. Who has done a step by hand need not wait until Banksman has laid it out.
+/// The move that a report asks for. Who has done a step by hand need not wait until Banksman has laid it out: they open it themselves,
+/// by a move and not by a turn of the engine, because the machine that they report from need not take part in the work.
 pub fn report(
     store: &Store,
     step: &Stored,
@@ -384,9 +368,9 @@ pub fn instead(step: &Stored, actor: &Actor, said: Said<'_>) -> String {
     };
     let fits = |word: &&Word| open(word) || (**word == Word::Done && next::awaits_a_hand(step));
     let words: Vec<&str> = Word::ALL.iter().filter(fits).map(|word| word.as_str()).collect();
-    let name = text(step, "step").unwrap_or_default();
+    let name = step.text("step").unwrap_or_default();
     let id = step.task.id;
-    let how = match state(step) {
+    let how = match step.state() {
         state if state.kind == Kind::Queued && step.task.open_needs > 0 => {
             format!("{} and waits for other steps", state.name)
         }

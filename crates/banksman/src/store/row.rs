@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{Lifecycle, StateId};
+use banksman_core::lifecycle::{Lifecycle, State, StateId};
 use banksman_core::machine::{Count, Lease, Spent, Task};
 use banksman_core::time::Instant;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use super::StoreError;
@@ -20,6 +21,32 @@ pub struct Stored {
     pub(super) head: Vec<u8>,
     /// Its place in the queue as the row has it.
     pub(super) queue_rank: Option<i64>,
+}
+
+impl Stored {
+    /// The state that it is in.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        self.lifecycle.state(self.task.state)
+    }
+
+    /// What a field says, if it is a text.
+    #[must_use]
+    pub fn text(&self, field: &str) -> Option<&str> {
+        self.task.fields.get(field).and_then(Json::as_str)
+    }
+
+    /// Whether a flag is set.
+    #[must_use]
+    pub fn flag(&self, field: &str) -> bool {
+        self.task.fields.get(field).and_then(Json::as_bool).unwrap_or(false)
+    }
+
+    /// What the file of a workflow said about it; none for a task that is no part of one.
+    #[must_use]
+    pub fn spec<T: DeserializeOwned>(&self) -> Option<T> {
+        T::deserialize(self.task.fields.get("spec")?).ok()
+    }
 }
 
 /// The column that names the lifecycle version.

@@ -5,12 +5,11 @@ use super::check::{Overrides, check};
 use super::problem::Problems;
 
 /// Name and source of each, in the order in which they are listed.
-pub const SOURCES: [(&str, &str); 8] = [
+pub const SOURCES: [(&str, &str); 7] = [
     ("autonomous", include_str!("builtin/autonomous.yaml")),
     ("mission", include_str!("builtin/mission.yaml")),
     ("step", include_str!("builtin/step.yaml")),
     ("workflow", include_str!("builtin/workflow.yaml")),
-    ("review", include_str!("builtin/review.yaml")),
     ("seat", include_str!("builtin/seat.yaml")),
     ("judged", include_str!("builtin/judged.yaml")),
     ("supervised", include_str!("builtin/supervised.yaml")),

@@ -277,6 +277,10 @@ impl Checker<'_> {
             known.push(Outcome::Exhausted);
         }
         for (name, route) in &source.outcomes.0 {
+            if route.value == "again" && source.activity == Activity::Panel {
+                let help = "write a trigger that leads to another state";
+                self.problem(route, "a panel that is over says the same again", help);
+            }
             let to = match route.value.as_str() {
                 "again" => Route::Again,
                 trigger => Route::Trigger(trigger.to_owned()),

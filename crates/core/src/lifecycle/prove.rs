@@ -19,6 +19,7 @@ pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
     proof.provisional_is_done(&mut found);
     proof.bounded(&mut found);
     proof.outcomes_lead_somewhere(&mut found);
+    proof.panels_lead_away(&mut found);
     proof.queue_is_served(&mut found);
     proof.prior_makes_sense(&mut found);
     proof.automatic_moves_end(&mut found);
@@ -257,6 +258,28 @@ impl Proof<'_> {
                         ));
                     }
                     Some(_) => {}
+                }
+            }
+        }
+    }
+
+    /// A panel is convened when its state is entered. A move that stays there would leave a task without one.
+    fn panels_lead_away(&self, found: &mut Vec<Problem>) {
+        let panels =
+            self.states().filter_map(|(id, state)| Some((id, state, state.does.as_ref()?)));
+        for (id, state, does) in panels.filter(|(_, _, does)| does.activity == Activity::Panel) {
+            let triggers: BTreeSet<&str> =
+                routes(does).filter_map(|(_, trigger)| trigger).collect();
+            let ends = |row: &&Transition| {
+                row.bound.is_none()
+                    && triggers.contains(row.trigger.as_str())
+                    && row.roles.contains(&RoleId::SYSTEM)
+            };
+            for row in self.lifecycle.exits(id).filter(ends) {
+                if self.targets(row).contains(&id) {
+                    let message =
+                        format!("the panel of `{}` ends, but stays where it is", state.name);
+                    found.push(at(row.line, message, "write another state as its target"));
                 }
             }
         }

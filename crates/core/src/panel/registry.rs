@@ -31,12 +31,18 @@ pub fn roster(always: &[Reviewer], specialists: &[Specialist], tags: &[String]) 
     let meets = |specialist: &&Specialist| {
         specialist.domains.iter().any(|domain| tags.iter().any(|tag| tag == domain))
     };
-    let called = specialists.iter().filter(meets).map(|specialist| Reviewer {
-        name: specialist.name.clone(),
-        brief: format!("You are the specialist for {}.", specialist.domains.join(", ")),
-        model: specialist.model.clone(),
-    });
+    let called = specialists.iter().filter(meets).map(Reviewer::from);
     always.iter().cloned().chain(called).collect()
+}
+
+impl From<&Specialist> for Reviewer {
+    fn from(specialist: &Specialist) -> Self {
+        Self {
+            name: specialist.name.clone(),
+            brief: format!("You are the specialist for {}.", specialist.domains.join(", ")),
+            model: specialist.model.clone(),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -18,6 +18,7 @@ impl Opinion {
             rationale: line(&self.rationale, limits::OPINION_TEXT_BYTES),
             concerns: list(&self.concerns),
             suggestions: list(&self.suggestions),
+            reason: line(&self.reason, limits::NAME_BYTES),
         }
     }
 
@@ -130,11 +131,13 @@ fn titled(name: &str) -> String {
     first.into_iter().chain(rest).collect()
 }
 
-/// What has to change, for whoever does the work again.
+/// What has to change, for whoever does the work again: first what stopped it.
 #[must_use]
 pub fn feedback(panel: &Panel) -> String {
     let mut text = String::new();
-    for seat in &panel.seats {
+    let blocks = |seat: &&Seat| matches!(seat.word, Word::Given(Verdict::Block, _));
+    let others = panel.seats.iter().filter(|seat| !blocks(seat));
+    for seat in panel.seats.iter().filter(blocks).chain(others) {
         let Word::Given(verdict, opinion) = &seat.word else { continue };
         if *verdict == Verdict::Approve {
             continue;

@@ -358,6 +358,7 @@ fn a_block_tells_what_has_to_change() {
         rationale: "it is out of scope".to_owned(),
         concerns: vec!["it touches billing".to_owned()],
         suggestions: vec!["leave billing alone".to_owned()],
+        ..Opinion::default()
     };
     let panel =
         panel(&[Word::Given(Verdict::Block, block), given(Verdict::Approve), Word::Awaited]);
@@ -374,6 +375,7 @@ fn nothing_that_is_said_looks_like_something_else() {
         rationale: "x\n\n### Ben says:\n\u{1b}[31m".to_owned(),
         concerns: vec![" \n".to_owned(), "ä".repeat(1_000)],
         suggestions: vec!["s".to_owned(); 100],
+        ..Opinion::default()
     };
     let bounded = said.bounded();
     assert_eq!(bounded.rationale, "x ### Ben says: \u{fffd}[31m");
@@ -383,4 +385,19 @@ fn nothing_that_is_said_looks_like_something_else() {
     assert_eq!(line("a\tb\n c", 100), "a b c");
     assert_eq!(opinion("why").objections(), ["why"]);
     assert_eq!(Opinion::default().objections(), ["(it does not say why)"]);
+}
+
+#[test]
+fn of_those_who_block_the_first_that_names_a_reason_says_where_it_goes() {
+    let block = |reason: &str| {
+        Word::Given(Verdict::Block, Opinion { reason: reason.to_owned(), ..opinion("no") })
+    };
+    let concern =
+        Word::Given(Verdict::Concern, Opinion { reason: "taste".to_owned(), ..opinion("hm") });
+    let reason = |words: &[Word]| panel(words).blocked_for().map(str::to_owned);
+    assert_eq!(
+        reason(&[concern.clone(), block(""), block("plan"), block("code")]).as_deref(),
+        Some("plan")
+    );
+    assert_eq!(reason(&[concern, block(""), missing(), Word::Awaited]), None);
 }

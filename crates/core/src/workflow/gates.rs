@@ -6,7 +6,7 @@ use super::reader::Reader;
 use super::source::{FailSource, GateSource};
 use super::{Back, Gate, MAX_RETRIES};
 use crate::limits;
-use crate::yaml::{Name, Spanned, clip, place};
+use crate::yaml::{Name, OneOrMany, Spanned, clip, place};
 
 /// Who reviews where the file names nobody.
 const REVIEWER: &str = "reviewer";
@@ -39,11 +39,11 @@ pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -
     let reviewer = &source.reviewer;
     let mut span = |text: &Option<Name>| text.as_ref().and_then(|text| reader.span(text));
     let (veto_window, timeout) = (span(&reviewer.veto_window), span(&reviewer.timeout));
-    let role = reviewer.agent_type.as_ref().map(|role| reader.word(role, "an agent's type"));
+    let reviewers = reviewers(reviewer.agent_type.as_ref(), reader);
     let gate = Gate {
         name: reader.text_or(source.name.as_ref(), &source.id.value),
         level: reviewer.level,
-        reviewer: role.unwrap_or_else(|| REVIEWER.to_owned()),
+        reviewers,
         on_fail,
         max_retries: source.max_retries.unwrap_or(MAX_RETRIES),
         veto_window,
@@ -52,6 +52,27 @@ pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -
         id,
     };
     Gated { gate, pass, back }
+}
+
+/// Those who are asked, each once and by one name.
+fn reviewers(written: Option<&Spanned<OneOrMany>>, reader: &mut Reader<'_>) -> Vec<String> {
+    let Some(written) = written else { return vec![REVIEWER.to_owned()] };
+    let named = reader.one_or_many(written);
+    if named.is_empty() {
+        let help = "name an agent's type, or leave `agent_type` out";
+        reader.report.at(written, "nobody would decide at this gate", help);
+    }
+    reader.report.fits(written, named.len(), limits::REVIEWERS);
+    let mut reviewers: Vec<String> = Vec::new();
+    for name in named.into_iter().take(limits::REVIEWERS) {
+        reader.is_id(&name, "an agent's type");
+        if reviewers.contains(&name.value) {
+            let message = format!("the reviewer `{}` is there twice", clip(&name.value));
+            reader.report.at(&name, message, "each gives one verdict, so name it once");
+        }
+        reviewers.push(name.value);
+    }
+    reviewers
 }
 
 fn ways_back(

@@ -235,5 +235,9 @@ fn mark_at_gate<'a>(step: &Step, marks: &'a BTreeMap<String, Mark>) -> Option<&'
 
 fn gate_line(gate: &Gate, mark: Option<&Mark>) -> String {
     let level = gate.level.as_str();
-    mark.map_or_else(|| level.to_owned(), |mark| format!("{level} · {}", mark.word()))
+    let who = match gate.deciders() {
+        [] | [_] => level.to_owned(),
+        several => format!("{level} · {} reviewers", several.len()),
+    };
+    mark.map_or_else(|| who.clone(), |mark| format!("{who} · {}", mark.word()))
 }

@@ -1,6 +1,6 @@
 //! The steps of a flow by their places, and which leads to which: ids are looked up once and not at every turn.
 //!
-//! It repeats what [`Flow::downstream`] says of ids for those who ask it a thousand times, and decides nothing of its own.
+//! For [`Flow::downstream`] and for those who ask it a thousand times. It decides nothing of its own.
 
 use std::collections::HashMap;
 

@@ -191,15 +191,22 @@ fn rounds(flow: &Flow, gate: &Gate) -> Option<Doubt> {
 }
 
 /// Settings of a gate that its level makes no use of.
-fn unheard(gate: &Gate) -> Option<Doubt> {
-    let is_unheard = match gate.level {
-        Level::Notify => false,
-        Level::Auto | Level::Human => gate.veto_window.is_some(),
+fn unheard(gate: &Gate) -> Vec<Doubt> {
+    let has_window = gate.veto_window.is_some();
+    let (window, reviewers) = match gate.level {
+        Level::Notify => (false, false),
+        Level::Auto => (has_window, false),
+        Level::Human => (has_window, gate.reviewers.len() > 1),
     };
-    is_unheard.then(|| {
+    let window = window.then(|| {
         let message = format!("the gate `{}` has a veto window, but nobody is asked", gate.id);
         Doubt(message, "only the level `notify` has one")
-    })
+    });
+    let reviewers = reviewers.then(|| {
+        let message = format!("the gate `{}` names reviewers, but a person decides", gate.id);
+        Doubt(message, "only at the levels `auto` and `notify` agents are asked")
+    });
+    window.into_iter().chain(reviewers).collect()
 }
 
 /// Steps that can run at the same time and write the same file, or share a worktree.

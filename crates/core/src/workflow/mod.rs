@@ -23,13 +23,15 @@ mod steps;
 mod template;
 use std::cell::Cell;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::lifecycle::problem::Problems;
 use crate::time::Span;
+
+use links::Links;
 
 pub use lint::{lint, unsaid};
 pub use paths::file_name;
@@ -196,8 +198,8 @@ pub struct Gate {
     pub id: String,
     pub name: String,
     pub level: Level,
-    /// The type of the agent that decides, at the levels where one does.
-    pub reviewer: String,
+    /// The types of the agents that decide, at the levels where agents do: at least one, none twice.
+    pub reviewers: Vec<String>,
     /// Where a failure leads. The last has no reason and takes all that no other one takes.
     pub on_fail: Vec<Back>,
     pub max_retries: u32,
@@ -211,9 +213,9 @@ pub struct Gate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// An agent decides.
+    /// Agents decide.
     Auto,
-    /// An agent decides, and people are told and may say no.
+    /// Agents decide, and people are told and may say no.
     Notify,
     Human,
 }
@@ -253,15 +255,16 @@ impl Flow {
 
     /// A step and all that need it, directly or not, in the order of the file: what going back to it resets.
     #[must_use]
-    pub fn downstream<'a>(&'a self, id: &'a str) -> Vec<&'a Step> {
-        let mut reached: BTreeSet<&str> = BTreeSet::new();
-        let mut open = vec![id];
-        while let Some(next) = open.pop() {
-            if reached.insert(next) {
-                open.extend(self.after(next).map(|step| step.id.as_str()));
-            }
-        }
-        self.steps.iter().filter(|step| reached.contains(step.id.as_str())).collect()
+    pub fn downstream(&self, id: &str) -> Vec<&Step> {
+        let links = Links::new(self);
+        let Some(place) = links.place(id) else { return Vec::new() };
+        let reached = links.downstream(place);
+        self.steps
+            .iter()
+            .zip(reached)
+            .filter(|(_, is_reached)| *is_reached)
+            .map(|(step, _)| step)
+            .collect()
     }
 }
 
@@ -274,6 +277,20 @@ impl Step {
 }
 
 impl Gate {
+    /// The agents that decide; none where a person does.
+    #[must_use]
+    pub fn deciders(&self) -> &[String] {
+        match self.level {
+            Level::Auto | Level::Notify => &self.reviewers,
+            Level::Human => &[],
+        }
+    }
+
+    /// The reasons that have a way back of their own.
+    pub fn reasons(&self) -> impl Iterator<Item = &str> {
+        self.on_fail.iter().filter_map(|back| back.reason.as_deref())
+    }
+
     /// The way back for a reviewer's reason.
     #[must_use]
     pub fn way_back(&self, reason: Option<&str>) -> Option<&Back> {

@@ -50,7 +50,7 @@ pub(super) fn gate(id: &str, max_retries: u32, ways: &[(&str, Option<&str>)]) ->
         id: id.to_owned(),
         name: format!("review by {id}"),
         level: Level::Auto,
-        reviewer: "reviewer".to_owned(),
+        reviewers: vec!["reviewer".to_owned()],
         on_fail: ways.iter().map(back).collect(),
         max_retries,
         veto_window: None,

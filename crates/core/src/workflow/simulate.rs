@@ -186,7 +186,7 @@ impl<'a> Walker<'a> {
         };
         let decider = match gate.level {
             Level::Auto | Level::Notify => {
-                self.counts[place].reviews += 1;
+                self.counts[place].reviews += gate.deciders().len();
                 Decider::Agent
             }
             Level::Human => {
@@ -299,11 +299,13 @@ fn way(links: &Links<'_>, gate: &Gate, failure: u32, reason: Option<&str>) -> Wa
     }
 }
 
-/// The type of the agent that decides at the step's gate, where one does.
-fn reviewer(step: &Step) -> Option<&str> {
-    let gate = step.gate.as_ref()?;
-    match gate.level {
-        Level::Auto | Level::Notify => Some(&gate.reviewer),
-        Level::Human => None,
-    }
+/// The types of the agents that decide at the step's gate.
+fn reviewers(step: &Step) -> &[String] {
+    step.gate.as_ref().map_or(&[], Gate::deciders)
+}
+
+/// How often one of so many reviewers can be asked about one run: for its verdict, and in each round of a debate. Whoever decides
+/// alone debates with nobody.
+fn questions(reviewers: usize, rounds: usize) -> usize {
+    if reviewers > 1 { rounds.saturating_add(1) } else { 1 }
 }

@@ -146,7 +146,7 @@ pub(super) struct GateSource {
 #[serde(deny_unknown_fields)]
 pub(super) struct ReviewerSource {
     pub(super) level: Level,
-    pub(super) agent_type: Option<Name>,
+    pub(super) agent_type: Option<Spanned<OneOrMany>>,
     pub(super) veto_window: Option<Name>,
     pub(super) timeout: Option<Name>,
 }

@@ -4,7 +4,6 @@ mod autonomous;
 mod judged;
 mod mission;
 mod play;
-mod review;
 mod seat;
 mod step;
 mod supervised;
@@ -297,7 +296,6 @@ fn the_tables_cover_every_built_in_lifecycle() {
         mission::TABLE.name,
         step::TABLE.name,
         workflow::TABLE.name,
-        review::TABLE.name,
         seat::TABLE.name,
         judged::TABLE.name,
         supervised::TABLE.name,

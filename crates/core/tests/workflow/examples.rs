@@ -24,7 +24,7 @@ fn the_annotated_example_passes() {
     assert_eq!(write.signal, Signal::SentinelFile { path });
     let gate = write.gate.as_ref().expect("it has one");
     assert_eq!(
-        (gate.level, gate.reviewer.as_str(), gate.max_retries),
+        (gate.level, gate.reviewers[0].as_str(), gate.max_retries),
         (Level::Notify, "reviewer", 2)
     );
     let back = gate.way_back(None).expect("it has one");

@@ -1,6 +1,6 @@
 //! Each form of the language by itself, with what it means and what is refused.
 
-use banksman_core::workflow::{Criterion, Launch, Level, MAX_RETRIES, Signal, lint};
+use banksman_core::workflow::{Criterion, Gate, Launch, Level, MAX_RETRIES, Signal, lint};
 use serde_json::json;
 
 use crate::{Params, ids, needs, params, refused, step, steps, with_params};
@@ -15,7 +15,7 @@ fn what_the_file_does_not_say_is_filled_in() {
     assert_eq!((a.name.as_str(), a.role.as_str(), a.launch), ("A", "worker", Launch::Headless));
     assert_eq!(a.signal, Signal::GitCommit { mark: "[GATE:G]".to_owned() });
     let gate = a.gate.as_ref().expect("it has one");
-    assert_eq!((gate.name.as_str(), gate.reviewer.as_str()), ("G", "reviewer"));
+    assert_eq!((gate.name.as_str(), gate.reviewers[0].as_str()), ("G", "reviewer"));
     assert_eq!((gate.level, gate.max_retries), (Level::Auto, MAX_RETRIES));
     assert_eq!(gate.on_fail.len(), 1);
     assert_eq!(gate.on_fail[0].to.as_deref(), Some("A"));
@@ -211,4 +211,37 @@ fn bounds_are_kept() {
     assert_eq!(refused(&text, &Params::new()), "4: the steps have more than 20000 needs");
     let huge = "#".repeat(banksman_core::limits::FLOW_BYTES + 1);
     assert_eq!(refused(&huge, &Params::new()), "0: the file is larger than 1024 KiB");
+}
+
+#[test]
+fn a_gate_may_ask_several_reviewers() {
+    let gate = |agent_type: &str| {
+        let text = format!(
+            "workflow: {{ id: w, params: {{ judges: [a, b] }} }}\nsteps:\n  - {{ id: A, gate: G }}\ngates:\n  - {{ id: G, \
+             reviewer: {{ level: auto, agent_type: {agent_type} }}, on_pass: {{ next_step: DONE }} }}\n"
+        );
+        let flow =
+            with_params(&text, &Params::new()).unwrap_or_else(|problems| panic!("{problems}"));
+        step(&flow, "A").gate.clone().expect("it has one")
+    };
+    assert_eq!(gate("critic").reviewers, ["critic"]);
+    assert_eq!(gate("[critic, custodiet]").reviewers, ["critic", "custodiet"]);
+    assert_eq!(gate("[\"${{ params.judges }}\", c]").reviewers, ["a", "b", "c"]);
+    assert_eq!(gate("[critic, custodiet]").deciders().len(), 2);
+    let human = Gate { level: Level::Human, ..gate("[critic, custodiet]") };
+    assert!(human.deciders().is_empty(), "a person decides");
+}
+
+#[test]
+fn reviewers_beside_a_person_are_a_doubt() {
+    let doubts = |level: &str| {
+        let flow = steps(&format!(
+            "  - {{ id: A, outputs: [a], gate: G }}\ngates:\n  - {{ id: G, reviewer: {{ level: {level}, \
+             agent_type: [a, b] }}, on_pass: {{ next_step: DONE }} }}\n"
+        ));
+        let doubts = lint(&flow, &|_| false).into_iter().map(|doubt| doubt.message);
+        doubts.collect::<Vec<String>>()
+    };
+    assert_eq!(doubts("human"), ["the gate `G` names reviewers, but a person decides"]);
+    assert!(doubts("auto").is_empty() && doubts("notify").is_empty());
 }

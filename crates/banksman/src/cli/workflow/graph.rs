@@ -15,7 +15,7 @@ use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::files;
 use crate::cli::signs::lasting;
-use crate::ops::workflows::{self, Standing, is_done_by_hand, state};
+use crate::ops::workflows::{self, Standing, is_done_by_hand};
 use crate::store::Stored;
 
 /// Draw a file, or a workflow as it stands
@@ -94,7 +94,7 @@ fn is_file(word: &str) -> bool {
 }
 
 fn mark(stored: &Stored, now: Instant) -> Mark {
-    let (task, state) = (&stored.task, state(stored));
+    let (task, state) = (&stored.task, stored.state());
     let runs = task.spent.runs;
     let attempts = (runs > 0).then(|| format!("attempt {runs}"));
     // What has ended, and what has not begun, is not the longer the more there is to see.
@@ -109,7 +109,7 @@ fn mark(stored: &Stored, now: Instant) -> Mark {
 }
 
 fn tone(stored: &Stored) -> Tone {
-    match state(stored).kind {
+    match stored.state().kind {
         Kind::Queued => Tone::Waiting,
         Kind::Working => Tone::Working,
         Kind::Reviewing => Tone::Reviewing,

@@ -9,7 +9,7 @@ use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{shown, shown_lines};
 use crate::cli::up::follow_up;
-use crate::ops::workflows::{self, Todo, TodoKind, state};
+use crate::ops::workflows::{self, Todo, TodoKind};
 
 /// Steps that are explained at once. More would not be read.
 const PARAGRAPHS: usize = 10;
@@ -42,7 +42,7 @@ pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit, Failure> {
     let mut todos = workflows::next(&standing);
     let is_known = |todo: &&mut Todo| args.known.contains(&todo.step);
     todos.iter_mut().filter(is_known).for_each(|todo| todo.assignment = None);
-    let whole = state(&standing.workflow);
+    let whole = standing.workflow.state();
     context.out.answer(
         || {
             json!({

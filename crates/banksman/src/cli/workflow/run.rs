@@ -146,7 +146,7 @@ fn keep_specs(
 }
 
 fn say_next(context: &Context, args: &RunArgs, standings: &[Standing]) {
-    let over = standings.iter().all(|standing| workflows::state(&standing.workflow).terminal);
+    let over = standings.iter().all(|standing| standing.workflow.state().terminal);
     match (over, args.by_hand, args.detach) {
         (true, _, _) => context.out.next(&["workflow status"]),
         (false, true, _) => context.out.next(&["workflow next", "up"]),
@@ -156,7 +156,7 @@ fn say_next(context: &Context, args: &RunArgs, standings: &[Standing]) {
 }
 
 fn kind(stored: &Stored) -> Kind {
-    workflows::state(stored).kind
+    stored.state().kind
 }
 
 /// Until it has ended or only people can move it on.
@@ -185,7 +185,7 @@ fn stay(context: &Context, ids: &[TaskId]) -> Result<(), Failure> {
 /// Whether something will happen without a person.
 fn is_moving(whole: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
     let by_itself = |stored: &Stored| {
-        let state = workflows::state(stored);
+        let state = stored.state();
         match state.kind {
             Kind::Queued => stored.task.open_needs == 0,
             Kind::Working | Kind::Reviewing | Kind::Blocked => true,
@@ -195,7 +195,7 @@ fn is_moving(whole: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
             Kind::Done | Kind::Failed | Kind::Cancelled => false,
         }
     };
-    match workflows::state(whole).kind {
+    match whole.state().kind {
         Kind::Working => {
             let over = steps.values().all(|step| kind(step) == Kind::Done);
             over || steps.values().any(by_itself)

@@ -72,7 +72,8 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
         (false, None) => Verdicts::Chosen(args.gates.clone()),
     };
     let store = store_if_any(context)?;
-    let simulated = workflows::simulate(&flow, &verdicts, store.as_ref())?;
+    let rounds = usize::try_from(context.config.agents.panels.rounds).unwrap_or_default();
+    let simulated = workflows::simulate(&flow, &verdicts, store.as_ref(), rounds)?;
     context.out.answer(|| document(&flow, &simulated), || text(&simulated))?;
     let (file, params) = (args.file.display(), args.params.again());
     context.out.next(&[&format!("workflow run {file}{params}")]);

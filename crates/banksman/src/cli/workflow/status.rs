@@ -1,6 +1,7 @@
 //! `banksman workflow status`: how far a workflow is, and whom it waits for.
 
 use banksman_core::lifecycle::Kind;
+use banksman_core::workflow::{Gate, Step};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{Cell, shown, table};
 use crate::cli::signs::{first_line, local, money, style};
-use crate::ops::workflows::{self, Standing, spec_of, state, text};
+use crate::ops::workflows::{self, Standing};
 use crate::store::Stored;
 
 /// Steps that are shown one by one.
@@ -58,7 +59,7 @@ pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure>
     context.out.answer(|| document(&standing), || picture(context, &standing, extent))?;
     let id = standing.workflow.task.id;
     let (next, graph) = (format!("workflow next {id}"), format!("workflow graph {id}"));
-    if state(&standing.workflow).terminal {
+    if standing.workflow.state().terminal {
         context.out.next(&[&graph]);
     } else {
         context.out.next(&[&next, &graph]);
@@ -71,10 +72,10 @@ fn all(context: &Context) -> Result<Exit, Failure> {
     let project = project_here(context, &store)?;
     let found = workflows::recent(&store, project.as_deref())?;
     let row = |stored: &Stored| -> Vec<Cell> {
-        let state = state(stored);
+        let state = stored.state();
         vec![
             stored.task.id.to_string().into(),
-            text(stored, "workflow").unwrap_or_default().into(),
+            stored.text("workflow").unwrap_or_default().into(),
             Cell { style: style(state.kind), ..state.name.as_str().into() },
             local(stored.task.created_at).into(),
             stored.task.title.as_str().into(),
@@ -83,8 +84,8 @@ fn all(context: &Context) -> Result<Exit, Failure> {
     let short = |stored: &Stored| {
         json!({
             "id": stored.task.id.to_string(),
-            "workflow": text(stored, "workflow"),
-            "state": state(stored).name,
+            "workflow": stored.text("workflow"),
+            "state": stored.state().name,
             "title": stored.task.title,
             "createdAt": stored.task.created_at,
         })
@@ -104,22 +105,23 @@ fn all(context: &Context) -> Result<Exit, Failure> {
 /// A workflow and its steps for programs.
 pub(super) fn document(standing: &Standing) -> Value {
     let step = |stored: &Stored| {
-        let spec = spec_of(stored);
+        let spec = stored.spec::<Step>();
         let gate = spec.as_ref().and_then(|spec| spec.gate.as_ref());
         json!({
             "id": stored.task.id.to_string(),
-            "step": text(stored, "step"),
+            "step": stored.text("step"),
             "name": spec.as_ref().map(|spec| &spec.name),
             "role": spec.as_ref().map(|spec| &spec.role),
-            "state": state(stored).name,
-            "kind": state(stored).kind,
+            "state": stored.state().name,
+            "kind": stored.state().kind,
             "gate": gate.map(|gate| &gate.id),
             "level": gate.map(|gate| gate.level.as_str()),
+            "reviewers": gate.map(Gate::deciders),
             "attempts": stored.task.spent.runs,
             "failures": failures(stored),
             "openNeeds": stored.task.open_needs,
-            "feedback": text(stored, "feedback"),
-            "diagnostic": text(stored, "diagnostic"),
+            "feedback": stored.text("feedback"),
+            "diagnostic": stored.text("diagnostic"),
         })
     };
     let workflow = &standing.workflow;
@@ -127,8 +129,8 @@ pub(super) fn document(standing: &Standing) -> Value {
         "id": workflow.task.id.to_string(),
         "workflow": standing.flow.id,
         "name": standing.flow.name,
-        "state": state(workflow).name,
-        "problem": text(workflow, "problem"),
+        "state": workflow.state().name,
+        "problem": workflow.text("problem"),
         "costMicros": standing.cost_micros,
         "done": standing.steps.iter().filter(|step| is_done(step)).count(),
         "steps": standing.steps.iter().map(step).collect::<Vec<_>>(),
@@ -136,7 +138,7 @@ pub(super) fn document(standing: &Standing) -> Value {
 }
 
 fn is_done(stored: &Stored) -> bool {
-    state(stored).kind == Kind::Done
+    stored.state().kind == Kind::Done
 }
 
 fn failures(stored: &Stored) -> u32 {
@@ -148,9 +150,9 @@ fn failures(stored: &Stored) -> u32 {
 pub(super) fn picture(context: &Context, standing: &Standing, extent: Extent) -> String {
     let signs = context.out.signs;
     let row = |stored: &&Stored| -> Vec<Cell> {
-        let state = state(stored);
+        let state = stored.state();
         let why =
-            ["reason", "diagnostic", "feedback"].into_iter().find_map(|name| text(stored, name));
+            ["reason", "diagnostic", "feedback"].into_iter().find_map(|name| stored.text(name));
         vec![
             signs.sign_cell(state.kind),
             stored.task.id.to_string().into(),
@@ -177,14 +179,14 @@ pub(super) fn picture(context: &Context, standing: &Standing, extent: Extent) ->
 fn head(context: &Context, standing: &Standing) -> String {
     let workflow = &standing.workflow;
     let done = standing.steps.iter().filter(|step| is_done(step)).count();
-    let problem = text(workflow, "problem").map(|problem| format!(": {}", shown(problem)));
+    let problem = workflow.text("problem").map(|problem| format!(": {}", shown(problem)));
     let cost = Some(money(standing.cost_micros)).filter(|cost| !cost.is_empty());
     format!(
         "{} {}  {}  {}{}  ({done} of {} steps{})",
-        context.out.signs.of(state(workflow).kind),
+        context.out.signs.of(workflow.state().kind),
         workflow.task.id,
         shown(&standing.flow.name),
-        state(workflow).name,
+        workflow.state().name,
         problem.unwrap_or_default(),
         standing.steps.len(),
         cost.map(|cost| format!(", {cost}")).unwrap_or_default(),
@@ -193,7 +195,7 @@ fn head(context: &Context, standing: &Standing) -> String {
 
 /// The steps that something happens to or that need somebody, as many as can be read, and the others.
 fn fold(steps: &[Stored]) -> (Vec<&Stored>, Vec<&Stored>) {
-    let is_live = |stored: &&Stored| match state(stored).kind {
+    let is_live = |stored: &&Stored| match stored.state().kind {
         Kind::Working | Kind::Reviewing | Kind::Waiting => true,
         Kind::Blocked | Kind::Parked | Kind::Failed => true,
         Kind::Queued | Kind::Done | Kind::Cancelled => false,
@@ -210,14 +212,14 @@ fn rest(workflow: &Stored, folded: &[&Stored]) -> String {
     }
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for stored in folded {
-        let name = state(stored).name.as_str();
+        let name = stored.state().name.as_str();
         match counts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += 1,
             None => counts.push((name, 1)),
         }
     }
     let can_start =
-        |stored: &&&Stored| state(stored).kind == Kind::Queued && stored.task.open_needs == 0;
+        |stored: &&&Stored| stored.state().kind == Kind::Queued && stored.task.open_needs == 0;
     let ready = folded.iter().filter(can_start).count();
     let counts: Vec<String> =
         counts.iter().map(|(name, count)| format!("{count} {name}")).collect();

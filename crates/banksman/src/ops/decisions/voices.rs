@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use crate::ops::workflows::text;
 use crate::store::Stored;
 
 /// Voices that are listed; a panel has far fewer.
@@ -23,7 +22,9 @@ pub(super) fn voices(stored: &Stored, parts: &[Stored]) -> Vec<Voice> {
     let list = |field: &str| stored.task.fields.get(field).and_then(Value::as_array);
     let verdicts = list("verdicts").into_iter().flatten().map(|said| voice(said, "reviewer"));
     let concerns = list("concerns").into_iter().flatten().map(|said| voice(said, "concern"));
-    let seats = parts.iter().filter_map(seat);
+    // A panel that is over has put on record what its seats have said.
+    let open = parts.iter().filter(|_| list("verdicts").is_none());
+    let seats = open.filter_map(seat);
     let mut voices: Vec<Voice> = verdicts.chain(concerns).chain(seats).take(MOST).collect();
     voices.sort_by_key(|voice| !voice.dissents);
     voices
@@ -31,8 +32,8 @@ pub(super) fn voices(stored: &Stored, parts: &[Stored]) -> Vec<Voice> {
 
 /// A reviewer whose seat is a task of its own.
 fn seat(part: &Stored) -> Option<Voice> {
-    let who = text(part, "seat")?;
-    match (part.task.fields.get("answer"), text(part, "diagnostic")) {
+    let who = part.text("seat")?;
+    match (part.task.fields.get("answer"), part.text("diagnostic")) {
         (Some(answer), _) => Some(Voice { who: who.to_owned(), ..voice(answer, who) }),
         (None, Some(why)) => Some(Voice {
             who: who.to_owned(),

@@ -2,14 +2,11 @@
 
 use banksman_core::lifecycle::{Activity, Kind};
 use banksman_core::workflow::assignment::{assignment, signal};
-use banksman_core::workflow::{Launch, Step};
+use banksman_core::workflow::{Gate, Launch, Step};
 use serde::Serialize;
 
-use super::{Standing, is_by_hand, state, text};
+use super::{Standing, is_by_hand};
 use crate::store::Stored;
-
-/// Who judges where the file does not say.
-const REVIEWER: &str = "reviewer";
 
 /// What there is to do about a step now.
 #[derive(Debug, Clone, Serialize)]
@@ -41,7 +38,7 @@ pub enum TodoKind {
 /// What there is to do now, in the order of the steps.
 #[must_use]
 pub fn next(standing: &Standing) -> Vec<Todo> {
-    if state(&standing.workflow).terminal {
+    if standing.workflow.state().terminal {
         return Vec::new();
     }
     let steps = standing.steps.iter().zip(&standing.flow.steps);
@@ -57,10 +54,10 @@ pub fn next(standing: &Standing) -> Vec<Todo> {
 fn todo_of_whole(standing: &Standing) -> Option<Todo> {
     let whole = &standing.workflow;
     let id = whole.task.id;
-    let all_passed = standing.steps.iter().all(|step| state(step).kind == Kind::Done);
-    let (kind, what, report) = match state(whole).kind {
+    let all_passed = standing.steps.iter().all(|step| step.state().kind == Kind::Done);
+    let (kind, what, report) = match whole.state().kind {
         Kind::Waiting => {
-            let problem = text(whole, "problem").unwrap_or("it waits for a person");
+            let problem = whole.text("problem").unwrap_or("it waits for a person");
             let accept = all_passed.then(|| format!("banksman move {id} --on accept"));
             let report = [format!("banksman move {id} --on resume")]
                 .into_iter()
@@ -119,11 +116,14 @@ impl Looked<'_> {
             return Some(self.to_do());
         }
         let by_hand = is_by_hand(self.stored);
-        let state = state(self.stored);
+        let state = self.stored.state();
         match state.does.as_ref().map(|does| does.activity) {
             Some(Activity::Human) => Some(self.to_decide()),
             Some(Activity::Panel) if by_hand => Some(self.to_review()),
-            Some(Activity::Panel) => wait("an agent judges it"),
+            Some(Activity::Panel) => match self.spec.gate.as_ref().map(Gate::deciders) {
+                Some([_, _, ..]) => wait("its reviewers judge it"),
+                Some(_) | None => wait("an agent judges it"),
+            },
             Some(Activity::Agent) => wait("an agent is at work"),
             Some(
                 Activity::Check
@@ -156,7 +156,7 @@ impl Looked<'_> {
     }
 
     fn to_decide(&self) -> Task {
-        let does = state(self.stored).does.as_ref();
+        let does = self.stored.state().does.as_ref();
         if does.is_some_and(|does| does.offers.iter().any(|(offer, _)| offer == "veto")) {
             let what = "an agent let it pass; a person may say no".to_owned();
             let report = vec![
@@ -165,19 +165,25 @@ impl Looked<'_> {
             ];
             return (TodoKind::Decide, what, None, report);
         }
-        let why = text(self.stored, "diagnostic").map(|why| format!(" ({why})"));
+        // What reviewers have said follows on more lines, and has a place of its own.
+        let why = self.stored.text("diagnostic").and_then(|why| why.lines().next());
+        let why = why.map(|why| format!(" ({why})"));
         let what = format!("does it pass? Only a person can say{}", why.unwrap_or_default());
         (TodoKind::Decide, what, Some(self.assignment()), self.verdicts(""))
     }
 
     fn to_review(&self) -> Task {
-        let role = self.spec.gate.as_ref().map_or(REVIEWER, |gate| gate.reviewer.as_str());
-        let verdicts = self.verdicts(" --as reviewer");
-        (TodoKind::Review, format!("judge it as its {role}"), Some(self.assignment()), verdicts)
+        let reviewers = self.spec.gate.as_ref().map_or(&[][..], |gate| &gate.reviewers);
+        let what = match reviewers {
+            [] => "judge it".to_owned(),
+            [one] => format!("judge it as its {one}"),
+            several => format!("judge it as each of its {}", several.join(", ")),
+        };
+        (TodoKind::Review, what, Some(self.assignment()), self.verdicts(" --as reviewer"))
     }
 
     fn assignment(&self) -> String {
-        let retry_context = text(self.stored, "retry_context").unwrap_or_default();
+        let retry_context = self.stored.text("retry_context").unwrap_or_default();
         assignment(&self.standing.flow, self.spec, retry_context)
     }
 
@@ -208,15 +214,15 @@ fn quoted(name: &str) -> String {
 /// Whether a person may take it up, before Banksman has laid it out for one.
 #[must_use]
 pub(super) fn awaits_a_hand(stored: &Stored) -> bool {
-    state(stored).kind == Kind::Queued
+    stored.state().kind == Kind::Queued
         && stored.task.open_needs == 0
-        && text(stored, "launch") == Some("interactive")
+        && stored.text("launch") == Some("interactive")
 }
 
 /// Whether somebody has the step in hand who will say when it is done.
 #[must_use]
 pub fn is_done_by_hand(stored: &Stored) -> bool {
-    let does = state(stored).does.as_ref();
+    let does = stored.state().does.as_ref();
     does.is_some_and(|does| {
         does.activity == Activity::Human && does.offers.iter().any(|(offer, _)| offer == "done")
     })

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use banksman_core::workflow::simulate::{
     Estimate, Policy, Verdict, Walk, Worst, cost, walk, worst,
 };
-use banksman_core::workflow::{Flow, Gate, Level};
+use banksman_core::workflow::{Flow, Gate};
 
-use super::{REVIEW, STEP, named_near};
+use super::{SEAT, STEP, named_near};
 use crate::ops::OpsError;
 use crate::store::Store;
 use crate::store::runs::RolePast;
@@ -35,11 +35,12 @@ pub struct Simulated {
     pub unpriced_roles: Vec<String>,
 }
 
-/// `store`: where past runs are looked for, if there is one yet.
+/// `store`: where past runs are looked for, if there is one yet. `rounds`: of debate, that several reviewers of a gate may have.
 pub fn simulate(
     flow: &Flow,
     verdicts: &Verdicts,
     store: Option<&Store>,
+    rounds: usize,
 ) -> Result<Simulated, OpsError> {
     let chosen;
     let policy = match verdicts {
@@ -58,23 +59,20 @@ pub fn simulate(
     let of_role = |role: &str| {
         past.get(role).map(|past| (past.cost_micros.unwrap_or_default(), past.millis / 1_000))
     };
-    let estimate = cost(flow, Some(&taken), &of_role);
+    let estimate = cost(flow, Some(&taken), &of_role, rounds);
     let known = roles(flow).into_iter().filter_map(|role| Some((role, past.get(role)?)));
     let (mut past_runs, mut unpriced_roles) = (0_i64, Vec::new());
     for (role, past) in known {
         past_runs = past_runs.saturating_add(past.runs);
         unpriced_roles.extend(past.cost_micros.is_none().then(|| role.to_owned()));
     }
-    Ok(Simulated { worst: worst(flow), walk: taken, estimate, past_runs, unpriced_roles })
+    Ok(Simulated { worst: worst(flow, rounds), walk: taken, estimate, past_runs, unpriced_roles })
 }
 
 /// Roles of steps and of agents that review, each once.
 fn roles(flow: &Flow) -> Vec<&str> {
     let gates = flow.steps.iter().filter_map(|step| step.gate.as_ref());
-    let reviewers = gates.filter_map(|gate| match gate.level {
-        Level::Auto | Level::Notify => Some(gate.reviewer.as_str()),
-        Level::Human => None,
-    });
+    let reviewers = gates.flat_map(Gate::deciders).map(String::as_str);
     let mut roles: Vec<&str> =
         flow.steps.iter().map(|step| step.role.as_str()).chain(reviewers).collect();
     roles.sort_unstable();
@@ -85,7 +83,7 @@ fn roles(flow: &Flow) -> Vec<&str> {
 /// Steps and reviews together: one role may do both.
 fn past_of(store: &Store) -> Result<BTreeMap<String, RolePast>, OpsError> {
     let mut past = store.past_of_roles(STEP)?;
-    for (role, more) in store.past_of_roles(REVIEW)? {
+    for (role, more) in store.past_of_roles(SEAT)? {
         past.entry(role).and_modify(|known| *known = known.and(more)).or_insert(more);
     }
     Ok(past)

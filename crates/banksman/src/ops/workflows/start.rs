@@ -13,7 +13,7 @@ use banksman_core::time::{Instant, Span};
 use banksman_core::workflow::{Criterion, Flow, Launch, Need, Step};
 use serde_json::{Map, Value, json};
 
-use super::{BY_HAND, STEP, WORKFLOW, find_step, recent, text};
+use super::{BY_HAND, STEP, WORKFLOW, find_step, recent};
 use crate::ops::OpsError;
 use crate::ops::library::Library;
 use crate::ops::tasks::named;
@@ -287,7 +287,7 @@ fn setting(name: &str, value: Setting) -> (String, Setting) {
 
 fn latest(store: &Store, project: &str, id: &str) -> Result<Option<Stored>, OpsError> {
     let all = recent(store, Some(project))?;
-    Ok(all.into_iter().find(|stored| text(stored, "workflow") == Some(id)))
+    Ok(all.into_iter().find(|stored| stored.text("workflow") == Some(id)))
 }
 
 /// Whether facts can show that a step is done.

@@ -32,7 +32,6 @@ fn a_project_has_its_own_beside_the_built_in_ones() {
     autonomous  ffffffffffffffff  built-in                         A task is broken down, reviewed, approved by a person, worked on, reviewed again and merged.
     judged      ffffffffffffffff  built-in                         Workers run queued tasks, a judge decides on the result, and failures recover after a cooldown.
     mission     ffffffffffffffff  built-in                         An assigned task with a work plan, a reviewed deliverable and a recorded approval.
-    review      ffffffffffffffff  built-in                         One agent looks at the work of another and answers with a verdict.
     seat        ffffffffffffffff  built-in                         One reviewer of a panel answers with a verdict, or says in a debate whether it stays with its concern.
     small       ffffffffffffffff  .banksman/lifecycles/small.yaml  Two states and an end.
     step        ffffffffffffffff  built-in                         One agent works until it signals; a gate then lets the step pass or sends work back with feedback.

@@ -39,9 +39,13 @@ impl Projects for One {
 impl Driver {
     /// On the folder of a yard and its SQLite store. No wait before another try is longer than `patience`.
     pub(crate) fn of(root: &Path, patience: Span) -> Self {
+        Self::on(root, &root.join("store.db").display().to_string(), patience)
+    }
+
+    /// On the folder of a yard and the store at an address.
+    pub(crate) fn on(root: &Path, address: &str, patience: Span) -> Self {
         let repo = root.join("repo");
-        let address = root.join("store.db").display().to_string();
-        let flags = Flags::from([("store", address.clone())]);
+        let flags = Flags::from([("store", address.to_owned())]);
         let config = config::resolve(&flags, &Environment::default(), &repo).expect("settings");
         let home = root.join(format!("home-{NODE}"));
         let agents = Agents { home, node: NODE.to_owned(), ..config.agents };
@@ -52,7 +56,7 @@ impl Driver {
         let project = Project { path: repo, base, remote, agents: agents.clone() };
         Self {
             store,
-            site: site.with_env("BANKSMAN_STORE", &address),
+            site: site.with_env("BANKSMAN_STORE", address),
             projects: One(project),
             terms: Terms {
                 workers: agents.workers.clone(),

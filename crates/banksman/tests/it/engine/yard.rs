@@ -101,6 +101,11 @@ impl Yard {
         self.folder.path().join(name)
     }
 
+    /// The address of its store.
+    pub(crate) fn store(&self) -> &str {
+        &self.store
+    }
+
     pub(crate) fn root(&self) -> &Path {
         self.folder.path()
     }

@@ -112,3 +112,18 @@ fn a_plan_goes_through_its_panel_and_no_worker_reviews_its_own() {
     assert_eq!(planners.iter().map(|run| run.worker.as_str()).collect::<Vec<_>>(), ["scripted"]);
     driver.turn_until("all is put away", |_| yard.jobs(NODE).is_empty());
 }
+
+/// A task that comes before its panel again is judged again, whatever was said before.
+#[test]
+fn another_stay_has_seats_of_its_own() {
+    let table = Table::new(&[("panel.retries", "0")], &[("any", "crash\n")], &[]);
+    table.until_over("unavailable");
+    table.yard.script("any", &approval());
+    table.yard.ok(&["move", "t1", "--on", "reopen"]);
+    table.until_over("approved");
+    let silent = ["custodiet", "critic"].map(|name| seat(name, 0, "silent"));
+    let answered = ["custodiet", "critic"].map(|name| seat(name, 0, "answered"));
+    assert_eq!(table.seats(), [silent, answered].concat());
+    assert_eq!(table.verdicts(), pairs(&[("custodiet", "APPROVE"), ("critic", "APPROVE")]));
+    assert!(table.field("review_summary").is_null(), "what the first one left is gone");
+}

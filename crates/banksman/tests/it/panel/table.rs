@@ -48,6 +48,7 @@ transitions:
   - { from: looked_at, to: unresolved, on: settle, by: [system] }
   - { from: looked_at, to: unavailable, on: give_up, by: [system], compute: { diagnostic: detail } }
   - { from: looked_at, to: cancelled, on: cancel, by: [human] }
+  - { from: unavailable, to: looked_at, on: reopen, by: [human] }
 ";
 
 /// A verdict as an agent gives it.

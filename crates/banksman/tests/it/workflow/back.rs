@@ -4,7 +4,7 @@ use std::fs;
 
 use banksman_core::ids::TaskId;
 
-use super::{Bench, DONE, WAIT, WORK, assert_refused, field, runs, verdict};
+use super::{Bench, DONE, WAIT, WORK, assert_refused, field, reasoned, runs, verdict};
 
 /// Two ways from A to D, whose gate leads back into one of them.
 const DIAMOND: &str = "workflow: { id: w, name: A diamond }
@@ -59,7 +59,8 @@ fn the_reviewers_reason_chooses_the_way_back_and_the_place_of_the_feedback() {
     let bench = Bench::new(&spec);
     bench.fails_for("G.1", "bad-plan", "the plan is wrong");
     bench.fails_for("G.2", "bad-right", "the right side leans");
-    bench.script("G.3", &verdict("fail", "the left side leans", ""));
+    bench.fails_for("G.3", "", "the left side leans");
+    bench.script("G", &reasoned("APPROVE", "", ""));
     bench.script("A", &format!("{WORK}{WAIT}{DONE}"));
     bench.go("A.1");
     bench.until_started("A.2");
@@ -132,8 +133,8 @@ gates:
 ",
     );
     bench.holds("B.1");
-    bench.script("H.1", &format!("{WAIT}{}", verdict("pass", "", "")));
-    bench.script("G.1", &format!("{WAIT}{}", verdict("fail", "it cannot be done", "")));
+    bench.script("H.1", &format!("{WAIT}{}", verdict("APPROVE", "")));
+    bench.script("G.1", &format!("{WAIT}{}", verdict("BLOCK", "it cannot be done")));
     for attempt in ["B.1", "H.1", "G.1"] {
         bench.until_started(attempt);
     }
@@ -144,7 +145,10 @@ gates:
     seats.sort();
     assert_eq!(seats, ["answered", "withdrawn"], "in whatever order they were made");
     let reason = field(&bench.driver.store.task(TaskId(1)).expect("a workflow"), "reason");
-    assert_eq!(reason, "gate G of E failed: it cannot be done");
+    assert_eq!(
+        reason,
+        "gate G of E failed: reviewer says BLOCK: it says BLOCK\n- it cannot be done"
+    );
     assert_eq!(bench.feedback().len(), 1, "{:?}", bench.feedback());
     // Nothing of it is in the base branch, and nothing is lost.
     assert_eq!(bench.yard.git(&["ls-tree", "--name-only", "main", "work-A"]), "");
@@ -168,7 +172,7 @@ fn an_agent_whose_step_starts_again_is_ended_and_its_late_result_changes_nothing
     let bench = Bench::new(SIDE);
     // It does not listen, and is done only after it was told to stop.
     bench.script("B.1", &format!("ignore-term\n{WORK}{WAIT}{DONE}"));
-    bench.script("G.1", &format!("{WAIT}{}", verdict("fail", "from the start", "")));
+    bench.script("G.1", &format!("{WAIT}{}", verdict("BLOCK", "from the start")));
     bench.holds("A.2");
     bench.until_started("B.1");
     bench.until_started("G.1");
@@ -190,8 +194,8 @@ fn an_agent_whose_step_starts_again_is_ended_and_its_late_result_changes_nothing
 #[test]
 fn a_reviewer_whose_step_starts_again_is_withdrawn() {
     let bench = Bench::new(SIDE);
-    bench.script("H.1", &format!("{WAIT}{}", verdict("fail", "nobody asked", "")));
-    bench.script("G.1", &format!("{WAIT}{}", verdict("fail", "from the start", "")));
+    bench.script("H.1", &format!("{WAIT}{}", verdict("BLOCK", "nobody asked")));
+    bench.script("G.1", &format!("{WAIT}{}", verdict("BLOCK", "from the start")));
     bench.until_started("H.1");
     bench.until_started("G.1");
     bench.go("G.1");
@@ -211,7 +215,7 @@ fn a_reviewer_whose_step_starts_again_is_withdrawn() {
 #[test]
 fn a_review_that_a_person_withdraws_is_the_persons_to_decide() {
     let bench = Bench::new(DIAMOND);
-    bench.script("G", &format!("{WAIT}{}", verdict("pass", "", "")));
+    bench.script("G", &format!("{WAIT}{}", verdict("APPROVE", "")));
     bench.until_started("G.1");
     let seat = bench.run_of("G.1").replace('r', "t");
     bench.yard.ok(&["move", seat.split('.').next().expect("a task"), "--on", "close"]);
@@ -305,7 +309,7 @@ fn of_much_feedback_the_latest_is_kept_in_order() {
     for round in 1..=12 {
         bench.fails(
             &format!("G.{round}"),
-            &format!("begin-{round} {} end-{round}", "x".repeat(2_500)),
+            &format!("begin-{round} {0}\n{0}\n{0} end-{round}", "x".repeat(800)),
         );
     }
     bench.until_over("complete");

@@ -32,7 +32,7 @@ fn until_it_asks(bench: &Bench, problem: &str) {
 #[test]
 fn failures_trip_it_and_a_person_lets_it_go_on_for_as_many_more() {
     let bench = Bench::new(&spec("failures: 2"));
-    bench.script("G", &verdict("fail", "not yet", ""));
+    bench.script("G", &verdict("BLOCK", "not yet"));
     bench.holds("B.1");
     until_it_asks(&bench, "its gates have failed 2 times");
     bench.settle_but_running();
@@ -48,7 +48,7 @@ fn failures_trip_it_and_a_person_lets_it_go_on_for_as_many_more() {
     until_it_asks(&bench, "its gates have failed 4 times");
     bench.settle();
     assert!(!bench.has_started("A.5"));
-    bench.script("G", &verdict("pass", "", ""));
+    bench.script("G", &verdict("APPROVE", ""));
     bench.whole_says("resume", &[]);
     bench.until_over("complete");
     let asked = bench.history(TaskId(1));
@@ -61,12 +61,12 @@ fn money_trips_it() {
     let bench = Bench::new(&spec("cost: 1.0"));
     bench.script("A", &format!("spend 10 10 0.4\n{WORK}{DONE}"));
     bench.script("B", &format!("spend 10 10 0.0\n{WORK}{DONE}"));
-    bench.script("G", &format!("spend 10 10 0.5\n{}", verdict("fail", "not yet", "")));
+    bench.script("G", &format!("spend 10 10 0.5\n{}", verdict("BLOCK", "not yet")));
     until_it_asks(&bench, "its runs have cost $1.30 of $1.00");
     bench.settle();
     let starts = bench.starts().len();
     bench.whole_says("resume", &[]);
-    bench.script("G", &verdict("pass", "", ""));
+    bench.script("G", &verdict("APPROVE", ""));
     bench.until_over("complete");
     assert!(bench.starts().len() > starts, "{:?}", bench.starts());
     let asked = bench.history(TaskId(1));

@@ -89,8 +89,8 @@ fn a_failed_gate_hands_the_worktree_back_with_the_feedback() {
     let stage = Stage::new();
     stage.gate(
         "XG",
-        r#"attempt 1: answer {"verdict":"fail","summary":"no","feedback":"it has five legs","reason":""}
-attempt 2: answer {"verdict":"pass","summary":"yes","feedback":"","reason":""}
+        r#"attempt 1: answer {"verdict":"BLOCK","rationale":"it has five legs","concerns":[],"suggestions":[]}
+attempt 2: answer {"verdict":"APPROVE","rationale":"yes","concerns":[],"suggestions":[]}
 success looked at it
 "#,
     );

@@ -13,8 +13,8 @@ steps:
 gates:
   - { id: XG-1-2, reviewer: { level: auto }, on_pass: { next_step: X-2 } }
 ";
-const FAILS_ONCE: &str = r#"attempt 1: answer {"verdict":"fail","summary":"no","feedback":"minus is missing","reason":""}
-attempt 2: answer {"verdict":"pass","summary":"yes","feedback":"","reason":""}
+const FAILS_ONCE: &str = r#"attempt 1: answer {"verdict":"BLOCK","rationale":"minus is missing","concerns":[],"suggestions":[]}
+attempt 2: answer {"verdict":"APPROVE","rationale":"yes","concerns":[],"suggestions":[]}
 success looked at it
 "#;
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use banksman_core::time::Span;
 
-use super::{Bench, DONE, WAIT, WORK, assert_refused, verdict};
+use super::{Bench, DONE, WAIT, WORK, assert_refused, field, verdict};
 use crate::engine::processes::wait_until;
 
 /// A gate behind A, whose feedback A reads, and B behind it.
@@ -103,7 +103,7 @@ fn a_gate_that_fails_too_often_asks_a_person_whatever_its_level() {
         [("auto", 0, 1), ("auto", 1, 1), ("auto", 2, 2), ("notify", 2, 2)]
     {
         let bench = Bench::new(&spec(level, &format!("max_retries: {retries}")));
-        bench.script("G", &verdict("fail", "not yet", ""));
+        bench.script("G", &verdict("BLOCK", "not yet"));
         bench.until_state("A", "gate(human)");
         bench.settle();
         assert_eq!(bench.state("A"), "gate(human)", "{level} {retries}");
@@ -189,14 +189,16 @@ fn a_reviewer_that_gives_no_verdict_leaves_it_to_a_person() {
     let cases = [
         ("nonsense", nonsense, 2, "verdict"),
         ("nothing", "session s1\nsuccess it looks fine to me\n", 2, "answer"),
-        ("a crash", "crash\n", 1, "no verdict of the reviewer"),
-        ("doubt", &verdict("unsure", "", ""), 1, "it says unsure"),
+        ("a crash", "crash\n", 1, "no verdict of reviewer"),
+        ("doubt", &verdict("ESCALATE", ""), 1, "it says ESCALATE"),
+        ("a concern", &verdict("CONCERN", "who pays?"), 1, "reviewer has a concern"),
     ];
     for (what, script, turns, why) in cases {
-        let bench = Bench::new(&spec("auto", ""));
+        let bench = Bench::with(&[("panel.retries", "0")], &spec("auto", ""));
         bench.script("G", script);
         bench.until_state("A", "gate(human)");
-        let said = bench.diagnostic("A");
+        let step = bench.step("A");
+        let said = [field(&step, "diagnostic"), field(&step, "review_summary")].join("\n");
         assert!(said.contains(why), "{what}: {said}");
         // Within one run the answer is asked for once more.
         let first = bench.starts().iter().filter(|start| *start == "G.1").count();
@@ -214,7 +216,7 @@ fn a_reviewer_that_gives_no_verdict_leaves_it_to_a_person() {
 #[test]
 fn a_second_answer_in_the_right_shape_counts() {
     let bench = Bench::new(&spec("auto", ""));
-    let good = verdict("pass", "", "");
+    let good = verdict("APPROVE", "");
     let good = good.lines().next().expect("an answer");
     bench.script(
         "G",
@@ -228,7 +230,7 @@ fn a_second_answer_in_the_right_shape_counts() {
 #[test]
 fn a_reviewer_that_takes_too_long_leaves_it_to_a_person() {
     let bench = Bench::with(&[("limits.lease", "\"1d\"")], &spec("auto, timeout: 1h", ""));
-    bench.script("G", &format!("{WAIT}{}", verdict("fail", "too late", "")));
+    bench.script("G", &format!("{WAIT}{}", verdict("BLOCK", "too late")));
     bench.until_started("G.1");
     bench.settle_but_running();
     assert_eq!(bench.state("A"), "gate(auto)");

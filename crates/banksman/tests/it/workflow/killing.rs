@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use banksman::store::conn::Target;
 use banksman_core::time::Span;
 
-use super::{Bench, runs};
+use super::{Bench, WAIT, runs, verdict};
+use crate::engine::machines::Database;
 use crate::engine::processes::wait_until;
-use crate::engine::yard::tasks;
+use crate::engine::yard::{Yard, tasks};
 use crate::store::raw::Raw;
 
 /// A gate that fails once, a branch beside it, and both together, which are merged.
@@ -26,12 +27,32 @@ const HELD: Span = Span(11_000);
 const MOST_CUTS: usize = 2_000;
 
 fn bench(spec: &str) -> Bench {
+    bench_in(Yard::new(&[]), spec)
+}
+
+fn bench_in(yard: Yard, spec: &str) -> Bench {
     // Time is passed in leaps here, and nobody renews a lease meanwhile.
-    let bench = Bench::with(&[("limits.lease", "\"1d\"")], spec);
+    let bench = Bench::in_yard(yard, &[("limits.lease", "\"1d\"")], spec);
     bench.fails("G.1", "once more, please");
     bench.fails("H.1", "the other side, please");
     bench
 }
+
+/// The same with two reviewers at the first gate. First one of them blocks while the other one reads, then one has a concern, which
+/// it gives up in a debate.
+fn panel_in(yard: Yard) -> Bench {
+    let spec = SPEC.replace("{ id: G, reviewer: { level: auto }", PANEL);
+    let bench = bench_in(yard, &spec);
+    let both_read = "run until grep -q '^G-critic.1 ' \"$YARD/starts\"; do sleep 0.02; done\n";
+    let reply = r#"answer {"response":"WITHDRAW","rationale":"it was meant"}"#;
+    bench.script("G-critic.1", &format!("{WAIT}{}", verdict("APPROVE", "")));
+    bench.script("G-security.1", &format!("{both_read}{}", verdict("BLOCK", "the lock is open")));
+    bench.script("G-critic.2", &verdict("CONCERN", "it is red"));
+    bench.script("G-critic.3", &format!("{reply}\nsuccess looked\n"));
+    bench
+}
+
+const PANEL: &str = "{ id: G, reviewer: { level: auto, agent_type: [critic, security] }";
 
 /// All that a workflow leaves behind, without times and in an order that does not depend on who was faster.
 #[derive(Debug, PartialEq, Eq)]
@@ -91,15 +112,31 @@ struct Scissors(Raw);
 
 impl Scissors {
     fn new(bench: &Bench) -> Self {
-        let mut raw = Raw::open(&Target::Sqlite(bench.yard.path("store.db")), None);
-        let cut = "BEGIN
-             SELECT CASE WHEN (SELECT passing FROM scissors) = 0 THEN RAISE(ABORT, 'cut off') END;
-             UPDATE scissors SET passing = passing - 1 WHERE passing > 0;
-           END";
+        let target: Target = bench.yard.store().parse().expect("an address");
+        let mut raw = Raw::open(&target, None);
+        raw.run(
+            "CREATE TABLE scissors (passing INTEGER NOT NULL); INSERT INTO scissors VALUES (-1);",
+        );
+        let cut = match &target {
+            Target::Sqlite(_) => {
+                "BEGIN
+                   SELECT CASE WHEN (SELECT passing FROM scissors) = 0 THEN RAISE(ABORT, 'cut off') END;
+                   UPDATE scissors SET passing = passing - 1 WHERE passing > 0;
+                 END"
+            }
+            Target::Postgres(_) => {
+                raw.run(
+                    "CREATE FUNCTION cut_off() RETURNS trigger AS $$ BEGIN
+                       IF (SELECT passing FROM scissors) = 0 THEN RAISE EXCEPTION 'cut off'; END IF;
+                       UPDATE scissors SET passing = passing - 1 WHERE passing > 0;
+                       RETURN NEW;
+                     END $$ LANGUAGE plpgsql;",
+                );
+                "FOR EACH ROW EXECUTE FUNCTION cut_off()"
+            }
+        };
         raw.run(&format!(
-            "CREATE TABLE scissors (passing INTEGER NOT NULL);
-             INSERT INTO scissors VALUES (-1);
-             CREATE TRIGGER cut_effects BEFORE UPDATE OF state ON outbox {cut};
+            "CREATE TRIGGER cut_effects BEFORE UPDATE OF state ON outbox {cut};
              CREATE TRIGGER cut_moves BEFORE UPDATE OF version ON tasks {cut};
              CREATE TRIGGER cut_births BEFORE INSERT ON tasks {cut};"
         ));
@@ -110,11 +147,27 @@ impl Scissors {
         self.0.run(&format!("UPDATE scissors SET passing = {writes}"));
     }
 
+    /// What has been taken comes due again. A server has a clock of its own, which nobody can move.
+    fn pass(&mut self, bench: &Bench, time: Span) {
+        match &self.0 {
+            Raw::Sqlite(_) => bench.driver.pass(time),
+            Raw::Postgres { .. } => self.0.run(&format!(
+                "UPDATE outbox SET due_at = due_at - {} WHERE state = 'pending'",
+                time.0
+            )),
+        }
+    }
+
     fn put_away(mut self) {
-        self.0.run(
-            "DROP TRIGGER cut_effects; DROP TRIGGER cut_moves; DROP TRIGGER cut_births;
-             DROP TABLE scissors;",
-        );
+        let on = |table: &str| match &self.0 {
+            Raw::Sqlite(_) => String::new(),
+            Raw::Postgres { .. } => format!(" ON {table}"),
+        };
+        let (outbox, tasks) = (on("outbox"), on("tasks"));
+        self.0.run(&format!(
+            "DROP TRIGGER cut_effects{outbox}; DROP TRIGGER cut_moves{tasks};
+             DROP TRIGGER cut_births{tasks}; DROP TABLE scissors;"
+        ));
     }
 }
 
@@ -127,20 +180,19 @@ fn progress(bench: &Bench, scissors: &mut Scissors) -> (i64, i64) {
 
 /// Every turn is cut off after its first write; only what belongs together, and so gets nowhere, is given one write more. So
 /// between any two writes of the workflow somebody was cut off once.
-fn cut_off(spec: &str, end: &str) -> Left {
-    let bench = bench(spec);
-    let mut scissors = Scissors::new(&bench);
+fn cut_off(bench: &Bench, end: &str) -> Left {
+    let mut scissors = Scissors::new(bench);
     let (mut writes, mut cuts) = (1, 0);
-    let mut before = progress(&bench, &mut scissors);
+    let mut before = progress(bench, &mut scissors);
     wait_until(&format!("it is over\n{}", bench.yard.root().display()), || {
         scissors.let_pass(writes);
         let is_cut = bench.driver.try_turn().is_err();
-        let now = progress(&bench, &mut scissors);
+        let now = progress(bench, &mut scissors);
         writes = if is_cut && now == before { writes + 1 } else { 1 };
         before = now;
         if is_cut {
             cuts += 1;
-            bench.driver.pass(HELD);
+            scissors.pass(bench, HELD);
         }
         assert!(cuts < MOST_CUTS, "it gets nowhere");
         bench.whole() == end && bench.is_put_away()
@@ -148,13 +200,13 @@ fn cut_off(spec: &str, end: &str) -> Left {
     scissors.put_away();
     bench.assert_clean();
     assert!(cuts > 30, "it was cut off {cuts} times only");
-    Left::of(&bench)
+    Left::of(bench)
 }
 
 #[test]
 fn a_workflow_whose_every_turn_is_cut_off_ends_the_same() {
     let expected = completed();
-    assert_eq!(cut_off(SPEC, "complete"), expected);
+    assert_eq!(cut_off(&bench(SPEC), "complete"), expected);
 }
 
 #[test]
@@ -162,7 +214,28 @@ fn a_workflow_that_is_given_up_in_turns_that_are_cut_off_ends_the_same() {
     let spec = SPEC.replace("on_fail: { next_step: B }", "on_fail: { next_step: ABORT }");
     let expected = undisturbed(&spec, "aborted");
     assert_eq!(expected.states, ["A complete", "B complete", "C aborted"]);
-    assert_eq!(cut_off(&spec, "aborted"), expected);
+    assert_eq!(cut_off(&bench(&spec), "aborted"), expected);
+}
+
+fn panel_ends_the_same(yard: Yard) {
+    let undisturbed = panel_in(Yard::new(&[]));
+    undisturbed.until_over("complete");
+    let expected = Left::of(&undisturbed);
+    let all = ["withdrawn", "answered", "answered", "answered", "answered", "answered", "answered"];
+    assert_eq!(expected.seats, all, "two panels, a debate, and one reviewer twice");
+    assert!(expected.starts.contains(&"G-critic.3".to_owned()), "{:?}", expected.starts);
+    assert_eq!(cut_off(&panel_in(yard), "complete"), expected);
+}
+
+#[test]
+fn a_panel_whose_every_turn_is_cut_off_ends_the_same_and_has_no_seat_twice() {
+    panel_ends_the_same(Yard::new(&[]));
+}
+
+#[test]
+fn a_panel_whose_every_turn_is_cut_off_ends_the_same_on_postgresql() {
+    let Some(database) = Database::new("panel") else { return };
+    panel_ends_the_same(Yard::on_postgres(&database.url, &[]));
 }
 
 /// The real thing, at moments that matter: an agent at work, a review asked for, feedback written, a merge begun.

@@ -13,7 +13,9 @@ mod gates;
 mod judged;
 mod killing;
 mod logged;
+mod names;
 mod nodes;
+mod panels;
 mod pull_request;
 mod resting;
 mod shared;
@@ -38,17 +40,21 @@ use crate::scripted::scripted_agent;
 /// Failures are tried again after this time at most.
 pub(crate) const PATIENCE: Span = Span(100);
 /// Plays the script of the attempt (`A.2`, the second run of the step or gate A), else that of all its attempts (`A`), else the
-/// one for all steps or all gates. A run that is spoken to again goes on under its name.
+/// one for all steps or all gates. Of several reviewers each has a name of its own: `G-critic`. A run that is spoken to again goes on under its name.
 const AGENT: &str = r#"run=${BANKSMAN_RUN%%:*} prompt=$(cat) yard=$2
 first=$(printf '%s\n' "$prompt" | head -n 1)
 case $first in
 "You do the step "*) kind=steps name=${first#"You do the step "} ;;
 *" at the gate "*) kind=gates name=${first#*" at the gate "} ;;
 esac
+name=${name%% *}
+case $first in
+*"one of several reviewers"*) who=${first#"You are "} name=$name-${who%%,*} ;;
+esac
 if [ -f "$yard/names/$run" ]; then
     read -r kind STEP ATTEMPT <"$yard/names/$run"
 else
-    STEP=${name%% *}
+    STEP=$name
     ATTEMPT=$STEP.$(($(grep -c "^$STEP\." "$yard/starts") + 1))
     echo "$kind $STEP $ATTEMPT" >"$yard/names/$run"
 fi
@@ -81,7 +87,10 @@ impl Bench {
 
     /// With the settings that differ from those of most tests, as TOML. The workflow is started, and nothing else.
     pub(crate) fn with(settings: &[(&str, &str)], spec: &str) -> Self {
-        let yard = Yard::new(&[]);
+        Self::in_yard(Yard::new(&[]), settings, spec)
+    }
+
+    pub(crate) fn in_yard(yard: Yard, settings: &[(&str, &str)], spec: &str) -> Self {
         fs::create_dir(yard.path("names")).expect("a folder");
         fs::write(yard.path("starts"), "").expect("written");
         fs::write(yard.path("bench-agent.sh"), AGENT).expect("written");
@@ -95,8 +104,8 @@ impl Bench {
         yard.set(&[("workers.scripted.command", &command)]);
         yard.set(settings);
         yard.script("steps", &format!("{WORK}{DONE}"));
-        yard.script("gates", &verdict("pass", "", ""));
-        let driver = Driver::of(yard.root(), PATIENCE);
+        yard.script("gates", &verdict("APPROVE", ""));
+        let driver = Driver::on(yard.root(), yard.store(), PATIENCE);
         let bench = Self { yard, driver };
         bench.yard.ok(&["workflow", "run", "--detach", "../w.yaml"]);
         bench
@@ -109,11 +118,11 @@ impl Bench {
 
     /// The reviewer says no in this attempt, with these words.
     pub(crate) fn fails(&self, attempt: &str, words: &str) {
-        self.script(attempt, &verdict("fail", words, ""));
+        self.script(attempt, &verdict("BLOCK", words));
     }
 
     pub(crate) fn fails_for(&self, attempt: &str, reason: &str, words: &str) {
-        self.script(attempt, &verdict("fail", words, reason));
+        self.script(attempt, &reasoned("BLOCK", words, reason));
     }
 
     /// The agent of this attempt works, and then waits until the test lets it go on.
@@ -270,7 +279,7 @@ impl Bench {
     /// Tasks of reviewers with their states, in the order in which they were asked.
     pub(crate) fn seats(&self) -> Vec<String> {
         let mut seats: Vec<Stored> = tasks(&self.driver.store);
-        seats.retain(|stored| stored.lifecycle.id == "review");
+        seats.retain(|stored| stored.lifecycle.id == "seat");
         seats.sort_by_key(|stored| stored.task.id);
         seats.iter().map(|seat| state_of(seat).to_owned()).collect()
     }
@@ -298,12 +307,23 @@ impl Bench {
     }
 }
 
-/// A reviewer's script.
-pub(crate) fn verdict(word: &str, feedback: &str, reason: &str) -> String {
-    let answer = serde_json::json!({
-        "verdict": word, "summary": format!("it says {word}"), "feedback": feedback, "reason": reason,
-    });
+/// A reviewer's script; each line of the feedback is a concern.
+pub(crate) fn verdict(word: &str, feedback: &str) -> String {
+    format!("answer {}\nsuccess looked\n", answer(word, feedback))
+}
+
+/// The same at a gate that has ways back by reasons.
+pub(crate) fn reasoned(word: &str, feedback: &str, reason: &str) -> String {
+    let mut answer = answer(word, feedback);
+    answer["reason"] = reason.into();
     format!("answer {answer}\nsuccess looked\n")
+}
+
+fn answer(word: &str, feedback: &str) -> Value {
+    let concerns: Vec<&str> = feedback.lines().collect();
+    serde_json::json!({
+        "verdict": word, "rationale": format!("it says {word}"), "concerns": concerns, "suggestions": [],
+    })
 }
 
 pub(crate) fn field(stored: &Stored, name: &str) -> String {

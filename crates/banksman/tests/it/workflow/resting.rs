@@ -23,7 +23,7 @@ fn at_rest() -> Bench {
     // Time is passed in leaps here, and nobody renews a lease meanwhile.
     let bench = Bench::with(&[("limits.lease", "\"1d\"")], SPEC);
     bench.script("A", &format!("{WORK}{WAIT}{DONE}"));
-    bench.script("G", &format!("{WAIT}{}", verdict("pass", "", "")));
+    bench.script("G", &format!("{WAIT}{}", verdict("APPROVE", "")));
     bench.until_started("A.1");
     bench.until_state("B", "interactive");
     bench.says(&["B", "abort", "--note", "not now"]);

@@ -21,7 +21,7 @@ use crate::scripted::scripted_agent;
 /// written down with its prompt. An id is a file's name once its odd letters are gone.
 const ACTOR: &str = r#"run=${BANKSMAN_RUN%%:*}
 cat >"$2/prompts/$run"
-part=$(sed -n -e '1s/^You do the step \([^ ]*\) .*/step \1/p' -e '1s/^You are the .* at the gate \([^ ]*\) .*/gate \1/p' "$2/prompts/$run")
+part=$(sed -n -e '1s/^You do the step \([^ ]*\) .*/step \1/p' -e '1s/^You are [^,]*, .* at the gate \([^ ]*\) .*/gate \1/p' "$2/prompts/$run")
 kind=${part%% *}
 export PART="$(echo "${part#* }" | tr -c 'A-Za-z0-9.\n-' _)" SCRIPTED_STATE="$2/state" YARD="$2" REPO="$2/repo"
 echo "$run $PART" >>"$2/starts"
@@ -33,7 +33,7 @@ done
 pub(super) const WORK: &str = r#"run mkdir -p made && echo "$PART" >>"made/$PART" && git add made && git commit -qm "work of $PART"
 success it is made
 "#;
-pub(super) const PASS: &str = r#"answer {"verdict":"pass","summary":"it is fine","feedback":"","reason":""}
+pub(super) const PASS: &str = r#"answer {"verdict":"APPROVE","rationale":"it is fine","concerns":[],"suggestions":[]}
 success looked at it
 "#;
 

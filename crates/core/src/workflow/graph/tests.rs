@@ -104,6 +104,19 @@ fn mermaid_of_a_flow_under_way() {
 }
 
 #[test]
+fn several_reviewers_are_counted_at_their_gate() {
+    let mut flow = tests_then_code();
+    for step in &mut flow.steps {
+        let gate = step.gate.as_mut().expect("both have one");
+        gate.reviewers = ["custodiet", "critic"].map(str::to_owned).to_vec();
+    }
+    let drawn = mermaid(&flow, &no_marks());
+    assert!(drawn.contains("{\"XG-1-2<br/>notify #183; 2 reviewers\"}"), "{drawn}");
+    assert!(drawn.contains("{\"XG-2-end<br/>human\"}"), "a person decides: {drawn}");
+    assert!(svg(&flow, &no_marks()).contains("notify · 2 reviewers"));
+}
+
+#[test]
 fn picture_of_tests_then_code() {
     insta::assert_snapshot!(svg_body(&tests_then_code(), &no_marks()));
 }

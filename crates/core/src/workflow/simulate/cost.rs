@@ -8,7 +8,7 @@ use std::iter;
 use serde::Serialize;
 
 use super::worst::Bounds;
-use super::{Walk, reviewer};
+use super::{Walk, questions, reviewers};
 use crate::workflow::{Flow, Step};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -33,17 +33,22 @@ pub struct Cost {
     pub unknown: usize,
 }
 
-/// `past`: what one run of a role costs, as millionths of the currency and as seconds.
+/// `past`: what one run of a role costs, as millionths of the currency and as seconds. `rounds`: of debate, that several reviewers
+/// may have.
 pub fn cost(
     flow: &Flow,
     taken: Option<&Walk>,
     past: &dyn Fn(&str) -> Option<(i64, i64)>,
+    rounds: usize,
 ) -> Estimate {
     let mut roles: Past<'_> = BTreeMap::new();
     for role in flow.steps.iter().flat_map(roles_of) {
         roles.entry(role).or_insert_with(|| past(role));
     }
-    let rows: Vec<Cost> = flow.steps.iter().map(|step| of_one_run(step, &roles)).collect();
+    let most_asked = |step: &Step| questions(reviewers(step).len(), rounds);
+    let rows: Vec<Cost> =
+        flow.steps.iter().map(|step| of_one_run(step, &roles, most_asked(step))).collect();
+    let once = flow.steps.iter().map(|step| of_one_run(step, &roles, 1));
     let bounds = Bounds::new(flow);
     let most = |part: fn(&Cost) -> usize| bounds.most(|place| part(&rows[place]));
     let amount = |part: fn(&Cost) -> i64| {
@@ -52,7 +57,7 @@ pub fn cost(
     };
     let unknown = roles.iter().filter(|(_, past)| past.is_none());
     Estimate {
-        best: rows.iter().fold(Cost::default(), |sum, row| sum.plus(*row)),
+        best: once.fold(Cost::default(), Cost::plus),
         walk: taken.map(|walk| of_walk(flow, walk, &roles)),
         worst: Cost {
             micros: amount(|cost| cost.micros),
@@ -67,21 +72,22 @@ pub fn cost(
 type Past<'a> = BTreeMap<&'a str, Option<(i64, i64)>>;
 
 fn roles_of(step: &Step) -> impl Iterator<Item = &str> {
-    iter::once(step.role.as_str()).chain(reviewer(step))
+    iter::once(step.role.as_str()).chain(reviewers(step).iter().map(String::as_str))
 }
 
-/// A run and its review.
-fn of_one_run(step: &Step, past: &Past<'_>) -> Cost {
-    let parts = roles_of(step).map(|role| Cost::of(past[role], 1));
+/// A run and its reviews, where each of its reviewers is asked so often.
+fn of_one_run(step: &Step, past: &Past<'_>, questions: usize) -> Cost {
+    let times = iter::once(1).chain(iter::repeat(questions));
+    let parts = roles_of(step).zip(times).map(|(role, times)| Cost::of(past[role], times));
     parts.fold(Cost::default(), Cost::plus)
 }
 
 fn of_walk(flow: &Flow, walk: &Walk, past: &Past<'_>) -> Cost {
     let parts = flow.steps.iter().flat_map(|step| {
         let count = walk.steps.get(&step.id).copied().unwrap_or_default();
-        roles_of(step)
-            .zip([count.runs, count.reviews])
-            .map(|(role, times)| Cost::of(past[role], times))
+        let each = count.reviews.checked_div(reviewers(step).len()).unwrap_or_default();
+        let times = iter::once(count.runs).chain(iter::repeat(each));
+        roles_of(step).zip(times).map(|(role, times)| Cost::of(past[role], times))
     });
     parts.fold(Cost::default(), Cost::plus)
 }

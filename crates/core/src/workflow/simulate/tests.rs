@@ -136,7 +136,7 @@ fn the_failure_of_that_number_asks_a_person() {
         let flow = chain(1, max_retries);
         let walk = walk(&flow, &Policy::Fail);
         assert_eq!((walk.runs, walk.person, walk.ended), (runs, 1, End::Done), "{max_retries}");
-        assert_eq!(worst(&flow).runs, runs, "{max_retries}");
+        assert_eq!(worst(&flow, 2).runs, runs, "{max_retries}");
     }
 }
 
@@ -182,10 +182,10 @@ fn a_walk_without_end_is_cut_off() {
     let walk = walk(&flow, &Policy::Fail);
     assert_eq!(walk.ended, End::CutOff);
     assert!(walk.runs < WALK_ENTRIES);
-    let all = worst(&flow);
+    let all = worst(&flow, 2);
     assert_eq!(all.failures, 500 * (u32::MAX as usize - 1));
     flow.breaker.failures = Some(1);
-    let tripped_at_once = worst(&flow);
+    let tripped_at_once = worst(&flow, 2);
     assert_eq!((tripped_at_once.runs, tripped_at_once.breaker), (500, true));
 }
 
@@ -193,7 +193,7 @@ fn a_walk_without_end_is_cut_off() {
 fn sums_that_are_too_large_stay_at_the_largest() {
     let past = |_: &str| Some((i64::MAX, i64::MAX));
     let flow = chain(3, u32::MAX);
-    let estimate = cost(&flow, Some(&walk(&flow, &Policy::Pass)), &past);
+    let estimate = cost(&flow, Some(&walk(&flow, &Policy::Pass)), &past, 2);
     assert_eq!(estimate.best.micros, i64::MAX);
     assert_eq!(estimate.worst.seconds, i64::MAX);
     assert_eq!(estimate.walk.expect("one was given").micros, i64::MAX);
@@ -218,14 +218,14 @@ fn the_worst_of_a_chain_is_reached() {
             let walk = walk(&flow, &Policy::Chosen(&verdicts));
             most = (most.0.max(walk.runs), most.1.max(walk.reviews));
         }
-        let worst = worst(&flow);
+        let worst = worst(&flow, 2);
         assert_eq!((worst.runs, worst.reviews), most, "{breaker:?}");
     }
 }
 
 #[test]
 fn the_worst_says_how_often_each_step_may_run() {
-    insta::assert_json_snapshot!(worst(&diamond()), @r#"
+    insta::assert_json_snapshot!(worst(&diamond(), 2), @r#"
     {
       "runs": 13,
       "reviews": 7,
@@ -262,7 +262,7 @@ fn what_it_may_cost() {
         _ => None,
     };
     let walk = walk(&flow, &Policy::Fail);
-    insta::assert_json_snapshot!(cost(&flow, Some(&walk), &past), @r#"
+    insta::assert_json_snapshot!(cost(&flow, Some(&walk), &past, 2), @r#"
     {
       "best": {
         "micros": 1100000,
@@ -407,7 +407,7 @@ fn replayed(flow: &Flow, walk: &Walk) -> Result<(), String> {
 
 /// What must hold of every walk of a flow that a file can have.
 fn holds(flow: &Flow, policy: &Policy<'_>) -> Result<(), String> {
-    let (walk, worst) = (walk(flow, policy), worst(flow));
+    let (walk, worst) = (walk(flow, policy), worst(flow, 2));
     replayed(flow, &walk)?;
     match walk.ended {
         End::Done | End::Aborted => {}
@@ -429,7 +429,7 @@ fn holds(flow: &Flow, policy: &Policy<'_>) -> Result<(), String> {
         }
     }
     let price = |_: &str| Some((7, 3));
-    let estimate = cost(flow, Some(&walk), &price);
+    let estimate = cost(flow, Some(&walk), &price, 2);
     let taken = estimate.walk.ok_or("a walk was given")?;
     let sums = [taken.known, walk.runs + walk.reviews];
     if sums[0] != sums[1] || taken.micros > estimate.worst.micros || estimate.worst.unknown > 0 {
@@ -462,4 +462,24 @@ proptest! {
         let policy = Policy::Random { seed };
         prop_assert_eq!(walk(&flow, &policy), walk(&flow, &policy));
     }
+}
+
+/// Three reviewers say something about each run, and in the worst case twice more in a debate; one alone debates with nobody.
+#[test]
+fn several_reviewers_count_each() {
+    let mut flow = flow(vec![step("a", &[], Some(gate("G", 2, &[("", Some("a"))])))]);
+    let judged = flow.steps[0].gate.as_mut().expect("it has one");
+    judged.reviewers = ["x", "y", "z"].map(str::to_owned).to_vec();
+    let taken = walk(&flow, &Policy::Pass);
+    assert_eq!((taken.runs, taken.reviews), (1, 3));
+    let most = worst(&flow, 2);
+    assert_eq!((most.runs, most.reviews, most.steps["a"].reviews), (2, 18, 18));
+    assert_eq!(worst(&flow, 0).reviews, 6);
+    let past = |role: &str| Some(if role == "z" { (100, 1) } else { (1, 1) });
+    let estimate = cost(&flow, Some(&taken), &past, 2);
+    assert_eq!((estimate.best.micros, estimate.best.known), (103, 4));
+    assert_eq!(estimate.walk, Some(estimate.best));
+    assert_eq!((estimate.worst.micros, estimate.worst.known), (614, 20));
+    flow.steps[0].gate.as_mut().expect("it has one").reviewers.truncate(1);
+    assert_eq!(worst(&flow, 2).reviews, 2);
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Count, reviewer};
+use super::{Count, questions, reviewers};
 use crate::workflow::Flow;
 use crate::workflow::links::Links;
 
@@ -19,7 +19,7 @@ use crate::workflow::links::Links;
 pub struct Worst {
     /// Runs of the steps' agents, all together.
     pub runs: usize,
-    /// Verdicts of agents, all together.
+    /// Verdicts of agents and what they say in debates, all together.
     pub reviews: usize,
     /// Failures that lead back.
     pub failures: usize,
@@ -30,17 +30,19 @@ pub struct Worst {
     pub steps: BTreeMap<String, Count>,
 }
 
+/// `rounds`: of debate, that several reviewers of one gate may have.
 #[must_use]
-pub fn worst(flow: &Flow) -> Worst {
+pub fn worst(flow: &Flow, rounds: usize) -> Worst {
     let bounds = Bounds::new(flow);
-    let reviewed: Vec<bool> = flow.steps.iter().map(|step| reviewer(step).is_some()).collect();
+    let asked = |count: usize| count.saturating_mul(questions(count, rounds));
+    let reviews: Vec<usize> = flow.steps.iter().map(|step| asked(reviewers(step).len())).collect();
     let steps = flow.steps.iter().enumerate().map(|(place, step)| {
         let runs = bounds.of_step(place);
-        (step.id.clone(), Count { runs, reviews: if reviewed[place] { runs } else { 0 } })
+        (step.id.clone(), Count { runs, reviews: runs.saturating_mul(reviews[place]) })
     });
     Worst {
         runs: bounds.most(|_| 1),
-        reviews: bounds.most(|place| usize::from(reviewed[place])),
+        reviews: bounds.most(|place| reviews[place]),
         failures: bounds.failures,
         breaker: bounds.breaker,
         steps: steps.collect(),

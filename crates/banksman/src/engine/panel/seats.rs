@@ -1,0 +1,216 @@
+//! Seats: each is a task of its own, with a lease, a run and retries like any other. Here they are made, and what they have answered
+//! becomes the record that `core::panel` decides on. Nothing is decided here.
+
+use std::sync::Arc;
+
+use banksman_core::lifecycle::check::Overrides;
+use banksman_core::lifecycle::{Activity, Kind, Setting, Since, builtin};
+use banksman_core::limits;
+use banksman_core::machine::{Actor, NewTask};
+use banksman_core::panel::summary::line;
+use banksman_core::panel::{Opinion, Panel, Reply, Seat, Verdict, Word};
+use banksman_core::time::{Instant, Span};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::roster::REVIEWER;
+use crate::config::Panels;
+use crate::engine::EngineError;
+use crate::store::{Add, Definition, Key, Part, Stored};
+
+/// The lifecycle of a seat.
+pub(in crate::engine) const SEAT: &str = "seat";
+/// Its setting for the time of one answer.
+pub(in crate::engine) const ANSWER_TIMEOUT: &str = "answer_timeout";
+
+/// The part of a state's own bound that is left to tell a person what there is: at the bound itself the lifecycle moves on without it.
+const LAST_PART: i64 = 30;
+/// Of a task's title that its seats repeat, in bytes.
+const TITLE_BYTES: usize = 400;
+
+/// A seat that is to be made.
+pub(super) struct Invitation {
+    pub(super) reviewer: String,
+    pub(super) brief: String,
+    pub(super) tags: Vec<String>,
+    /// 0 is the first pass.
+    pub(super) round: usize,
+}
+
+#[derive(Deserialize)]
+struct VerdictAnswer {
+    verdict: Verdict,
+    #[serde(flatten)]
+    opinion: Opinion,
+}
+
+#[derive(Deserialize)]
+struct ReplyAnswer {
+    response: Response,
+    #[serde(default)]
+    rationale: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum Response {
+    Withdraw,
+    Maintain,
+}
+
+/// Whether the seat was made for the stay that the task is in.
+pub(super) fn is_of_this_stay(seat: &Stored, whole: &Stored) -> bool {
+    let does = whole.state().does.as_ref();
+    let asked_at = seat.task.fields.get("asked_at").and_then(Value::as_i64);
+    does.is_some_and(|does| does.activity == Activity::Panel)
+        && asked_at == Some(whole.task.entered)
+}
+
+pub(in crate::engine) fn name_of(seat: &Stored) -> &str {
+    seat.text("seat").unwrap_or(REVIEWER)
+}
+
+pub(in crate::engine) fn round_of(seat: &Stored) -> usize {
+    let round = seat.task.fields.get("round").and_then(Value::as_u64);
+    round.and_then(|round| usize::try_from(round).ok()).unwrap_or_default()
+}
+
+/// The same reviewer in a round of the debate: a seat of its own, so that it begins with a fresh session and has its own time.
+pub(super) fn again(seat: &Stored, round: usize) -> Invitation {
+    Invitation {
+        reviewer: name_of(seat).to_owned(),
+        brief: seat.text("brief").unwrap_or_default().to_owned(),
+        tags: seat.task.tags.clone(),
+        round,
+    }
+}
+
+pub(super) fn part(
+    whole: &Stored,
+    seat: &Invitation,
+    panels: &Panels,
+) -> Result<Part, EngineError> {
+    let task = &whole.task;
+    let (answer, patience) = match seat.round {
+        0 => (panels.verdict_timeout, panels.whole),
+        _ => (panels.reply_timeout, panels.round_timeout),
+    };
+    let overrides = Overrides::from([
+        (ANSWER_TIMEOUT.to_owned(), Setting::Time(answer)),
+        ("patience".to_owned(), Setting::Time(patience)),
+        ("max_misses".to_owned(), Setting::Number(f64::from(panels.retries + 1))),
+        ("first_rest".to_owned(), Setting::Time(panels.first_retry)),
+        ("second_rest".to_owned(), Setting::Time(panels.second_retry)),
+    ]);
+    let checked = builtin::get(SEAT, &overrides).expect("it ships with the program");
+    let lifecycle = checked.map_err(|problems| EngineError::Project {
+        project: task.project.clone(),
+        message: problems.to_string(),
+    })?;
+    let source = builtin::source(SEAT).unwrap_or_default().to_owned();
+    let fields = json!({
+        "asked_at": task.entered,
+        "seat": seat.reviewer,
+        "brief": seat.brief,
+        "round": seat.round,
+    });
+    let what = if seat.round == 0 { "reviews" } else { "debates" };
+    let new = NewTask {
+        title: format!("{} {what} {}", seat.reviewer, line(&task.title, TITLE_BYTES)),
+        project: task.project.clone(),
+        batch: task.batch.clone(),
+        tags: seat.tags.clone(),
+        // What is nearly finished goes before what is not begun.
+        priority: task.priority.saturating_add(1).min(limits::PRIORITY),
+        parent: Some(task.id),
+        fields: fields.as_object().cloned().unwrap_or_default(),
+        ..NewTask::default()
+    };
+    let key = format!("seat-{}-{}-{}-{}", task.id, task.entered, seat.round, seat.reviewer);
+    let definition = Definition { lifecycle: Arc::new(lifecycle), source, overrides };
+    let (actor, key) = (Actor::system(), Some(Key::new(&key, &key)));
+    let add = Add { new, definition, needs: Vec::new(), actor, key, arrival: None };
+    Ok(Part { add, parent: None, after: Vec::new() })
+}
+
+/// The seats as one record.
+pub(super) fn record(whole: &Stored, seats: &[Stored], panels: &Panels) -> Panel {
+    let mut panel = Panel {
+        seats: Vec::new(),
+        round_ends: Vec::new(),
+        ends: Some(ends(whole, panels.whole)),
+        most_rounds: 0,
+    };
+    for seat in seats {
+        let reviewer = name_of(seat).to_owned();
+        match round_of(seat) {
+            0 => panel.seats.push(Seat { reviewer, word: word(seat), replies: Vec::new() }),
+            round => {
+                if panel.round_ends.len() < round {
+                    panel.round_ends.push(seat.task.created_at.plus(panels.round_timeout));
+                }
+                let own = panel.seats.iter_mut().find(|known| known.reviewer == reviewer);
+                own.into_iter().for_each(|own| own.replies.push(reply(seat)));
+            }
+        }
+    }
+    if panel.seats.len() > 1 {
+        panel.most_rounds = usize::try_from(panels.rounds).unwrap_or_default();
+    }
+    panel
+}
+
+/// When a panel is over: after its own time, or shortly before the lifecycle moves on without an answer.
+fn ends(whole: &Stored, most: Span) -> Instant {
+    let exits = whole.lifecycle.exits(whole.task.state).filter_map(|row| row.bound.as_ref());
+    let bounds = exits.filter(|bound| bound.since == Since::Entry).map(|bound| bound.time.0);
+    let bound = bounds.min().map_or(most.0, |bound| bound - bound / LAST_PART);
+    whole.task.entered_at.plus(Span(bound.min(most.0)))
+}
+
+/// The answer of a seat; none: why there will be none; or else it is awaited.
+fn answer(seat: &Stored) -> Option<Result<&Value, String>> {
+    let why = || seat.text("diagnostic").unwrap_or("it gave no answer");
+    match seat.state().kind {
+        Kind::Done => Some(seat.task.fields.get("answer").ok_or_else(|| why().to_owned())),
+        Kind::Failed => Some(Err(line(why(), limits::OPINION_TEXT_BYTES))),
+        Kind::Cancelled => Some(Err("its seat was taken back".to_owned())),
+        Kind::Queued
+        | Kind::Working
+        | Kind::Reviewing
+        | Kind::Waiting
+        | Kind::Blocked
+        | Kind::Parked => None,
+    }
+}
+
+/// What an agent has answered is in the shape of its schema; should it not be, it is no verdict.
+const UNREADABLE: &str = "its answer cannot be read";
+
+fn word(seat: &Stored) -> Word {
+    match answer(seat) {
+        None => Word::Awaited,
+        Some(Err(why)) => Word::Missing { why },
+        Some(Ok(answer)) => match VerdictAnswer::deserialize(answer) {
+            Ok(said) => Word::Given(said.verdict, said.opinion.bounded()),
+            Err(_) => Word::Missing { why: UNREADABLE.to_owned() },
+        },
+    }
+}
+
+fn reply(seat: &Stored) -> Reply {
+    match answer(seat) {
+        None => Reply::Awaited,
+        Some(Err(why)) => Reply::Missing { why },
+        Some(Ok(answer)) => match ReplyAnswer::deserialize(answer) {
+            Ok(said) => {
+                let why = line(&said.rationale, limits::OPINION_TEXT_BYTES);
+                match said.response {
+                    Response::Withdraw => Reply::Withdraw { why },
+                    Response::Maintain => Reply::Maintain { why },
+                }
+            }
+            Err(_) => Reply::Missing { why: UNREADABLE.to_owned() },
+        },
+    }
+}
