@@ -8,4 +8,5 @@ pub mod engine;
 pub mod exec;
 pub mod mcp;
 pub mod ops;
+pub mod prompts;
 pub mod store;

@@ -76,6 +76,14 @@ pub const FLOW_ID_BYTES: usize = KEY_BYTES;
 pub const FLOW_PATH_BYTES: usize = 1_000;
 /// Problems of one file that are reported. A fault in a matrix is a fault of every step of it.
 pub const FLOW_PROBLEMS: usize = 100;
+/// A prompt, in bytes: some agents take it as one argument, of which Linux allows 128 KiB, and the schema of the answer may follow.
+pub const PROMPT_BYTES: usize = 96 * 1024;
+/// A template of a prompt, in bytes.
+pub const TEMPLATE_BYTES: usize = 32 * 1024;
+/// Files of a project's folder of templates that are looked at. There are a dozen templates.
+pub const TEMPLATE_FILES: usize = 1_000;
+/// Problems of one template that are reported.
+pub const TEMPLATE_PROBLEMS: usize = 100;
 /// Reviewers that sit on every panel, and those of one gate.
 pub const REVIEWERS: usize = 8;
 /// Specialists of one registry. Nobody whose domain a task is in is left out, so this bounds the seats of a panel.
@@ -103,6 +111,8 @@ const _: () = assert!(
     2 * OPEN_CONCERNS * (OPINION_TEXT_BYTES + OPINION_ITEM_BYTES) < FIELDS_BYTES,
     "the concerns of a panel leave room for the task's own fields"
 );
+const _: () =
+    assert!(TEMPLATE_BYTES < PROMPT_BYTES / 2, "a template leaves room for what it is about");
 const _: () = assert!(REPORTS_KEPT_FREE < REPORTS, "some progress must be possible");
 const _: () =
     assert!(FLOW_TEXT_BYTES < BODY_BYTES, "a prompt fits into a task's body, and more with it");

@@ -16,6 +16,7 @@ use crate::ops::OpsError;
 use crate::ops::decisions::DecisionError;
 use crate::ops::library::LibraryError;
 use crate::ops::workflows::WorkflowError;
+use crate::prompts::PromptError;
 use crate::store::StoreError;
 use crate::store::conn::DbError;
 
@@ -87,6 +88,18 @@ impl From<NoteError> for Failure {
         match error {
             NoteError::File(error) => error.into(),
             NoteError::Odd { .. } | NoteError::Place { .. } => Self::Note(error),
+        }
+    }
+}
+
+impl From<PromptError> for Failure {
+    fn from(error: PromptError) -> Self {
+        match error {
+            PromptError::Read { path, source } => Self::File { operation: "read", path, source },
+            PromptError::Unsound { .. } => Self::Input {
+                message: error.to_string(),
+                hint: "mend it until `banksman prompts lint` is content".to_owned(),
+            },
         }
     }
 }

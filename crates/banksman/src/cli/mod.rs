@@ -34,6 +34,7 @@ mod mcp;
 mod moves;
 mod output;
 mod pause;
+mod prompts;
 mod report;
 mod show;
 mod signs;
@@ -149,6 +150,7 @@ enum Work {
     Check(check::CheckArgs),
     Lifecycle(lifecycle::LifecycleArgs),
     Workflow(workflow::WorkflowArgs),
+    Prompts(prompts::PromptsArgs),
     Audit(audit::AuditArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
@@ -258,6 +260,7 @@ impl Work {
             Self::Check(args) => check::run(context, args),
             Self::Lifecycle(args) => lifecycle::run(context, args),
             Self::Workflow(args) => workflow::run(context, args),
+            Self::Prompts(args) => prompts::run(context, args),
             Self::Audit(args) => audit::run(context, args),
             Self::Import(args) => import::run(context, args),
             Self::Export(args) => export::run(context, args),

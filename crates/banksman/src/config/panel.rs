@@ -8,12 +8,8 @@ use banksman_core::time::Span;
 
 use super::agents::{names, narrow, span};
 use super::{ConfigError, Layers, layer};
+use crate::prompts::{PromptError, Prompts, built_in_brief};
 
-/// What the reviewers of the default settings look for.
-const BRIEFS: [(&str, &str); 2] = [
-    ("custodiet", include_str!("../../prompts/custodiet.md")),
-    ("critic", include_str!("../../prompts/critic.md")),
-];
 /// For a reviewer of whom nothing is said but its name.
 const ANY: &str = "You look at it with the eyes of the part that you are named after.";
 
@@ -41,18 +37,25 @@ impl Panels {
     pub fn called(&self, name: &str) -> Reviewer {
         let set = self.named.iter().chain(&self.reviewers).find(|one| one.name == name).cloned();
         let special = || self.specialists.iter().find(|one| one.name == name).map(Reviewer::from);
-        let unknown =
-            || Reviewer { name: name.to_owned(), brief: brief(name).to_owned(), model: None };
+        let unknown = || Reviewer {
+            name: name.to_owned(),
+            brief: built_in_brief(name).unwrap_or(ANY).to_owned(),
+            model: None,
+        };
         set.or_else(special).unwrap_or_else(unknown)
     }
 }
 
 pub(super) fn panels(layers: &Layers, root: &Path) -> Result<Panels, ConfigError> {
-    let reviewers = reviewers(layers)?;
-    let specialists = specialists(layers, root, &reviewers)?;
+    let prompts = Prompts::of_project(root);
+    let reviewers = reviewers(layers, &prompts)?;
+    let mut specialists = specialists(layers, root, &reviewers)?;
+    for specialist in &mut specialists {
+        specialist.brief = prompts.brief(&specialist.name).map_err(unusable)?;
+    }
     Ok(Panels {
         reviewers,
-        named: names(layers, "reviewers").map(|name| reviewer(layers, name)).collect(),
+        named: named(layers, &prompts)?,
         specialists,
         verdict_timeout: span(layers, "panel.verdict_timeout"),
         retries: narrow(layers.whole("panel.retries")),
@@ -65,7 +68,26 @@ pub(super) fn panels(layers: &Layers, root: &Path) -> Result<Panels, ConfigError
     })
 }
 
-fn reviewers(layers: &Layers) -> Result<Vec<Reviewer>, ConfigError> {
+/// Those of whom the settings or files of their own say something.
+fn named(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>, ConfigError> {
+    let mut all: Vec<String> = names(layers, "reviewers").collect();
+    all.extend(prompts.reviewers().map_err(unusable)?);
+    all.sort();
+    all.dedup();
+    all.into_iter().map(|name| reviewer(layers, prompts, name)).collect()
+}
+
+fn unusable(error: PromptError) -> ConfigError {
+    match error {
+        PromptError::Read { path, source } => ConfigError::Read { path, source },
+        PromptError::Unsound { path, problem } => {
+            let place = format!("{}:{}", path.display(), problem.line);
+            ConfigError::value(&place, problem.message, &problem.help)
+        }
+    }
+}
+
+fn reviewers(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>, ConfigError> {
     let names = layers.list("panel.reviewers");
     let wrong = |message: String| {
         let hint = "for example [\"custodiet\", \"critic\"]";
@@ -84,22 +106,19 @@ fn reviewers(layers: &Layers) -> Result<Vec<Reviewer>, ConfigError> {
             return Err(wrong(format!("the reviewer `{name}` is there twice")));
         }
     }
-    Ok(names.into_iter().map(|name| reviewer(layers, name)).collect())
+    names.into_iter().map(|name| reviewer(layers, prompts, name)).collect()
 }
 
-fn reviewer(layers: &Layers, name: String) -> Reviewer {
+fn reviewer(layers: &Layers, prompts: &Prompts, name: String) -> Result<Reviewer, ConfigError> {
     let own = |setting: &str| {
         let text = layers.shown(&format!("reviewers.{name}.{setting}"));
         Some(text).filter(|text| !text.is_empty())
     };
-    let brief = own("brief").unwrap_or_else(|| brief(&name).to_owned());
-    Reviewer { brief, model: own("model"), name }
-}
-
-/// What a reviewer looks for of whom the settings do not say it.
-fn brief(name: &str) -> &'static str {
-    let known = BRIEFS.iter().find(|(known, _)| *known == name).map(|(_, brief)| *brief);
-    known.unwrap_or(ANY).trim()
+    let brief = match own("brief") {
+        Some(brief) => brief,
+        None => prompts.brief(&name).map_err(unusable)?.unwrap_or_else(|| ANY.to_owned()),
+    };
+    Ok(Reviewer { brief, model: own("model"), name })
 }
 
 fn specialists(

@@ -155,6 +155,7 @@ fn a_reviewer_may_have_its_own_brief_and_model() {
         name: "keys".to_owned(),
         domains: vec!["crypto".to_owned()],
         model: Some("opus".to_owned()),
+        brief: None,
     };
     let panels = Panels { specialists: vec![specialist], ..panels };
     let called = panels.called("keys");

@@ -18,6 +18,7 @@ use super::{Engine, EngineError, Project, prompt};
 use crate::config::Agents;
 use crate::exec::plan::Checks;
 use crate::exec::worktree::names;
+use crate::prompts::{PromptError, Prompts};
 use crate::store::Stored;
 
 /// Where gates put their feedback.
@@ -92,7 +93,11 @@ impl Engine<'_> {
         })
     }
 
-    fn piece(&self, stored: Stored, step: Step) -> Result<Option<Box<Piece>>, EngineError> {
+    pub(super) fn piece(
+        &self,
+        stored: Stored,
+        step: Step,
+    ) -> Result<Option<Box<Piece>>, EngineError> {
         let Some(parent) = stored.task.parent else { return Ok(None) };
         let flow = flow_of(&self.store.task(parent)?);
         Ok(flow.map(|flow| Box::new(Piece { step, flow, stored })))
@@ -195,14 +200,15 @@ pub(super) fn branch_of(stored: &Stored, agents: &Agents) -> String {
 /// The prompt of a run.
 pub(super) fn prompt(
     errand: &Errand,
+    prompts: &Prompts,
     brief: &prompt::Brief<'_>,
     checks: &Checks,
     base: &str,
-) -> String {
+) -> Result<prompt::Told, PromptError> {
     match errand {
-        Errand::Plain => prompt::for_run(brief, checks),
-        Errand::Step(piece) => prompt::for_step(piece, brief, checks),
-        Errand::Seat(sitting) => words::for_seat(sitting, base),
+        Errand::Plain => prompt::for_run(prompts, brief, checks),
+        Errand::Step(piece) => prompt::for_step(prompts, piece, brief, checks),
+        Errand::Seat(sitting) => words::for_seat(prompts, sitting, base),
     }
 }
 

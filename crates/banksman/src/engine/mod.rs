@@ -14,10 +14,14 @@ mod prompt;
 mod pulls;
 mod recover;
 mod relay;
+mod render;
 mod signals;
 mod steps;
 mod sweep;
 pub mod wake;
+
+pub use prompt::Told;
+pub use render::{Rendered, Wish};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 //! Nothing is decided here, and nothing is remembered but the seats: every look at a panel begins with them, so one that was cut off
 //! goes on where it stood. Seats are in `seats`, who takes them in `roster`, what they are told in `words`.
 
-mod roster;
+pub(super) mod roster;
 pub(super) mod seats;
 pub(super) mod words;
 
@@ -17,7 +17,7 @@ use banksman_core::schedule::could_serve;
 use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 
-use self::roster::{REVIEWER, reviewers};
+use self::roster::{reviewers, role_of_panel};
 use self::seats::{Invitation, SEAT, again, is_of_this_stay, name_of, part, record, round_of};
 use super::parts::CLOSE;
 use super::relay::{Did, LOOK_AGAIN};
@@ -39,8 +39,7 @@ const FAILED_FOR: &str = "failed_for";
 impl Engine<'_> {
     /// One look at a panel: as it stands, what comes next is done. Answers when to look again.
     pub(super) fn hold_panel(&self, whole: &Stored, now: Instant) -> Result<Did, EngineError> {
-        let does = whole.state().does.as_ref();
-        let role = does.and_then(|does| does.role.as_deref()).unwrap_or(REVIEWER);
+        let role = role_of_panel(whole);
         if role == EVALUATOR {
             return self.facts_answer(whole, now);
         }

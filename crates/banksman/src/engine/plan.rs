@@ -8,9 +8,10 @@ use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Activity;
 use banksman_core::machine::Task;
 use banksman_core::time::Instant;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::errand::{self, Errand, branch_of, place};
+use super::prompt::Told;
 use super::steps::{flow_of, may_be_laid_out};
 use super::{Engine, EngineError, Project, prompt};
 use crate::config::{Agents, WorkerSetup};
@@ -19,12 +20,25 @@ use crate::exec::plan::{
     AgentWork, Checks, Evaluator, JobId, LeaseTerms, Limits, Plan, Work, Workspace,
 };
 use crate::exec::worktree::names;
+use crate::prompts::{PromptError, Prompts, for_role};
 use crate::store::{PastRun, Stored};
 
 type Known = BTreeMap<String, Option<Project>>;
 
+/// What an agent is told, and what its run takes over from the ones before it.
+pub(super) struct Briefing {
+    pub(super) told: Told,
+    pub(super) schema: Option<Value>,
+    /// The session in which it goes on.
+    pub(super) session: Option<String>,
+    before: Before,
+    /// All of the task's text.
+    body: String,
+    checks: Checks,
+}
+
 /// Runs whose failures the next one is told of.
-const TOLD: i64 = 8;
+pub(super) const TOLD: i64 = 8;
 /// Roles of those who may say whether a criterion is met.
 const JUDGES: [&str; 2] = ["evaluator", "reviewer"];
 
@@ -86,11 +100,59 @@ impl Engine<'_> {
         let Some(setup) = agent_setup(worker) else {
             return Ok(Err(format!("the agent `{}` is not known", worker.agent)));
         };
+        let briefing =
+            self.briefing(stored, Some(worker), (project, agents), errand, past, role_of(stored))?;
+        let prompts = prompts_of(project);
+        let told = |error: PromptError| error.to_string();
+        let texts = briefing.and_then(|briefing| {
+            let nudge = prompt::nudge(&prompts).map_err(told)?.text;
+            let evaluator = self.evaluator(agents, worker, &briefing.checks, &prompts);
+            Ok((briefing, nudge, evaluator.map_err(told)?))
+        });
+        let (briefing, nudge, evaluator) = match texts {
+            Ok(texts) => texts,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let mcp = McpServer {
+            name: "banksman".to_owned(),
+            command: self.terms.program.display().to_string(),
+            args: vec!["mcp".to_owned()],
+            env: BTreeMap::from([("BANKSMAN_RUN_FOLDER".to_owned(), "{folder}".to_owned())]),
+        };
+        Ok(Ok(AgentWork {
+            ask: Ask {
+                prompt: briefing.told.text,
+                session: briefing.session,
+                schema: briefing.schema,
+                mcp: Some(mcp),
+                cost_micros: agents.budgets.run.cost_micros,
+            },
+            before: briefing.before,
+            nudge,
+            about: json!({ "title": stored.task.title, "body": briefing.body }),
+            expects: expects(stored),
+            commit_message: commit_message(&stored.task),
+            evaluator,
+            setup,
+            checks: briefing.checks,
+        }))
+    }
+
+    /// What an agent is told, and all that depends on the same facts. `prompts render` asks here, too.
+    pub(super) fn briefing(
+        &self,
+        stored: &Stored,
+        worker: Option<&WorkerSetup>,
+        (project, agents): (Option<&Project>, &Agents),
+        errand: &Errand,
+        past: &[PastRun],
+        role: &str,
+    ) -> Result<Result<Briefing, String>, EngineError> {
         let detail = self.store.detail(stored.task.id)?;
-        let role = role_of(stored);
         let earlier: Vec<&PastRun> =
             past.iter().filter(|past| past.epoch < stored.task.epoch).collect();
-        let resumed = resumable(&earlier, worker, &self.terms.agents.node);
+        let resumed =
+            worker.and_then(|worker| resumable(&earlier, worker, &self.terms.agents.node));
         let brief = prompt::Brief {
             task: &detail.stored.task,
             role,
@@ -100,42 +162,34 @@ impl Engine<'_> {
         };
         let checks = errand::checks(stored, errand, agents, project);
         let base = project.map_or("HEAD", |project| project.base.as_str());
-        let mcp = McpServer {
-            name: "banksman".to_owned(),
-            command: self.terms.program.display().to_string(),
-            args: vec!["mcp".to_owned()],
-            env: BTreeMap::from([("BANKSMAN_RUN_FOLDER".to_owned(), "{folder}".to_owned())]),
+        let told = match errand::prompt(errand, &prompts_of(project), &brief, &checks, base) {
+            Ok(told) => told,
+            Err(error) => return Ok(Err(error.to_string())),
         };
-        Ok(Ok(AgentWork {
-            ask: Ask {
-                prompt: errand::prompt(errand, &brief, &checks, base),
-                session: resumed.and_then(|past| past.session.clone()),
-                schema: errand::schema(errand),
-                mcp: Some(mcp),
-                cost_micros: agents.budgets.run.cost_micros,
-            },
+        Ok(Ok(Briefing {
+            told,
+            schema: errand::schema(errand).or_else(|| of_role(errand, role)),
+            session: resumed.and_then(|past| past.session.clone()),
             before: before(&earlier, resumed),
-            nudge: prompt::nudge(),
-            about: json!({ "title": stored.task.title, "body": detail.stored.task.body }),
-            expects: expects(stored),
-            commit_message: commit_message(&stored.task),
-            evaluator: self.evaluator(agents, worker, &checks),
-            setup,
+            body: detail.stored.task.body,
             checks,
         }))
     }
 
     /// Who is asked about what the facts leave open. Without a worker that is named for it that is done for a criterion in
     /// prose only, because nothing else could tell whether that is met.
-    fn evaluator(&self, agents: &Agents, doer: &WorkerSetup, checks: &Checks) -> Option<Evaluator> {
+    fn evaluator(
+        &self,
+        agents: &Agents,
+        doer: &WorkerSetup,
+        checks: &Checks,
+        prompts: &Prompts,
+    ) -> Result<Option<Evaluator>, PromptError> {
         let named = agents.evaluator.as_deref().and_then(|name| self.worker(name));
         let judge = || checks.criterion.as_ref().and_then(|_| self.judge_beside(doer));
-        let worker = named.or_else(judge)?;
-        Some(Evaluator {
-            setup: agent_setup(worker)?,
-            prompt: prompt::evaluator(),
-            timeout_ms: agents.evaluator_timeout.0,
-        })
+        let Some(setup) = named.or_else(judge).and_then(agent_setup) else { return Ok(None) };
+        let prompt = prompt::evaluator(prompts)?.text;
+        Ok(Some(Evaluator { setup, prompt, timeout_ms: agents.evaluator_timeout.0 }))
     }
 
     /// A worker of this machine that may judge: rather another one than the one whose work it is.
@@ -295,8 +349,20 @@ fn wall(errand: &Errand, agents: &Agents) -> i64 {
     own.unwrap_or(agents.limits.run).0
 }
 
+/// The shape of the answer that the template of a role asks for.
+fn of_role(errand: &Errand, role: &str) -> Option<Value> {
+    match errand {
+        Errand::Plain => for_role(role).schema.map(|schema| schema.value()),
+        Errand::Step(_) | Errand::Seat(_) => None,
+    }
+}
+
+fn prompts_of(project: Option<&Project>) -> Prompts {
+    project.map_or_else(Prompts::default, |project| Prompts::of_project(&project.path))
+}
+
 /// Whose part an agent plays in the task's state.
-fn role_of(stored: &Stored) -> &str {
+pub(super) fn role_of(stored: &Stored) -> &str {
     let does = stored.lifecycle.state(stored.task.state).does.as_ref();
     does.and_then(|does| does.role.as_deref()).unwrap_or("worker")
 }

@@ -1,26 +1,29 @@
 //! What agents are told. Texts that come from outside stand between marks that they cannot imitate, and are named as data.
 
+use std::borrow::Cow;
+use std::path::PathBuf;
+
 use banksman_core::fence::fence;
-use banksman_core::ids::TaskId;
+use banksman_core::limits;
 use banksman_core::machine::Task;
+use banksman_core::prompt::{Cut, Part, fit};
 use banksman_core::workflow::assignment::{self, assignment};
+use banksman_core::workflow::{Criterion, Flow};
 use serde_json::{Map, Value};
 
 use super::errand::{Piece, retry_context};
 use crate::exec::plan::Checks;
+use crate::prompts::{PromptError, Prompts, built_in, for_role};
 use crate::store::PastRun;
-
-const WORKER: &str = include_str!("../../prompts/worker.md");
-const ROLE: &str = include_str!("../../prompts/role.md");
-const STEP: &str = include_str!("../../prompts/step.md");
-const AGAIN: &str = include_str!("../../prompts/again.md");
-const NUDGE: &str = include_str!("../../prompts/nudge.md");
-const EVALUATOR: &str = include_str!("../../prompts/evaluator.md");
 
 /// Of one earlier failure, in bytes.
 const FAILURE_BYTES: usize = 1_500;
 /// Of all earlier failures, in bytes.
 const FAILURES_BYTES: usize = 6_000;
+/// Fields in which reviewers and people say something about the work.
+const SAID: [&str; 4] = ["note", "feedback", "pr_comments", "error"];
+/// Where an agent finds all of its own task.
+const TASK_TOOL: &str = "the tool `task` gives all of it";
 
 /// What a prompt is made of.
 pub(super) struct Brief<'a> {
@@ -33,85 +36,150 @@ pub(super) struct Brief<'a> {
     pub(super) resumes: bool,
 }
 
-pub(super) fn for_run(brief: &Brief<'_>, checks: &Checks) -> String {
+/// What an agent is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    pub text: String,
+    /// The name of the template.
+    pub template: String,
+    /// The project's file that stands in for the built-in one.
+    pub file: Option<PathBuf>,
+    /// What was left out because it was too long.
+    pub cuts: Vec<Cut>,
+}
+
+/// Fills a template in, shortened so that it fits.
+pub(super) fn tell<'v>(
+    prompts: &Prompts,
+    name: &str,
+    parts: &[Part<'_>],
+    values: impl Fn(&[String]) -> Vec<(&'v str, String)>,
+) -> Result<Told, PromptError> {
+    let built_in = built_in(name).expect("every template that is asked for ships with the program");
+    let (template, source) = prompts.template(built_in)?;
+    let (text, cuts) = fit(parts, limits::PROMPT_BYTES, |texts| template.fill(&values(texts)));
+    Ok(Told { text, template: source.name, file: source.file, cuts })
+}
+
+pub(super) fn for_run(
+    prompts: &Prompts,
+    brief: &Brief<'_>,
+    checks: &Checks,
+) -> Result<Told, PromptError> {
     let task = brief.task;
     let failures = failures(brief.past);
-    if brief.resumes && !failures.is_empty() {
-        return again(task.id, &failures, brief.fields, checks);
-    }
-    let template = if brief.role == "worker" { WORKER } else { ROLE };
-    let values = [
-        ("task", task.id.to_string()),
-        ("role", brief.role.to_owned()),
-        ("title", fence(&task.title)),
-        ("body", fence(body_of(task))),
-        ("feedback", feedback(brief.fields)),
-        ("failures", earlier(&failures)),
-        ("rules", rules(checks)),
+    let goes_on = brief.resumes && !failures.is_empty();
+    let template = if goes_on { "again" } else { for_role(brief.role).name };
+    // One that goes on knows its task.
+    let (title, body) = if goes_on { ("", "") } else { (task.title.as_str(), body_of(task)) };
+    let mut parts = vec![
+        Part::new("the title of the task", title),
+        Part::new("the text of the task", body).all_is_in(TASK_TOOL),
+        Part::new("what earlier attempts ended with", failures.as_str()).latest_last(),
+        Part::new("the rules", rules(checks)),
     ];
-    fill(template, &values)
+    parts.extend(said(brief.fields));
+    tell(prompts, template, &parts, |texts| {
+        let [title, body, failures, rules, said @ ..] = texts else { return Vec::new() };
+        vec![
+            ("task", task.id.to_string()),
+            ("role", brief.role.to_owned()),
+            ("title", fence(title)),
+            ("body", fence(body)),
+            ("feedback", feedback(said)),
+            // An agent that remembers the task needs no introduction to them.
+            ("failures", if goes_on { fence(failures) } else { earlier(failures) }),
+            ("rules", rules.clone()),
+        ]
+    })
 }
 
 /// For the agent of a workflow's step.
-pub(super) fn for_step(piece: &Piece, brief: &Brief<'_>, checks: &Checks) -> String {
+pub(super) fn for_step(
+    prompts: &Prompts,
+    piece: &Piece,
+    brief: &Brief<'_>,
+    checks: &Checks,
+) -> Result<Told, PromptError> {
     let spec = &piece.step.spec;
     let signal = assignment::signal(&spec.signal);
     let signal = if signal.is_empty() { signal } else { format!("- {signal}\n") };
-    let values = [
-        ("step", spec.id.clone()),
-        ("role", spec.role.clone()),
-        ("assignment", assignment(&piece.flow, spec, retry_context(piece))),
-        ("failures", earlier(&failures(brief.past))),
-        ("rules", rules(checks)),
-        ("signal", signal),
-    ];
-    fill(STEP, &values)
+    let mut parts = parts_of_step(piece);
+    parts.push(Part::new("what earlier attempts ended with", failures(brief.past)).latest_last());
+    parts.push(Part::new("the rules", rules(checks)));
+    tell(prompts, "step", &parts, |texts| {
+        let [of_step @ .., failures, rules] = texts else { return Vec::new() };
+        vec![
+            ("step", spec.id.clone()),
+            ("role", spec.role.clone()),
+            ("assignment", written(piece, of_step)),
+            ("failures", earlier(failures)),
+            ("rules", rules.clone()),
+            ("signal", signal.clone()),
+        ]
+    })
+}
+
+/// The texts and lists of a step that may be long, in the order in which [`written`] takes them back.
+pub(super) fn parts_of_step(piece: &Piece) -> Vec<Part<'_>> {
+    let (flow, spec) = (&piece.flow, &piece.step.spec);
+    let judged = match &spec.criterion {
+        Some(Criterion::Judged(words)) => words.as_str(),
+        Some(Criterion::Command(_) | Criterion::File(_)) | None => "",
+    };
+    vec![
+        Part::new("what the workflow is about", &flow.about),
+        Part::new("what the step is told", &spec.prompt),
+        Part::new("when the step is done", judged),
+        Part::new("the files of the workflow to read", flow.context_files.join("\n")),
+        Part::new("the files of the step to read", spec.context.join("\n")),
+        Part::new("the inputs", spec.inputs.join("\n")),
+        Part::new("the outputs", spec.outputs.join("\n")),
+        Part::new("what gates have said", retry_context(piece)).latest_last(),
+    ]
+}
+
+/// A step in words, with its texts as they were left.
+pub(super) fn written(piece: &Piece, texts: &[String]) -> String {
+    let [about, prompt, judged, all_read, context, inputs, outputs, said] = texts else {
+        return String::new();
+    };
+    let lines = |text: &String| text.lines().map(str::to_owned).collect();
+    let (flow, spec) = (&piece.flow, &piece.step.spec);
+    let mut step = spec.clone();
+    step.prompt.clone_from(prompt);
+    step.context = lines(context);
+    step.inputs = lines(inputs);
+    step.outputs = lines(outputs);
+    if let Some(Criterion::Judged(words)) = &mut step.criterion {
+        words.clone_from(judged);
+    }
+    let flow = Flow {
+        id: flow.id.clone(),
+        name: flow.name.clone(),
+        about: about.clone(),
+        context_files: lines(all_read),
+        parallel: flow.parallel,
+        merge: flow.merge,
+        breaker: flow.breaker,
+        // Neither is a part of one step's words, and both may be large.
+        params: Default::default(),
+        steps: Vec::new(),
+    };
+    assignment(&flow, &step, said)
 }
 
 pub(super) fn body_of(task: &Task) -> &str {
     if task.body.trim().is_empty() { "(There is no more text than the title.)" } else { &task.body }
 }
 
-/// For an agent that remembers the task; what it does not know yet is what was found and what people said since.
-fn again(id: TaskId, failures: &str, fields: &Map<String, Value>, checks: &Checks) -> String {
-    let values = [
-        ("task", id.to_string()),
-        ("failures", fence(failures)),
-        ("feedback", feedback(fields)),
-        ("rules", rules(checks)),
-    ];
-    fill(AGAIN, &values)
-}
-
-pub(super) fn nudge() -> String {
-    NUDGE.to_owned()
+pub(super) fn nudge(prompts: &Prompts) -> Result<Told, PromptError> {
+    tell(prompts, "nudge", &[], |_| Vec::new())
 }
 
 /// `{evidence}` is left for the keeper to fill in.
-pub(super) fn evaluator() -> String {
-    EVALUATOR.to_owned()
-}
-
-/// Replaces `{name}` by its value, once: what a value brings along is never read as a name.
-pub(super) fn fill(template: &str, values: &[(&str, String)]) -> String {
-    let mut text = String::with_capacity(template.len());
-    let mut rest = template;
-    while let Some(open) = rest.find('{') {
-        text.push_str(&rest[..open]);
-        let name = rest[open + 1..].split('}').next().unwrap_or_default();
-        match values.iter().find(|(known, _)| *known == name) {
-            Some((_, value)) => {
-                text.push_str(value);
-                rest = &rest[open + name.len() + 2..];
-            }
-            None => {
-                text.push('{');
-                rest = &rest[open + 1..];
-            }
-        }
-    }
-    text.push_str(rest);
-    text
+pub(super) fn evaluator(prompts: &Prompts) -> Result<Told, PromptError> {
+    tell(prompts, "evaluator", &[], |_| Vec::new())
 }
 
 /// What went wrong so far, the latest last; of what is too long the oldest goes.
@@ -122,7 +190,12 @@ fn failures(past: &[&PastRun]) -> String {
         let Some(detail) = run.detail.as_deref().filter(|_| is_failure(run)) else { continue };
         let most = detail.floor_char_boundary(FAILURE_BYTES.min(detail.len()));
         let outcome = run.outcome.as_deref().unwrap_or("unknown");
-        let line = format!("Attempt {} ended with {outcome}: {}", run.epoch, &detail[..most]);
+        let left_out = match detail.len() - most {
+            0 => String::new(),
+            bytes => format!(" [{bytes} bytes are left out here]"),
+        };
+        let line =
+            format!("Attempt {} ended with {outcome}: {}{left_out}", run.epoch, &detail[..most]);
         bytes += line.len();
         if bytes > FAILURES_BYTES {
             lines.push("Earlier attempts are left out here.".to_owned());
@@ -146,11 +219,16 @@ fn earlier(failures: &str) -> String {
 }
 
 /// What reviewers and people have said about it.
-fn feedback(fields: &Map<String, Value>) -> String {
-    let said = ["note", "feedback", "pr_comments", "error"];
-    let texts = said.iter().filter_map(|name| fields.get(*name)).filter_map(Value::as_str);
-    let mut texts: Vec<String> = texts.map(fence).collect();
+fn said(fields: &Map<String, Value>) -> Vec<Part<'_>> {
+    let texts = SAID.iter().filter_map(|name| fields.get(*name)).filter_map(Value::as_str);
+    let mut texts: Vec<&str> = texts.collect();
     texts.dedup();
+    let part = |text| Part::new("what was said about the work", Cow::Borrowed(text));
+    texts.into_iter().map(part).collect()
+}
+
+fn feedback(said: &[String]) -> String {
+    let texts: Vec<String> = said.iter().map(|text| fence(text)).collect();
     if texts.is_empty() {
         return String::new();
     }
@@ -180,19 +258,78 @@ fn rules(checks: &Checks) -> String {
 
 #[cfg(test)]
 mod tests {
+    use banksman_core::ids::TaskId;
+    use banksman_core::lifecycle::builtin;
+    use banksman_core::machine::{Actor, NewTask, create};
+    use banksman_core::time::Instant;
+
     use super::*;
+
+    fn task(body: &str) -> Task {
+        let lifecycle = builtin::get("autonomous", &Default::default()).unwrap().unwrap();
+        let new =
+            NewTask { title: "paint it".to_owned(), body: body.to_owned(), ..NewTask::default() };
+        create(&lifecycle, &new, &Actor::human("kim"), TaskId(7), Instant(0)).unwrap().task
+    }
+
+    fn told(
+        task: &Task,
+        detail: Option<&str>,
+        fields: &Map<String, Value>,
+        checks: &Checks,
+    ) -> Told {
+        let run = PastRun {
+            epoch: 1,
+            outcome: Some("needs_person".to_owned()),
+            detail: detail.map(str::to_owned),
+            worker: "w".to_owned(),
+            node: None,
+            agent: None,
+            session: None,
+            class: None,
+            signature: None,
+            head: None,
+            level: None,
+            tokens: 0,
+            cost_micros: 0,
+            started_at: Instant(0),
+            ended_at: None,
+            input_tokens: 0,
+            output_tokens: 0,
+        };
+        let past = [&run];
+        let brief = Brief { task, role: "worker", fields, past: &past, resumes: detail.is_some() };
+        for_run(&Prompts::default(), &brief, checks).expect("it is told")
+    }
 
     #[test]
     fn an_agent_that_goes_on_is_told_what_people_said() {
         let note = Map::from_iter([("note".to_owned(), Value::from("take the green one"))]);
-        let checks = Checks::default();
-        let told = again(TaskId(7), "it asked: which one?", &note, &checks);
-        assert!(
-            told.contains("task t7") && told.contains(&fence("it asked: which one?")),
-            "{told}"
-        );
-        assert!(told.contains(&fence("take the green one")), "{told}");
-        let without = again(TaskId(7), "it asked: which one?", &Map::new(), &checks);
-        assert!(!without.contains("was said") && !without.contains('{'), "{without}");
+        let (task, checks) = (task(""), Checks::default());
+        let Told { text, template, .. } = told(&task, Some("which one?"), &note, &checks);
+        assert_eq!(template, "again");
+        let failure = fence("Attempt 1 ended with needs_person: which one?");
+        assert!(text.contains("task t7") && text.contains(&failure), "{text}");
+        assert!(text.contains(&fence("take the green one")), "{text}");
+        let Told { text, .. } = told(&task, Some("which one?"), &Map::new(), &checks);
+        assert!(!text.contains("was said") && !text.contains('{'), "{text}");
+    }
+
+    #[test]
+    fn whatever_is_too_long_is_cut_inside_of_its_marks_and_told() {
+        let task = task(&"a line of the body\n".repeat(13_000));
+        let note = Map::from_iter([("note".to_owned(), Value::from("n".repeat(100_000)))]);
+        let commands = (0..9_000).map(|at| format!("make check-{at}")).collect();
+        let checks = Checks { commands, ..Checks::default() };
+        let Told { text, cuts, .. } = told(&task, None, &note, &checks);
+        assert!(text.len() <= limits::PROMPT_BYTES, "{}", text.len());
+        assert!(text.len() > limits::PROMPT_BYTES - 3_000, "{}", text.len());
+        let names: Vec<&str> = cuts.iter().map(|cut| cut.part).collect();
+        assert_eq!(names, ["the text of the task", "the rules", "what was said about the work"]);
+        for cut in &cuts {
+            assert!(text.contains(&format!("- {}\n", cut.describe())), "{}", cut.part);
+        }
+        assert_eq!(text.matches("<data ").count(), 1 + text.matches("</data ").count());
+        assert!(text.contains(TASK_TOOL));
     }
 }

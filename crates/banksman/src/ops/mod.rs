@@ -6,6 +6,7 @@ pub mod decisions;
 pub mod glance;
 pub mod library;
 pub mod projects;
+pub mod prompts;
 pub mod tasks;
 pub mod transfer;
 pub mod why;

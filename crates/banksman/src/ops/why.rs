@@ -177,18 +177,34 @@ fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {
     list
 }
 
-/// What a person would type.
+/// Answers for which there is a command of their own.
+const VERBS: [&str; 6] = ["approve", "changes", "back", "backburner", "cancel", "merge"];
+
+/// What a person would type: where there is a question, first what shows all that is needed to answer it.
 fn answer(lifecycle: &Lifecycle, detail: &Detail) -> String {
     let (id, state) = (detail.stored.task.id, detail.stored.task.state);
     let by_people = |trigger: &&str| {
         let may = |row: &Transition| row.trigger == *trigger && row.roles.contains(&RoleId::HUMAN);
         lifecycle.exits(state).any(may)
     };
-    match ["unblock", "retry"].into_iter().find(by_people) {
-        Some("unblock") => format!("banksman unblock {id} [NOTE]"),
-        Some(trigger) => format!("banksman {trigger} {id}"),
-        None => format!("banksman move {id} {}", people_moves(lifecycle, detail).join("|")),
-    }
+    let short = match ["unblock", "retry"].into_iter().find(by_people) {
+        Some("unblock") => Some(format!("banksman unblock {id} [NOTE]")),
+        Some(trigger) => Some(format!("banksman {trigger} {id}")),
+        None => None,
+    };
+    let Some(decision) = &detail.decision else {
+        let moves = || format!("banksman move {id} {}", people_moves(lifecycle, detail).join("|"));
+        return short.unwrap_or_else(moves);
+    };
+    let actions: Vec<&str> = decision.offers.iter().map(|(action, _)| action.as_str()).collect();
+    let which = decision.id;
+    let long = || match actions.join("|") {
+        all if actions.iter().all(|action| VERBS.contains(action)) => {
+            format!("banksman decisions {all} {which}")
+        }
+        all => format!("banksman decisions answer {which} {all}"),
+    };
+    format!("banksman decisions show {which}, then {}", short.unwrap_or_else(long))
 }
 
 /// What the state's own requirements say about it: the question, the condition, the fault.

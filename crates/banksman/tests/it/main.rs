@@ -18,6 +18,7 @@ mod keeper;
 mod mailbox;
 mod mcp;
 mod panel;
+mod prompts;
 mod scripted;
 mod simulation;
 mod store;

@@ -23,6 +23,8 @@ pub struct Specialist {
     pub name: String,
     pub domains: Vec<String>,
     pub model: Option<String>,
+    /// What it looks for, where more is said about it than its domains.
+    pub brief: Option<String>,
 }
 
 /// Those that always sit, then the specialists whose domains meet the task's tags, in the order of the registry.
@@ -39,7 +41,9 @@ impl From<&Specialist> for Reviewer {
     fn from(specialist: &Specialist) -> Self {
         Self {
             name: specialist.name.clone(),
-            brief: format!("You are the specialist for {}.", specialist.domains.join(", ")),
+            brief: specialist.brief.clone().unwrap_or_else(|| {
+                format!("You are the specialist for {}.", specialist.domains.join(", "))
+            }),
             model: specialist.model.clone(),
         }
     }
@@ -95,6 +99,7 @@ fn specialist(name: &Name, source: &Spanned<SpecialistSource>) -> Result<Special
         name: name.value.clone(),
         domains: domains.iter().map(|domain| domain.value.clone()).collect(),
         model: model.as_ref().map(|model| model.value.clone()),
+        brief: None,
     })
 }
 

@@ -12,8 +12,13 @@ use crate::store::Stored;
 /// Whose panel is the whole roster; a panel of another role has one seat of that name. Whoever plays it takes every seat.
 pub(super) const REVIEWER: &str = "reviewer";
 
+/// Whose part the panel of the task's state is.
+pub(in crate::engine) fn role_of_panel(whole: &Stored) -> &str {
+    whole.state().does.as_ref().and_then(|does| does.role.as_deref()).unwrap_or(REVIEWER)
+}
+
 /// Those who are asked about a task.
-pub(super) fn reviewers(
+pub(in crate::engine) fn reviewers(
     whole: &Stored,
     role: &str,
     step: Option<&Step>,

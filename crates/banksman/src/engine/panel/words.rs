@@ -3,23 +3,21 @@
 
 use banksman_core::fence::fence;
 use banksman_core::panel::summary::transcript;
+use banksman_core::prompt::Part;
 use banksman_core::workflow::Gate;
-use banksman_core::workflow::assignment::assignment;
 use serde_json::{Map, Value, json};
 
-use crate::engine::errand::{Piece, Sitting, retry_context};
-use crate::engine::prompt::{body_of, fill};
+use crate::engine::errand::Sitting;
+use crate::engine::prompt::{Told, body_of, parts_of_step, tell, written};
+use crate::prompts::{PromptError, Prompts, built_in};
 use crate::store::Stored;
 
-const REVIEWER: &str = include_str!("../../../prompts/reviewer.md");
-const DEBATE: &str = include_str!("../../../prompts/debate.md");
+/// The templates of the first pass and of a debate.
+const REVIEWER: &str = "reviewer";
+const DEBATE: &str = "debate";
 /// What is judged: a task, or a step at its gate.
-const TASK: &str = include_str!("../../../prompts/task.md");
-const GATE: &str = include_str!("../../../prompts/gate.md");
-
-/// What a reviewer answers in the first pass, and in a debate.
-const VERDICT: &str = include_str!("../../../prompts/verdict.schema.json");
-const REPLY: &str = include_str!("../../../prompts/reply.schema.json");
+const TASK: &str = "task";
+const GATE: &str = "gate";
 
 /// Of what is on record about a task under review, in bytes.
 const RECORD_BYTES: usize = 16_000;
@@ -44,56 +42,78 @@ const AMONG_OTHERS: Company = Company {
     concern: "if something should be different and you want to talk about it with the others",
 };
 
-pub(in crate::engine) fn for_seat(sitting: &Sitting, base: &str) -> String {
+pub(in crate::engine) fn for_seat(
+    prompts: &Prompts,
+    sitting: &Sitting,
+    base: &str,
+) -> Result<Told, PromptError> {
     let panel = &sitting.panel;
-    let company = if panel.seats.len() > 1 { AMONG_OTHERS } else { ALONE };
     let gate = sitting.gate.as_deref();
-    let spec = gate.and_then(|piece| piece.step.spec.gate.as_ref());
+    let shipped = built_in(if gate.is_some() { GATE } else { TASK });
+    let (block, _) = prompts.template(shipped.expect("it ships with the program"))?;
+    let of_work = gate.map_or_else(|| parts_of_task(&sitting.whole), parts_of_step);
+    let length = of_work.len();
+    let mut parts = vec![Part::new("what you look for", &sitting.brief)];
+    parts.extend(of_work);
+    let mut template = REVIEWER;
+    if sitting.round > 0 {
+        template = DEBATE;
+        let is_own = |name: &str| name == sitting.reviewer;
+        parts.push(Part::new("what you said", transcript(panel, is_own)));
+        parts.push(Part::new("what all reviewers said", transcript(panel, |_| true)));
+    }
+    tell(prompts, template, &parts, |texts| {
+        let [brief, rest @ ..] = texts else { return Vec::new() };
+        let (work, debate) = rest.split_at(length);
+        let work = match gate {
+            Some(piece) => block.fill(&[("assignment", written(piece, work))]),
+            None => block.fill(&values_of_task(&sitting.whole, work)),
+        };
+        let mut values = setting(sitting);
+        values.extend([("brief", brief.clone()), ("base", base.to_owned()), ("work", work)]);
+        let said = ["own", "others"].into_iter().zip(debate);
+        values.extend(said.map(|(name, text)| (name, fence(text))));
+        values
+    })
+}
+
+/// Who is asked by whom, in whose company.
+fn setting(sitting: &Sitting) -> Vec<(&'static str, String)> {
+    let company = if sitting.panel.seats.len() > 1 { AMONG_OTHERS } else { ALONE };
+    let spec = sitting.gate.as_deref().and_then(|piece| piece.step.spec.gate.as_ref());
     let place = match spec {
         Some(spec) => format!("at the gate {} between two steps of a workflow", spec.id),
         None => format!("of task {}", sitting.whole.task.id),
     };
-    let values = [
+    vec![
         ("reviewer", sitting.reviewer.clone()),
         ("who", company.who.to_owned()),
         ("place", place),
-        ("brief", sitting.brief.clone()),
-        ("base", base.to_owned()),
-        ("work", gate.map_or_else(|| the_task(&sitting.whole), the_step)),
-    ];
-    if sitting.round == 0 {
-        let first = [
-            ("others", company.others.to_owned()),
-            ("concern", company.concern.to_owned()),
-            ("reason", spec.map(reason).unwrap_or_default()),
-        ];
-        return fill(REVIEWER, &[values.as_slice(), &first].concat());
-    }
-    let is_own = |name: &str| name == sitting.reviewer;
-    let debate = [
+        ("company", company.others.to_owned()),
+        ("concern", company.concern.to_owned()),
+        ("reason", spec.map(reason).unwrap_or_default()),
         ("round", sitting.round.to_string()),
-        ("rounds", panel.most_rounds.to_string()),
-        ("own", fence(&transcript(panel, is_own))),
-        ("others", fence(&transcript(panel, |_| true))),
-    ];
-    fill(DEBATE, &[values.as_slice(), &debate].concat())
+        ("rounds", sitting.panel.most_rounds.to_string()),
+    ]
 }
 
-fn the_task(whole: &Stored) -> String {
-    let (task, state) = (&whole.task, whole.state());
-    let values = [
-        ("state", state.name.clone()),
-        ("about", state.about.clone()),
-        ("title", fence(&task.title)),
-        ("body", fence(body_of(task))),
-        ("record", fence(&on_record(&task.fields))),
-    ];
-    fill(TASK, &values)
+/// The texts of a task that may be long, in the order in which [`values_of_task`] takes them back.
+fn parts_of_task(whole: &Stored) -> Vec<Part<'_>> {
+    let task = &whole.task;
+    vec![
+        Part::new("the title of the task", &task.title),
+        Part::new("the text of the task", body_of(task)),
+        Part::new("what is on record about the task", on_record(&task.fields))
+            .at_most(RECORD_BYTES),
+    ]
 }
 
-fn the_step(piece: &Piece) -> String {
-    let told = assignment(&piece.flow, &piece.step.spec, retry_context(piece));
-    fill(GATE, &[("assignment", told)])
+fn values_of_task(whole: &Stored, texts: &[String]) -> Vec<(&'static str, String)> {
+    let state = whole.state();
+    let texts = ["title", "body", "record"].into_iter().zip(texts);
+    let mut values = vec![("state", state.name.clone()), ("about", state.about.clone())];
+    values.extend(texts.map(|(name, text)| (name, fence(text))));
+    values
 }
 
 /// The line on the reasons that have a way back of their own, where the gate has any.
@@ -115,20 +135,17 @@ fn on_record(fields: &Map<String, Value>) -> String {
     if shown.is_empty() {
         return "(Nothing.)".to_owned();
     }
-    let text = format!("{:#}", Value::Object(shown));
-    match text.floor_char_boundary(RECORD_BYTES.min(text.len())) {
-        most if most < text.len() => format!("{}\n(The rest is left out.)", &text[..most]),
-        _ => text,
-    }
+    format!("{:#}", Value::Object(shown))
 }
 
 /// The shape of the answer. A gate whose ways back go by reasons is told one of them, so that none has to be guessed.
 pub(in crate::engine) fn schema(sitting: &Sitting) -> Value {
-    let read = |text: &str| serde_json::from_str(text).expect("it ships with the program");
+    let template = if sitting.round > 0 { DEBATE } else { REVIEWER };
+    let schema = built_in(template).and_then(|shipped| shipped.schema);
+    let mut shape = schema.expect("it ships with the program").value();
     if sitting.round > 0 {
-        return read(REPLY);
+        return shape;
     }
-    let mut shape: Value = read(VERDICT);
     let gate = sitting.gate.as_deref().and_then(|piece| piece.step.spec.gate.as_ref());
     let reasons: Vec<&str> = gate.iter().flat_map(|gate| gate.reasons()).collect();
     if !reasons.is_empty() {

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use banksman_core::failure::{self, Asked};
+use banksman_core::fence::fence;
 use banksman_core::receipt::{
     Ended, Evidence, FaultKind, MergeReport, Opinion, PrepareFault, Reading, Receipt, Terminal,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::super::agent::{Ask, Before, schema};
 use super::super::merge::merge;
@@ -26,6 +27,8 @@ use crate::clock;
 const TASK_FILE: &str = "task.json";
 /// What the evaluator reads: about 4,000 tokens, so that with its instructions it stays below 5,000.
 const EVALUATOR_BYTES: usize = 14 * 1024;
+/// Of them, what the marks around texts of others take at most.
+const MARKS_BYTES: usize = 100;
 /// Of the changed paths, and of the end of the agent's words and of a check's output.
 const EVALUATOR_PATHS: usize = 30;
 const EVALUATOR_TEXT_BYTES: usize = 4 * 1024;
@@ -363,12 +366,13 @@ fn told_to_the_evaluator(receipt: &Receipt) -> String {
     let question = short.evidence.as_mut().and_then(|evidence| evidence.criterion.take());
     let question = question.map(|mut criterion| {
         criterion.truncate(criterion.floor_char_boundary(EVALUATOR_TEXT_BYTES));
-        format!("Is this met: {criterion}\n\n")
+        format!("Is this met?\n\n{}\n\n", fence(&criterion))
     });
-    let receipt = serde_json::to_string_pretty(&short).expect("a receipt has string keys");
-    let mut facts = format!("{}{receipt}", question.unwrap_or_default());
-    facts.truncate(facts.floor_char_boundary(EVALUATOR_BYTES));
-    facts
+    let question = question.unwrap_or_default();
+    let mut receipt = serde_json::to_string_pretty(&short).expect("a receipt has string keys");
+    let room = EVALUATOR_BYTES - MARKS_BYTES - question.len();
+    receipt.truncate(receipt.floor_char_boundary(room));
+    format!("{question}{}", fence(&receipt))
 }
 
 /// No agent is started for an answer that nobody could check.
@@ -408,12 +412,8 @@ fn asked_again(objections: &[String]) -> String {
 }
 
 fn opinion_schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": { "done": { "type": "boolean" }, "reason": { "type": "string" } },
-        "required": ["done", "reason"],
-        "additionalProperties": false
-    })
+    let schema = include_str!("../../../prompts/evaluator.schema.json");
+    serde_json::from_str(schema).expect("a test reads all of them")
 }
 
 fn opinion(reading: &Reading) -> Option<Opinion> {
@@ -460,6 +460,7 @@ fn joined(earlier: Option<Reading>, later: Reading) -> Reading {
 mod tests {
     use banksman_core::receipt::{Check, Exit};
     use banksman_core::time::Instant;
+    use serde_json::json;
 
     use super::*;
 
@@ -483,7 +484,11 @@ mod tests {
         let evidence = receipt.evidence.as_mut().expect("it was given");
         evidence.criterion = Some("every page has a text".to_owned());
         let told = told_to_the_evaluator(&receipt);
-        assert!(told.starts_with("Is this met: every page has a text\n\n{"), "{told}");
+        let question = format!("Is this met?\n\n{}\n\n<data ", fence("every page has a text"));
+        assert!(told.starts_with(&question), "{told}");
+        receipt.evidence.as_mut().expect("it was given").criterion = Some("é".repeat(20_000));
+        let told = told_to_the_evaluator(&receipt);
+        assert!(told.len() <= EVALUATOR_BYTES && told.contains("\n</data "), "{}", told.len());
     }
 
     fn checked(schema: &Value, reading: Reading) -> (Option<Value>, Vec<String>) {

@@ -4,6 +4,7 @@
 //! killed. Where an agent is not installed, its tests say SKIPPED and pass.
 
 mod cases;
+mod judging;
 mod secrets;
 mod yard;
 

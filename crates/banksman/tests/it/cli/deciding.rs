@@ -332,3 +332,16 @@ fn triage_needs_a_terminal() {
     hint: `banksman decisions --json` lists them for programs
     ");
 }
+
+#[test]
+fn why_names_what_to_type() {
+    let sandbox = Sandbox::new();
+    let id = ask(&sandbox, "Refactor the database", "unresolved", &[]);
+    assert_eq!(
+        sandbox.json(&["why", &id])["next"],
+        "a person answers: banksman decisions show d1, then banksman decisions approve|changes|back|backburner|cancel d1"
+    );
+    sandbox.ok(&["decisions", "approve", "d1"]);
+    let next = sandbox.json(&["why", &id])["next"].to_string();
+    assert!(!next.contains("decisions"), "{next}");
+}

@@ -165,7 +165,7 @@ fn an_evaluator_is_asked_about_an_end_without_a_word() {
         };
         assert_eq!(given, is_asked.then_some(expected));
     }
-    assert!(world.file("r1.1", "work/facts").starts_with("Look: {"));
+    assert!(world.file("r1.1", "work/facts").starts_with("Look: <data "));
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::fs;
 use banksman_core::time::Span;
 
 use super::table::{MINUTE, Table, approval, pairs, seat, verdict};
+use crate::engine::driver::NODE;
+use crate::engine::processes::wait_until;
 
 #[test]
 fn what_all_approve_is_approved() {
@@ -101,6 +103,11 @@ fn words_without_an_answer_are_no_verdict() {
 }
 
 #[test]
+fn nothing_at_all_is_no_verdict() {
+    is_missing_after_three_times("exit 0\n");
+}
+
+#[test]
 fn a_crash_is_no_verdict() {
     is_missing_after_three_times("crash\n");
 }
@@ -151,4 +158,32 @@ fn when_the_time_of_the_panel_is_up_a_person_gets_what_there_is() {
     let summary = summary.as_str().expect("a summary");
     assert!(summary.contains("green was meant"), "{summary}");
     assert!(summary.contains("- custodiet: it has not answered in time"), "{summary}");
+}
+
+#[test]
+fn an_answer_that_was_there_in_time_counts_however_late_it_is_looked_at() {
+    let block = format!("{WHEN_TOLD}{}", verdict("BLOCK", "it is red", &["green was meant"]));
+    let table = Table::new(&[("panel.retries", "0")], &[("t2", &block), ("t3", &approval())], &[]);
+    table.turn_until_begun("r2.1");
+    table.turn_until_seat("t3", "answered");
+    fs::write(table.yard.path("go"), "").expect("written");
+    let receipt = table.yard.home(NODE).join("runs/r2.1/receipt.json");
+    wait_until("it has answered, and nobody looks", || receipt.exists());
+    table.driver.pass(Span(20 * MINUTE.0));
+    table.until_over("blocked");
+    assert_eq!(table.verdicts(), pairs(&[("custodiet", "BLOCK"), ("critic", "APPROVE")]));
+}
+
+#[test]
+fn an_answer_after_the_panel_is_over_changes_nothing() {
+    let late = format!("{WHEN_TOLD}{}", verdict("BLOCK", "it is red", &["green was meant"]));
+    let table = Table::new(&[("panel.retries", "0")], &[("t2", &late), ("t3", &approval())], &[]);
+    table.turn_until_begun("r2.1");
+    table.turn_until_seat("t3", "answered");
+    table.yard.ok(&["move", "t2", "withdrawn"]);
+    fs::write(table.yard.path("go"), "").expect("written");
+    table.until_over("unresolved");
+    assert_eq!(table.seats(), [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "answered")]);
+    assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "APPROVE")]));
+    assert!(table.field("feedback").is_null());
 }

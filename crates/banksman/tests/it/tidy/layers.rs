@@ -12,12 +12,13 @@ const CORE: &str = "core";
 
 /// A module and what it may use. `store::query` allows that part of `store` only.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("config", &[CORE]),
+    ("prompts", &[CORE]),
+    ("config", &[CORE, "prompts"]),
     ("clock", &[CORE]),
     ("store", &[CORE]),
     ("exec", &[CORE, "config", "clock"]),
-    ("ops", &[CORE, "store", "clock"]),
-    ("engine", &[CORE, "store", "exec", "config", "clock"]),
+    ("ops", &[CORE, "store", "clock", "prompts"]),
+    ("engine", &[CORE, "store", "exec", "config", "clock", "prompts"]),
     (
         "api",
         &[
@@ -59,6 +60,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "store::runs",
             "config",
             "clock",
+            "prompts",
             "api",
             "mcp",
             "web",
@@ -106,6 +108,8 @@ const MAY_ALSO_USE: &[(&str, &str)] = &[
     // Shows the changes that a person decides on.
     ("crates/banksman/src/cli/decisions/triage.rs", "exec::git::Git"),
     ("crates/banksman/src/cli/decisions/triage.rs", "exec::process::Plain"),
+    // Asks the engine what it would tell an agent.
+    ("crates/banksman/src/cli/prompts/render.rs", "engine"),
     // Tells keepers to end, as an engine would, when no engine is at work.
     ("crates/banksman/src/cli/down.rs", "exec::plan::JobId"),
     ("crates/banksman/src/cli/down.rs", "exec::site"),

@@ -1,4 +1,4 @@
-//! A repository with a check that fails, a store, one worker with a real agent, and the real program to drive them.
+//! A repository with a check that fails, a store, workers with real agents, and the real program to drive them.
 //!
 //! The program is called as cron would call it: a pulse, and the next one when a job has ended. It gets an environment of
 //! its own and nothing of ours.
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use banksman::exec::agent::Setup;
 use banksman_core::receipt::Receipt;
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
@@ -19,7 +20,7 @@ use tempfile::TempDir;
 
 use super::super::cases::Agent;
 use super::super::model_server::{ModelServer, Recorded, Reply};
-use super::super::run::program;
+use super::super::run::program as program_of;
 
 const LIFECYCLE: &str = include_str!("lifecycle.yaml");
 /// It says what is wrong, so that a prompt can be searched for it.
@@ -27,8 +28,8 @@ const CHECK: &str =
     "[ \"$(cat answer.txt)\" = right ] || { echo \"the answer is $(cat answer.txt)\"; exit 1; }\n";
 pub(super) const TASK: &str = "t1";
 pub(super) const TITLE: &str = "Write the right answer into answer.txt";
-/// No job takes a quarter of it, on a machine that does nothing else.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// No job takes a tenth of it, on a machine that does nothing else.
+const PATIENCE: Duration = Duration::from_secs(240);
 /// Each takes up the end of at least one job, and no case has more than a handful.
 const PULSES: usize = 20;
 
@@ -39,11 +40,19 @@ pub(super) struct Wishes {
     pub(super) settings: String,
     /// Of the program itself. They win over those that the worker's agent needs.
     pub(super) env: BTreeMap<String, String>,
+    /// More files of the repository.
+    pub(super) files: Vec<(&'static str, &'static str)>,
+    /// What makes the first task, in place of adding one that is to be done.
+    pub(super) first: Vec<&'static str>,
+    /// A second worker by the name of ada, who only reviews, and what its model says.
+    pub(super) ada: Option<(&'static Agent, Vec<Reply>)>,
 }
 
 pub(super) struct Yard {
     folder: TempDir,
     pub(super) server: ModelServer,
+    /// Of the second worker.
+    pub(super) adas: Option<ModelServer>,
     env: BTreeMap<String, String>,
     /// Variables that the worker's agent is to get.
     pub(super) passed: Vec<String>,
@@ -56,7 +65,7 @@ impl Yard {
         wishes: Wishes,
         scenario: impl FnOnce(&Path) -> Vec<Reply>,
     ) -> Option<Self> {
-        let program = program(agent.program)?;
+        let program = program_of(agent.program)?;
         let folder = TempDir::with_prefix("banksman-whole-").unwrap();
         let server = ModelServer::start(scenario(&folder.path().join("work-t1")));
         let home = folder.path().join("kim");
@@ -67,32 +76,41 @@ impl Yard {
             passed: setup.env.keys().cloned().collect(),
             folder,
             server,
+            adas: None,
         };
-        yard.env.extend(setup.env);
+        yard.env.extend(setup.env.clone());
+        let mut workers = worker("kim", agent, &setup);
+        if let Some((agent, scenario)) = wishes.ada {
+            let program = program_of(agent.program)?;
+            let server = yard.adas.insert(ModelServer::start(scenario));
+            let setup = (agent.setup)(&program, server, &home);
+            yard.env.extend(setup.env.clone());
+            workers += &format!("{}roles = [\"reviewer\"]\n", worker("ada", agent, &setup));
+        }
         yard.env.extend(wishes.env);
-        let model = setup.model.map(|model| format!("model = {model:?}\n")).unwrap_or_default();
         let settings = format!(
             "lifecycle = \"live\"\n\n{}\n[worktrees]\npath = \"{{repo_parent}}/work-{{task}}\"\n\n\
-             [verify]\ncommands = [\"sh check.sh\"]\n\n\
-             [workers.kim]\nagent = {:?}\ncommand = {:?}\npass = {:?}\naccount = \"plan\"\n{model}",
+             [verify]\ncommands = [\"sh check.sh\"]\n\n{workers}",
             wishes.settings,
-            agent.kind.as_str(),
-            setup.command,
-            yard.passed,
         );
-        yard.lay_out(&settings);
+        yard.lay_out(&settings, &wishes.files);
         yard.ok(&["init", "--name", "site"]);
-        assert_eq!(yard.ok(&["add", "-q", TITLE]), format!("{TASK}\n"));
+        if wishes.first.is_empty() {
+            assert_eq!(yard.ok(&["add", "-q", TITLE]), format!("{TASK}\n"));
+        } else {
+            yard.ok(&wishes.first);
+        }
         Some(yard)
     }
 
-    fn lay_out(&self, settings: &str) {
-        for (name, text) in [
+    fn lay_out(&self, settings: &str, more: &[(&str, &str)]) {
+        let files = [
             ("check.sh", CHECK),
             ("answer.txt", "missing\n"),
             (".banksman/lifecycles/live.yaml", LIFECYCLE),
             (".banksman/config.toml", settings),
-        ] {
+        ];
+        for (name, text) in files.iter().chain(more) {
             let path = self.repo().join(name);
             fs::create_dir_all(path.parent().expect("it is below the repository")).unwrap();
             fs::write(path, text).unwrap();
@@ -264,6 +282,17 @@ impl Drop for Yard {
             }
         }
     }
+}
+
+fn worker(name: &str, agent: &Agent, setup: &Setup) -> String {
+    let model = setup.model.as_ref().map(|model| format!("model = {model:?}\n"));
+    format!(
+        "[workers.{name}]\nagent = {:?}\ncommand = {:?}\npass = {:?}\naccount = \"plan\"\n{}",
+        agent.kind.as_str(),
+        setup.command,
+        setup.env.keys().collect::<Vec<_>>(),
+        model.unwrap_or_default(),
+    )
 }
 
 fn environment(folder: &Path) -> BTreeMap<String, String> {

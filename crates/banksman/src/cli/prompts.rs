@@ -1,0 +1,189 @@
+//! `banksman prompts`: what agents are told, listed, shown, checked, and rendered for a task.
+
+mod render;
+
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::output::{Cell, shown, shown_lines, table};
+use crate::ops::prompts::{Finding, Listed, find, lint as findings, list as listed, values};
+use crate::prompts::{Prompts, built_in};
+
+/// List, show, check and render what agents are told
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman prompts list
+  banksman prompts show worker
+  banksman prompts render t12
+  banksman prompts lint
+")]
+pub(super) struct PromptsArgs {
+    #[command(subcommand)]
+    command: PromptsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PromptsCommand {
+    List(ListArgs),
+    Show(ShowArgs),
+    Lint(LintArgs),
+    Render(render::RenderArgs),
+}
+
+/// List the templates of this project, and who is told them
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman prompts list
+  banksman prompts list --json
+")]
+struct ListArgs {}
+
+/// Show a template as this project uses it
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman prompts show worker
+  banksman prompts show worker --builtin > .banksman/prompts/worker.md
+  banksman prompts show reviewer --schema
+")]
+struct ShowArgs {
+    /// The template
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// As it ships with the program, whatever the project says
+    #[arg(long)]
+    builtin: bool,
+    /// The shape of the answer that it asks for
+    #[arg(long, conflicts_with = "builtin")]
+    schema: bool,
+}
+
+/// Check the templates of this project
+///
+/// Every value is known and none that matters is missing. Silent when all is sound; exit code 5 when something is found.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman prompts lint
+  banksman prompts lint --json
+")]
+struct LintArgs {}
+
+pub(super) fn run(context: &Context, args: &PromptsArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        PromptsCommand::List(_) => list(context),
+        PromptsCommand::Show(args) => show(context, args),
+        PromptsCommand::Lint(_) => lint(context),
+        PromptsCommand::Render(args) => render::run(context, args),
+    }
+}
+
+fn list(context: &Context) -> Result<Exit, Failure> {
+    let list = listed(&of_project(context))?;
+    context.out.answer(
+        || json!({ "prompts": list.iter().map(|one| document(context, one)).collect::<Vec<_>>() }),
+        || {
+            let rows: Vec<Vec<Cell>> = list.iter().map(|one| row(context, one)).collect();
+            table(&["NAME", "FROM", "ANSWER", "WHO IS TOLD IT"], &rows)
+        },
+    )?;
+    context.out.next(&["prompts show NAME", "prompts render TASK"]);
+    Ok(Exit::Done)
+}
+
+fn of_project(context: &Context) -> Prompts {
+    Prompts::of_project(&context.config.root)
+}
+
+fn origin(context: &Context, file: Option<&Path>) -> String {
+    file.map_or_else(|| "built-in".to_owned(), |file| below_root(context, file))
+}
+
+fn below_root(context: &Context, path: &Path) -> String {
+    path.strip_prefix(&context.config.root).unwrap_or(path).display().to_string()
+}
+
+fn document(context: &Context, one: &Listed) -> Value {
+    json!({
+        "name": one.name,
+        "told": one.told,
+        "origin": origin(context, one.file.as_deref()),
+        "overridden": one.file.is_some(),
+        "schema": one.schema,
+        "values": one.values,
+        "ok": one.is_sound,
+    })
+}
+
+fn row(context: &Context, one: &Listed) -> Vec<Cell> {
+    let told =
+        if one.is_sound { one.told.as_str() } else { "not sound, see `banksman prompts lint`" };
+    vec![
+        one.name.as_str().into(),
+        origin(context, one.file.as_deref()).into(),
+        one.schema.unwrap_or_default().into(),
+        told.into(),
+    ]
+}
+
+fn show(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
+    let prompts = if args.builtin { Prompts::default() } else { of_project(context) };
+    let source = match prompts.own_brief(&args.name)? {
+        Some(own) => own,
+        None => prompts.source(find(&args.name)?)?,
+    };
+    let built_in = built_in(&args.name);
+    let schema = built_in.and_then(|built_in| built_in.schema);
+    if args.schema {
+        let Some(schema) = schema else {
+            return Err(Failure::Argument {
+                message: format!(
+                    "the prompt `{}` asks for no answer of a fixed shape",
+                    shown(&args.name)
+                ),
+                hint: "`banksman prompts list` says which of them do".to_owned(),
+            });
+        };
+        context.out.answer(|| schema.value(), || schema.text.to_owned())?;
+        return Ok(Exit::Done);
+    }
+    let origin = origin(context, source.file.as_deref());
+    context.out.answer(
+        || {
+            json!({
+                "name": source.name,
+                "origin": origin,
+                "text": source.text,
+                "schema": schema.map(|schema| schema.name),
+                "values": built_in.map(values).unwrap_or_default(),
+            })
+        },
+        || shown_lines(&source.text),
+    )?;
+    Ok(Exit::Done)
+}
+
+fn lint(context: &Context) -> Result<Exit, Failure> {
+    let found = findings(&of_project(context))?;
+    let document = |finding: &Finding| {
+        json!({
+            "file": below_root(context, &finding.path),
+            "line": finding.problem.line,
+            "message": finding.problem.message,
+            "help": finding.problem.help,
+        })
+    };
+    let line = |Finding { path, problem }: &Finding| {
+        let place = below_root(context, path);
+        let text = format!("{place}:{}: {}; {}", problem.line, problem.message, problem.help);
+        format!("{}\n", shown(&text))
+    };
+    context.out.answer(
+        || json!({ "ok": found.is_empty(), "findings": found.iter().map(document).collect::<Vec<_>>() }),
+        || found.iter().map(line).collect(),
+    )?;
+    Ok(if found.is_empty() { Exit::Done } else { Exit::Findings })
+}

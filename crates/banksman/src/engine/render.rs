@@ -1,0 +1,249 @@
+//! What an agent would be told about a task now. The claim is made on paper, by the machine that makes real ones, and the words come
+//! from where a run gets them; nothing is written, claimed or started.
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::{Activity, Outcome};
+use banksman_core::machine::{Actor, Answer, Claim, Event, Report, Task, Waits, step, waits};
+use banksman_core::panel::registry::Reviewer;
+use banksman_core::panel::{Panel, Seat, Word};
+use banksman_core::time::{Instant, Span};
+use serde_json::{Map, Value};
+
+use super::errand::{Errand, Sitting};
+use super::panel::roster::{reviewers, role_of_panel};
+use super::plan::{TOLD, role_of};
+use super::prompt::Told;
+use super::steps::Step;
+use super::{Engine, EngineError, Project};
+use crate::config::{Agents, WorkerSetup};
+use crate::store::Stored;
+
+/// A claim on paper lasts long enough for nothing to run out while it is looked at.
+const ON_PAPER: Span = Span(60 * 60_000);
+
+/// Whose words are wanted, where it is not left to the task.
+#[derive(Debug, Clone, Default)]
+pub struct Wish {
+    /// A part that an agent plays, or a reviewer.
+    pub role: Option<String>,
+    pub worker: Option<String>,
+}
+
+/// What an agent would be told.
+#[derive(Debug, Clone)]
+pub struct Rendered {
+    pub told: Told,
+    /// The shape of the answer that it must give.
+    pub schema: Option<Value>,
+    /// The state in which it would work.
+    pub state: String,
+    pub role: String,
+    pub worker: Option<String>,
+    /// What may be different when it is claimed, in sentences.
+    pub open: Vec<String>,
+}
+
+impl Engine<'_> {
+    /// What an agent would be told now, or why none would be told anything.
+    pub fn render(
+        &self,
+        id: TaskId,
+        wish: &Wish,
+        now: Instant,
+    ) -> Result<Result<Rendered, String>, EngineError> {
+        let stored = self.store.task(id)?;
+        let mut open = Vec::new();
+        let candidates = match self.candidates(wish, &stored) {
+            Ok(candidates) => candidates,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let found =
+            candidates.iter().find_map(|setup| Some((*setup, on_paper(&stored, *setup, now)?)));
+        let (setup, claimed) =
+            found.unwrap_or_else(|| (candidates.first().copied().flatten(), stored.clone()));
+        if candidates.len() > 1 {
+            let name = setup.map(|setup| setup.worker.name.as_str());
+            open.push(format!("which worker takes it; this is for {}", name.unwrap_or("none")));
+        }
+        if stored.task.open_needs > 0 {
+            open.push("what it waits for: those tasks may change what it is told".to_owned());
+        }
+        let project = self.projects.find(&stored.task.project)?;
+        let agents = project.as_ref().map_or(&self.terms.agents, |project| &project.agents);
+        let errand = match self.errand_for(&claimed, wish, agents)? {
+            Ok(errand) => errand,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let role = wish.role.clone().unwrap_or_else(|| match &errand {
+            Errand::Step(piece) => piece.step.spec.role.clone(),
+            Errand::Seat(sitting) => sitting.reviewer.clone(),
+            Errand::Plain => role_of(&claimed).to_owned(),
+        });
+        let past = self.store.past_runs(id, TOLD)?;
+        let place: (Option<&Project>, &Agents) = (project.as_ref(), agents);
+        let briefing = self.briefing(&claimed, setup, place, &errand, &past, &role)?;
+        Ok(briefing.map(|briefing| {
+            if briefing.session.is_some() {
+                open.push(
+                    "it goes on in its session, as long as the same agent takes it".to_owned(),
+                );
+            }
+            Rendered {
+                told: briefing.told,
+                schema: briefing.schema,
+                state: claimed.lifecycle.state(claimed.task.state).name.clone(),
+                worker: setup.map(|setup| setup.worker.name.clone()),
+                role,
+                open,
+            }
+        }))
+    }
+
+    /// For whom it may be: the one who was asked for or has it, else everybody, and at last nobody in particular.
+    fn candidates(
+        &self,
+        wish: &Wish,
+        stored: &Stored,
+    ) -> Result<Vec<Option<&WorkerSetup>>, String> {
+        if let Some(name) = &wish.worker {
+            let unknown = || format!("there is no worker `{name}` on this machine");
+            return Ok(vec![Some(self.worker(name).ok_or_else(unknown)?)]);
+        }
+        // A lease is held in the words `ROLE:WORKER`.
+        let held = stored.task.lease.as_ref().map(|lease| lease.worker.as_str());
+        let held = held.map(|held| held.rsplit_once(':').map_or(held, |(_, name)| name));
+        if let Some(holder) = held.and_then(|held| self.worker(held)) {
+            return Ok(vec![Some(holder)]);
+        }
+        Ok(self.terms.workers.iter().map(Some).chain([None]).collect())
+    }
+
+    /// As what the words would be: as for a run, or for the reviewer that was asked for.
+    fn errand_for(
+        &self,
+        claimed: &Stored,
+        wish: &Wish,
+        agents: &Agents,
+    ) -> Result<Result<Errand, String>, EngineError> {
+        let panels = &agents.panels;
+        let asked = reviewers(claimed, role_of_panel(claimed), Step::of(claimed).as_ref(), panels);
+        if let Some(role) = &wish.role {
+            let known = asked.iter().chain(&panels.named).find(|one| one.name == *role);
+            if let Some(reviewer) = known {
+                let sitting = self.imagined(claimed, reviewer, &asked, agents)?;
+                return Ok(Ok(Errand::Seat(Box::new(sitting))));
+            }
+            return self.errand(claimed).map(Ok);
+        }
+        let state = claimed.state();
+        match state.does.as_ref().map(|does| does.activity) {
+            Some(Activity::Agent) => self.errand(claimed).map(Ok),
+            Some(Activity::Panel) => {
+                let seats = self.store.parts(claimed.task.id)?;
+                let seats = seats.iter().filter(|seat| seat.task.fields.contains_key("asked_at"));
+                let open = seats.filter(|seat| !seat.lifecycle.state(seat.task.state).terminal);
+                let open: Vec<String> = open.map(|seat| seat.task.id.to_string()).collect();
+                let names: Vec<&str> = asked.iter().map(|one| one.name.as_str()).collect();
+                Ok(Err(match open.as_slice() {
+                    [] => format!(
+                        "reviewers look at {} in {}; say which one: --role {}",
+                        claimed.task.id,
+                        state.name,
+                        names.join("|")
+                    ),
+                    some => format!(
+                        "{} is in {}, where each reviewer is told something by a task of its own: {}",
+                        claimed.task.id,
+                        state.name,
+                        some.join(", ")
+                    ),
+                }))
+            }
+            Some(
+                Activity::Human
+                | Activity::Check
+                | Activity::PullRequest
+                | Activity::Merge
+                | Activity::Capture
+                | Activity::Wait,
+            )
+            | None => Ok(Err(format!(
+                "no agent works on {} in {}; say for whom: --role worker",
+                claimed.task.id, state.name
+            ))),
+        }
+    }
+
+    /// A seat in the first pass, as a panel that begins now would make it.
+    fn imagined(
+        &self,
+        whole: &Stored,
+        reviewer: &Reviewer,
+        asked: &[Reviewer],
+        agents: &Agents,
+    ) -> Result<Sitting, EngineError> {
+        let most_rounds = usize::try_from(agents.panels.rounds).unwrap_or_default();
+        let mut with_body = self.store.detail(whole.task.id)?.stored;
+        with_body.task.state = whole.task.state;
+        let seat = |one: &Reviewer| Seat {
+            reviewer: one.name.clone(),
+            word: Word::Awaited,
+            replies: Vec::new(),
+        };
+        let seats = asked.iter().map(seat).collect();
+        let gate = match Step::of(whole) {
+            Some(step) => self.piece(with_body.clone(), step)?,
+            None => None,
+        };
+        Ok(Sitting {
+            reviewer: reviewer.name.clone(),
+            brief: reviewer.brief.clone(),
+            round: 0,
+            timeout: None,
+            whole: with_body,
+            gate,
+            panel: Panel { seats, round_ends: vec![], ends: None, most_rounds },
+        })
+    }
+}
+
+/// The task as it would be after its claim, as it is where somebody has claimed it; none where this worker cannot.
+fn on_paper(stored: &Stored, setup: Option<&WorkerSetup>, now: Instant) -> Option<Stored> {
+    if stored.task.lease.is_some() {
+        return Some(stored.clone());
+    }
+    // Words do not depend on when it may begin.
+    let task = Task { open_needs: 0, not_before: None, ..stored.task.clone() };
+    let roles = stored.lifecycle.roles.iter();
+    let plays = |role: &&String| setup.is_none_or(|setup| setup.worker.plays(role));
+    let claim = |role: &String| {
+        let name = setup.map(|setup| setup.worker.name.clone());
+        let actor = Actor { role: role.clone(), name };
+        let claim = Event::Claimed(Claim { actor, expires_at: now.plus(ON_PAPER) });
+        match step(&stored.lifecycle, &task, &claim, now) {
+            Ok(Answer::Step(claimed)) => Some(claimed.task),
+            Ok(Answer::Later(_) | Answer::Ignored(_)) | Err(_) => None,
+        }
+    };
+    let mut claimed = stored.clone();
+    claimed.task = roles.filter(plays).find_map(claim)?;
+    advance_on_paper(&mut claimed, now);
+    Some(claimed)
+}
+
+/// Leads a task on whose wait is over, as a run's start does.
+fn advance_on_paper(stored: &mut Stored, now: Instant) {
+    let (task, lifecycle) = (&stored.task, &stored.lifecycle);
+    if waits(lifecycle, task, now) != Waits::Met {
+        return;
+    }
+    let report = Report {
+        entered: task.entered,
+        outcome: Outcome::Met,
+        detail: String::new(),
+        fields: Map::new(),
+    };
+    if let Ok(Answer::Step(moved)) = step(lifecycle, task, &Event::Reported(report), now) {
+        stored.task = moved.task;
+    }
+}

@@ -1,0 +1,127 @@
+//! The prompts of a project as people look at them: which there are, what each says, and what is wrong with the project's own.
+
+use std::path::PathBuf;
+
+use banksman_core::lifecycle::problem::suggestion;
+use banksman_core::prompt::{Problem, Template};
+
+use super::OpsError;
+use crate::prompts::{BUILT_IN, BuiltIn, PromptError, Prompts, Purpose, built_in, problems};
+
+/// A prompt of a project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub name: String,
+    pub told: String,
+    /// The project's own file.
+    pub file: Option<PathBuf>,
+    pub schema: Option<&'static str>,
+    /// What is put in.
+    pub values: Vec<String>,
+    pub is_sound: bool,
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub path: PathBuf,
+    pub problem: Problem,
+}
+
+/// Every prompt, the built-in ones first.
+pub fn list(prompts: &Prompts) -> Result<Vec<Listed>, PromptError> {
+    let found = lint(prompts)?;
+    let is_sound = |file: &Option<PathBuf>| {
+        file.as_ref().is_none_or(|file| !found.iter().any(|finding| finding.path == *file))
+    };
+    let mut list = Vec::new();
+    for built_in in BUILT_IN {
+        let file = prompts.file_of(built_in.name);
+        list.push(Listed {
+            name: built_in.name.to_owned(),
+            told: built_in.told.to_owned(),
+            is_sound: is_sound(&file),
+            file,
+            schema: built_in.schema.map(|schema| schema.name),
+            values: values(built_in),
+        });
+    }
+    for name in prompts.reviewers()? {
+        let listed = format!("reviewers/{name}");
+        if built_in(&listed).is_none() {
+            let file = prompts.file_of(&listed);
+            list.push(Listed {
+                told: format!("the reviewer {name}, as what it looks for"),
+                is_sound: is_sound(&file),
+                name: listed,
+                file,
+                schema: None,
+                values: Vec::new(),
+            });
+        }
+    }
+    Ok(list)
+}
+
+/// The names of the values that a template puts in, each once.
+#[must_use]
+pub fn values(built_in: &BuiltIn) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (name, _) in Template::read(built_in.text).names() {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+/// One that ships with the program, by its name.
+pub fn find(name: &str) -> Result<&'static BuiltIn, OpsError> {
+    built_in(name).ok_or_else(|| {
+        let known = BUILT_IN.iter().map(|one| one.name);
+        let name: String = name.chars().take(64).collect();
+        let message =
+            format!("there is no prompt `{}`; {}", name.escape_debug(), suggestion(&name, known));
+        OpsError::input(message, "`banksman prompts list` shows which there are")
+    })
+}
+
+/// All that is wrong with the project's own files.
+pub fn lint(prompts: &Prompts) -> Result<Vec<Finding>, PromptError> {
+    let mut findings = Vec::new();
+    for file in prompts.files()? {
+        let path = prompts.path_of(&file);
+        let found = match Purpose::of(&file) {
+            Purpose::InsteadOf(built_in) => match prompts.own(built_in.name) {
+                Ok(own) => own.map(|own| problems(&own.text, built_in)).unwrap_or_default(),
+                Err(error) => vec![unreadable(&error)],
+            },
+            Purpose::Reviewer(name) => match prompts.brief(name) {
+                Ok(Some(_)) => vec![],
+                Ok(None) => vec![problem("it is empty", "say what the reviewer looks for")],
+                Err(error) => vec![unreadable(&error)],
+            },
+            Purpose::Schema => vec![problem(
+                "the shape of an answer cannot be changed",
+                "the program reads the answer in the shape that it knows; change the words that ask for it",
+            )],
+            Purpose::Unknown => {
+                let known: Vec<String> =
+                    BUILT_IN.iter().map(|one| format!("{}.md", one.name)).collect();
+                let help = suggestion(&file, known.iter().map(String::as_str));
+                vec![problem("nobody is told this", &help)]
+            }
+        };
+        findings.extend(found.into_iter().map(|problem| Finding { path: path.clone(), problem }));
+    }
+    Ok(findings)
+}
+
+fn problem(message: &str, help: &str) -> Problem {
+    Problem { line: 1, message: message.to_owned(), help: help.to_owned() }
+}
+
+fn unreadable(error: &PromptError) -> Problem {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    problem(&format!("it cannot be read: {}", cause.unwrap_or_default()), "mend or remove it")
+}

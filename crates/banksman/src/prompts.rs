@@ -1,0 +1,353 @@
+//! Every template that agents are told something by: those that ship with the program, and the files of a project that stand in their
+//! place.
+//!
+//! It finds and checks texts and fills in none. The schemas of answers are not a project's to change: the program reads what they
+//! promise.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use banksman_core::limits;
+use banksman_core::prompt::{Problem, Template, check};
+use serde_json::Value;
+
+/// A project's own, below its root.
+const FOLDER: &str = ".banksman/prompts";
+/// Below it, what single reviewers look for.
+const REVIEWERS: &str = "reviewers/";
+/// How the files of templates end.
+const END: &str = ".md";
+/// For every part that has no template of its own.
+const ANY_ROLE: &str = "role";
+/// Values that name things which an agent can do without. It cannot do without any other one.
+const MAY_BE_MISSING: &[&str] = &[
+    "task", "role", "step", "reviewer", "who", "place", "company", "concern", "base", "state",
+    "about", "round", "rounds",
+];
+
+/// The values that there are for the run of a task.
+const OF_RUNS: &[&str] = &["task", "role", "title", "body", "feedback", "failures", "rules"];
+
+/// A template that ships with the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BuiltIn {
+    pub name: &'static str,
+    /// Who is told it, and when.
+    pub told: &'static str,
+    pub text: &'static str,
+    pub schema: Option<Schema>,
+}
+
+/// The shape of the answer that a template asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schema {
+    pub name: &'static str,
+    pub text: &'static str,
+}
+
+impl Schema {
+    #[must_use]
+    pub fn value(&self) -> Value {
+        serde_json::from_str(self.text).expect("a test reads all of them")
+    }
+
+    /// The keys that an answer must have.
+    fn keys(&self) -> Vec<String> {
+        let schema = self.value();
+        let keys = schema["required"].as_array().into_iter().flatten();
+        keys.filter_map(|key| key.as_str().map(str::to_owned)).collect()
+    }
+}
+
+macro_rules! template {
+    ($name:literal, $told:literal) => {
+        BuiltIn {
+            name: $name,
+            told: $told,
+            text: include_str!(concat!("../prompts/", $name, ".md")),
+            schema: None,
+        }
+    };
+    ($name:literal, $told:literal, $schema:literal) => {
+        BuiltIn {
+            schema: Some(Schema {
+                name: $schema,
+                text: include_str!(concat!("../prompts/", $schema, ".schema.json")),
+            }),
+            ..template!($name, $told)
+        }
+    };
+}
+
+/// All of them. One that is named after a role and made for the run of a task is for the agents of that role.
+pub const BUILT_IN: &[BuiltIn] = &[
+    template!("worker", "the agent that does a task"),
+    template!("role", "an agent in any other part, such as a planner"),
+    template!("again", "an agent that goes on in its session after a failure"),
+    template!("nudge", "an agent that has fallen silent"),
+    template!("step", "the agent of a workflow's step"),
+    template!("reviewer", "each reviewer, in the first pass", "verdict"),
+    template!("debate", "a reviewer with a concern, in each round of a debate", "reply"),
+    template!("task", "a reviewer, about the task that it judges"),
+    template!("gate", "a reviewer at a gate, about the step that it judges"),
+    template!("evaluator", "the agent that is asked when the facts leave an end open", "evaluator"),
+    template!("reviewers/custodiet", "the reviewer custodiet, as what it looks for"),
+    template!("reviewers/critic", "the reviewer critic, as what it looks for"),
+];
+
+/// Whether a name is good for a file: reviewers may have names with a path in them.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+}
+
+#[must_use]
+pub fn built_in(name: &str) -> Option<&'static BuiltIn> {
+    BUILT_IN.iter().find(|one| one.name == name)
+}
+
+/// What the program knows a reviewer to look for.
+#[must_use]
+pub fn built_in_brief(reviewer: &str) -> Option<&'static str> {
+    built_in(&format!("{REVIEWERS}{reviewer}")).map(|brief| brief.text.trim())
+}
+
+/// The template for the agents of a role: the one of its name, if that is made for a task's run. A role may well be called `reviewer`
+/// where no panel sits.
+#[must_use]
+pub fn for_role(role: &str) -> &'static BuiltIn {
+    let own = built_in(role).filter(|own| {
+        let template = Template::read(own.text);
+        let names: Vec<&str> = template.names().map(|(name, _)| name).collect();
+        names.contains(&"body") && names.iter().all(|name| OF_RUNS.contains(name))
+    });
+    own.or_else(|| built_in(ANY_ROLE)).expect("it ships with the program")
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PromptError {
+    #[error("failed to read the prompt `{}`", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the prompt `{}` cannot be used: line {}: {}; {}", path.display(), problem.line, problem.message, problem.help)]
+    Unsound { path: PathBuf, problem: Problem },
+}
+
+/// A template as it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    pub name: String,
+    pub text: String,
+    /// The file that it is from; none for one that ships with the program.
+    pub file: Option<PathBuf>,
+}
+
+/// The prompts of a project, or only the built-in ones. A file is read when it is needed, so that a change holds from the next run on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Prompts {
+    folder: Option<PathBuf>,
+}
+
+impl Prompts {
+    /// Those of the project with this root.
+    #[must_use]
+    pub fn of_project(root: &Path) -> Self {
+        Self { folder: Some(root.join(FOLDER)) }
+    }
+
+    /// A template that may be used.
+    pub fn template(&self, built_in: &BuiltIn) -> Result<(Template, Source), PromptError> {
+        let source = self.source(built_in)?;
+        if let Some(path) = &source.file
+            && let Some(problem) = problems(&source.text, built_in).into_iter().next()
+        {
+            return Err(PromptError::Unsound { path: path.clone(), problem });
+        }
+        Ok((Template::read(&source.text), source))
+    }
+
+    /// The reviewers about whom the project has words.
+    pub fn reviewers(&self) -> Result<Vec<String>, PromptError> {
+        let files = self.files()?;
+        let names = files.iter().filter_map(|file| file.strip_prefix(REVIEWERS)?.strip_suffix(END));
+        Ok(names.filter(|name| is_plain(name)).map(str::to_owned).collect())
+    }
+
+    /// What a reviewer looks for, where there are words about it.
+    pub fn brief(&self, reviewer: &str) -> Result<Option<String>, PromptError> {
+        if !is_plain(reviewer) {
+            return Ok(None);
+        }
+        let name = format!("{REVIEWERS}{reviewer}");
+        let text = match (self.own(&name)?, built_in(&name)) {
+            (Some(own), _) => own.text,
+            (None, Some(built_in)) => built_in.text.to_owned(),
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
+    }
+
+    /// The project's own words about a reviewer, by the name of its template.
+    pub fn own_brief(&self, name: &str) -> Result<Option<Source>, PromptError> {
+        let reviewer = name.strip_prefix(REVIEWERS).filter(|reviewer| is_plain(reviewer));
+        reviewer.map_or(Ok(None), |_| self.own(name))
+    }
+
+    /// The text of a template, whether it may be used or not.
+    pub fn source(&self, built_in: &BuiltIn) -> Result<Source, PromptError> {
+        let (name, text) = (built_in.name.to_owned(), built_in.text.to_owned());
+        Ok(self.own(built_in.name)?.unwrap_or(Source { name, text, file: None }))
+    }
+
+    /// A file of the project's folder.
+    #[must_use]
+    pub fn path_of(&self, file: &str) -> PathBuf {
+        self.folder.as_ref().map_or_else(PathBuf::new, |folder| folder.join(file))
+    }
+
+    /// The file that stands in the place of a template, if there is one.
+    #[must_use]
+    pub fn file_of(&self, name: &str) -> Option<PathBuf> {
+        let path = self.path_of(&format!("{name}{END}"));
+        (self.folder.is_some() && path.exists()).then_some(path)
+    }
+
+    /// The project's own text of this name.
+    pub fn own(&self, name: &str) -> Result<Option<Source>, PromptError> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        let path = folder.join(format!("{name}{END}"));
+        let failed = |source| PromptError::Read { path: path.clone(), source };
+        let size = match fs::metadata(&path) {
+            Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        if size > limits::TEMPLATE_BYTES as u64 {
+            let message = format!("larger than {} KiB", limits::TEMPLATE_BYTES / 1024);
+            return Err(failed(io::Error::other(message)));
+        }
+        let text = fs::read_to_string(&path).map_err(failed)?;
+        Ok(Some(Source { name: name.to_owned(), text, file: Some(path) }))
+    }
+
+    /// The files of the project's folder, as paths below it, in their order.
+    pub fn files(&self) -> Result<Vec<String>, PromptError> {
+        let mut files = Vec::new();
+        for below in ["", REVIEWERS] {
+            let Some(folder) = self.folder.as_ref().map(|folder| folder.join(below)) else {
+                continue;
+            };
+            let failed = |source| PromptError::Read { path: folder.clone(), source };
+            let entries = match fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            for entry in entries.take(limits::TEMPLATE_FILES) {
+                let entry = entry.map_err(failed)?;
+                if entry.file_type().map_err(failed)?.is_dir() {
+                    continue;
+                }
+                files.push(format!("{below}{}", entry.file_name().to_string_lossy()));
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+}
+
+/// What is wrong with a text that is to stand in the place of a built-in one.
+#[must_use]
+pub fn problems(text: &str, instead_of: &BuiltIn) -> Vec<Problem> {
+    if text.trim().is_empty() {
+        let message = "it is empty".to_owned();
+        let help = "take the file away to have the built-in one again".to_owned();
+        return vec![Problem { line: 1, message, help }];
+    }
+    let mut problems = check(text, &Template::read(instead_of.text), MAY_BE_MISSING);
+    let keys = instead_of.schema.map(|schema| schema.keys()).unwrap_or_default();
+    let unnamed = keys.into_iter().filter(|key| !text.contains(key.as_str()));
+    problems.extend(unnamed.map(|key| Problem {
+        line: text.lines().count().max(1),
+        message: format!("the answer must have `{key}`, and nothing is said about it"),
+        help: format!("`banksman prompts show {} --schema` says what is read", instead_of.name),
+    }));
+    problems
+}
+
+/// What a file of a project's folder is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose<'f> {
+    InsteadOf(&'static BuiltIn),
+    /// The words about a reviewer of this name.
+    Reviewer(&'f str),
+    /// The shape of an answer.
+    Schema,
+    Unknown,
+}
+
+impl<'f> Purpose<'f> {
+    #[must_use]
+    pub fn of(file: &'f str) -> Self {
+        let name = file.strip_suffix(END);
+        match (name.and_then(built_in), name.and_then(|name| name.strip_prefix(REVIEWERS))) {
+            (Some(built_in), _) => Self::InsteadOf(built_in),
+            (None, Some(reviewer)) if is_plain(reviewer) => Self::Reviewer(reviewer),
+            (None, Some(_) | None) if file.ends_with(".schema.json") => Self::Schema,
+            (None, Some(_) | None) => Self::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ships_with_the_program_may_be_used() {
+        for one in BUILT_IN {
+            assert_eq!(problems(one.text, one), [], "{}", one.name);
+            assert!(one.text.len() < limits::TEMPLATE_BYTES, "{}", one.name);
+            for known in Template::read(one.text).names() {
+                assert!(known.0.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{known:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_role_has_its_own_only_if_that_is_made_for_runs() {
+        let names =
+            ["worker", "planner", "reviewer", "again", "nudge", "evaluator", "reviewers/critic"];
+        let found = names.map(|role| for_role(role).name);
+        let planner = if built_in("planner").is_some() { found[1] } else { "role" };
+        assert_eq!(found, ["worker", planner, "role", "role", "role", "role", "role"]);
+    }
+
+    #[test]
+    fn every_file_is_in_the_list() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("prompts");
+        let files = Prompts { folder: Some(folder) }.files().expect("they can be read");
+        let schemas: Vec<&str> = BUILT_IN.iter().filter_map(|one| Some(one.schema?.name)).collect();
+        for file in &files {
+            let is_listed = match Purpose::of(file) {
+                Purpose::InsteadOf(_) => true,
+                Purpose::Schema => schemas.contains(&file.trim_end_matches(".schema.json")),
+                Purpose::Reviewer(_) | Purpose::Unknown => false,
+            };
+            assert!(is_listed, "{file} is not in the list");
+        }
+        assert!(files.len() >= BUILT_IN.len());
+    }
+
+    #[test]
+    fn an_answer_that_nobody_is_told_of_is_refused() {
+        let reviewer = built_in("reviewer").expect("it is there");
+        let text = reviewer.text.replace("rationale", "reason");
+        let problems = problems(&text, reviewer);
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].message.contains("`rationale`"), "{}", problems[0].message);
+    }
+}

@@ -1,0 +1,137 @@
+//! `prompts list`, `show` and `lint`, and a project's own templates.
+
+use std::fs;
+use std::process::Output;
+
+use insta::assert_snapshot;
+
+use crate::engine::driver::Driver;
+use crate::engine::yard::Yard;
+use banksman_core::time::Span;
+
+fn put(yard: &Yard, name: &str, text: &str) {
+    let path = yard.path("repo/.banksman/prompts").join(name);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    fs::write(path, text).expect("written");
+}
+
+fn said(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let code = output.status.code().unwrap_or(-1);
+    format!("exit {code}\n{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+const OWN: &str = "Do {title}: {body}{feedback}{failures}{rules} as {{task}}.\n";
+
+#[test]
+fn a_project_has_its_own_in_the_place_of_built_in_ones() {
+    let yard = Yard::new(&[]);
+    put(&yard, "worker.md", OWN);
+    put(&yard, "reviewers/poet.md", "You look for rhymes.");
+    put(&yard, "step.md", "nothing");
+    assert_snapshot!(said(&yard.run(&["prompts", "list"])), @"
+    exit 0
+    NAME                 FROM                                 ANSWER     WHO IS TOLD IT
+    worker               .banksman/prompts/worker.md                     the agent that does a task
+    role                 built-in                                        an agent in any other part, such as a planner
+    again                built-in                                        an agent that goes on in its session after a failure
+    nudge                built-in                                        an agent that has fallen silent
+    step                 .banksman/prompts/step.md                       not sound, see `banksman prompts lint`
+    gate                 built-in                             gate       the agent that decides at a step's gate
+    reviewer             built-in                             verdict    each reviewer of a panel, in the first pass
+    debate               built-in                             reply      a reviewer with a concern, in each round of a debate
+    evaluator            built-in                             evaluator  the agent that is asked when the facts leave an end open
+    reviewers/custodiet  built-in                                        the reviewer custodiet, as what it looks for
+    reviewers/critic     built-in                                        the reviewer critic, as what it looks for
+    reviewers/poet       .banksman/prompts/reviewers/poet.md             the reviewer poet, as what it looks for
+    next: banksman prompts show NAME · banksman prompts render TASK
+    ");
+    let list = yard.json(&["prompts", "list"]);
+    let worker = &list["prompts"][0];
+    assert_eq!(worker["origin"], ".banksman/prompts/worker.md");
+    assert_eq!(worker["overridden"], true);
+    assert_eq!(worker["values"][1], "title");
+}
+
+#[test]
+fn a_template_is_shown_as_it_is_used_and_as_it_was() {
+    let yard = Yard::new(&[]);
+    let built_in = yard.ok(&["prompts", "show", "worker"]);
+    put(&yard, "worker.md", OWN);
+    assert_eq!(yard.ok(&["prompts", "show", "worker"]), OWN);
+    assert_eq!(yard.ok(&["prompts", "show", "worker", "--builtin"]), built_in);
+    let schema = yard.json(&["prompts", "show", "reviewer", "--schema"]);
+    assert_eq!(schema["required"][0], "verdict");
+    assert_snapshot!(said(&yard.run(&["prompts", "show", "wroker"])), @"
+    exit 1
+    error: there is no prompt `wroker`; did you mean `worker`? (BM-E003)
+    hint: `banksman prompts list` shows which there are
+    ");
+    assert_snapshot!(said(&yard.run(&["prompts", "show", "worker", "--schema"])), @"
+    exit 2
+    error: the prompt `worker` asks for no answer of a fixed shape (BM-E001)
+    hint: `banksman prompts list` says which of them do
+    ");
+    assert_snapshot!(said(&yard.run(&["prompts", "show", "reviewers/../../x"])), @"
+    exit 1
+    error: there is no prompt `reviewers/../../x`; known here: worker, role, again, nudge, step, gate, reviewer, debate, evaluator, reviewers/custodiet, reviewers/critic (BM-E003)
+    hint: `banksman prompts list` shows which there are
+    ");
+}
+
+#[test]
+fn what_cannot_be_used_is_named_with_its_line() {
+    let yard = Yard::new(&[]);
+    assert_snapshot!(said(&yard.run(&["prompts", "lint"])), @"exit 0");
+    put(&yard, "worker.md", "Do {titel}.\n\n{title} {body}{feedback}\n{failures} { task }\n");
+    put(&yard, "reviewer.md", "{brief}{title}{body}{record} Say `verdict` and why.\n");
+    put(&yard, "again.md", &"x".repeat(40_000));
+    put(&yard, "debate.md", "");
+    put(&yard, "verdict.schema.json", "{}");
+    put(&yard, "wroker.md", "");
+    put(&yard, "reviewers/poet.md", "\n");
+    assert_snapshot!(said(&yard.run(&["prompts", "lint"])), @"
+    exit 5
+    .banksman/prompts/again.md:1: it cannot be read: larger than 32 KiB; mend or remove it
+    .banksman/prompts/debate.md:1: it is empty; take the file away to have the built-in one again
+    .banksman/prompts/reviewer.md:1: the answer must have `rationale`, and nothing is said about it; `banksman prompts show reviewer --schema` says what is read
+    .banksman/prompts/reviewer.md:1: the answer must have `concerns`, and nothing is said about it; `banksman prompts show reviewer --schema` says what is read
+    .banksman/prompts/reviewer.md:1: the answer must have `suggestions`, and nothing is said about it; `banksman prompts show reviewer --schema` says what is read
+    .banksman/prompts/reviewers/poet.md:1: it is empty; say what the reviewer looks for
+    .banksman/prompts/verdict.schema.json:1: the shape of an answer cannot be changed; the program reads the answer in the shape that it knows; change the words that ask for it
+    .banksman/prompts/worker.md:1: there is no value `{titel}` here; did you mean `title`? (the braces themselves are written `{{titel}}`)
+    .banksman/prompts/worker.md:4: there is no value `{ task }` here; did you mean `task`? (the braces themselves are written `{{ task }}`)
+    .banksman/prompts/worker.md:4: `{rules}` is missing; whoever is told this would not know it; put it where it belongs
+    .banksman/prompts/wroker.md:1: nobody is told this; did you mean `worker.md`?
+    ");
+}
+
+#[test]
+fn an_agent_is_told_what_the_project_says() {
+    let yard = Yard::new(&[]);
+    put(&yard, "worker.md", OWN);
+    yard.script("any", "nothing-to-do there is nothing\nsuccess so it is\n");
+    yard.add("paint it", &[]);
+    let driver = Driver::of(yard.root(), Span(100));
+    driver.turn_until("its agent was told", |_| !yard.file("prompts/r1.1").is_empty());
+    let told = yard.file("prompts/r1.1");
+    assert!(told.starts_with("Do <data ") && told.contains("\npaint it\n"), "{told}");
+    assert!(told.ends_with(" as {task}.\n"), "{told}");
+    driver.turn_until("it is over", |_| yard.jobs(crate::engine::driver::NODE).is_empty());
+}
+
+#[test]
+fn a_template_that_cannot_be_used_starts_nobody() {
+    let yard = Yard::new(&[]);
+    put(&yard, "worker.md", "Do {title}.\nDo {boddy}.\n");
+    let id = yard.add("paint it", &[]);
+    let driver = Driver::of(yard.root(), Span(100));
+    let pulse = driver.turn();
+    let told = format!("{:?}", pulse.notices);
+    assert!(
+        told.contains("worker.md` cannot be used: line 2: there is no value `{boddy}`"),
+        "{told}"
+    );
+    assert_eq!(yard.starts(), Vec::<String>::new());
+    assert!(said(&yard.run(&["prompts", "render", &id.to_string()])).contains("line 2"));
+}

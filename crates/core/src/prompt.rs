@@ -1,0 +1,278 @@
+//! What a prompt is made of: a template with places for values, and parts that are shortened, all alike, until the whole fits.
+//!
+//! Nothing here knows what a prompt is about or where a template comes from, and no text is refused by the reader: whether a template
+//! may be used is what [`check`] says.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::lifecycle::problem::suggestion;
+use crate::limits;
+
+/// What may stand between the braces of a place: a word, or what somebody may have meant as one.
+const PLACE_BYTES: usize = 40;
+/// A prompt that is too long is shortened by this much more than it has to be, because the words about it need room, too.
+const SLACK_BYTES: usize = 512;
+
+/// A text in which `{name}` stands for a value. `{{name}}` is `{name}` as it is, and every other brace is only a brace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    text: String,
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    /// Of the whole place, braces included.
+    at: Range<usize>,
+    stands_for: StandsFor,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum StandsFor {
+    Value(String),
+    /// The name in braces.
+    Itself(String),
+}
+
+/// What is wrong with a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// From 1.
+    pub line: usize,
+    pub message: String,
+    pub help: String,
+}
+
+impl Template {
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        let mut places = Vec::new();
+        let mut at = 0;
+        while let Some(found) = text[at..].find('{') {
+            let open = at + found;
+            let (inside, ends, is_double) = match text[open..].strip_prefix("{{") {
+                Some(inside) => (inside, "}}", true),
+                None => (&text[open + 1..], "}", false),
+            };
+            let Some(name) = name_in(inside, ends) else {
+                at = open + 1;
+                continue;
+            };
+            at = open + name.len() + 2 * ends.len();
+            let stands_for = if is_double {
+                StandsFor::Itself(format!("{{{name}}}"))
+            } else {
+                StandsFor::Value(name.to_owned())
+            };
+            places.push(Place { at: open..at, stands_for });
+        }
+        Self { text: text.to_owned(), places }
+    }
+
+    /// The names of the values that it wants, in the order of the text, each with its line.
+    pub fn names(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.places.iter().filter_map(|place| match &place.stands_for {
+            StandsFor::Value(name) => Some((name.as_str(), line_of(&self.text, place.at.start))),
+            StandsFor::Itself(_) => None,
+        })
+    }
+
+    /// Puts the values in, once: what a value brings along is never read as a name. A name without a value stays as it is.
+    #[must_use]
+    pub fn fill(&self, values: &[(&str, String)]) -> String {
+        let mut filled = String::with_capacity(self.text.len());
+        let mut behind = 0;
+        for place in &self.places {
+            filled.push_str(&self.text[behind..place.at.start]);
+            filled.push_str(match &place.stands_for {
+                StandsFor::Itself(text) => text,
+                StandsFor::Value(name) => {
+                    let value = values.iter().find(|(known, _)| known == name);
+                    value.map_or(&self.text[place.at.clone()], |(_, value)| value)
+                }
+            });
+            behind = place.at.end;
+        }
+        filled.push_str(&self.text[behind..]);
+        filled
+    }
+}
+
+fn name_in<'t>(inside: &'t str, ends: &str) -> Option<&'t str> {
+    let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ');
+    let name = &inside[..inside.find(|c| !is_of_a_name(c))?];
+    let is_short = !name.is_empty() && name.len() <= PLACE_BYTES;
+    (is_short && inside[name.len()..].starts_with(ends)).then_some(name)
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+/// Whether a text may stand in the place of a template: it wants no value that the template does not, and all that it must.
+#[must_use]
+pub fn check(text: &str, instead_of: &Template, may_be_missing: &[&str]) -> Vec<Problem> {
+    let own = Template::read(text);
+    let mut problems = Vec::new();
+    if text.len() > limits::TEMPLATE_BYTES {
+        let message = format!("it is longer than {} KiB", limits::TEMPLATE_BYTES / 1024);
+        let help = "what an agent has to read at length belongs into files".to_owned();
+        problems.push(Problem { line: 1, message, help });
+    }
+    let mut known: Vec<&str> = instead_of.names().map(|(name, _)| name).collect();
+    known.sort_unstable();
+    known.dedup();
+    let unknown = own.names().filter(|(name, _)| !known.contains(name));
+    problems.extend(unknown.take(limits::TEMPLATE_PROBLEMS).map(|(name, line)| Problem {
+        line,
+        message: format!("there is no value `{{{name}}}` here"),
+        help: {
+            let meant = suggestion(name, known.iter().copied());
+            format!("{meant} (the braces themselves are written `{{{{{name}}}}}`)")
+        },
+    }));
+    let wanted = known.iter().filter(|name| !may_be_missing.contains(name));
+    let missing = wanted.filter(|name| !own.names().any(|(own, _)| own == **name));
+    problems.extend(missing.map(|name| Problem {
+        line: text.lines().count().max(1),
+        message: format!("`{{{name}}}` is missing"),
+        help: "whoever is told this would not know it; put it where it belongs".to_owned(),
+    }));
+    problems
+}
+
+/// Which end of a text matters more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    Start,
+    End,
+}
+
+/// A text of a prompt that may be shortened.
+#[derive(Debug, Clone)]
+pub struct Part<'t> {
+    /// As it is called where it is told that something was left out.
+    pub name: &'static str,
+    pub text: Cow<'t, str>,
+    pub keep: Keep,
+    /// Its own bound, in bytes.
+    pub most: usize,
+    /// Where all of it can be read.
+    pub elsewhere: Option<&'static str>,
+}
+
+impl<'t> Part<'t> {
+    pub fn new(name: &'static str, text: impl Into<Cow<'t, str>>) -> Self {
+        let text = text.into();
+        Self { name, text, keep: Keep::Start, most: usize::MAX, elsewhere: None }
+    }
+
+    /// The latest stands last in it.
+    #[must_use]
+    pub fn latest_last(self) -> Self {
+        Self { keep: Keep::End, ..self }
+    }
+
+    #[must_use]
+    pub fn at_most(self, most: usize) -> Self {
+        Self { most, ..self }
+    }
+
+    #[must_use]
+    pub fn all_is_in(self, elsewhere: &'static str) -> Self {
+        Self { elsewhere: Some(elsewhere), ..self }
+    }
+
+    fn shortened(&self, most: usize) -> (String, Option<Cut>) {
+        let of = self.text.len();
+        if of <= most {
+            return (self.text.clone().into_owned(), None);
+        }
+        let kept = match self.keep {
+            Keep::Start => &self.text[..self.text.floor_char_boundary(most)],
+            Keep::End => &self.text[self.text.ceil_char_boundary(of - most)..],
+        };
+        let left_out = of - kept.len();
+        let text = match self.keep {
+            Keep::Start => format!("{kept}\n[{left_out} bytes are left out here]"),
+            Keep::End => format!("[{left_out} bytes are left out here]\n{kept}"),
+        };
+        let cut = Cut { part: self.name, keep: self.keep, left_out, of, elsewhere: self.elsewhere };
+        (text, Some(cut))
+    }
+}
+
+/// What was left out of a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    pub part: &'static str,
+    pub keep: Keep,
+    /// In bytes, as is `of`, the whole.
+    pub left_out: usize,
+    pub of: usize,
+    pub elsewhere: Option<&'static str>,
+}
+
+impl Cut {
+    /// For the one who reads the prompt, and for people.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let Self { part, left_out, of, .. } = self;
+        let end = match self.keep {
+            Keep::Start => "last",
+            Keep::End => "first",
+        };
+        let elsewhere = self.elsewhere.map(|place| format!("; {place}")).unwrap_or_default();
+        format!("{part}: the {end} {left_out} of {of} bytes{elsewhere}")
+    }
+}
+
+/// Writes a text of at most so many bytes. If that is not enough for all parts, the longest ones are shortened to the same length, and
+/// what was left out is told at the end. Without any part the text must fit.
+pub fn fit(
+    parts: &[Part<'_>],
+    most: usize,
+    write: impl Fn(&[String]) -> String,
+) -> (String, Vec<Cut>) {
+    let wanted: Vec<usize> = parts.iter().map(|part| part.text.len().min(part.most)).collect();
+    let mut room: usize = wanted.iter().sum();
+    loop {
+        let level = level(&wanted, room);
+        let shortened =
+            parts.iter().zip(&wanted).map(|(part, own)| part.shortened(level.min(*own)));
+        let (texts, cuts): (Vec<String>, Vec<Option<Cut>>) = shortened.unzip();
+        let cuts: Vec<Cut> = cuts.into_iter().flatten().collect();
+        let text = write(&texts) + &told(&cuts);
+        let Some(excess) = text.len().checked_sub(most + 1).filter(|_| room > 0) else {
+            return (text, cuts);
+        };
+        room = room.saturating_sub(excess + SLACK_BYTES);
+    }
+}
+
+/// The length to which texts may grow so that all of them have room: what the short ones do not need goes to the long ones.
+fn level(wanted: &[usize], room: usize) -> usize {
+    let mut sorted = wanted.to_vec();
+    sorted.sort_unstable();
+    let (mut left, mut count) = (room, sorted.len());
+    for own in sorted {
+        if own.saturating_mul(count) > left {
+            return left / count;
+        }
+        left -= own;
+        count -= 1;
+    }
+    usize::MAX
+}
+
+fn told(cuts: &[Cut]) -> String {
+    if cuts.is_empty() {
+        return String::new();
+    }
+    let list: String = cuts.iter().map(|cut| format!("- {}\n", cut.describe())).collect();
+    format!("\nSome of what is above was too long and is left out:\n\n{list}")
+}
+
+#[cfg(test)]
+mod tests;
