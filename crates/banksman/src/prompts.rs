@@ -23,11 +23,12 @@ const ANY_ROLE: &str = "role";
 /// Values that name things which an agent can do without. It cannot do without any other one.
 const MAY_BE_MISSING: &[&str] = &[
     "task", "role", "step", "reviewer", "who", "place", "company", "concern", "base", "state",
-    "about", "round", "rounds",
+    "about", "round", "rounds", "time",
 ];
 
 /// The values that there are for the run of a task.
-const OF_RUNS: &[&str] = &["task", "role", "title", "body", "feedback", "failures", "rules"];
+const OF_RUNS: &[&str] =
+    &["task", "role", "title", "body", "context", "feedback", "failures", "rules"];
 
 /// A template that ships with the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +84,8 @@ macro_rules! template {
 /// All of them. One that is named after a role and made for the run of a task is for the agents of that role.
 pub const BUILT_IN: &[BuiltIn] = &[
     template!("worker", "the agent that does a task"),
-    template!("role", "an agent in any other part, such as a planner"),
+    template!("planner", "the agent that breaks a task down", "plan"),
+    template!("role", "an agent in any other part"),
     template!("again", "an agent that goes on in its session after a failure"),
     template!("nudge", "an agent that has fallen silent"),
     template!("step", "the agent of a workflow's step"),
@@ -322,8 +324,7 @@ mod tests {
         let names =
             ["worker", "planner", "reviewer", "again", "nudge", "evaluator", "reviewers/critic"];
         let found = names.map(|role| for_role(role).name);
-        let planner = if built_in("planner").is_some() { found[1] } else { "role" };
-        assert_eq!(found, ["worker", planner, "role", "role", "role", "role", "role"]);
+        assert_eq!(found, ["worker", "role", "role", "role", "role", "role", "role"]);
     }
 
     #[test]

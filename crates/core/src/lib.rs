@@ -14,6 +14,7 @@ pub mod lifecycle;
 pub mod limits;
 pub mod machine;
 pub mod panel;
+pub mod plan;
 pub mod prompt;
 pub mod quota;
 pub mod receipt;

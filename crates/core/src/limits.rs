@@ -106,7 +106,32 @@ pub const DAILY_BYTES: usize = 1024 * 1024;
 pub const DAILY_ENTRIES: usize = 50;
 /// Entries of each other list of a daily note.
 pub const DAILY_LINES: usize = 50;
+/// Subtasks of one plan: a person reads all of them before they approve it.
+pub const PLAN_SUBTASKS: usize = 20;
+/// Questions of one plan that are to be answered first.
+pub const PLAN_SPIKES: usize = 8;
+/// Edges of one plan.
+pub const PLAN_EDGES: usize = 200;
+/// Entries of one list of a plan: assumptions, risks, acceptance criteria, objections.
+pub const PLAN_ITEMS: usize = 16;
+/// The title of a subtask or the question of a spike, in bytes: it becomes the title of a task.
+pub const PLAN_TITLE_BYTES: usize = 300;
+/// A short text of a plan, in bytes.
+pub const PLAN_TEXT_BYTES: usize = 200;
+/// What a subtask is about, in bytes.
+pub const PLAN_DESCRIPTION_BYTES: usize = 2_000;
+/// A whole plan as JSON, in bytes: it is a field of its task.
+pub const PLAN_BYTES: usize = 64 * 1024;
+/// One objection to a plan, in bytes.
+pub const PLAN_OBJECTION_BYTES: usize = 300;
+/// Iterations that a task remembers in its fields; the history has all of them.
+pub const PLAN_ITERATIONS: usize = 12;
 
+const _: () = assert!(PLAN_TITLE_BYTES < TITLE_BYTES, "the title of a part has room for more");
+const _: () = assert!(
+    PLAN_BYTES + PLAN_ITERATIONS * PLAN_ITEMS * PLAN_OBJECTION_BYTES < FIELDS_BYTES / 2,
+    "a plan and what became of the ones before leave room for the task's own fields"
+);
 const _: () = assert!(
     2 * OPEN_CONCERNS * (OPINION_TEXT_BYTES + OPINION_ITEM_BYTES) < FIELDS_BYTES,
     "the concerns of a panel leave room for the task's own fields"

@@ -10,6 +10,7 @@ use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
 use super::plan::expects;
+use super::planning::{is_planning, is_spike};
 use super::{Engine, EngineError, Notice, Pulse};
 use crate::exec::plan::JobId;
 use crate::exec::site::{Sight, SiteError};
@@ -105,7 +106,7 @@ impl Engine<'_> {
             expects: expects(&stored),
             task: &run.task.to_string(),
             branch: &branch,
-            schema_given: stored.lifecycle.fields.contains_key(ANSWER),
+            schema_given: stored.lifecycle.fields.contains_key(ANSWER) || is_planning(&stored),
         };
         let judgement = failure::judge(receipt, &asked);
         let end = self.run_end(&stored, run, receipt, &judgement, &past, now)?;
@@ -145,6 +146,12 @@ impl Engine<'_> {
         let counts = |past: &&PastRun| (first..run.epoch).contains(&past.epoch);
         let past: Vec<&PastRun> = past.iter().filter(counts).collect();
         let (outcome, detail, again_at) = self.follow_policy(stored, run, judgement, &past, now);
+        let mut fields = self.brought(stored, receipt, judgement, pause.as_ref())?;
+        let answer = receipt.answer.as_ref().filter(|_| outcome == Outcome::Succeeded);
+        let planned = answer.filter(|_| is_planning(stored));
+        let planned = planned.map(|answer| self.planned(stored, answer)).transpose()?;
+        let (changed, body) = planned.map(|one| (one.fields, one.body)).unzip();
+        fields.extend(changed.unwrap_or_default());
         let reading = receipt.reading.as_ref();
         let opinion = receipt.opinion.as_ref();
         let tokens = reading.map_or(0, |said| said.input_tokens + said.output_tokens)
@@ -154,13 +161,14 @@ impl Engine<'_> {
                 epoch: run.epoch,
                 outcome,
                 detail,
-                fields: self.brought(stored, receipt, judgement, pause.as_ref())?,
+                fields,
                 tokens,
                 cost_micros: reading.and_then(|said| said.cost_micros).unwrap_or_default(),
                 // A pause of the account holds back all that draws on it. The task itself does not wait: another account
                 // may take it, and so may this one as soon as somebody ends the pause.
                 again_at: again_at.filter(|_| pause.is_none()),
             },
+            body,
             class: judgement.class.map(|class| class.as_str().to_owned()),
             signature: judgement.signature.clone(),
             session: reading.and_then(|said| said.session.clone()),
@@ -187,6 +195,7 @@ impl Engine<'_> {
         let facts = [
             ("pr_url", self.pull_request(stored, judgement)?.map(Value::from)),
             (ANSWER, receipt.answer.clone()),
+            ("findings", findings(stored, receipt)),
             ("quota_resets_at", resets_at.map(|at| json!(at))),
             ("session_id", reading.and_then(|said| said.session.clone()).map(Value::from)),
         ];
@@ -325,6 +334,12 @@ impl Engine<'_> {
             | Ended::KeeperLost => "lost".to_owned(),
         }
     }
+}
+
+/// The last words of an agent that was asked a question.
+fn findings(stored: &Stored, receipt: &Receipt) -> Option<Value> {
+    let text = receipt.reading.as_ref().map(|said| said.text.trim());
+    text.filter(|text| is_spike(stored) && !text.is_empty()).map(Value::from)
 }
 
 /// How long a job that was hindered waits: 10 seconds, and each time twice as long.

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::panel::seats::{ANSWER_TIMEOUT, SEAT, name_of, round_of};
 use super::panel::words;
+use super::planning::{self, Planning, is_planning};
 use super::steps::{Step, flow_of, may_be_laid_out};
 use super::{Engine, EngineError, Project, prompt};
 use crate::config::Agents;
@@ -31,6 +32,8 @@ pub(super) enum Errand {
     Step(Box<Piece>),
     /// Somebody sits on a panel.
     Seat(Box<Sitting>),
+    /// Somebody breaks the task down.
+    Plan(Box<Planning>),
 }
 
 /// A seat of a panel with what it is about.
@@ -57,6 +60,9 @@ pub(super) struct Piece {
 
 impl Engine<'_> {
     pub(super) fn errand(&self, stored: &Stored) -> Result<Errand, EngineError> {
+        if is_planning(stored) {
+            return Ok(Errand::Plan(Box::new(self.planning(stored)?)));
+        }
         if let Some(step) = Step::of(stored) {
             return Ok(self.piece(stored.clone(), step)?.map_or(Errand::Plain, Errand::Step));
         }
@@ -121,7 +127,7 @@ impl Engine<'_> {
             Errand::Plain if flow_of(stored).is_some() => {
                 self.worked_on(self.last_steps(stored)?)?
             }
-            Errand::Plain => Vec::new(),
+            Errand::Plain | Errand::Plan(_) => Vec::new(),
         };
         let mut branches: Vec<String> = from
             .iter()
@@ -209,6 +215,7 @@ pub(super) fn prompt(
         Errand::Plain => prompt::for_run(prompts, brief, checks),
         Errand::Step(piece) => prompt::for_step(prompts, piece, brief, checks),
         Errand::Seat(sitting) => words::for_seat(prompts, sitting, base),
+        Errand::Plan(planning) => prompt::for_planner(prompts, planning, brief),
     }
 }
 
@@ -217,6 +224,7 @@ pub(super) fn schema(errand: &Errand) -> Option<Value> {
     match errand {
         Errand::Plain | Errand::Step(_) => None,
         Errand::Seat(sitting) => Some(words::schema(sitting)),
+        Errand::Plan(_) => planning::schema(),
     }
 }
 
@@ -231,7 +239,7 @@ pub(super) fn checks(
     let own = own_checks(&stored.task, agents);
     let piece = match errand {
         Errand::Plain => return own,
-        Errand::Seat(_) => {
+        Errand::Seat(_) | Errand::Plan(_) => {
             return Checks { timeout_ms: own.timeout_ms, ..Checks::default() };
         }
         Errand::Step(piece) => piece,
@@ -280,7 +288,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
 /// The inputs of a step that are feedback of gates: they are not in the repository's history, so they are copied.
 pub(super) fn feedback_globs(errand: &Errand) -> Vec<String> {
     let piece = match errand {
-        Errand::Plain => None,
+        Errand::Plain | Errand::Plan(_) => None,
         Errand::Step(piece) => Some(piece),
         Errand::Seat(sitting) => sitting.gate.as_ref(),
     };

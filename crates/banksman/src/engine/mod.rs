@@ -10,6 +10,7 @@ mod errand;
 mod panel;
 mod parts;
 mod plan;
+mod planning;
 mod prompt;
 mod pulls;
 mod recover;

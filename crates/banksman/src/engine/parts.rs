@@ -1,5 +1,5 @@
 //! Tasks and their parts: a part tells its parent how it stands, a parent leads its parts. Nothing here knows what the parts are
-//! for: workflows are in `steps`, panels in `panel`.
+//! for: workflows are in `steps`, panels in `panel`, plans in `planning`.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, Kind, Outcome};
@@ -8,7 +8,7 @@ use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 
 use super::relay::Did;
-use super::steps::{LED, Step};
+use super::steps::{LED, Step, flow_of};
 use super::{Engine, EngineError, Pulse};
 use crate::store::outbox::Pending;
 use crate::store::places::BatchChange;
@@ -46,6 +46,7 @@ impl Engine<'_> {
                 self.lead_on_from(part, &step, &whole, now, pulse)?;
             }
         }
+        self.look_at_planned(&whole, now)?;
         // A part that has only begun changes no count, and counting looks at all of them.
         if part.lifecycle.state(part.task.state).kind != Kind::Working {
             self.look_at_parts(&whole, now)?;
@@ -131,6 +132,9 @@ impl Engine<'_> {
         if !self.is_current(effect, whole) {
             return Ok(Did::Done);
         }
+        if flow_of(whole).is_none() {
+            return self.lead_planned(effect, whole, now);
+        }
         let kind = whole.lifecycle.state(whole.task.state).kind;
         let rests = match kind {
             Kind::Waiting | Kind::Blocked | Kind::Parked => true,
@@ -160,7 +164,7 @@ impl Engine<'_> {
         Ok(Did::Done)
     }
 
-    fn ask_parts(
+    pub(super) fn ask_parts(
         &self,
         whole: &Stored,
         trigger: &str,

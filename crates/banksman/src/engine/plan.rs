@@ -11,6 +11,7 @@ use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
 use super::errand::{self, Errand, branch_of, place};
+use super::planning::is_spike;
 use super::prompt::Told;
 use super::steps::{flow_of, may_be_laid_out};
 use super::{Engine, EngineError, Project, prompt};
@@ -159,6 +160,7 @@ impl Engine<'_> {
             fields: &stored.task.fields,
             past: &earlier,
             resumes: resumed.is_some(),
+            context: self.context_of(stored)?,
         };
         let checks = errand::checks(stored, errand, agents, project);
         let base = project.map_or("HEAD", |project| project.base.as_str());
@@ -344,6 +346,7 @@ fn wall(errand: &Errand, agents: &Agents) -> i64 {
     let own = match errand {
         Errand::Step(piece) => piece.step.spec.timeout,
         Errand::Seat(sitting) => sitting.timeout,
+        Errand::Plan(planning) => planning.timeout,
         Errand::Plain => None,
     };
     own.unwrap_or(agents.limits.run).0
@@ -353,7 +356,7 @@ fn wall(errand: &Errand, agents: &Agents) -> i64 {
 fn of_role(errand: &Errand, role: &str) -> Option<Value> {
     match errand {
         Errand::Plain => for_role(role).schema.map(|schema| schema.value()),
-        Errand::Step(_) | Errand::Seat(_) => None,
+        Errand::Step(_) | Errand::Seat(_) | Errand::Plan(_) => None,
     }
 }
 
@@ -369,6 +372,9 @@ pub(super) fn role_of(stored: &Stored) -> &str {
 
 /// What a run in the task's state has to bring.
 pub(super) fn expects(stored: &Stored) -> Expects {
+    if is_spike(stored) {
+        return Expects::Answer;
+    }
     let does = stored.lifecycle.state(stored.task.state).does.as_ref();
     does.map_or(Expects::Anything, |does| does.brings)
 }

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use banksman_core::fence::fence;
 use banksman_core::limits;
 use banksman_core::machine::Task;
+use banksman_core::plan::proposal::without_part;
 use banksman_core::prompt::{Cut, Part, fit};
 use banksman_core::workflow::assignment::{self, assignment};
 use banksman_core::workflow::{Criterion, Flow};
 use serde_json::{Map, Value};
 
 use super::errand::{Piece, retry_context};
+use super::planning::Planning;
 use crate::exec::plan::Checks;
 use crate::prompts::{PromptError, Prompts, built_in, for_role};
 use crate::store::PastRun;
@@ -34,6 +36,8 @@ pub(super) struct Brief<'a> {
     pub(super) past: &'a [&'a PastRun],
     /// Whether the agent still has its own memory of them.
     pub(super) resumes: bool,
+    /// What is known about the tasks that this one is part of or comes after; empty if it is by itself.
+    pub(super) context: String,
 }
 
 /// What an agent is told.
@@ -75,23 +79,70 @@ pub(super) fn for_run(
     let mut parts = vec![
         Part::new("the title of the task", title),
         Part::new("the text of the task", body).all_is_in(TASK_TOOL),
+        Part::new("what is known about the whole", brief.context.as_str()),
         Part::new("what earlier attempts ended with", failures.as_str()).latest_last(),
         Part::new("the rules", rules(checks)),
     ];
     parts.extend(said(brief.fields));
+    let of_whole = "What is known about the whole, and about what came before:";
     tell(prompts, template, &parts, |texts| {
-        let [title, body, failures, rules, said @ ..] = texts else { return Vec::new() };
+        let [title, body, context, failures, rules, said @ ..] = texts else { return Vec::new() };
         vec![
             ("task", task.id.to_string()),
             ("role", brief.role.to_owned()),
             ("title", fence(title)),
             ("body", fence(body)),
+            ("context", section(of_whole, context)),
             ("feedback", feedback(said)),
             // An agent that remembers the task needs no introduction to them.
             ("failures", if goes_on { fence(failures) } else { earlier(failures) }),
             ("rules", rules.clone()),
         ]
     })
+}
+
+/// For the agent that breaks a task down.
+pub(super) fn for_planner(
+    prompts: &Prompts,
+    planning: &Planning,
+    brief: &Brief<'_>,
+) -> Result<Told, PromptError> {
+    let task = brief.task;
+    let own = without_part(&task.body);
+    let objections: String =
+        planning.objections.iter().map(|objection| format!("- {objection}\n")).collect();
+    let time = planning.timeout.map_or_else(|| "little time".to_owned(), |time| time.to_string());
+    let mut parts = vec![
+        Part::new("the title of the task", &task.title),
+        Part::new("the text of the task", text_or_none(&own)).all_is_in(TASK_TOOL),
+        Part::new("the proposal so far", &planning.former),
+        Part::new("what stands against the proposal", objections),
+        Part::new("how earlier subtasks stand", &planning.parts),
+        Part::new("what earlier attempts ended with", failures(brief.past)).latest_last(),
+    ];
+    parts.extend(said(brief.fields));
+    tell(prompts, "planner", &parts, |texts| {
+        let [title, body, former, objections, earlier_parts, failures, said @ ..] = texts else {
+            return Vec::new();
+        };
+        let of_parts = "How the subtasks of an earlier plan stand; what is done is not done again:";
+        vec![
+            ("task", task.id.to_string()),
+            ("time", time.clone()),
+            ("title", fence(title)),
+            ("body", fence(body)),
+            ("former", section("The proposal so far, which yours replaces:", former)),
+            ("objections", section("What stands against it:", objections)),
+            ("parts", section(of_parts, earlier_parts)),
+            ("feedback", feedback(said)),
+            ("failures", earlier(failures)),
+        ]
+    })
+}
+
+/// A text of others under a heading of ours, if there is one.
+fn section(heading: &str, text: &str) -> String {
+    if text.trim().is_empty() { String::new() } else { format!("\n{heading}\n\n{}\n", fence(text)) }
 }
 
 /// For the agent of a workflow's step.
@@ -170,7 +221,11 @@ pub(super) fn written(piece: &Piece, texts: &[String]) -> String {
 }
 
 pub(super) fn body_of(task: &Task) -> &str {
-    if task.body.trim().is_empty() { "(There is no more text than the title.)" } else { &task.body }
+    text_or_none(&task.body)
+}
+
+fn text_or_none(body: &str) -> &str {
+    if body.trim().is_empty() { "(There is no more text than the title.)" } else { body }
 }
 
 pub(super) fn nudge(prompts: &Prompts) -> Result<Told, PromptError> {
@@ -298,7 +353,14 @@ mod tests {
             output_tokens: 0,
         };
         let past = [&run];
-        let brief = Brief { task, role: "worker", fields, past: &past, resumes: detail.is_some() };
+        let brief = Brief {
+            task,
+            role: "worker",
+            fields,
+            past: &past,
+            resumes: detail.is_some(),
+            context: String::new(),
+        };
         for_run(&Prompts::default(), &brief, checks).expect("it is told")
     }
 

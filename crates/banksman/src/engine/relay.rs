@@ -136,7 +136,7 @@ impl Engine<'_> {
         let does = stored.lifecycle.state(stored.task.state).does.as_ref();
         let still =
             stored.task.entered <= effect.seq && does.is_some_and(|does| does.activity == activity);
-        if !still {
+        if !still || !stored.task.is_active(&stored.lifecycle) {
             if activity == Activity::Panel {
                 self.close_seats(&stored, now)?;
             }

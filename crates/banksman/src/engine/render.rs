@@ -77,7 +77,7 @@ impl Engine<'_> {
         let role = wish.role.clone().unwrap_or_else(|| match &errand {
             Errand::Step(piece) => piece.step.spec.role.clone(),
             Errand::Seat(sitting) => sitting.reviewer.clone(),
-            Errand::Plain => role_of(&claimed).to_owned(),
+            Errand::Plain | Errand::Plan(_) => role_of(&claimed).to_owned(),
         });
         let past = self.store.past_runs(id, TOLD)?;
         let place: (Option<&Project>, &Agents) = (project.as_ref(), agents);

@@ -10,7 +10,7 @@ use banksman_core::time::{Instant, Span};
 
 use super::OpsError;
 use crate::store::query::Detail;
-use crate::store::{Dispatch, Edge, Node, Store};
+use crate::store::{Dispatch, Edge, Node, Store, Stored};
 
 /// One thing that a task waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +65,9 @@ pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<W
     let hold = hold(lifecycle, task, detail.timers.first().map(|timer| timer.due));
     let mut waiting_for = if hold == Hold::Ended { Vec::new() } else { waiting(&detail, &hold) };
     let mut remedy = None;
+    if hold == Hold::Parts {
+        waiting_for.splice(0..0, parts_at_work(store, id)?);
+    }
     if hold == Hold::Queue {
         let (reasons, what) = held_back(store, id, bounds, now)?;
         waiting_for.extend(reasons);
@@ -78,11 +81,24 @@ pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<W
             remedy.unwrap_or_else(|| "the next turn of a running `up` starts it".to_owned())
         }
         Hold::Person => format!("a person answers: {}", answer(lifecycle, &detail)),
+        Hold::Parts => "its subtasks move it on".to_owned(),
         Hold::Parent(parent) => format!("{parent} comes to its end, or sends it back"),
         Hold::Timer(_) => "nothing until its time has come".to_owned(),
         Hold::Stranded => "nothing: this is a fault, see `banksman check`".to_owned(),
     };
     Ok(Why { task: id, state: state.name.clone(), waiting_for, next })
+}
+
+/// The parts that are not done, each as it stands.
+fn parts_at_work(store: &Store, id: TaskId) -> Result<Vec<Waiting>, OpsError> {
+    let parts = store.parts(id)?;
+    let is_open = |part: &&Stored| !part.lifecycle.state(part.task.state).terminal;
+    let line = |part: &Stored| {
+        let (task, state) = (&part.task, &part.lifecycle.state(part.task.state).name);
+        let what = format!("{} is {state}: {}", task.id, task.title);
+        Waiting::new("part", what).who(&task.id.to_string())
+    };
+    Ok(parts.iter().filter(is_open).map(line).collect())
 }
 
 /// What keeps every live machine from starting it, and what would change that. The dispatcher is asked, not imitated.

@@ -327,6 +327,26 @@ pub(super) fn apply_to(
     }
 }
 
+/// The same for an event that also brings a new body. The history has it, like everything that makes a task.
+pub(super) fn apply_with_body(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    old: Stored,
+    event: &Event,
+    body: &str,
+    now: Instant,
+) -> Result<Applied, StoreError> {
+    let Answer::Step(mut step) = machine::step(&old.lifecycle, &old.task, event, now)? else {
+        return apply_to(conn, definitions, old, event, None, now);
+    };
+    let Some(record) = &mut step.record else {
+        return save_if_version(conn, definitions, old, *step, None, now);
+    };
+    record.fields.insert("body".to_owned(), body.into());
+    conn.write(sql::SAVE_BODY, &[old.task.id.0.into(), body.into()])?;
+    save_if_version(conn, definitions, old, *step, None, now)
+}
+
 /// Writes a step: the row, the history, the timers, the outbox and the rest, or nothing.
 pub(super) fn save_if_version(
     conn: &mut dyn Conn,

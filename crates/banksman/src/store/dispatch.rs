@@ -222,7 +222,8 @@ impl Walk<'_> {
             }
         };
         for role in considered.roles.iter().filter(|role| worker.plays(role)) {
-            let actor = Actor { role: role.clone(), name: Some(worker.name.clone()) };
+            let role = acting_role(&found.lifecycle, role);
+            let actor = Actor { role, name: Some(worker.name.clone()) };
             let claim = Claim { actor, expires_at: self.now.plus(self.request.ttl) };
             let tried = try_claim(self.conn, self.definitions, found.clone(), claim, self.now)?;
             match tried {
@@ -406,6 +407,18 @@ fn roles_of(lifecycle: &Lifecycle, stored: &Stored) -> Vec<String> {
         }
     }
     roles
+}
+
+/// A state may name a role that only chooses worker and prompt, such as a planner. Its task is then held as one is that is claimed
+/// from the queue.
+fn acting_role(lifecycle: &Lifecycle, role: &str) -> String {
+    if lifecycle.find_role(role).is_some() {
+        return role.to_owned();
+    }
+    let claims = lifecycle.transitions.iter().filter(|row| row.trigger == CLAIM);
+    let mut roles = claims.flat_map(|row| row.roles.iter().copied());
+    let known = roles.find(|id| ![RoleId::HUMAN, RoleId::SYSTEM].contains(id));
+    known.map_or(role, |id| lifecycle.role_name(id)).to_owned()
 }
 
 /// A count that the database keeps in a wider column.

@@ -18,7 +18,7 @@ use super::{Store, StoreError, sql};
 pub struct Part {
     pub add: Add,
     pub parent: Option<usize>,
-    pub after: Vec<usize>,
+    pub after: Vec<(usize, Edge)>,
 }
 
 /// How many parts a task has, by how they stand.
@@ -72,6 +72,28 @@ impl Store {
                 });
             }
             Ok(answers)
+        })
+    }
+
+    /// Nobody waits for this part any more: its result is of interest should there be one. Answers how many waited.
+    pub fn leave_out(&self, part: TaskId, now: Instant) -> Result<usize, StoreError> {
+        let definitions = Arc::clone(&self.definitions);
+        self.write(move |conn| {
+            let parent = load_for_update(conn, &definitions, part)?.task.parent;
+            let mut freed = 0;
+            for row in conn.query(sql::WAITING_FOR, &[part.0.into()])? {
+                let waiting = load_for_update(conn, &definitions, TaskId(row.int(0)?))?;
+                // Somebody else's task may wait for it, too, and nobody has decided about that.
+                if waiting.task.parent != parent {
+                    continue;
+                }
+                conn.write(sql::NEED_INFORMS, &[waiting.task.id.0.into(), part.0.into()])?;
+                let left = Event::NeedsLeft(waiting.task.open_needs - 1);
+                apply_to(conn, &definitions, waiting, &left, None, now)?;
+                freed += 1;
+            }
+            conn.notify();
+            Ok(freed)
         })
     }
 
@@ -160,7 +182,7 @@ fn add_all(
         if let Some(parent) = part.parent {
             add.new.parent = Some(added[parent].stored.task.id);
         }
-        add.needs.extend(part.after.iter().map(|at| (added[*at].stored.task.id, Edge::Blocks)));
+        add.needs.extend(part.after.iter().map(|(at, edge)| (added[*at].stored.task.id, *edge)));
         added.push(add_in(conn, definitions, &add, now)?);
     }
     Ok(added)

@@ -8,7 +8,7 @@ use banksman_core::machine::{Beat, Event, Finish};
 use banksman_core::time::{Instant, Span};
 
 use super::accounts::{AccountPause, pause};
-use super::apply::{Applied, apply_to, load_for_update};
+use super::apply::{Applied, apply_to, apply_with_body, load_for_update};
 use super::conn::{Conn, DbError, Row, Value};
 use super::nodes::now as database_now;
 use super::row::is_damage;
@@ -101,6 +101,8 @@ impl RolePast {
 #[derive(Debug, Clone)]
 pub struct RunEnd {
     pub finish: Finish,
+    /// The task's body from now on, if the run has changed it.
+    pub body: Option<String>,
     pub class: Option<String>,
     pub signature: Option<String>,
     pub session: Option<String>,
@@ -167,7 +169,10 @@ impl Store {
             store.write(move |conn| {
                 let old = load_for_update(conn, &definitions, id)?;
                 let finished = Event::Finished(end.finish.clone());
-                let applied = apply_to(conn, &definitions, old, &finished, None, now)?;
+                let applied = match &end.body {
+                    None => apply_to(conn, &definitions, old, &finished, None, now)?,
+                    Some(body) => apply_with_body(conn, &definitions, old, &finished, body, now)?,
+                };
                 write_facts(conn, id, &end)?;
                 Ok(applied)
             })

@@ -248,6 +248,7 @@ statements! {
      lease_worker = $13, lease_expires_at = $14, spent_runs = $15, spent_tokens = $16, spent_cost_micros = $17, \
      updated_at = $18, entered_at = $19, progress_at = $20, head = $21 WHERE id = $22 AND version = $23";
     INSERT_BODY = "INSERT INTO bodies (task, body) VALUES ($1, $2)";
+    SAVE_BODY = "INSERT INTO bodies (task, body) VALUES ($1, $2) ON CONFLICT (task) DO UPDATE SET body = excluded.body";
     BODY = "SELECT body FROM bodies WHERE task = $1";
     INSERT_AUDIT = "INSERT INTO audit (task, seq, ts, from_state, to_state, trigger_name, actor, \
      idempotency_key, fields, prev, hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
@@ -406,6 +407,7 @@ statements! {
     NEEDS_OF_PARTS = "SELECT e.task, e.needs FROM edges e JOIN tasks t ON t.id = e.task \
      WHERE t.parent = $1 AND e.kind = 'blocks' ORDER BY e.task, e.needs";
     WAITING_FOR = "SELECT task FROM edges WHERE needs = $1 AND kind = 'blocks' ORDER BY task";
+    NEED_INFORMS = "UPDATE edges SET kind = 'informs' WHERE task = $1 AND needs = $2 AND kind = 'blocks'";
     LIFECYCLE = "SELECT source, overrides FROM lifecycles WHERE version = $1";
     INSERT_LIFECYCLE = "INSERT INTO lifecycles (version, id, source, overrides, added_at) \
      VALUES ($1, $2, $3, $4, $5) ON CONFLICT (version) DO NOTHING";

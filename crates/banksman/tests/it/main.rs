@@ -18,6 +18,7 @@ mod keeper;
 mod mailbox;
 mod mcp;
 mod panel;
+mod planning;
 mod prompts;
 mod scripted;
 mod simulation;

@@ -5,8 +5,9 @@ use super::check::{Overrides, check};
 use super::problem::Problems;
 
 /// Name and source of each, in the order in which they are listed.
-pub const SOURCES: [(&str, &str); 7] = [
+pub const SOURCES: [(&str, &str); 8] = [
     ("autonomous", include_str!("builtin/autonomous.yaml")),
+    ("leaf", include_str!("builtin/leaf.yaml")),
     ("mission", include_str!("builtin/mission.yaml")),
     ("step", include_str!("builtin/step.yaml")),
     ("workflow", include_str!("builtin/workflow.yaml")),

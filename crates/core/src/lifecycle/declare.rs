@@ -264,6 +264,7 @@ impl Checker<'_> {
             asks: source.asks.clone(),
             offers: offers.map(|(action, to)| (action.value.clone(), to.value.clone())).collect(),
             until: source.until.as_ref().and_then(|until| self.guard(until, Stands::OnTheMove)),
+            when: source.when.as_ref().and_then(|when| self.guard(when, Stands::OnTheTask)),
             outcomes,
             otherwise,
         }

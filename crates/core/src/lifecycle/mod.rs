@@ -276,6 +276,8 @@ pub struct Does {
     pub offers: Vec<(String, String)>,
     /// The condition of a `wait`.
     pub until: Option<Expr>,
+    /// While this does not hold, the state does nothing by itself: the task's parts do, and move it on.
+    pub when: Option<Expr>,
     pub outcomes: BTreeMap<Outcome, Route>,
     pub otherwise: Option<String>,
 }
@@ -424,6 +426,9 @@ pub struct Lifecycle {
 
 /// The trigger by which a worker takes a queued task.
 pub const CLAIM: &str = "claim";
+
+/// The trigger by which the engine tells a task whose work is left to its parts that one of them has moved.
+pub const PARTS_MOVED: &str = "parts_moved";
 
 /// How `[prior]` is written.
 pub const PRIOR: &str = "[prior]";

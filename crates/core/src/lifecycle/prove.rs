@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::problem::Problem;
 use super::{
-    Activity, CLAIM, Does, Kind, Lifecycle, RoleId, Route, State, StateId, Target, Transition,
-    state_id,
+    Activity, CLAIM, Does, Kind, Lifecycle, PARTS_MOVED, RoleId, Route, State, StateId, Target,
+    Transition, state_id,
 };
 
 pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
@@ -20,6 +20,7 @@ pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
     proof.bounded(&mut found);
     proof.outcomes_lead_somewhere(&mut found);
     proof.panels_lead_away(&mut found);
+    proof.parts_lead_on(&mut found);
     proof.queue_is_served(&mut found);
     proof.prior_makes_sense(&mut found);
     proof.automatic_moves_end(&mut found);
@@ -281,6 +282,22 @@ impl Proof<'_> {
                         format!("the panel of `{}` ends, but stays where it is", state.name);
                     found.push(at(row.line, message, "write another state as its target"));
                 }
+            }
+        }
+    }
+
+    /// A state that leaves its work to the task's parts goes on when they do, which the engine tells by one trigger.
+    fn parts_lead_on(&self, found: &mut Vec<Problem>) {
+        for (id, state) in self.states() {
+            let waits_anyway = matches!(state.kind, Kind::Blocked | Kind::Parked | Kind::Failed);
+            let has_when = state.does.as_ref().is_some_and(|does| does.when.is_some());
+            if has_when && !waits_anyway && !self.takes(id, PARTS_MOVED, RoleId::SYSTEM) {
+                let message = format!(
+                    "while its `when` does not hold, nothing leads out of `{}`",
+                    state.name
+                );
+                let help = "add a transition `on: parts_moved` with `system` in its `by`";
+                found.push(at(state.line, message, help));
             }
         }
     }

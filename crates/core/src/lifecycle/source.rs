@@ -70,6 +70,7 @@ pub(super) struct DoesSource {
     #[serde(default)]
     pub(super) offers: Entries<Name>,
     pub(super) until: Option<Name>,
+    pub(super) when: Option<Name>,
     #[serde(default)]
     pub(super) outcomes: Entries<Name>,
 }

@@ -1,6 +1,7 @@
 //! What is true of every task at every time. Checked before each write and after each read.
 
 use super::env::Seen;
+use super::plan::is_left_to_parts;
 use super::settle::unmet;
 use super::task::Task;
 use crate::ids::TaskId;
@@ -84,6 +85,8 @@ pub enum Hold {
     Person,
     /// Its parent will, when that is over.
     Parent(TaskId),
+    /// Its parts will: they do the work of its state.
+    Parts,
     /// A timer will.
     Timer(Instant),
     /// Nothing: this must never be.
@@ -105,6 +108,9 @@ pub fn hold(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>) -> 
     }
     if task.rank(lifecycle).is_some() {
         return Hold::Queue;
+    }
+    if is_left_to_parts(lifecycle, task) {
+        return Hold::Parts;
     }
     if task.open_needs > 0 && (task.is_claimable(lifecycle) || state.kind == Kind::Queued) {
         return Hold::Needs(task.open_needs);

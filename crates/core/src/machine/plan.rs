@@ -7,7 +7,7 @@ use super::task::Task;
 use super::wait::{Waits, waits};
 use crate::lifecycle::expr::Name;
 use crate::lifecycle::{
-    Activity, Bound, EntryEffect, Kind, Lifecycle, RoleId, Since, State, StateId,
+    Activity, Bound, EntryEffect, Kind, Lifecycle, RoleId, Since, State, StateId, Transition,
 };
 use crate::time::{Instant, Span};
 
@@ -18,7 +18,8 @@ pub(super) fn asks_people(state: &State) -> bool {
 /// What comes with the entry into the state that the task is in now.
 pub(super) fn entry_effects(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Vec<Effect> {
     let state = lifecycle.state(task.state);
-    let start = state.does.as_ref().and_then(|does| match does.activity {
+    let does = state.does.as_ref().filter(|_| task.is_active(lifecycle));
+    let start = does.and_then(|does| match does.activity {
         Activity::Agent | Activity::Human => None,
         Activity::Panel
         | Activity::Check
@@ -81,7 +82,8 @@ fn rests(lifecycle: &Lifecycle, task: &Task, now: Instant) -> bool {
 /// The question of a state in which people are asked.
 pub(super) fn open_decision(lifecycle: &Lifecycle, task: &Task) -> Option<OpenDecision> {
     let state = lifecycle.state(task.state);
-    let does = state.does.as_ref().filter(|_| asks_people(state))?;
+    let asks = asks_people(state) && task.is_active(lifecycle);
+    let does = state.does.as_ref().filter(|_| asks)?;
     let bounds = lifecycle.exits(task.state).filter_map(|row| row.bound);
     let deadline = bounds.map(|bound| due(task, bound.time, bound.since)).min();
     let asks = does.asks.clone().unwrap_or_else(|| state.about.clone());
@@ -135,15 +137,27 @@ pub(super) fn timers(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Vec<Ti
 }
 
 /// The bounds of the task's state that count now, by their rows. One on progress stands still while the task waits in the
-/// queue for an agent, or for a quota: nobody works on it then.
+/// queue for an agent, or for a quota: nobody works on it then. Where its parts work in its place, their bounds count.
 pub fn running_bounds<'a>(
     lifecycle: &'a Lifecycle,
     task: &Task,
 ) -> impl Iterator<Item = (u32, Bound)> + use<'a> {
     let (state, rests) = (task.state, task.is_claimable(lifecycle));
-    let rows = lifecycle.transitions.iter().zip(0_u32..).filter(move |(row, _)| row.from == state);
+    let by_parts = is_left_to_parts(lifecycle, task);
+    let of_state = move |row: &Transition| row.from == state && !by_parts;
+    let rows = lifecycle.transitions.iter().zip(0_u32..).filter(move |(row, _)| of_state(row));
     rows.filter_map(|(row, index)| Some((index, row.bound?)))
         .filter(move |(_, bound)| !(rests && bound.since == Since::Progress))
+}
+
+/// Whether the task's parts do what its state is for. A state that waits for people does so whether it asks them or not.
+pub(super) fn is_left_to_parts(lifecycle: &Lifecycle, task: &Task) -> bool {
+    let pauses = match lifecycle.state(task.state).kind {
+        Kind::Blocked | Kind::Parked | Kind::Failed => true,
+        Kind::Queued | Kind::Working | Kind::Reviewing | Kind::Waiting => false,
+        Kind::Done | Kind::Cancelled => true,
+    };
+    !pauses && !task.is_active(lifecycle)
 }
 
 /// The beginning of a step that keeps the state and still belongs into the history.

@@ -114,6 +114,14 @@ impl Task {
         self.counters.get(usize::from(id.0)).copied().unwrap_or_default()
     }
 
+    /// Whether the state does what it does: where its `when` does not hold, the task's parts work in its place.
+    #[must_use]
+    pub fn is_active(&self, lifecycle: &Lifecycle) -> bool {
+        let does = lifecycle.state(self.state).does.as_ref();
+        let when = does.and_then(|does| does.when.as_ref());
+        when.is_none_or(|when| when.holds(&Seen { task: self, light: None }))
+    }
+
     /// Whether the state calls for a worker and nobody has the task.
     #[must_use]
     pub fn is_claimable(&self, lifecycle: &Lifecycle) -> bool {
@@ -132,7 +140,9 @@ impl Task {
                 claims.any(|row| worker(&row.roles) && row.guards.iter().all(open))
             }
             Kind::Working | Kind::Reviewing => {
-                state.does.as_ref().is_some_and(|does| does.activity == Activity::Agent)
+                let is_agents =
+                    state.does.as_ref().is_some_and(|does| does.activity == Activity::Agent);
+                is_agents && self.is_active(lifecycle)
             }
             Kind::Waiting
             | Kind::Blocked

@@ -1,7 +1,7 @@
 //! The rules of the autonomous lifecycle: its walkthrough, its timeouts, its limits.
 
 use banksman_core::lifecycle::{Activity, Outcome};
-use banksman_core::machine::{Effect, Ending, Finish, TimerKind};
+use banksman_core::machine::{Effect, Ending, Finish, Hold, TimerKind, hold};
 use serde_json::{Value, json};
 
 use crate::walk::{complaints, task_of};
@@ -151,6 +151,41 @@ fn every_state_times_out_where_the_document_says() {
     }
 }
 
+/// Where subtasks do the work, nobody is called, asked or hurried for the whole, which follows the one that is the furthest behind.
+#[test]
+fn a_split_task_follows_its_parts() {
+    let mut world = decomposing();
+    let planned =
+        json!({ "subtasks": [{ "pr_sized": true }, { "pr_sized": true }], "split": true });
+    world.ends(Outcome::Succeeded, "", planned, "consensus");
+    world.ends(Outcome::Approved, "", json!({}), "waiting");
+    world.goes("human:kim", "on approve", json!({}), "in_progress");
+    assert!(!world.task.is_claimable(&world.lifecycle), "no agent is called");
+    assert_eq!(hold(&world.lifecycle, &world.task, None), Hold::Parts);
+    world.after("30d");
+    assert_eq!(world.state(), "in_progress", "its subtasks have their own bounds");
+    let stand = |open, in_review, waiting, given_up: i64| {
+        json!({
+            "parts_open": open, "parts_in_review": in_review, "parts_waiting": waiting, "parts_done": 1,
+            "parts_given_up": given_up, "parts_problem": "t5 failed", "given_up": ["t5"], "pr_url": "a b",
+        })
+    };
+    world.refused("system", "on parts_moved", stand(1, 1, 0, 0));
+    let step = world.goes("system", "on parts_moved", stand(0, 1, 1, 0), "review");
+    assert_eq!(step.effects, [Effect::LeadParts], "no panel sits");
+    world.goes("system", "on parts_moved", stand(1, 0, 1, 0), "in_progress");
+    world.goes("system", "on parts_moved", stand(0, 0, 2, 0), "review");
+    world.goes("system", "on parts_moved", stand(0, 0, 2, 0), "merge_ready");
+    assert_eq!(world.decision, None, "nobody is asked about a merge that is not its own");
+    world.goes("system", "on parts_moved", stand(0, 0, 1, 1), "review");
+    world.goes("system", "on parts_moved", stand(0, 0, 1, 1), "blocked");
+    assert!(world.decision.is_some() && world.field("unblock_condition") == "t5 failed");
+    world.goes("human:kim", "on go_without", json!({}), "review");
+    assert_eq!(world.field("left_out"), &json!(["t5"]));
+    world.goes("system", "on parts_moved", stand(0, 0, 0, 0), "merge_ready");
+    world.goes("system", "on parts_moved", stand(0, 0, 0, 0), "done");
+}
+
 /// Each iteration is progress, but all of them together have two hours.
 #[test]
 fn the_whole_decomposition_is_bounded_too() {
@@ -165,23 +200,25 @@ fn the_whole_decomposition_is_bounded_too() {
     }
     assert_eq!((world.state(), minutes), ("blocked", 120));
     assert_eq!(world.field("unblock_condition"), "a person looks at the breakdown so far");
+    let decision = world.decision.clone().expect("a person is asked");
+    let actions: Vec<&str> = decision.offers.iter().map(|(action, _)| action.as_str()).collect();
+    assert_eq!(actions, ["resume", "without", "cancel"]);
+    let rejected = world.refused("human:kim", "on go_without", json!({}));
+    assert_eq!(complaints(&rejected)[0], "parts_given_up: No subtask has failed");
     world.goes("human:kim", "on unblock", json!({}), "decomposing");
 }
 
 #[test]
 fn the_tenth_iteration_is_the_last() {
     let mut world = decomposing();
-    for depth in 1..=10 {
+    for depth in 1..=9 {
         world.ends(Outcome::Succeeded, "", subtasks(false), "decomposing");
         assert_eq!(world.count("depth"), depth);
         world.is_claimed_by("worker:polecat", "decomposing");
     }
-    let rejected = world.refused("worker:polecat", "on iteration_complete", json!({}));
-    assert_eq!(complaints(&rejected), ["depth: has reached its limit of 10"]);
-    assert_eq!(world.allowed("worker:polecat"), ["blocked", "consensus", "failed"]);
     world.ends(Outcome::Succeeded, "", subtasks(false), "failed");
     assert_eq!(world.field("diagnostic"), "irreducible after 10 iterations");
-    assert_eq!(world.count("depth"), 10);
+    assert_eq!(world.count("depth"), 9);
 }
 
 #[test]

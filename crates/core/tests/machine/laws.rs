@@ -370,7 +370,8 @@ fn decisions(meeting: &Meeting<'_>) -> Verdict {
     let Some((step, _)) = meeting.recorded() else { return Ok(()) };
     let (lifecycle, moved) = (meeting.lifecycle(), meeting.moved(step));
     let settles = moved && asks_people(lifecycle, meeting.before().state);
-    let opens = moved && asks_people(lifecycle, step.task.state);
+    let active = step.task.is_active(lifecycle);
+    let opens = moved && active && asks_people(lifecycle, step.task.state);
     let change = &step.decision;
     ensure(change.settles == settles && change.opens.is_some() == opens, || {
         format!("{change:?}, not settles: {settles}, opens: {opens}")
@@ -388,7 +389,8 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
     let state = meeting.lifecycle().state(step.task.state);
     let mut wanted: Vec<Effect> = Vec::new();
     if meeting.moved(step) {
-        let activity = state.does.as_ref().map(|does| does.activity);
+        let active = step.task.is_active(meeting.lifecycle());
+        let activity = state.does.as_ref().filter(|_| active).map(|does| does.activity);
         let later = state.kind == Kind::Queued
             && (step.task.open_needs > 0 || is_left_to_moves(meeting, &step.task));
         let starts = activity.filter(|activity| match activity {

@@ -31,6 +31,7 @@ fn not_stranded(world: &World) -> Verdict {
     let terminal = lifecycle.state(task.state).terminal;
     let sound = match hold {
         Hold::Ended => terminal,
+        Hold::Parts => !terminal && !task.is_active(lifecycle),
         Hold::Lease(until) => task.lease.as_ref().is_some_and(|lease| lease.expires_at == until),
         Hold::Needs(open) => open > 0 && task.lease.is_none(),
         Hold::Queue => task.rank(lifecycle).is_some(),
@@ -85,6 +86,13 @@ fn in_the_history(task: &Task, world: &World) -> Task {
     task
 }
 
+/// Where parts do the work, their own bounds count.
+fn is_left_to_parts(world: &World) -> bool {
+    let kind = world.lifecycle.state(world.task.state).kind;
+    let rests = matches!(kind, Kind::Blocked | Kind::Parked | Kind::Failed);
+    !rests && !world.task.is_active(&world.lifecycle)
+}
+
 fn bounds_have_timers(world: &World) -> Verdict {
     for (index, row) in world
         .lifecycle
@@ -94,6 +102,9 @@ fn bounds_have_timers(world: &World) -> Verdict {
         .filter(|(_, row)| row.from == world.task.state)
     {
         let Some(bound) = row.bound else { continue };
+        if is_left_to_parts(world) {
+            continue;
+        }
         // Nobody works on what waits in the queue, so a bound on progress does not count there.
         if bound.since == Since::Progress && world.task.is_claimable(&world.lifecycle) {
             continue;
@@ -145,7 +156,8 @@ fn timers_belong(world: &World) -> Verdict {
 }
 
 fn decision_is_open(world: &World) -> Verdict {
-    let asked = asks_people(&world.lifecycle, world.task.state);
+    let active = world.task.is_active(&world.lifecycle);
+    let asked = active && asks_people(&world.lifecycle, world.task.state);
     ensure(asked == world.decision.is_some(), || {
         format!("people are asked: {asked}, the decision: {:?}", world.decision)
     })

@@ -114,6 +114,7 @@ fn next_run(context: &Context, store: &Store, last: RunId) -> Result<Option<RunI
                 }
                 None => "it goes on by itself".to_owned(),
             },
+            Hold::Parts => "its subtasks are at work".to_owned(),
             Hold::Parent(_) => return Ok(end(context, last.task, state, "it is done for now")),
             Hold::Ended => return Ok(end(context, last.task, state, "that is its end")),
             Hold::Person => return Ok(end(context, last.task, state, "it waits for a person")),

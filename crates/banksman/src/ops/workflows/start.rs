@@ -198,7 +198,7 @@ impl Planning<'_> {
                 Need::Elsewhere { workflow, step } => (workflow.clone(), step.clone()),
             };
             match self.places.get(&(workflow.clone(), id.clone())) {
-                Some(place) => part.after.push(*place),
+                Some(place) => part.after.push((*place, Edge::Blocks)),
                 None => part.add.needs.push((self.elsewhere(&workflow, &id)?, Edge::Blocks)),
             }
         }

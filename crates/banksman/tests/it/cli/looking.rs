@@ -158,7 +158,7 @@ fn status_is_the_store_at_a_glance() {
     ready      0
     running    0
     decisions  0 open
-    effects    2 pending
+    effects    3 pending
     next timer 0000-00-00 00:00:00
     project    repo  [SANDBOX]/repo
     batch      wall  0 of 1 done, 0 of 4 at work

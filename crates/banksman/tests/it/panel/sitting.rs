@@ -98,7 +98,9 @@ fn a_plan_goes_through_its_panel_and_no_worker_reviews_its_own() {
         ("workers.other.command", &command),
         ("workers.other.cost", "5"),
     ]);
-    yard.script("t1", "success the plan is ready\n");
+    let plan =
+        r#"{"subtasks":[],"edges":[],"spikes":[],"assumptions":[],"risks":[],"irreducible":""}"#;
+    yard.script("t1", &format!("answer {plan}\nsuccess the plan is ready\n"));
     yard.script("any", &approval());
     let id = yard.add("paint it", &["--lifecycle", "autonomous"]);
     let driver = Driver::of(yard.root(), Span(100));

@@ -348,7 +348,7 @@ impl Life {
             let detail = store.detail(task.id).expect("the task is read");
             let timer = detail.timers.iter().map(|timer| timer.due).min();
             match hold(lifecycle, task, timer) {
-                Hold::Ended | Hold::Person | Hold::Needs(_) | Hold::Parent(_) => {}
+                Hold::Ended | Hold::Person | Hold::Needs(_) | Hold::Parts | Hold::Parent(_) => {}
                 Hold::Queue => self.held_for_good(task.id, &mut found),
                 held @ (Hold::Lease(_) | Hold::Timer(_) | Hold::Stranded) => {
                     found.push(format!("{} rests in {name}: {held:?}", task.id));

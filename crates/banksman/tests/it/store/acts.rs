@@ -262,6 +262,7 @@ pub(crate) fn dispatch(store: &Store, node: &Node, now: Instant) -> Dispatched {
 /// The end of a run of which nothing more is known.
 pub(crate) fn ended(finish: Finish) -> RunEnd {
     RunEnd {
+        body: None,
         input_tokens: 0,
         output_tokens: 0,
         finish,

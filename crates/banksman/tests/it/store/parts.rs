@@ -20,6 +20,7 @@ on_both!(
     what_is_taken_back_holds_up_those_after_it_again,
     several_are_moved_at_once_and_a_refusal_harms_nobody,
     a_queue_that_waits_for_no_worker_goes_on_by_itself,
+    nobody_waits_for_a_part_that_is_left_out,
 );
 
 const LIFECYCLE: &str = "
@@ -55,7 +56,7 @@ fn part(title: &str, parent: Option<usize>, after: &[usize]) -> Part {
     let new = NewTask { title: title.to_owned(), project: "yard".to_owned(), ..NewTask::default() };
     let actor = actor("human:kim");
     let add = Add { new, definition, needs: Vec::new(), actor, key: None, arrival: None };
-    Part { add, parent, after: after.to_vec() }
+    Part { add, parent, after: after.iter().map(|at| (*at, Edge::Blocks)).collect() }
 }
 
 /// A whole, and three parts in a row.
@@ -123,6 +124,22 @@ fn the_same_keys_make_the_same_parts(world: &World) {
     ask(&store, first[1], "pass");
     assert_eq!(ids(&world.open()), first);
     assert_eq!(store.count_parts(first[0]).unwrap().all, 2);
+}
+
+fn nobody_waits_for_a_part_that_is_left_out(world: &World) {
+    let store = world.open();
+    let stranger = part("somebody else's", None, &[1]);
+    let parts =
+        [part("whole", None, &[]), part("a", Some(0), &[]), part("b", Some(0), &[1]), stranger];
+    let added = store.add_parts(&parts, NOON).expect("they are added");
+    let [_, a, b, stranger] = [0, 1, 2, 3].map(|at| added[at].stored.task.id);
+    let open = |id: TaskId| store.task(id).expect("it is there").task.open_needs;
+    store.apply(a, asked("human", "drop"), None, NOON).expect("people drop");
+    assert_eq!((open(b), open(stranger)), (1, 1), "what is dropped is not done");
+    assert_eq!(store.leave_out(a, NOON).unwrap(), 1);
+    assert_eq!(store.leave_out(a, NOON).unwrap(), 0, "the second time there is nothing to do");
+    assert_eq!((open(b), open(stranger)), (0, 1), "nobody has decided about the other task");
+    assert_eq!(store.needs(b).unwrap()[0].edge, Edge::Informs);
 }
 
 fn parts_are_counted_by_how_they_stand(world: &World) {

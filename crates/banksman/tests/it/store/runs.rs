@@ -40,6 +40,7 @@ fn start(store: &Store, node_name: &str, now: Instant) -> RunId {
 
 fn known(epoch: i64) -> RunEnd {
     RunEnd {
+        body: None,
         input_tokens: 0,
         output_tokens: 0,
         finish: Finish { tokens: 120, cost_micros: 3_400, ..finish(epoch, Outcome::Crashed) },

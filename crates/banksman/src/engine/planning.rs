@@ -1,0 +1,412 @@
+//! Plans: what a planner is asked and what becomes of its answer, and the tasks that the parts of an approved plan become.
+//!
+//! Whether a plan is good enough is judged in `core::plan`, and where a task goes from there is said by its lifecycle: here facts are
+//! gathered and told. Everything may be done twice: a part is made under a key, and how the parts stand is asked of them each time.
+
+use std::sync::Arc;
+
+use banksman_core::failure::Expects;
+use banksman_core::lifecycle::check::Overrides;
+use banksman_core::lifecycle::{Kind, PARTS_MOVED, Setting, builtin};
+use banksman_core::limits;
+use banksman_core::machine::{Actor, NewTask};
+use banksman_core::plan::proposal::{Iteration, body_of, history, proposal, with_part};
+use banksman_core::plan::{Part as Piece, Placed, Plan};
+use banksman_core::time::{Instant, Span};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::parts::{CLOSE, RESET};
+use super::relay::Did;
+use super::{Engine, EngineError};
+use crate::prompts::built_in;
+use crate::store::outbox::Pending;
+use crate::store::{Add, Definition, Edge, Key, Part, Stored};
+
+/// Whoever plays it is asked for a plan, where the lifecycle has a field for one.
+const PLANNER: &str = "planner";
+const PLAN: &str = "plan";
+const VERSION: &str = "plan_version";
+const HISTORY: &str = "plan_history";
+/// Whether parts do the work.
+const SPLIT: &str = "split";
+/// The parts that a person goes on without.
+const LEFT_OUT: &str = "left_out";
+/// Set while a person is asked about parts.
+const ASKED: &str = "parts_asked";
+/// The lifecycle of a part, and the field that holds its name in the plan.
+const LEAF: &str = "leaf";
+const SUBTASK: &str = "subtask";
+/// For a part that answers a question: its words are what it brings.
+const SPIKE: &str = "spike";
+/// A lifecycle's setting for the time of one iteration.
+const ITERATION_TIMEOUT: &str = "iteration_timeout";
+/// Moves that one look at the parts may lead to, one after the other: more than a lifecycle has states behind each other.
+const MOST_MOVES: usize = 8;
+/// Of the text about parts that a person has to decide on, in bytes.
+const PROBLEM_BYTES: usize = 2_000;
+/// Of what another part has found out, in bytes.
+const FINDINGS_BYTES: usize = 4_000;
+
+/// The shape of a planner's answer.
+pub(super) fn schema() -> Option<Value> {
+    built_in(PLANNER).and_then(|shipped| shipped.schema).map(|schema| schema.value())
+}
+
+/// What a planner is told beside the task itself.
+pub(super) struct Planning {
+    pub(super) timeout: Option<Span>,
+    /// The former proposal; empty in the first iteration.
+    pub(super) former: String,
+    /// What stood against it.
+    pub(super) objections: Vec<String>,
+    /// How the parts of the former plan stand, if there were any.
+    pub(super) parts: String,
+}
+
+/// What an iteration changes about its task.
+pub(super) struct Planned {
+    pub(super) fields: Map<String, Value>,
+    pub(super) body: String,
+}
+
+/// Whether a run in the task's state makes a plan.
+pub(super) fn is_planning(stored: &Stored) -> bool {
+    let does = stored.lifecycle.state(stored.task.state).does.as_ref();
+    let plans = does.is_some_and(|does| {
+        does.role.as_deref() == Some(PLANNER) && does.brings == Expects::Answer
+    });
+    plans && stored.lifecycle.fields.contains_key(PLAN)
+}
+
+/// Whether the task is there to answer a question.
+pub(super) fn is_spike(stored: &Stored) -> bool {
+    stored.flag(SPIKE)
+}
+
+fn plan_of(stored: &Stored) -> Option<Plan> {
+    Plan::deserialize(stored.task.fields.get(PLAN)?).ok()
+}
+
+fn version_of(stored: &Stored) -> u32 {
+    let version = stored.task.fields.get(VERSION).and_then(Value::as_u64);
+    version.and_then(|version| u32::try_from(version).ok()).unwrap_or_default()
+}
+
+fn iterations_of(stored: &Stored) -> Vec<Iteration> {
+    let kept = stored.task.fields.get(HISTORY).map(Vec::<Iteration>::deserialize);
+    kept.and_then(Result::ok).unwrap_or_default()
+}
+
+impl Engine<'_> {
+    pub(super) fn planning(&self, stored: &Stored) -> Result<Planning, EngineError> {
+        let timeout = match stored.lifecycle.settings.get(ITERATION_TIMEOUT) {
+            Some(Setting::Time(time)) => Some(*time),
+            Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) | None => None,
+        };
+        let former = plan_of(stored).map(|plan| proposal(version_of(stored), &plan));
+        let last = iterations_of(stored).pop();
+        let parts = self.planned_parts(stored)?;
+        let lines = parts.iter().map(|part| format!("- {}\n", standing(part)));
+        Ok(Planning {
+            timeout,
+            former: former.unwrap_or_default(),
+            objections: last.map(|last| last.objections).unwrap_or_default(),
+            parts: lines.collect(),
+        })
+    }
+
+    /// The answer of a planner as it changes its task. One that does not hold together is an iteration, too: the next one is told.
+    pub(super) fn planned(&self, stored: &Stored, answer: &Value) -> Result<Planned, EngineError> {
+        let version = version_of(stored) + 1;
+        let (plan, iteration) = match Plan::deserialize(answer) {
+            Ok(plan) => {
+                let iteration = Iteration::of(version, &plan);
+                (Some(plan).filter(|plan| plan.faults().is_empty()), iteration)
+            }
+            Err(error) => {
+                let objections = vec![format!("the answer is no plan: {error}")];
+                (None, Iteration { version, subtasks: 0, objections })
+            }
+        };
+        let mut all = iterations_of(stored);
+        let objections = iteration.objections.clone();
+        all.push(iteration);
+        all.drain(..all.len().saturating_sub(limits::PLAN_ITERATIONS));
+        let mut fields = Map::from_iter([
+            (VERSION.to_owned(), json!(version)),
+            (HISTORY.to_owned(), json!(all)),
+        ]);
+        let shown = plan.clone().or_else(|| plan_of(stored));
+        let mut words = shown.map(|plan| proposal(version, &plan)).unwrap_or_default();
+        match &plan {
+            Some(plan) => {
+                fields.insert(PLAN.to_owned(), json!(plan));
+                fields.insert("subtasks".to_owned(), judged(plan));
+                fields.insert(SPLIT.to_owned(), json!(plan.is_split()));
+                let why = plan.irreducible.trim();
+                let why = if why.is_empty() { Value::Null } else { json!(why) };
+                fields.insert("irreducible".to_owned(), why);
+            }
+            None => {
+                let whole = json!([{ "id": "plan", "pr_sized": false, "too_big": objections }]);
+                fields.insert("subtasks".to_owned(), whole);
+            }
+        }
+        // What is ready is shown by itself; a person who has to find another way sees all that was tried.
+        if !objections.is_empty() || fields.get("irreducible").is_some_and(Value::is_string) {
+            words = format!("{words}\n{}", history(&all));
+        }
+        fields.retain(|name, _| stored.lifecycle.fields.contains_key(name));
+        let body = self.store.detail(stored.task.id)?.stored.task.body;
+        Ok(Planned { fields, body: with_part(&body, &words) })
+    }
+
+    /// The parts of the plan that the task has now, in their order. Seats of panels and parts of earlier plans are none.
+    pub(super) fn planned_parts(&self, whole: &Stored) -> Result<Vec<Stored>, EngineError> {
+        if !whole.task.fields.contains_key(PLAN) {
+            return Ok(Vec::new());
+        }
+        let mut parts = self.store.parts(whole.task.id)?;
+        parts.retain(|part| part.text(SUBTASK).is_some() && version_of(part) == version_of(whole));
+        Ok(parts)
+    }
+
+    /// The parts of a plan follow their task: made when it is approved, begun again when a person says so, and ended with it.
+    pub(super) fn lead_planned(
+        &self,
+        effect: &Pending,
+        whole: &Stored,
+        now: Instant,
+    ) -> Result<Did, EngineError> {
+        match whole.lifecycle.state(whole.task.state).kind {
+            Kind::Done | Kind::Failed | Kind::Cancelled => {
+                self.ask_parts(whole, CLOSE, |_| true, now)?;
+            }
+            Kind::Working | Kind::Reviewing if !whole.task.is_active(&whole.lifecycle) => {
+                self.make_parts(whole, now)?;
+                self.let_go(whole, now)?;
+                if self.is_answered(effect)? {
+                    self.ask_planned(whole, RESET, now)?;
+                }
+                self.look_at_planned(whole, now)?;
+            }
+            Kind::Queued
+            | Kind::Working
+            | Kind::Reviewing
+            | Kind::Waiting
+            | Kind::Blocked
+            | Kind::Parked => {}
+        }
+        Ok(Did::Done)
+    }
+
+    /// Whether the move that the effect is of has answered what a person was asked about the parts.
+    fn is_answered(&self, effect: &Pending) -> Result<bool, EngineError> {
+        let entry = self.store.record(effect.task, effect.seq)?;
+        let asked = entry.as_ref().and_then(|entry| entry.record.fields.get(ASKED));
+        Ok(asked.is_some_and(Value::is_null))
+    }
+
+    fn make_parts(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
+        let Some(plan) = plan_of(whole) else { return Ok(()) };
+        let order = plan.order();
+        let parts: Vec<Part> = order.iter().map(|placed| part(whole, placed)).collect();
+        self.store.add_parts(&parts, now)?;
+        Ok(())
+    }
+
+    /// Nobody waits any more for a part that a person goes on without.
+    fn let_go(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
+        for part in self.planned_parts(whole)? {
+            if is_given_up(&part) && is_left_out(whole, &part) {
+                self.store.leave_out(part.task.id, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks this of every part that was given up and not left out.
+    fn ask_planned(&self, whole: &Stored, trigger: &str, now: Instant) -> Result<(), EngineError> {
+        for part in self.planned_parts(whole)? {
+            if is_given_up(&part) && !is_left_out(whole, &part) {
+                self.ask_of(part.task.id, trigger, [], now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells a task how its parts stand, as long as that leads it somewhere.
+    pub(super) fn look_at_planned(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
+        let parts = self.planned_parts(whole)?;
+        if parts.is_empty() {
+            return Ok(());
+        }
+        for _ in 0..MOST_MOVES {
+            let whole = self.store.task(whole.task.id)?;
+            if !self.ask_of(whole.task.id, PARTS_MOVED, facts(&whole, &parts), now)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What whoever works on a part should know about the others and about the whole.
+    pub(super) fn context_of(&self, stored: &Stored) -> Result<String, EngineError> {
+        let Some(parent) = stored.task.parent.filter(|_| stored.text(SUBTASK).is_some()) else {
+            return Ok(String::new());
+        };
+        let whole = self.store.task(parent)?;
+        let mut words = format!("The whole is {parent}: {}\n", whole.task.title);
+        for need in self.store.needs(stored.task.id)? {
+            let before = self.store.task(need.task)?;
+            words += &format!("\nBefore it came {}\n", standing(&before));
+            if let Some(found) = before.text("findings") {
+                words += &format!("What came of it: {}\n", clip(found, FINDINGS_BYTES));
+            }
+        }
+        Ok(words)
+    }
+}
+
+/// The subtasks with our judgement of their size.
+fn judged(plan: &Plan) -> Value {
+    let one = |subtask: &banksman_core::plan::Subtask| {
+        let too_big = subtask.too_big();
+        json!({
+            "id": subtask.id,
+            "title": subtask.title,
+            "estimate_minutes": subtask.estimate_minutes,
+            "confidence": subtask.confidence,
+            "pr_sized": too_big.is_empty(),
+            "too_big": too_big,
+        })
+    };
+    plan.subtasks.iter().map(one).collect()
+}
+
+/// The task that a part of a plan becomes.
+fn part(whole: &Stored, placed: &Placed<'_>) -> Part {
+    let task = &whole.task;
+    let (version, id) = (version_of(whole), placed.part.id());
+    let (title, tags, files) = match placed.part {
+        Piece::Spike(spike) => (format!("Spike: {}", spike.question), &[][..], &[][..]),
+        Piece::Subtask(own) => (own.title.clone(), own.tags.as_slice(), own.files.as_slice()),
+    };
+    // A tag with a colon chooses a worker, which is not for a planner to do.
+    let own = tags.iter().filter(|tag| !tag.contains(':') && !task.tags.contains(tag));
+    let tags = task.tags.iter().chain(own).take(limits::TAGS).cloned().collect();
+    let mut fields =
+        Map::from_iter([(SUBTASK.to_owned(), json!(id)), (VERSION.to_owned(), json!(version))]);
+    match placed.part {
+        Piece::Spike(_) => fields.insert(SPIKE.to_owned(), json!(true)),
+        Piece::Subtask(_) => fields.insert("touches".to_owned(), json!(files)),
+    };
+    let lifecycle = builtin::get(LEAF, &Overrides::new())
+        .and_then(Result::ok)
+        .expect("a test checks every lifecycle that ships with the program");
+    let source = builtin::source(LEAF).unwrap_or_default().to_owned();
+    let new = NewTask {
+        title,
+        body: body_of(placed.part, version, (&task.id.to_string(), &task.title)),
+        project: task.project.clone(),
+        batch: task.batch.clone(),
+        tags,
+        priority: task.priority,
+        parent: Some(task.id),
+        fields,
+        ..NewTask::default()
+    };
+    let key = format!("part-{}-{version}-{id}", task.id);
+    let add = Add {
+        new,
+        definition: Definition {
+            lifecycle: Arc::new(lifecycle),
+            source,
+            overrides: Overrides::new(),
+        },
+        needs: Vec::new(),
+        actor: Actor::system(),
+        key: Some(Key::new(&key, &key)),
+        arrival: None,
+    };
+    let blocks = placed.blocked_by.iter().map(|at| (*at, Edge::Blocks));
+    let informs = placed.informed_by.iter().map(|at| (*at, Edge::Informs));
+    Part { add, parent: None, after: blocks.chain(informs).collect() }
+}
+
+fn kind_of(part: &Stored) -> Kind {
+    part.lifecycle.state(part.task.state).kind
+}
+
+fn is_given_up(part: &Stored) -> bool {
+    matches!(kind_of(part), Kind::Failed | Kind::Cancelled)
+}
+
+fn is_left_out(whole: &Stored, part: &Stored) -> bool {
+    let list = whole.task.fields.get(LEFT_OUT).and_then(Value::as_array);
+    let id = part.task.id.to_string();
+    list.is_some_and(|list| list.iter().any(|one| one.as_str() == Some(&id)))
+}
+
+/// How the parts stand, for the lifecycle to decide on.
+fn facts<'n>(whole: &Stored, parts: &[Stored]) -> [(&'n str, Value); 8] {
+    let (mut open, mut in_review, mut waiting, mut done) = (0, 0, 0, 0);
+    let mut given_up: Vec<&Stored> = Vec::new();
+    for part in parts {
+        match kind_of(part) {
+            Kind::Queued | Kind::Working | Kind::Blocked | Kind::Parked => open += 1,
+            Kind::Reviewing => in_review += 1,
+            Kind::Waiting => waiting += 1,
+            Kind::Done => done += 1,
+            Kind::Failed | Kind::Cancelled => given_up.push(part),
+        }
+    }
+    let asked: Vec<&Stored> =
+        given_up.iter().copied().filter(|part| !is_left_out(whole, part)).collect();
+    let ids: Vec<String> = given_up.iter().map(|part| part.task.id.to_string()).collect();
+    let links: Vec<&str> = parts.iter().filter_map(|part| part.text("pr_url")).collect();
+    let link = if links.is_empty() { Value::Null } else { json!(links.join(" ")) };
+    let problem = if asked.is_empty() { Value::Null } else { json!(problem(&asked)) };
+    [
+        ("parts_open", json!(open)),
+        ("parts_in_review", json!(in_review)),
+        ("parts_waiting", json!(waiting)),
+        ("parts_done", json!(done)),
+        ("parts_given_up", json!(asked.len())),
+        ("parts_problem", problem),
+        ("given_up", json!(ids)),
+        ("pr_url", link),
+    ]
+}
+
+/// What a person has to decide about.
+fn problem(asked: &[&Stored]) -> String {
+    let lines: Vec<String> = asked.iter().map(|part| standing(part)).collect();
+    let cancelled = asked.iter().any(|part| kind_of(part) == Kind::Cancelled);
+    let how = if cancelled {
+        "what is cancelled cannot be begun again"
+    } else {
+        "`resume` begins them again"
+    };
+    let text = format!(
+        "a person decides about {}; {how}, `without` goes on without them, `cancel` ends all",
+        lines.join("; ")
+    );
+    clip(&text, PROBLEM_BYTES).to_owned()
+}
+
+/// A part in one line: which it is, how it stands, and why.
+fn standing(part: &Stored) -> String {
+    let state = &part.lifecycle.state(part.task.state).name;
+    let why = ["diagnostic", "reason", "unblock_condition"].into_iter();
+    let given_up = is_given_up(part) || kind_of(part) == Kind::Blocked;
+    let why = why.filter(|_| given_up).find_map(|field| part.text(field));
+    let why = why.map(|why| format!(" ({})", clip(why, 300))).unwrap_or_default();
+    let name = part.text(SUBTASK).unwrap_or_default();
+    format!("{name} ({}) {}: {state}{why}", part.task.id, part.task.title)
+}
+
+fn clip(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}

@@ -1,0 +1,162 @@
+//! From the first look at a task to its subtasks merged.
+
+use banksman_core::time::Span;
+use rusqlite::Connection;
+use serde_json::json;
+
+use super::desk::{Desk, WHOLE, plan, rate_limits, subtask};
+
+fn part(name: &str, state: &str, needs: &[&str]) -> (String, String, Vec<String>) {
+    (name.to_owned(), state.to_owned(), needs.iter().map(|need| (*need).to_owned()).collect())
+}
+
+/// The example of the document: two iterations, the panel, a person, subtasks, their pull requests, the merge.
+#[test]
+fn a_task_is_planned_approved_and_carried_out_in_parts() {
+    let mut second = rate_limits();
+    second["spikes"] =
+        json!([{ "id": "store", "question": "Redis or in memory?", "blocks": ["limiter"] }]);
+    let desk = Desk::new(&[plan(&[subtask("everything", 15)], &[]), second]);
+    desk.yard.script("t4", "success Redis is in use already\n");
+    desk.until(WHOLE, "waiting");
+    assert_eq!(desk.yard.starts().iter().filter(|run| run.starts_with("r1.")).count(), 2);
+    let told = desk.prompt("r1.2");
+    assert!(told.contains("## Decomposition Proposal v1"), "{told}");
+    assert!(told.contains("everything: it touches 15 files, and 10 is the most"), "{told}");
+    let body = desk.whole().task.body;
+    assert!(
+        body.contains("## Decomposition Proposal v2") && !body.contains("Proposal v1"),
+        "{body}"
+    );
+    assert!(body.contains("| limiter | Do limiter | 2h       | medium     |"), "{body}");
+    assert!(
+        body.contains(
+            "store -> limiter (blocks)\nlimiter -> routes (blocks)\nlimiter ~> docs (informs)"
+        ),
+        "{body}"
+    );
+    assert!(body.contains("- [ ] store: Redis or in memory?"), "{body}");
+    assert_eq!(desk.field("approval_type"), "standard");
+    assert_eq!(desk.parts(), [], "nothing is made before a person has approved it");
+
+    desk.yard.ok(&["decisions", "approve", "t1"]);
+    desk.driver.turn();
+    assert_eq!(desk.state(WHOLE), "in_progress");
+    let parts: Vec<_> = desk.parts().into_iter().map(|(name, _, needs)| (name, needs)).collect();
+    let expected = [
+        part("store", "", &[]),
+        part("limiter", "", &["blocks t4"]),
+        part("routes", "", &["blocks t5"]),
+        part("docs", "", &["informs t5"]),
+    ];
+    assert_eq!(parts, expected.map(|(name, _, needs)| (name, needs)));
+    let limiter = desk.driver.store.detail(desk.part("limiter")).expect("it is there").stored;
+    assert_eq!((limiter.task.priority, limiter.task.tags.as_slice()), (3, &["api".to_owned()][..]));
+    assert!(
+        limiter.task.body.contains("- [ ] limiter works")
+            && limiter.task.body.contains("plan v2 of t1")
+    );
+    let why = desk.yard.json(&["why", "t1"]);
+    assert_eq!(why["waitingFor"][0]["kind"], "part", "{why}");
+
+    desk.merge("docs");
+    desk.until(desk.part("limiter"), "merge_ready");
+    let told = desk.prompt("r5.1");
+    assert!(told.contains("Redis is in use already"), "{told}");
+    assert_eq!(desk.state(desk.part("routes")), "pending", "it waits for the merge");
+    assert_eq!(desk.state(WHOLE), "in_progress");
+    desk.merge("limiter");
+    desk.until(desk.part("routes"), "merge_ready");
+    desk.until(WHOLE, "merge_ready");
+    let links = desk.field("pr_url");
+    assert_eq!(links.as_str().expect("links").split(' ').count(), 3, "{links}");
+    assert_eq!(
+        desk.driver.store.detail(WHOLE).expect("it is there").decision,
+        None,
+        "nobody is asked twice"
+    );
+    desk.merge("routes");
+    desk.until(WHOLE, "done");
+    let agents = desk.yard.starts();
+    assert_eq!(agents.iter().filter(|run| run.starts_with("r1.")).count(), 2, "{agents:?}");
+    desk.until_quiet();
+}
+
+#[test]
+fn a_task_of_one_piece_is_done_by_itself() {
+    let desk = Desk::new(&[plan(&[subtask("all", 3)], &[])]);
+    desk.approve();
+    desk.until(WHOLE, "merge_ready");
+    assert_eq!(desk.parts(), []);
+    assert_eq!(desk.field("split"), json!(false));
+    assert!(desk.yard.starts().contains(&"r1.2".to_owned()), "a worker did it");
+}
+
+/// Every write after the approval is refused in turn, as if the machine had died there: there are as many subtasks as planned.
+#[test]
+fn subtasks_are_made_once_wherever_it_is_cut_off() {
+    let desk = Desk::new(&[rate_limits()]);
+    desk.approve();
+    let raw = Connection::open(desk.yard.path("store.db")).expect("the file opens");
+    raw.execute_batch(&faults()).expect("the triggers are made");
+    let mut cut_off = 0;
+    for left in 0..200 {
+        raw.execute("UPDATE fault SET left = ?1", [left]).expect("set");
+        // An effect that was taken is taken again when the hold of the turn that died is over.
+        desk.driver.pass(Span(11_000));
+        if desk.driver.try_turn().is_ok() {
+            break;
+        }
+        cut_off += 1;
+        assert!([0, 3].contains(&desk.parts().len()), "all of them or none");
+    }
+    raw.execute("UPDATE fault SET left = -1", []).expect("set");
+    desk.driver.turn();
+    assert!(cut_off > 10, "{cut_off} writes were refused");
+    assert_eq!(desk.parts().len(), 3);
+    desk.yard.ok(&["check"]);
+    desk.yard.ok(&["audit", "verify"]);
+}
+
+/// After `left` more rows every write is refused.
+fn faults() -> String {
+    let mut sql =
+        "CREATE TABLE fault (left INTEGER NOT NULL); INSERT INTO fault VALUES (-1);".to_owned();
+    for table in ["tasks", "edges", "outbox", "audit", "bodies"] {
+        for write in ["INSERT", "UPDATE"] {
+            sql += &format!(
+                "CREATE TRIGGER fault_{write}_{table} AFTER {write} ON {table} BEGIN \
+                 SELECT RAISE(ABORT, 'the machine died') FROM fault WHERE left = 0; \
+                 UPDATE fault SET left = left - 1 WHERE left > 0; END;"
+            );
+        }
+    }
+    sql
+}
+
+/// What a person blocks and lets go on comes by the same way again.
+#[test]
+fn a_whole_that_goes_on_makes_no_second_set_of_parts() {
+    let desk = Desk::new(&[rate_limits()]);
+    desk.approve();
+    desk.driver.turn();
+    assert_eq!(desk.parts().len(), 3);
+    desk.yard.ok(&["move", "t1", "blocked", "--set", "unblock_condition=wait"]);
+    desk.yard.ok(&["unblock", "t1"]);
+    desk.driver.turn();
+    assert_eq!((desk.state(WHOLE), desk.parts().len()), ("in_progress".to_owned(), 3));
+}
+
+#[test]
+fn parts_of_a_task_that_ends_end_with_it() {
+    let desk = Desk::new(&[rate_limits()]);
+    desk.yard.script("any", "answer {\"verdict\":\"APPROVE\",\"rationale\":\"good\",\"concerns\":[],\"suggestions\":[]}\nsuccess good\n");
+    desk.approve();
+    desk.driver.turn();
+    desk.yard.ok(&["cancel", "t1", "out of scope"]);
+    desk.driver.turn_until("all parts are cancelled", |_| {
+        desk.parts().iter().all(|(_, state, _)| state == "cancelled")
+    });
+    assert_eq!(desk.state(WHOLE), "cancelled");
+    desk.until_quiet();
+}

@@ -1,0 +1,154 @@
+//! A task that is planned, and the engine that does it.
+
+use banksman::store::{Store, Stored};
+use banksman_core::ids::TaskId;
+use banksman_core::time::Span;
+use serde_json::{Value, json};
+
+use crate::engine::driver::{Driver, Told};
+use crate::engine::yard::{Yard, state, state_of};
+
+/// The task that is planned; its first panel has the seats t2 and t3.
+pub(super) const WHOLE: TaskId = TaskId(1);
+
+/// One commit of its own, and an approval for whoever is asked for one.
+const ANYBODY: &str = r#"run echo "$BANKSMAN_RUN" >>"work-$BANKSMAN_TASK"
+run git add -A && git commit -qm "work of ${BANKSMAN_RUN%%:*}"
+answer {"verdict":"APPROVE","rationale":"it is good","concerns":[],"suggestions":[]}
+success it is written
+"#;
+
+pub(super) fn subtask(id: &str, files: usize) -> Value {
+    let files: Vec<String> = (0..files).map(|at| format!("src/{id}-{at}.rs")).collect();
+    json!({
+        "id": id,
+        "title": format!("Do {id}"),
+        "description": format!("All about {id}."),
+        "estimate_minutes": 120,
+        "confidence": "medium",
+        "files": files,
+        "purposes": ["requests are limited"],
+        "tested_by": "a unit test",
+        "review_minutes": 10,
+        "acceptance": [format!("{id} works")],
+        "tags": [],
+    })
+}
+
+pub(super) fn plan(subtasks: &[Value], edges: &[(&str, &str, &str)]) -> Value {
+    let edge =
+        |(from, to, kind): &(&str, &str, &str)| json!({ "from": from, "to": to, "kind": kind });
+    let edges: Vec<Value> = edges.iter().map(edge).collect();
+    json!({
+        "subtasks": subtasks, "edges": edges, "spikes": [], "assumptions": ["One process serves all"],
+        "risks": [{ "risk": "Clients are locked out", "mitigation": "a flag" }], "irreducible": "",
+    })
+}
+
+/// Three subtasks: the limiter first, then the routes; the docs are told of it.
+pub(super) fn rate_limits() -> Value {
+    let subtasks = [subtask("limiter", 2), subtask("routes", 3), subtask("docs", 1)];
+    plan(&subtasks, &[("limiter", "routes", "blocks"), ("limiter", "docs", "informs")])
+}
+
+pub(super) fn answer(plan: &Value) -> String {
+    format!("answer {plan}\nsuccess planned\n")
+}
+
+pub(super) struct Desk {
+    pub(super) yard: Yard,
+    pub(super) driver: Driver,
+}
+
+impl Desk {
+    /// With what the planner answers in each of its runs.
+    pub(super) fn new(answers: &[Value]) -> Self {
+        let desk = Self::empty();
+        for (at, plan) in answers.iter().enumerate() {
+            desk.yard.script(&format!("r1.{}", at + 1), &answer(plan));
+        }
+        desk
+    }
+
+    pub(super) fn empty() -> Self {
+        let yard = Yard::new(&[
+            ("limits.lease", "\"1d\""),
+            ("limits.agents", "8"),
+            ("limits.idle", "\"40s\""),
+        ]);
+        yard.script("any", ANYBODY);
+        let more = ["--lifecycle", "autonomous", "--tag", "api", "--priority", "3"];
+        yard.add("Add rate limiting to API endpoints", &more);
+        let driver = Driver::of(yard.root(), Span(100));
+        Self { yard, driver }
+    }
+
+    pub(super) fn until(&self, id: TaskId, expected: &str) -> Told {
+        let what = format!("{id} is {expected}");
+        self.driver.turn_until(&what, |store| {
+            store.task(id).is_ok_and(|stored| state_of(&stored) == expected)
+        })
+    }
+
+    /// Turns until a person is asked about the plan, and approves it.
+    pub(super) fn approve(&self) {
+        self.until(WHOLE, "waiting");
+        self.yard.ok(&["decisions", "approve", "t1"]);
+    }
+
+    pub(super) fn whole(&self) -> Stored {
+        self.driver.store.detail(WHOLE).expect("the task").stored
+    }
+
+    pub(super) fn field(&self, name: &str) -> Value {
+        self.whole().task.fields.get(name).cloned().unwrap_or_default()
+    }
+
+    /// The parts of the plan: which, how they stand, and what they wait for.
+    pub(super) fn parts(&self) -> Vec<(String, String, Vec<String>)> {
+        let parts = self.driver.store.parts(WHOLE).expect("parts");
+        let planned = parts.iter().filter(|part| part.task.fields.contains_key("subtask"));
+        planned
+            .map(|part| {
+                let needs = self.driver.store.needs(part.task.id).expect("needs");
+                let needs =
+                    needs.iter().map(|need| format!("{} {}", need.edge.as_str(), need.task));
+                (self.name(part), state_of(part).to_owned(), needs.collect())
+            })
+            .collect()
+    }
+
+    fn name(&self, part: &Stored) -> String {
+        part.task.fields["subtask"].as_str().expect("a name").to_owned()
+    }
+
+    /// The task that a part of the plan has become.
+    pub(super) fn part(&self, name: &str) -> TaskId {
+        let parts = self.driver.store.parts(WHOLE).expect("parts");
+        let of_name = |part: &&Stored| part.task.fields.get("subtask") == Some(&json!(name));
+        parts.iter().rev().find(of_name).expect("the part is there").task.id
+    }
+
+    pub(super) fn merge(&self, name: &str) {
+        let id = self.part(name);
+        self.until(id, "merge_ready");
+        self.yard.ok(&["move", &id.to_string(), "done", "--set", "merged=true"]);
+    }
+
+    pub(super) fn state(&self, id: TaskId) -> String {
+        state(&self.driver.store, id)
+    }
+
+    pub(super) fn prompt(&self, run: &str) -> String {
+        self.yard.file(&format!("prompts/{run}"))
+    }
+
+    /// Turns until nothing is at work, and nothing is wrong.
+    pub(super) fn until_quiet(&self) {
+        self.driver.turn_until("all is put away", |_: &Store| {
+            self.driver.pass(Span(1_000));
+            self.yard.jobs("here").is_empty() && self.yard.worktrees().is_empty()
+        });
+        self.yard.assert_clean(&["here"]);
+    }
+}

@@ -1,0 +1,115 @@
+//! One iteration after the other: what the planner is told, and when it is enough.
+
+use banksman_core::time::Span;
+use serde_json::json;
+
+use super::desk::{Desk, WHOLE, answer, plan, rate_limits, subtask};
+
+#[test]
+fn ten_iterations_are_the_most_and_the_history_tells_of_each() {
+    let desk = Desk::empty();
+    desk.yard.script("t1", &answer(&plan(&[subtask("everything", 15)], &[])));
+    desk.until(WHOLE, "failed");
+    assert_eq!(desk.yard.starts().len(), 10);
+    assert_eq!(desk.field("diagnostic"), "irreducible after 10 iterations");
+    let body = desk.whole().task.body;
+    for version in 1..=10 {
+        let line = format!(
+            "- v{version}: 1 subtasks; everything: it touches 15 files, and 10 is the most"
+        );
+        assert!(body.contains(&line), "{line} is not in\n{body}");
+    }
+    desk.until_quiet();
+}
+
+#[test]
+fn a_planner_may_say_that_it_cannot_be_broken_down() {
+    let mut hopeless = plan(&[subtask("everything", 15)], &[]);
+    hopeless["irreducible"] = json!("the files form one macro");
+    let desk = Desk::new(&[plan(&[subtask("everything", 15)], &[]), hopeless]);
+    desk.until(WHOLE, "failed");
+    assert_eq!(desk.field("diagnostic"), "irreducible: the files form one macro");
+    let body = desk.whole().task.body;
+    assert!(
+        body.contains("## Decomposition History\n\n- v1:") && body.contains("\n- v2:"),
+        "{body}"
+    );
+}
+
+/// In the shape of the schema, and yet no plan: it counts as an iteration, and the next one is told.
+#[test]
+fn a_plan_in_a_circle_is_sent_back() {
+    let mut circle = rate_limits();
+    circle["edges"] = json!([
+        { "from": "limiter", "to": "routes", "kind": "blocks" },
+        { "from": "routes", "to": "limiter", "kind": "blocks" },
+    ]);
+    let desk = Desk::new(&[circle, rate_limits()]);
+    desk.until(WHOLE, "waiting");
+    let told = desk.prompt("r1.2");
+    assert!(
+        told.contains("these wait for each other in a circle, or behind one: limiter, routes"),
+        "{told}"
+    );
+    assert_eq!(desk.field("plan_version"), json!(2));
+}
+
+/// The keeper asks once more, the policy begins anew, and then it is given up.
+#[test]
+fn nonsense_is_no_plan_however_often_it_is_said() {
+    let desk = Desk::empty();
+    desk.yard.script("t1", "answer {\"pr_sized\": true}\nsuccess all is small\n");
+    desk.until(WHOLE, "failed");
+    assert_eq!(desk.field("plan"), json!(null));
+    assert_eq!(desk.parts(), []);
+}
+
+#[test]
+fn changes_that_a_person_asks_for_lead_to_a_new_proposal() {
+    let other = plan(&[subtask("limiter", 2), subtask("dashboard", 1)], &[]);
+    let desk = Desk::new(&[rate_limits(), other]);
+    desk.until(WHOLE, "waiting");
+    desk.yard.ok(&["decisions", "changes", "t1", "no docs, but a dashboard"]);
+    desk.until(WHOLE, "decomposing");
+    desk.until(WHOLE, "waiting");
+    let told = desk.prompt("r1.2");
+    assert!(told.contains("no docs, but a dashboard") && told.contains("| routes  |"), "{told}");
+    let body = desk.whole().task.body;
+    assert!(
+        body.contains("Proposal v2") && body.contains("dashboard") && !body.contains("routes"),
+        "{body}"
+    );
+    desk.yard.ok(&["decisions", "approve", "t1"]);
+    desk.driver.turn();
+    let names: Vec<String> = desk.parts().into_iter().map(|(name, _, _)| name).collect();
+    assert_eq!(names, ["limiter", "dashboard"]);
+}
+
+/// Two hours in all: then a person is asked, and may give it two more.
+#[test]
+fn a_breakdown_that_takes_too_long_comes_to_a_person() {
+    let desk = Desk::empty();
+    desk.yard.script("t1", "silent\n");
+    desk.driver.turn_until("the planner is at work", |_| !desk.yard.starts().is_empty());
+    // Signs of life keep the single iteration going; the whole has its own bound.
+    for _ in 0..13 {
+        desk.driver.pass(Span(9 * 60_000 + 30_000));
+        let task = desk.whole().task;
+        if let Some(run) = task.run() {
+            desk.driver
+                .store
+                .renew(run, Span(86_400_000), true, desk.driver.now())
+                .expect("it holds");
+        }
+        desk.driver.turn();
+    }
+    assert_eq!(desk.state(WHOLE), "blocked");
+    let decisions = desk.yard.json(&["decisions"]);
+    assert_eq!(
+        decisions["decisions"][0]["offers"],
+        json!(["resume", "without", "cancel"]),
+        "{decisions}"
+    );
+    desk.yard.ok(&["decisions", "answer", "t1", "resume"]);
+    assert_eq!(desk.state(WHOLE), "decomposing");
+}

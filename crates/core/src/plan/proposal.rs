@@ -1,0 +1,189 @@
+//! A plan in words: the proposal that people approve, its place in a task's body, what one iteration came to, and the body of a subtask.
+
+use serde::{Deserialize, Serialize};
+
+use super::{EdgeKind, Part, Plan, Subtask};
+use crate::limits;
+
+/// Between these lines stands what Banksman writes into a body; everything else is somebody's own.
+const OPENING: &str = "<!-- banksman: the plan -->";
+const CLOSING: &str = "<!-- banksman: end of the plan -->";
+
+/// What one iteration came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Iteration {
+    pub version: u32,
+    pub subtasks: usize,
+    /// What stands against it: faults of the whole, and each subtask that is too big.
+    pub objections: Vec<String>,
+}
+
+impl Iteration {
+    #[must_use]
+    pub fn of(version: u32, plan: &Plan) -> Self {
+        let mut objections = plan.faults();
+        let subtasks = plan.subtasks.iter().take(limits::PLAN_SUBTASKS);
+        objections.extend(subtasks.filter_map(|subtask| {
+            let reasons = subtask.too_big();
+            (!reasons.is_empty()).then(|| format!("{}: {}", subtask.id, reasons.join("; ")))
+        }));
+        let bounded = objections.into_iter().take(limits::PLAN_ITEMS).map(|text| {
+            let text = inline(&text);
+            text[..text.floor_char_boundary(limits::PLAN_OBJECTION_BYTES)].to_owned()
+        });
+        Self { version, subtasks: plan.subtasks.len(), objections: bounded.collect() }
+    }
+
+    fn line(&self) -> String {
+        let against = match self.objections.as_slice() {
+            [] => "every subtask is PR-sized".to_owned(),
+            some => some.join(" / "),
+        };
+        format!("- v{}: {} subtasks; {against}\n", self.version, self.subtasks)
+    }
+}
+
+/// The proposal as it is appended to the task's body.
+#[must_use]
+pub fn proposal(version: u32, plan: &Plan) -> String {
+    let mut text =
+        format!("## Decomposition Proposal v{version}\n\n### Subtasks\n\n{}", table(plan));
+    text += "\n### Dependency Graph\n\n";
+    let edges = plan.edges.iter().map(|edge| match edge.kind {
+        EdgeKind::Blocks => format!("{} -> {} (blocks)\n", edge.from, edge.to),
+        EdgeKind::Informs => format!("{} ~> {} (informs)\n", edge.from, edge.to),
+    });
+    let spiked = plan.order().into_iter().flat_map(|placed| match placed.part {
+        Part::Spike(_) => Vec::new(),
+        Part::Subtask(subtask) => spikes_of(plan, subtask),
+    });
+    text += &section(spiked.chain(edges));
+    text += "\n### Information Spikes (must resolve first)\n\n";
+    text += &section(
+        plan.spikes
+            .iter()
+            .map(|spike| format!("- [ ] {}: {}\n", spike.id, inline(&spike.question))),
+    );
+    text += "\n### Assumptions (load-bearing, untested)\n\n";
+    text += &section(plan.assumptions.iter().map(|one| format!("- {}\n", inline(one))));
+    text += "\n### Risks\n\n";
+    text +=
+        &section(plan.risks.iter().map(|one| {
+            format!("- {} (mitigation: {})\n", inline(&one.risk), inline(&one.mitigation))
+        }));
+    text
+}
+
+/// The spikes that a subtask waits for, where no edge says so already.
+fn spikes_of(plan: &Plan, subtask: &Subtask) -> Vec<String> {
+    let waits = |blocks: &[String]| blocks.is_empty() || blocks.contains(&subtask.id);
+    let said = |id: &str| plan.edges.iter().any(|edge| edge.from == id && edge.to == subtask.id);
+    let spikes = plan.spikes.iter().filter(|spike| waits(&spike.blocks) && !said(&spike.id));
+    spikes.map(|spike| format!("{} -> {} (blocks)\n", spike.id, subtask.id)).collect()
+}
+
+/// What all iterations came to, for a person who has to find another way.
+#[must_use]
+pub fn history(iterations: &[Iteration]) -> String {
+    let lines: String = iterations.iter().map(Iteration::line).collect();
+    format!("## Decomposition History\n\n{lines}")
+}
+
+fn section(lines: impl Iterator<Item = String>) -> String {
+    let text: String = lines.collect();
+    if text.is_empty() { "None.\n".to_owned() } else { text }
+}
+
+fn table(plan: &Plan) -> String {
+    let head = ["ID", "Title", "Estimate", "Confidence"].map(str::to_owned);
+    let rows = plan.subtasks.iter().map(|subtask| {
+        let confidence = subtask.confidence.as_str().to_owned();
+        [subtask.id.clone(), inline(&subtask.title), hours(subtask.estimate_minutes), confidence]
+            .map(|cell| cell.replace('|', "\\|"))
+    });
+    let rows: Vec<[String; 4]> = [head].into_iter().chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths = [0, 1, 2, 3].map(|column| width(column).unwrap_or(0));
+    let line = |row: &[String; 4]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!(" {cell:width$} |"));
+        format!("|{}\n", cells.collect::<String>())
+    };
+    let rule = line(&widths.map(|width| "-".repeat(width)));
+    let mut lines = rows.iter().map(line);
+    let head = lines.next().unwrap_or_default();
+    format!("{head}{rule}{}", lines.collect::<String>())
+}
+
+/// `2h`, `1h30min`, `45min`.
+#[must_use]
+pub fn hours(minutes: u32) -> String {
+    match (minutes / 60, minutes % 60) {
+        (0, minutes) => format!("{minutes}min"),
+        (hours, 0) => format!("{hours}h"),
+        (hours, minutes) => format!("{hours}h{minutes}min"),
+    }
+}
+
+/// On one line, and without what would end or imitate our own part of a body.
+fn inline(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").replace("<!--", "<! --")
+}
+
+/// The body with this text as Banksman's part of it. The former one is replaced, and what others wrote stays as it is.
+#[must_use]
+pub fn with_part(body: &str, text: &str) -> String {
+    let part = |text: &str| format!("{OPENING}\n\n{}\n\n{CLOSING}\n", text.trim());
+    let (before, after) = around(body);
+    let joined = |text: &str| match (before.trim_end(), after) {
+        ("", after) => format!("{}{after}", part(text)),
+        (before, after) => format!("{before}\n\n{}{after}", part(text)),
+    };
+    let whole = joined(text);
+    if whole.len() <= limits::BODY_BYTES {
+        return whole;
+    }
+    let short = joined("The plan does not fit into this text; the field `plan` holds it.");
+    if short.len() <= limits::BODY_BYTES { short } else { body.to_owned() }
+}
+
+/// What stands before and after our part. The last one counts: a line like ours that somebody has quoted is left alone.
+fn around(body: &str) -> (&str, &str) {
+    let found = body.rfind(CLOSING).and_then(|end| Some((body[..end].rfind(OPENING)?, end)));
+    let Some((start, end)) = found else { return (body, "") };
+    let after = &body[end + CLOSING.len()..];
+    (&body[..start], after.strip_prefix('\n').unwrap_or(after))
+}
+
+/// The body without our part of it: what people wrote.
+#[must_use]
+pub fn without_part(body: &str) -> String {
+    let (before, after) = around(body);
+    if after.is_empty() { before.trim_end().to_owned() } else { format!("{before}{after}") }
+}
+
+/// The body of the task that one part becomes.
+#[must_use]
+pub fn body_of(part: Part<'_>, version: u32, whole: (&str, &str)) -> String {
+    let (id, title) = whole;
+    let mut text = match part {
+        Part::Spike(spike) => format!(
+            "Find the answer to this question: {}\n\nAnswer it; change nothing that has to stay.\n",
+            spike.question.trim()
+        ),
+        Part::Subtask(subtask) => {
+            let mut text = format!("{}\n\n## Acceptance\n\n", subtask.description.trim());
+            let own = subtask.acceptance.iter().map(|one| one.trim());
+            text.extend(own.map(|one| format!("- [ ] {one}\n")));
+            text += &format!("- [ ] Tested in isolation: {}\n", subtask.tested_by.trim());
+            text += "\n## Files\n\n";
+            text.extend(subtask.files.iter().map(|path| format!("- `{}`\n", path.trim())));
+            text
+        }
+    };
+    text += &format!(
+        "\n## Part of\n\n`{}` of plan v{version} of {id}, {title}. `banksman show {id}` has the plan. The other parts are done by others.\n",
+        part.id()
+    );
+    text
+}
