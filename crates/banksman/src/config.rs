@@ -9,6 +9,7 @@ mod environment;
 mod keys;
 mod layer;
 mod panel;
+mod policy;
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub use daily::Daily;
 pub use environment::{DOCUMENTED, EnvVars, Environment};
 pub use keys::{COLORS, KEYS, Key};
 pub use panel::Panels;
+pub use policy::PolicyFile;
 
 use environment::EnvVars as Var;
 use keys::Raw;
@@ -147,6 +149,8 @@ pub struct Config {
     pub is_utf8: bool,
     /// Whether an agent's run has started the program.
     pub is_of_run: bool,
+    /// The run that did so, as far as its environment names it.
+    pub run: Option<String>,
     pub busy_timeout: Duration,
     pub statement_timeout: Duration,
     pub connections: usize,
@@ -322,6 +326,7 @@ impl Layers {
             },
             is_utf8: environment.is_utf8(),
             is_of_run: environment.is_of_run(),
+            run: environment.run(),
             busy_timeout: self.duration("sqlite.busy_timeout"),
             statement_timeout: self.duration("postgres.statement_timeout"),
             connections: usize::try_from(self.whole("postgres.connections")).unwrap_or(1),

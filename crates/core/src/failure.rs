@@ -298,6 +298,8 @@ mod tests {
             1 => any_text().prop_map(|detail| Ended::NotStarted { detail }),
             1 => any_text().prop_map(|detail| Ended::OverBudget { detail }),
             1 => any_text().prop_map(|by| Ended::Stopped { by }),
+            1 => any_text().prop_map(|request| Ended::NotAllowed { request }),
+            1 => any_text().prop_map(|summary| Ended::Loop { summary }),
             3 => plain,
         ]
     }

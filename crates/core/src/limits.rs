@@ -126,6 +126,12 @@ pub const PLAN_BYTES: usize = 64 * 1024;
 pub const PLAN_OBJECTION_BYTES: usize = 300;
 /// Iterations that a task remembers in its fields; the history has all of them.
 pub const PLAN_ITERATIONS: usize = 12;
+/// A policy's file.
+pub const POLICY_BYTES: usize = 256 * 1024;
+/// Rules of one file: each is compared with every call of a tool.
+pub const POLICY_RULES: usize = 500;
+/// A rule's pattern, in bytes.
+pub const POLICY_PATTERN_BYTES: usize = 300;
 
 const _: () = assert!(PLAN_TITLE_BYTES < TITLE_BYTES, "the title of a part has room for more");
 const _: () = assert!(

@@ -71,6 +71,8 @@ impl Ended {
             | Self::Stalled
             | Self::OverBudget { .. }
             | Self::Hopeless
+            | Self::NotAllowed { .. }
+            | Self::Loop { .. }
             | Self::Stopped { .. } => false,
         }
     }
@@ -94,6 +96,10 @@ pub enum Ended {
     OverBudget { detail: String },
     /// The keeper ended it because the agent was stuck on a fault that it told of, such as a refused key.
     Hopeless,
+    /// It did, or was about to do, what it had to ask for first. The text is a [`crate::policy::Request`].
+    NotAllowed { request: String },
+    /// It did the same again and again.
+    Loop { summary: String },
     /// Somebody asked for its end.
     Stopped { by: String },
     /// The lease was lost or could not be renewed in time.
@@ -229,6 +235,9 @@ pub struct Evidence {
     /// What became of the signal that was demanded; none where nothing but a successful end was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<SignalSeen>,
+    /// What was changed and had to be asked for first, as a [`crate::policy::Request`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
     /// What the evaluator has to find met before the run is a success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criterion: Option<String>,

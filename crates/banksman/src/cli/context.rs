@@ -13,6 +13,7 @@ use super::signs::Signs;
 use crate::api::dto::Change;
 use crate::clock;
 use crate::config::{self, Color, Config, ConfigError, Environment, Flags};
+use crate::ops::decisions::{self, Which};
 use crate::ops::library::Library;
 use crate::ops::{OpsError, projects};
 use crate::store::conn::{Options, Target};
@@ -65,6 +66,7 @@ impl Context {
 
     pub(crate) fn library(&self) -> Library {
         Library::new(Some(self.config.lifecycles()), self.config.overrides.clone())
+            .with_leads(self.config.agents.policy.lets_leads_close())
     }
 
     /// Who asks: the flag, or who the settings say. Inside of a run that is never a person, whatever it says.
@@ -74,6 +76,20 @@ impl Context {
             return Actor { role: "agent".to_owned(), ..actor };
         }
         actor
+    }
+
+    /// Refuses what would settle a question if an agent's run asks for it, whoever it says it is, and puts that on record.
+    pub(crate) fn no_run_decides(&self, store: &Store, which: Which) -> Result<(), Failure> {
+        if !self.config.is_of_run {
+            return Ok(());
+        }
+        let is_open = decisions::find(store, which).is_ok_and(|found| found.settled.is_none());
+        if let Which::Task(_) = which
+            && !is_open
+        {
+            return Ok(());
+        }
+        Err(decisions::refuse_run(store, which, self.config.run.as_deref(), self.now)?.into())
     }
 
     /// A refusal of the machine is an answer, so programs get it on stdout; all other errors are failures.

@@ -135,11 +135,15 @@ pub(super) fn run(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failu
 }
 
 /// Nothing that an agent has started may decide, whoever it says it is.
-fn only_people(context: &Context) -> Result<(), Failure> {
-    if context.config.is_of_run {
-        return Err(Failure::Ops(DecisionError::OfRun.into()));
+fn only_people(context: &Context, which: &[Which]) -> Result<(), Failure> {
+    if !context.config.is_of_run {
+        return Ok(());
     }
-    Ok(())
+    let store = context.store()?;
+    for which in which {
+        decisions::refuse_run(&store, *which, context.config.run.as_deref(), context.now)?;
+    }
+    Err(Failure::Ops(DecisionError::OfRun.into()))
 }
 
 fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failure> {
@@ -211,7 +215,7 @@ fn lapse(signs: Signs, item: &Item) -> String {
 }
 
 fn snooze(context: &Context, args: &SnoozeArgs) -> Result<Exit, Failure> {
-    only_people(context)?;
+    only_people(context, &[args.which])?;
     let store = context.store()?;
     let decision = decisions::snooze(&store, args.which, args.span, context.now)?;
     let (id, until) = (decision.id, decision.snoozed_until);
@@ -227,7 +231,7 @@ fn snooze(context: &Context, args: &SnoozeArgs) -> Result<Exit, Failure> {
 }
 
 fn undo(context: &Context, args: &UndoArgs) -> Result<Exit, Failure> {
-    only_people(context)?;
+    only_people(context, args.which.as_slice())?;
     let store = context.store()?;
     let actor = context.actor(args.actor.actor.as_ref());
     match decisions::undo(&store, &actor, args.which, UNDO_WINDOW, context.now) {

@@ -247,6 +247,9 @@ fn of_decision(error: &DecisionError) -> Class {
         DecisionError::NoPlaceForWords { .. } => {
             hinted(Code::Refused, "leave the note out, or give a field with `--set FIELD=VALUE`")
         }
+        DecisionError::NothingToAllow(id) => {
+            hinted(Code::Refused, format!("`banksman decisions show {id}` lists the answers"))
+        }
         DecisionError::OfRun => hinted(
             Code::Forbidden,
             "report what you need and end; a person answers outside of the run",

@@ -34,6 +34,7 @@ mod mcp;
 mod moves;
 mod output;
 mod pause;
+mod policy;
 mod prompts;
 mod report;
 mod show;
@@ -142,8 +143,10 @@ enum Work {
     Retry(steer::RetryArgs),
     Unblock(steer::UnblockArgs),
     Cancel(steer::CancelArgs),
+    Escalate(steer::EscalateArgs),
     Decisions(decisions::DecisionsArgs),
     Daily(daily::DailyArgs),
+    Policy(policy::PolicyArgs),
     Batch(batch::BatchArgs),
     Workers(workers::WorkersArgs),
     Accounts(workers::AccountsArgs),
@@ -252,8 +255,10 @@ impl Work {
             Self::Retry(args) => steer::retry(context, args),
             Self::Unblock(args) => steer::unblock(context, args),
             Self::Cancel(args) => steer::cancel(context, args),
+            Self::Escalate(args) => steer::escalate(context, args),
             Self::Decisions(args) => decisions::run(context, args),
             Self::Daily(args) => daily::run(context, args),
+            Self::Policy(args) => policy::run(context, args),
             Self::Batch(args) => batch::run(context, args),
             Self::Workers(args) => workers::workers(context, args),
             Self::Accounts(args) => workers::accounts(context, args),

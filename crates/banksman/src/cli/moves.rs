@@ -9,6 +9,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use crate::api::dto::Change;
+use crate::ops::decisions::Which;
 use crate::ops::tasks::{self, MoveRequest};
 use crate::store::{Applied, Store};
 
@@ -64,6 +65,7 @@ pub(super) fn ask(
     request: &MoveRequest,
 ) -> Result<Exit, Failure> {
     let store = context.store()?;
+    context.no_run_decides(&store, Which::Task(id))?;
     match tasks::move_task(&store, id, actor, request, context.now) {
         Ok(moved) => show(context, &store, moved, &[&format!("show {id}"), &format!("why {id}")]),
         Err(error) => context.refused(error),

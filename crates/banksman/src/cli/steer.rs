@@ -1,13 +1,16 @@
-//! `banksman retry`, `unblock` and `cancel`: the moves that people ask for most, by their names.
+//! `banksman retry`, `unblock`, `cancel` and `escalate`: the moves that people ask for most, by their names.
 
 use banksman_core::ids::TaskId;
 use clap::Args;
 use serde_json::{Map, Value};
 
+use super::arguments::ActorArgs;
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::moves;
+use crate::ops::decisions::Which;
+use crate::ops::policy;
 use crate::ops::tasks::MoveRequest;
 
 /// Try a task again that has failed
@@ -52,6 +55,32 @@ pub(super) struct CancelArgs {
     /// Why
     #[arg(value_name = "REASON")]
     reason: String,
+}
+
+/// Ask a person about a task, whatever it is doing
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman escalate t12 'this needs more money than it has'
+")]
+pub(super) struct EscalateArgs {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: TaskId,
+    /// What has to be decided
+    #[arg(value_name = "REASON")]
+    reason: String,
+    #[command(flatten)]
+    actor: ActorArgs,
+}
+
+pub(super) fn escalate(context: &Context, args: &EscalateArgs) -> Result<Exit, Failure> {
+    let store = context.store()?;
+    context.no_run_decides(&store, Which::Task(args.id))?;
+    let actor = context.actor(args.actor.actor.as_ref());
+    match policy::escalate(&store, args.id, &actor, &args.reason, context.now) {
+        Ok(moved) => moves::show(context, &store, moved, &["decisions"]),
+        Err(error) => context.refused(error),
+    }
 }
 
 pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit, Failure> {

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use banksman_core::policy::Rank;
 use banksman_core::schedule::{Budget, Worker};
 use banksman_core::time::Span;
 
 use super::environment::EnvVars as Var;
 use super::keys::{self, Raw};
 use super::panel::{Panels, panels};
+use super::policy::PolicyFile;
 use super::{ConfigError, Environment, Layers};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +30,7 @@ pub struct Agents {
     pub evaluator: Option<String>,
     pub evaluator_timeout: Span,
     pub panels: Panels,
+    pub policy: PolicyFile,
     /// Variables that every agent gets.
     pub pass: Vec<String>,
 }
@@ -71,6 +74,8 @@ pub struct Verify {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerSetup {
     pub worker: Worker,
+    /// How much it is trusted.
+    pub rank: Rank,
     /// One of the agents that are understood.
     pub agent: String,
     pub command: Vec<String>,
@@ -95,6 +100,7 @@ impl WorkerSetup {
                 max_concurrent: 4,
                 account: agent.to_owned(),
             },
+            rank: Rank::Specialist,
             agent: agent.to_owned(),
             command: vec![agent.to_owned()],
             model: None,
@@ -168,6 +174,7 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents, ConfigError
         evaluator: text("evaluator.worker"),
         evaluator_timeout: span(layers, "evaluator.timeout"),
         panels: panels(layers, root)?,
+        policy: PolicyFile::of(root)?,
         pass: layers.list("environment.pass"),
     })
 }
@@ -199,6 +206,7 @@ fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup, ConfigError> {
     worker.account = text("account").unwrap_or(agent);
     setup.command = list("command").filter(|words| !words.is_empty()).unwrap_or(setup.command);
     setup.model = text("model");
+    setup.rank = text("rank").and_then(|rank| rank.parse().ok()).unwrap_or(setup.rank);
     setup.pass = list("pass").unwrap_or_default();
     let prefix = key("env.");
     let variables =

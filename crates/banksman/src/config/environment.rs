@@ -110,6 +110,13 @@ impl Environment {
             .any(|name| self.get(name).is_some())
     }
 
+    /// The run that has started the program, by its id.
+    #[must_use]
+    pub fn run(&self) -> Option<String> {
+        let marker = self.get(EnvVars::RUN)?;
+        Some(marker.split(':').next().unwrap_or_default().chars().take(64).collect())
+    }
+
     /// Whether people can read more than ASCII on this terminal.
     #[must_use]
     pub fn is_utf8(&self) -> bool {

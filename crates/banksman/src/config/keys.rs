@@ -5,6 +5,7 @@ use std::time::Duration;
 use banksman_core::time::Span;
 
 use super::environment::EnvVars;
+use super::policy::RANKS;
 
 /// Most connections of one process; PostgreSQL allows 100 in all unless it is told otherwise.
 const MOST_CONNECTIONS: u64 = 100;
@@ -130,6 +131,7 @@ pub(super) const NAMED: &[(&str, &[(&str, Holds)])] = &[
             ("model", Holds::Text),
             ("capabilities", Holds::List),
             ("roles", Holds::List),
+            ("rank", Holds::OneOf(RANKS)),
             ("cost", Holds::Whole(1, 5)),
             ("speed", Holds::Whole(1, 5)),
             ("max_concurrent", Holds::Whole(1, MANY)),

@@ -109,6 +109,7 @@ impl Engine<'_> {
             schema_given: stored.lifecycle.fields.contains_key(ANSWER) || is_planning(&stored),
         };
         let judgement = failure::judge(receipt, &asked);
+        let judgement = self.look_for_a_loop(&stored, receipt, judgement, &past)?;
         let end = self.run_end(&stored, run, receipt, &judgement, &past, now)?;
         if let Some(pause) = &end.pause {
             let text = format!(
@@ -329,6 +330,8 @@ impl Engine<'_> {
             | Ended::Stalled
             | Ended::OverBudget { .. }
             | Ended::Hopeless
+            | Ended::NotAllowed { .. }
+            | Ended::Loop { .. }
             | Ended::Stopped { .. }
             | Ended::LeaseLost
             | Ended::KeeperLost => "lost".to_owned(),
@@ -402,6 +405,8 @@ pub(super) fn how(ended: &Ended) -> String {
         Ended::Stalled => "it stalled".to_owned(),
         Ended::OverBudget { detail } => detail.clone(),
         Ended::Hopeless => "it could not get any further".to_owned(),
+        Ended::NotAllowed { request } => request.clone(),
+        Ended::Loop { summary } => summary.clone(),
         Ended::Stopped { by } => format!("it was stopped: {by}"),
         Ended::LeaseLost => "its lease was lost".to_owned(),
         Ended::KeeperLost => "its keeper was lost".to_owned(),

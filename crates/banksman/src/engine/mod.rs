@@ -11,6 +11,7 @@ mod panel;
 mod parts;
 mod plan;
 mod planning;
+mod policy;
 mod prompt;
 mod pulls;
 mod recover;

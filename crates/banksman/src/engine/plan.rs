@@ -7,11 +7,13 @@ use banksman_core::failure::Expects;
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Activity;
 use banksman_core::machine::Task;
+use banksman_core::policy::Action;
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
 use super::errand::{self, Errand, branch_of, place};
 use super::planning::is_spike;
+use super::policy::{allowed_in_words, guard, waited_for_leave};
 use super::prompt::Told;
 use super::steps::{flow_of, may_be_laid_out};
 use super::{Engine, EngineError, Project, prompt};
@@ -24,7 +26,7 @@ use crate::exec::worktree::names;
 use crate::prompts::{PromptError, Prompts, for_role};
 use crate::store::{PastRun, Stored};
 
-type Known = BTreeMap<String, Option<Project>>;
+pub(super) type Known = BTreeMap<String, Option<Project>>;
 
 /// What an agent is told, and what its run takes over from the ones before it.
 pub(super) struct Briefing {
@@ -36,6 +38,10 @@ pub(super) struct Briefing {
     /// All of the task's text.
     body: String,
     checks: Checks,
+    /// What people have allowed on this task.
+    allowed: Vec<Action>,
+    /// Whether only that was missing.
+    waited_for_leave: bool,
 }
 
 /// Runs whose failures the next one is told of.
@@ -114,6 +120,12 @@ impl Engine<'_> {
             Ok(texts) => texts,
             Err(reason) => return Ok(Err(reason)),
         };
+        let root = project.map(|project| self.worktree_of(stored, project)).transpose()?;
+        let root = root.map(|path| path.display().to_string()).unwrap_or_default();
+        let guard = match guard(worker, agents, root, briefing.allowed) {
+            Ok(guard) => guard,
+            Err(reason) => return Ok(Err(reason)),
+        };
         let mcp = McpServer {
             name: "banksman".to_owned(),
             command: self.terms.program.display().to_string(),
@@ -127,7 +139,9 @@ impl Engine<'_> {
                 schema: briefing.schema,
                 mcp: Some(mcp),
                 cost_micros: agents.budgets.run.cost_micros,
+                guard: Some(Box::new(guard)),
             },
+            counts_earlier: briefing.waited_for_leave,
             before: briefing.before,
             nudge,
             about: json!({ "title": stored.task.title, "body": briefing.body }),
@@ -164,12 +178,16 @@ impl Engine<'_> {
         };
         let checks = errand::checks(stored, errand, agents, project);
         let base = project.map_or("HEAD", |project| project.base.as_str());
-        let told = match errand::prompt(errand, &prompts_of(project), &brief, &checks, base) {
+        let mut told = match errand::prompt(errand, &prompts_of(project), &brief, &checks, base) {
             Ok(told) => told,
             Err(error) => return Ok(Err(error.to_string())),
         };
+        let allowed = self.allowed(stored)?;
+        told.text += &allowed_in_words(&allowed);
         Ok(Ok(Briefing {
             told,
+            allowed,
+            waited_for_leave: waited_for_leave(&earlier),
             schema: errand::schema(errand).or_else(|| of_role(errand, role)),
             session: resumed.and_then(|past| past.session.clone()),
             before: before(&earlier, resumed),

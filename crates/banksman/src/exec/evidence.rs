@@ -2,7 +2,6 @@
 //!
 //! The agent's program is over when this begins. Nothing here judges the facts.
 
-pub(super) mod globs;
 mod proof;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +10,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use banksman_core::globs::Globs;
 use banksman_core::limits::EVIDENCE_PATHS;
 use banksman_core::receipt::Evidence;
 
@@ -19,7 +19,6 @@ use super::plan::{Checks, Workspace};
 use super::process::{RunError, Runner};
 use super::worktree::yard::Yard;
 use super::worktree::{Place, Prepared, Standing, bring_home, restore_branch};
-use globs::Globs;
 pub use proof::{Proof, run_checks};
 
 /// Symbolic links that are followed to where they point; a change with more of them is not looked through.

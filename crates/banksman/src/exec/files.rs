@@ -6,7 +6,7 @@ use std::fs::{self, DirEntry};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::evidence::globs::WholePath;
+use banksman_core::globs::WholePath;
 
 /// Entries that one pattern may be compared with: a large checkout with what was built in it.
 const ENTRIES: usize = 300_000;

@@ -155,6 +155,9 @@ pub struct AgentWork {
     pub checks: Checks,
     /// The message of the commit that is made of files which the agent left uncommitted.
     pub commit_message: String,
+    /// Whether the commits of earlier runs count as this one's: they waited for a person's leave, and it is here.
+    #[serde(default)]
+    pub counts_earlier: bool,
     /// Asked about an end that the facts leave open.
     pub evaluator: Option<Evaluator>,
 }

@@ -1,7 +1,7 @@
 //! The tools of a run: a server of the Model Context Protocol over standard input and output, for the agent of one run.
 //!
 //! It reports to the run's folder and nowhere else. It knows no store and no other task, so an agent can tell what it
-//! found and can never approve, move or claim anything. Four tools and one line per message are small enough to be
+//! found and can never approve, move or claim anything. Five tools and one line per message are small enough to be
 //! written by hand; the protocol's own crate is among the slowest to compile and would bring an async runtime into a
 //! process that every agent starts.
 
@@ -13,7 +13,7 @@ use std::io::{self, BufRead, Read, Write};
 
 use banksman_core::limits::TOOL_MESSAGE_BYTES;
 
-pub use run_folder::RunFolder;
+pub use run_folder::{Leave, RunFolder};
 
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {

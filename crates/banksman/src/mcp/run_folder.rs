@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use banksman_core::limits::{BODY_BYTES, REPORTS, REPORTS_BYTES, REPORTS_KEPT_FREE, TITLE_BYTES};
+use banksman_core::policy::{Action, Guard};
 use banksman_core::receipt::Told;
 use serde::Deserialize;
 
@@ -17,6 +18,19 @@ const REPORTS_FILE: &str = "reports.jsonl";
 const TASK_FILE: &str = "task.json";
 /// JSON writes a byte of text with six at most.
 const TASK_BYTES: u64 = 6 * (BODY_BYTES + TITLE_BYTES) as u64 + 1024;
+
+/// The policy as it holds for the run.
+const GUARD_FILE: &str = "guard.json";
+/// All rules that a file may have, each with its reason.
+const GUARD_BYTES: u64 = 4 * 1024 * 1024;
+
+/// What came of asking for leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Leave {
+    GoOn,
+    /// The question, which is now for a person.
+    Asked(String),
+}
 
 #[derive(Debug)]
 pub struct RunFolder {
@@ -59,6 +73,35 @@ impl RunFolder {
             return Err(TellError::Full);
         }
         file.write_all(&line).map_err(TellError::File)
+    }
+
+    /// Whether an action needs leave, and if so the question for a person is put on record. The error is for the agent.
+    pub fn ask_leave(&self, action: &Action, words: &str) -> Result<Leave, String> {
+        let guard = self.guard().map_err(|error| format!("failed to read the policy: {error}"))?;
+        let Some(guard) = guard else { return Ok(Leave::GoOn) };
+        let Some(request) = guard.stops(std::slice::from_ref(action)) else {
+            return Ok(Leave::GoOn);
+        };
+        let question = request.saying(words).to_string();
+        self.tell(&Told::NeedsPerson { question: question.clone() }).map_err(
+            |error| match error {
+                TellError::Full => error.to_string(),
+                TellError::File(ref cause) => format!("{error}: {cause}"),
+            },
+        )?;
+        Ok(Leave::Asked(question))
+    }
+
+    /// None for a run that nobody watches.
+    fn guard(&self) -> io::Result<Option<Guard>> {
+        let file = match File::open(self.folder.join(GUARD_FILE)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut text = Vec::new();
+        file.take(GUARD_BYTES).read_to_end(&mut text)?;
+        serde_json::from_slice(&text).map(Some).map_err(io::Error::from)
     }
 
     /// None when the run has no such file: its prompt then says everything.

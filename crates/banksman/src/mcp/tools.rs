@@ -1,17 +1,19 @@
-//! The four tools: what they are called, what they take, what they do.
+//! The five tools: what they are called, what they take, what they do.
 //!
 //! Wrong arguments are a result with `isError`, not an error of the protocol, because only a result reaches the model,
 //! which can then try again.
 
 use banksman_core::limits::{REPORT_ITEMS, REPORT_TEXT_BYTES};
+use banksman_core::policy::Action;
 use banksman_core::receipt::Told;
 use serde_json::{Map, Value, json};
 
 use super::rpc::{Refusal, WRONG_PARAMS};
-use super::run_folder::{RunFolder, TellError};
+use super::run_folder::{Leave, RunFolder, TellError};
 
 const PROGRESS: &str = "report_progress";
 const ASK: &str = "ask_person";
+const LEAVE: &str = "request_approval";
 const NOTHING: &str = "nothing_to_do";
 const TASK: &str = "task";
 
@@ -34,6 +36,19 @@ pub(super) fn list() -> Value {
             "Ask a person, when you cannot go on without an answer. End your turn after it; you will be started again with the answer.",
             &json!({ "question": text("the question, with what is needed to answer it") }),
             &["question"],
+        ),
+        tool(
+            LEAVE,
+            "Ask before you do something that others cannot take back or that reaches beyond your worktree: a forced push, a publication, a \
+             deletion elsewhere, a change of pipelines or keys. Give exactly one of `command`, `path` and `tool`, word for word as you will \
+             use it. You are told to go on, or a person is asked and you end your turn.",
+            &json!({
+                "command": text("the whole command line"),
+                "path": text("a path that you want to change"),
+                "tool": text("the name of a tool"),
+                "reason": text("why it is needed"),
+            }),
+            &["reason"],
         ),
         tool(
             NOTHING,
@@ -65,6 +80,7 @@ pub(super) fn call(run: &RunFolder, params: &Value) -> Result<Value, Refusal> {
     let done = match name {
         PROGRESS => progress(run, arguments),
         ASK => ask(run, arguments),
+        LEAVE => leave(run, arguments),
         NOTHING => nothing(run, arguments),
         TASK => task(run),
         _ => return Err(Refusal::new(WRONG_PARAMS, format!("there is no tool `{name}`"))),
@@ -92,6 +108,24 @@ fn ask(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
         &Told::NeedsPerson { question },
         "A person will be asked. End your turn now; you will be started again with the answer.",
     )
+}
+
+fn leave(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
+    let reason = text(arguments, "reason")?;
+    let given =
+        |name: &str| arguments.contains_key(name).then(|| text(arguments, name)).transpose();
+    let action = match (given("command")?, given("path")?, given("tool")?) {
+        (Some(command), None, None) => Action::Run(command),
+        (None, Some(path), None) => Action::Write(path),
+        (None, None, Some(tool)) => Action::Use(tool),
+        (_, _, _) => return Err("give exactly one of `command`, `path` and `tool`".to_owned()),
+    };
+    Ok(match run.ask_leave(&action, &reason)? {
+        Leave::GoOn => "Go on: it needs no approval, or has it.".to_owned(),
+        Leave::Asked(question) => format!(
+            "Do not do it now. A person will be asked:\n{question}\nEnd your turn; you will be started again with the answer."
+        ),
+    })
 }
 
 fn nothing(run: &RunFolder, arguments: &Map<String, Value>) -> Said {

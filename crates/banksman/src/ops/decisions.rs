@@ -5,6 +5,7 @@
 //! that a person's words belong into.
 
 mod answer;
+mod refused;
 mod undo;
 mod voices;
 mod words;
@@ -27,6 +28,8 @@ use crate::store::runs::PastRun;
 use crate::store::{Entry, Store, Stored};
 
 pub use answer::{Answer, Answered, answer, synonyms};
+pub use refused::refuse_run;
+pub(super) use refused::{only_a_person, settled};
 pub use undo::{UNDO_WINDOW, has_way_back, undo};
 pub use voices::Voice;
 
@@ -89,6 +92,8 @@ pub enum DecisionError {
     NoPlaceForWords { lifecycle: String, action: String },
     #[error("an agent's run cannot answer, put off or undo a decision")]
     OfRun,
+    #[error("{0} asks for no action that could be allowed; answer it instead")]
+    NothingToAllow(DecisionId),
     #[error("{0} is not a person, and decisions are made by people")]
     NotAPerson(Actor),
     #[error("{id} is due at {deadline}, before the time that it would be put off to")]
@@ -254,7 +259,8 @@ pub fn question(
 /// What each answer to an open question would do to the task as it stands.
 #[must_use]
 pub fn offers(item: &Item, actor: &Actor, now: Instant) -> Vec<Offer> {
-    let of = |(action, trigger): &(String, String)| offer(&item.stored, actor, action, trigger, now);
+    let of =
+        |(action, trigger): &(String, String)| offer(&item.stored, actor, action, trigger, now);
     item.decision.offers.iter().map(of).collect()
 }
 
@@ -308,6 +314,17 @@ fn row_target(stored: &Stored, trigger: &str) -> String {
         Target::Prior => task.prior,
     });
     state.map(|id| lifecycle.state(id).name.clone()).unwrap_or_default()
+}
+
+/// The field that takes the words of a move.
+pub(super) fn place_for_words(
+    stored: &Stored,
+    actor: &Actor,
+    trigger: &str,
+    now: Instant,
+) -> Option<String> {
+    let missing = tried(stored, actor, trigger, now).err().unwrap_or_default();
+    words::place(stored, actor, trigger, &missing)
 }
 
 /// Puts an open question off: it leaves the inbox and its reminders wait until then. Its deadline stays.

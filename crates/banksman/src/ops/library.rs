@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use banksman_core::lifecycle::check::{Overrides, check};
 use banksman_core::lifecycle::problem::{Problems, suggestion};
-use banksman_core::lifecycle::{Kind, builtin};
+use banksman_core::lifecycle::{Kind, Setting, builtin};
 use banksman_core::limits;
 
 use crate::store::Definition;
@@ -38,13 +38,24 @@ pub enum Origin {
 pub struct Library {
     folder: Option<PathBuf>,
     overrides: BTreeMap<String, Overrides>,
+    leads_may_close: bool,
 }
+
+/// The setting of a lifecycle by which leads may end a task, where it has one.
+const LEAD_MAY_CLOSE: &str = "lead_may_approve";
 
 impl Library {
     /// `folder` is the project's `.banksman/lifecycles`; `overrides` the settings of its configuration, by lifecycle.
     #[must_use]
     pub fn new(folder: Option<PathBuf>, overrides: BTreeMap<String, Overrides>) -> Self {
-        Self { folder, overrides }
+        Self { folder, overrides, leads_may_close: false }
+    }
+
+    /// The same where the project's policy says whether leads may end tasks. What the settings say of a lifecycle goes before.
+    #[must_use]
+    pub fn with_leads(mut self, may_close: bool) -> Self {
+        self.leads_may_close = may_close;
+        self
     }
 
     /// Every lifecycle by name; a file hides a built-in one of the same name.
@@ -111,8 +122,16 @@ impl Library {
         };
         let mut overrides = self.overrides.get(name).cloned().unwrap_or_default();
         overrides.extend(own);
-        let lifecycle = check(&source, &origin, &overrides)
-            .map_err(|problems| LibraryError::Unsound(Box::new(problems)))?;
+        let checked = |overrides: &Overrides| {
+            check(&source, &origin, overrides)
+                .map_err(|problems| LibraryError::Unsound(Box::new(problems)))
+        };
+        let mut lifecycle = checked(&overrides)?;
+        let is_open = self.leads_may_close && !overrides.contains_key(LEAD_MAY_CLOSE);
+        if is_open && lifecycle.settings.contains_key(LEAD_MAY_CLOSE) {
+            overrides.insert(LEAD_MAY_CLOSE.to_owned(), Setting::Flag(true));
+            lifecycle = checked(&overrides)?;
+        }
         Ok(Definition { lifecycle: Arc::new(lifecycle), source, overrides })
     }
 

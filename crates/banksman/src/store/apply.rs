@@ -163,6 +163,7 @@ fn epoch_of(event: &Event) -> Option<i64> {
         | Event::Reported(_)
         | Event::Due { .. }
         | Event::CameLate { .. }
+        | Event::Noted(_)
         | Event::NeedsLeft(_) => None,
     }
 }

@@ -17,6 +17,7 @@ mod decisions;
 mod definitions;
 pub mod dispatch;
 mod follow;
+mod grants;
 pub mod health;
 pub mod nodes;
 pub mod outbox;

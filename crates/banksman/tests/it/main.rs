@@ -19,6 +19,7 @@ mod mailbox;
 mod mcp;
 mod panel;
 mod planning;
+mod policy;
 mod prompts;
 mod scripted;
 mod simulation;

@@ -131,6 +131,9 @@ impl<'a> Run<'a> {
                 failure(Outcome::Stalled, Class::Stall, "it was silent and idle for too long")
             }),
             Ended::OverBudget { detail } => failure(Outcome::OverBudget, Class::Budget, detail),
+            // Whatever it also asked: the one who answers has to see what it did.
+            Ended::NotAllowed { request } => failure(Outcome::NeedsPerson, Class::Policy, request),
+            Ended::Loop { summary } => failure(Outcome::NeedsPerson, Class::ModelLoop, summary),
             Ended::Stopped { by } => {
                 let detail = format!("it was stopped by {}", start_of(by, 200));
                 failure(Outcome::Transient, Class::Infra, &detail)
@@ -177,6 +180,9 @@ impl<'a> Run<'a> {
         let evidence = self.evidence?;
         if let Some(detail) = work::forbidden(evidence) {
             return Some(Finding::failure(Outcome::Policy, Class::Policy, detail));
+        }
+        if let Some(request) = &evidence.request {
+            return Some(Finding::failure(Outcome::NeedsPerson, Class::Policy, request));
         }
         let failed = work::failed_check(evidence)?;
         let outcome =

@@ -118,6 +118,14 @@ pub struct Report {
     pub fields: Map<String, Value>,
 }
 
+/// Something that belongs into the history and changes nothing about the task: leave that was given, an answer that was refused.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Note {
+    pub actor: Actor,
+    /// What it is, as a word.
+    pub trigger: String,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     Asked(Ask),
@@ -134,6 +142,7 @@ pub enum Event {
     CameLate {
         epoch: i64,
     },
+    Noted(Note),
     /// The number of tasks that this one still waits for has changed.
     NeedsLeft(i64),
 }

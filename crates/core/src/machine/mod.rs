@@ -26,7 +26,7 @@ pub use create::{Arrival, NewTask, create, import};
 pub use effect::{
     Artifact, DecisionChange, Effect, Ending, OpenDecision, Record, Step, Timer, TimerKind,
 };
-pub use event::{Actor, Ask, Beat, Claim, Event, Finish, NotAnActor, Report};
+pub use event::{Actor, Ask, Beat, Claim, Event, Finish, NotAnActor, Note, Report};
 pub use fold::{Dated, FoldError, Folded, fold, rewind};
 pub use invariant::{Broken, Hold, check, hold};
 pub use plan::running_bounds;

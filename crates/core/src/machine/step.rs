@@ -54,6 +54,9 @@ pub fn step(
         Event::Reported(reported) => report(lifecycle, task, reported, now).map(answer),
         Event::Due { timer, entered } => fire(lifecycle, task, *timer, *entered, now),
         Event::CameLate { epoch } => Ok(answer(came_late(lifecycle, task, *epoch, now))),
+        Event::Noted(noted) => {
+            Ok(answer(in_history(lifecycle, task, &noted.trigger, &noted.actor, now)))
+        }
         Event::NeedsLeft(open) => needs_left(lifecycle, task, *open, now),
     }
 }
@@ -66,8 +69,19 @@ fn answer(step: Step) -> Answer {
 fn came_late(lifecycle: &Lifecycle, task: &Task, epoch: i64, now: Instant) -> Step {
     let run = RunId { task: task.id, epoch };
     let actor = Actor { role: "run".to_owned(), name: Some(run.to_string()) };
+    in_history(lifecycle, task, CAME_LATE, &actor, now)
+}
+
+/// A record, and nothing else.
+fn in_history(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    trigger: &str,
+    actor: &Actor,
+    now: Instant,
+) -> Step {
     let next = Task { version: task.version + 1, updated_at: now, ..task.clone() };
-    let record = record(lifecycle, Some(task), &next, CAME_LATE, &actor);
+    let record = record(lifecycle, Some(task), &next, trigger, actor);
     Step { record: Some(record), ..quiet(next) }
 }
 

@@ -97,6 +97,7 @@ fn stale_epochs(meeting: &Meeting<'_>) -> Verdict {
         | Event::Reported(_)
         | Event::Due { .. }
         | Event::NeedsLeft(_)
+        | Event::Noted(_)
         | Event::CameLate { .. } => None,
     };
     let current = meeting.before().lease.as_ref().map(|lease| lease.epoch);
@@ -177,6 +178,7 @@ fn records_follow_rows(meeting: &Meeting<'_>) -> Verdict {
         Event::NeedsLeft(_) => record.trigger == Outcome::Met.as_str(),
         Event::Asked(_) | Event::Beaten(_) | Event::Due { .. } => false,
         Event::CameLate { .. } => record.trigger == CAME_LATE,
+        Event::Noted(noted) => record.trigger == noted.trigger && record.fields.is_empty(),
     };
     let in_place = outcome && !meeting.moved(step) && step.task.counters == before.counters;
     ensure(by_row || in_place, || format!("no row gives {record:?}"))
@@ -426,7 +428,7 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
             let start = Effect::Start { activity: Activity::Wait };
             told == [start] && is_left_to_moves(meeting, meeting.before())
         }
-        Event::Claimed(_) | Event::Beaten(_) | Event::CameLate { .. } => false,
+        Event::Claimed(_) | Event::Beaten(_) | Event::CameLate { .. } | Event::Noted(_) => false,
     };
     let stays = !meeting.moved(step) && begun_again;
     ensure(told == wanted || stays, || format!("{told:?}, not {wanted:?}"))
@@ -517,6 +519,7 @@ fn refusals(meeting: &Meeting<'_>) -> Verdict {
         | Event::Reported(_)
         | Event::Due { .. }
         | Event::NeedsLeft(_)
+        | Event::Noted(_)
         | Event::CameLate { .. } => None,
     };
     ensure(asked.is_none_or(|to| !rejected.allowed.contains(to)), || {

@@ -16,6 +16,7 @@ mod parts;
 mod play;
 mod queue;
 mod random;
+mod ranks;
 mod reports;
 mod seat;
 mod sizes;

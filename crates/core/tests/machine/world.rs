@@ -215,6 +215,7 @@ impl World {
             ),
             Event::Due { timer, entered } => format!("{timer:?} of entry {entered} comes due"),
             Event::CameLate { epoch } => format!("epoch {epoch} came late"),
+            Event::Noted(noted) => format!("noted: {} by {}", noted.trigger, noted.actor),
             Event::NeedsLeft(open) => format!("{open} needs are left"),
         };
         let so = match reply {

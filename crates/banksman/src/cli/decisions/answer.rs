@@ -80,14 +80,14 @@ pub(super) struct AnyArgs {
 }
 
 pub(super) fn run_any(context: &Context, args: &AnyArgs) -> Result<Exit, Failure> {
-    only_people(context)?;
+    only_people(context, &[args.which])?;
     let given = Given::new(&args.action, args.text.clone(), &args.how)?;
     give(context, &context.store()?, args.which, &given)
 }
 
 pub(super) fn run(context: &Context, word: &str, args: &AnswerArgs) -> Result<Exit, Failure> {
-    only_people(context)?;
     let (mut which, text) = split(&args.words)?;
+    only_people(context, &which)?;
     if text.is_some() && args.how.note.is_some() {
         return Err(wrong("the words are given twice", "give them as TEXT or with --note"));
     }

@@ -58,7 +58,7 @@ const CTRL_C: u8 = 3;
 const CTRL_D: u8 = 4;
 
 pub(super) fn run(context: &Context, args: &TriageArgs) -> Result<Exit, Failure> {
-    only_people(context)?;
+    only_people(context, &[])?;
     if context.out.json || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(Failure::Argument {
             message: "triage reads single keys and needs a terminal".to_owned(),

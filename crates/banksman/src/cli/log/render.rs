@@ -34,8 +34,10 @@ impl Look<'_> {
         let (word, text) = match seen {
             Seen::Session { id } => ("session", id.clone()),
             Seen::Text { text } => ("says", text.clone()),
-            Seen::Tool { name, detail } => ("tool", format!("{name}  {detail}")),
-            Seen::ToolResult { ok, detail } => ("", format!("{} {detail}", self.signs.well(*ok))),
+            Seen::Tool { name, detail, .. } => ("tool", format!("{name}  {detail}")),
+            Seen::ToolResult { ok, detail, .. } => {
+                ("", format!("{} {detail}", self.signs.well(*ok)))
+            }
             Seen::Note { text } => ("note", text.clone()),
             Seen::Spent { .. } => return None,
             Seen::Hopeless { reason } => ("stuck", reason.clone()),
@@ -185,6 +187,8 @@ fn ended(ended: &Ended) -> String {
         Ended::Stalled => "it stalled".to_owned(),
         Ended::OverBudget { detail } => format!("over its budget: {detail}"),
         Ended::Hopeless => "it could not get any further".to_owned(),
+        Ended::NotAllowed { request } => request.clone(),
+        Ended::Loop { summary } => summary.clone(),
         Ended::Stopped { by } => format!("it was stopped: {by}"),
         Ended::LeaseLost => "its lease was lost".to_owned(),
         Ended::KeeperLost => "its keeper was lost".to_owned(),

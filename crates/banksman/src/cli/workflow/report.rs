@@ -10,6 +10,7 @@ use crate::cli::failure::Failure;
 use crate::cli::moves::show;
 use crate::cli::up::follow_up;
 use crate::ops::OpsError;
+use crate::ops::decisions::Which;
 use crate::ops::workflows::{self, Said, Word};
 use crate::store::StoreError;
 
@@ -83,6 +84,7 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
     let project = project_here(context, &store)?;
     let step =
         workflows::step_named(&store, project.as_deref(), args.workflow.as_deref(), &args.step)?;
+    context.no_run_decides(&store, Which::Task(step.task.id))?;
     let by_hand = workflows::is_by_hand(&step);
     if by_hand {
         // A step that has become free since the last look can be reported on at once.

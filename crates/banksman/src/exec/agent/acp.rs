@@ -9,10 +9,11 @@ use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
 use super::acp_client::Order;
+use super::acts;
 use super::provider::Trouble;
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::words::Words;
-use super::{Ask, Launch, OURSELVES, Reader, Seen, Setup, schema};
+use super::{Ask, Call, Launch, OURSELVES, Reader, Seen, Setup, schema};
 
 /// In a worker's variables: the agent cannot reach the worktree by itself and works through the client.
 const FILES: &str = "BANKSMAN_ACP_FILES";
@@ -32,6 +33,7 @@ pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
         session: ask.session.clone(),
         model: setup.model.clone(),
         mcp: ask.mcp.clone(),
+        guard: ask.guard.clone(),
     };
     Launch {
         program: OURSELVES.to_owned(),
@@ -75,6 +77,13 @@ enum End {
     /// Why the agent stopped, in its own word.
     Stopped(String),
     Refused(Asked, Trouble),
+}
+
+/// What was announced before may have come without its arguments; here they are.
+fn asks_permission(tool: &Value, seen: &mut Vec<Seen>) {
+    let call = Call { id: String::new(), acts: acts::of_acp(tool) };
+    let name = format!("asks to: {}", one_line(text_of(tool, "title")));
+    seen.push(Seen::Tool { name, detail: text::tool_detail(&tool["rawInput"]), call });
 }
 
 impl Reader for Stream {
@@ -154,6 +163,7 @@ impl Stream {
         match text_of(message, "method") {
             "" => self.answered(message, seen),
             "session/update" => self.update(&message["params"]["update"], seen),
+            "session/request_permission" => asks_permission(&message["params"]["toolCall"], seen),
             _ => {}
         }
     }
@@ -232,7 +242,9 @@ impl Stream {
             let input = Some(&update["rawInput"]).filter(|input| **input != json!({}));
             let detail =
                 path.map_or_else(|| input.map(text::tool_detail).unwrap_or_default(), one_line);
-            seen.push(Seen::Tool { name, detail });
+            let call =
+                Call { id: one_line(text_of(update, "toolCallId")), acts: acts::of_acp(update) };
+            seen.push(Seen::Tool { name, detail, call });
         }
         let ok = match text_of(update, "status") {
             "completed" => true,
@@ -243,7 +255,8 @@ impl Stream {
         self.words.end();
         let content = text_of(&update["content"][0]["content"], "text");
         let said = if content.is_empty() { text_of(update, "title") } else { content };
-        seen.push(Seen::ToolResult { ok, detail: one_line(said) });
+        let id = one_line(text_of(update, "toolCallId"));
+        seen.push(Seen::ToolResult { ok, detail: one_line(said), id });
     }
 
     /// What the adapter of Codex says about the thread behind it. After a rate limit it answers `end_turn`, and only this

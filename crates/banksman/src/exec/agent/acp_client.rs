@@ -3,7 +3,7 @@
 //! It runs as a process of its own, `banksman acp-client -- PROGRAM ARGS…`, with its [`Order`] on standard input and every
 //! message on standard output. So to its keeper an agent of this protocol is a program with a stream, like all others.
 //!
-//! It allows each use of a tool once and never for good, so that no agent writes a grant into the worktree. It offers no
+//! It allows each use of a tool that the policy allows once and never for good, so that no agent writes a grant into the worktree. It offers no
 //! terminals, and files only where it was told to: an agent that runs in the worktree reads and writes better by itself.
 
 mod files;
@@ -12,11 +12,12 @@ mod link;
 use std::io::{self, Write};
 use std::path::Path;
 
+use banksman_core::policy::Guard;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::McpServer;
 use super::text::{self, text_of};
+use super::{McpServer, acts};
 use files::Files;
 use link::{Heard, Link};
 
@@ -38,6 +39,9 @@ pub struct Order {
     pub session: Option<String>,
     pub model: Option<String>,
     pub mcp: Option<McpServer>,
+    /// By which requests for permission are answered; without one everything is allowed.
+    #[serde(default)]
+    pub guard: Option<Box<Guard>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +94,9 @@ pub fn run(
         .and_then(|text| serde_json::from_str(&text).map_err(io::Error::from))
         .map_err(ClientError::Order)?;
     let link = Link::start(command, folder)?;
-    let mut client = Client { link, log, files: Files::new(folder), offers_files: files, sent: 0 };
+    let files_of = Files::new(folder);
+    let guard = order.guard.as_deref();
+    let mut client = Client { link, log, files: files_of, offers_files: files, sent: 0, guard };
     let outcome = client.fulfil(&order, folder);
     client.link.end(matches!(outcome, Err(ClientError::Interrupted)));
     outcome
@@ -103,6 +109,7 @@ struct Client<'l> {
     offers_files: bool,
     /// Requests so far; their ids count up from 1.
     sent: i64,
+    guard: Option<&'l Guard>,
 }
 
 impl Client<'_> {
@@ -203,7 +210,7 @@ impl Client<'_> {
         }
         let params = &message["params"];
         let answer = match text_of(message, "method") {
-            "session/request_permission" => Ok(permission(params)),
+            "session/request_permission" => Ok(permission(params, self.guard)),
             "fs/read_text_file" if self.offers_files => self.files.read(params),
             "fs/write_text_file" if self.offers_files => self.files.write(params),
             method => Err((NO_SUCH_METHOD, format!("`{method}` is not offered by this client"))),
@@ -240,12 +247,15 @@ fn server(mcp: &McpServer) -> Value {
     json!({ "name": mcp.name, "command": mcp.command, "args": mcp.args, "env": env })
 }
 
-/// Once, never for good: a lasting grant would be written down where the next agent finds it.
-fn permission(params: &Value) -> Value {
+/// Once, never for good: a lasting grant would be written down where the next agent finds it. What a person has to allow
+/// first is rejected; the keeper, who hears of it too, then asks one.
+fn permission(params: &Value, guard: Option<&Guard>) -> Value {
     let options = || params["options"].as_array().into_iter().flatten();
-    let chosen = ["allow_once", "reject_once"]
-        .iter()
-        .find_map(|kind| options().find(|option| text_of(option, "kind") == *kind));
+    let acts = acts::of_acp(&params["toolCall"]);
+    let is_held = guard.is_some_and(|guard| guard.stops(&acts).is_some());
+    let kinds: &[&str] = if is_held { &["reject_once"] } else { &["allow_once", "reject_once"] };
+    let chosen =
+        kinds.iter().find_map(|kind| options().find(|option| text_of(option, "kind") == *kind));
     let outcome = match chosen {
         Some(option) => json!({ "outcome": "selected", "optionId": option["optionId"] }),
         None => json!({ "outcome": "cancelled" }),
@@ -255,6 +265,8 @@ fn permission(params: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use banksman_core::policy;
+
     use super::*;
 
     fn chosen(kinds: &[&str]) -> Value {
@@ -262,7 +274,7 @@ mod tests {
             .iter()
             .map(|kind| json!({ "optionId": format!("id-{kind}"), "kind": kind }))
             .collect();
-        permission(&json!({ "options": options }))["outcome"].clone()
+        permission(&json!({ "options": options }), None)["outcome"].clone()
     }
 
     #[test]
@@ -277,6 +289,25 @@ mod tests {
             selected("id-reject_once")
         );
         assert_eq!(chosen(&["allow_always"]), json!({ "outcome": "cancelled" }));
-        assert_eq!(permission(&json!({ "options": "x" }))["outcome"]["outcome"], "cancelled");
+        assert_eq!(permission(&json!({ "options": "x" }), None)["outcome"]["outcome"], "cancelled");
+    }
+
+    #[test]
+    fn what_the_policy_holds_back_is_rejected() {
+        let guard = Guard {
+            policy: policy::builtin(),
+            rank: policy::Rank::Specialist,
+            allowed: Vec::new(),
+            root: String::new(),
+        };
+        let answer = |command: &str| {
+            let params = json!({
+                "options": [{ "optionId": "y", "kind": "allow_once" }, { "optionId": "n", "kind": "reject_once" }],
+                "toolCall": { "kind": "execute", "title": "run it", "rawInput": { "command": command } },
+            });
+            permission(&params, Some(&guard))["outcome"]["optionId"].clone()
+        };
+        assert_eq!(answer("cargo test"), "y");
+        assert_eq!(answer("git push --force"), "n");
     }
 }

@@ -11,7 +11,7 @@ use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
 use super::text::{self, Tail, count_of, one_line, text_of};
-use super::{Ask, Before, Launch, Reader, Seen, Setup};
+use super::{Ask, Before, Call, Launch, Reader, Seen, Setup, acts};
 
 /// Its own default of 10 retries means three minutes of waiting; waiting is the control plane's to plan.
 const RETRIES: &str = "3";
@@ -178,6 +178,10 @@ impl Stream {
                 "tool_use" => seen.push(Seen::Tool {
                     name: one_line(text_of(block, "name")),
                     detail: text::tool_detail(&block["input"]),
+                    call: Call {
+                        id: one_line(text_of(block, "id")),
+                        acts: acts::of_tool(text_of(block, "name"), &block["input"]),
+                    },
                 }),
                 _ => {}
             }
@@ -377,7 +381,8 @@ fn tool_results(event: &Value, seen: &mut Vec<Seen>) {
     seen.extend(results.map(|block| {
         let content = &block["content"];
         let said = content.as_str().unwrap_or_else(|| text_of(&content[0], "text"));
-        Seen::ToolResult { ok: block["is_error"] != true, detail: one_line(said) }
+        let id = one_line(text_of(block, "tool_use_id"));
+        Seen::ToolResult { ok: block["is_error"] != true, detail: one_line(said), id }
     }));
 }
 

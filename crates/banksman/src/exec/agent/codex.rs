@@ -4,15 +4,18 @@
 //! succeeds. Errors are prose on this stream, so they are read for the HTTP status that they name, and for words last.
 
 use banksman_core::limits::FINAL_TEXT_BYTES;
+use banksman_core::policy::Action;
 use banksman_core::receipt::{Exit, Fault, FaultKind, Reading, Terminal};
 use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 use toml_edit::{Array, InlineTable};
 
 use super::text::{self, Tail, count_of, one_line, text_of};
-use super::{Ask, Before, Launch, McpServer, Reader, Seen, Setup};
+use super::{Ask, Before, Call, Launch, McpServer, Reader, Seen, Setup, acts};
 
 const SCHEMA_FILE: &str = "schema.json";
+/// Files of one change that are looked at.
+const MOST_CHANGES: usize = 100;
 
 /// The options stand before `resume`, which does not take all of them, and the prompt comes through standard input.
 pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
@@ -249,7 +252,19 @@ fn tool(item: &Value) -> Seen {
         }
         other => (one_line(other), text::tool_detail(item)),
     };
-    Seen::Tool { name, detail }
+    let id = one_line(text_of(item, "id"));
+    Seen::Tool { call: Call { id, acts: acts(&name, item) }, name, detail }
+}
+
+fn acts(name: &str, item: &Value) -> Vec<Action> {
+    let mut acts = match text_of(item, "type") {
+        "command_execution" => acts::of_tool(name, &json!({ "command": item["command"] })),
+        "mcp_tool_call" => acts::of_tool(name, &item["arguments"]),
+        _ => acts::of_tool(name, &Value::Null),
+    };
+    let changes = item["changes"].as_array().into_iter().flatten().take(MOST_CHANGES);
+    acts.extend(changes.map(|change| acts::file(text_of(change, "path"), true)));
+    acts
 }
 
 fn tool_result(item: &Value) -> Seen {
@@ -260,5 +275,6 @@ fn tool_result(item: &Value) -> Seen {
     let error = item["error"].as_str().unwrap_or_else(|| text_of(&item["error"], "message"));
     let said = text_of(&item["result"]["content"][0], "text");
     let detail = [error, output, said].into_iter().find(|text| !text.is_empty());
-    Seen::ToolResult { ok, detail: one_line(detail.unwrap_or_default()) }
+    let id = one_line(text_of(item, "id"));
+    Seen::ToolResult { ok, detail: one_line(detail.unwrap_or_default()), id }
 }

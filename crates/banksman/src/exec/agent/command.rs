@@ -11,7 +11,7 @@ use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
 use super::text::{self, Tail, count_of, one_line, text_of};
-use super::{Ask, Launch, Reader, Seen, Setup};
+use super::{Ask, Call, Launch, Reader, Seen, Setup, acts};
 
 const SCHEMA_FILE: &str = "schema.json";
 const MCP_FILE: &str = "mcp.json";
@@ -132,6 +132,15 @@ impl Reader for Stream {
             "tool" => seen.push(Seen::Tool {
                 name: one_line(text_of(&event, "name")),
                 detail: one_line(text_of(&event, "detail")),
+                call: Call {
+                    id: one_line(text_of(&event, "id")),
+                    acts: acts::of_words(text_of(&event, "name"), text_of(&event, "detail")),
+                },
+            }),
+            "tool_result" => seen.push(Seen::ToolResult {
+                ok: event["ok"] != false,
+                detail: one_line(text_of(&event, "detail")),
+                id: one_line(text_of(&event, "id")),
             }),
             "session" => self.session(&event, "id", seen),
             "usage" => self.spent(&event, seen),

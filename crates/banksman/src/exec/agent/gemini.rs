@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::provider::Trouble;
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::words::Words;
-use super::{Ask, Launch, Reader, Seen, Setup, schema};
+use super::{Ask, Call, Launch, Reader, Seen, Setup, acts, schema};
 
 /// Settings of the highest rank, so that a repository cannot take our server of tools away. Since 0.61 Gemini CLI takes
 /// them only where the file and all folders above it belong to root and to nobody else, and goes on without them, with a
@@ -106,7 +106,10 @@ impl Reader for Stream {
                 self.goes_on();
                 self.words.end();
                 let name = text_of(&event, "tool_name").to_owned();
-                seen.push(Seen::Tool { name, detail: text::tool_detail(&event["parameters"]) });
+                let id = one_line(text_of(&event, "tool_id"));
+                let call = Call { id, acts: acts::of_tool(&name, &event["parameters"]) };
+                let detail = text::tool_detail(&event["parameters"]);
+                seen.push(Seen::Tool { name, detail, call });
             }
             "tool_result" => self.tool_result(&event, seen),
             "error" => {
@@ -209,8 +212,8 @@ impl Stream {
         let ok = text_of(event, "status") != "error";
         let error = &event["error"];
         let said = if ok { text_of(event, "output") } else { text_of(error, "message") };
-        seen.push(Seen::ToolResult { ok, detail: one_line(said) });
         let id = text_of(event, "tool_id");
+        seen.push(Seen::ToolResult { ok, detail: one_line(said), id: one_line(id) });
         let is_refused = match text_of(error, "type") {
             "policy_violation" => true,
             // Without anybody to approve them these tools are taken away; any other name the model has made up.

@@ -5,6 +5,7 @@
 
 mod acp;
 pub mod acp_client;
+mod acts;
 mod claude;
 mod codex;
 mod command;
@@ -18,10 +19,13 @@ mod words;
 use std::collections::BTreeMap;
 
 use banksman_core::lifecycle::Outcome;
+use banksman_core::policy::{Action, Guard};
 use banksman_core::receipt::{Exit, FaultKind, Reading, Terminal, Told};
 use banksman_core::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use acts::changes;
 
 /// The closed set of agents that are understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -74,6 +78,9 @@ pub struct Ask {
     pub mcp: Option<McpServer>,
     /// What this run may still spend, for agents that can watch it themselves.
     pub cost_micros: Option<i64>,
+    /// What it has to ask for first; none where nobody watches.
+    #[serde(default)]
+    pub guard: Option<Box<Guard>>,
 }
 
 /// How an agent is begun in front of a person, its prompt to be added as the last word; none for one that has no such
@@ -131,10 +138,15 @@ pub enum Seen {
     Tool {
         name: String,
         detail: String,
+        #[serde(skip)]
+        call: Call,
     },
     ToolResult {
         ok: bool,
         detail: String,
+        /// Of the call that it is the result of; empty where the agent does not say.
+        #[serde(skip)]
+        id: String,
     },
     /// Something of the agent itself: a retry, a warning.
     Note {
@@ -154,6 +166,14 @@ pub enum Seen {
         ok: bool,
         text: String,
     },
+}
+
+/// One call of a tool, beyond what is shown of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Call {
+    /// By which its result names it; empty where the agent gives none.
+    pub id: String,
+    pub acts: Vec<Action>,
 }
 
 /// Reads the lines of one run. Bounded: what it keeps does not grow with the stream.

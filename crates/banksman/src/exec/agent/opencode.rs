@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::provider::Trouble;
 use super::text::{self, Tail};
 use super::words::Words;
-use super::{Ask, Launch, McpServer, Reader, Seen, Setup, schema};
+use super::{Ask, Call, Launch, McpServer, Reader, Seen, Setup, acts, schema};
 
 const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
 /// Without a title opencode asks the model for one.
@@ -144,10 +144,13 @@ impl Stream {
     fn tool(&mut self, part: &Value, seen: &mut Vec<Seen>) {
         let state = &part["state"];
         let name = text::text_of(part, "tool").to_owned();
-        seen.push(Seen::Tool { name, detail: detail(&state["input"]) });
+        let acts = acts::of_tool(&name, &state["input"]);
+        let id = text::one_line(text::text_of(part, "callID"));
+        let call = Call { id: id.clone(), acts };
+        seen.push(Seen::Tool { name, detail: detail(&state["input"]), call });
         let ok = text::text_of(state, "status") != "error";
         let said = text::text_of(state, if ok { "output" } else { "error" });
-        seen.push(Seen::ToolResult { ok, detail: text::one_line(said) });
+        seen.push(Seen::ToolResult { ok, detail: text::one_line(said), id });
         self.denied = (!ok && is_refusal(said)).then(|| text::one_line(said));
     }
 

@@ -6,10 +6,11 @@ use std::rc::Rc;
 
 use banksman_core::failure::{self, Asked};
 use banksman_core::fence::fence;
+use banksman_core::policy::Action;
 use banksman_core::receipt::{
     Ended, Evidence, FaultKind, MergeReport, Opinion, PrepareFault, Reading, Receipt, Terminal,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::agent::{Ask, Before, schema};
 use super::super::merge::merge;
@@ -25,6 +26,8 @@ use crate::clock;
 
 /// What the agent's tools tell it about its task.
 const TASK_FILE: &str = "task.json";
+/// What they know of the policy.
+const GUARD_FILE: &str = "guard.json";
 /// What the evaluator reads: about 4,000 tokens, so that with its instructions it stays below 5,000.
 const EVALUATOR_BYTES: usize = 14 * 1024;
 /// Of them, what the marks around texts of others take at most.
@@ -69,6 +72,7 @@ impl Keeper {
         let (folder, prepared) = self.prepare(plan)?;
         let about = self.folder.write_file(TASK_FILE, &work.about.to_string());
         about.map_err(|error| environment(format!("{error}: {}", error.source)))?;
+        self.hand_over_guard(work)?;
         self.clear_mailbox(plan, &work.checks, &folder)?;
         self.pulse.beat.stage = Stage::Agent;
         let ended = self.converse(work, &folder, receipt);
@@ -87,6 +91,13 @@ impl Keeper {
             self.go_on()?;
         }
         Ok(())
+    }
+
+    /// The agent's tools answer by it what may be done without asking.
+    fn hand_over_guard(&self, work: &AgentWork) -> Result<(), Ended> {
+        let Some(guard) = &work.ask.guard else { return Ok(()) };
+        let written = self.folder.write_file(GUARD_FILE, &json!(guard).to_string());
+        written.map_err(|error| environment(format!("{error}: {}", error.source)))
     }
 
     /// What did not end well is looked at, but neither committed nor proven.
@@ -119,6 +130,10 @@ impl Keeper {
         evidence.signal = sentinel.or(signal.map_err(|error| self.hindered(&error))?);
         evidence.missing = missing;
         evidence.criterion.clone_from(&demanded.criterion);
+        evidence.request = held_paths(work, &evidence);
+        if work.counts_earlier {
+            evidence.head_before.clone_from(&evidence.base);
+        }
         receipt.evidence = Some(evidence);
         Ok(())
     }
@@ -276,6 +291,7 @@ impl Keeper {
             schema: Some(opinion_schema()),
             mcp: None,
             cost_micros: None,
+            guard: None,
         };
         let limits = Limits {
             idle_ms: evaluator.timeout_ms,
@@ -316,6 +332,13 @@ impl Keeper {
 fn demands_evidence(checks: &Checks) -> bool {
     let Checks { outputs, files, criterion, signal, .. } = checks;
     !outputs.is_empty() || !files.is_empty() || criterion.is_some() || signal.is_some()
+}
+
+/// What has to be asked about the paths that were changed, by whatever means.
+fn held_paths(work: &AgentWork, evidence: &Evidence) -> Option<String> {
+    let guard = work.ask.guard.as_deref()?;
+    let writes: Vec<Action> = evidence.paths.iter().cloned().map(Action::Write).collect();
+    guard.stops(&writes).map(|request| request.to_string())
 }
 
 pub(super) fn environment(detail: String) -> Ended {

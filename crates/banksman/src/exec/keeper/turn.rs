@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant as Moment};
 
+use banksman_core::loops::Failures;
+use banksman_core::policy::Guard;
 use banksman_core::receipt::{Ended, Exit, Reading};
 use rustix::process::Pid;
 
-use super::super::agent::{self, Ask, Before, Launch, OURSELVES, Reader, Seen, Setup};
+use super::super::agent::{self, Ask, Before, Call, Launch, OURSELVES, Reader, Seen, Setup};
 use super::super::plan::Limits;
 use super::beat::{Beat, SHOWN_BYTES};
 use super::child::{Child, Side, Start};
@@ -75,13 +77,18 @@ impl Keeper {
             last: String::new(),
             before: turn.spent,
             now: Spent::default(),
-            hopeless: false,
+            end: None,
+            guard: turn.ask.guard.as_deref(),
+            failures: Failures::default(),
             limits: turn.limits,
             silence: Silence::new(millis(turn.limits.idle_ms), clock::monotonic()),
         };
-        let tended = self.tend(child, &mut hearing, turn.deadline);
+        let mut tended = self.tend(child, &mut hearing, turn.deadline);
         self.pulse.beat.agent_pid = None;
-        let reading = hearing.finish(tended.exit);
+        let (reading, end) = hearing.finish(tended.exit);
+        // An agent may have told of it with its last words and ended before it was ended.
+        let told = end.filter(|end| matches!(end, Ended::NotAllowed { .. } | Ended::Loop { .. }));
+        tended.ended = tended.ended.or(told);
         Ok((tended, reading))
     }
 
@@ -142,17 +149,23 @@ struct Hearing<'a> {
     last: String,
     before: Spent,
     now: Spent,
-    hopeless: bool,
+    /// A reason to end it that came with its output; the first one stays.
+    end: Option<Ended>,
+    guard: Option<&'a Guard>,
+    failures: Failures,
     limits: &'a Limits,
     silence: Silence,
 }
 
 impl Hearing<'_> {
-    fn finish(mut self, exit: Exit) -> Reading {
+    fn finish(mut self, exit: Exit) -> (Reading, Option<Ended>) {
         let Self { reader, out, err, seen, .. } = &mut self;
         out.finish(&mut |line| reader.line(line, seen));
         err.finish(&mut |line| reader.error_line(line, seen));
-        self.reader.finish(exit, clock::now())
+        for seen in std::mem::take(&mut self.seen) {
+            self.note(seen);
+        }
+        (self.reader.finish(exit, clock::now()), self.end)
     }
 
     fn note(&mut self, seen: Seen) {
@@ -161,14 +174,43 @@ impl Hearing<'_> {
                 self.now = Spent { input_tokens, output_tokens, cost_micros };
             }
             Seen::Hopeless { reason } => {
-                self.hopeless = true;
+                self.end.get_or_insert(Ended::Hopeless);
                 self.last = shown(&reason);
             }
             Seen::Text { text } | Seen::Note { text } | Seen::Ended { text, .. } => {
                 self.last = shown(&text);
             }
-            Seen::Tool { name, detail } => self.last = shown(&format!("{name} {detail}")),
-            Seen::Session { .. } | Seen::ToolResult { .. } => {}
+            Seen::Tool { name, detail, call } => {
+                self.last = shown(&format!("{name} {detail}"));
+                self.called(&call);
+            }
+            Seen::ToolResult { ok, detail, id } => self.result(&id, ok, &detail),
+            Seen::Session { .. } => {}
+        }
+    }
+
+    /// A call is announced: what it had to ask for first ends the run. The agent may be quicker than we are.
+    fn called(&mut self, call: &Call) {
+        let Some(guard) = self.guard else { return };
+        let what: Vec<String> = call
+            .acts
+            .iter()
+            .map(|act| {
+                let (word, what) = act.parts();
+                format!("{word} {what}")
+            })
+            .collect();
+        self.failures.called(&call.id, &what.join(", "), agent::changes(&call.acts));
+        if let Some(request) = guard.stops(&call.acts) {
+            self.end.get_or_insert(Ended::NotAllowed { request: request.to_string() });
+        }
+    }
+
+    fn result(&mut self, id: &str, ok: bool, said: &str) {
+        let Some(guard) = self.guard else { return };
+        let limit = guard.policy.loops.tool_failures;
+        if let Some(summary) = self.failures.ended(id, ok, said, limit) {
+            self.end.get_or_insert(Ended::Loop { summary });
         }
     }
 
@@ -207,8 +249,8 @@ impl Listener for Hearing<'_> {
     }
 
     fn verdict(&mut self, now: Moment, exempt: Option<Pid>) -> Option<Ended> {
-        if self.hopeless {
-            return Some(Ended::Hopeless);
+        if let Some(end) = &self.end {
+            return Some(end.clone());
         }
         let used = || tree::ticks(&tree::below_us(exempt));
         let stalled = self.silence.lasts_too_long(now, used);

@@ -6,7 +6,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::super::evidence::globs::Globs;
+use banksman_core::globs::Globs;
+
 use super::disk::{self, Found};
 use super::names::{in_natural_order, numbered};
 use super::{ENTRIES, FileError, Mailbox, MailboxError, SAME_NAME, fault, place};

@@ -8,6 +8,7 @@ use banksman_core::machine::{Actor, Ask, Event, Rejected, Why};
 use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 
+use super::refused::refused;
 use super::{DecisionError, Offer, Which, find, offer};
 use crate::ops::OpsError;
 use crate::ops::tasks::{coerced, key};
@@ -43,7 +44,7 @@ pub struct Answered {
     pub applied: Applied,
 }
 
-/// Gives an answer, or refuses it and changes nothing.
+/// Gives an answer, or refuses it and changes nothing. A refusal of who answers, or of what he has seen, is on record.
 pub fn answer(
     store: &Store,
     actor: &Actor,
@@ -51,8 +52,25 @@ pub fn answer(
     now: Instant,
 ) -> Result<Answered, OpsError> {
     let now = store.now(now)?;
-    person(actor)?;
     let decision = find(store, given.which)?;
+    match person(actor)
+        .map_err(OpsError::from)
+        .and_then(|()| give(store, actor, given, decision.clone(), now))
+    {
+        Err(OpsError::Decision(error)) => {
+            Err(refused(store, actor, &decision, given.seen, error, now)?)
+        }
+        answered => answered,
+    }
+}
+
+fn give(
+    store: &Store,
+    actor: &Actor,
+    given: &Answer,
+    decision: Decision,
+    now: Instant,
+) -> Result<Answered, OpsError> {
     let (action, trigger) = offered(&decision, &given.word)?;
     let stored = store.task(decision.task)?;
     let seen = given.seen.unwrap_or(decision.seq);

@@ -239,6 +239,7 @@ fn what_people_see() {
     insta::assert_snapshot!(run.log(), @r#"
     {"event":"session","id":"ses_e21f8cec2ffem7hyI5dehMOt17"}
     {"event":"tool","name":"write","detail":""}
+    {"event":"tool","name":"asks to: /repo/hello.txt","detail":"{\"diff\":\"Index: /repo/hello.txt\\n===================================================================\\n--- /repo/hello.txt\\n+++ /repo/hello.txt\\n@@ -0,0 +1,1 @@\\n+hi\\n\",\"filepath\":\"/repo/hello.txt\"}"}
     {"event":"tool_result","ok":true,"detail":"Wrote file successfully."}
     {"event":"text","text":"done"}
     {"event":"spent","input_tokens":0,"output_tokens":0,"cost_micros":280}
@@ -268,6 +269,7 @@ fn launch() {
         schema: Some(json!({ "type": "object" })),
         mcp: Some(mcp.clone()),
         cost_micros: None,
+        guard: None,
     };
     let launch = agent::launch(&setup, &ask);
     assert_eq!(launch.program, OURSELVES);

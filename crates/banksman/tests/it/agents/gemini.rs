@@ -196,6 +196,7 @@ fn launch() {
         schema: None,
         mcp: None,
         cost_micros: None,
+        guard: None,
     };
     let launch = agent::launch(&setup, &ask);
     assert_eq!(launch.program, "gemini");

@@ -13,7 +13,14 @@ fn setup(kind: Kind, command: &[&str]) -> Setup {
 }
 
 fn ask(prompt: &str) -> Ask {
-    Ask { prompt: prompt.to_owned(), session: None, schema: None, mcp: None, cost_micros: None }
+    Ask {
+        prompt: prompt.to_owned(),
+        session: None,
+        schema: None,
+        mcp: None,
+        cost_micros: None,
+        guard: None,
+    }
 }
 
 /// Everything that can be asked for at once.

@@ -216,6 +216,7 @@ fn launch() {
             env: BTreeMap::from([("TOKEN".to_owned(), "secret".to_owned())]),
         }),
         cost_micros: None,
+        guard: None,
     };
     let plain = Setup { command: Vec::new(), ..setup(&[]) };
     let expected = "run --format json --auto --title banksman --print-logs --log-level ERROR --model a/b --session ses_1";

@@ -286,7 +286,14 @@ fn assert_sent(sent: Result<(), Errno>) {
 
 /// Asks for nothing but what the prompt says.
 pub(super) fn ask(prompt: &str) -> Ask {
-    Ask { prompt: prompt.to_owned(), session: None, schema: None, mcp: None, cost_micros: None }
+    Ask {
+        prompt: prompt.to_owned(),
+        session: None,
+        schema: None,
+        mcp: None,
+        cost_micros: None,
+        guard: None,
+    }
 }
 
 pub(super) fn ask_for(prompt: &str, schema: Value) -> Ask {

@@ -171,7 +171,14 @@ fn what_cannot_be_answered_changes_nothing() {
     error: t1 has changed since version 4, and d1 was not answered: waiting by system (all_approve) at 0000-00-00T00:00:00Z (BM-E012)
     hint: look again: `banksman decisions show d1` says which `--seen N` to answer with
     ");
-    assert_eq!(sandbox.json(&["show", "t1"])["version"], 5);
+    let task = sandbox.json(&["show", "t1"]);
+    assert_eq!((&task["state"], &task["version"]), (&json!("waiting"), &json!(7)));
+    let records = sandbox.json(&["history", "t1"]);
+    let refused: Vec<&str> = records.as_array().expect("a list")[5..]
+        .iter()
+        .map(|record| record["actor"].as_str().expect("somebody"))
+        .collect();
+    assert_eq!(refused, ["worker:ada", "human:kim"], "both refusals are on record");
 }
 
 #[test]

@@ -44,8 +44,10 @@ pub(crate) fn plan(name: &str, script: &str) -> Plan {
         schema: None,
         mcp: None,
         cost_micros: None,
+        guard: None,
     };
     let work = AgentWork {
+        counts_earlier: false,
         about: serde_json::json!({ "title": "a job" }),
         expects: Expects::Anything,
         setup,

@@ -52,6 +52,7 @@ fn the_tools_are_listed_with_their_arguments() {
             [
                 ("report_progress", &json!(["step"])),
                 ("ask_person", &json!(["question"])),
+                ("request_approval", &json!(["reason"])),
                 ("nothing_to_do", &json!(["reason"])),
                 ("task", &json!([])),
             ]

@@ -5,6 +5,7 @@ use std::fs;
 use std::thread;
 
 use banksman_core::limits::{REPORT_ITEMS, REPORT_TEXT_BYTES, REPORTS, REPORTS_KEPT_FREE};
+use banksman_core::policy::{self, Action, Guard, Rank, Request};
 use banksman_core::receipt::Told;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -143,4 +144,42 @@ fn several_servers_do_not_mix_their_lines() {
     let told = reports(folder.path());
     let distinct: BTreeSet<String> = told.iter().map(|told| format!("{told:?}")).collect();
     assert_eq!((told.len(), distinct.len()), (SERVERS * EACH, SERVERS * EACH));
+}
+
+#[test]
+fn leave_is_asked_for_by_the_policy_of_the_run() {
+    let folder = TempDir::new().unwrap();
+    let guard = Guard {
+        policy: policy::builtin(),
+        rank: Rank::Specialist,
+        allowed: vec![Action::Run("npm publish".to_owned())],
+        root: String::new(),
+    };
+    fs::write(folder.path().join("guard.json"), json!(guard).to_string()).unwrap();
+    let mut session = Session::start(folder.path());
+    let mut ask = |arguments: Value| session.call("request_approval", &arguments);
+    for harmless in ["cargo test", "git push", "npm publish"] {
+        let (text, is_error) = ask(json!({ "command": harmless, "reason": "it is time" }));
+        assert!(!is_error && text.starts_with("Go on"), "{harmless}: {text}");
+    }
+    let (text, is_error) =
+        ask(json!({ "command": "npm publish --tag next", "reason": "it is time" }));
+    assert!(!is_error && text.starts_with("Do not do it now"), "{text}");
+    for wrong in [
+        json!({ "command": "ls" }),
+        json!({ "reason": "why" }),
+        json!({ "reason": "why", "command": "ls", "path": "x" }),
+        json!({ "reason": "why", "command": 7 }),
+    ] {
+        let (text, is_error) = ask(wrong.clone());
+        assert!(is_error, "{wrong}: {text}");
+    }
+    session.close();
+    let told = reports(folder.path());
+    let [Told::NeedsPerson { question }] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!(
+        Request::asked_in(question),
+        Some(vec![Action::Run("npm publish --tag next".to_owned())])
+    );
+    assert!(question.ends_with("The agent says: it is time"), "{question}");
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use banksman::config::{
-    self, Agents, Budgets, Environment, Flags, Limits, Panels, Verify, WorkerSetup, Worktrees,
+    self, Agents, Budgets, Environment, Flags, Limits, Panels, PolicyFile, Verify, WorkerSetup,
+    Worktrees,
 };
 use banksman::engine::Terms;
 use banksman::store::conn::{Options, Target};
@@ -202,6 +203,7 @@ impl Rules {
     pub(super) fn agents(&self, node: usize, capacity: u32) -> Agents {
         let runs = |runs| Budget { runs: Some(runs), ..Budget::default() };
         Agents {
+            policy: PolicyFile::default(),
             home: PathBuf::from(format!("/srv/node{node}")),
             node: format!("node{node}"),
             limits: Limits {

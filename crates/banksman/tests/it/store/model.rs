@@ -380,6 +380,7 @@ impl Pair {
             | Event::Reported(_)
             | Event::Due { .. }
             | Event::CameLate { .. }
+            | Event::Noted(_)
             | Event::NeedsLeft(_) => None,
         };
         // The refusal of a late writer is recorded, once for each epoch.

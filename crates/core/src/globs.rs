@@ -3,8 +3,10 @@
 //!
 //! It works on bytes, because a path need not be UTF-8. There is no `!` here: what is denied wins over what is allowed.
 
-pub(in crate::exec) struct Globs(Vec<Glob>);
+#[derive(Debug)]
+pub struct Globs(Vec<Glob>);
 
+#[derive(Debug)]
 struct Glob {
     parts: Vec<Vec<u8>>,
     /// A pattern that ends in a slash is about folders, so the path itself must lie deeper.
@@ -14,29 +16,35 @@ struct Glob {
 const ANY_DEPTH: &[u8] = b"**";
 
 impl Globs {
-    pub(in crate::exec) fn new(patterns: &[String]) -> Self {
+    #[must_use]
+    pub fn new(patterns: &[String]) -> Self {
         Self(patterns.iter().map(|pattern| Glob::new(pattern.trim())).collect())
     }
 
-    pub(in crate::exec) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(in crate::exec) fn any_matches(&self, path: &[u8]) -> bool {
+    #[must_use]
+    pub fn any_matches(&self, path: &[u8]) -> bool {
         let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
         self.0.iter().any(|glob| glob.matches(&parts))
     }
 }
 
 /// A pattern from the top of a tree that a file's whole path has to match, not only a folder that it is in.
-pub(in crate::exec) struct WholePath(Vec<Vec<u8>>);
+#[derive(Debug)]
+pub struct WholePath(Vec<Vec<u8>>);
 
 impl WholePath {
-    pub(in crate::exec) fn new(pattern: &str) -> Self {
+    #[must_use]
+    pub fn new(pattern: &str) -> Self {
         Self(pattern.split('/').map(|part| part.as_bytes().to_vec()).collect())
     }
 
-    pub(in crate::exec) fn matches(&self, path: &[u8]) -> bool {
+    #[must_use]
+    pub fn matches(&self, path: &[u8]) -> bool {
         let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
         parts_match(&self.0, &parts)
     }
@@ -89,7 +97,7 @@ fn parts_match(pattern: &[Vec<u8>], path: &[&[u8]]) -> bool {
 }
 
 /// One part: `*` is any number of characters, `?` is one, `[…]` is one of those.
-fn part_matches(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn part_matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut of) = (0, 0);
     let mut again: Option<(usize, usize)> = None;
     while of < text.len() {

@@ -1,0 +1,161 @@
+//! `banksman policy show`, `lint` and `test`: nothing here needs a store.
+
+use std::fs;
+use std::path::PathBuf;
+
+use banksman_core::lifecycle::problem::Problems;
+use banksman_core::policy::{self, Policy, Rank, Verdict};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::ActionArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::Exit;
+use crate::cli::failure::Failure;
+use crate::cli::output::{Cell, shown, shown_lines, table};
+
+/// List the rules that hold here, with their places
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman policy show
+  banksman policy show --json
+")]
+pub(super) struct ShowArgs {}
+
+/// Check a policy file
+///
+/// Silent when all is sound; exit code 5 when something is found.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman policy lint
+  banksman policy lint other.yaml
+")]
+pub(super) struct LintArgs {
+    /// The file; left out: that of this project
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+/// Say how an action is classed, and by which rule
+///
+/// Exit code 0 when it may be done without asking, 1 when it has to be asked for.
+#[derive(Debug, Args)]
+#[command(before_long_help = "Examples:
+  banksman policy test 'cd web && npm publish'
+  banksman policy test --write .github/workflows/ci.yml
+  banksman policy test --rank intern 'git push'
+")]
+pub(super) struct TestArgs {
+    #[command(flatten)]
+    action: ActionArgs,
+    /// Who would do it: intern, specialist or lead
+    #[arg(long, value_name = "RANK", default_value = "specialist")]
+    rank: Rank,
+}
+
+pub(super) fn show(context: &Context, _: &ShowArgs) -> Result<Exit, Failure> {
+    let policy = policy_here(context)?;
+    context.out.answer(|| json!(policy), || listed(&policy))?;
+    Ok(Exit::Done)
+}
+
+/// The policy that holds here.
+pub(super) fn policy_here(context: &Context) -> Result<Policy, Failure> {
+    context.config.agents.policy.read().map_err(|problems| Failure::Input {
+        message: problems.to_string(),
+        hint: "docs/policy.md shows every key".to_owned(),
+    })
+}
+
+fn listed(policy: &Policy) -> String {
+    let row = |rule: &policy::Rule| -> Vec<Cell> {
+        vec![
+            rule.class.as_str().into(),
+            rule.about.as_str().into(),
+            rule.name.clone().into(),
+            rule.pattern.clone().into(),
+            rule.why.clone().into(),
+            rule.place.clone().into(),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = policy.rules.iter().map(row).collect();
+    let ranks = Rank::ALL.map(|rank| {
+        let from = policy::Class::ALL.into_iter().find(|class| policy.asks(rank, *class));
+        format!("{rank} from {}", from.map_or("nothing", policy::Class::as_str))
+    });
+    let closes = if policy.lead_may_close { "may" } else { "may not" };
+    format!(
+        "{}\nasks for leave: {}\nwhat no rule is about: {}\na lead {closes} close a task\n",
+        table(&["CLASS", "ABOUT", "NAME", "PATTERN", "WHY", "PLACE"], &rows),
+        ranks.join(", "),
+        policy.default
+    )
+}
+
+pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
+    let own = &context.config.agents.policy;
+    let path = args.file.as_ref().unwrap_or(&own.path);
+    let checked = match &args.file {
+        None => own.read().map(|_| ()),
+        Some(file) => {
+            let text = fs::read_to_string(file).map_err(|source| Failure::File {
+                operation: "read",
+                path: file.clone(),
+                source,
+            })?;
+            policy::read(&text, &file.display().to_string()).map(|_| ())
+        }
+    };
+    let problems = checked.err();
+    context.out.answer(
+        || {
+            let list = problems.iter().flat_map(|problems| &problems.list);
+            let list: Vec<Value> = list
+                .map(|one| json!({ "line": one.line, "column": one.column, "message": one.message, "help": one.help }))
+                .collect();
+            json!({ "ok": problems.is_none(), "file": path.display().to_string(), "problems": list })
+        },
+        || problems.as_deref().map(Problems::to_string).map(|text| shown_lines(&text)).unwrap_or_default(),
+    )?;
+    Ok(if problems.is_none() { Exit::Done } else { Exit::Findings })
+}
+
+pub(super) fn test(context: &Context, args: &TestArgs) -> Result<Exit, Failure> {
+    let policy = policy_here(context)?;
+    let root = context.config.root.display().to_string();
+    let verdict = policy.look(&args.action.action(), &root);
+    let asks = policy.asks(args.rank, verdict.class);
+    context
+        .out
+        .answer(|| document(&verdict, args.rank, asks), || text(&verdict, args.rank, asks))?;
+    Ok(if asks { Exit::Failed } else { Exit::Done })
+}
+
+fn document(verdict: &Verdict, rank: Rank, asks: bool) -> Value {
+    let findings = verdict.findings.iter().map(|finding| {
+        let (rule, place) = finding.rule.clone().unzip();
+        json!({ "what": finding.what, "class": finding.class, "why": finding.why, "rule": rule, "place": place })
+    });
+    json!({
+        "class": verdict.class,
+        "rank": rank,
+        "needsApproval": asks,
+        "findings": findings.collect::<Vec<_>>(),
+    })
+}
+
+fn text(verdict: &Verdict, rank: Rank, asks: bool) -> String {
+    let then = if asks { "has to ask first" } else { "may do it" };
+    let mut lines = format!("{}  a {rank} {then}\n", verdict.class);
+    for finding in &verdict.findings {
+        let by = finding.rule.as_ref().map(|(name, place)| format!("  ({name}, {place})"));
+        lines.push_str(&format!(
+            "  {} {}: {}{}\n",
+            finding.class,
+            shown(&finding.what),
+            finding.why,
+            by.unwrap_or_default()
+        ));
+    }
+    lines
+}

@@ -1,0 +1,206 @@
+//! Agents that do, or want to do, what they have to ask for: the run ends, a person is asked, and the next run knows the answer.
+
+use std::fs;
+
+use banksman_core::ids::TaskId;
+
+use crate::engine::yard::{Yard, state};
+
+const FORCE: &str = "git push --force origin main";
+
+fn blocked(yard: &Yard, id: TaskId) {
+    yard.until("a person is asked", |store| state(store, id) == "blocked");
+}
+
+fn question(yard: &Yard, id: TaskId) -> String {
+    let task = yard.json(&["show", &id.to_string()]);
+    task["fields"]["question"].as_str().expect("a question").to_owned()
+}
+
+/// It would go on for ever, if nobody ended it.
+fn calls(command: &str) -> String {
+    format!("tool bash {command}\nsilent\n")
+}
+
+#[test]
+fn a_red_call_ends_the_run_and_leave_is_for_exactly_this() {
+    let yard = Yard::new(&[]);
+    yard.script("r1.1", &calls(FORCE));
+    yard.script(
+        "r1.2",
+        &format!("tool bash {FORCE}\nwrite a.txt done\ncommit work\nsuccess done\n"),
+    );
+    let id = yard.add("push it", &[]);
+    let up = yard.up();
+    blocked(&yard, id);
+    let asked = question(&yard, id);
+    assert!(asked.starts_with(&format!("RED: run \"{FORCE}\"\n")), "{asked}");
+    assert!(asked.contains("rule force-push"), "{asked}");
+
+    let said = yard.json(&["policy", "allow", "t1"]);
+    assert_eq!(said["actions"][0]["what"], FORCE);
+    assert_eq!(said["answered"], "unblock");
+    yard.until_over(&["here"]);
+    up.stop();
+    assert_eq!(yard.state(id), "done");
+    let prompt = yard.file("prompts/r1.2");
+    assert!(prompt.contains("A person has allowed exactly these actions"), "{prompt}");
+    assert!(prompt.contains(&format!("run \"{FORCE}\"")), "{prompt}");
+    yard.assert_clean(&["here"]);
+}
+
+/// To unblock is to say "go on", not "do it".
+#[test]
+fn without_leave_the_next_run_is_stopped_again() {
+    let yard = Yard::new(&[]);
+    yard.script("any", &calls(FORCE));
+    let id = yard.add("push it", &[]);
+    let up = yard.up();
+    blocked(&yard, id);
+    yard.ok(&["unblock", "t1"]);
+    yard.until("the second run is stopped", |store| {
+        let runs = store.past_runs(id, 10).expect("runs");
+        runs.len() == 2 && runs.iter().all(|run| run.class.as_deref() == Some("policy"))
+    });
+    up.stop();
+    assert_eq!(yard.state(id), "blocked");
+}
+
+#[test]
+fn only_an_intern_is_stopped_at_a_yellow_call() {
+    for (rank, stopped) in [("intern", true), ("specialist", false), ("lead", false)] {
+        let yard = Yard::new(&[("workers.scripted.rank", &format!("\"{rank}\""))]);
+        yard.script(
+            "any",
+            "tool bash git push origin topic\nwrite a.txt x\ncommit work\nsuccess done\n",
+        );
+        let id = yard.add("push it", &[]);
+        let up = yard.up();
+        yard.until("it is decided", |store| {
+            ["blocked", "done"].contains(&state(store, id).as_str())
+        });
+        up.stop();
+        assert_eq!(yard.state(id) == "blocked", stopped, "{rank}");
+        if stopped {
+            assert!(question(&yard, id).starts_with("YELLOW: run "), "{}", question(&yard, id));
+        }
+    }
+}
+
+/// No call tells of it, but the facts are in the worktree. What was done counts once it is allowed.
+#[test]
+fn a_red_path_among_the_changes_waits_for_a_person() {
+    let yard = Yard::new(&[]);
+    let script = "mkdir -p .github/workflows && echo jobs >.github/workflows/ci.yml\n";
+    fs::write(yard.path("hidden.sh"), script).expect("written");
+    yard.script("r1.1", "run sh \"$YARD/hidden.sh\"\ncommit pipelines\nsuccess done\n");
+    yard.script("r1.2", "success nothing more to do\n");
+    let id = yard.add("a pipeline", &[]);
+    let up = yard.up();
+    blocked(&yard, id);
+    assert!(
+        question(&yard, id).starts_with("RED: write \".github/workflows/ci.yml\"\n"),
+        "{}",
+        question(&yard, id)
+    );
+    assert_eq!(yard.git(&["ls-tree", "-r", "--name-only", "main", ".github"]), "");
+    yard.ok(&["policy", "allow", "t1"]);
+    yard.until_over(&["here"]);
+    up.stop();
+    assert_eq!(yard.state(id), "done");
+    assert_eq!(
+        yard.git(&["ls-tree", "-r", "--name-only", "main", ".github"]),
+        ".github/workflows/ci.yml\n"
+    );
+}
+
+/// The command that agents without tools use; what is GREEN goes on.
+#[test]
+fn an_agent_asks_by_itself() {
+    let yard = Yard::new(&[]);
+    let program = crate::engine::yard::PROGRAM;
+    yard.script(
+        "r1.1",
+        &format!(
+            "run {program} policy request 'cargo build' && touch \"$YARD/green\"\n\
+             run {program} policy request '{FORCE}' --why 'it was rebased' || touch \"$YARD/red\"\n\
+             success I have asked\n"
+        ),
+    );
+    let id = yard.add("push it", &[]);
+    let up = yard.up();
+    blocked(&yard, id);
+    up.stop();
+    assert!(yard.path("green").exists() && yard.path("red").exists());
+    let asked = question(&yard, id);
+    assert!(asked.starts_with(&format!("RED: run \"{FORCE}\"\n")), "{asked}");
+    assert!(asked.ends_with("The agent says: it was rebased"), "{asked}");
+}
+
+#[test]
+fn a_mission_is_brought_to_its_approval_and_back() {
+    let yard = Yard::new(&[]);
+    let id = yard.add("a mission", &["--lifecycle", "mission"]).to_string();
+    yard.ok(&["move", &id, "ASSIGNED", "--set", "assigneeIds=[\"ida\"]"]);
+    let plan = "workPlan={\"bullets\":[\"a\",\"b\",\"c\"]}";
+    yard.ok(&["move", &id, "IN_PROGRESS", "--as", "intern:ida", "--set", plan]);
+    let request = ["policy", "request", "--task", &id, "--as", "intern:ida"];
+    yard.ok(&[&request[..], &["cargo test"]].concat());
+    let asked = yard.run(&[&request[..], &["git push", "--why", "it is ready"]].concat());
+    assert_eq!(asked.status.code(), Some(1), "{asked:?}");
+    let task = yard.json(&["show", &id]);
+    assert_eq!(task["state"], "NEEDS_APPROVAL");
+    let text = task["fields"]["approvalRequest"].as_str().expect("a text");
+    assert!(text.starts_with("YELLOW: run \"git push\"\n"), "{text}");
+
+    yard.ok(&["decisions", "approve", &id]);
+    yard.ok(&[&request[..], &["git push"]].concat());
+    let other = yard.run(&[&request[..], &["git push --tags"]].concat());
+    assert_eq!(other.status.code(), Some(1), "it is for exactly what was asked");
+}
+
+#[test]
+fn a_person_escalates_by_hand() {
+    let yard = Yard::new(&[]);
+    let id = yard.add("a mission", &["--lifecycle", "mission"]).to_string();
+    yard.ok(&["move", &id, "ASSIGNED", "--set", "assigneeIds=[\"ida\"]"]);
+    let plan = "workPlan={\"bullets\":[\"a\",\"b\",\"c\"]}";
+    yard.ok(&["move", &id, "IN_PROGRESS", "--as", "intern:ida", "--set", plan]);
+    yard.ok(&["escalate", &id, "it costs too much"]);
+    let open = yard.json(&["decisions"]);
+    assert_eq!(open["decisions"][0]["state"], "NEEDS_APPROVAL");
+    let task = yard.json(&["show", &id]);
+    assert_eq!(task["fields"]["approvalRequest"], "it costs too much");
+}
+
+#[test]
+fn a_run_over_its_budget_is_a_question_for_a_person() {
+    let yard = Yard::new(&[("budget.run_tokens", "1000")]);
+    yard.script("any", "spend 5000 5000 0.5\nsilent\n");
+    let id = yard.add("dear", &[]);
+    let up = yard.up();
+    blocked(&yard, id);
+    up.stop();
+    assert!(question(&yard, id).contains("tokens of 1000"), "{}", question(&yard, id));
+    assert_eq!(yard.json(&["decisions"])["decisions"][0]["task"], "t1");
+}
+
+/// Claude's own stream, as its program writes it.
+#[test]
+fn a_call_in_the_stream_of_claude_is_seen() {
+    let yard = Yard::new(&[]);
+    let call = r#"{"type":"assistant","session_id":"s","message":{"id":"m","content":[{"type":"tool_use","id":"c1","name":"Bash","input":{"command":"npm publish"}}]}}"#;
+    let script = format!("cat >/dev/null\necho '{call}'\nexec sleep 600\n");
+    fs::write(yard.path("claude.sh"), script).expect("written");
+    let command = format!("[\"sh\", {:?}]", yard.path("claude.sh").display().to_string());
+    yard.set(&[("workers.scripted.agent", "\"claude\""), ("workers.scripted.command", &command)]);
+    let id = yard.add("publish it", &[]);
+    let up = yard.up();
+    blocked(&yard, id);
+    up.stop();
+    assert!(
+        question(&yard, id).starts_with("RED: run \"npm publish\"\n"),
+        "{}",
+        question(&yard, id)
+    );
+}

@@ -1,0 +1,104 @@
+//! Nobody but a person answers, and only what he has seen: every other answer is refused and on record.
+
+use std::process::Output;
+
+use banksman_core::ids::TaskId;
+
+use crate::engine::yard::{Yard, state};
+
+/// A task about which a person is asked.
+fn asked() -> (Yard, TaskId) {
+    let yard = Yard::new(&[]);
+    yard.script("r1.1", "needs-person MIT or Apache?\nsuccess I have asked\n");
+    let id = yard.add("choose", &[]);
+    let up = yard.up();
+    yard.until("it is blocked", |store| state(store, id) == "blocked");
+    up.stop();
+    (yard, id)
+}
+
+/// Who was refused on a task, in order.
+fn refused(yard: &Yard, id: TaskId) -> Vec<String> {
+    let records = yard.open().history(id, 0).expect("a history");
+    let refusals = records.iter().filter(|entry| entry.record.trigger == "answer_refused");
+    refusals.map(|entry| entry.record.actor.to_string()).collect()
+}
+
+fn in_run(yard: &Yard, args: &[&str]) -> Output {
+    let mut command = yard.command(args);
+    command.env("BANKSMAN_RUN", "r1.1:4711").env("BANKSMAN_TOKEN", "secret");
+    command.output().expect("the program starts")
+}
+
+#[test]
+fn a_run_that_answers_is_refused_and_on_record_once() {
+    let (yard, id) = asked();
+    for args in [
+        &["decisions", "answer", "d1", "unblock"][..],
+        &["decisions", "answer", "d1", "unblock", "--as", "human:kim"],
+        &["decisions", "snooze", "d1", "1h"],
+        &["policy", "allow", "d1", "--as", "human:kim"],
+    ] {
+        let said = in_run(&yard, args);
+        let text = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(!said.status.success() && text.contains("BM-E011"), "{args:?}: {text}");
+    }
+    assert_eq!(refused(&yard, id), ["run:r1.1"], "one that goes on knocking is on record once");
+    // The same by way of a move, with a trick or two.
+    for args in [
+        &["unblock", "t1"][..],
+        &["move", "t1", "--on", "unblock", "--as", "human:kim"],
+        &["move", "t1", "cancelled", "--as", "lead:lu", "--set", "reason=x"],
+        &["cancel", "t1", "no"],
+        &["escalate", "t1", "no"],
+    ] {
+        let said = in_run(&yard, args);
+        assert!(!said.status.success(), "{args:?}: {said:?}");
+    }
+    assert_eq!(yard.state(id), "blocked");
+    assert_eq!(refused(&yard, id).len(), 2, "by the decision, and by its task");
+    yard.ok(&["audit", "verify"]);
+    yard.ok(&["check"]);
+    // What was refused has changed nothing that a person could not answer any more.
+    yard.ok(&["decisions", "answer", "d1", "unblock"]);
+    assert_eq!(yard.state(id), "queued");
+}
+
+#[test]
+fn an_answer_that_comes_twice_or_too_late_is_refused_and_on_record() {
+    let (yard, id) = asked();
+    yard.ok(&["decisions", "answer", "d1", "unblock", "--key", "k"]);
+    let version = yard.open().task(id).expect("the task").task.version;
+    // The same request again gets its first answer, and nothing happens twice.
+    let again = yard.json(&["decisions", "answer", "d1", "unblock", "--key", "k"]);
+    assert_eq!(again["replayed"], true);
+    assert_eq!(yard.open().task(id).expect("the task").task.version, version);
+    assert_eq!(refused(&yard, id), Vec::<String>::new());
+
+    let replayed = yard.run(&["decisions", "answer", "d1", "unblock"]);
+    assert!(String::from_utf8_lossy(&replayed.stderr).contains("BM-E012"), "{replayed:?}");
+    assert_eq!(refused(&yard, id), ["human:kim"]);
+    assert_eq!(yard.state(id), "queued");
+    yard.ok(&["audit", "verify"]);
+}
+
+#[test]
+fn an_answer_to_an_old_revision_or_by_no_person_is_refused_and_on_record() {
+    let (yard, id) = asked();
+    let old = yard.run(&["decisions", "answer", "d1", "unblock", "--seen", "1"]);
+    assert!(String::from_utf8_lossy(&old.stderr).contains("BM-E012"), "{old:?}");
+    let agent = yard.run(&["decisions", "answer", "d1", "unblock", "--as", "worker:bob"]);
+    assert!(String::from_utf8_lossy(&agent.stderr).contains("BM-E011"), "{agent:?}");
+    assert_eq!(refused(&yard, id), ["human:kim", "worker:bob"]);
+    assert_eq!(yard.state(id), "blocked");
+    yard.ok(&["audit", "verify"]);
+    yard.ok(&["decisions", "answer", "d1", "unblock"]);
+}
+
+#[test]
+fn what_asks_for_no_action_cannot_be_allowed() {
+    let (yard, id) = asked();
+    let said = yard.run(&["policy", "allow", "d1"]);
+    assert!(String::from_utf8_lossy(&said.stderr).contains("asks for no action"), "{said:?}");
+    assert_eq!(yard.state(id), "blocked");
+}

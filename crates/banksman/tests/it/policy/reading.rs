@@ -1,0 +1,74 @@
+//! `banksman policy show`, `lint` and `test`, and what a project's file changes.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::engine::yard::Yard;
+
+fn with_file(text: &str) -> Yard {
+    let yard = Yard::new(&[]);
+    fs::write(yard.path("repo/.banksman/policy.yaml"), text).expect("written");
+    yard
+}
+
+#[test]
+fn an_action_is_classed_with_the_rule_and_its_line() {
+    let yard = with_file("commands:\n  - { run: make deploy, class: RED, why: it deploys }\n");
+    let tested = yard.run(&["policy", "test", "cd web && make deploy", "--json"]);
+    assert_eq!(tested.status.code(), Some(1), "it has to be asked for");
+    let said: serde_json::Value = serde_json::from_slice(&tested.stdout).expect("a document");
+    assert_eq!(said["class"], "RED");
+    assert_eq!(said["needsApproval"], true);
+    assert_eq!(said["findings"][0]["what"], "make deploy");
+    let place = said["findings"][0]["place"].as_str().expect("a place");
+    assert!(place.ends_with(".banksman/policy.yaml:2"), "{place}");
+
+    let green = yard.json(&["policy", "test", "make build"]);
+    assert_eq!((&green["class"], &green["needsApproval"]), (&json!("GREEN"), &json!(false)));
+    let yellow = yard.json(&["policy", "test", "git push"]);
+    assert_eq!((&yellow["class"], &yellow["needsApproval"]), (&json!("YELLOW"), &json!(false)));
+    let intern = yard.run(&["policy", "test", "--rank", "intern", "git push"]);
+    assert_eq!(intern.status.code(), Some(1));
+    let path = yard.run(&["policy", "test", "--write", ".github/workflows/ci.yml"]);
+    assert!(String::from_utf8_lossy(&path.stdout).starts_with("RED"), "{path:?}");
+    assert!(yard.ok(&["policy", "show"]).contains("make deploy"));
+}
+
+#[test]
+fn a_broken_file_is_told_with_its_line_and_starts_no_agent() {
+    let yard = with_file("commands:\n  - { run: make, class: BLUE }\n");
+    let linted = yard.run(&["policy", "lint", "--json"]);
+    assert_eq!(linted.status.code(), Some(5));
+    let said: serde_json::Value = serde_json::from_slice(&linted.stdout).expect("a document");
+    assert_eq!(said["problems"][0]["line"], 2);
+    yard.add("anything", &[]);
+    yard.pulse();
+    assert_eq!(yard.starts(), Vec::<String>::new());
+    fs::write(yard.path("repo/.banksman/policy.yaml"), "lead_may_close: true\n").expect("written");
+    yard.ok(&["policy", "lint"]);
+}
+
+/// The right comes from the policy file, and the machine checks it.
+#[test]
+fn a_lead_closes_a_mission_only_if_the_policy_says_so() {
+    for (may_close, text) in [(false, "# nothing\n"), (true, "lead_may_close: true\n")] {
+        let yard = with_file(text);
+        let id = yard.add("a mission", &["--lifecycle", "mission"]).to_string();
+        let go = |to: &str, who: &str, fields: &[&str]| {
+            let sets = fields.iter().flat_map(|field| ["--set", field]);
+            let args: Vec<&str> = ["move", &id, to, "--as", who].into_iter().chain(sets).collect();
+            yard.run(&args)
+        };
+        assert!(go("ASSIGNED", "human:kim", &["assigneeIds=[\"ada\"]"]).status.success());
+        let plan = "workPlan={\"bullets\":[\"a\",\"b\",\"c\"]}";
+        assert!(go("IN_PROGRESS", "specialist:ada", &[plan]).status.success());
+        let deliverable = "deliverable={\"content\":\"x\",\"artifacts\":[]}";
+        let checklist = "reviewChecklist={\"type\":\"code\",\"items\":[]}";
+        assert!(go("REVIEW", "specialist:ada", &[deliverable, checklist]).status.success());
+        let closed = go("DONE", "lead:lu", &["decisionNote=good"]);
+        assert_eq!(closed.status.success(), may_close, "{closed:?}");
+        let own = go("DONE", "intern:ian", &["decisionNote=good"]);
+        assert!(!own.status.success(), "an intern never does");
+    }
+}

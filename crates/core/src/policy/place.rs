@@ -1,0 +1,176 @@
+//! Where a path leads: into the worktree, out of it, or to where nobody minds. Links are not followed; nothing is looked at.
+
+use super::shell::{Script, Simple, Word};
+
+/// Folders that everybody may write to and that nobody keeps.
+const SCRATCH: [&str; 3] = ["/tmp", "/var/tmp", "/dev"];
+/// Folders that one command line may change to.
+const FOLDERS: usize = 8;
+/// Ways to write one's home.
+const HOMES: [&str; 2] = ["$HOME", "${HOME}"];
+
+/// Programs all of whose words are paths that they change.
+const CHANGE_ALL: [&str; 13] = [
+    "rm", "rmdir", "unlink", "shred", "mv", "touch", "truncate", "chmod", "chown", "chgrp", "tee",
+    "ln", "mkdir",
+];
+/// Programs that write to the last of theirs.
+const CHANGE_LAST: [&str; 4] = ["cp", "install", "rsync", "scp"];
+/// Programs that change files in place with `-i`.
+const IN_PLACE: [&str; 3] = ["sed", "perl", "ruby"];
+
+/// Programs that only print their words.
+const PRINTS: [&str; 2] = ["echo", "printf"];
+/// Programs whose first word is what they look for.
+const SEARCHES: [&str; 8] = ["grep", "egrep", "fgrep", "rg", "ag", "sed", "awk", "jq"];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// From the top of the worktree.
+    Inside(String),
+    Outside(String),
+    Scratch(String),
+    /// It is filled in only when the command runs.
+    Unknown,
+}
+
+/// Where the paths of a command line begin: in the worktree, and after a `cd` in every folder that it may be in. Which one it is
+/// depends on brackets and on luck, so all of them count.
+#[derive(Debug)]
+pub(super) struct Ground<'a> {
+    pub(super) root: &'a str,
+    bases: Vec<String>,
+    /// The changes of folder that nobody can follow.
+    pub(super) lost: Vec<String>,
+}
+
+impl<'a> Ground<'a> {
+    pub(super) fn of(script: &Script, root: &'a str) -> Self {
+        let mut ground = Self { root, bases: vec![String::new()], lost: Vec::new() };
+        for simple in script.pipelines.iter().flatten() {
+            let Some(word) = simple.words.get(1) else { continue };
+            if !matches!(simple.program(), "cd" | "pushd") {
+                continue;
+            }
+            match spot(word, "", root) {
+                Spot::Inside(path) | Spot::Outside(path) | Spot::Scratch(path)
+                    if ground.bases.len() < FOLDERS =>
+                {
+                    ground.bases.push(path);
+                }
+                Spot::Inside(_) | Spot::Outside(_) | Spot::Scratch(_) | Spot::Unknown => {
+                    ground.lost.push(simple.shown());
+                }
+            }
+        }
+        ground
+    }
+
+    /// Everywhere that a word may lead to.
+    pub(super) fn spots<'s>(&'s self, word: &'s Word) -> impl Iterator<Item = Spot> + 's {
+        self.bases.iter().map(|base| spot(word, base, self.root))
+    }
+}
+
+/// Where a word leads that is used as a path in the folder `base` of the worktree `root`.
+fn spot(word: &Word, base: &str, root: &str) -> Spot {
+    let text = word.text.as_str();
+    let home = HOMES.iter().find_map(|home| text.strip_prefix(home));
+    if let Some(rest) = home.filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+        return Spot::Outside(format!("~{rest}"));
+    }
+    if !word.is_known {
+        return Spot::Unknown;
+    }
+    spot_of(text, base, root)
+}
+
+/// The same for a path that is known.
+pub(super) fn spot_of(text: &str, base: &str, root: &str) -> Spot {
+    if text.starts_with('~') {
+        return Spot::Outside(text.to_owned());
+    }
+    let is_absolute = |path: &str| path.starts_with('/');
+    let joined = match (is_absolute(text), base.is_empty()) {
+        (false, false) => format!("{base}/{text}"),
+        (true, _) | (_, true) => text.to_owned(),
+    };
+    if joined.starts_with('~') {
+        return Spot::Outside(joined);
+    }
+    let path = tidied(&joined);
+    if !is_absolute(&path) {
+        return if path == ".." || path.starts_with("../") {
+            Spot::Outside(path)
+        } else {
+            Spot::Inside(path)
+        };
+    }
+    let below = |folder: &str| {
+        let rest = path.strip_prefix(folder)?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/').to_owned())
+    };
+    if let Some(rest) = Some(root).filter(|root| !root.is_empty()).and_then(below) {
+        return Spot::Inside(rest);
+    }
+    let is_scratch =
+        SCRATCH.into_iter().any(|folder| below(folder).is_some_and(|it| !it.is_empty()));
+    if is_scratch { Spot::Scratch(path) } else { Spot::Outside(path) }
+}
+
+/// Without `.`, without `a/..`, and without slashes that say nothing.
+fn tidied(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    let is_absolute = path.starts_with('/');
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => match parts.last() {
+                Some(&"..") | None if !is_absolute => parts.push(".."),
+                Some(_) | None => drop(parts.pop()),
+            },
+            name => parts.push(name),
+        }
+    }
+    let joined = parts.join("/");
+    if is_absolute { format!("/{joined}") } else { joined }
+}
+
+/// The words of a command that name files which it writes or removes.
+pub(super) fn changed(simple: &Simple) -> Vec<Word> {
+    let program = simple.program();
+    let given = simple.words.get(1..).unwrap_or_default();
+    let plain = || given.iter().filter(|word| !word.text.starts_with('-'));
+    let has_in_place = || given.iter().any(|word| word.text.starts_with("-i"));
+    let mut paths: Vec<Word> = simple.into.clone();
+    if CHANGE_ALL.contains(&program) {
+        paths.extend(plain().cloned());
+    } else if CHANGE_LAST.contains(&program) {
+        paths.extend(plain().next_back().cloned());
+    } else if IN_PLACE.contains(&program) && has_in_place() {
+        paths.extend(plain().cloned());
+    } else if program == "dd" {
+        let target = |word: &Word| Some(word.with(word.text.strip_prefix("of=")?));
+        paths.extend(given.iter().filter_map(target));
+    }
+    paths
+}
+
+/// The words of a command that may name files, whatever it does with them. What is only printed or looked for names none.
+pub(super) fn named(simple: &Simple) -> impl Iterator<Item = Word> {
+    let program = simple.program();
+    let only_words = PRINTS.contains(&program);
+    let is_plain = |word: &&Word| !word.text.starts_with('-');
+    let pattern =
+        SEARCHES.contains(&program).then(|| simple.words.iter().skip(1).find(is_plain)).flatten();
+    let word = |word: &Word| {
+        let text = word.text.as_str();
+        let text =
+            if text.starts_with('-') { text.split_once('=').map_or("", |it| it.1) } else { text };
+        let text = text.strip_prefix('@').unwrap_or(text);
+        (!text.is_empty()).then(|| word.with(text))
+    };
+    let words = simple.words.iter().skip(if only_words { simple.words.len() } else { 1 });
+    let words = words.filter(|word| !pattern.is_some_and(|pattern| std::ptr::eq(pattern, *word)));
+    words.filter_map(word).collect::<Vec<_>>().into_iter()
+}

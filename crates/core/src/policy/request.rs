@@ -1,0 +1,109 @@
+//! The question that is asked before an action: text for people, and exact enough to be read back from the history.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Action, Class, Rank, Verdict};
+
+/// What is kept of an action's text where it is only shown, in bytes.
+const SHOWN_BYTES: usize = 300;
+/// What an agent may say with it, in bytes.
+const WORDS_BYTES: usize = 1_500;
+/// Longer commands can be asked for, but not be allowed: nobody could see what they agree to. It also keeps the first line
+/// of a request whole in everything that keeps only the beginning of a text.
+pub(super) const ACTION_BYTES: usize = 2_000;
+
+/// Actions that somebody asks leave for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    pub class: Class,
+    pub actions: Vec<Action>,
+    /// Why each of them has its class.
+    pub reasons: Vec<String>,
+    /// What the agent says about it.
+    pub words: String,
+}
+
+impl Request {
+    pub(super) fn new(rank: Rank, held: Vec<(Action, Verdict)>) -> Self {
+        let class = held.iter().map(|(_, verdict)| verdict.class).max().unwrap_or(Class::Green);
+        let mut reasons: Vec<String> = Vec::new();
+        for finding in held.iter().flat_map(|(_, verdict)| &verdict.findings) {
+            let by = finding.rule.as_ref().map(|(name, place)| format!(" (rule {name}, {place})"));
+            let what = start_of(&finding.what);
+            let reason =
+                format!("{} `{what}`: {}{}", finding.class, finding.why, by.unwrap_or_default());
+            if finding.class == class && !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        reasons.truncate(10);
+        reasons.push(format!("asked for by an agent of the rank {rank}"));
+        let actions = held.into_iter().map(|(action, _)| action).collect();
+        Self { class, actions, reasons, words: String::new() }
+    }
+
+    /// The same with what the agent says about it.
+    #[must_use]
+    pub fn saying(mut self, words: &str) -> Self {
+        words[..words.floor_char_boundary(WORDS_BYTES)].trim().clone_into(&mut self.words);
+        self
+    }
+
+    /// The actions that a text asks for, if that is how it begins. Its first line holds all of them, so whoever reads the
+    /// text has seen what is asked before anything else.
+    #[must_use]
+    pub fn asked_in(text: &str) -> Option<Vec<Action>> {
+        let line = text.lines().next()?;
+        let (class, mut rest) = line.split_once(": ")?;
+        Class::ALL.into_iter().find(|known| known.as_str() == class)?;
+        let mut actions = Vec::new();
+        loop {
+            let (word, after) = rest.split_once(' ')?;
+            let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
+            let what = values.next()?.ok()?.as_str()?.to_owned();
+            if what.len() > ACTION_BYTES {
+                return None;
+            }
+            let more = &after[values.byte_offset()..];
+            actions.push(match word {
+                "run" => Action::Run(what),
+                "write" => Action::Write(what),
+                "read" => Action::Read(what),
+                "use" => Action::Use(what),
+                _ => return None,
+            });
+            match more.strip_prefix("; ") {
+                Some(more) => rest = more,
+                None => return more.is_empty().then_some(actions),
+            }
+        }
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let action = |action: &Action| {
+            let (word, what) = action.parts();
+            // Without line breaks and without marks that a terminal would obey.
+            format!("{word} {}", Value::from(what))
+        };
+        let actions: Vec<String> = self.actions.iter().map(action).collect();
+        write!(f, "{}: {}", self.class, actions.join("; "))?;
+        for reason in &self.reasons {
+            write!(f, "\n- {reason}")?;
+        }
+        if !self.words.is_empty() {
+            write!(f, "\nThe agent says: {}", self.words)?;
+        }
+        Ok(())
+    }
+}
+
+fn start_of(text: &str) -> String {
+    let cut = text.floor_char_boundary(SHOWN_BYTES);
+    let text: String = text[..cut].chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    text
+}

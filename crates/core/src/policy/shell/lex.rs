@@ -1,0 +1,351 @@
+//! From the letters of a command line to words and the signs between them.
+
+/// One word, without its quotes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in crate::policy) struct Word {
+    /// Where something is filled in when it runs, the text stands as it was written: `$HOME/x`.
+    pub(in crate::policy) text: String,
+    /// Whether the text is what the program will get.
+    pub(in crate::policy) is_known: bool,
+    pub(super) is_quoted: bool,
+    /// Whether the shell looks for files that fit.
+    pub(super) has_glob: bool,
+    /// Commands whose output is filled in, or read in its place.
+    pub(super) inner: Vec<String>,
+}
+
+impl Word {
+    /// The same word, of which only this part counts.
+    pub(in crate::policy) fn with(&self, text: &str) -> Self {
+        Self { text: text.to_owned(), ..self.clone() }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Token {
+    Word(Word),
+    /// `|`
+    Pipe,
+    /// `;`, `&&`, `||`, `&`, the end of a line, and brackets.
+    Border,
+    /// The next word is written to.
+    Into,
+    /// The next word is read from.
+    From,
+    /// The text of a here document.
+    Here(String),
+}
+
+/// Cuts a text into tokens, or says why it cannot be cut.
+pub(super) fn lex(text: &str) -> Result<Vec<Token>, String> {
+    let mut lexer = Lexer { rest: text, tokens: Vec::new(), word: None, awaited: Vec::new() };
+    lexer.run()?;
+    Ok(lexer.tokens)
+}
+
+struct Lexer<'a> {
+    rest: &'a str,
+    tokens: Vec<Token>,
+    word: Option<Word>,
+    /// Here documents that begin with the next line: how each ends, and whether tabs in front of it are dropped.
+    awaited: Vec<(String, bool)>,
+}
+
+impl<'a> Lexer<'a> {
+    fn run(&mut self) -> Result<(), String> {
+        while let Some(letter) = self.rest.chars().next() {
+            if self.word.is_none() && letter == '#' {
+                self.rest = &self.rest[self.rest.find('\n').unwrap_or(self.rest.len())..];
+                continue;
+            }
+            self.letter(letter)?;
+        }
+        self.end_word();
+        Ok(())
+    }
+
+    fn letter(&mut self, letter: char) -> Result<(), String> {
+        match letter {
+            '\n' => {
+                self.bump(1);
+                self.end_word();
+                self.tokens.push(Token::Border);
+                self.here_documents();
+            }
+            ' ' | '\t' | '\r' => {
+                self.bump(1);
+                self.end_word();
+            }
+            '\\' => self.escape(),
+            '\'' => self.single()?,
+            '"' => self.double()?,
+            '$' => self.dollar()?,
+            '`' => self.backticks()?,
+            ';' | '&' | '|' | '(' | ')' | '<' | '>' => self.operator()?,
+            '*' | '?' | '[' => {
+                self.open().has_glob = true;
+                self.take(letter);
+            }
+            '{' if self.is_brace_list() => {
+                self.open().is_known = false;
+                self.take(letter);
+            }
+            _ => self.take(letter),
+        }
+        Ok(())
+    }
+
+    fn bump(&mut self, bytes: usize) {
+        self.rest = &self.rest[bytes..];
+    }
+
+    fn open(&mut self) -> &mut Word {
+        self.word.get_or_insert_with(|| Word { is_known: true, ..Word::default() })
+    }
+
+    fn take(&mut self, letter: char) {
+        self.open().text.push(letter);
+        self.bump(letter.len_utf8());
+    }
+
+    fn end_word(&mut self) {
+        self.tokens.extend(self.word.take().map(Token::Word));
+    }
+
+    /// Whether `{a,b}` or `{1..3}` follows, which becomes several words.
+    fn is_brace_list(&self) -> bool {
+        let end = self.rest.find(['}', ' ', '\n']).unwrap_or(self.rest.len());
+        let inside = &self.rest[..end];
+        self.rest[end..].starts_with('}') && (inside.contains(',') || inside.contains(".."))
+    }
+
+    fn escape(&mut self) {
+        self.bump(1);
+        match self.rest.chars().next() {
+            Some('\n') => self.bump(1),
+            Some(letter) => {
+                self.open().is_quoted = true;
+                self.take(letter);
+            }
+            None => {}
+        }
+    }
+
+    fn single(&mut self) -> Result<(), String> {
+        self.bump(1);
+        let end = self.rest.find('\'').ok_or_else(|| not_closed("'"))?;
+        let inside = &self.rest[..end];
+        let word = self.open();
+        word.is_quoted = true;
+        word.text.push_str(inside);
+        self.bump(end + 1);
+        Ok(())
+    }
+
+    fn double(&mut self) -> Result<(), String> {
+        self.bump(1);
+        self.open().is_quoted = true;
+        while let Some(letter) = self.rest.chars().next() {
+            match letter {
+                '"' => {
+                    self.bump(1);
+                    return Ok(());
+                }
+                '\\' => {
+                    self.bump(1);
+                    let next = self.rest.chars().next();
+                    if next == Some('\n') {
+                        self.bump(1);
+                    } else if let Some(next) = next {
+                        if !matches!(next, '"' | '\\' | '$' | '`') {
+                            self.open().text.push('\\');
+                        }
+                        self.take(next);
+                    }
+                }
+                '$' => self.dollar()?,
+                '`' => self.backticks()?,
+                _ => self.take(letter),
+            }
+        }
+        Err(not_closed("\""))
+    }
+
+    /// Something is filled in here when the command runs.
+    fn dollar(&mut self) -> Result<(), String> {
+        let after = &self.rest[1..];
+        if let Some(inside) = after.strip_prefix("((") {
+            let end = inside.find("))").ok_or_else(|| not_closed("$(("))?;
+            return self.filled_in(end + 5, None);
+        }
+        if let Some(inside) = after.strip_prefix('(') {
+            let inside = balanced(inside, '(', ')').ok_or_else(|| not_closed("$("))?;
+            return self.filled_in(inside.len() + 3, Some(inside));
+        }
+        if let Some(inside) = after.strip_prefix('{') {
+            let inside = balanced(inside, '{', '}').ok_or_else(|| not_closed("${"))?;
+            if inside.contains("$(") || inside.contains('`') {
+                return Err("a command inside of `${…}` is not read".to_owned());
+            }
+            return self.filled_in(inside.len() + 3, None);
+        }
+        if after.starts_with('\'') && !self.word.as_ref().is_some_and(|word| word.is_quoted) {
+            return Err("`$'…'` is not read".to_owned());
+        }
+        let name = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let mut length = name.unwrap_or(after.len());
+        if length == 0 && after.starts_with(['@', '*', '#', '?', '$', '!', '-']) {
+            length = 1;
+        }
+        if length == 0 {
+            self.take('$');
+            return Ok(());
+        }
+        self.filled_in(length + 1, None)
+    }
+
+    /// `inner` is the command whose output it is.
+    fn filled_in(&mut self, bytes: usize, inner: Option<&str>) -> Result<(), String> {
+        let written = &self.rest[..bytes];
+        let inner = inner.map(str::to_owned);
+        let word = self.open();
+        word.text.push_str(written);
+        word.is_known = false;
+        word.inner.extend(inner);
+        self.bump(bytes);
+        Ok(())
+    }
+
+    fn backticks(&mut self) -> Result<(), String> {
+        let end = self.rest[1..].find('`').ok_or_else(|| not_closed("`"))?;
+        let inside = &self.rest[1..=end];
+        if inside.contains('\\') {
+            return Err("an escape between backticks is not read".to_owned());
+        }
+        self.filled_in(end + 2, Some(inside))
+    }
+
+    fn operator(&mut self) -> Result<(), String> {
+        let starts = |sign: &str| self.rest.starts_with(sign);
+        // A process in the place of a file.
+        if starts("<(") || starts(">(") {
+            let inside = balanced(&self.rest[2..], '(', ')').ok_or_else(|| not_closed("<("))?;
+            return self.filled_in(inside.len() + 3, Some(inside));
+        }
+        if starts("<<<") {
+            self.sign(3, Token::From);
+        } else if starts("<<") {
+            return self.here_begins();
+        } else if starts("&>>") || starts("&>") {
+            self.sign(if starts("&>>") { 3 } else { 2 }, Token::Into);
+        } else if starts("<>") {
+            self.redirect(2, Token::Into);
+        } else if starts("<&") || starts("<") {
+            self.redirect(if starts("<&") { 2 } else { 1 }, Token::From);
+        } else if starts(">>") || starts(">|") || starts(">&") {
+            self.redirect(2, Token::Into);
+        } else if starts(">") {
+            self.redirect(1, Token::Into);
+        } else if starts("||") || starts("&&") {
+            self.sign(2, Token::Border);
+        } else if starts("|&") {
+            self.sign(2, Token::Pipe);
+        } else if starts("|") {
+            self.sign(1, Token::Pipe);
+        } else {
+            self.sign(1, Token::Border);
+        }
+        Ok(())
+    }
+
+    fn sign(&mut self, bytes: usize, token: Token) {
+        self.bump(bytes);
+        self.end_word();
+        self.tokens.push(token);
+    }
+
+    /// A number right in front of it says which descriptor is meant, and is no word.
+    fn redirect(&mut self, bytes: usize, token: Token) {
+        let is_number = |word: &Word| {
+            !word.is_quoted
+                && !word.text.is_empty()
+                && word.text.bytes().all(|b| b.is_ascii_digit())
+        };
+        if self.word.as_ref().is_some_and(is_number) {
+            self.word = None;
+        }
+        self.sign(bytes, token);
+    }
+
+    fn here_begins(&mut self) -> Result<(), String> {
+        let drops_tabs = self.rest.starts_with("<<-");
+        self.redirect(if drops_tabs { 3 } else { 2 }, Token::Border);
+        // It was no border after all; the word behind it names the end.
+        self.tokens.pop();
+        self.rest = self.rest.trim_start_matches([' ', '\t']);
+        let end = self.rest.find([' ', '\t', '\n', ';', '&', '|', '<', '>', ')']);
+        let mark = &self.rest[..end.unwrap_or(self.rest.len())];
+        let name: String = mark.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+        if name.is_empty() {
+            return Err("a here document has no end".to_owned());
+        }
+        self.bump(mark.len());
+        self.awaited.push((name, drops_tabs));
+        Ok(())
+    }
+
+    /// Their texts stand between this line and the rest. They belong to the command that the border has just ended.
+    fn here_documents(&mut self) {
+        let awaited = std::mem::take(&mut self.awaited);
+        if awaited.is_empty() {
+            return;
+        }
+        let border = self.tokens.pop();
+        for (name, drops_tabs) in awaited {
+            let mut body = String::new();
+            while !self.rest.is_empty() {
+                let end = self.rest.find('\n').map_or(self.rest.len(), |at| at + 1);
+                let line = &self.rest[..end];
+                self.bump(end);
+                let bare = line.trim_end_matches('\n');
+                let bare = if drops_tabs { bare.trim_start_matches('\t') } else { bare };
+                if bare == name {
+                    break;
+                }
+                body.push_str(line);
+            }
+            self.tokens.push(Token::Here(body));
+        }
+        self.tokens.extend(border);
+    }
+}
+
+fn not_closed(sign: &str) -> String {
+    format!("`{sign}` is not closed")
+}
+
+/// The text up to the bracket that closes it, with quotes and brackets inside of it seen.
+fn balanced(text: &str, open: char, close: char) -> Option<&str> {
+    let (mut depth, mut quote, mut escaped) = (1_usize, None, false);
+    for (at, letter) in text.char_indices() {
+        if std::mem::take(&mut escaped) {
+            continue;
+        }
+        match (quote, letter) {
+            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
+            (Some('\''), _) => {}
+            (_, '\\') => escaped = true,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, letter) if letter == open => depth += 1,
+            (None, letter) if letter == close => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(&text[..at]);
+                }
+            }
+            (None, _) => {}
+        }
+    }
+    None
+}

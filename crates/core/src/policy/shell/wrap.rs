@@ -1,0 +1,70 @@
+//! Programs that start other programs: what `sudo`, `env`, `xargs` and their kind run, and the code that a shell is given.
+
+use super::{Simple, Word, is_assignment};
+
+/// A program, its options that take a value in the next word, and how many words come before the command.
+const WRAPPERS: [(&str, &[&str], usize); 21] = [
+    ("sudo", &["-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-D", "-U"], 0),
+    ("doas", &["-u", "-C"], 0),
+    ("env", &["-u", "-C", "--unset", "--chdir"], 0),
+    ("nice", &["-n"], 0),
+    ("ionice", &["-c", "-n", "-p"], 0),
+    ("nohup", &[], 0),
+    ("setsid", &[], 0),
+    ("stdbuf", &["-i", "-o", "-e"], 0),
+    ("time", &["-f", "-o"], 0),
+    ("command", &[], 0),
+    ("builtin", &[], 0),
+    ("exec", &["-a"], 0),
+    ("busybox", &[], 0),
+    ("xargs", &["-I", "-n", "-P", "-L", "-d", "-s", "-E", "-a"], 0),
+    ("watch", &["-n"], 0),
+    ("timeout", &["-s", "-k", "--signal", "--kill-after"], 1),
+    ("chroot", &[], 1),
+    ("flock", &["-w", "-E"], 1),
+    ("unshare", &[], 0),
+    ("strace", &["-o", "-e", "-p"], 0),
+    ("caffeinate", &["-t", "-w"], 0),
+];
+
+/// What a program starts, if it is one that starts others.
+pub(super) fn inside(outer: &Simple) -> Option<Simple> {
+    let program = outer.program();
+    if program == "find" {
+        return executed_by_find(outer);
+    }
+    let (_, valued, before) = WRAPPERS.iter().find(|(name, ..)| *name == program)?;
+    let mut words = outer.words.iter().skip(1).peekable();
+    while let Some(word) = words.peek() {
+        let text = word.text.as_str();
+        let takes_value = valued.contains(&text);
+        if takes_value {
+            words.next();
+        } else if !text.starts_with('-') && !is_assignment(word) {
+            break;
+        }
+        words.next();
+    }
+    let words: Vec<Word> = words.skip(*before).cloned().collect();
+    (!words.is_empty()).then_some(Simple { words, into: Vec::new() })
+}
+
+fn executed_by_find(find: &Simple) -> Option<Simple> {
+    const RUNS: [&str; 4] = ["-exec", "-execdir", "-ok", "-okdir"];
+    let from = find.words.iter().position(|word| RUNS.contains(&word.text.as_str()))? + 1;
+    let words = find.words[from..].iter();
+    let words: Vec<Word> =
+        words.take_while(|word| word.text != ";" && word.text != "+").cloned().collect();
+    (!words.is_empty()).then_some(Simple { words, into: Vec::new() })
+}
+
+/// The code behind `-c`, also where other letters stand with it: `bash -lc`.
+pub(super) fn code_of_shell(shell: &Simple) -> Option<&Word> {
+    let is_code = |word: &Word| {
+        word.text.strip_prefix('-').is_some_and(|letters| {
+            letters.contains('c') && letters.bytes().all(|letter| letter.is_ascii_alphabetic())
+        })
+    };
+    let at = shell.words.iter().skip(1).position(is_code)? + 2;
+    shell.words.get(at)
+}

@@ -1,0 +1,212 @@
+//! What the history of a task says was allowed, and circles that it shows.
+
+use banksman_core::lifecycle::builtin;
+use banksman_core::lifecycle::check::Overrides;
+use banksman_core::loops::{Failures, Turn, back_and_forth};
+use banksman_core::machine::{Actor, Record};
+use banksman_core::policy::{ALLOW, Action, grants};
+use serde_json::{Map, Value, json};
+
+fn record(by: &str, from: &str, to: &str, trigger: &str, fields: Value) -> Record {
+    let fields = match fields {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    let actor: Actor = by.parse().expect("an actor");
+    let (from, to) = (Some(from.to_owned()), to.to_owned());
+    Record { from, to, trigger: trigger.to_owned(), actor, fields }
+}
+
+fn asked() -> Record {
+    let text = "RED: run \"git push --force\"\n- why";
+    record(
+        "system",
+        "IN_PROGRESS",
+        "NEEDS_APPROVAL",
+        "escalate",
+        json!({ "approvalRequest": text }),
+    )
+}
+
+/// What was allowed after these records, as commands.
+fn allowed(records: &[Record]) -> Vec<String> {
+    let lifecycle = builtin::get("mission", &Overrides::new()).expect("it is built in");
+    let lifecycle = lifecycle.expect("it is sound");
+    let numbered = (1..).zip(records);
+    let actions = grants(&lifecycle, numbered).into_iter().flat_map(|grant| grant.actions);
+    actions.map(|action| action.parts().1.to_owned()).collect()
+}
+
+#[test]
+fn a_persons_yes_to_a_request_is_leave_for_it() {
+    let yes = record("human:kim", "NEEDS_APPROVAL", "IN_PROGRESS", "resume", json!({}));
+    assert_eq!(allowed(&[asked(), yes.clone()]), ["git push --force"]);
+    let noted = record("human:kim", "NEEDS_APPROVAL", "NEEDS_APPROVAL", ALLOW, json!({}));
+    assert_eq!(allowed(&[asked(), noted.clone()]), ["git push --force"]);
+    assert_eq!(
+        grants(
+            &builtin::get("mission", &Overrides::new()).expect("built in").expect("sound"),
+            [(4, &asked()), (5, &yes)],
+        )[0]
+        .seq,
+        5
+    );
+
+    // Nothing else is.
+    for (what, records) in [
+        ("no answer", vec![asked()]),
+        (
+            "another answer",
+            vec![asked(), record("human:kim", "NEEDS_APPROVAL", "INBOX", "return", json!({}))],
+        ),
+        (
+            "a cancel",
+            vec![asked(), record("human:kim", "NEEDS_APPROVAL", "CANCELED", "cancel", json!({}))],
+        ),
+        (
+            "an agent's yes",
+            vec![asked(), record("lead:lu", "NEEDS_APPROVAL", "IN_PROGRESS", "resume", json!({}))],
+        ),
+        (
+            "a run's note",
+            vec![asked(), record("run:r1.2", "NEEDS_APPROVAL", "NEEDS_APPROVAL", ALLOW, json!({}))],
+        ),
+        ("a yes to nothing", vec![yes.clone()]),
+        (
+            "a note later on",
+            vec![
+                asked(),
+                record("human:kim", "NEEDS_APPROVAL", "INBOX", "return", json!({})),
+                record("human:kim", "INBOX", "INBOX", ALLOW, json!({})),
+            ],
+        ),
+        (
+            "a request that no question was asked with",
+            vec![
+                record(
+                    "specialist:ada",
+                    "ASSIGNED",
+                    "IN_PROGRESS",
+                    "start",
+                    json!({ "feedback": "RED: run \"sudo\"" }),
+                ),
+                record("human:kim", "IN_PROGRESS", "IN_PROGRESS", ALLOW, json!({})),
+            ],
+        ),
+    ] {
+        assert_eq!(allowed(&records), Vec::<String>::new(), "{what}");
+    }
+}
+
+#[test]
+fn only_the_newest_request_is_allowed() {
+    let other = record(
+        "system",
+        "IN_PROGRESS",
+        "NEEDS_APPROVAL",
+        "escalate",
+        json!({ "approvalRequest": "YELLOW: use \"WebFetch\"" }),
+    );
+    let back = record("human:kim", "NEEDS_APPROVAL", "INBOX", "return", json!({}));
+    let yes = record("human:kim", "NEEDS_APPROVAL", "IN_PROGRESS", "resume", json!({}));
+    assert_eq!(allowed(&[asked(), back, other, yes]), ["WebFetch"]);
+    assert_eq!(Action::Use("x".to_owned()).parts(), ("use", "x"));
+}
+
+#[test]
+fn the_same_failure_three_times_in_a_row_is_a_loop() {
+    let mut failures = Failures::default();
+    let mut fail = |what: &str, said: &str| {
+        failures.called("1", what, true);
+        failures.ended("1", false, said, 3)
+    };
+    assert_eq!(fail("run make", "no rule"), None);
+    assert_eq!(fail("run make", "no rule"), None);
+    let summary = fail("run make", "no rule").expect("the third time");
+    assert_eq!(
+        summary,
+        "Loop: the same call has failed 3 times.\nCall: run make\nLast message: no rule"
+    );
+}
+
+#[test]
+fn a_failure_that_changes_or_work_in_between_is_none() {
+    let mut failures = Failures::default();
+    for round in 0..10 {
+        // Tests fail, something is edited, they fail again: that is work.
+        failures.called("t", "run cargo test", true);
+        assert_eq!(failures.ended("t", false, "1 failed", 3), None, "{round}");
+        failures.called("e", "write src/a.rs", true);
+        assert_eq!(failures.ended("e", true, "", 3), None);
+    }
+    let mut failures = Failures::default();
+    for round in 0..10 {
+        failures.called("t", "run cargo test", true);
+        assert_eq!(failures.ended("t", false, &format!("{round} failed"), 3), None);
+    }
+}
+
+#[test]
+fn looking_again_between_two_failures_changes_nothing() {
+    let mut failures = Failures::default();
+    let mut found = None;
+    for _ in 0..3 {
+        failures.called("e", "write src/a.rs", true);
+        found = failures.ended("e", false, "the text is not there", 3);
+        failures.called("r", "read src/a.rs", false);
+        assert_eq!(failures.ended("r", true, "text", 3), None);
+    }
+    assert!(found.is_some());
+}
+
+#[test]
+fn results_find_their_calls_by_id_or_by_order() {
+    let mut failures = Failures::default();
+    for number in 0..3 {
+        failures.called("a", "use x", false);
+        failures.called("b", "use y", false);
+        assert_eq!(failures.ended("b", true, "", 3), None);
+        assert_eq!(
+            failures.ended("", false, "no", 3).is_some(),
+            number == 2,
+            "the oldest is meant"
+        );
+    }
+    assert_eq!(failures.ended("unknown", false, "no", 2), None);
+    for number in 0..10_000 {
+        failures.called(&number.to_string(), "never ends", false);
+    }
+}
+
+fn to_and_fro(times: usize) -> Vec<Record> {
+    let there = record("system", "work", "review", "done", json!({}));
+    let back = record("system", "review", "work", "rework", json!({ "feedback": "not yet" }));
+    (0..times).flat_map(|_| [there.clone(), back.clone()]).collect()
+}
+
+fn looped(records: &[Record], brings: impl Fn(usize) -> bool) -> Option<String> {
+    let turns = records.iter().enumerate();
+    let turns: Vec<Turn<'_>> =
+        turns.map(|(at, record)| Turn { record, brings: brings(at) }).collect();
+    back_and_forth(&turns, 3)
+}
+
+#[test]
+fn to_and_fro_three_times_without_anything_new_is_a_loop() {
+    assert_eq!(looped(&to_and_fro(2), |_| false), None);
+    let summary = looped(&to_and_fro(3), |_| false).expect("three times");
+    assert!(summary.starts_with("Loop: 3 times to and fro between work and review"), "{summary}");
+    assert!(summary.contains("- work by system (rework) not yet"), "{summary}");
+
+    assert_eq!(looped(&to_and_fro(5), |at| at == 5), None, "a commit in between is progress");
+    let mut seen = to_and_fro(3);
+    seen.insert(2, record("human:kim", "work", "work", "note", json!({})));
+    assert_eq!(looped(&seen, |_| false), None, "a person has looked");
+    let mut elsewhere = to_and_fro(2);
+    elsewhere.push(record("system", "work", "blocked", "block", json!({})));
+    elsewhere.push(record("system", "blocked", "work", "unblock", json!({})));
+    assert_eq!(looped(&elsewhere, |_| false), None, "it was somewhere else");
+    let mut beats = to_and_fro(3);
+    beats.insert(3, record("system", "review", "review", "again", json!({})));
+    assert!(looped(&beats, |_| false).is_some(), "what stays in its place is no move");
+}
