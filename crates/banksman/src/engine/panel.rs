@@ -8,13 +8,14 @@ pub(super) mod roster;
 pub(super) mod seats;
 pub(super) mod words;
 
-use banksman_core::lifecycle::Outcome;
+use banksman_core::lifecycle::{Outcome, Since};
 use banksman_core::limits;
+use banksman_core::machine::TimerKind;
 use banksman_core::panel::registry::Reviewer;
 use banksman_core::panel::summary::{feedback, open_concerns, unresolved};
 use banksman_core::panel::{Next, Panel, Ruling, Seat, Standing, Word, next};
 use banksman_core::schedule::could_serve;
-use banksman_core::time::Instant;
+use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
 use self::roster::{reviewers, role_of_panel};
@@ -54,7 +55,11 @@ impl Engine<'_> {
             return self.convene(whole, &asked, &panels, now);
         }
         let soon = now.plus(LOOK_AGAIN);
-        let panel = record(whole, &seats, &panels);
+        // Nobody can take a seat of a paused batch, so no seat is blamed for its silence.
+        if self.store.is_paused(whole.task.batch.as_deref())? {
+            return Ok(Did::Later(soon));
+        }
+        let panel = record(whole, &seats, &panels, self.stood_still(whole)?);
         match next(&panel, now) {
             Next::Wait { until } => Ok(Did::Later(until.map_or(soon, |until| until.min(soon)))),
             Next::Debate { round } => {
@@ -142,7 +147,20 @@ impl Engine<'_> {
         whole: &Stored,
         step: Option<&Step>,
     ) -> Result<Panel, EngineError> {
-        Ok(record(whole, &self.seats_of(whole)?, &self.panels_of(whole, step)?))
+        let (seats, panels) = (self.seats_of(whole)?, self.panels_of(whole, step)?);
+        Ok(record(whole, &seats, &panels, self.stood_still(whole)?))
+    }
+
+    /// For how long the bounds of the task's state have stood still, because its batch was paused.
+    fn stood_still(&self, whole: &Stored) -> Result<Span, EngineError> {
+        let timers = self.store.detail(whole.task.id)?.timers;
+        let late = timers.iter().filter_map(|timer| {
+            let TimerKind::Bound(row) = timer.kind else { return None };
+            let bound = whole.lifecycle.transitions.get(row as usize)?.bound.as_ref()?;
+            let due = whole.task.entered_at.plus(bound.time);
+            (bound.since == Since::Entry).then(|| timer.due.since(due))
+        });
+        Ok(late.max().map_or(Span(0), |late| Span(late.0.max(0))))
     }
 
     fn invite(

@@ -101,6 +101,11 @@ impl Store {
         })
     }
 
+    /// Whether the batch of a task is paused, if it is in one.
+    pub fn is_paused(&self, batch: Option<&str>) -> Result<bool, StoreError> {
+        self.read(|conn| is_paused(conn, batch))
+    }
+
     pub fn batches(&self) -> Result<Vec<Batch>, StoreError> {
         self.read(batches)
     }
@@ -140,4 +145,9 @@ pub(super) fn budget(row: &Row, first: usize) -> Result<Budget, StoreError> {
         cost_micros: row.opt_int(first + 2)?,
         time: row.opt_int(first + 3)?.map(Span),
     })
+}
+
+pub(super) fn is_paused(conn: &mut dyn Conn, batch: Option<&str>) -> Result<bool, StoreError> {
+    let Some(batch) = batch else { return Ok(false) };
+    Ok(!conn.query(sql::PAUSED_BATCH, &[batch.into()])?.is_empty())
 }

@@ -10,6 +10,7 @@ use banksman_core::time::{Instant, Span};
 use super::apply::{load_for_update, save_if_version};
 use super::conn::Conn;
 use super::definitions::Definitions;
+use super::places::is_paused;
 use super::row::is_damage;
 use super::{Store, StoreError, Stored, sql};
 
@@ -186,11 +187,6 @@ fn bound_of(stored: &Stored, timer: TimerKind) -> Option<Span> {
         }
         TimerKind::Ready | TimerKind::Remind(_) => None,
     }
-}
-
-fn is_paused(conn: &mut dyn Conn, batch: Option<&str>) -> Result<bool, StoreError> {
-    let Some(batch) = batch else { return Ok(false) };
-    Ok(!conn.query(sql::PAUSED_BATCH, &[batch.into()])?.is_empty())
 }
 
 /// Whether a timer is still there, now that the task is locked.

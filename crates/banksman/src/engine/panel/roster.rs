@@ -1,5 +1,6 @@
 //! Who sits on a panel and which workers may play them: those that the gate of a workflow's step names, or else those of the settings.
 
+use banksman_core::lifecycle::Activity;
 use banksman_core::panel::registry::{Reviewer, roster};
 use banksman_core::schedule::Worker;
 use banksman_core::time::Instant;
@@ -12,9 +13,10 @@ use crate::store::Stored;
 /// Whose panel is the whole roster; a panel of another role has one seat of that name. Whoever plays it takes every seat.
 pub(super) const REVIEWER: &str = "reviewer";
 
-/// Whose part the panel of the task's state is.
+/// Whose part the panel of the task's state is; that of reviewers where it has none.
 pub(in crate::engine) fn role_of_panel(whole: &Stored) -> &str {
-    whole.state().does.as_ref().and_then(|does| does.role.as_deref()).unwrap_or(REVIEWER)
+    let does = whole.state().does.as_ref().filter(|does| does.activity == Activity::Panel);
+    does.and_then(|does| does.role.as_deref()).unwrap_or(REVIEWER)
 }
 
 /// Those who are asked about a task.

@@ -133,12 +133,12 @@ pub(super) fn part(
     Ok(Part { add, parent: None, after: Vec::new() })
 }
 
-/// The seats as one record.
-pub(super) fn record(whole: &Stored, seats: &[Stored], panels: &Panels) -> Panel {
+/// The seats as one record. All of its times are later by as long as the panel has stood still.
+pub(super) fn record(whole: &Stored, seats: &[Stored], panels: &Panels, still: Span) -> Panel {
     let mut panel = Panel {
         seats: Vec::new(),
         round_ends: Vec::new(),
-        ends: Some(ends(whole, panels.whole)),
+        ends: Some(ends(whole, panels.whole).plus(still)),
         most_rounds: 0,
     };
     for seat in seats {
@@ -147,7 +147,9 @@ pub(super) fn record(whole: &Stored, seats: &[Stored], panels: &Panels) -> Panel
             0 => panel.seats.push(Seat { reviewer, word: word(seat), replies: Vec::new() }),
             round => {
                 if panel.round_ends.len() < round {
-                    panel.round_ends.push(seat.task.created_at.plus(panels.round_timeout));
+                    panel
+                        .round_ends
+                        .push(seat.task.created_at.plus(panels.round_timeout).plus(still));
                 }
                 let own = panel.seats.iter_mut().find(|known| known.reviewer == reviewer);
                 own.into_iter().for_each(|own| own.replies.push(reply(seat)));

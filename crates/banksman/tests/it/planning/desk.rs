@@ -51,6 +51,11 @@ pub(super) fn rate_limits() -> Value {
     plan(&subtasks, &[("limiter", "routes", "blocks"), ("limiter", "docs", "informs")])
 }
 
+/// A task that is small enough as it is.
+pub(crate) fn one_piece() -> Value {
+    plan(&[subtask("all", 1)], &[])
+}
+
 pub(super) fn answer(plan: &Value) -> String {
     format!("answer {plan}\nsuccess planned\n")
 }

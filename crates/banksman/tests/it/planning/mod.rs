@@ -2,6 +2,6 @@
 //! of it, and what becomes of the whole when one of them fails.
 
 mod carrying_out;
-mod desk;
+pub(crate) mod desk;
 mod failing;
 mod iterating;

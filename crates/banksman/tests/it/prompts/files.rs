@@ -21,7 +21,7 @@ fn said(output: &Output) -> String {
     format!("exit {code}\n{}{}", text(&output.stdout), text(&output.stderr))
 }
 
-const OWN: &str = "Do {title}: {body}{feedback}{failures}{rules} as {{task}}.\n";
+const OWN: &str = "Do {title}: {body}{context}{feedback}{failures}{rules} as {{task}}.\n";
 
 #[test]
 fn a_project_has_its_own_in_the_place_of_built_in_ones() {
@@ -33,13 +33,15 @@ fn a_project_has_its_own_in_the_place_of_built_in_ones() {
     exit 0
     NAME                 FROM                                 ANSWER     WHO IS TOLD IT
     worker               .banksman/prompts/worker.md                     the agent that does a task
-    role                 built-in                                        an agent in any other part, such as a planner
+    planner              built-in                             plan       the agent that breaks a task down
+    role                 built-in                                        an agent in any other part
     again                built-in                                        an agent that goes on in its session after a failure
     nudge                built-in                                        an agent that has fallen silent
     step                 .banksman/prompts/step.md                       not sound, see `banksman prompts lint`
-    gate                 built-in                             gate       the agent that decides at a step's gate
-    reviewer             built-in                             verdict    each reviewer of a panel, in the first pass
+    reviewer             built-in                             verdict    each reviewer, in the first pass
     debate               built-in                             reply      a reviewer with a concern, in each round of a debate
+    task                 built-in                                        a reviewer, about the task that it judges
+    gate                 built-in                                        a reviewer at a gate, about the step that it judges
     evaluator            built-in                             evaluator  the agent that is asked when the facts leave an end open
     reviewers/custodiet  built-in                                        the reviewer custodiet, as what it looks for
     reviewers/critic     built-in                                        the reviewer critic, as what it looks for
@@ -74,7 +76,7 @@ fn a_template_is_shown_as_it_is_used_and_as_it_was() {
     ");
     assert_snapshot!(said(&yard.run(&["prompts", "show", "reviewers/../../x"])), @"
     exit 1
-    error: there is no prompt `reviewers/../../x`; known here: worker, role, again, nudge, step, gate, reviewer, debate, evaluator, reviewers/custodiet, reviewers/critic (BM-E003)
+    error: there is no prompt `reviewers/../../x`; known here: worker, planner, role, again, nudge, step, reviewer, debate, task, gate, evaluator, reviewers/custodiet, reviewers/critic (BM-E003)
     hint: `banksman prompts list` shows which there are
     ");
 }
@@ -83,8 +85,12 @@ fn a_template_is_shown_as_it_is_used_and_as_it_was() {
 fn what_cannot_be_used_is_named_with_its_line() {
     let yard = Yard::new(&[]);
     assert_snapshot!(said(&yard.run(&["prompts", "lint"])), @"exit 0");
-    put(&yard, "worker.md", "Do {titel}.\n\n{title} {body}{feedback}\n{failures} { task }\n");
-    put(&yard, "reviewer.md", "{brief}{title}{body}{record} Say `verdict` and why.\n");
+    put(
+        &yard,
+        "worker.md",
+        "Do {titel}.\n\n{title} {body}{context}{feedback}\n{failures} { task }\n",
+    );
+    put(&yard, "reviewer.md", "{brief}{work}{reason} Say `verdict` and why.\n");
     put(&yard, "again.md", &"x".repeat(40_000));
     put(&yard, "debate.md", "");
     put(&yard, "verdict.schema.json", "{}");

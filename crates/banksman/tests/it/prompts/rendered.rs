@@ -12,7 +12,6 @@ use crate::engine::driver::{Driver, NODE};
 use crate::engine::yard::Yard;
 
 const APPROVES: &str = "answer {\"verdict\":\"APPROVE\",\"rationale\":\"good\",\"concerns\":[],\"suggestions\":[]}\nsuccess done\n";
-const PASSES: &str = "answer {\"verdict\":\"pass\",\"summary\":\"yes\",\"feedback\":\"\",\"reason\":\"\"}\nsuccess done\n";
 const FLOW: &str = "
 workflow: { id: add, name: Add two numbers }
 steps:
@@ -63,11 +62,14 @@ fn a_task_and_its_next_attempt() {
 #[test]
 fn the_seats_of_a_panel_and_what_a_reviewer_would_be_told() {
     let yard = Yard::new(&[("limits.agents", "8")]);
-    yard.script("t1", "success the plan is ready\n");
+    yard.script(
+        "t1",
+        &format!("answer {}\nsuccess the plan is ready\n", crate::planning::desk::one_piece()),
+    );
     yard.script("any", APPROVES);
     yard.ok(&["pause"]);
     yard.add("paint it", &["--lifecycle", "autonomous"]);
-    assert_eq!(is_told(&yard, "t1", "r1.1"), "role");
+    assert_eq!(is_told(&yard, "t1", "r1.1"), "planner");
     let imagined = rendered(&yard, "t1", &["--role", "critic"]);
     let seats = rendered(&yard, "t3", &[]);
     assert_eq!(text(&imagined), text(&seats));
@@ -103,13 +105,13 @@ fn what_a_project_says_about_its_reviewers() {
 fn a_step_and_its_gate() {
     let yard = Yard::new(&[]);
     yard.script("t2", "write sum.sh add\ncommit it\nsuccess done\n");
-    yard.script("any", PASSES);
+    yard.script("any", APPROVES);
     fs::write(yard.path("repo/add.yaml"), FLOW).expect("written");
     yard.ok(&["pause"]);
     yard.ok(&["workflow", "run", "--detach", "add.yaml"]);
     let of_gate = rendered(&yard, "t2", &["--role", "judge"]);
     assert_eq!(is_told(&yard, "t2", "r2.1"), "step");
-    assert_eq!(is_told(&yard, "t3", "r3.1"), "gate");
+    assert_eq!(is_told(&yard, "t3", "r3.1"), "reviewer");
     assert_eq!(text(&of_gate), yard.file("prompts/r3.1"));
 }
 

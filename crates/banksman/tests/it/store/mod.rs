@@ -12,7 +12,7 @@ mod accounts;
 mod adding;
 mod claiming;
 mod damage;
-mod decisions;
+pub(crate) mod decisions;
 mod dispatching;
 mod handles;
 mod keys;

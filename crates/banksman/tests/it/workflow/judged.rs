@@ -1,5 +1,7 @@
 //! A criterion in prose: an agent judges it wherever one may, and only else a person.
 
+use banksman_core::fence::fence;
+
 use super::Bench;
 
 const SPEC: &str = "
@@ -36,7 +38,8 @@ fn a_criterion_in_prose_is_judged_by_whoever_may_review() {
     bench.until_over("complete");
     assert_eq!(bench.starts(), ["A.1", "A.2"], "the first attempt has not met it");
     let asked = bench.yard.file("asked");
-    assert_eq!(asked.matches("Is this met: every page has a text").count(), 2, "{asked}");
+    let question = format!("Is this met?\n\n{}", fence("every page has a text"));
+    assert_eq!(asked.matches(&question).count(), 2, "{asked}");
     assert!(bench.prompt("A.2").contains("two pages are empty"), "{}", bench.prompt("A.2"));
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use banksman::prompts::BUILT_IN;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Lifecycle, builtin};
 
@@ -67,7 +68,7 @@ fn every_field_that_is_read_is_a_field_of_a_lifecycle() {
 }
 
 #[test]
-fn every_name_that_has_a_constant_is_in_a_lifecycle() {
+fn every_name_that_has_a_constant_is_in_a_lifecycle_or_of_a_template() {
     let lifecycles = lifecycles();
     let mut names: BTreeSet<&str> = LED.into();
     for one in &lifecycles {
@@ -79,6 +80,7 @@ fn every_name_that_has_a_constant_is_in_a_lifecycle() {
     // One of the words of the field `driver`.
     assert!(builtin::source("step").expect("it ships").contains("driver: [engine, hand]"));
     names.insert("hand");
+    names.extend(BUILT_IN.iter().map(|template| template.name));
     let mut seen = 0;
     for (path, text) in &sources() {
         let lines = text.lines().filter_map(|line| line.split_once("const "));
@@ -86,7 +88,11 @@ fn every_name_that_has_a_constant_is_in_a_lifecycle() {
         let values = constants.map(|(_, value)| value.trim_end_matches("\";"));
         let is_name = |value: &&str| value.chars().all(|c| c.is_ascii_lowercase() || c == '_');
         for value in values.filter(is_name).filter(|value| *value != ELSEWHERE) {
-            assert!(names.contains(value), "{}: no lifecycle has `{value}`", path.display());
+            assert!(
+                names.contains(value),
+                "{}: no lifecycle and no template has `{value}`",
+                path.display()
+            );
             seen += 1;
         }
     }
