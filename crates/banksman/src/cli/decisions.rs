@@ -1,6 +1,7 @@
 //! `banksman decisions`: what waits for a person, all that is needed to decide, and the answers.
 
 mod answer;
+mod merging;
 mod show;
 mod triage;
 

@@ -406,12 +406,10 @@ fn document(pulse: &Pulse) -> serde_json::Value {
     })
 }
 
+/// In the order of a turn: what has ended comes first, and what that has made room for is started last.
 fn lines(pulse: &Pulse, now: Instant) -> String {
     let at = local_time(now);
     let mut text = String::new();
-    for (job, title) in &pulse.started {
-        text.push_str(&format!("{at} started   {job}  {}\n", shown(title)));
-    }
     for (job, outcome) in &pulse.ended {
         text.push_str(&format!("{at} ended     {job}  {}\n", shown(outcome)));
     }
@@ -421,6 +419,9 @@ fn lines(pulse: &Pulse, now: Instant) -> String {
     for notice in &pulse.notices {
         let word = if notice.urgent { "alert    " } else { "notice   " };
         text.push_str(&format!("{at} {word} {}\n", shown(&notice.text)));
+    }
+    for (job, title) in &pulse.started {
+        text.push_str(&format!("{at} started   {job}  {}\n", shown(title)));
     }
     text
 }

@@ -9,6 +9,7 @@ use banksman_core::receipt::{Ended, MergeReport, Receipt};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
+use super::landing::local_pull_request;
 use super::plan::expects;
 use super::planning::{is_planning, is_spike};
 use super::{Engine, EngineError, Notice, Pulse};
@@ -219,7 +220,7 @@ impl Engine<'_> {
         if !is_local || judgement.level < Level::Observed {
             return Ok(None);
         }
-        Ok(Some(format!("local:{}", self.branch_of(stored)?)))
+        Ok(Some(local_pull_request(&self.branch_of(stored)?)))
     }
 
     /// An outcome that the lifecycle wants tried again is tried again only as long as the failure policy allows it.

@@ -7,6 +7,7 @@
 mod collect;
 mod dispatch;
 mod errand;
+mod landing;
 mod panel;
 mod parts;
 mod plan;
@@ -22,6 +23,7 @@ mod steps;
 mod sweep;
 pub mod wake;
 
+pub use landing::local_branch;
 pub use prompt::Told;
 pub use render::{Rendered, Wish};
 

@@ -294,7 +294,7 @@ impl Engine<'_> {
         project.map(plan).transpose()
     }
 
-    fn job_plan(
+    pub(super) fn job_plan(
         &self,
         stored: &Stored,
         job: JobId,
@@ -474,7 +474,7 @@ fn provider_variables(agent: &str) -> &'static [&'static str] {
     }
 }
 
-fn commit_message(task: &Task) -> String {
+pub(super) fn commit_message(task: &Task) -> String {
     let title: String = task.title.chars().take(200).collect();
     format!("{title}\n\nTask: {}\n", task.id)
 }

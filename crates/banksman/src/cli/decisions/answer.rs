@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use super::{is_snoozed, only_people};
+use super::{is_snoozed, merging, only_people};
 use crate::api::dto::Change;
 use crate::cli::arguments::{ActorArgs, FieldArgs};
 use crate::cli::context::Context;
@@ -11,7 +11,6 @@ use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::shown as one_line;
 use crate::cli::signs::Signs;
-use crate::ops::OpsError;
 use crate::ops::decisions::{self, Answer, Answered, Item, Which, has_way_back, synonyms};
 use crate::ops::tasks;
 use crate::store::Store;
@@ -124,7 +123,7 @@ impl<'a> Given<'a> {
         Ok(Self { word, note, fields: how.fields.fields()?, how })
     }
 
-    fn to(&self, context: &Context, store: &Store, which: Which) -> Result<Answered, OpsError> {
+    fn to(&self, context: &Context, store: &Store, which: Which) -> Result<Answered, Failure> {
         self.keyed(context, store, which, self.how.key.clone())
     }
 
@@ -134,7 +133,7 @@ impl<'a> Given<'a> {
         store: &Store,
         which: Which,
         key: Option<String>,
-    ) -> Result<Answered, OpsError> {
+    ) -> Result<Answered, Failure> {
         let answer = Answer {
             which,
             word: self.word.to_owned(),
@@ -144,7 +143,7 @@ impl<'a> Given<'a> {
             key,
         };
         let actor = context.actor(self.how.actor.actor.as_ref());
-        decisions::answer(store, &actor, &answer, context.now)
+        merging::answer(context, store, &actor, &answer, context.now)
     }
 }
 
@@ -199,7 +198,8 @@ fn give(
 ) -> Result<Exit, Failure> {
     match given.to(context, store, which) {
         Ok(answered) => shown(context, store, answered),
-        Err(error) => context.refused(error),
+        Err(Failure::Ops(error)) => context.refused(error),
+        Err(failure) => Err(failure),
     }
 }
 
@@ -219,9 +219,9 @@ fn give_all(
                 lines.push_str(&line(context.out.signs, &answered));
                 documents.push(document(store, answered)?);
             }
-            Err(error) => {
+            Err(failure) => {
                 refused += 1;
-                let (document, line) = refusal(context.out.signs, *which, error);
+                let (document, line) = refusal(context.out.signs, *which, &failure);
                 documents.push(document);
                 lines.push_str(&line);
             }
@@ -235,8 +235,7 @@ fn give_all(
     Ok(if refused > 0 { Exit::Failed } else { Exit::Done })
 }
 
-fn refusal(signs: Signs, which: Which, error: OpsError) -> (Value, String) {
-    let failure = Failure::from(error);
+fn refusal(signs: Signs, which: Which, failure: &Failure) -> (Value, String) {
     let (code, hint) = failure.class();
     let message = failure.to_string();
     let text =

@@ -4,7 +4,6 @@ use banksman_core::ids::RunId;
 use banksman_core::machine::Spent;
 use banksman_core::time::Instant;
 use clap::Args;
-use serde_json::Value;
 
 use super::mark;
 use crate::api::decision;
@@ -14,6 +13,7 @@ use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{Cell, shown, shown_lines, table};
 use crate::cli::signs::{Signs, amount, first_line, lasting, local, money};
+use crate::engine::local_branch;
 use crate::ops::decisions::{self, Offer, Question, Voice, Which};
 use crate::store::runs::PastRun;
 
@@ -70,7 +70,8 @@ impl Diff {
     pub(super) fn of(context: &Context, question: &Question) -> Option<Self> {
         let head = question.runs.iter().rev().find_map(|run| run.head.clone());
         let base = context.config.agents.worktrees.base.clone();
-        let pr = question.detail.stored.task.fields.get("pr_url").and_then(Value::as_str);
+        let stored = &question.detail.stored;
+        let pr = stored.text("pr_url").filter(|_| local_branch(stored).is_none());
         match (pr, question.folder.clone(), head) {
             (Some(url), _, _) => Some(Self::PullRequest(url.to_owned())),
             (None, Some(folder), Some(head)) => Some(Self::Commits {

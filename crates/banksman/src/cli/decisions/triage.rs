@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::answer::line;
 use super::show::{Diff, page};
-use super::{is_snoozed, only_people};
+use super::{is_snoozed, merging, only_people};
 use crate::cli::arguments::ActorArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
@@ -28,7 +28,6 @@ use crate::clock;
 use crate::config::Environment;
 use crate::exec::git::Git;
 use crate::exec::process::Plain;
-use crate::ops::OpsError;
 use crate::ops::decisions::{self, Answer, Offer, Question, UNDO_WINDOW, Which};
 use crate::store::Store;
 
@@ -190,7 +189,8 @@ impl Desk<'_> {
             seen: Some(question.detail.stored.task.version),
             key: None,
         };
-        let answered = decisions::answer(self.store, &self.actor, &answer, clock::now());
+        let answered =
+            merging::answer(self.context, self.store, &self.actor, &answer, clock::now());
         if answered.is_ok() {
             self.last = Some(id);
             self.answered += 1;
@@ -214,14 +214,14 @@ impl Desk<'_> {
     }
 
     /// What came of it. A refusal is told and the same decision stays.
-    fn told(&self, done: Result<String, OpsError>, then: Next) -> Result<Next, Failure> {
+    fn told(&self, done: Result<String, impl Into<Failure>>, then: Next) -> Result<Next, Failure> {
         match done {
             Ok(text) => {
                 say(self.context, text.trim_end())?;
                 Ok(then)
             }
             Err(error) => {
-                let failure = Failure::from(error);
+                let failure: Failure = error.into();
                 let hint = failure.class().1.map(|hint| format!("\n{}", shown(&hint)));
                 say(
                     self.context,

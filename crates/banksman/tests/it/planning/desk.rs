@@ -137,7 +137,7 @@ impl Desk {
     pub(super) fn merge(&self, name: &str) {
         let id = self.part(name);
         self.until(id, "merge_ready");
-        self.yard.ok(&["move", &id.to_string(), "done", "--set", "merged=true"]);
+        self.yard.ok(&["decisions", "merge", &id.to_string()]);
     }
 
     pub(super) fn state(&self, id: TaskId) -> String {

@@ -5,3 +5,4 @@ mod carrying_out;
 pub(crate) mod desk;
 mod failing;
 mod iterating;
+mod merging;
