@@ -3,20 +3,24 @@
 //! Names and shapes are a promise. A key may be added; none may be renamed, removed or given another type without a
 //! note to users. Times are RFC 3339 in UTC, ids are texts such as `t12`.
 
+mod table;
+
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::lifecycle::{Lifecycle, Setting, State, Transition};
+use banksman_core::lifecycle::Lifecycle;
 use banksman_core::machine::{self, Rejected};
 use banksman_core::time::Instant;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::ops::glance::{Ask, AtWork, Glance, Retry};
+use crate::ops::glance::{Ask, AtWork, Glance, Retry, Whole};
 use crate::ops::tasks::View;
 use crate::ops::why;
 use crate::store::health::Report;
-use crate::store::query::Overview;
+use crate::store::query::{Overview, Progress};
 use crate::store::runs::PastRun;
 use crate::store::{Edge, Entry, hex};
+
+pub use table::{lifecycle, setting};
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -41,6 +45,9 @@ pub struct Task {
     pub needs: Vec<String>,
     /// Tasks whose result is of interest.
     pub informed_by: Vec<String>,
+    /// How far its parts are; only for a task that has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Parts>,
     /// The fields of the lifecycle, its counters among them.
     pub fields: Map<String, Value>,
     pub lease: Option<Lease>,
@@ -48,6 +55,25 @@ pub struct Task {
     pub created_at: Instant,
     pub updated_at: Instant,
     pub entered_at: Instant,
+}
+
+/// How far the parts of a task are. Those that are none of these wait for their turn.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Parts {
+    pub done: i64,
+    pub total: i64,
+    pub at_work: i64,
+    pub held: i64,
+    pub failed: i64,
+    pub cancelled: i64,
+}
+
+impl From<&Progress> for Parts {
+    fn from(progress: &Progress) -> Self {
+        let Progress { total, done, at_work, held, failed, cancelled } = *progress;
+        Self { done, total, at_work, held, failed, cancelled }
+    }
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -88,6 +114,7 @@ impl From<&View> for Task {
             parent: task.parent.map(|id| id.to_string()),
             needs: needs(Edge::Blocks),
             informed_by: needs(Edge::Informs),
+            parts: view.progress.as_ref().map(Parts::from),
             fields: fields(lifecycle, task),
             lease: lease(task),
             not_before: task.not_before,
@@ -325,6 +352,7 @@ pub fn glance(glance: &Glance) -> Value {
     document["running"] = glance.at_work.iter().map(at_work).collect();
     document["retrying"] = glance.retries.iter().map(retry).collect();
     document["needsPerson"] = glance.asks.iter().map(ask).collect();
+    document["inParts"] = glance.wholes.iter().map(whole).collect();
     document
 }
 
@@ -361,6 +389,15 @@ fn ask(ask: &Ask) -> Value {
         "what": ask.what,
         "since": ask.since,
         "until": ask.until,
+    })
+}
+
+fn whole(whole: &Whole) -> Value {
+    json!({
+        "task": whole.task.to_string(),
+        "title": whole.title,
+        "state": whole.state,
+        "parts": Parts::from(&whole.progress),
     })
 }
 
@@ -422,79 +459,4 @@ pub fn verification(report: &Report, expected: Option<&str>) -> Value {
     document["digest"] = json!(report.digest);
     document["expected"] = json!(expected);
     document
-}
-
-/// A lifecycle as a table. Bounds are transitions of the role `system` with a `within`.
-#[must_use]
-pub fn lifecycle(lifecycle: &Lifecycle) -> Value {
-    let fields: Map<String, Value> = lifecycle
-        .fields
-        .iter()
-        .map(|(name, kind)| (name.clone(), json!(kind.describe())))
-        .collect();
-    let settings: Map<String, Value> =
-        lifecycle.settings.iter().map(|(name, value)| (name.clone(), setting(value))).collect();
-    let counters = lifecycle.counters.iter().map(|counter| {
-        let then = counter.then.map(|id| lifecycle.state(id).name.as_str());
-        json!({ "id": counter.name, "limit": counter.limit, "then": then })
-    });
-    json!({
-        "id": lifecycle.id,
-        "version": lifecycle.version,
-        "about": lifecycle.about,
-        "initial": lifecycle.state(lifecycle.initial).name,
-        "roles": lifecycle.roles,
-        "settings": settings,
-        "fields": fields,
-        "counters": counters.collect::<Vec<_>>(),
-        "states": lifecycle.states.iter().map(state).collect::<Vec<_>>(),
-        "transitions": lifecycle.transitions.iter().map(|row| transition(lifecycle, row)).collect::<Vec<_>>(),
-    })
-}
-
-/// A setting as it is written in YAML and TOML.
-#[must_use]
-pub fn setting(setting: &Setting) -> Value {
-    match setting {
-        #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
-        Setting::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
-            json!(*number as i64)
-        }
-        Setting::Number(number) => json!(number),
-        Setting::Flag(flag) => json!(flag),
-        Setting::Text(text) => json!(text),
-        Setting::Time(span) => json!(span.to_string()),
-    }
-}
-
-fn state(state: &State) -> Value {
-    let requires: Vec<Value> = state
-        .requires
-        .iter()
-        .map(|required| json!({ "field": required.field, "message": required.message }))
-        .collect();
-    json!({
-        "id": state.name,
-        "kind": state.kind.as_str(),
-        "group": state.group,
-        "terminal": state.terminal,
-        "about": state.about,
-        "does": state.does.as_ref().map(|does| does.activity.as_str()),
-        "requires": requires,
-    })
-}
-
-fn transition(lifecycle: &Lifecycle, row: &Transition) -> Value {
-    let roles: Vec<&str> = row.roles.iter().map(|role| lifecycle.role_name(*role)).collect();
-    let mut value = json!({
-        "from": lifecycle.state(row.from).name,
-        "to": lifecycle.target_name(row.to),
-        "trigger": row.trigger,
-        "roles": roles,
-    });
-    if let Some(bound) = row.bound {
-        value["within"] = json!(bound.time.to_string());
-        value["since"] = json!(bound.since);
-    }
-    value
 }

@@ -12,7 +12,7 @@ use super::signs::{about, style};
 use crate::api::dto::{Task, TaskPage};
 use crate::ops::tasks;
 use crate::store::Stored;
-use crate::store::query::{Filter, PAGE};
+use crate::store::query::{Filter, PAGE, Progress};
 
 /// List tasks, newest first
 #[derive(Debug, Args)]
@@ -66,7 +66,9 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
         context.out.next(&["add 'TITLE'", "status"]);
         return Ok(Exit::Done);
     }
-    let rows: Vec<Vec<Cell>> = tasks.iter().map(|stored| row(context, stored)).collect();
+    let progress = store.progress(&tasks::ids(&tasks))?;
+    let row = |stored: &Stored| row(context, stored, progress.get(&stored.task.id));
+    let rows: Vec<Vec<Cell>> = tasks.iter().map(row).collect();
     context.out.text(&table(&["", "ID", "STATE", "SINCE", "PROJECT", "TITLE"], &rows))?;
     match next {
         Some(id) => context.out.next(&[&format!("list --before {id}")]),
@@ -89,13 +91,15 @@ fn nothing(context: &Context, args: &ListArgs) -> Result<String, Failure> {
     Ok(format!("no task fits, and no lifecycle here has a state `{}`; {hint}", shown(state)))
 }
 
-fn row(context: &Context, stored: &Stored) -> Vec<Cell> {
+fn row(context: &Context, stored: &Stored, parts: Option<&Progress>) -> Vec<Cell> {
     let task = &stored.task;
     let state = stored.lifecycle.state(task.state);
+    let parts = parts.map(|parts| format!(" ({} of {})", parts.done, parts.total));
+    let text = format!("{}{}", state.name, parts.unwrap_or_default());
     vec![
         context.out.signs.sign_cell(state.kind),
         task.id.to_string().into(),
-        Cell { text: state.name.clone(), style: style(state.kind) },
+        Cell { text, style: style(state.kind) },
         about(context.now.since(task.entered_at)).into(),
         task.project.as_str().into(),
         task.title.as_str().into(),

@@ -1,6 +1,7 @@
 //! `banksman show`: everything about one task.
 
 use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::Kind;
 use banksman_core::time::Instant;
 use clap::Args;
 use serde_json::Value;
@@ -10,12 +11,13 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, json_line, shown, shown_lines, table};
-use super::signs::{amount, first_line, lasting, local, money, style};
+use super::signs::{amount, first_line, lasting, local, money, progress, style};
 use crate::api::dto::{Run, Task, TaskDetail};
+use crate::ops::panels::is_seat;
 use crate::ops::tasks::{self, View};
-use crate::store::Edge;
-use crate::store::query::{Detail, Need};
+use crate::store::query::{Detail, Need, Progress};
 use crate::store::runs::PastRun;
+use crate::store::{Edge, Stored};
 
 /// Show a task
 #[derive(Debug, Args)]
@@ -32,6 +34,8 @@ pub(super) struct ShowArgs {
     actor: ActorArgs,
 }
 
+/// Parts that are shown.
+const PARTS: usize = 20;
 /// Runs that are shown; `log --run N` finds all of them.
 const RUNS: i64 = 20;
 
@@ -40,7 +44,8 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     let detail = store.detail(args.id)?;
     let actor = context.actor(args.actor.actor.as_ref());
     let allowed_transitions = tasks::allowed_moves(&detail.stored, &actor, context.now);
-    let view = View { stored: detail.stored.clone(), needs: detail.needs.clone() };
+    let progress = store.progress(&[args.id])?.remove(&args.id);
+    let view = View { stored: detail.stored.clone(), needs: detail.needs.clone(), progress };
     let task = Task::from(&view);
     let past = store.past_runs(args.id, RUNS)?;
     if context.out.json {
@@ -49,9 +54,12 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let mut text = heading(context, &detail);
-    text.push_str(&facts(&detail, &task, &allowed_transitions));
+    text.push_str(&facts(&detail, &task, progress, &allowed_transitions));
     if !detail.stored.task.body.is_empty() {
         text.push_str(&format!("\n{}\n", shown_lines(detail.stored.task.body.trim_end())));
+    }
+    if progress.is_some() {
+        text.push_str(&parts(context, store.parts(args.id)?));
     }
     text.push_str(&runs(args.id, &past, context.now));
     context.out.text(&text)?;
@@ -76,7 +84,12 @@ fn heading(context: &Context, detail: &Detail) -> String {
 }
 
 /// What is known, one line each; what there is nothing to say about is left out.
-fn facts(detail: &Detail, shown_task: &Task, allowed: &[String]) -> String {
+fn facts(
+    detail: &Detail,
+    shown_task: &Task,
+    parts: Option<Progress>,
+    allowed: &[String],
+) -> String {
     let task = &detail.stored.task;
     let state = detail.stored.lifecycle.state(task.state);
     let mut rows: Vec<Vec<Cell>> = Vec::new();
@@ -103,6 +116,7 @@ fn facts(detail: &Detail, shown_task: &Task, allowed: &[String]) -> String {
             .unwrap_or_default(),
     );
     fact("parent", shown_task.parent.clone().unwrap_or_default());
+    fact("parts", parts.map(progress).unwrap_or_default());
     for need in &detail.needs {
         fact(needed_as(need.edge), needed(need));
     }
@@ -134,6 +148,31 @@ fn facts(detail: &Detail, shown_task: &Task, allowed: &[String]) -> String {
     fact("you may", allowed.join(", "));
     // The first line of a table is its header, and these lines need none.
     table(&["", ""], &rows).split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
+}
+
+/// Its parts in the order in which they were made. Of many those are shown first that are not done.
+fn parts(context: &Context, mut parts: Vec<Stored>) -> String {
+    parts.retain(|part| !is_seat(part));
+    let all = parts.len();
+    if all > PARTS {
+        parts.sort_by_key(|part| part.state().kind == Kind::Done);
+        parts.truncate(PARTS);
+    }
+    let row = |part: &Stored| -> Vec<Cell> {
+        let state = part.state();
+        vec![
+            context.out.signs.sign_cell(state.kind),
+            part.task.id.to_string().into(),
+            Cell { text: state.name.clone(), style: style(state.kind) },
+            part.task.title.as_str().into(),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = parts.iter().map(row).collect();
+    let more = match all - parts.len() {
+        0 => String::new(),
+        more => format!("... and {more} more\n"),
+    };
+    format!("\n{}{more}", table(&["", "PART", "STATE", "TITLE"], &rows))
 }
 
 /// Its runs, the oldest first, and how each ended.

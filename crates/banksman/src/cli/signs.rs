@@ -6,6 +6,7 @@ use banksman_core::time::{Instant, Span};
 use jiff::tz::TimeZone;
 
 use super::output::Cell;
+use crate::store::query::Progress;
 
 /// Which characters the terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +97,21 @@ pub(crate) fn local_time(instant: Instant) -> String {
         Ok(timestamp) => timestamp.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string(),
         Err(_) => instant.to_string(),
     }
+}
+
+/// How far the parts of a task are; what there is none of is left out.
+pub(crate) fn progress(parts: Progress) -> String {
+    let mut text = format!("{} of {} done", parts.done, parts.total);
+    let counts = [
+        (parts.at_work, "at work"),
+        (parts.held, "held up"),
+        (parts.failed, "failed"),
+        (parts.cancelled, "cancelled"),
+    ];
+    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        text.push_str(&format!(", {count} {what}"));
+    }
+    text
 }
 
 /// A span as people say it: one unit, the largest that fits.

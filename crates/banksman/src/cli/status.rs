@@ -15,7 +15,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, shown, table};
-use super::signs::{Signs, amount, first_line, kind_named, lasting, local, money, style};
+use super::signs::{Signs, amount, first_line, kind_named, lasting, local, money, progress, style};
 use crate::api::dto;
 use crate::config::Config;
 use crate::exec::keeper::{Beat, Stage};
@@ -23,7 +23,7 @@ use crate::exec::plan::JobId;
 use crate::exec::site::LocalSite;
 use crate::exec::worktree::mark;
 use crate::exec::worktree::removal::{DiskUse, disk_use};
-use crate::ops::glance::{Ask, AtWork, Glance, Retry, glance};
+use crate::ops::glance::{Ask, AtWork, Glance, Retry, Whole, glance};
 use crate::store::query::StateCount;
 
 /// Files that are counted before the use of the disk is only said to be more than that.
@@ -133,6 +133,7 @@ fn text(signs: Signs, config: &Config, picture: &Picture, now: Instant) -> Strin
     let mut text = states(signs, glance);
     text.push_str(&facts(config, picture, now));
     text.push_str(&at_work(signs, picture, now));
+    text.push_str(&wholes(&glance.wholes));
     text.push_str(&retries(signs, &glance.retries, now));
     text.push_str(&asks(signs, &glance.asks, now));
     text
@@ -239,6 +240,20 @@ fn at_work(signs: Signs, picture: &Picture, now: Instant) -> String {
     let header =
         ["", "TASK", "RUN", "TRY", "WORKER", "NODE", "STAGE", "FOR", "TOKENS", "COST", "AT WORK"];
     section(&header, &rows)
+}
+
+/// Tasks whose work is done in parts, and how far those are.
+fn wholes(wholes: &[Whole]) -> String {
+    let row = |whole: &Whole| -> Vec<Cell> {
+        vec![
+            whole.task.to_string().into(),
+            whole.state.as_str().into(),
+            progress(whole.progress).into(),
+            first_line(&whole.title).into(),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = wholes.iter().map(row).collect();
+    section(&["TASK", "STATE", "PARTS", "TITLE"], &rows)
 }
 
 /// A task that is to be tried again has a sign of its own: it is neither at work nor has it failed.

@@ -1,6 +1,8 @@
 //! `banksman retry`, `unblock`, `cancel` and `escalate`: the moves that people ask for most, by their names.
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::Lifecycle;
+use banksman_core::machine::HASTENED;
 use clap::Args;
 use serde_json::{Map, Value};
 
@@ -11,9 +13,11 @@ use super::failure::Failure;
 use super::moves;
 use crate::ops::decisions::Which;
 use crate::ops::policy;
-use crate::ops::tasks::MoveRequest;
+use crate::ops::tasks::{self, MoveRequest};
 
 /// Try a task again that has failed
+///
+/// One that is to be tried again by itself, only later, is tried now.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman retry t12
@@ -84,7 +88,21 @@ pub(super) fn escalate(context: &Context, args: &EscalateArgs) -> Result<Exit, F
 }
 
 pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit, Failure> {
-    steer(context, args.id, "retry", &[("confirmation", args.confirm.as_deref())])
+    let store = context.store()?;
+    context.no_run_decides(&store, Which::Task(args.id))?;
+    let known = store.task(args.id)?.lifecycle;
+    let fields = known_fields(&known, &[("confirmation", args.confirm.as_deref())]);
+    let (id, actor) = (args.id, context.actor(None));
+    match tasks::retry(&store, id, &actor, fields, context.now) {
+        Ok(moved) => {
+            if moved.entry.as_ref().is_some_and(|entry| entry.record.trigger == HASTENED) {
+                context.out.say("it is tried again now, and not only at its time");
+            }
+            let next = [format!("show {id}"), format!("why {id}")];
+            moves::show(context, &store, moved, &next.each_ref().map(String::as_str))
+        }
+        Err(error) => context.refused(error),
+    }
 }
 
 pub(super) fn unblock(context: &Context, args: &UnblockArgs) -> Result<Exit, Failure> {
@@ -103,14 +121,7 @@ fn steer(
     trigger: &str,
     given: &[(&str, Option<&str>)],
 ) -> Result<Exit, Failure> {
-    // A lifecycle without such a field asks for none.
-    let known = context.store()?.task(id)?.lifecycle;
-    let mut fields = Map::new();
-    for (name, value) in given {
-        if let Some(value) = value.filter(|_| known.fields.contains_key(*name)) {
-            fields.insert((*name).to_owned(), Value::from(value));
-        }
-    }
+    let fields = known_fields(&context.store()?.task(id)?.lifecycle, given);
     let request = MoveRequest {
         to: None,
         trigger: Some(trigger.to_owned()),
@@ -120,4 +131,15 @@ fn steer(
         version: None,
     };
     moves::ask(context, id, &context.actor(None), &request)
+}
+
+/// A lifecycle without such a field asks for none.
+fn known_fields(lifecycle: &Lifecycle, given: &[(&str, Option<&str>)]) -> Map<String, Value> {
+    let mut fields = Map::new();
+    for (name, value) in given {
+        if let Some(value) = value.filter(|_| lifecycle.fields.contains_key(*name)) {
+            fields.insert((*name).to_owned(), Value::from(value));
+        }
+    }
+    fields
 }

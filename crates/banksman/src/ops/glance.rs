@@ -10,7 +10,7 @@ use banksman_core::machine::{Hold, hold};
 use banksman_core::time::Instant;
 
 use super::OpsError;
-use crate::store::query::{Filter, Overview};
+use crate::store::query::{Filter, Overview, Progress};
 use crate::store::runs::PastRun;
 use crate::store::{Store, StoreError, Stored};
 
@@ -28,6 +28,8 @@ pub struct Glance {
     pub retries: Vec<Retry>,
     /// Those with a deadline in the order of their questions, then the others.
     pub asks: Vec<Ask>,
+    /// The latest first.
+    pub wholes: Vec<Whole>,
 }
 
 /// A run that holds its lease.
@@ -54,6 +56,15 @@ pub struct Retry {
     /// How the last run ended.
     pub outcome: String,
     pub error: String,
+}
+
+/// A task that has not ended and whose parts do its work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whole {
+    pub task: TaskId,
+    pub title: String,
+    pub state: String,
+    pub progress: Progress,
 }
 
 /// Something that only a person can move on.
@@ -85,6 +96,7 @@ pub fn glance(store: &Store) -> Result<Glance, OpsError> {
         at_work: at_work(store)?,
         retries: retries(store)?,
         asks: asks(store)?,
+        wholes: wholes(store)?,
     })
 }
 
@@ -162,6 +174,20 @@ fn asks(store: &Store) -> Result<Vec<Ask>, OpsError> {
     Ok(list)
 }
 
+fn wholes(store: &Store) -> Result<Vec<Whole>, OpsError> {
+    let ids = store.open_wholes(i64::try_from(SHOWN).unwrap_or(i64::MAX))?;
+    let progress = store.progress(&ids)?;
+    let mut list = Vec::new();
+    for task in ids {
+        let (Some(stored), Some(progress)) = (readable(store, task)?, progress.get(&task)) else {
+            continue;
+        };
+        let state = state_of(&stored);
+        list.push(Whole { task, state, title: stored.task.title, progress: *progress });
+    }
+    Ok(list)
+}
+
 /// A blocked task may as well wait for another one, for a worker or for a time.
 fn waits_for_a_person(store: &Store, stored: &Stored) -> Result<bool, OpsError> {
     let detail = store.detail(stored.task.id)?;
@@ -183,7 +209,7 @@ fn unasked(store: &Store, stored: Stored) -> Result<Ask, OpsError> {
     })
 }
 
-fn last_run(store: &Store, id: TaskId) -> Result<Option<PastRun>, OpsError> {
+pub(super) fn last_run(store: &Store, id: TaskId) -> Result<Option<PastRun>, OpsError> {
     Ok(store.past_runs(id, 1)?.pop().filter(|run| run.ended_at.is_some()))
 }
 

@@ -5,6 +5,7 @@ pub mod daily;
 pub mod decisions;
 pub mod glance;
 pub mod library;
+pub mod panels;
 pub mod policy;
 pub mod projects;
 pub mod prompts;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::library::Library;
 use super::{OpsError, refuse};
-use crate::store::query::{Filter, Need, PAGE};
+use crate::store::query::{Filter, Need, PAGE, Progress};
 use crate::store::{Add, Applied, Edge, Entry, Key, Store, Stored};
 
 /// Tasks of a batch that run at the same time unless it is told otherwise (seed default).
@@ -146,15 +146,39 @@ pub fn move_task(
     Ok(store.apply(id, Event::Asked(ask), key, now)?)
 }
 
+/// The trigger by which people have a task tried again.
+const RETRY: &str = "retry";
+
+/// A person wants a task tried again. One that is tried again by itself, only later, is what they mean, too: it is so now.
+pub fn retry(
+    store: &Store,
+    id: TaskId,
+    actor: &Actor,
+    fields: Map<String, Value>,
+    now: Instant,
+) -> Result<Applied, OpsError> {
+    let Stored { task, lifecycle, .. } = store.task(id)?;
+    let has_a_way = lifecycle.exits(task.state).any(|row| row.trigger == RETRY);
+    let is_tried_again = task.epoch > 0 && task.is_claimable(&lifecycle);
+    if is_tried_again && !has_a_way {
+        return Ok(store.apply(id, Event::Hastened(actor.clone()), None, store.now(now)?)?);
+    }
+    let trigger = Some(RETRY.to_owned());
+    move_task(store, id, actor, &MoveRequest { trigger, fields, ..MoveRequest::default() }, now)
+}
+
 /// A task with what the surfaces show beside its row.
 #[derive(Debug, Clone)]
 pub struct View {
     pub stored: Stored,
     pub needs: Vec<Need>,
+    /// How far its parts are, if it has any and somebody has looked.
+    pub progress: Option<Progress>,
 }
 
 pub fn view(store: &Store, id: TaskId) -> Result<View, OpsError> {
-    Ok(View { stored: store.task(id)?, needs: store.needs(id)? })
+    let progress = store.progress(&[id])?.remove(&id);
+    Ok(View { stored: store.task(id)?, needs: store.needs(id)?, progress })
 }
 
 /// Completes a task that was listed or has just been moved: rows come without their bodies.
@@ -163,7 +187,8 @@ pub fn view_of(store: &Store, mut stored: Stored) -> Result<View, OpsError> {
     if stored.task.body.is_empty() {
         stored.task.body = store.task(id)?.task.body;
     }
-    Ok(View { needs: store.needs(id)?, stored })
+    let progress = store.progress(&[id])?.remove(&id);
+    Ok(View { needs: store.needs(id)?, stored, progress })
 }
 
 /// Tasks that fit, newest first, and where the next page begins if there is one.
@@ -174,11 +199,22 @@ pub fn page(
     at_most: i64,
 ) -> Result<(Vec<View>, Option<TaskId>), OpsError> {
     let (tasks, next) = store.list(filter, before, at_most)?;
+    let mut progress = store.progress(&ids(&tasks))?;
     let complete = store.complete(&tasks)?.into_iter();
-    Ok((complete.map(|(stored, needs)| View { stored, needs }).collect(), next))
+    let view = |(stored, needs): (Stored, Vec<Need>)| {
+        let progress = progress.remove(&stored.task.id);
+        View { stored, needs, progress }
+    };
+    Ok((complete.map(view).collect(), next))
 }
 
-/// Shows every task, oldest first.
+/// The ids of tasks that were listed.
+#[must_use]
+pub fn ids(tasks: &[Stored]) -> Vec<TaskId> {
+    tasks.iter().map(|stored| stored.task.id).collect()
+}
+
+/// Shows every task, oldest first, without how far its parts are: those are shown themselves.
 pub fn each_task<E: From<OpsError>>(
     store: &Store,
     mut show: impl FnMut(&View) -> Result<(), E>,
@@ -189,7 +225,7 @@ pub fn each_task<E: From<OpsError>>(
         let Some(last) = page.last() else { return Ok(()) };
         after = last.0.task.id;
         for (stored, needs) in page {
-            show(&View { stored, needs })?;
+            show(&View { stored, needs, progress: None })?;
         }
     }
 }

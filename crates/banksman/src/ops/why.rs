@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use banksman_core::ids::TaskId;
+use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::{Kind, Lifecycle, Requirement, RoleId, Transition};
 use banksman_core::machine::{Hold, TimerKind, hold};
+use banksman_core::panel::summary::line;
 use banksman_core::schedule::{Budget, Held, choose};
 use banksman_core::time::{Instant, Span};
 
 use super::OpsError;
+use super::glance::last_run;
+use super::panels::{Doing, OpenSeat, is_at_panel, open_seats};
+use super::workflows::is_by_hand;
 use crate::store::query::Detail;
 use crate::store::{Dispatch, Edge, Node, Store, Stored};
 
@@ -73,6 +77,16 @@ pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<W
         waiting_for.extend(reasons);
         remedy = what;
     }
+    if is_at_panel(&detail.stored) && matches!(hold, Hold::Timer(_) | Hold::Person) {
+        let (seats, what) = panel(store, &detail.stored, bounds, now)?;
+        waiting_for.splice(0..0, seats);
+        remedy = Some(what);
+    }
+    if let Some(at) = task.not_before {
+        let (delay, what) = delay(store, &detail.stored, at)?;
+        waiting_for.splice(0..0, [delay]);
+        remedy = what;
+    }
     let next = match &hold {
         Hold::Ended => format!("nothing: {} is an end", state.name),
         Hold::Lease(_) => "its run ends, or its lease does".to_owned(),
@@ -83,7 +97,7 @@ pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<W
         Hold::Person => format!("a person answers: {}", answer(lifecycle, &detail)),
         Hold::Parts => "its subtasks move it on".to_owned(),
         Hold::Parent(parent) => format!("{parent} comes to its end, or sends it back"),
-        Hold::Timer(_) => "nothing until its time has come".to_owned(),
+        Hold::Timer(_) => remedy.unwrap_or_else(|| "nothing until its time has come".to_owned()),
         Hold::Stranded => "nothing: this is a fault, see `banksman check`".to_owned(),
     };
     Ok(Why { task: id, state: state.name.clone(), waiting_for, next })
@@ -99,6 +113,82 @@ fn parts_at_work(store: &Store, id: TaskId) -> Result<Vec<Waiting>, OpsError> {
         Waiting::new("part", what).who(&task.id.to_string())
     };
     Ok(parts.iter().filter(is_open).map(line).collect())
+}
+
+/// Whose word a task at a panel waits for, and where to look.
+fn panel(
+    store: &Store,
+    whole: &Stored,
+    bounds: &Bounds,
+    now: Instant,
+) -> Result<(Vec<Waiting>, String), OpsError> {
+    let seats = open_seats(store, whole)?;
+    let mut list = Vec::with_capacity(seats.len());
+    let mut remedy = None;
+    for seat in &seats {
+        let (held, what) = match seat.doing {
+            Doing::Queued => held_back(store, seat.task, bounds, now)?,
+            Doing::Reading { .. } | Doing::Resting { .. } => (Vec::new(), None),
+        };
+        remedy = remedy.or(what);
+        list.push(seat_at_work(seat, &held));
+    }
+    if seats.is_empty() && is_by_hand(whole) {
+        let what = "whoever drives the workflow answers: banksman workflow next".to_owned();
+        return Ok((list, what));
+    }
+    let next = match seats.iter().find(|seat| seat.was_asked) {
+        Some(seat) => format!("they answer, and it is decided; see banksman log {}", seat.task),
+        None if seats.is_empty() => "the next turn of a running `up` asks its reviewers".to_owned(),
+        None => remedy.unwrap_or_else(|| "the next turn of a running `up` asks them".to_owned()),
+    };
+    Ok((list, next))
+}
+
+fn seat_at_work(seat: &OpenSeat, held: &[Waiting]) -> Waiting {
+    let OpenSeat { task, reviewer, missed, .. } = seat;
+    let missed = missed.as_deref().map(|why| format!("its last answer did not count: {why}"));
+    let because = missed.as_ref().map(|why| format!(", because {why}")).unwrap_or_default();
+    let (what, until) = match (seat.doing, &missed) {
+        (Doing::Reading { run, until }, None) => (format!("{reviewer} reads ({run})"), until),
+        (Doing::Reading { run, until }, Some(_)) => {
+            (format!("{reviewer} reads again ({run}){because}"), until)
+        }
+        (Doing::Resting { until }, _) => {
+            (format!("{reviewer} is asked again at this time{because}"), until)
+        }
+        (Doing::Queued, _) => {
+            let held: Vec<&str> = held.iter().map(|one| one.detail.as_str()).collect();
+            let why = match held.as_slice() {
+                [] => String::new(),
+                some => format!(", and none is free: {}", some.join("; ")),
+            };
+            (format!("{reviewer} waits for a worker{why}"), None)
+        }
+    };
+    Waiting { until, ..Waiting::new("seat", format!("{task}: {what}")).who(reviewer) }
+}
+
+/// What was never tried is only not to start yet; what was is tried again, and why says how it ended.
+fn delay(
+    store: &Store,
+    stored: &Stored,
+    at: Instant,
+) -> Result<(Waiting, Option<String>), OpsError> {
+    let id = stored.task.id;
+    let Some(last) = last_run(store, id)? else {
+        let waiting = Waiting::new("delay", "it is not to start before this time");
+        return Ok((waiting.until(at), None));
+    };
+    let run = RunId { task: id, epoch: last.epoch };
+    let ended = last.outcome.as_deref().unwrap_or("no result");
+    let why = match last.detail.as_deref().map(|detail| line(detail, REASON_CHARS)) {
+        Some(detail) if !detail.is_empty() => format!("{ended}: {detail}"),
+        Some(_) | None => ended.to_owned(),
+    };
+    let what = format!("it is tried again at this time, because {run} ended with {why}");
+    let next = format!("it is tried again at its time, or now: banksman retry {id}");
+    Ok((Waiting::new("delay", what).until(at), Some(next)))
 }
 
 /// What keeps every live machine from starting it, and what would change that. The dispatcher is asked, not imitated.
@@ -158,9 +248,6 @@ fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {
     for need in detail.needs.iter().filter(|need| need.edge == Edge::Blocks && !need.done) {
         let what = format!("{} is {}: {}", need.task, need.state, need.title);
         list.push(Waiting::new("task", what).who(&need.task.to_string()));
-    }
-    if let Some(at) = task.not_before {
-        list.push(Waiting::new("delay", "it is not to start before this time").until(at));
     }
     if let Some(ahead) = detail.ahead {
         let what = match ahead {

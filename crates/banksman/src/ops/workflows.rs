@@ -21,6 +21,7 @@ use banksman_core::workflow::{self, Flow, Step};
 use serde_json::{Value, json};
 
 use super::OpsError;
+use super::panels::{OpenSeat, open_seats};
 use super::tasks::{MoveRequest, move_task};
 use crate::store::{Applied, Store, StoreError, Stored};
 
@@ -32,7 +33,6 @@ pub use start::{StartRequest, Started, start};
 /// The lifecycle of the task that holds the steps, that of a step, and that of a reviewer's look at one.
 const WORKFLOW: &str = "workflow";
 const STEP: &str = "step";
-const SEAT: &str = "seat";
 /// By which a step that is done by hand is laid out for whoever does it.
 const OPEN: &str = "open";
 /// The driver of a workflow for which nothing is started.
@@ -205,6 +205,8 @@ pub struct Standing {
     pub flow: Flow,
     /// Of all its runs that have ended, those of reviewers among them.
     pub cost_micros: i64,
+    /// Whose word the steps at a gate of agents wait for.
+    pub seats: BTreeMap<TaskId, Vec<OpenSeat>>,
 }
 
 pub fn standing(store: &Store, workflow: Stored) -> Result<Standing, OpsError> {
@@ -214,7 +216,12 @@ pub fn standing(store: &Store, workflow: Stored) -> Result<Standing, OpsError> {
     let mut flow: Flow = workflow.spec().ok_or_else(damaged)?;
     flow.steps = steps.iter().map(Stored::spec).collect::<Option<_>>().ok_or_else(damaged)?;
     let cost_micros = cost_of(store, &workflow, &steps)?;
-    Ok(Standing { workflow, steps, flow, cost_micros })
+    let mut seats = BTreeMap::new();
+    for step in &steps {
+        seats.insert(step.task.id, open_seats(store, step)?);
+    }
+    seats.retain(|_, open| !open.is_empty());
+    Ok(Standing { workflow, steps, flow, cost_micros, seats })
 }
 
 /// A workflow has a batch of its own, which reviewers belong to as well.

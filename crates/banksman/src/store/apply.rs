@@ -164,6 +164,7 @@ fn epoch_of(event: &Event) -> Option<i64> {
         | Event::Due { .. }
         | Event::CameLate { .. }
         | Event::Noted(_)
+        | Event::Hastened(_)
         | Event::NeedsLeft(_) => None,
     }
 }

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::Kind;
 use banksman_core::machine::{Event, Rejected};
 use banksman_core::time::Instant;
 
 use super::apply::{Add, Applied, Edge, add_in, apply_to, load_for_update};
 use super::conn::{Conn, Row};
 use super::definitions::Definitions;
+use super::query::Progress;
 use super::row::{Stored, lifecycle_version, stored};
 use super::{Store, StoreError, sql};
 
@@ -111,6 +113,43 @@ impl Store {
             let Some(row) = rows.first() else { return Ok(Parts::default()) };
             let (all, done) = (row.int(0)?, row.int(1)?);
             Ok(Parts { all, done, given_up: row.int(2)?, cost_micros: row.int(3)? })
+        })
+    }
+
+    /// How far those of the given tasks are that have parts. Their reviewers are not counted.
+    pub fn progress(&self, of: &[TaskId]) -> Result<BTreeMap<TaskId, Progress>, StoreError> {
+        let ids = || of.iter().map(|id| id.0);
+        let (Some(least), Some(most)) = (ids().min(), ids().max()) else {
+            return Ok(BTreeMap::new());
+        };
+        // A range with few of them could hold the parts of any number of others.
+        let close = usize::try_from(most - least).is_ok_and(|span| span <= of.len() * 4);
+        let ranges: Vec<(i64, i64)> =
+            if close { vec![(least, most)] } else { ids().map(|id| (id, id)).collect() };
+        self.read(|conn| {
+            let mut found: BTreeMap<TaskId, Progress> = BTreeMap::new();
+            for (first, last) in &ranges {
+                for row in conn.query(sql::PROGRESS, &[(*first).into(), (*last).into()])? {
+                    let (whole, kind) = (TaskId(row.int(0)?), row.text(1)?);
+                    let unknown = || StoreError::Corrupt {
+                        task: whole,
+                        what: format!("a part of the kind `{kind}`"),
+                    };
+                    let kind = Kind::ALL.into_iter().find(|known| known.as_str() == kind);
+                    let kind = kind.ok_or_else(unknown)?;
+                    found.entry(whole).or_default().add(kind, row.int(2)?);
+                }
+            }
+            found.retain(|whole, _| of.contains(whole));
+            Ok(found)
+        })
+    }
+
+    /// Tasks that have parts and have not ended, the latest first.
+    pub fn open_wholes(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
+        self.read(|conn| {
+            let rows = conn.query(sql::OPEN_WHOLES, &[at_most.into()])?;
+            rows.iter().map(|row| Ok(TaskId(row.int(0)?))).collect()
         })
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use banksman_core::ids::{DecisionId, RunId, TaskId};
+use banksman_core::lifecycle::Kind;
 use banksman_core::machine::Timer;
 use banksman_core::machine::TimerKind;
 use banksman_core::time::Instant;
@@ -95,6 +96,32 @@ pub struct Detail {
     pub timers: Vec<Timer>,
     /// Tasks before it in the queue, if it has a place there.
     pub ahead: Option<i64>,
+}
+
+/// How far the parts of a task are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    pub total: i64,
+    pub done: i64,
+    pub at_work: i64,
+    /// For a person, a time or something else; not for its turn.
+    pub held: i64,
+    pub failed: i64,
+    pub cancelled: i64,
+}
+
+impl Progress {
+    pub(super) fn add(&mut self, kind: Kind, parts: i64) {
+        self.total += parts;
+        match kind {
+            Kind::Queued => {}
+            Kind::Working | Kind::Reviewing => self.at_work += parts,
+            Kind::Waiting | Kind::Blocked | Kind::Parked => self.held += parts,
+            Kind::Done => self.done += parts,
+            Kind::Failed => self.failed += parts,
+            Kind::Cancelled => self.cancelled += parts,
+        }
+    }
 }
 
 /// One line of the overview.

@@ -400,6 +400,12 @@ statements! {
      count(CASE WHEN kind IN ('failed', 'cancelled') THEN 1 END), CAST(coalesce(sum(spent_cost_micros), 0) + \
      (SELECT coalesce(sum(s.spent_cost_micros), 0) FROM tasks s JOIN tasks p ON s.parent = p.id WHERE p.parent = $1) AS BIGINT) \
      FROM tasks WHERE parent = $1";
+    /// What reviews a task is no part of its work.
+    PROGRESS = "SELECT t.parent, t.kind, count(*) FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle \
+     WHERE t.parent BETWEEN $1 AND $2 AND l.id <> 'seat' GROUP BY t.parent, t.kind ORDER BY t.parent, t.kind";
+    OPEN_WHOLES = "SELECT w.id FROM tasks w WHERE w.kind NOT IN ('done', 'failed', 'cancelled') AND EXISTS \
+     (SELECT 1 FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle WHERE t.parent = w.id AND l.id <> 'seat') \
+     ORDER BY w.id DESC LIMIT $1";
     WAITING_PARTS = select_task!("WHERE t.parent IS NOT NULL AND t.kind = 'waiting' ORDER BY t.id LIMIT $1");
     WHOLES = "SELECT DISTINCT parent FROM tasks WHERE parent IS NOT NULL ORDER BY parent DESC LIMIT $1";
     PARTS = select_task!("WHERE t.parent = $1 ORDER BY t.id");

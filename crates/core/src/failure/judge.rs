@@ -358,7 +358,7 @@ impl<'a> Run<'a> {
                     "it says that it is done, but there is no commit".to_owned()
                 }
                 Expects::Change | Expects::Answer | Expects::Anything => {
-                    "it says that it is done, but the answer is missing or has not the shape that was asked for".to_owned()
+                    "it gave no answer of the shape that was asked for".to_owned()
                 }
             },
             Some(Terminal::Error) => "it says that it failed".to_owned(),

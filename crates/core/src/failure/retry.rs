@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Class, Judgement, start_of};
+use super::{Class, Judgement};
 use crate::backoff::Backoff;
 use crate::quota::{LONGEST_WAIT, UNNAMED};
 use crate::time::{Instant, Span};
@@ -108,8 +108,7 @@ pub fn next(
     if class.is_of_the_task() {
         let row = row_of(past, judgement.signature.as_deref());
         if row >= policy.repeated.max(2) && rule.retries > 0 {
-            let what = start_of(&judgement.detail, 200);
-            return give_up(format!("breaker: the same failure {row} times in a row: {what}"));
+            return give_up(format!("breaker: the same failure {row} times in a row"));
         }
         let all = count(past, Class::is_of_the_task);
         if let Some(most) = policy.most.filter(|most| all >= *most) {
@@ -246,7 +245,7 @@ mod tests {
         let same = |count: usize| vec![past(Class::Flaky, "s"); count];
         let ask = |runs: &[Past]| next(&policy, &failed(Class::Flaky, "s"), runs, "t83", NOW);
         assert!(is_again(&ask(&same(2))));
-        assert_eq!(reason(ask(&same(3))), "breaker: the same failure 4 times in a row: boom");
+        assert_eq!(reason(ask(&same(3))), "breaker: the same failure 4 times in a row");
 
         let mut other_between = same(3);
         other_between.insert(2, past(Class::Flaky, "other"));

@@ -143,6 +143,8 @@ pub enum Event {
         epoch: i64,
     },
     Noted(Note),
+    /// A person does not want to wait for the time before which the task was not to start.
+    Hastened(Actor),
     /// The number of tasks that this one still waits for has changed.
     NeedsLeft(i64),
 }

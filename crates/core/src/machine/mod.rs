@@ -31,6 +31,6 @@ pub use fold::{Dated, FoldError, Folded, fold, rewind};
 pub use invariant::{Broken, Hold, check, hold};
 pub use plan::running_bounds;
 pub use reject::{FieldError, Rejected, Why};
-pub use step::{Answer, CAME_LATE, Ignored, step};
+pub use step::{Answer, CAME_LATE, HASTENED, Ignored, step};
 pub use task::{Count, Lease, Spent, Task};
 pub use wait::{Waits, waits};

@@ -1,6 +1,6 @@
 //! The one door of the machine.
 
-use super::ask::ask;
+use super::ask::{ask, role_of};
 use super::effect::{Effect, Step, TimerKind};
 use super::env::Light;
 use super::event::{Actor, Event, Report};
@@ -12,7 +12,7 @@ use super::settle::{Cause, quiet, record, take};
 use super::task::Task;
 use super::wait::{Waits, waits};
 use crate::ids::RunId;
-use crate::lifecycle::{Kind, Lifecycle, Outcome};
+use crate::lifecycle::{Kind, Lifecycle, Outcome, RoleId};
 use crate::time::Instant;
 
 /// Why an event changes nothing although it is legal.
@@ -35,6 +35,8 @@ pub enum Answer {
 
 /// The trigger under which the refusal of a late writer is recorded.
 pub const CAME_LATE: &str = "came_late";
+/// The trigger under which the end of a delay is recorded that a person asked for.
+pub const HASTENED: &str = "hastened";
 
 /// Decides what an event means for a task.
 pub fn step(
@@ -57,6 +59,7 @@ pub fn step(
         Event::Noted(noted) => {
             Ok(answer(in_history(lifecycle, task, &noted.trigger, &noted.actor, now)))
         }
+        Event::Hastened(actor) => hasten(lifecycle, task, actor, now),
         Event::NeedsLeft(open) => needs_left(lifecycle, task, *open, now),
     }
 }
@@ -83,6 +86,26 @@ fn in_history(
     let next = Task { version: task.version + 1, updated_at: now, ..task.clone() };
     let record = record(lifecycle, Some(task), &next, trigger, actor);
     Step { record: Some(record), ..quiet(next) }
+}
+
+/// The end of a delay before its time. Whoever asks twice has what it wanted the first time.
+fn hasten(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    actor: &Actor,
+    now: Instant,
+) -> Result<Answer, Rejected> {
+    if role_of(lifecycle, actor)? != RoleId::HUMAN {
+        let message = format!("{} may not end the delay; human may", actor.role);
+        return Err(Rejected::one(Why::Forbidden, "actor", message));
+    }
+    if task.not_before.is_none() {
+        return Ok(Answer::Ignored(Ignored::NothingNew));
+    }
+    let ready = Task { not_before: None, ..task.clone() };
+    let timers = plan_timers(lifecycle, task, &ready, now);
+    let step = in_history(lifecycle, &ready, HASTENED, actor, now);
+    Ok(answer(Step { timers, ..step }))
 }
 
 /// A task whose queue waits for no worker but for what comes first goes on once nothing is in the way.

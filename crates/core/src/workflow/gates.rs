@@ -112,7 +112,9 @@ fn feedback_path(path: &Name, reader: &mut Reader<'_>) -> String {
     let at = Spanned::new(filled, path.referenced, path.defined);
     if !at.value.contains("{n}") {
         let message = format!("`{}` is the same file for every failure", clip(&at.value));
-        reader.report.at(&at, message, "put `{n}` into it, which is the number of the failure");
+        let help = "put `{n}` into it, which is the number of the failure; where the path stands between braces, \
+                    put it into quotes";
+        reader.report.at(&at, message, help);
     }
     at.value
 }

@@ -2,7 +2,7 @@
 
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{
-    Answer, CAME_LATE, Effect, Event, Finish, Ignored, Rejected, TimerKind, Why,
+    Actor, Answer, CAME_LATE, Effect, Event, Finish, HASTENED, Ignored, Rejected, TimerKind, Why,
 };
 use serde_json::json;
 
@@ -209,6 +209,24 @@ fn a_retry_waits_for_its_time_and_is_ready_once() {
     world
         .finish(Finish { again_at: past, ..world.ending(Outcome::Crashed) })
         .expect("it holds the task");
+    world.is_claimed_by("worker:w1", "working");
+}
+
+#[test]
+fn a_person_ends_the_wait_for_a_retry_and_nobody_else_does() {
+    let mut world = working();
+    let again_at = Some(world.at("10min"));
+    world.finish(Finish { again_at, ..world.ending(Outcome::Crashed) }).expect("it holds the task");
+    let (version, entered) = (world.task.version, world.task.entered);
+    let rejected = world.meet(&Event::Hastened(Actor::system())).expect_err("it is no person");
+    assert_eq!(complaints(&rejected), ["actor: system may not end the delay; human may"]);
+    let hastened = Event::Hastened(Actor::human("kim"));
+    let Ok(Answer::Step(step)) = world.meet(&hastened) else { panic!("a person may") };
+    let record = step.record.expect("it is on record");
+    assert_eq!((record.trigger.as_str(), record.fields.len()), (HASTENED, 0));
+    assert_eq!((world.task.version, world.task.entered), (version + 1, entered));
+    assert_eq!(world.meet(&hastened), Ok(Answer::Ignored(Ignored::NothingNew)), "once is enough");
+    assert_eq!(world.fires(TimerKind::Ready, entered), Err(Ignored::NothingNew));
     world.is_claimed_by("worker:w1", "working");
 }
 

@@ -9,8 +9,8 @@ use banksman_core::lifecycle::{
     Transition,
 };
 use banksman_core::machine::{
-    Answer, CAME_LATE, DecisionChange, Effect, Ending, Event, Ignored, Record, Step, Task,
-    TimerKind, Waits, Why, allowed, waits,
+    Answer, CAME_LATE, DecisionChange, Effect, Ending, Event, HASTENED, Ignored, Record, Step,
+    Task, TimerKind, Waits, Why, allowed, waits,
 };
 use banksman_core::time::Instant;
 
@@ -98,6 +98,7 @@ fn stale_epochs(meeting: &Meeting<'_>) -> Verdict {
         | Event::Due { .. }
         | Event::NeedsLeft(_)
         | Event::Noted(_)
+        | Event::Hastened(_)
         | Event::CameLate { .. } => None,
     };
     let current = meeting.before().lease.as_ref().map(|lease| lease.epoch);
@@ -179,6 +180,7 @@ fn records_follow_rows(meeting: &Meeting<'_>) -> Verdict {
         Event::Asked(_) | Event::Beaten(_) | Event::Due { .. } => false,
         Event::CameLate { .. } => record.trigger == CAME_LATE,
         Event::Noted(noted) => record.trigger == noted.trigger && record.fields.is_empty(),
+        Event::Hastened(_) => record.trigger == HASTENED && record.fields.is_empty(),
     };
     let in_place = outcome && !meeting.moved(step) && step.task.counters == before.counters;
     ensure(by_row || in_place, || format!("no row gives {record:?}"))
@@ -428,7 +430,8 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
             let start = Effect::Start { activity: Activity::Wait };
             told == [start] && is_left_to_moves(meeting, meeting.before())
         }
-        Event::Claimed(_) | Event::Beaten(_) | Event::CameLate { .. } | Event::Noted(_) => false,
+        Event::Claimed(_) | Event::Beaten(_) => false,
+        Event::CameLate { .. } | Event::Noted(_) | Event::Hastened(_) => false,
     };
     let stays = !meeting.moved(step) && begun_again;
     ensure(told == wanted || stays, || format!("{told:?}, not {wanted:?}"))
@@ -520,6 +523,7 @@ fn refusals(meeting: &Meeting<'_>) -> Verdict {
         | Event::Due { .. }
         | Event::NeedsLeft(_)
         | Event::Noted(_)
+        | Event::Hastened(_)
         | Event::CameLate { .. } => None,
     };
     ensure(asked.is_none_or(|to| !rejected.allowed.contains(to)), || {

@@ -90,6 +90,9 @@ pub(crate) enum Op {
         nth: u8,
     },
     Needs(i64),
+    Hasten {
+        role: String,
+    },
     Pass(Span),
 }
 
@@ -133,6 +136,7 @@ impl fmt::Debug for Op {
             Self::Fire { nth, early } => write!(f, "timer #{nth} fires, early: {early}"),
             Self::FireDead { nth } => write!(f, "dead timer #{nth} fires"),
             Self::Needs(open) => write!(f, "{open} needs are left"),
+            Self::Hasten { role } => write!(f, "{role} does not want to wait"),
             Self::Pass(span) => write!(f, "{span} pass"),
         }
     }
@@ -238,7 +242,8 @@ pub(crate) fn ops(lifecycle: &Lifecycle, most: usize) -> impl Strategy<Value = V
         10 => (0..32_u8, 0..8_u8, give.clone()).prop_map(|(nth, by, give)| Op::Way { nth, by, give }),
         2 => wild,
         5 => select(workers).prop_map(|role| Op::Claim { role }),
-        1 => select(roles).prop_map(|role| Op::Claim { role }),
+        1 => select(roles.clone()).prop_map(|role| Op::Claim { role }),
+        1 => select(roles).prop_map(|role| Op::Hasten { role }),
         2 => (epoch(), any::<bool>()).prop_map(|(epoch, progressed)| Op::Beat { epoch, progressed }),
                 6 => end,
         4 => report,
@@ -328,6 +333,7 @@ pub(crate) fn play(world: &mut World, op: &Op) -> Result<(), Violation> {
             feed(world, &Event::Due { timer: dead.kind, entered: dead.entered })
         }
         Op::Needs(open) => feed(world, &Event::NeedsLeft(*open)),
+        Op::Hasten { role } => feed(world, &Event::Hastened(named(role, 0))),
         Op::Pass(span) => {
             world.pass(*span);
             Ok(())

@@ -216,6 +216,7 @@ impl World {
             Event::Due { timer, entered } => format!("{timer:?} of entry {entered} comes due"),
             Event::CameLate { epoch } => format!("epoch {epoch} came late"),
             Event::Noted(noted) => format!("noted: {} by {}", noted.trigger, noted.actor),
+            Event::Hastened(actor) => format!("{actor} does not want to wait"),
             Event::NeedsLeft(open) => format!("{open} needs are left"),
         };
         let so = match reply {

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Kind;
+use banksman_core::machine::Record;
+use banksman_core::time::Instant;
 use banksman_core::workflow::Flow;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::FileArgs;
 use super::status::{Extent, document, picture};
@@ -15,9 +17,10 @@ use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::shown;
-use crate::cli::signs::local_time;
+use crate::cli::signs::{first_line, local_time};
 use crate::cli::up::{Drove, drive, follow_up};
 use crate::exec::mailbox::{Kept, Mailbox};
+use crate::ops::panels::{is_at_panel, reviewer};
 use crate::ops::workflows::{self, Standing, StartRequest, Started};
 use crate::store::{Store, Stored};
 
@@ -161,14 +164,14 @@ fn kind(stored: &Stored) -> Kind {
 
 /// Until it has ended or only people can move it on.
 fn stay(context: &Context, ids: &[TaskId]) -> Result<(), Failure> {
-    let mut told: BTreeMap<TaskId, i64> = BTreeMap::new();
+    let mut told = Told::default();
     let mut known: Vec<BTreeMap<TaskId, Stored>> = vec![BTreeMap::new(); ids.len()];
     let drove = drive(context, |store| {
         let mut moving = false;
         for (id, steps) in ids.iter().zip(&mut known) {
             let whole = store.task(*id)?;
             store.refresh_parts(*id, steps)?;
-            tell(context, store, steps, &mut told)?;
+            told.tell(context, store, steps)?;
             moving |= is_moving(&whole, steps);
         }
         Ok(!moving)
@@ -206,34 +209,92 @@ fn is_moving(whole: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
     }
 }
 
-/// What has happened to the steps since the last look.
-fn tell(
-    context: &Context,
-    store: &Store,
-    steps: &BTreeMap<TaskId, Stored>,
-    told: &mut BTreeMap<TaskId, i64>,
-) -> Result<(), Failure> {
-    let mut lines = Vec::new();
-    for step in steps.values() {
-        let known = told.entry(step.task.id).or_insert(1);
-        if *known >= step.task.version {
-            continue;
+/// What was said already.
+#[derive(Default)]
+struct Told {
+    /// The last record of each step and seat that was looked at.
+    upto: BTreeMap<TaskId, i64>,
+    /// The seats at the gate of each step.
+    seats: BTreeMap<TaskId, BTreeMap<TaskId, Stored>>,
+}
+
+/// When, whose, which record of it, and the words.
+type Line = (Instant, TaskId, i64, String);
+
+impl Told {
+    /// What has happened to the steps, and to those who review them, since the last look.
+    fn tell(
+        &mut self,
+        context: &Context,
+        store: &Store,
+        steps: &BTreeMap<TaskId, Stored>,
+    ) -> Result<(), Failure> {
+        let mut lines = Vec::new();
+        for step in steps.values() {
+            let entries = self.news(store, step)?;
+            // A step that has just left its gate may have done so because of what a reviewer did last.
+            if is_at_panel(step) || (!entries.is_empty() && self.seats.contains_key(&step.task.id))
+            {
+                lines.extend(self.missed_answers(store, step)?);
+            }
+            let moves = entries.into_iter().filter(|(_, _, record)| has_moved(record));
+            lines.extend(moves.map(|(at, seq, record)| {
+                let text = format!("{:<28} {}", shown(&step.task.title), record.to);
+                (at, step.task.id, seq, text)
+            }));
         }
-        for entry in store.history(step.task.id, *known)? {
-            *known = entry.seq;
-            if entry.record.from.as_deref() != Some(entry.record.to.as_str()) {
-                lines.push((
-                    entry.ts,
-                    step.task.id,
-                    entry.seq,
-                    format!("{:<28} {}", shown(&step.task.title), entry.record.to),
-                ));
+        lines.sort();
+        for (at, id, _, text) in lines {
+            context.out.say(&format!("{}  {:<5} {text}", local_time(at), id.to_string()));
+        }
+        Ok(())
+    }
+
+    /// The records of a task that nobody has looked at yet, each with its time and its number.
+    fn news(
+        &mut self,
+        store: &Store,
+        stored: &Stored,
+    ) -> Result<Vec<(Instant, i64, Record)>, Failure> {
+        let upto = self.upto.entry(stored.task.id).or_insert(1);
+        if *upto >= stored.task.version {
+            return Ok(Vec::new());
+        }
+        let entries = store.history(stored.task.id, *upto)?;
+        *upto = entries.last().map_or(*upto, |entry| entry.seq);
+        Ok(entries.into_iter().map(|entry| (entry.ts, entry.seq, entry.record)).collect())
+    }
+
+    /// A line for each run of a reviewer that came to no answer.
+    fn missed_answers(&mut self, store: &Store, step: &Stored) -> Result<Vec<Line>, Failure> {
+        let mut seats = self.seats.remove(&step.task.id).unwrap_or_default();
+        store.refresh_parts(step.task.id, &mut seats)?;
+        let mut lines = Vec::new();
+        for seat in seats.values() {
+            let kind = |name: &str| {
+                let id = seat.lifecycle.find_state(name);
+                id.map(|id| seat.lifecycle.state(id).kind)
+            };
+            for (at, seq, record) in self.news(store, seat)? {
+                let from = record.from.as_deref().and_then(kind);
+                let missed = match kind(&record.to) {
+                    Some(Kind::Blocked) if from == Some(Kind::Working) => "is asked again",
+                    Some(Kind::Failed) => "is asked no more",
+                    Some(_) | None => continue,
+                };
+                // A record has what has changed, and the same may have happened before.
+                let told = record.fields.get("diagnostic").and_then(Value::as_str);
+                let why = first_line(told.or(seat.text("diagnostic")).unwrap_or_default());
+                let who = format!("{}: {}", shown(&step.task.title), reviewer(seat));
+                let text = format!("{:<28} {missed}: {}", shown(&who), shown(&why));
+                lines.push((at, seat.task.id, seq, text));
             }
         }
+        self.seats.insert(step.task.id, seats);
+        Ok(lines)
     }
-    lines.sort();
-    for (at, id, _, text) in lines {
-        context.out.say(&format!("{}  {:<5} {text}", local_time(at), id.to_string()));
-    }
-    Ok(())
+}
+
+fn has_moved(record: &Record) -> bool {
+    record.from.as_deref() != Some(record.to.as_str())
 }

@@ -10,7 +10,8 @@ use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{Cell, shown, table};
-use crate::cli::signs::{first_line, local, money, style};
+use crate::cli::signs::{first_line, local, local_time, money, style};
+use crate::ops::panels::{Doing, OpenSeat};
 use crate::ops::workflows::{self, Standing};
 use crate::store::Stored;
 
@@ -122,6 +123,7 @@ pub(super) fn document(standing: &Standing) -> Value {
             "openNeeds": stored.task.open_needs,
             "feedback": stored.text("feedback"),
             "diagnostic": stored.text("diagnostic"),
+            "seats": seats_of(standing, stored).iter().map(seat).collect::<Vec<_>>(),
         })
     };
     let workflow = &standing.workflow;
@@ -135,6 +137,41 @@ pub(super) fn document(standing: &Standing) -> Value {
         "done": standing.steps.iter().filter(|step| is_done(step)).count(),
         "steps": standing.steps.iter().map(step).collect::<Vec<_>>(),
     })
+}
+
+fn seats_of<'s>(standing: &'s Standing, step: &Stored) -> &'s [OpenSeat] {
+    standing.seats.get(&step.task.id).map_or(&[], Vec::as_slice)
+}
+
+fn seat(seat: &OpenSeat) -> Value {
+    let (doing, run, until) = match seat.doing {
+        Doing::Reading { run, until } => ("reading", Some(run.to_string()), until),
+        Doing::Resting { until } => ("resting", None, until),
+        Doing::Queued => ("queued", None, None),
+    };
+    json!({
+        "task": seat.task.to_string(),
+        "reviewer": seat.reviewer,
+        "doing": doing,
+        "run": run,
+        "until": until,
+        "missed": seat.missed,
+    })
+}
+
+/// What a reviewer does, in a few words.
+fn in_short(seat: &OpenSeat) -> String {
+    let OpenSeat { task, reviewer, missed, .. } = seat;
+    let missed = missed.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    match seat.doing {
+        Doing::Reading { run, .. } if missed.is_empty() => format!("{reviewer} reads ({run})"),
+        Doing::Reading { run, .. } => format!("{reviewer} reads again ({run}){missed}"),
+        Doing::Resting { until } => {
+            let at = until.map(|until| format!(" {}", local_time(until))).unwrap_or_default();
+            format!("{reviewer} asked again{at}{missed}")
+        }
+        Doing::Queued => format!("{reviewer} waits for a worker ({task}){missed}"),
+    }
 }
 
 fn is_done(stored: &Stored) -> bool {
@@ -151,8 +188,12 @@ pub(super) fn picture(context: &Context, standing: &Standing, extent: Extent) ->
     let signs = context.out.signs;
     let row = |stored: &&Stored| -> Vec<Cell> {
         let state = stored.state();
-        let why =
-            ["reason", "diagnostic", "feedback"].into_iter().find_map(|name| stored.text(name));
+        let seats: Vec<String> = seats_of(standing, stored).iter().map(in_short).collect();
+        let told = ["reason", "diagnostic", "feedback"];
+        let why = match seats.is_empty() {
+            true => told.into_iter().find_map(|name| stored.text(name)).map(str::to_owned),
+            false => Some(seats.join("; ")),
+        };
         vec![
             signs.sign_cell(state.kind),
             stored.task.id.to_string().into(),
@@ -160,7 +201,7 @@ pub(super) fn picture(context: &Context, standing: &Standing, extent: Extent) ->
             Cell { style: style(state.kind), ..state.name.as_str().into() },
             stored.task.spent.runs.to_string().into(),
             failures(stored).to_string().into(),
-            first_line(why.unwrap_or_default()).into(),
+            first_line(&why.unwrap_or_default()).into(),
         ]
     };
     let workflow = &standing.workflow;

@@ -7,8 +7,9 @@ use banksman_core::workflow::simulate::{
 };
 use banksman_core::workflow::{Flow, Gate};
 
-use super::{SEAT, STEP, named_near};
+use super::{STEP, named_near};
 use crate::ops::OpsError;
+use crate::ops::panels::SEAT;
 use crate::store::Store;
 use crate::store::runs::RolePast;
 

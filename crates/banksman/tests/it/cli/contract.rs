@@ -171,6 +171,7 @@ fn the_other_documents() {
         "bytes": 0,
         "complete": true
       },
+      "inParts": [],
       "needsPerson": [],
       "nextTimer": null,
       "openDecisions": 0,

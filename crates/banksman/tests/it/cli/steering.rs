@@ -13,6 +13,7 @@ use super::yard::{DONE, GATE, SAY, WORK, Yard, steady};
 
 const FAILS: &str = r#"echo '{"type":"result","status":"error","error":{"kind":"permission","message":"not allowed"}}'; exit 1"#;
 const ASKS: &str = r#"echo '{"tell":"needs_person","question":"which colour?"}' >>"$BANKSMAN_RUN_FOLDER/reports.jsonl""#;
+const BUSY: &str = r#"echo '{"type":"result","status":"error","error":{"kind":"transient","message":"the server is busy"}}'; exit 1"#;
 const QUOTA: &str = r#"echo '{"type":"result","status":"error","error":{"kind":"quota","message":"come back later","resets_at":"2099-01-01T00:00:00Z"}}'; exit 1"#;
 
 /// Times of the day in front of lines.
@@ -330,6 +331,47 @@ fn a_task_that_was_given_up_can_be_retried() {
     next: banksman show t1 · banksman why t1
     ");
     yard.pulse_until(&id, "done");
+}
+
+/// A task that is tried again by itself, only later: people who ask for a retry mean now.
+#[test]
+fn a_retry_of_what_is_tried_again_later_is_now() {
+    let yard = Yard::new();
+    let id = yard.task("Build a wall", &[BUSY]);
+    let before = yard.run(&["retry", &id]);
+    assert_eq!(before.code, Some(1), "what was never tried cannot be tried again: {before}");
+    yard.first_run(&id);
+    assert_eq!(yard.pulse()["started"], json!([]), "it waits for its next try");
+    assert_snapshot!(steady(&yard.run(&["why", &id])), @"
+    exit 0
+    -- stdout
+    t1 is in working
+    WAITS FOR UNTIL WHO WHAT
+    delay 0000-00-00 00:00:00 it is tried again at this time, because r1.1 ended with transient: the server is busy
+    then: it is tried again at its time, or now: banksman retry t1
+    ");
+    yard.script(&id, &[WORK, DONE]);
+    assert_snapshot!(yard.run(&["retry", &id]), @"
+    exit 0
+    -- stdout
+    ● t1  working → working by human:kim (hastened)
+    -- stderr
+    it is tried again now, and not only at its time
+    next: banksman show t1 · banksman why t1
+    ");
+    assert_snapshot!(yard.run(&["retry", &id]), @"
+    exit 0
+    -- stdout
+    ● t1  nothing has changed
+    -- stderr
+    next: banksman show t1 · banksman why t1
+    ");
+    let hastened = |line: &&str| line.contains("hastened");
+    assert_eq!(yard.ok(&["history", &id]).lines().filter(hastened).count(), 1, "it is on record");
+    assert_eq!(yard.pulse()["started"][0]["job"], "r1.2");
+    yard.wait_for_end("r1.2");
+    yard.pulse_until(&id, "done");
+    assert_eq!(yard.json(&["check"])["ok"], true);
 }
 
 #[test]

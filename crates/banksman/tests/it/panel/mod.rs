@@ -3,5 +3,6 @@
 
 mod answers;
 mod debating;
+mod explaining;
 mod sitting;
 mod table;

@@ -10,6 +10,32 @@ fn part(name: &str, state: &str, needs: &[&str]) -> (String, String, Vec<String>
     (name.to_owned(), state.to_owned(), needs.iter().map(|need| (*need).to_owned()).collect())
 }
 
+/// The whole shows the progress of its parts as its own. Its reviewers are parts of it as well, and are not counted.
+fn assert_progress(desk: &Desk, done: i64, total: i64) {
+    let document = desk.yard.json(&["show", "t1"]);
+    assert_eq!(document["parts"]["done"], done, "{document}");
+    assert_eq!(document["parts"]["total"], total, "{document}");
+    let shown = desk.yard.ok(&["show", "t1"]);
+    let counted = shown.lines().find(|line| line.starts_with("parts ")).expect("a line");
+    assert!(counted.contains(&format!(" {done} of {total} done")), "{shown}");
+    let listed =
+        shown.lines().filter(|line| line.contains("  Do ") || line.contains("  Spike: ")).count();
+    assert_eq!(i64::try_from(listed), Ok(total), "each has a line: {shown}");
+    let list = desk.yard.ok(&["list"]);
+    assert!(list.contains(&format!("in_progress ({done} of {total})")), "{list}");
+    let page = desk.yard.json(&["list"]);
+    let tasks = page["tasks"].as_array().expect("tasks");
+    let counted: Vec<&str> = tasks
+        .iter()
+        .filter(|task| task["parts"]["done"] == done && task["parts"]["total"] == total)
+        .filter_map(|task| task["id"].as_str())
+        .collect();
+    assert_eq!(counted, ["t1"], "only a whole has parts: {page}");
+    let status = desk.yard.json(&["status"]);
+    assert_eq!(status["inParts"][0]["task"], "t1", "{status}");
+    assert_eq!(status["inParts"][0]["parts"]["total"], total, "{status}");
+}
+
 /// The example of the document: two iterations, the panel, a person, subtasks, their pull requests, the merge.
 #[test]
 fn a_task_is_planned_approved_and_carried_out_in_parts() {
@@ -58,8 +84,10 @@ fn a_task_is_planned_approved_and_carried_out_in_parts() {
     );
     let why = desk.yard.json(&["why", "t1"]);
     assert_eq!(why["waitingFor"][0]["kind"], "part", "{why}");
+    assert_progress(&desk, 0, 4);
 
     desk.merge("docs");
+    assert_progress(&desk, i64::from(desk.state(desk.part("store")) == "done") + 1, 4);
     desk.until(desk.part("limiter"), "merge_ready");
     let told = desk.prompt("r5.1");
     assert!(told.contains("Redis is in use already"), "{told}");

@@ -381,6 +381,7 @@ impl Pair {
             | Event::Due { .. }
             | Event::CameLate { .. }
             | Event::Noted(_)
+            | Event::Hastened(_)
             | Event::NeedsLeft(_) => None,
         };
         // The refusal of a late writer is recorded, once for each epoch.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use banksman::store::query::Progress;
 use banksman::store::{Add, Definition, Edge, Key, Part, Parts, Store, StoreError};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::check::{Overrides, check};
@@ -13,6 +14,7 @@ use super::on_both;
 use super::world::World;
 
 on_both!(
+    the_progress_of_parts_is_that_of_their_whole,
     parts_are_made_together_or_not_at_all,
     the_same_keys_make_the_same_parts,
     parts_are_counted_by_how_they_stand,
@@ -91,6 +93,23 @@ fn stands(store: &Store, id: TaskId) -> (String, i64, bool) {
     let stored = store.task(id).expect("it is there");
     let state = stored.lifecycle.state(stored.task.state).name.clone();
     (state, stored.task.open_needs, stored.task.rank(&stored.lifecycle).is_some())
+}
+
+fn the_progress_of_parts_is_that_of_their_whole(world: &World) {
+    let store = world.open();
+    let [whole, a, b, _] = chain(&store);
+    let [other, ..] = chain(&store);
+    let alone = store.add_parts(&[part("alone", None, &[])], NOON).expect("it is added");
+    let alone = alone[0].stored.task.id;
+    assert_eq!(store.open_wholes(10).unwrap(), [other, whole], "the latest first");
+    assert_eq!(store.open_wholes(1).unwrap(), [other]);
+    ask(&store, a, "pass");
+    let total = |done| Progress { total: 3, done, ..Progress::default() };
+    let both = BTreeMap::from([(whole, total(1)), (other, total(0))]);
+    assert_eq!(store.progress(&[whole, b, other, alone]).unwrap(), both);
+    assert_eq!(store.progress(&[whole, other, TaskId(900)]).unwrap(), both, "far apart");
+    assert_eq!(store.progress(&[whole, alone]).unwrap(), BTreeMap::from([(whole, total(1))]));
+    assert_eq!(store.progress(&[]).unwrap(), BTreeMap::new());
 }
 
 fn parts_are_made_together_or_not_at_all(world: &World) {

@@ -21,6 +21,7 @@ mod resting;
 mod shared;
 mod signals;
 mod stage;
+mod telling;
 mod veto;
 
 use std::collections::BTreeMap;
