@@ -13,7 +13,7 @@ use banksman_core::limits;
 use banksman_core::machine::TimerKind;
 use banksman_core::panel::registry::Reviewer;
 use banksman_core::panel::summary::{feedback, open_concerns, unresolved};
-use banksman_core::panel::{Next, Panel, Ruling, Seat, Standing, Word, next};
+use banksman_core::panel::{Next, Panel, Reply, Ruling, Seat, Standing, Word, next};
 use banksman_core::schedule::could_serve;
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
@@ -242,7 +242,7 @@ impl Engine<'_> {
             let run = past.last();
             let setup = run.and_then(|run| self.worker(&run.worker));
             let (rationale, why) = match &said.word {
-                Word::Given(_, opinion) => (Some(opinion.rationale.as_str()), None),
+                Word::Given(_, opinion) => (Some(opinion.rationale.as_str()), gave_up(said)),
                 Word::Missing { why } => (None, Some(why.as_str())),
                 Word::Awaited => (None, None),
             };
@@ -263,6 +263,14 @@ impl Engine<'_> {
         }
         Ok(verdicts)
     }
+}
+
+/// Why a concern is held no longer.
+fn gave_up(seat: &Seat) -> Option<&str> {
+    seat.replies.iter().find_map(|reply| match reply {
+        Reply::Withdraw { why } => Some(why.as_str()),
+        Reply::Awaited | Reply::Maintain { .. } | Reply::Missing { .. } => None,
+    })
 }
 
 fn standing(seat: &Seat) -> &'static str {

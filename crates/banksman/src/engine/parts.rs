@@ -59,9 +59,10 @@ impl Engine<'_> {
         stored.task.entered <= effect.seq
     }
 
-    /// What a whole makes of its parts as they stand now.
+    /// What a whole makes of its parts as they stand now. One whose parts do its work has no panel and no question of its own.
     pub(super) fn look_at_parts(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
         let does = whole.lifecycle.state(whole.task.state).does.as_ref();
+        let does = does.filter(|_| whole.task.is_active(&whole.lifecycle));
         match does.map(|does| does.activity) {
             // When to look again is known to the effect that began the panel.
             Some(Activity::Panel) => self.hold_panel(whole, now).map(|_| ()),

@@ -82,7 +82,7 @@ pub(super) const TABLE: Table = Table {
         ("review", "blocked", "escalate", &["reviewer", "system"], "set unblock_condition=a person settles the review"),
         ("review", "blocked", "no_reviewers", &["system"], "set unblock_condition=reviewers are available"),
         ("review", "cancelled", "pr_closed", &["human", "system"], "set reason=the pull request was closed without a merge"),
-        ("merge_ready", "done", "approve_merge", &["human", "system"], "if merged"),
+        ("merge_ready", "done", "approve_merge", &["human", "system"], "if merged, split"),
         ("merge_ready", "review", "last_minute_concern", &["reviewer", "human"], ""),
         ("merge_ready", "cancelled", "decline", &["human"], ""),
         ("merge_ready", "cancelled", "pr_closed", &["system"], "set reason=the pull request was closed without a merge"),

@@ -7,7 +7,7 @@ use crate::store::Stored;
 /// Voices that are listed; a panel has far fewer.
 const MOST: usize = 50;
 /// Words that mean yes. Whatever else somebody says is worth a look.
-const YES: [&str; 5] = ["approve", "approved", "pass", "passed", "withdraw"];
+const YES: [&str; 6] = ["approve", "approved", "pass", "passed", "withdraw", "withdrawn"];
 
 /// One opinion.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,11 +54,11 @@ fn voice(said: &Value, who: &str) -> Voice {
     let who_said = first(&["reviewer", "role", "by", "name"]);
     let verdict = first(&["verdict", "response"]);
     let is_yes = YES.contains(&verdict.to_lowercase().as_str());
-    // Who objects is asked for what has to change; a yes has only its reasons.
+    // Who objects is asked for what has to change; a yes has only its reasons, and that of a withdrawal is the last one.
     let words = if is_yes {
-        first(&["rationale", "summary", "text"])
+        first(&["why", "rationale", "summary", "text"])
     } else {
-        first(&["feedback", "rationale", "concern", "summary", "text"])
+        first(&["feedback", "rationale", "concern", "summary", "text", "why"])
     };
     Voice {
         who: if who_said.is_empty() { who.to_owned() } else { who_said },

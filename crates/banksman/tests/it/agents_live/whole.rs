@@ -5,6 +5,7 @@
 
 mod cases;
 mod judging;
+mod planning;
 mod secrets;
 mod yard;
 

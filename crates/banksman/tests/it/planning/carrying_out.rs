@@ -188,3 +188,21 @@ fn parts_of_a_task_that_ends_end_with_it() {
     assert_eq!(desk.state(WHOLE), "cancelled");
     desk.until_quiet();
 }
+
+/// It has no merge of its own that a person could tell it of.
+#[test]
+fn a_whole_is_not_done_before_its_parts_are() {
+    let desk = Desk::new(&[rate_limits()]);
+    desk.approve();
+    desk.driver.turn();
+    desk.merge("limiter");
+    desk.merge("docs");
+    desk.until(desk.part("routes"), "merge_ready");
+    desk.until(WHOLE, "merge_ready");
+    let said = desk.yard.run(&["move", "t1", "done", "--set", "merged=true"]);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("done when each of its subtasks is merged"), "{said}");
+    assert_eq!(desk.state(WHOLE), "merge_ready");
+    desk.merge("routes");
+    desk.until(WHOLE, "done");
+}

@@ -12,13 +12,13 @@ use crate::engine::yard::{Yard, state, state_of};
 pub(super) const WHOLE: TaskId = TaskId(1);
 
 /// One commit of its own, and an approval for whoever is asked for one.
-const ANYBODY: &str = r#"run echo "$BANKSMAN_RUN" >>"work-$BANKSMAN_TASK"
+pub(super) const ANYBODY: &str = r#"run echo "$BANKSMAN_RUN" >>"work-$BANKSMAN_TASK"
 run git add -A && git commit -qm "work of ${BANKSMAN_RUN%%:*}"
 answer {"verdict":"APPROVE","rationale":"it is good","concerns":[],"suggestions":[]}
 success it is written
 "#;
 
-pub(super) fn subtask(id: &str, files: usize) -> Value {
+pub(crate) fn subtask(id: &str, files: usize) -> Value {
     let files: Vec<String> = (0..files).map(|at| format!("src/{id}-{at}.rs")).collect();
     json!({
         "id": id,
@@ -35,7 +35,7 @@ pub(super) fn subtask(id: &str, files: usize) -> Value {
     })
 }
 
-pub(super) fn plan(subtasks: &[Value], edges: &[(&str, &str, &str)]) -> Value {
+pub(crate) fn plan(subtasks: &[Value], edges: &[(&str, &str, &str)]) -> Value {
     let edge =
         |(from, to, kind): &(&str, &str, &str)| json!({ "from": from, "to": to, "kind": kind });
     let edges: Vec<Value> = edges.iter().map(edge).collect();

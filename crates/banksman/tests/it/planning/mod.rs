@@ -5,4 +5,5 @@ mod carrying_out;
 pub(crate) mod desk;
 mod failing;
 mod iterating;
+mod killing;
 mod merging;

@@ -94,6 +94,7 @@ impl Life {
         self.limits(&tasks, &mut found);
         self.starts(&tasks, &mut found);
         self.records(&tasks, &mut found);
+        self.wholes(&tasks, &mut found);
         let mut ground = self.ground.borrow_mut();
         for what in found {
             ground.breaks(what);
@@ -364,6 +365,7 @@ impl Life {
                 found.push(format!("{} is in {name}, and its worktree is still there", task.id));
             }
         }
+        self.wholes_at_rest(&mut found);
         let mut ground = self.ground.borrow_mut();
         // A plan of a clean-up that nobody took up and that is no longer wanted is in nobody's way.
         let left = ground.jobs.iter().filter(|((_, id), job)| match job.phase {

@@ -13,6 +13,7 @@ use banksman_core::ids::TaskId;
 use banksman_core::receipt::{Ended, MergeReport, PrepareFault, Receipt};
 use banksman_core::time::{Instant, Span};
 
+use super::answers::Asked;
 use super::chance::Chance;
 use super::clocks::Clocks;
 use super::forge::Forge;
@@ -131,6 +132,8 @@ impl Ground {
             }
             Doing::CleanUp => *chance.pick(&[Span(500), Span(20_000)]),
         };
+        let asked = Asked::of(&plan.work);
+        let answer = asked.map(|asked| asked.answer(id, calm, chance));
         let dies = !calm && chance.percent(12);
         // Before or after the decisive moment of a merge.
         let tenths = if dies { *chance.pick(&[6, 9]) } else { 0 };
@@ -146,6 +149,7 @@ impl Ground {
             stop_asked: false,
             worktree: plan.workspace.as_ref().map(|place| place.worktree.clone()),
             script,
+            answer,
             began: now,
             takes,
             done_at: now.plus(takes),
@@ -370,6 +374,7 @@ impl Ground {
         let (began, now) = self.times(key);
         let Some(job) = self.jobs.get_mut(&key) else { return };
         let (script, head_before) = (job.script, job.head_before);
+        let answer = job.answer.take();
         let receipt = match job.doing {
             Doing::Agent => {
                 let has_place = job.worktree.is_some();
@@ -379,6 +384,7 @@ impl Ground {
                 let branch = Branch { head_before, head: self.forge.head(task) };
                 let mut receipt = script::agent_receipt(script, key.1, branch, began, now);
                 receipt.evidence = receipt.evidence.filter(|_| has_place);
+                receipt.answer = answer.filter(|_| script.answers());
                 receipt
             }
             Doing::Merge => script::job_receipt(script, key.1, job.landed.take(), began, now),

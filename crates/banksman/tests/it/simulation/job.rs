@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use banksman::exec::plan::JobId;
 use banksman_core::receipt::{Ended, MergeReport, Receipt};
 use banksman_core::time::{Instant, Span};
+use serde_json::Value;
 
 use super::lease::Lease;
 use super::script::{Doing, Script};
@@ -37,6 +38,8 @@ pub(super) struct Job {
     pub(super) stop_asked: bool,
     pub(super) worktree: Option<PathBuf>,
     pub(super) script: Script,
+    /// What it answers if it comes to its end.
+    pub(super) answer: Option<Value>,
     pub(super) began: Instant,
     pub(super) takes: Span,
     pub(super) done_at: Instant,

@@ -7,8 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 use banksman::engine::{Engine, Pulse, Terms};
-use banksman::store::{Dispatch, StoreError};
+use banksman::store::{Dispatch, StoreError, Stored};
 use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::Kind;
 use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
@@ -33,6 +34,9 @@ const ROUNDS: usize = 1_500;
 const THOROUGH: usize = 16;
 /// Pulses that may follow each other without time between them.
 const IN_A_ROW: usize = 12;
+/// Once it is calm, people answer everything after so many rounds, and from one on nothing any more.
+const ANSWERS: usize = 6;
+const ANSWERED: usize = 200;
 const NODE_GONE: i64 = 180_000;
 
 /// Where an engine fails.
@@ -265,7 +269,16 @@ impl Life {
         if !live.is_empty() && chance.percent(40) {
             return *chance.pick(&live);
         }
-        *chance.pick(&self.tasks)
+        // Parts of a plan are tasks as any other; who sits on a panel is left alone.
+        let all = self.ledger.store.tasks_from(TaskId(0)).expect("the tasks are read");
+        let all = all.iter().map(|(stored, _)| stored);
+        let all: Vec<&Stored> = all.filter(|stored| stored.lifecycle.id != "seat").collect();
+        let asked = all.iter().filter(|stored| asks(stored)).map(|stored| stored.task.id);
+        let asked: Vec<TaskId> = asked.collect();
+        if !asked.is_empty() && chance.percent(40) {
+            return *chance.pick(&asked);
+        }
+        chance.pick(&all).task.id
     }
 
     fn add(&mut self) -> Result<String, StoreError> {
@@ -440,7 +453,10 @@ impl Life {
         people::person_resumes_all(&store, self.now())?;
         let mut idle_days = 0;
         let mut is_swept = false;
-        for _ in 0..ROUNDS {
+        for round in 1..ROUNDS {
+            if round < ANSWERED && round.is_multiple_of(ANSWERS) {
+                self.answer_all()?;
+            }
             for node in 0..self.nodes.len() {
                 let line = self.pulse(node, None);
                 self.note(&line);
@@ -471,6 +487,17 @@ impl Life {
             self.ground.borrow_mut().advance(to, &store);
         }
         self.ground.borrow_mut().breaks("it does not come to rest".to_owned());
+        Ok(())
+    }
+
+    fn answer_all(&mut self) -> Result<(), StoreError> {
+        let store = self.ledger.store.clone();
+        for (stored, _) in store.tasks_from(TaskId(0))? {
+            if let Some(line) = people::person_says_yes(&store, stored.task.id, self.now())? {
+                self.note(&line);
+                self.look(false);
+            }
+        }
         Ok(())
     }
 
@@ -508,6 +535,11 @@ impl Life {
             seen: ground.seen.clone(),
         }
     }
+}
+
+/// Whether people are asked about it.
+fn asks(stored: &Stored) -> bool {
+    matches!(stored.lifecycle.state(stored.task.state).kind, Kind::Waiting | Kind::Blocked)
 }
 
 fn told(node: usize, pulse: &Pulse) -> String {

@@ -6,6 +6,7 @@
 //! as a crash; and between writes to the store, by triggers that refuse every write from a certain one on.
 
 mod always;
+mod answers;
 mod budgets;
 mod chance;
 mod clocks;
@@ -18,6 +19,7 @@ mod people;
 mod script;
 mod setup;
 mod site;
+mod wholes;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -37,7 +39,7 @@ const SPARSE: usize = 97;
 /// Lives that are disturbed at every step.
 const SWEPT: usize = 4;
 /// What has to come about in so many lives, or nothing is shown by them.
-const EXPECTED: [&str; 8] = [
+const EXPECTED: [&str; 12] = [
     "a conflict",
     "a day that was used up",
     "a batch that was used up",
@@ -46,6 +48,10 @@ const EXPECTED: [&str; 8] = [
     "a merge that was rejected",
     "a merge that was there",
     "a merge without a receipt",
+    "a plan in parts",
+    "a part that was given up",
+    "a person who is asked about parts",
+    "a whole whose parts are done",
 ];
 /// Lines of a trace that are shown of a life that went wrong.
 const SHOWN: usize = 120;

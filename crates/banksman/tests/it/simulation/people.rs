@@ -15,6 +15,9 @@ use serde_json::{Map, Value, json};
 use super::chance::Chance;
 use super::setup::BATCHES;
 
+/// What people say to a plan and to a merge.
+const YES: [&str; 2] = ["approve", "approve_merge"];
+
 /// Lets somebody take one of the ways out that are open to people, if there is one. Answers with what was tried.
 pub(super) fn person_moves(
     store: &Store,
@@ -32,21 +35,45 @@ pub(super) fn person_moves(
     if ways.is_empty() {
         return Ok(format!("kim looks at {id}"));
     }
-    let way = *chance.pick(&ways);
+    let mut way = *chance.pick(&ways);
+    // Most of what is shown to people is good enough for them.
+    if let Some(yes) = ways.iter().find(|way| YES.contains(way)).filter(|_| chance.percent(50)) {
+        way = yes;
+    }
     if way == "cancel" && chance.percent(88) {
         // Giving up is nearly always possible and would leave nothing to be seen.
         return Ok(format!("kim thinks about {id}"));
     }
+    takes(store, &stored, way, now)
+}
+
+fn takes(store: &Store, stored: &Stored, way: &str, now: Instant) -> Result<String, StoreError> {
     let ask = Ask {
         actor: Actor::human("kim"),
         to: None,
         trigger: Some(way.to_owned()),
-        fields: given(&stored),
+        fields: given(stored),
         epoch: None,
         version: None,
     };
+    let id = stored.task.id;
     let done = answer(store.apply(id, Event::Asked(ask), None, now).map(drop))?;
     Ok(format!("kim: {way} {id} {done}"))
+}
+
+/// Somebody says yes to what waits for one, or begins again what has failed of a plan.
+pub(super) fn person_says_yes(
+    store: &Store,
+    id: TaskId,
+    now: Instant,
+) -> Result<Option<String>, StoreError> {
+    let stored = store.task(id)?;
+    let exits = stored.lifecycle.exits(stored.task.state).filter(|row| row.bound.is_none());
+    let ways: Vec<&str> = exits.map(|row| row.trigger.as_str()).collect();
+    let is_asked = stored.flag("parts_asked");
+    let is_yes = |way: &&&str| YES.contains(*way) || (is_asked && **way == "unblock");
+    let Some(way) = ways.iter().find(is_yes) else { return Ok(None) };
+    takes(store, &stored, way, now).map(Some)
 }
 
 /// Everything that a way may ask for and a person may give.

@@ -124,6 +124,11 @@ impl Script {
         chance.weighted(table)
     }
 
+    /// Whether the agent gives the answer that it was asked for.
+    pub(super) fn answers(self) -> bool {
+        self.commits() || matches!(self, Self::Lies | Self::OldCommitsOnly)
+    }
+
     /// Whether the agent has made a commit of its own.
     pub(super) fn commits(self) -> bool {
         matches!(

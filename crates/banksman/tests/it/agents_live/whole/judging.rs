@@ -75,8 +75,7 @@ fn claude_does_a_step_and_decides_at_its_gate() {
         first: vec!["workflow", "run", "--detach", "answer.yaml"],
         ..Wishes::default()
     };
-    let verdict =
-        json!({ "verdict": "pass", "summary": "it is right", "feedback": "", "reason": "" });
+    let verdict = json!({ "verdict": "APPROVE", "rationale": "it is right", "concerns": [], "suggestions": [] });
     let scenario = |_: &_| {
         let work = (CLAUDE.shell)("echo right > answer.txt");
         vec![work, Reply::text("it is written"), (CLAUDE.answer)(verdict)]
@@ -87,7 +86,13 @@ fn claude_does_a_step_and_decides_at_its_gate() {
     let asked = said(&yard.server);
     assert_eq!(asked.len(), 3, "{}", yard.story());
     assert!(asked[0].contains("You do the step X-1 of a workflow"), "{}", asked[0]);
-    assert!(asked[2].contains("You are the judge at the gate XG-1"), "{}", asked[2]);
+    for said in [
+        "You are judge",
+        "The work is a step of a workflow",
+        "Write the right answer into answer.txt",
+    ] {
+        assert!(asked[2].contains(said), "`{said}` is not in {}", asked[2]);
+    }
     let gate = yard.json(&["show", "t3"]);
-    assert_eq!(gate["fields"]["answer"]["summary"], "it is right");
+    assert_eq!(gate["fields"]["answer"]["rationale"], "it is right");
 }

@@ -162,9 +162,14 @@ impl Yard {
 
     /// Pulses until the task is in this state; whatever ends meanwhile is taken up by the next one.
     pub(super) fn pulse_until(&self, state: &str) -> Value {
+        self.pulse_until_of(TASK, state)
+    }
+
+    /// The same for a task that came of the first one.
+    pub(super) fn pulse_until_of(&self, id: &str, state: &str) -> Value {
         for _ in 0..PULSES {
             self.ok(&["pulse"]);
-            let task = self.json(&["show", TASK]);
+            let task = self.json(&["show", id]);
             if task["state"] == state {
                 return task;
             }

@@ -1,0 +1,215 @@
+//! `up` is killed while it plans, while a panel sits, and between an approval and the subtasks that come of it: all ends as if nothing
+//! had been, with every subtask and every seat once.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use banksman_core::ids::{RunId, TaskId};
+use rusqlite::Connection;
+
+use super::desk::{ANYBODY, Desk, WHOLE, answer, plan, rate_limits, subtask};
+use crate::engine::processes::wait_until;
+use crate::engine::yard::{Up, state_of, tasks};
+
+const CONCERN: &str = r#"answer {"verdict":"CONCERN","rationale":"where are counts kept?","concerns":["no spike"],"suggestions":[]}
+success looked
+"#;
+const WITHDRAWS: &str = r#"answer {"response":"WITHDRAW","rationale":"Redis is in use already"}
+success looked
+"#;
+/// Whoever writes for so many looks in a row does not write any more but sits in our trap.
+const LOOKS: usize = 30;
+/// A counter that nobody waits for.
+const ENDLESS: &str =
+    "WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up) SELECT count(*) FROM up";
+
+/// When `up` is killed.
+#[derive(Clone, Copy)]
+enum Moment {
+    /// The agent of this run has begun. It is at work until then.
+    Begun(&'static str),
+    /// The task has come into this state.
+    In(TaskId, &'static str),
+    /// In the middle of a transaction, right after it has written this.
+    Amid(&'static str),
+}
+
+use Moment::{Amid, Begun, In};
+
+const PLANNING: [Moment; 9] = [
+    Begun("r1.1"),
+    Amid("UPDATE ON tasks WHEN NEW.id = 1 AND json_extract(NEW.fields, '$.plan_version') = 1"),
+    Begun("r1.2"),
+    // The second of two seats.
+    Amid("INSERT ON tasks WHEN NEW.id = 3"),
+    Begun("r3.1"),
+    Amid("UPDATE ON tasks WHEN NEW.id = 3 AND NEW.kind = 'done'"),
+    Amid("INSERT ON tasks WHEN NEW.title LIKE 'critic debates%'"),
+    Begun("r4.1"),
+    Amid("UPDATE ON tasks WHEN NEW.id = 1 AND NEW.state = 'waiting'"),
+];
+const SPLITTING: [Moment; 6] = [
+    // Between the first subtask and the last, between the subtasks and what they need, and when all is there but not known to be.
+    Amid("INSERT ON tasks WHEN NEW.title = 'Do routes'"),
+    Amid("INSERT ON edges"),
+    Amid("UPDATE ON outbox WHEN NEW.task = 1 AND NEW.state = 'done'"),
+    Begun("r5.1"),
+    In(TaskId(5), "review"),
+    In(TaskId(5), "merge_ready"),
+];
+const FOLLOWING: [Moment; 2] = [
+    Amid("UPDATE ON tasks WHEN NEW.id = 1 AND NEW.state = 'review'"),
+    Amid("UPDATE ON tasks WHEN NEW.id = 1 AND NEW.state = 'merge_ready'"),
+];
+
+/// One plan that is too big and one that is not, and a concern that is given up.
+fn desk(is_patient: bool) -> Desk {
+    let desk = Desk::empty();
+    let until_go = "run until [ -f \"$YARD/go-${BANKSMAN_RUN%%:*}\" ]; do sleep 0.02; done\n";
+    let too_big = answer(&plan(&[subtask("everything", 15)], &[]));
+    let good = answer(&rate_limits());
+    let scripts = [
+        ("r1.1", &*too_big),
+        ("r1.2", &*good),
+        ("r3.1", CONCERN),
+        ("r4.1", WITHDRAWS),
+        ("r5.1", ANYBODY),
+    ];
+    for (run, script) in scripts {
+        let before = if is_patient { until_go } else { "" };
+        desk.yard.script(run, &format!("{before}{script}"));
+    }
+    desk
+}
+
+fn kill_at(desk: &Desk, moment: Moment) {
+    match moment {
+        Begun(run) => {
+            kill_when(desk.yard.up(), || desk.yard.starts().iter().any(|one| one == run));
+            fs::write(desk.yard.path(&format!("go-{run}")), "").expect("written");
+        }
+        In(id, state) => kill_when(desk.yard.up(), || has_been(desk, id, state)),
+        Amid(write) => kill_amid(desk, write),
+    }
+}
+
+/// It may not be there yet.
+fn is_in(desk: &Desk, id: TaskId, state: &str) -> bool {
+    desk.driver.store.task(id).is_ok_and(|stored| state_of(&stored) == state)
+}
+
+fn has_been(desk: &Desk, id: TaskId, state: &str) -> bool {
+    let history = desk.driver.store.history(id, 0);
+    history.is_ok_and(|all| all.iter().any(|entry| entry.record.to == state))
+}
+
+fn kill_when(up: Up, is_so: impl FnMut() -> bool) {
+    wait_until("the moment has come", is_so);
+    up.kill();
+}
+
+fn kill_amid(desk: &Desk, write: &str) {
+    let raw = Connection::open(desk.yard.path("store.db")).expect("the file opens");
+    raw.execute_batch(&format!("CREATE TRIGGER trap AFTER {write} BEGIN {ENDLESS}; END"))
+        .expect("a trap");
+    raw.busy_timeout(Duration::ZERO).expect("it can be set");
+    let mut looks = 0;
+    let moves = || tasks(&desk.driver.store).iter().map(|one| one.task.version).sum::<i64>();
+    let mut before = 0;
+    kill_when(desk.yard.up(), || {
+        let is_free = raw.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok();
+        looks = if is_free { 0 } else { looks + 1 };
+        before = moves();
+        looks == LOOKS
+    });
+    assert_eq!(moves(), before, "what was not written to its end was not written: {write}");
+    raw.busy_timeout(Duration::from_secs(10)).expect("it can be set");
+    // What it had taken is left alone for ten seconds, which nobody has to wait for here.
+    let over =
+        "DROP TRIGGER trap; UPDATE outbox SET due_at = due_at - 11000 WHERE state = 'pending'";
+    raw.execute_batch(over).expect("the trap is gone");
+}
+
+/// All that is left in the end, without times, and without the numbers of tasks that are made side by side.
+#[derive(Debug, PartialEq, Eq)]
+struct Left {
+    /// Each task by its title, how often there is one, and how it stands.
+    tasks: BTreeMap<String, usize>,
+    starts: Vec<String>,
+    /// How the whole has moved.
+    moves: Vec<String>,
+    parts: Vec<(String, String, Vec<String>)>,
+    body: String,
+    verdicts: String,
+}
+
+impl Left {
+    fn of(desk: &Desk) -> Self {
+        let store = &desk.driver.store;
+        let mut all = BTreeMap::new();
+        for stored in tasks(store) {
+            let how = format!("{}: {}", stored.task.title, state_of(&stored));
+            *all.entry(how).or_default() += 1;
+        }
+        let title = |run: &String| {
+            let run: RunId = run.parse().expect("a run");
+            let title = store.task(run.task).expect("its task").task.title;
+            format!("{title}, {}", run.epoch)
+        };
+        let mut starts: Vec<String> = desk.yard.starts().iter().map(title).collect();
+        starts.sort();
+        let history = store.history(WHOLE, 0).expect("a history");
+        let moves = history.iter().map(|entry| &entry.record);
+        let verdicts = desk.field("verdicts");
+        Self {
+            tasks: all,
+            starts,
+            moves: moves.map(|record| format!("{} -> {}", record.trigger, record.to)).collect(),
+            parts: desk.parts(),
+            body: desk.whole().task.body,
+            verdicts: verdicts.to_string(),
+        }
+    }
+}
+
+/// The whole way, with `up` killed at moments.
+fn lived(desk: &Desk, [planning, splitting, following]: [&[Moment]; 3]) -> Left {
+    let kill = |moments: &[Moment]| moments.iter().for_each(|moment| kill_at(desk, *moment));
+    let until = |id: TaskId, state: &str| wait_until(state, || is_in(desk, id, state));
+    kill(planning);
+    let up = desk.yard.up();
+    until(WHOLE, "waiting");
+    assert_eq!(desk.parts(), [], "nothing is made before a person has approved it");
+    up.kill();
+    desk.yard.ok(&["decisions", "approve", "t1"]);
+    kill(splitting);
+    let merge = |id: TaskId| {
+        until(id, "merge_ready");
+        desk.yard.ok(&["move", &id.to_string(), "done", "--set", "merged=true"]);
+    };
+    let up = desk.yard.up();
+    merge(TaskId(7));
+    up.kill();
+    desk.yard.ok(&["move", "t5", "done", "--set", "merged=true"]);
+    kill(following);
+    let up = desk.yard.up();
+    until(WHOLE, "merge_ready");
+    merge(TaskId(6));
+    until(WHOLE, "done");
+    wait_until("all is put away", || {
+        desk.yard.jobs("here").is_empty() && desk.yard.worktrees().is_empty()
+    });
+    up.stop();
+    desk.yard.assert_clean(&["here"]);
+    Left::of(desk)
+}
+
+#[test]
+fn a_plan_whose_up_is_killed_again_and_again_ends_the_same() {
+    let expected = lived(&desk(false), [&[], &[In(TaskId(5), "merge_ready")], &[]]);
+    assert!(expected.tasks.values().all(|count| *count == 1), "{expected:#?}");
+    assert_eq!(expected.parts.len(), 3);
+    assert!(expected.verdicts.contains("WITHDRAWN"), "{}", expected.verdicts);
+    assert_eq!(lived(&desk(true), [&PLANNING, &SPLITTING, &FOLLOWING]), expected);
+}
