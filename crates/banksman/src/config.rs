@@ -4,6 +4,7 @@
 //! message of this module repeats a value, because a store's address may hold a password.
 
 mod agents;
+mod ancestors;
 mod daily;
 mod environment;
 mod keys;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 
-use super::ConfigError;
+use super::{ConfigError, ancestors};
 
 /// Names of the variables that the program reads itself.
 pub struct EnvVars;
@@ -87,6 +87,10 @@ impl Environment {
                 variables.insert(*name, value);
             }
         }
+        // Variables can be unset, and set to another's; who has started whom cannot.
+        if let Some(run) = ancestors::run() {
+            variables.insert(EnvVars::RUN, run);
+        }
         Ok(Self(variables))
     }
 
@@ -102,7 +106,8 @@ impl Environment {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Whether the program was started by an agent's run, or by something that one has started.
+    /// Whether the program was started by an agent's run, or by something that one has started: its variables say so, or one of the
+    /// processes above it is a keeper.
     #[must_use]
     pub fn is_of_run(&self) -> bool {
         [EnvVars::TOKEN, EnvVars::RUN, EnvVars::RUN_FOLDER]

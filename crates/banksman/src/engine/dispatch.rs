@@ -25,10 +25,10 @@ const STUCK: i64 = 1_000;
 impl Engine<'_> {
     pub(super) fn dispatch(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
         let mut projects = BTreeMap::new();
-        let mut unserved = Vec::new();
+        let (mut unserved, mut over_budget) = (Vec::new(), Vec::new());
         for _ in 0..self.terms.agents.limits.agents {
             let dispatched = self.store.dispatch(self.request(now), now)?;
-            unserved = dispatched.unserved;
+            (unserved, over_budget) = (dispatched.unserved, dispatched.over_budget);
             let (Some(claimed), Some(worker)) = (dispatched.claimed, dispatched.worker) else {
                 break;
             };
@@ -37,6 +37,9 @@ impl Engine<'_> {
         for (task, reasons) in unserved {
             let detail = reasons.first().map(Held::detail).unwrap_or_default();
             self.say_unserved(task, &detail, now, pulse)?;
+        }
+        for over in over_budget {
+            self.ask_for_budget(&over, now, pulse)?;
         }
         Ok(())
     }

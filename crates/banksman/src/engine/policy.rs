@@ -2,20 +2,58 @@
 
 use banksman_core::failure::{Class, Judgement};
 use banksman_core::fence::fence;
-use banksman_core::lifecycle::Outcome;
+use banksman_core::lifecycle::expr::Name;
+use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId, Route, Transition};
 use banksman_core::loops::{self, Turn};
+use banksman_core::machine::{Actor, Ask};
 use banksman_core::policy::{Action, Grant, Guard, Request};
 use banksman_core::receipt::Receipt;
+use banksman_core::schedule::Held;
+use banksman_core::time::Instant;
+use serde_json::{Map, Value};
 
-use super::{Engine, EngineError};
+use super::{Engine, EngineError, Notice, Pulse};
 use crate::config::{Agents, WorkerSetup};
-use crate::store::{PastRun, Stored};
+use crate::store::{OverBudget, PastRun, StoreError, Stored};
+
+/// The move that asks people, in lifecycles that do not say what becomes of a run that is over its budget.
+const ESCALATE: &str = "escalate";
 
 impl Engine<'_> {
     /// What people have allowed on a task.
     pub(super) fn allowed(&self, stored: &Stored) -> Result<Vec<Action>, EngineError> {
         let grants = self.store.grants(stored.task.id)?;
         Ok(grants.into_iter().flat_map(|grant: Grant| grant.actions).collect())
+    }
+
+    /// A task that has used up its own budget waits for a person who gives it more, if its lifecycle has a way to ask one. Else
+    /// it stays in the queue, and `why` says so.
+    pub(super) fn ask_for_budget(
+        &self,
+        over: &OverBudget,
+        now: Instant,
+        pulse: &mut Pulse,
+    ) -> Result<(), EngineError> {
+        let stored = self.store.task(over.task)?;
+        let Some((trigger, field)) = way_to_ask(&stored) else { return Ok(()) };
+        let spent: Vec<String> = over.held.iter().map(Held::detail).collect();
+        let text = format!("Over budget: {}", spent.join("; "));
+        let words = format!("{text}. To let it go on is to give it as much again.");
+        let ask = Ask {
+            actor: Actor::system(),
+            to: None,
+            trigger: Some(trigger.to_owned()),
+            fields: Map::from_iter([(field.to_owned(), Value::from(words))]),
+            epoch: None,
+            version: None,
+        };
+        match self.store.ask_for_budget(&stored, ask, &over.used, now) {
+            Ok(_) => pulse.notices.push(Notice { task: Some(over.task), urgent: true, text }),
+            // It has moved on since, or may not go that way.
+            Err(StoreError::Rejected(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     /// A task that has gone to and fro without anything new is for a person, however well this run went.
@@ -39,7 +77,7 @@ impl Engine<'_> {
         };
         let (mut epoch, mut head) = (0, None);
         let turns = entries.iter().map(|entry| {
-            let began = entry.record.fields.get("epoch").and_then(serde_json::Value::as_i64);
+            let began = entry.record.fields.get("epoch").and_then(Value::as_i64);
             epoch = began.unwrap_or(epoch);
             let now = head_of(epoch);
             let brings = now.is_some() && now != head;
@@ -62,6 +100,34 @@ impl Engine<'_> {
     }
 }
 
+/// The move out of the state of a task that its lifecycle makes with what is over its budget, and the field that takes the words.
+fn way_to_ask(stored: &Stored) -> Option<(&str, &str)> {
+    let lifecycle = &stored.lifecycle;
+    let rows = lifecycle.exits(stored.task.state).filter(|row| {
+        row.bound.is_none()
+            && row.roles.contains(&RoleId::SYSTEM)
+            && (row.trigger == ESCALATE || is_for_over_budget(lifecycle, &row.trigger))
+    });
+    rows.into_iter().find_map(|row| Some((row.trigger.as_str(), place_of_detail(row)?)))
+}
+
+/// The field into which a row puts what a run has said.
+fn place_of_detail(row: &Transition) -> Option<&str> {
+    let is_detail = |name: &Name| matches!(name, Name::Detail);
+    let mut computed = row.changes.compute.iter();
+    computed.find(|(_, expr)| expr.names().any(is_detail)).map(|(field, _)| field.as_str())
+}
+
+/// Such a move is called like the outcome, or as what a run of the lifecycle leads to that ends this way.
+fn is_for_over_budget(lifecycle: &Lifecycle, trigger: &str) -> bool {
+    let is_named = trigger == Outcome::OverBudget.as_str();
+    is_named
+        || lifecycle.states.iter().filter_map(|state| state.does.as_ref()).any(|does| {
+            let route = does.outcomes.get(&Outcome::OverBudget);
+            matches!(route, Some(Route::Trigger(own)) if own == trigger)
+        })
+}
+
 /// What a run has to ask for first, or why that cannot be told.
 pub(super) fn guard(
     worker: &WorkerSetup,
@@ -70,7 +136,9 @@ pub(super) fn guard(
     allowed: Vec<Action>,
 ) -> Result<Guard, String> {
     let policy = agents.policy.read();
-    let policy = policy.map_err(|problems| format!("its policy cannot be used: {problems}"))?;
+    let policy = policy.map_err(|problems| {
+        format!("its policy cannot be used, see `banksman policy lint`: {problems}")
+    })?;
     Ok(Guard { policy, rank: worker.rank, allowed, root })
 }
 
@@ -83,7 +151,7 @@ pub(super) fn allowed_in_words(allowed: &[Action]) -> String {
         .iter()
         .map(|action| {
             let (word, what) = action.parts();
-            format!("{word} {}", serde_json::Value::from(what))
+            format!("{word} {}", Value::from(what))
         })
         .collect();
     format!(

@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 use super::apply::{Applied, apply_to, checked};
 use super::conn::{Conn, Dialect, Row};
 use super::definitions::Definitions;
+use super::grants::budget_of;
 use super::row::{Stored, is_damage, json, lifecycle_version, queue_place, stored};
 use super::spent::{day_used, number};
 use super::{Store, StoreError, sql};
@@ -120,7 +121,7 @@ fn claim_in(
     while !rows.is_empty() {
         for row in &rows {
             let Some(found) = readable(conn, definitions, row)? else { continue };
-            if !is_within(conn, &found.task, &request.task_budget)?
+            if !is_within(conn, &found, request.task_budget)?
                 || !has_room(conn, found.task.batch.as_deref())?
             {
                 continue;
@@ -175,8 +176,10 @@ fn has_room(conn: &mut dyn Conn, batch: Option<&str>) -> Result<bool, StoreError
     }
 }
 
-fn is_within(conn: &mut dyn Conn, task: &Task, budget: &Budget) -> Result<bool, StoreError> {
-    Ok(over("task", budget, &task_used(conn, task, budget)?).is_empty())
+fn is_within(conn: &mut dyn Conn, stored: &Stored, budget: Budget) -> Result<bool, StoreError> {
+    let used = task_used(conn, &stored.task, &budget)?;
+    let budget = budget_of(conn, stored, budget, &used)?;
+    Ok(over("task", &budget, &used).is_empty())
 }
 
 /// What the runs of a task have used. Their time is added up only where it is bounded.

@@ -20,6 +20,7 @@ use super::claim::{
 };
 use super::conn::{Conn, Row};
 use super::definitions::Definitions;
+use super::grants::budget_of;
 use super::nodes::{NODES, workers_from};
 use super::places::budget;
 use super::query::task;
@@ -62,6 +63,17 @@ pub struct Dispatched {
     pub held: Vec<(TaskId, Vec<Held>)>,
     /// Those that no worker of any live node could ever take; at most 100.
     pub unserved: Vec<(TaskId, Vec<Held>)>,
+    /// Those whose own budget is used up; at most 100.
+    pub over_budget: Vec<OverBudget>,
+}
+
+/// A task that has used up its own budget.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OverBudget {
+    pub task: TaskId,
+    pub used: Used,
+    /// What of it is used up.
+    pub held: Vec<Held>,
 }
 
 /// A task as the scheduler is asked about it.
@@ -213,6 +225,12 @@ impl Walk<'_> {
                 let is_unserved = next == Next::Another
                     && !self.all.is_empty()
                     && held.iter().any(|held| matches!(held, Held::NoWorker { .. }));
+                let own: Vec<Held> =
+                    held.iter().filter(|held| held.is_of_task()).cloned().collect();
+                if !own.is_empty() && dispatched.over_budget.len() < HELD {
+                    let (task, used) = (considered.task, considered.spent);
+                    dispatched.over_budget.push(OverBudget { task, used, held: own });
+                }
                 let list =
                     if is_unserved { &mut dispatched.unserved } else { &mut dispatched.held };
                 if list.len() < HELD {
@@ -365,6 +383,7 @@ fn considered(
     request: &Dispatch,
 ) -> Result<Considered, StoreError> {
     let task = &stored.task;
+    let spent = task_used(conn, task, &request.task_budget)?;
     Ok(Considered {
         task: task.id,
         project: task.project.clone(),
@@ -372,8 +391,8 @@ fn considered(
         tags: task.tags.clone(),
         roles: roles_of(&stored.lifecycle, stored),
         areas: areas_of(task),
-        spent: task_used(conn, task, &request.task_budget)?,
-        budget: request.task_budget,
+        spent,
+        budget: budget_of(conn, stored, request.task_budget, &spent)?,
     })
 }
 

@@ -1,15 +1,24 @@
 //! What people have allowed on a task, told by its history, and notes that only belong there.
+//!
+//! Leave for actions, and budgets that were raised: neither is kept anywhere else, so nothing can be allowed without a record of who
+//! has done it.
 
 use banksman_core::ids::TaskId;
-use banksman_core::machine::{Actor, Event, Note};
+use banksman_core::lifecycle::{Kind, Lifecycle};
+use banksman_core::machine::{Actor, Ask, Event, Note};
 use banksman_core::policy::{self, Grant};
-use banksman_core::time::Instant;
+use banksman_core::schedule::{Budget, Used, over};
+use banksman_core::time::{Instant, Span};
 
-use super::query::PAGE;
-use super::{Applied, Entry, Key, Store, StoreError};
+use super::conn::Conn;
+use super::query::{self, PAGE};
+use super::{Applied, Entry, Key, Store, StoreError, Stored};
 
 /// Pages of a history that are read; what is older than this is forgotten, and has to be asked for again.
 const PAGES: usize = 50;
+/// How the key of a move begins that asks for more than a task's budget; what was used up follows. The words of the move could be
+/// anybody's.
+const OVER_BUDGET: &str = "over-budget-";
 
 impl Store {
     /// Everything that people have allowed agents to do on this task.
@@ -22,17 +31,26 @@ impl Store {
 
     /// The records of a task from the first on.
     pub fn whole_history(&self, id: TaskId) -> Result<Vec<Entry>, StoreError> {
-        let mut entries: Vec<Entry> = Vec::new();
-        for _ in 0..PAGES {
-            let after = entries.last().map_or(0, |entry| entry.seq);
-            let page = self.history(id, after)?;
-            let is_last = i64::try_from(page.len()).unwrap_or(PAGE) < PAGE;
-            entries.extend(page);
-            if is_last {
-                break;
-            }
-        }
-        Ok(entries)
+        pages(|after| self.history(id, after))
+    }
+
+    /// Asks for a move because the budget of the task is used up; a person who lets it go on gives it as much again.
+    pub fn ask_for_budget(
+        &self,
+        stored: &Stored,
+        ask: Ask,
+        used: &Used,
+        now: Instant,
+    ) -> Result<Applied, StoreError> {
+        let key = key_of(stored, used);
+        let ask = Ask { actor: Actor::system(), version: Some(stored.task.version), ..ask };
+        self.apply(stored.task.id, Event::Asked(ask), Some(Key::new(&key, &key)), now)
+    }
+
+    /// What a task had used up when a person last gave it as much again as its budget.
+    pub fn raised_at(&self, id: TaskId) -> Result<Option<Used>, StoreError> {
+        let lifecycle = self.task(id)?.lifecycle;
+        Ok(raised_at(&lifecycle, &self.whole_history(id)?))
     }
 
     /// Puts something on record that changes nothing. The same text as a key puts it there once.
@@ -47,4 +65,68 @@ impl Store {
         let note = Note { actor: actor.clone(), trigger: trigger.to_owned() };
         self.apply(id, Event::Noted(note), Some(Key::new(key, key)), now)
     }
+}
+
+/// The budget of a task with all that people have added to it. The history is read only where the budget is used up without that.
+pub(super) fn budget_of(
+    conn: &mut dyn Conn,
+    stored: &Stored,
+    budget: Budget,
+    used: &Used,
+) -> Result<Budget, StoreError> {
+    if over("", &budget, used).is_empty() {
+        return Ok(budget);
+    }
+    let entries = pages(|after| query::history(conn, stored.task.id, after))?;
+    let raised_at = raised_at(&stored.lifecycle, &entries);
+    Ok(raised_at.map_or(budget, |used| budget.beyond(&used)))
+}
+
+fn pages(
+    mut page: impl FnMut(i64) -> Result<Vec<Entry>, StoreError>,
+) -> Result<Vec<Entry>, StoreError> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for _ in 0..PAGES {
+        let after = entries.last().map_or(0, |entry| entry.seq);
+        let more = page(after)?;
+        let is_last = i64::try_from(more.len()).unwrap_or(PAGE) < PAGE;
+        entries.extend(more);
+        if is_last {
+            break;
+        }
+    }
+    Ok(entries)
+}
+
+fn key_of(stored: &Stored, used: &Used) -> String {
+    let Used { runs, tokens, cost_micros, time } = used;
+    format!("{OVER_BUDGET}{}-{runs}-{tokens}-{cost_micros}-{}", stored.task.entered, time.0)
+}
+
+fn used_in(key: &str) -> Option<Used> {
+    let numbers = key.strip_prefix(OVER_BUDGET)?.split('-').map(|number| number.parse().ok());
+    let numbers: Vec<i64> = numbers.collect::<Option<_>>()?;
+    let [_entered, runs, tokens, cost_micros, time] = numbers[..] else { return None };
+    Some(Used { runs, tokens, cost_micros, time: Span(time) })
+}
+
+/// The question is the system's, and the next move after it is a person's that lets the work go on.
+fn raised_at(lifecycle: &Lifecycle, entries: &[Entry]) -> Option<Used> {
+    let (mut asked, mut raised) = (None, None);
+    for Entry { record, key, .. } in entries {
+        if record.from.as_deref() == Some(record.to.as_str()) {
+            continue;
+        }
+        let by = |actor: Actor| record.actor.role == actor.role;
+        if asked.is_some() && by(Actor::human("")) && goes_on(lifecycle, &record.to) {
+            raised = asked;
+        }
+        asked = key.as_deref().filter(|_| by(Actor::system())).and_then(used_in);
+    }
+    raised
+}
+
+fn goes_on(lifecycle: &Lifecycle, state: &str) -> bool {
+    let kind = lifecycle.find_state(state).map(|id| lifecycle.state(id).kind);
+    !matches!(kind, None | Some(Kind::Failed | Kind::Cancelled | Kind::Parked))
 }

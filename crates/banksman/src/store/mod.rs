@@ -43,7 +43,7 @@ pub use apply::{Add, Applied, Edge, Key};
 pub use audit::{Entry, hex};
 pub use claim::{ClaimRequest, Claimed};
 pub use definitions::Definition;
-pub use dispatch::{Dispatch, Dispatched};
+pub use dispatch::{Dispatch, Dispatched, OverBudget};
 pub use nodes::Node;
 pub use parts::{Part, Parts};
 pub use row::Stored;

@@ -20,6 +20,19 @@ pub struct Budget {
     pub time: Option<Span>,
 }
 
+impl Budget {
+    /// As much again, beyond what was used up.
+    #[must_use]
+    pub fn beyond(self, used: &Used) -> Self {
+        Self {
+            runs: self.runs.map(|runs| runs.saturating_add(used.runs)),
+            tokens: self.tokens.map(|tokens| tokens.saturating_add(used.tokens)),
+            cost_micros: self.cost_micros.map(|cost| cost.saturating_add(used.cost_micros)),
+            time: self.time.map(|time| Span(time.0.saturating_add(used.time.0))),
+        }
+    }
+}
+
 /// What was used up in a scope: a day, a batch, a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Used {

@@ -1,7 +1,7 @@
 //! What holds a task back, in words: what it is, who or what it waits for, and what to type to change it.
 
 use super::Area;
-use super::budget::{BATCH_SCOPE, DAY_SCOPE};
+use super::budget::{BATCH_SCOPE, DAY_SCOPE, TASK_SCOPE};
 use crate::ids::TaskId;
 use crate::time::Instant;
 
@@ -175,6 +175,12 @@ impl Held {
             Self::NodeFull { node, .. } => Some(node.clone()),
             Self::Full { .. } | Self::BatchFull { .. } => None,
         }
+    }
+
+    /// Whether it is the budget of this very task.
+    #[must_use]
+    pub fn is_of_task(&self) -> bool {
+        matches!(self, Self::OverBudget { scope, .. } if scope.starts_with(TASK_SCOPE))
     }
 
     /// What would change it, in a short sentence that names the command to type or the setting to change.

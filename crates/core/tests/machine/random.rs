@@ -16,7 +16,7 @@ use crate::world::{Violation, World};
 pub(crate) const EVENTS: usize = 40;
 
 /// Histories of one lifecycle, at the least: enough to take nearly every row of the largest one.
-const HISTORIES: u32 = 500;
+const HISTORIES: u32 = 600;
 
 static BUILTIN: LazyLock<Vec<Arc<Lifecycle>>> = LazyLock::new(|| {
     let get = |name| builtin::get(name, &Overrides::new()).expect("it is in the list");

@@ -38,7 +38,13 @@ pub(super) const TABLE: Table = Table {
         ("pending", "active", "claim", &["worker"], "compute assignee, worker_id; clear confirmation"),
         // "No Worker Available": three attempts, then blocked until one is there.
         ("pending", "pending", "no_worker", &["system"], "count unserved"),
+        ("pending", "pending", "over_budget", &["system"], "compute unblock_condition; count over_budget"),
         ("pending", "cancelled", "cancel", &["human"], ""),
+        // A person asks another one.
+        ("active", "blocked", "escalate", &["human"], "set asked=true"),
+        ("decomposing", "blocked", "escalate", &["human"], "set asked=true"),
+        ("in_progress", "blocked", "escalate", &["human"], "set asked=true"),
+        ("review", "blocked", "escalate", &["human"], "set asked=true"),
         ("active", "decomposing", "begin_breakdown", &["worker", "system"], ""),
         ("active", "blocked", "dependency_discovered", &["worker", "human", "system"], ""),
         ("decomposing", "decomposing", "iteration_complete", &["system"], "if depth; count depth"),
@@ -48,7 +54,8 @@ pub(super) const TABLE: Table = Table {
         ("decomposing", "consensus", "iteration_complete", &["system"], "if subtasks; clear feedback; keep subtasks, plan"),
         // The planner says itself that it cannot be broken down.
         ("decomposing", "failed", "iteration_complete", &["system"], "if irreducible; compute diagnostic"),
-        ("decomposing", "blocked", "dependency_found", &["worker", "human", "system"], "compute unblock_condition"),
+        ("decomposing", "blocked", "dependency_found", &["worker", "human"], "compute unblock_condition"),
+        ("decomposing", "blocked", "dependency_found", &["system"], "set asked=true; compute unblock_condition"),
         ("decomposing", "failed", "iteration_complete", &["system"], "compute diagnostic"),
         ("decomposing", "failed", "exception", &["worker", "system"], "compute diagnostic"),
         ("decomposing", "cancelled", "cancel", &["human"], ""),
@@ -65,7 +72,8 @@ pub(super) const TABLE: Table = Table {
         ("waiting", "cancelled", "cancel", &["human"], ""),
         ("in_progress", "review", "pr_filed", &["worker", "system"], "if pr_url; clear pr_comments; keep pr_url"),
         ("in_progress", "failed", "pr_filed", &["system"], "if pr_url; set diagnostic=the worker ended without a pull request"),
-        ("in_progress", "blocked", "dependency_discovered", &["worker", "human", "system"], "compute unblock_condition"),
+        ("in_progress", "blocked", "dependency_discovered", &["worker", "human"], "compute unblock_condition"),
+        ("in_progress", "blocked", "dependency_discovered", &["system"], "set asked=true; compute unblock_condition"),
         ("in_progress", "failed", "worker_crash", &["worker", "system"], "compute diagnostic"),
         ("in_progress", "cancelled", "cancel", &["human"], ""),
         // "Approve: subtasks created": where they do the work, the task follows the one that is the furthest behind.
@@ -86,15 +94,15 @@ pub(super) const TABLE: Table = Table {
         ("merge_ready", "review", "last_minute_concern", &["reviewer", "human"], ""),
         ("merge_ready", "cancelled", "decline", &["human"], ""),
         ("merge_ready", "cancelled", "pr_closed", &["system"], "set reason=the pull request was closed without a merge"),
-        ("blocked", "[prior]", "unblock", &["human"], "clear unblock_condition, parts_asked, checkpoint; renew review_rounds"),
-        ("blocked", "[prior]", "unblock", &["system"], "clear unblock_condition, parts_asked, checkpoint"),
-        ("blocked", "[prior]", "go_without", &["human"], "if parts_given_up, left_out; compute left_out; clear unblock_condition, parts_asked, checkpoint"),
-        ("blocked", "[prior]", "parts_moved", &["system"], "if parts_given_up; clear unblock_condition, parts_asked, checkpoint"),
+        ("blocked", "[prior]", "unblock", &["human"], "clear unblock_condition, parts_asked, checkpoint, asked; renew review_rounds, over_budget"),
+        ("blocked", "[prior]", "unblock", &["system"], "clear unblock_condition, parts_asked, checkpoint, asked"),
+        ("blocked", "[prior]", "go_without", &["human"], "if parts_given_up, left_out; compute left_out; clear unblock_condition, parts_asked, checkpoint, asked"),
+        ("blocked", "[prior]", "parts_moved", &["system"], "if parts_given_up; clear unblock_condition, parts_asked, checkpoint, asked"),
         ("blocked", "[prior]", "worker_available", &["system"], "if unblock_condition; clear unblock_condition"),
         ("blocked", "cancelled", "cancel", &["human"], ""),
         ("dormant", "pending", "reactivate", &["human"], "clear assignee, worker_id; renew depth, blocks"),
         ("dormant", "cancelled", "cancel", &["human"], ""),
-        ("failed", "pending", "retry", &["human"], "if confirmation; clear assignee, worker_id, pr_url, merged, irreducible, left_out, parts_asked, checkpoint; count retry_count; renew depth, blocks, review_rounds"),
+        ("failed", "pending", "retry", &["human"], "if confirmation; clear assignee, worker_id, pr_url, merged, irreducible, left_out, parts_asked, checkpoint, asked; count retry_count; renew depth, blocks, review_rounds"),
         ("failed", "cancelled", "cancel", &["human"], ""),
     ],
     timed: &[
@@ -213,6 +221,7 @@ pub(super) const TABLE: Table = Table {
         ("depth", Some(10), None),
         ("blocks", Some(5), Some("waiting")),
         ("unserved", Some(3), Some("blocked")),
+        ("over_budget", Some(1), Some("blocked")),
         ("review_rounds", Some(5), Some("blocked")),
     ],
 };
@@ -271,8 +280,9 @@ fn the_lifecycle_is_the_table() {
 #[test]
 fn the_pairs_are_those_of_the_seed_and_no_others() {
     let lifecycle = lifecycle("autonomous");
-    // That nobody can serve a task is prose of phase 4 there and moves it nowhere.
-    let rows = lifecycle.transitions.iter().filter(|row| row.trigger != "no_worker");
+    // That nobody can serve a task is prose of phase 4 there and moves it nowhere; that it may use no more is for its budget to say.
+    let in_queue = ["no_worker", "over_budget"];
+    let rows = lifecycle.transitions.iter().filter(|row| !in_queue.contains(&row.trigger.as_str()));
     let is: BTreeSet<(&str, &str)> = rows
         .map(|row| (lifecycle.state(row.from).name.as_str(), lifecycle.target_name(row.to)))
         .collect();
@@ -286,7 +296,7 @@ fn a_counter_leads_only_where_a_row_of_the_seed_does() {
         for then in row.changes.count.iter().filter_map(|id| lifecycle.counter(*id).then) {
             let pair =
                 (lifecycle.state(row.from).name.as_str(), lifecycle.state(then).name.as_str());
-            // The table has no such row; "No Worker Available" of phase 4 does.
+            // The table has no such row; "No Worker Available" of phase 4 does, and a used-up budget is like it.
             let by_prose = pair == ("pending", "blocked");
             assert!(SEED_PAIRS.contains(&pair) || by_prose, "{pair:?}");
         }

@@ -35,6 +35,7 @@ pub(super) const TABLE: Table = Table {
     moves: &[
         ("pending", "running", "claim", &["agent", "system"], "if launch"),
         ("pending", "interactive", "open", &["human", "system"], ""),
+        ("pending", "gate(human)", "escalate", &["human", "system"], "compute diagnostic"),
         ("pending", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
         ("pending", "aborted", "close", &["system"], "clear sent_back"),
         ("pending", "given_up", "abort", &["human", "system"], "clear sent_back"),

@@ -51,9 +51,13 @@ pub(super) const TABLE: Table = Table {
         ("evaluating", "blocked", "block", &["evaluator", "human", "system"], "compute error"),
         ("evaluating", "failed", "fail", &["evaluator", "system"], "compute error"),
         ("retrying", "dispatched", "claim", &["worker"], "compute worker_id"),
+        ("retrying", "retrying", "over_budget", &["system"], "compute error; count over_budget"),
+        ("queued", "blocked", "escalate", &["human"], ""),
+        ("running", "blocked", "escalate", &["human"], ""),
+        ("evaluating", "blocked", "escalate", &["human"], ""),
         ("retrying", "failed", "fail", &["system"], "compute error"),
         ("retrying", "cancelled", "cancel", &["human"], ""),
-        ("blocked", "queued", "unblock", &["human"], "renew retries"),
+        ("blocked", "queued", "unblock", &["human"], "renew retries, over_budget"),
         ("blocked", "cancelled", "cancel", &["human"], ""),
         ("failed", "queued", "retry", &["human"], "renew retries"),
     ],
@@ -107,7 +111,7 @@ pub(super) const TABLE: Table = Table {
         ("failed", "alert, clean_up"),
         ("cancelled", "clean_up"),
     ],
-    counters: &[("retries", Some(3), Some("blocked")), ("unserved", Some(3), Some("blocked"))],
+    counters: &[("retries", Some(3), Some("blocked")), ("unserved", Some(3), Some("blocked")), ("over_budget", Some(1), Some("blocked"))],
 };
 
 /// The seed's own states out of the transitions of the program that it describes.
@@ -145,8 +149,9 @@ fn the_lifecycle_is_the_table() {
 
 #[test]
 fn the_pairs_are_those_of_the_seed_and_no_others() {
-    // That nobody can serve a task moves it nowhere.
-    let moves = TABLE.moves.iter().filter(|row| row.2 != "no_worker");
+    // That nobody can serve a task moves it nowhere; that it may use no more leads where its last retry does.
+    let in_queue = ["no_worker", "over_budget"];
+    let moves = TABLE.moves.iter().filter(|row| !in_queue.contains(&row.2));
     let by_hand = moves.map(|row| (row.0, row.1));
     let by_clock = TABLE.timed.iter().map(|row| (row.0, row.1));
     assert_eq!(by_hand.chain(by_clock).collect::<BTreeSet<_>>(), BTreeSet::from(SEED_PAIRS));

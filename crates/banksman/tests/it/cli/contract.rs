@@ -40,6 +40,7 @@ fn a_task() {
         "blocks": 0,
         "depth": 0,
         "note": "soon",
+        "over_budget": 0,
         "retry_count": 0,
         "review_rounds": 0,
         "unserved": 0

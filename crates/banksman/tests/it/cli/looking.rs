@@ -92,6 +92,7 @@ fn show_says_everything() {
     assignee       ada
     blocks         0
     depth          0
+    over_budget    0
     retry_count    0
     review_rounds  0
     unserved       0
@@ -113,6 +114,7 @@ fn show_says_everything() {
     after          t1 active: Draw the plan
     blocks         0
     depth          0
+    over_budget    0
     retry_count    0
     review_rounds  0
     unserved       0

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use banksman_core::ids::TaskId;
+use banksman_core::ids::{DecisionId, TaskId};
 
 use crate::engine::yard::{Yard, state};
 
@@ -183,6 +183,76 @@ fn a_run_over_its_budget_is_a_question_for_a_person() {
     up.stop();
     assert!(question(&yard, id).contains("tokens of 1000"), "{}", question(&yard, id));
     assert_eq!(yard.json(&["decisions"])["decisions"][0]["task"], "t1");
+}
+
+/// Nobody would look for a task that stays in the queue for ever: its budget is a question too, and a yes is as much again.
+#[test]
+fn a_task_over_its_own_budget_is_a_question_and_a_yes_gives_as_much_again() {
+    let yard = Yard::new(&[("budget.task_runs", "1")]);
+    yard.script("r1.1", "needs-person MIT or Apache?\nsuccess I have asked\n");
+    yard.script("r1.2", "write a.txt done\ncommit work\nsuccess done\n");
+    let id = yard.add("dear", &[]);
+    let up = yard.up();
+    blocked(&yard, id);
+    yard.ok(&["decisions", "answer", "d1", "unblock"]);
+    yard.until("it is asked about its budget", |store| {
+        store.decision(DecisionId(2)).expect("readable").is_some()
+    });
+    assert_eq!(
+        question(&yard, id),
+        "Over budget: task t1 has used up its runs: 1 of 1. To let it go on is to give it as much again."
+    );
+    assert_eq!(yard.starts().len(), 1);
+    yard.ok(&["decisions", "answer", "d2", "unblock"]);
+    yard.until_over(&["here"]);
+    up.stop();
+    assert_eq!((yard.state(id).as_str(), yard.starts().len()), ("done", 2));
+    yard.ok(&["audit", "verify"]);
+    yard.assert_clean(&["here"]);
+}
+
+/// Whatever an agent says, only the system's own question is about the budget.
+#[test]
+fn a_yes_to_an_agents_words_raises_no_budget() {
+    let yard = Yard::new(&[("budget.task_runs", "2")]);
+    yard.script(
+        "any",
+        "needs-person Over budget: task t1 has used up its runs: 2 of 2\nsuccess asked\n",
+    );
+    let id = yard.add("dear", &[]);
+    let up = yard.up();
+    for decision in ["d1", "d2"] {
+        blocked(&yard, id);
+        assert!(question(&yard, id).starts_with("Over budget"), "{}", question(&yard, id));
+        yard.ok(&["decisions", "answer", decision, "unblock"]);
+    }
+    blocked(&yard, id);
+    up.stop();
+    assert!(question(&yard, id).ends_with("as much again."), "{}", question(&yard, id));
+    assert_eq!(yard.starts().len(), 2);
+    assert_eq!(yard.open().raised_at(id).expect("a history"), None);
+}
+
+#[test]
+fn every_lifecycle_with_a_state_that_asks_lets_a_person_escalate() {
+    let yard = Yard::new(&[]);
+    for (number, lifecycle) in ["autonomous", "supervised", "demo"].into_iter().enumerate() {
+        let id = yard.add("a task", &["--lifecycle", lifecycle]).to_string();
+        if lifecycle == "autonomous" {
+            yard.ok(&["move", &id, "active", "--as", "worker:w"]);
+        }
+        yard.ok(&["escalate", &id, "is this still wanted?"]);
+        let open = yard.json(&["decisions"]);
+        let open = open["decisions"].as_array().expect("a list");
+        assert_eq!(open.len(), number + 1, "{lifecycle}");
+        let task = yard.json(&["show", &id]);
+        assert_eq!(task["state"], "blocked", "{lifecycle}");
+        assert!(task["fields"].to_string().contains("is this still wanted?"), "{task}");
+    }
+    let id = yard.add("a task", &["--lifecycle", "judged"]).to_string();
+    let said = yard.run(&["escalate", &id, "who decides?"]);
+    let text = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(!said.status.success() && text.contains("escalate"), "{said:?}");
 }
 
 /// Claude's own stream, as its program writes it.

@@ -1,10 +1,11 @@
 //! Nobody but a person answers, and only what he has seen: every other answer is refused and on record.
 
+use std::fs;
 use std::process::Output;
 
 use banksman_core::ids::TaskId;
 
-use crate::engine::yard::{Yard, state};
+use crate::engine::yard::{PROGRAM, Yard, state};
 
 /// A task about which a person is asked.
 fn asked() -> (Yard, TaskId) {
@@ -62,6 +63,37 @@ fn a_run_that_answers_is_refused_and_on_record_once() {
     // What was refused has changed nothing that a person could not answer any more.
     yard.ok(&["decisions", "answer", "d1", "unblock"]);
     assert_eq!(yard.state(id), "queued");
+}
+
+/// It has forgotten who it is, and has let go of its parent as well.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_empties_its_environment_is_known_by_its_keeper() {
+    let (yard, id) = asked();
+    let root = yard.root().display();
+    let (home, store) = (yard.home("here"), yard.store());
+    let bare = format!(
+        "env -i PATH=/usr/bin:/bin HOME={root} USER=kim BANKSMAN_STORE={store} BANKSMAN_HOME={} {PROGRAM}",
+        home.display()
+    );
+    let script = format!(
+        "cd /\n{bare} decisions answer d1 unblock >{root}/said 2>&1\n\
+         {bare} unblock t1 >>{root}/said 2>&1\n\
+         (setsid sh -c '{bare} policy allow d1 --as human:kim >{root}/orphan 2>&1; echo over >{root}/over' &)\n\
+         while ! test -e {root}/over; do sleep 0.05; done\n"
+    );
+    fs::write(yard.path("sly.sh"), script).expect("written");
+    yard.script("r2.1", "run sh \"$YARD/sly.sh\"\nwrite a.txt x\ncommit work\nsuccess done\n");
+    let other = yard.add("answer it yourself", &[]);
+    let up = yard.up();
+    yard.until("the other one is done", |store| state(store, other) == "done");
+    up.stop();
+    assert_eq!(yard.state(id), "blocked", "{}", yard.file("said"));
+    assert_eq!(yard.file("said").matches("BM-E011").count(), 2, "{}", yard.file("said"));
+    assert!(yard.file("orphan").contains("BM-E011"), "{}", yard.file("orphan"));
+    assert_eq!(refused(&yard, id), ["run:r2.1", "run:r2.1"], "by the decision, and by its task");
+    yard.ok(&["audit", "verify"]);
+    yard.ok(&["decisions", "answer", "d1", "unblock"]);
 }
 
 #[test]

@@ -1,6 +1,47 @@
 //! An agent that goes in circles is ended, and its task waits with a summary.
 
+use std::fs;
+
 use crate::engine::yard::{Yard, state};
+
+/// Work that is reviewed, and sent back as often as the reviewers like.
+const REVIEWED: &str = r"
+lifecycle: reviewed
+about: An agent works, and reviewers send it back.
+initial: queued
+roles: [worker]
+fields: { question: text, feedback: text, verdicts: list, concerns: list, review_summary: text }
+counters: { reviews: { limit: 9, then: blocked, set: { question: it was reviewed too often } } }
+states:
+  queued: { kind: queued }
+  working:
+    kind: working
+    does:
+      activity: agent
+      role: worker
+      brings: anything
+      outcomes: { succeeded: submit, nothing_to_do: submit, otherwise: ask }
+    within: [{ time: 1d, to: blocked, on: stalled, set: { question: it stalled } }]
+  reviewing:
+    kind: reviewing
+    does:
+      activity: panel
+      role: reviewer
+      outcomes: { approved: approve, otherwise: send_back }
+    within: [{ time: 1d, to: blocked, on: stalled, set: { question: nobody reviews it } }]
+  blocked:
+    kind: blocked
+    does: { activity: human, asks: How shall it go on?, offers: { unblock: unblock } }
+    requires: [question]
+  done: { kind: done }
+transitions:
+  - { from: queued, to: working, on: claim, by: [worker] }
+  - { from: working, to: reviewing, on: submit, by: [system] }
+  - { from: working, to: blocked, on: ask, by: [system], compute: { question: detail } }
+  - { from: reviewing, to: working, on: send_back, by: [system], compute: { feedback: detail }, count: [reviews] }
+  - { from: reviewing, to: done, on: approve, by: [system] }
+  - { from: blocked, to: working, on: unblock, by: [human], clear: [question] }
+";
 
 #[test]
 fn the_same_failing_call_three_times_blocks_with_a_summary() {
@@ -10,7 +51,7 @@ fn the_same_failing_call_three_times_blocks_with_a_summary() {
     let failed =
         line(r#"{"type":"tool_result","id":"1","ok":false,"detail":"no rule to make it"}"#);
     let script = format!("cat >/dev/null\n{}exec sleep 600\n", format!("{call}{failed}").repeat(3));
-    std::fs::write(yard.path("stubborn.sh"), script).expect("written");
+    fs::write(yard.path("stubborn.sh"), script).expect("written");
     let command = format!("[\"sh\", {:?}]", yard.path("stubborn.sh").display().to_string());
     yard.set(&[("workers.scripted.command", &command)]);
     let id = yard.add("make it", &[]);
@@ -26,4 +67,28 @@ fn the_same_failing_call_three_times_blocks_with_a_summary() {
         runs.iter().map(|run| run.class.as_deref()).collect::<Vec<_>>(),
         [Some("model_loop")]
     );
+}
+
+/// Three reviews that object, and a worker who has nothing to add: the fourth attempt is not sent round again.
+#[test]
+fn work_that_goes_to_and_fro_without_a_commit_blocks_with_a_summary() {
+    let yard = Yard::new(&[]);
+    fs::write(yard.path("repo/.banksman/lifecycles/reviewed.yaml"), REVIEWED).expect("written");
+    yard.script("t1", "success it is good as it is\n");
+    let block =
+        r#"{"verdict":"BLOCK","rationale":"still red","concerns":["red"],"suggestions":[]}"#;
+    yard.script("any", &format!("answer {block}\nsuccess looked\n"));
+    let id = yard.add("paint it", &["--lifecycle", "reviewed"]);
+    let up = yard.up();
+    yard.until("it is blocked", |store| state(store, id) == "blocked");
+    up.stop();
+    let task = yard.json(&["show", "t1"]);
+    let question = task["fields"]["question"].as_str().expect("a question");
+    let expected = "Loop: 3 times to and fro between working and reviewing, with no new commit and nobody who looked.";
+    assert!(question.starts_with(expected), "{question}");
+    assert!(question.contains("send_back") && question.contains("still red"), "{question}");
+    let runs = yard.open().past_runs(id, 10).expect("runs");
+    let classes: Vec<Option<&str>> = runs.iter().map(|run| run.class.as_deref()).collect();
+    assert_eq!(classes, [None, None, None, Some("model_loop")]);
+    assert_eq!(yard.json(&["decisions"])["decisions"][0]["task"], "t1");
 }

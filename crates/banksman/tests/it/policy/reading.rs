@@ -42,6 +42,9 @@ fn a_broken_file_is_told_with_its_line_and_starts_no_agent() {
     assert_eq!(linted.status.code(), Some(5));
     let said: serde_json::Value = serde_json::from_slice(&linted.stdout).expect("a document");
     assert_eq!(said["problems"][0]["line"], 2);
+    let again = yard.run(&["init"]);
+    let next = [again.stdout, again.stderr].concat();
+    assert!(String::from_utf8_lossy(&next).contains("banksman policy lint"), "it points there");
     yard.add("anything", &[]);
     yard.pulse();
     assert_eq!(yard.starts(), Vec::<String>::new());

@@ -182,6 +182,27 @@ fn a_persons_file_is_as_good_as_a_report() {
     assert_eq!(bench.logged("gate(human) -> passed on pass by human:signal"), 1);
 }
 
+/// The mailbox is the repository's own. What an agent leaves in its worktree passes no gate, and if it is committed by force it does not
+/// come along with the work.
+#[test]
+fn an_agent_does_not_pass_its_own_gate_from_its_worktree() {
+    for commits in ["true", "git add -f .workflow/signals"] {
+        let bench = Bench::new(&spec("human", ""));
+        let sly =
+            format!("mkdir -p .workflow/signals\ntouch .workflow/signals/G-pass\n{commits}\n");
+        fs::write(bench.yard.path("sly.sh"), sly).expect("written");
+        bench.script("A", &format!("run sh \"$YARD/sly.sh\"\n{WORK}{DONE}"));
+        bench.until_state("A", "gate(human)");
+        bench.settle();
+        assert_eq!(bench.logged("gate(human) -> passed"), 0, "{commits}");
+        assert_eq!(bench.starts(), ["A.1"], "{commits}");
+        bench.says(&["G", "pass"]);
+        bench.until_over("complete");
+        let merged = bench.yard.git(&["ls-tree", "-r", "--name-only", "main"]);
+        assert!(merged.contains("work-A") && !merged.contains("G-pass"), "{commits}: {merged}");
+    }
+}
+
 /// A reviewer without a usable verdict leaves it to a person, who is told why.
 #[test]
 fn a_reviewer_that_gives_no_verdict_leaves_it_to_a_person() {

@@ -228,7 +228,7 @@ fn what_does_not_fit_is_refused_with_what_would() {
     -- stderr
     error: refused (BM-E010)
       to: there is no way from pending by `signal`
-      allowed now: interactive, given_up
+      allowed now: interactive, gate(human), given_up
     hint: `X-2` is pending and waits for other steps; human may report now: abort
     ");
     assert_snapshot!(workflow(&sandbox, &["report", "X-1", "abort"]), @"
