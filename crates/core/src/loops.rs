@@ -101,8 +101,10 @@ pub fn back_and_forth(turns: &[Turn<'_>], limit: u32) -> Option<String> {
     }
     let last = moves.first()?;
     let from = last.from.as_deref().unwrap_or_default();
-    let messages = moves.iter().take(LAST).map(|record| {
-        let words = record.fields.values().filter_map(|value| value.as_str()).next().unwrap_or("");
+    let messages = moves.iter().take(LAST).enumerate().map(|(at, record)| {
+        // A record holds what has changed, so words that are said again stand in an earlier one only.
+        let mut alike = moves[at..].iter().filter(|other| other.trigger == record.trigger);
+        let words = alike.find_map(|record| said(record)).unwrap_or_default();
         format!("- {} by {} ({}) {}", record.to, record.actor, record.trigger, start_of(words))
     });
     let messages: Vec<String> = messages.map(|line| line.trim_end().to_owned()).collect();
@@ -111,6 +113,11 @@ pub fn back_and_forth(turns: &[Turn<'_>], limit: u32) -> Option<String> {
         last.to,
         messages.join("\n")
     ))
+}
+
+/// The first words among what a record has changed.
+fn said(record: &Record) -> Option<&str> {
+    record.fields.values().find_map(|value| value.as_str())
 }
 
 fn start_of(text: &str) -> &str {

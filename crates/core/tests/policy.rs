@@ -197,6 +197,11 @@ fn to_and_fro_three_times_without_anything_new_is_a_loop() {
     let summary = looped(&to_and_fro(3), |_| false).expect("three times");
     assert!(summary.starts_with("Loop: 3 times to and fro between work and review"), "{summary}");
     assert!(summary.contains("- work by system (rework) not yet"), "{summary}");
+    // The same words again are no change, so the later records do not have them.
+    let mut repeated = to_and_fro(3);
+    let reworks = repeated.iter_mut().filter(|record| record.trigger == "rework");
+    reworks.skip(1).for_each(|record| record.fields.clear());
+    assert_eq!(looped(&repeated, |_| false), Some(summary));
 
     assert_eq!(looped(&to_and_fro(5), |at| at == 5), None, "a commit in between is progress");
     let mut seen = to_and_fro(3);
