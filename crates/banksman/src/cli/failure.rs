@@ -1,8 +1,9 @@
 //! Why a command failed: the one table from errors to codes and hints. `report` shows it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use banksman_core::ids::TaskId;
 use banksman_core::machine::{FieldError, Rejected, Why};
 
 use super::exit::Code;
@@ -200,13 +201,22 @@ impl Failure {
     }
 }
 
+/// The task that somebody has named in place of a file.
+fn named_task(path: &Path) -> Option<TaskId> {
+    path.to_str()?.parse().ok()
+}
+
 fn of_ops(error: &OpsError) -> Class {
     match error {
         OpsError::Store(error) => of_store(error),
         OpsError::Library(error) => of_library(error),
-        OpsError::Workflow(WorkflowError::Read { .. }) => {
-            hinted(Code::File, "check that the file is there and that you may read it")
-        }
+        OpsError::Workflow(WorkflowError::Read { path, .. }) => match named_task(path) {
+            Some(id) => hinted(
+                Code::File,
+                format!("a file is wanted; if you mean the task, `banksman up` goes on with {id}"),
+            ),
+            None => hinted(Code::File, "check that the file is there and that you may read it"),
+        },
         OpsError::Workflow(WorkflowError::Unsound(_)) => {
             hinted(Code::UnsoundWorkflow, "mend it until `banksman workflow lint FILE` is content")
         }

@@ -10,7 +10,12 @@ pub fn assignment(flow: &Flow, step: &Step, retry_context: &str) -> String {
     let worktree = step.worktree.as_deref();
     let mut text =
         format!("The workflow:\n\n{}\n", fence(&format!("{}\n\n{}", flow.name, flow.about)));
-    text += &format!("\nThe step {}, for a {}:\n\n{}\n", step.id, step.role, fence(&step.name));
+    text += &format!(
+        "\nThe step {}, to be done as its {}:\n\n{}\n",
+        step.id,
+        step.role,
+        fence(&step.name)
+    );
     if !step.prompt.trim().is_empty() {
         text += &format!("\n{}\n", fence(&step.prompt));
     }

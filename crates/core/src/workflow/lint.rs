@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::assignment::in_worktree;
 use super::order::Order;
 use super::{Criterion, Flow, Gate, Launch, Level, MAX_RETRIES, Need, Step, source};
 use crate::lifecycle::problem::Problem;
@@ -21,7 +22,11 @@ pub fn lint(flow: &Flow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let mut view = View::of(flow);
     let mut doubts = Vec::new();
     for path in &flow.context_files {
-        if !exists(path) && view.makers(path).is_empty() {
+        let mut is_missing = |step: &Step| {
+            let inside = in_worktree(step.worktree.as_deref(), path);
+            !exists(&inside) && view.makers(&inside).is_empty()
+        };
+        if flow.steps.iter().any(&mut is_missing) {
             let message = format!("the context file `{path}` does not exist, and no step makes it");
             doubts.push(Problem { line: 0, column: 0, message, help: None });
         }
@@ -74,15 +79,30 @@ impl<'a> View<'a> {
         self.downstream.entry(step).or_insert_with(|| self.order.downstream(step))[other]
     }
 
-    /// The steps that make something at a path.
+    /// The steps that make something at a path of a worktree.
     fn makers(&mut self, path: &str) -> &[usize] {
         if !self.makers.contains_key(path) {
-            let makes = |step: &Step| step.outputs.iter().any(|output| meet(output, path));
+            let makes = |step: &Step| {
+                let worktree = step.worktree.as_deref();
+                step.outputs.iter().any(|output| meet(&in_worktree(worktree, output), path))
+            };
             let steps = self.flow.steps.iter().enumerate().filter(|(_, step)| makes(step));
             self.makers.insert(path.to_owned(), steps.map(|(number, _)| number).collect());
         }
         &self.makers[path]
     }
+
+    /// Whether a step begins after one of another workflow, whose outputs are not known here.
+    fn waits_elsewhere(&mut self, number: usize) -> bool {
+        let flow = self.flow;
+        (0..flow.steps.len())
+            .filter(|other| needs_another_workflow(&flow.steps[*other]))
+            .any(|other| other == number || self.comes_before(other, number))
+    }
+}
+
+fn needs_another_workflow(step: &Step) -> bool {
+    step.needs.iter().any(|need| matches!(need, Need::Elsewhere { .. }))
 }
 
 /// What the file leaves to the defaults and people may want to decide. A text that cannot be read has none.
@@ -103,8 +123,7 @@ pub fn unsaid(text: &str) -> Vec<Problem> {
 /// A step that nothing leads to and that leads nowhere, in a workflow that otherwise has an order.
 fn alone(view: &View<'_>, number: usize) -> Option<Doubt> {
     let (step, order) = (&view.flow.steps[number], &view.order);
-    let waits_elsewhere = step.needs.iter().any(|need| matches!(need, Need::Elsewhere { .. }));
-    let is_alone = order.is_first(number) && order.is_last(number) && !waits_elsewhere;
+    let is_alone = order.is_first(number) && order.is_last(number) && !needs_another_workflow(step);
     (is_alone && !order.is_empty()).then(|| {
         let message = format!("nothing leads to `{}`, so that it begins at once", step.id);
         Doubt(message, "name it in some `on_pass`, or say what it `needs`")
@@ -115,14 +134,18 @@ fn alone(view: &View<'_>, number: usize) -> Option<Doubt> {
 fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> Vec<Doubt> {
     let step = &view.flow.steps[number];
     let mut doubts = Vec::new();
-    let paths = step.inputs.iter().chain(&step.context);
-    for path in paths.filter(|path| !path.starts_with(OWN_FOLDER) && !exists(path)) {
+    for path in step.inputs.iter().chain(&step.context) {
+        let inside = in_worktree(step.worktree.as_deref(), path);
+        if inside.starts_with(OWN_FOLDER) || exists(&inside) {
+            continue;
+        }
         let makers: Vec<usize> =
-            view.makers(path).iter().copied().filter(|maker| *maker != number).collect();
+            view.makers(&inside).iter().copied().filter(|maker| *maker != number).collect();
         if makers.iter().any(|maker| view.comes_before(*maker, number)) {
             continue;
         }
         doubts.push(match makers.first() {
+            None if view.waits_elsewhere(number) => continue,
             None => Doubt(
                 format!(
                     "`{}` reads `{path}`, which does not exist and which no step makes",

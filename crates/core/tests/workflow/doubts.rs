@@ -14,7 +14,8 @@ fn doubts(rest: &str, files: &[&str]) -> Vec<String> {
 fn the_annotated_example_raises_no_doubt_where_its_files_are() {
     let flow = alone(&example("phase-4.yaml").expect("it is part of the documents"));
     let flow = flow.expect("it is sound");
-    let there = ["phase-4/CLAUDE.md", "docs/plans/phase-4-plan.md"];
+    // Its steps work in `phase-4/`, so what it calls `phase-4/CLAUDE.md` is `CLAUDE.md` there.
+    let there = ["CLAUDE.md", "docs/plans/phase-4-plan.md"];
     assert_eq!(lint(&flow, &|path| there.contains(&path)), []);
     let doubts = lint(&flow, &|_| false);
     let first =
@@ -71,6 +72,9 @@ fn an_order_settles_the_doubt() {
         "  - { id: A, outputs: [out/a.md] }\n  - { id: B, needs: A, inputs: [out/a.md], outputs: [x] }\n",
         "  - { id: A, outputs: [x] }\n  - { id: B, needs: A, outputs: [x] }\n",
         "  - { id: A, inputs: [\".workflow/retry-context/G-*.md\", there.md], outputs: [x] }\n",
+        "  - { id: A, agent: { worktree: wt }, outputs: [wt/a.md] }\n  - { id: B, needs: A, inputs: [a.md], outputs: [x] }\n",
+        "  - { id: A, needs: [other/X], inputs: [theirs.md], outputs: [x] }\n",
+        "  - { id: A, needs: [other/X], outputs: [x] }\n  - { id: B, needs: A, inputs: [theirs.md], outputs: [y] }\n",
     ] {
         assert_eq!(doubts(rest, &["there.md"]), [""; 0], "{rest}");
     }

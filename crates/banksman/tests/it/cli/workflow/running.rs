@@ -40,6 +40,13 @@ fn a_start_that_cannot_be_is_refused_as_a_whole() {
       because: No such file or directory (os error 2)
     hint: check that the file is there and that you may read it
     ");
+    assert_snapshot!(workflow(&sandbox, &["run", "t1"]), @"
+    exit 1
+    -- stderr
+    error: failed to read `t1` (BM-E004)
+      because: No such file or directory (os error 2)
+    hint: a file is wanted; if you mean the task, `banksman up` goes on with t1
+    ");
     sandbox.file(
         "later.yaml",
         TWO_STEPS.replace(
@@ -140,7 +147,7 @@ fn a_workflow_is_driven_by_hand() {
         Search
         </data 37bf10e38fa1>
 
-        The step X-1, for a test-writer:
+        The step X-1, to be done as its test-writer:
 
         <data 492a6fd57b28>
         write-tests
@@ -182,7 +189,7 @@ fn a_workflow_is_driven_by_hand() {
         Search
         </data 37bf10e38fa1>
 
-        The step X-1, for a test-writer:
+        The step X-1, to be done as its test-writer:
 
         <data 492a6fd57b28>
         write-tests
