@@ -32,7 +32,7 @@ use crate::exec::process::Plain;
 use crate::exec::repo;
 use crate::exec::site::LocalSite;
 use crate::exec::window;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, Stored};
 
 /// The longest sleep of `up`: a node that is not heard of for three of them counts as gone.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
@@ -271,6 +271,15 @@ pub(super) fn drive(
 pub(super) fn follow_up(context: &Context) -> Result<(), Failure> {
     Parts::of(&context.config)?.engine().follow_up(context.now)?;
     Ok(())
+}
+
+/// What speaks against it that a step of such a workflow is done in a folder.
+pub(super) fn doubt_by_hand(
+    context: &Context,
+    step: &Stored,
+    folder: &Path,
+) -> Result<Option<String>, Failure> {
+    Ok(Parts::of(&context.config)?.engine().doubt_by_hand(step, folder)?)
 }
 
 fn say_notices(context: &Context, pulse: &Pulse) {

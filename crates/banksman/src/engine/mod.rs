@@ -7,6 +7,7 @@
 mod collect;
 mod dispatch;
 mod errand;
+mod hands;
 mod landing;
 mod panel;
 mod parts;

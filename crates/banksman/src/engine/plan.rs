@@ -447,7 +447,7 @@ fn environment(task: &Task, token: Option<&str>) -> BTreeMap<String, String> {
 }
 
 /// Names of variables: those of everybody, those of the agent's provider, those of the worker.
-fn passed(agents: &Agents, worker: Option<&WorkerSetup>) -> Vec<String> {
+pub(super) fn passed(agents: &Agents, worker: Option<&WorkerSetup>) -> Vec<String> {
     let provider = worker.map_or(&[][..], |worker| provider_variables(&worker.agent));
     let own = worker.map(|worker| worker.pass.clone()).unwrap_or_default();
     let provider = provider.iter().map(|name| (*name).to_owned());

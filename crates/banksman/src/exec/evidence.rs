@@ -19,7 +19,7 @@ use super::plan::{Checks, Workspace};
 use super::process::{RunError, Runner};
 use super::worktree::yard::Yard;
 use super::worktree::{Place, Prepared, Standing, bring_home, restore_branch};
-pub use proof::{Proof, run_checks};
+pub use proof::{Proof, run_checks, run_command};
 
 /// Symbolic links that are followed to where they point; a change with more of them is not looked through.
 const LINKS: usize = 200;

@@ -1,5 +1,8 @@
 //! `banksman workflow report`: somebody says how a step or a gate ended.
 
+use std::path::PathBuf;
+
+use banksman_core::ids::TaskId;
 use clap::{Args, ValueEnum};
 
 use super::project_here;
@@ -8,18 +11,20 @@ use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::moves::show;
-use crate::cli::up::follow_up;
+use crate::cli::up::{doubt_by_hand, follow_up};
 use crate::ops::OpsError;
 use crate::ops::decisions::Which;
 use crate::ops::workflows::{self, Said, Word};
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
 
 /// Report how a step or a gate ended
 ///
-/// A report that does not fit the step's state is refused, says which would, and changes nothing.
+/// A report that does not fit the step's state is refused, says which would, and changes nothing. Of a workflow that is driven
+/// by hand, a step counts as done when its outputs are in this checkout and its command passes here.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman workflow report X-1 done
+  banksman workflow report X-1 done --in ../phase-4
   banksman workflow report XG-1-2 fail --note 'the empty query is not tested'
   banksman workflow report XG-1-2 fail --note 'the plan is wrong' --reason bad-plan
   banksman workflow report XG-1-2 pass --as reviewer:claude
@@ -40,6 +45,9 @@ pub(super) struct ReportArgs {
     /// The workflow, if it is not the one that was started last
     #[arg(long, value_name = "WORKFLOW")]
     workflow: Option<String>,
+    /// The checkout in which the step was done, if it is not this one
+    #[arg(long = "in", value_name = "FOLDER")]
+    folder: Option<PathBuf>,
     /// Makes a repeated request harmless: the same key gives the first answer again
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -90,6 +98,9 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
         // A step that has become free since the last look can be reported on at once.
         follow_up(context)?;
     }
+    if by_hand && matches!(args.word, ReportWord::Done) {
+        look(context, &store, args, step.task.id)?;
+    }
     let said = Said {
         word: args.word.into(),
         note: args.note.as_deref(),
@@ -110,5 +121,25 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
             Err(Failure::Refused { rejected, hint })
         }
         Err(error) => context.refused(error),
+    }
+}
+
+/// A word proves nothing: what the step should leave is looked for where it was done, and its command is run there.
+fn look(context: &Context, store: &Store, args: &ReportArgs, id: TaskId) -> Result<(), Failure> {
+    let step = store.task(id)?;
+    if !workflows::is_done_by_hand(&step) {
+        return Ok(());
+    }
+    let folder = args.folder.as_ref().map(|folder| context.config.folder.join(folder));
+    let folder = folder.as_ref().unwrap_or(&context.config.root);
+    match doubt_by_hand(context, &step, folder)? {
+        None => Ok(()),
+        Some(doubt) => Err(Failure::Input {
+            message: format!("`{}` is not done: {doubt}", args.step),
+            hint: format!(
+                "it was looked at in `{}`; mend it and report again, or name another checkout with `--in`",
+                folder.display()
+            ),
+        }),
     }
 }

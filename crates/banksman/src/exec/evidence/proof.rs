@@ -62,19 +62,11 @@ fn run_one(
     head: &str,
     env: &BTreeMap<String, String>,
 ) -> Result<Check, RunError> {
-    let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
-    // Both streams into one, so that the end of what was printed is in the order in which it was.
-    let in_one = format!("exec 2>&1\n{command}");
-    let output = runner.run(&shell(&in_one, worktree, env, timeout, CHECK_TAIL_BYTES))?;
     let mut check = Check {
-        command: command.to_owned(),
         head: head.to_owned(),
-        exit: output.exit,
-        millis: output.millis,
-        tail: output.stdout.trim_end().to_owned(),
+        ..run_command(runner, worktree, (command, timeout_ms), env)?
     };
-    if output.timed_out {
-        disprove(&mut check, &format!("it was ended after {} s", timeout.as_secs()));
+    if !check.passed() {
         return Ok(check);
     }
     let mut git = Git::at(runner, worktree, env);
@@ -85,6 +77,30 @@ fn run_one(
             &mut check,
             "it changed files that are tracked, so it proves nothing about the commit",
         );
+    }
+    Ok(check)
+}
+
+/// Runs a command as it is, on the files as they are, so that it proves nothing about a commit.
+pub fn run_command(
+    runner: &mut dyn Runner,
+    folder: &Path,
+    (command, timeout_ms): (&str, i64),
+    env: &BTreeMap<String, String>,
+) -> Result<Check, RunError> {
+    let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
+    // Both streams into one, so that the end of what was printed is in the order in which it was.
+    let in_one = format!("exec 2>&1\n{command}");
+    let output = runner.run(&shell(&in_one, folder, env, timeout, CHECK_TAIL_BYTES))?;
+    let mut check = Check {
+        command: command.to_owned(),
+        head: String::new(),
+        exit: output.exit,
+        millis: output.millis,
+        tail: output.stdout.trim_end().to_owned(),
+    };
+    if output.timed_out {
+        disprove(&mut check, &format!("it was ended after {} s", timeout.as_secs()));
     }
     Ok(check)
 }

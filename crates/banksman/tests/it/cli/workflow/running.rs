@@ -8,9 +8,12 @@ use super::{TWO_STEPS, with_steps, workflow};
 use crate::cli::sandbox::Sandbox;
 use crate::cli::yard::{DONE, Yard};
 
+/// The steps are driven by hand, and all that they should leave behind is there.
 fn by_hand() -> Sandbox {
     let sandbox = with_steps();
     sandbox.ok(&["workflow", "run", "search.yaml", "--by-hand"]);
+    sandbox.file("test.py", "assert find");
+    sandbox.file("search.py", "find");
     sandbox
 }
 
@@ -298,6 +301,8 @@ fn a_step_is_found_by_all_its_names() {
         "one.yaml",
         "workflow: { id: one }\nsteps:\n  - { id: 3, outputs: [a] }\n  - { id: b, outputs: [b] }\n",
     );
+    sandbox.file("a", "");
+    sandbox.file("b", "");
     sandbox.ok(&["workflow", "run", "one.yaml", "--by-hand"]);
     let done =
         |word: &str| sandbox.json(&["workflow", "report", word, "done"])["task"]["id"].clone();
@@ -322,7 +327,45 @@ fn a_report_stays_in_its_repository() {
     assert_eq!(there(&["init"]).code, Some(0));
     let ran = there(&["workflow", "report", "X-1", "done"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("no workflow was started here"), "{ran}");
-    assert_eq!(there(&["workflow", "report", "t2", "done"]).code, Some(0));
+    assert_eq!(there(&["workflow", "report", "t2", "done", "--in", "../repo"]).code, Some(0));
+}
+
+/// Whoever says that a step is done has to have done it: nothing else looks at what a hand has made.
+#[test]
+fn a_step_that_is_not_done_is_not_believed() {
+    let sandbox = Sandbox::new();
+    sandbox.file(
+        "add.yaml",
+        "workflow: { id: add }
+steps:
+  - { id: A-1, outputs: [test.sh], success_criterion: file test.sh exists and is non-empty }
+  - { id: A-2, needs: [A-1], outputs: [add.sh], success_criterion: sh test.sh exits 0 }
+",
+    );
+    sandbox.ok(&["workflow", "run", "add.yaml", "--by-hand"]);
+    let refused = |step: &str| {
+        let ran = workflow(&sandbox, &["report", step, "done"]);
+        assert_eq!(ran.code, Some(1), "{ran}");
+        ran.stderr.lines().next().unwrap_or_default().to_owned()
+    };
+    let missing = "error: `A-1` is not done: it has not left what it should: test.sh";
+    assert_eq!(refused("A-1"), format!("{missing} (BM-E003)"));
+    sandbox.file("test.sh", "");
+    assert_eq!(refused("A-1"), format!("{missing} (it is empty) (BM-E003)"));
+    sandbox.file("test.sh", "set -x; test $(sh add.sh 2 3) = 5");
+    sandbox.ok(&["workflow", "report", "A-1", "done"]);
+    sandbox.file("add.sh", "echo $(($1 - $2))");
+    let ran = workflow(&sandbox, &["report", "A-2", "done"]);
+    assert!(ran.stderr.contains("`A-2` is not done: `sh test.sh` fails:"), "{ran}");
+    assert!(ran.stderr.contains("+ test -1 = 5"), "{ran}");
+    let elsewhere = sandbox.path().join("elsewhere");
+    fs::create_dir_all(&elsewhere).unwrap();
+    fs::write(elsewhere.join("test.sh"), "test $(sh add.sh 2 3) = 5").unwrap();
+    fs::write(elsewhere.join("add.sh"), "echo $(($1 + $2))").unwrap();
+    sandbox.ok(&["workflow", "report", "A-2", "done", "--in", "../elsewhere"]);
+    // What is over is not looked at again.
+    sandbox.file("test.sh", "");
+    assert!(workflow(&sandbox, &["report", "A-1", "done"]).stderr.contains("refused"));
 }
 
 #[test]
@@ -336,6 +379,7 @@ fn five_hundred_steps_can_still_be_read() {
         .collect();
     sandbox.file("big.yaml", format!("workflow: {{ id: big }}\nsteps:\n{steps}"));
     sandbox.ok(&["workflow", "run", "big.yaml", "--by-hand"]);
+    sandbox.file("o0", "");
     sandbox.ok(&["workflow", "report", "s0", "done"]);
     sandbox.ok(&["workflow", "report", "s1", "abort", "--note", "it rains"]);
     assert_snapshot!(workflow(&sandbox, &["status", "-q"]), @"

@@ -237,6 +237,7 @@ fn a_file_is_drawn() {
 fn a_workflow_is_drawn_as_it_stands() {
     let sandbox = with_steps();
     sandbox.ok(&["workflow", "run", "search.yaml", "--by-hand"]);
+    sandbox.file("test.py", "assert find");
     sandbox.ok(&["workflow", "report", "X-1", "done"]);
     let drawn = sandbox.ok(&["workflow", "graph", "search"]);
     for wanted in [
