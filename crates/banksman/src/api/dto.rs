@@ -16,6 +16,7 @@ use crate::ops::glance::{Ask, AtWork, Glance, Retry, Whole};
 use crate::ops::tasks::View;
 use crate::ops::why;
 use crate::store::health::Report;
+use crate::store::places::Batch;
 use crate::store::query::{Overview, Progress};
 use crate::store::runs::PastRun;
 use crate::store::{Edge, Entry, hex};
@@ -410,17 +411,6 @@ pub fn overview(overview: &Overview) -> Value {
         .map(|count| json!({ "state": count.state, "kind": count.kind, "tasks": count.tasks }));
     let projects =
         overview.projects.iter().map(|(name, path)| json!({ "name": name, "path": path }));
-    let batches = overview.batches.iter().map(|batch| {
-        json!({
-            "name": batch.name,
-            "concurrency": batch.concurrency,
-            "paused": batch.paused,
-            "tasks": batch.tasks,
-            "running": batch.running,
-            "done": batch.done,
-            "givenUp": batch.given_up,
-        })
-    });
     json!({
         "states": states.collect::<Vec<_>>(),
         "ready": overview.ready,
@@ -429,7 +419,34 @@ pub fn overview(overview: &Overview) -> Value {
         "deadEffects": overview.dead_effects,
         "nextTimer": overview.next_timer,
         "projects": projects.collect::<Vec<_>>(),
-        "batches": batches.collect::<Vec<_>>(),
+        "batches": overview.batches.iter().map(batch).collect::<Vec<_>>(),
+    })
+}
+
+/// A batch: its bounds, what it has used, and how far it is.
+#[must_use]
+pub fn batch(batch: &Batch) -> Value {
+    let Batch { budget, used, .. } = batch;
+    json!({
+        "name": batch.name,
+        "concurrency": batch.concurrency,
+        "paused": batch.paused,
+        "tasks": batch.tasks,
+        "running": batch.running,
+        "done": batch.done,
+        "givenUp": batch.given_up,
+        "budget": {
+            "runs": budget.runs,
+            "tokens": budget.tokens,
+            "costMicros": budget.cost_micros,
+            "time": budget.time,
+        },
+        "used": {
+            "runs": used.runs,
+            "tokens": used.tokens,
+            "costMicros": used.cost_micros,
+            "time": used.time,
+        },
     })
 }
 

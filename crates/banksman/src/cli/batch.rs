@@ -3,12 +3,13 @@
 use banksman_core::schedule::Budget;
 use banksman_core::time::Span;
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, table};
+use crate::api::dto;
 use crate::store::places::{Batch, BatchChange};
 
 /// Tasks that belong together
@@ -26,8 +27,18 @@ pub(super) struct BatchArgs {
 
 #[derive(Debug, Subcommand)]
 enum BatchCommand {
-    Create(CreateArgs),
-    Set(SetArgs),
+    /// Make a batch
+    #[command(before_long_help = "Examples:
+  banksman batch create spring --concurrency 3
+  banksman batch create spring --cost 20
+")]
+    Create(BoundsArgs),
+    /// Change the bounds of a batch; those that are not named stay
+    #[command(before_long_help = "Examples:
+  banksman batch set spring --concurrency 6
+  banksman batch set spring --cost 40
+")]
+    Set(BoundsArgs),
     List(ListArgs),
     /// Start no more tasks of a batch; those at work go on
     #[command(before_long_help = "Examples:
@@ -39,31 +50,6 @@ enum BatchCommand {
   banksman batch resume spring
 ")]
     Resume(NameArgs),
-}
-
-/// Make a batch
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
-  banksman batch create spring --concurrency 3
-  banksman batch create spring --cost 20
-")]
-struct CreateArgs {
-    #[command(flatten)]
-    name: NameArgs,
-    #[command(flatten)]
-    bounds: BoundArgs,
-}
-
-/// Change the bounds of a batch
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
-  banksman batch set spring --concurrency 6
-")]
-struct SetArgs {
-    #[command(flatten)]
-    name: NameArgs,
-    #[command(flatten)]
-    bounds: BoundArgs,
 }
 
 /// List all batches
@@ -81,7 +67,9 @@ struct NameArgs {
 }
 
 #[derive(Debug, Args)]
-struct BoundArgs {
+struct BoundsArgs {
+    #[command(flatten)]
+    batch: NameArgs,
     /// Tasks of it that run at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     concurrency: Option<u32>,
@@ -101,16 +89,19 @@ struct BoundArgs {
 
 /// How many tasks of a batch run at once, if nothing else is said.
 const CONCURRENCY: u32 = 4;
+/// Far beyond every bill, and far below what does not fit as millionths.
+const MOST_DOLLARS: f64 = 1e9;
 
 pub(super) fn run(context: &Context, args: &BatchArgs) -> Result<Exit, Failure> {
     match &args.command {
         BatchCommand::Create(args) => {
-            let name = &args.name.name;
-            let at_once = args.bounds.concurrency.unwrap_or(CONCURRENCY);
+            let name = &args.batch.name;
+            let bounds = args.change()?;
+            let at_once = args.concurrency.unwrap_or(CONCURRENCY);
             context.store_or_new()?.put_batch(name, i64::from(at_once), context.now)?;
-            change(context, name, args.bounds.change()?)
+            change(context, name, bounds)
         }
-        BatchCommand::Set(args) => change(context, &args.name.name, args.bounds.change()?),
+        BatchCommand::Set(args) => change(context, &args.batch.name, args.change()?),
         BatchCommand::Pause(args) => change(
             context,
             &args.name,
@@ -125,7 +116,7 @@ pub(super) fn run(context: &Context, args: &BatchArgs) -> Result<Exit, Failure> 
     }
 }
 
-impl BoundArgs {
+impl BoundsArgs {
     fn change(&self) -> Result<BatchChange, Failure> {
         let cost_micros = self.cost.map(micros).transpose()?;
         let budget = Budget { runs: self.runs, tokens: self.tokens, cost_micros, time: self.time };
@@ -136,11 +127,11 @@ impl BoundArgs {
 
 #[expect(clippy::cast_possible_truncation, reason = "it is bounded first")]
 fn micros(dollars: f64) -> Result<i64, Failure> {
-    if (0.0..=1e9).contains(&dollars) {
+    if (0.0..=MOST_DOLLARS).contains(&dollars) {
         return Ok((dollars * 1e6).round() as i64);
     }
     Err(Failure::Argument {
-        message: "an amount of dollars cannot be negative".to_owned(),
+        message: format!("an amount of dollars is from 0 to {MOST_DOLLARS}"),
         hint: "for example --cost 2.50".to_owned(),
     })
 }
@@ -155,7 +146,7 @@ fn change(context: &Context, name: &str, change: BatchChange) -> Result<Exit, Fa
             hint: format!("`banksman batch create {name}` makes it"),
         });
     };
-    context.out.answer(|| document(batch), || rows(std::slice::from_ref(batch)))?;
+    context.out.answer(|| dto::batch(batch), || rows(std::slice::from_ref(batch)))?;
     context.out.next(&["batch list"]);
     Ok(Exit::Done)
 }
@@ -163,23 +154,10 @@ fn change(context: &Context, name: &str, change: BatchChange) -> Result<Exit, Fa
 fn list(context: &Context) -> Result<Exit, Failure> {
     let batches = context.store()?.batches()?;
     context.out.answer(
-        || json!({ "batches": batches.iter().map(document).collect::<Vec<_>>() }),
+        || json!({ "batches": batches.iter().map(dto::batch).collect::<Vec<_>>() }),
         || if batches.is_empty() { "no batches\n".to_owned() } else { rows(&batches) },
     )?;
     Ok(Exit::Done)
-}
-
-fn document(batch: &Batch) -> Value {
-    json!({
-        "name": batch.name,
-        "concurrency": batch.concurrency,
-        "paused": batch.paused,
-        "tasks": batch.tasks,
-        "running": batch.running,
-        "done": batch.done,
-        "givenUp": batch.given_up,
-        "used": { "runs": batch.used.runs, "tokens": batch.used.tokens, "costMicros": batch.used.cost_micros },
-    })
 }
 
 fn rows(batches: &[Batch]) -> String {

@@ -166,7 +166,10 @@ impl Failure {
             Self::Engine(EngineError::Project { .. }) => {
                 hinted(Code::Settings, "mend its .banksman/config.toml")
             }
-            Self::Engine(_) | Self::Wake(_) => hinted(
+            Self::Engine(
+                EngineError::Store(_) | EngineError::Site(_) | EngineError::Mailbox(_),
+            )
+            | Self::Wake(_) => hinted(
                 Code::File,
                 "check the folder of runs: `banksman config get home`, and the space on its disk",
             ),

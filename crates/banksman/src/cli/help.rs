@@ -73,7 +73,7 @@ macro_rules! line {
     };
 }
 
-pub(super) fn exit_codes() -> String {
+fn exit_codes() -> String {
     let mut text = String::from("Exit codes\n\n");
     for exit in Exit::ALL {
         line!(text, "  {}  {}", exit.number(), exit.meaning());

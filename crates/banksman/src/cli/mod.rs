@@ -18,6 +18,7 @@ mod daily;
 mod decisions;
 mod demo;
 mod down;
+mod drawing;
 mod exit;
 mod export;
 mod failure;

@@ -6,7 +6,6 @@ use std::env;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 use banksman_core::failure::Policy;
@@ -27,6 +26,7 @@ use crate::clock;
 use crate::config::{self, Config, EnvVars, Environment, Flags};
 use crate::engine::wake::{Bell, Wake};
 use crate::engine::{Engine, EngineError, Notice, Project, Projects, Pulse, Terms};
+use crate::exec::lock::lock_within;
 use crate::exec::plan::{JobId, LOST};
 use crate::exec::process::Plain;
 use crate::exec::repo;
@@ -244,6 +244,9 @@ pub(super) fn drive(
         Err(failure) => return Err(failure),
     };
     let mut bell = Bell::hang(&parts.store, &parts.site.ended_folder())?;
+    if only.is_some() {
+        say_if_nobody_works(context, &parts);
+    }
     loop {
         let sleep = match only {
             Some(_) => {
@@ -332,15 +335,7 @@ fn only_one(home: &Path) -> Result<File, Failure> {
         .open(&path)
         .map_err(failed)?;
     // One that was just killed holds its lock until the system has cleared it away.
-    let mut locked = file.try_lock();
-    for _ in 0..LOCK_TRIES {
-        if !matches!(locked, Err(TryLockError::WouldBlock)) {
-            break;
-        }
-        thread::sleep(BETWEEN_LOCK_TRIES);
-        locked = file.try_lock();
-    }
-    match locked {
+    match lock_within(&file, LOCK_TRIES, BETWEEN_LOCK_TRIES) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut pid = String::new();
@@ -364,7 +359,12 @@ fn welcome(context: &Context, parts: &Parts) {
         "up on {} with {at_once} agents at once; workers: {workers}; Ctrl-C ends it and leaves agents at work",
         shown(&terms.agents.node)
     ));
-    if names.is_empty() {
+    say_if_nobody_works(context, parts);
+}
+
+/// Without a word of it, somebody who has no agent yet would wait for nothing to happen.
+fn say_if_nobody_works(context: &Context, parts: &Parts) {
+    if parts.terms.workers.is_empty() {
         context.out.say("no agent was found on the PATH; see `banksman help workers`");
     }
 }

@@ -17,10 +17,10 @@ mod signals;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 use super::keeper::FileError;
+use super::lock::lock_within;
 use super::repo;
 use crate::clock;
 use disk::DRAFT_ENDING;
@@ -143,14 +143,11 @@ impl Mailbox {
             self.hide()?;
         }
         let file = disk::open_lock(&path).map_err(|source| fault("open", &path, source))?;
-        for _ in 0..LOCK_TRIES {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) => thread::sleep(BETWEEN_LOCK_TRIES),
-                Err(TryLockError::Error(source)) => return Err(fault("lock", &path, source).into()),
-            }
+        match lock_within(&file, LOCK_TRIES, BETWEEN_LOCK_TRIES) {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(MailboxError::Busy(path)),
+            Err(TryLockError::Error(source)) => Err(fault("lock", &path, source).into()),
         }
-        Err(MailboxError::Busy(path))
     }
 
     /// Where people have made the folder, its `.gitignore` is theirs; the repository's own list is not part of anybody's work.

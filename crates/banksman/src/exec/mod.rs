@@ -8,6 +8,7 @@ pub mod evidence;
 pub mod files;
 pub mod git;
 pub mod keeper;
+pub mod lock;
 pub mod mailbox;
 pub mod merge;
 pub mod note;

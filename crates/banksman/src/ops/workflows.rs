@@ -288,7 +288,7 @@ pub enum Word {
 }
 
 impl Word {
-    const ALL: [Self; 7] =
+    pub const ALL: [Self; 7] =
         [Self::Done, Self::Pass, Self::Fail, Self::Veto, Self::Abort, Self::Retry, Self::Skip];
 
     #[must_use]

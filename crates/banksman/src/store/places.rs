@@ -34,7 +34,7 @@ pub struct Batch {
 pub struct BatchChange {
     pub concurrency: Option<u32>,
     pub paused: Option<bool>,
-    /// Replaces all bounds.
+    /// The same is true of each of its bounds.
     pub budget: Option<Budget>,
 }
 

@@ -212,14 +212,6 @@ impl Store {
         })
     }
 
-    /// Notes the agent's session as soon as it is known, so that the next run can go on with it. Answers whether the run
-    /// is still under way.
-    pub fn note_session(&self, run: RunId, session: &str) -> Result<bool, StoreError> {
-        let [task, epoch] = key(run);
-        let columns = [task, epoch, session.into()];
-        self.write(move |conn| Ok(!conn.query(sql::RUN_SESSION, &columns)?.is_empty()))
-    }
-
     /// Gives a run the token by which its agent reports, as a hash. Answers whether the run is still under way.
     pub fn set_token(&self, run: RunId, hash: &[u8]) -> Result<bool, StoreError> {
         let [task, epoch] = key(run);

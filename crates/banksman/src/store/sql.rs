@@ -295,7 +295,6 @@ statements! {
     RUN_PLACED = "UPDATE runs SET node = $3, account = $4, areas = $5 WHERE task = $1 AND epoch = $2";
     RUN_FACTS = "UPDATE runs SET class = $3, signature = $4, session = coalesce($5, session), agent = coalesce($6, agent), \
      head = $7, level = $8, detail = $9, input_tokens = $10, output_tokens = $11 WHERE task = $1 AND epoch = $2";
-    RUN_SESSION = "UPDATE runs SET session = $3 WHERE task = $1 AND epoch = $2 AND ended_at IS NULL RETURNING epoch";
     RUN_TOKEN = "UPDATE runs SET token_hash = $3 WHERE task = $1 AND epoch = $2 AND ended_at IS NULL RETURNING epoch";
     /// What a run cost whose lease was taken away before it could tell. It is told once.
     RUN_LATE_COST = "UPDATE runs SET tokens = $3, cost_micros = $4 WHERE task = $1 AND epoch = $2 \
@@ -360,8 +359,8 @@ statements! {
     BATCH_LOAD = batch_loads!("WHERE b.name = $1");
     READY_BATCHES = batch_loads!("WHERE EXISTS (SELECT 1 FROM tasks t WHERE t.batch = b.name AND t.queue_rank IS NOT NULL) ORDER BY b.name LIMIT $1");
     SET_BATCH = "UPDATE batches SET concurrency = coalesce($2, concurrency), paused = coalesce($3, paused) WHERE name = $1 RETURNING name";
-    SET_BATCH_BUDGET = "UPDATE batches SET budget_runs = $2, budget_tokens = $3, budget_cost_micros = $4, budget_millis = $5 \
-     WHERE name = $1";
+    SET_BATCH_BUDGET = "UPDATE batches SET budget_runs = coalesce($2, budget_runs), budget_tokens = coalesce($3, budget_tokens), \
+     budget_cost_micros = coalesce($4, budget_cost_micros), budget_millis = coalesce($5, budget_millis) WHERE name = $1";
     BLOCKED_STATES = "SELECT DISTINCT lifecycle, state FROM tasks WHERE kind = 'blocked' ORDER BY lifecycle, state LIMIT $1";
     BLOCKED_IN = "SELECT id FROM tasks WHERE kind = 'blocked' AND lifecycle = $1 AND state = $2 ORDER BY id LIMIT $3";
     RUNS_OF = "SELECT epoch, worker, activity, started_at, ended_at, outcome FROM runs \

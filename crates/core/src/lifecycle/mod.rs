@@ -489,6 +489,6 @@ pub(crate) fn state_id(index: usize) -> StateId {
 }
 
 /// `quota_wait` of `blocked(quota_wait)`.
-pub(crate) fn inner_name(name: &str) -> Option<&str> {
+fn inner_name(name: &str) -> Option<&str> {
     name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'))
 }

@@ -7,13 +7,13 @@ use banksman_core::lifecycle::Kind;
 use banksman_core::time::Instant;
 use banksman_core::workflow::Flow;
 use banksman_core::workflow::graph::{Mark, Tone, mermaid, svg};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{ParamArgs, project_here};
 use crate::cli::context::Context;
+use crate::cli::drawing::DrawingArgs;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::files;
 use crate::cli::signs::lasting;
 use crate::ops::workflows::{self, Standing, is_done_by_hand};
 use crate::store::Stored;
@@ -32,36 +32,13 @@ pub(super) struct GraphArgs {
     subject: Option<String>,
     #[command(flatten)]
     params: ParamArgs,
-    /// Mermaid text or an SVG picture; the file's ending decides if left out
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<Format>,
-    /// A file instead of standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Mermaid,
-    Svg,
+    #[command(flatten)]
+    drawing: DrawingArgs,
 }
 
 pub(super) fn run(context: &Context, args: &GraphArgs) -> Result<Exit, Failure> {
     let (flow, marks) = subject(context, args)?;
-    let is_svg_file =
-        args.output.as_ref().is_some_and(|path| path.extension().is_some_and(|end| end == "svg"));
-    let format = args.format.unwrap_or(if is_svg_file { Format::Svg } else { Format::Mermaid });
-    let drawing = match format {
-        Format::Mermaid => mermaid(&flow, &marks),
-        Format::Svg => svg(&flow, &marks),
-    };
-    let written = match &args.output {
-        Some(path) => {
-            files::write(path, |out| out.write_all(drawing.as_bytes()).map_err(Failure::Output))
-        }
-        None => context.out.text(&drawing),
-    };
-    written.map(|()| Exit::Done)
+    args.drawing.draw(context, || mermaid(&flow, &marks), || svg(&flow, &marks))
 }
 
 type Marks = BTreeMap<String, Mark>;

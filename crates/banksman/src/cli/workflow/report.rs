@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use banksman_core::ids::TaskId;
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use super::project_here;
@@ -35,7 +36,7 @@ pub(super) struct ReportArgs {
     step: String,
     /// What happened
     #[arg(value_name = "WORD")]
-    word: ReportWord,
+    word: Word,
     /// What has to change, for fail and veto; why, for abort
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
@@ -55,35 +56,22 @@ pub(super) struct ReportArgs {
     actor: ActorArgs,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ReportWord {
-    /// The step is done
-    Done,
-    /// The gate lets it pass
-    Pass,
-    /// The gate sends it back
-    Fail,
-    /// A person takes back what an agent let pass
-    Veto,
-    /// The step is given up
-    Abort,
-    /// A step that was given up is begun again
-    Retry,
-    /// The workflow goes on without the step that was given up
-    Skip,
-}
+impl ValueEnum for Word {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
 
-impl From<ReportWord> for Word {
-    fn from(word: ReportWord) -> Self {
-        match word {
-            ReportWord::Done => Self::Done,
-            ReportWord::Pass => Self::Pass,
-            ReportWord::Fail => Self::Fail,
-            ReportWord::Veto => Self::Veto,
-            ReportWord::Abort => Self::Abort,
-            ReportWord::Retry => Self::Retry,
-            ReportWord::Skip => Self::Skip,
-        }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self {
+            Self::Done => "The step is done",
+            Self::Pass => "The gate lets it pass",
+            Self::Fail => "The gate sends it back",
+            Self::Veto => "A person takes back what an agent let pass",
+            Self::Abort => "The step is given up",
+            Self::Retry => "A step that was given up is begun again",
+            Self::Skip => "The workflow goes on without the step that was given up",
+        };
+        Some(PossibleValue::new(self.as_str()).help(help))
     }
 }
 
@@ -98,11 +86,11 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
         // A step that has become free since the last look can be reported on at once.
         follow_up(context)?;
     }
-    if by_hand && matches!(args.word, ReportWord::Done) {
+    if by_hand && args.word == Word::Done {
         look(context, &store, args, step.task.id)?;
     }
     let said = Said {
-        word: args.word.into(),
+        word: args.word,
         note: args.note.as_deref(),
         reason: args.reason.as_deref(),
         key: args.key.as_deref(),

@@ -61,7 +61,7 @@ impl Git<'_> {
         Ok(!output.stdout.is_empty())
     }
 
-    pub fn current_branch(&mut self) -> Result<Option<String>, RunError> {
+    fn current_branch(&mut self) -> Result<Option<String>, RunError> {
         self.maybe(&["symbolic-ref", "--quiet", "--short", "HEAD"])
     }
 }

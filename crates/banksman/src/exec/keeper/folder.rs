@@ -71,7 +71,7 @@ impl Folder {
         self.0.join("keeper.log")
     }
 
-    pub fn reports_path(&self) -> PathBuf {
+    fn reports_path(&self) -> PathBuf {
         self.0.join("reports.jsonl")
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::link::Place;
 use super::yard::{Yard, failed};
-use super::{hold, mark, names, recover, rescue};
+use super::{hold, mark, recover, rescue};
 use crate::exec::git::{self, Git};
 use crate::exec::plan::Workspace;
 use crate::exec::process::{Program, RunError, Runner};
@@ -217,10 +217,4 @@ pub fn rescues(
 ) -> Result<Vec<Rescue>, RunError> {
     let refs = Git::at(runner, repo, env).refs(&[rescue::REFS])?;
     Ok(refs.into_iter().map(|(name, commit)| Rescue { name, commit }).collect())
-}
-
-/// The rescue refs of one worktree, for messages.
-#[must_use]
-pub fn rescue_prefix(worktree: &Path) -> String {
-    format!("{}{}/", rescue::REFS, names::rescue_name(worktree))
 }

@@ -156,7 +156,7 @@ impl<'a> Yard<'a> {
         self.spare.join("pool").join(hash_of(&self.common))
     }
 
-    pub(in crate::exec) fn spares(&self) -> Vec<PathBuf> {
+    fn spares(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.pool()) else { return Vec::new() };
         let mut spares: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         spares.sort();

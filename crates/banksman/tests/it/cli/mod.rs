@@ -11,6 +11,7 @@ mod looking;
 mod masks;
 mod moving;
 mod output;
+mod pages;
 mod reference;
 mod sandbox;
 mod settings;

@@ -209,7 +209,7 @@ fn batches_have_bounds() {
     assert_snapshot!(yard.run(&["batch", "set", "spring", "--cost=-1"]), @"
     exit 2
     -- stderr
-    error: an amount of dollars cannot be negative (BM-E001)
+    error: an amount of dollars is from 0 to 1000000000 (BM-E001)
     hint: for example --cost 2.50
     ");
     for title in ["First", "Second"] {
@@ -225,6 +225,22 @@ fn batches_have_bounds() {
     assert_eq!(yard.json(&["batch", "pause", "spring"])["paused"], true);
     assert_eq!(yard.json(&["batch", "resume", "spring"])["running"], 1);
     yard.ok(&["down", "--agents"]);
+}
+
+#[test]
+fn the_bounds_of_a_batch_that_are_not_named_stay() {
+    let yard = Yard::new();
+    assert_eq!(yard.run(&["batch", "create", "spring", "--cost=-1"]).code, Some(2));
+    assert_eq!(
+        yard.json(&["batch", "list"])["batches"],
+        json!([]),
+        "what is refused makes nothing"
+    );
+    yard.ok(&["batch", "create", "spring", "--runs", "10", "--cost", "20", "--time", "2h"]);
+    let budget = json!({ "runs": 10, "tokens": null, "costMicros": 40_000_000, "time": "2h" });
+    assert_eq!(yard.json(&["batch", "set", "spring", "--cost", "40"])["budget"], budget);
+    assert_eq!(yard.json(&["batch", "pause", "spring"])["budget"], budget);
+    assert_eq!(yard.json(&["status"])["batches"][0]["budget"], budget, "told the same everywhere");
 }
 
 #[test]

@@ -23,6 +23,21 @@ use banksman::exec::worktree::removal::{Removed, remove};
 use banksman::exec::worktree::{NotPrepared, Prepared, prepare};
 use banksman_core::receipt::Evidence;
 
+/// Runs git as somebody who is nobody of this machine, and answers with what it prints.
+pub(crate) fn git_with(env: BTreeMap<String, String>, folder: &Path, args: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=Someone", "-c", "user.email=someone@localhost"])
+        .args(args)
+        .current_dir(folder)
+        .env_clear()
+        .envs(env)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "git {args:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
 /// A repository with one commit on `main`, which is checked out in it.
 struct World {
     folder: tempfile::TempDir,
@@ -91,17 +106,7 @@ impl World {
     }
 
     fn git(&self, folder: &Path, args: &[&str]) -> String {
-        let output = Command::new("git")
-            .args(["-c", "user.name=Someone", "-c", "user.email=someone@localhost"])
-            .args(args)
-            .current_dir(folder)
-            .env_clear()
-            .envs(self.env())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "git {args:?}: {said}");
-        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+        git_with(self.env(), folder, args)
     }
 
     fn commit_in(&self, folder: &Path, message: &str) -> String {

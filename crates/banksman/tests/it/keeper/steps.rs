@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use banksman::exec::agent::{Kind, Setup};
 use banksman::exec::plan::{Checks, Evaluator, Plan, Work, Workspace};
@@ -14,6 +13,7 @@ use banksman_core::receipt::{Ended, Evidence, Receipt, SignalSeen};
 use banksman_core::workflow::Signal;
 
 use super::world::{World, agent, marked, plan, wait_until};
+use crate::git::git_with;
 use crate::scripted::scripted_agent;
 
 const SENTINEL: &str = ".workflow/signals/X-1-done.json";
@@ -53,17 +53,7 @@ impl Yard {
     }
 
     fn git(&self, folder: &Path, args: &[&str]) -> String {
-        let output = Command::new("git")
-            .args(["-c", "user.name=Someone", "-c", "user.email=someone@localhost"])
-            .args(args)
-            .current_dir(folder)
-            .env_clear()
-            .envs(self.env())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "git {args:?}: {said}");
-        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+        git_with(self.env(), folder, args)
     }
 
     /// A job of the scripted agent in the worktree.

@@ -125,12 +125,13 @@ pub(super) fn person_switches(
         }
         4 => {
             let runs = i64::try_from(1 + chance.below(6)).expect("a small number");
-            let tokens = *chance.pick(&[None, Some(3_500)]);
+            let tokens = *chance.pick(&[3_500, 1_000_000_000]);
             let at_once = u32::try_from(1 + chance.below(3)).expect("a small number");
-            let budget = Some(Budget { runs: Some(runs), tokens, ..Budget::default() });
+            let budget =
+                Some(Budget { runs: Some(runs), tokens: Some(tokens), ..Budget::default() });
             let concurrency = Some(at_once);
             store.set_batch(batch, BatchChange { budget, concurrency, paused: None })?;
-            Ok(format!("kim gives {batch} {runs} runs, {at_once} at once, tokens: {tokens:?}"))
+            Ok(format!("kim gives {batch} {runs} runs, {at_once} at once, {tokens} tokens"))
         }
         _ => {
             let paused = chance.percent(50);

@@ -297,6 +297,7 @@ fn budgets_are_checked_where_tasks_are_claimed(world: &World) {
         let change = BatchChange { budget: Some(budget), ..BatchChange::default() };
         assert!(store.set_batch("friday", change).unwrap());
     };
+    let wide = Budget { runs: Some(2), tokens: Some(101), cost_micros: Some(8), time: Some(HOUR) };
     for budget in tight {
         let whose = [
             Dispatch { day_budget: budget, ..request(&site) },
@@ -315,10 +316,9 @@ fn budgets_are_checked_where_tasks_are_claimed(world: &World) {
         set_budget(budget);
         assert!(held(request(&site)).claimed.is_none(), "{budget:?}");
         assert!(claim(&store, "worker:w1", at).is_none(), "{budget:?}");
-        set_budget(Budget::default());
+        // The other bounds stay, so each of them has to be given to be wide again.
+        set_budget(wide);
     }
-    let wide = Budget { runs: Some(2), tokens: Some(101), cost_micros: Some(8), time: Some(HOUR) };
-    set_budget(wide);
     let request = Dispatch { day_budget: wide, task_budget: wide, ..request(&site) };
     // The next day has a budget of its own, but this one is not used up either.
     assert_eq!(first(held(request)), id);

@@ -26,7 +26,6 @@ on_both!(
     a_lease_that_is_lost_is_not_renewed,
     leases_that_ran_out_are_found_wherever_they_were,
     a_token_is_good_while_the_run_holds_its_lease,
-    a_session_is_noted_while_the_run_is_under_way,
     a_stop_goes_to_the_node_of_its_run,
     what_waits_for_a_worker_is_found,
     a_persons_word_counts_by_its_place_and_not_by_its_time,
@@ -260,18 +259,6 @@ fn a_token_is_good_while_the_run_holds_its_lease(world: &World) {
     let next = start(&store, "n1", NOON);
     assert_eq!(store.run_of_token(b"secret").unwrap(), None, "a run's token is its own");
     assert!(store.set_token(next, b"secret").is_err(), "and nobody else gets the same");
-}
-
-fn a_session_is_noted_while_the_run_is_under_way(world: &World) {
-    let store = world.open();
-    let id = add(&store, "lift");
-    let run = start(&store, "n1", NOON);
-    assert!(store.note_session(run, "s-early").unwrap());
-    let quiet = RunEnd { session: None, ..known(run.epoch) };
-    store.end_run(id, quiet, NOON).unwrap();
-    assert!(!store.note_session(run, "s-late").unwrap());
-    let past = store.past_runs(id, 1).unwrap();
-    assert_eq!(past[0].session.as_deref(), Some("s-early"));
 }
 
 fn a_stop_goes_to_the_node_of_its_run(world: &World) {

@@ -188,7 +188,7 @@ fn value(from: ValueRef<'_>) -> Value {
 /// Rewrites `$n` to `?n`, because SQLite takes `$1` for a name and numbers names by their first appearance.
 ///
 /// Quoted text and comments are left alone.
-pub(super) fn number_parameters(sql: &str) -> String {
+fn number_parameters(sql: &str) -> String {
     let mut rewritten = String::with_capacity(sql.len());
     let mut chars = sql.chars().peekable();
     let mut closing: Option<char> = None;

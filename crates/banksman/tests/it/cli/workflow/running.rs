@@ -7,6 +7,7 @@ use insta::assert_snapshot;
 use super::{TWO_STEPS, with_steps, workflow};
 use crate::cli::sandbox::Sandbox;
 use crate::cli::yard::{DONE, Yard};
+use crate::engine::yard::Up;
 
 /// The steps are driven by hand, and all that they should leave behind is there.
 fn by_hand() -> Sandbox {
@@ -428,4 +429,21 @@ fn the_exit_code_says_how_it_ended() {
     let ran = workflow(&yard, &["run", "w.yaml"]);
     assert_eq!(ran.code, Some(3), "{ran}");
     assert!(ran.stderr.contains("next: banksman workflow next"), "{ran}");
+}
+
+/// Whoever has no agent yet would wait for nothing to happen.
+#[test]
+fn a_run_without_any_agent_says_so() {
+    let yard = Yard::new();
+    yard.file(".banksman/config.toml", "lifecycle = \"demo\"\n");
+    yard.file("w.yaml", "workflow: { id: w, merge: false }\nsteps:\n  - { id: a }\n");
+    let log = yard.path().join("run.log");
+    let mut command = yard.command(&["workflow", "run", "w.yaml"]);
+    command.env("PATH", yard.path());
+    let run = Up::start(command, &log);
+    let says = "no agent was found on the PATH; see `banksman help workers`";
+    yard.until("it says so", || fs::read_to_string(&log).is_ok_and(|said| said.contains(says)));
+    yard.ok(&["down"]);
+    let (code, said) = run.wait();
+    assert_eq!(code, Some(3), "{said}");
 }

@@ -1,0 +1,57 @@
+//! What the commands that draw have in common: the form of a drawing, and where it goes.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::context::Context;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::files;
+
+#[derive(Debug, Args)]
+pub(super) struct DrawingArgs {
+    /// Mermaid text or an SVG picture; the file's ending decides if left out
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// A file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Mermaid,
+    Svg,
+}
+
+impl DrawingArgs {
+    /// Calls the one of the two that is asked for, and writes what it has drawn.
+    pub(super) fn draw(
+        &self,
+        context: &Context,
+        mermaid: impl FnOnce() -> String,
+        svg: impl FnOnce() -> String,
+    ) -> Result<Exit, Failure> {
+        let drawing = match self.format() {
+            Format::Mermaid => mermaid(),
+            Format::Svg => svg(),
+        };
+        let written = match &self.output {
+            Some(path) => {
+                files::write(path, |out| out.write_all(drawing.as_bytes()).map_err(Failure::Output))
+            }
+            None => context.out.text(&drawing),
+        };
+        written.map(|()| Exit::Done)
+    }
+
+    fn format(&self) -> Format {
+        let is_svg = |path: &Path| path.extension().is_some_and(|end| end == "svg");
+        let by_ending = match self.output.as_deref() {
+            Some(path) if is_svg(path) => Format::Svg,
+            Some(_) | None => Format::Mermaid,
+        };
+        self.format.unwrap_or(by_ending)
+    }
+}

@@ -1,0 +1,46 @@
+//! A lock on a file that is waited for, but not for ever.
+//!
+//! The system waits for such a lock without an end or not at all; an end would take a thread or a signal for each wait.
+//! Whoever holds one of these does so for moments, so it is looked at again and again instead.
+
+use std::fs::{File, TryLockError};
+use std::thread;
+use std::time::Duration;
+
+/// Fails with `WouldBlock` if somebody else still has it at the last of the tries.
+pub fn lock_within(file: &File, tries: u32, pause: Duration) -> Result<(), TryLockError> {
+    lock_between(file, tries, || thread::sleep(pause))
+}
+
+fn lock_between(file: &File, tries: u32, mut wait: impl FnMut()) -> Result<(), TryLockError> {
+    for _ in 1..tries {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => wait(),
+            done @ (Ok(()) | Err(TryLockError::Error(_))) => return done,
+        }
+    }
+    file.try_lock()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_waited_for_until_it_is_free_but_not_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let held = File::create(&path).unwrap();
+        held.lock().unwrap();
+        let wanted = File::open(&path).unwrap();
+
+        let mut waits = 0;
+        let still_held = lock_between(&wanted, 3, || waits += 1);
+        assert!(matches!(still_held, Err(TryLockError::WouldBlock)), "{still_held:?}");
+        assert_eq!(waits, 2, "there is nothing to wait for after the last try");
+
+        lock_between(&wanted, 3, || held.unlock().unwrap()).expect("it was let go of");
+        let taken = held.try_lock();
+        assert!(matches!(taken, Err(TryLockError::WouldBlock)), "{taken:?}");
+    }
+}
