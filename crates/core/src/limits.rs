@@ -28,6 +28,8 @@ pub const ACTOR_BYTES: usize = 100;
 pub const PRIORITY: i32 = 1_000;
 /// What is kept of an agent's last words, in bytes: it goes into prompts, mails and the history.
 pub const FINAL_TEXT_BYTES: usize = 16 * 1024;
+/// An answer in the shape of a schema, in bytes.
+pub const ANSWER_BYTES: usize = 128 * 1024;
 /// Changed paths that a receipt names.
 pub const EVIDENCE_PATHS: usize = 500;
 /// What is kept of a check's output, in bytes.
@@ -96,8 +98,10 @@ pub const OPINION_TEXT_BYTES: usize = 1_000;
 pub const OPINION_ITEMS: usize = 16;
 /// One concern or suggestion, in bytes: what is wrong, where, and what would be right.
 pub const OPINION_ITEM_BYTES: usize = 1_000;
-/// Concerns of a panel that its task keeps in a list.
-pub const OPEN_CONCERNS: usize = 60;
+/// Open concerns that a panel leaves with its task, each with how it was defended, in bytes.
+pub const PANEL_CONCERNS_BYTES: usize = 12 * 1024;
+/// Suggestions that a panel leaves with its task, in bytes.
+pub const PANEL_SUGGESTIONS_BYTES: usize = 8 * 1024;
 /// The words that a panel ends with, in bytes: a person reads them in a list or in a mail.
 pub const PANEL_SUMMARY_BYTES: usize = 16 * 1024;
 /// A daily note, in bytes: a person reads and writes it.
@@ -139,8 +143,17 @@ const _: () = assert!(
     "a plan and what became of the ones before leave room for the task's own fields"
 );
 const _: () = assert!(
-    2 * OPEN_CONCERNS * (OPINION_TEXT_BYTES + OPINION_ITEM_BYTES) < FIELDS_BYTES,
-    "the concerns of a panel leave room for the task's own fields"
+    // Each reviewer leaves its reason and why it gave a concern up.
+    PANEL_CONCERNS_BYTES
+        + PANEL_SUGGESTIONS_BYTES
+        + PANEL_SUMMARY_BYTES
+        + (REVIEWERS + SPECIALISTS) * 2 * OPINION_TEXT_BYTES
+        < FIELDS_BYTES / 2,
+    "what a panel leaves has room beside a plan"
+);
+const _: () = assert!(
+    PLAN_BYTES < ANSWER_BYTES && ANSWER_BYTES <= FIELDS_BYTES / 2,
+    "an answer becomes a field, and a plan that is too large is told so by itself"
 );
 const _: () =
     assert!(TEMPLATE_BYTES < PROMPT_BYTES / 2, "a template leaves room for what it is about");

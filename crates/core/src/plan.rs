@@ -103,6 +103,12 @@ pub struct Spike {
     pub blocks: Vec<String>,
 }
 
+impl Spike {
+    fn holds_up(&self, subtask: &Subtask) -> bool {
+        self.blocks.is_empty() || self.blocks.contains(&subtask.id)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Risk {
@@ -232,12 +238,6 @@ impl Plan {
         faults
     }
 
-    /// Whether it is a proposal: it holds together, and every subtask is small enough.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        self.faults().is_empty() && self.subtasks.iter().all(|subtask| subtask.too_big().is_empty())
-    }
-
     /// Whether parts do the work. A task that is one piece is done by itself.
     #[must_use]
     pub fn is_split(&self) -> bool {
@@ -283,7 +283,7 @@ impl Plan {
         }
         let waits = |spike: &&Spike| match part {
             Part::Spike(_) => false,
-            Part::Subtask(own) => spike.blocks.is_empty() || spike.blocks.contains(&own.id),
+            Part::Subtask(own) => spike.holds_up(own),
         };
         let spikes = self.spikes.iter().filter(waits);
         before.extend(spikes.map(|spike| (spike.id.as_str(), EdgeKind::Blocks)));

@@ -105,6 +105,7 @@ fn voice(voice: &Voice) -> Value {
         "who": voice.who,
         "verdict": voice.verdict,
         "words": voice.words,
+        "suggestions": voice.suggestions,
         "dissents": voice.dissents,
     })
 }

@@ -2,7 +2,7 @@
 
 mod answer;
 mod merging;
-mod show;
+pub(super) mod show;
 mod triage;
 
 use banksman_core::time::{Instant, Span};

@@ -8,11 +8,13 @@ use serde_json::Value;
 
 use super::arguments::ActorArgs;
 use super::context::Context;
+use super::decisions::show::voices;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, json_line, shown, shown_lines, table};
 use super::signs::{amount, first_line, lasting, local, money, progress, style};
 use crate::api::dto::{Run, Task, TaskDetail};
+use crate::ops::decisions::on_record;
 use crate::ops::panels::is_seat;
 use crate::ops::tasks::{self, View};
 use crate::store::query::{Detail, Need, Progress};
@@ -34,6 +36,8 @@ pub(super) struct ShowArgs {
     actor: ActorArgs,
 }
 
+/// Fields with what others have said about the work.
+const VOICES: [&str; 2] = ["verdicts", "concerns"];
 /// Parts that are shown.
 const PARTS: usize = 20;
 /// Runs that are shown; `log --run N` finds all of them.
@@ -54,6 +58,7 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let mut text = heading(context, &detail);
+    text.push_str(&voices(context.out.signs, &on_record(&detail.stored)));
     text.push_str(&facts(&detail, &task, progress, &allowed_transitions));
     if !detail.stored.task.body.is_empty() {
         text.push_str(&format!("\n{}\n", shown_lines(detail.stored.task.body.trim_end())));
@@ -127,7 +132,9 @@ fn facts(
             format!("{} of {}, until {}", lease.run, lease.worker, local(lease.expires_at)),
         );
     }
-    for (name, value) in &shown_task.fields {
+    // What reviewers said stands above, in words.
+    let is_above = |name: &str, value: &Value| VOICES.contains(&name) && value.is_array();
+    for (name, value) in shown_task.fields.iter().filter(|(name, value)| !is_above(name, value)) {
         let text = match value {
             Value::String(text) => text.clone(),
             Value::Null

@@ -3,13 +3,14 @@
 use banksman_core::failure::{self, Asked, Class, Judgement, Level, Next, Past};
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::{Activity, Outcome, Route};
-use banksman_core::machine::{Event, Finish, Report, Why};
+use banksman_core::machine::{Event, Finish, Rejected, Report, Why};
 use banksman_core::quota;
 use banksman_core::receipt::{Ended, MergeReport, Receipt};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
 use super::landing::local_pull_request;
+use super::panel::seats::{SEAT, in_a_line};
 use super::plan::expects;
 use super::planning::{is_planning, is_spike};
 use super::{Engine, EngineError, Notice, Pulse};
@@ -120,8 +121,15 @@ impl Engine<'_> {
             pulse.notices.push(Notice { task: Some(run.task), urgent: true, text });
         }
         let outcome = end.finish.outcome.as_str().to_owned();
-        match self.store.end_run(run.task, end, now) {
+        match self.store.end_run(run.task, end.clone(), now) {
             Ok(_) => Ok(outcome),
+            // It has ended all the same: a run that could not would hold up the end of every other one.
+            Err(StoreError::Rejected(rejected)) if rejected.why == Why::Invalid => {
+                let bare = without_what_it_brought(end, &rejected);
+                let outcome = bare.finish.outcome.as_str().to_owned();
+                self.store.end_run(run.task, bare, now)?;
+                Ok(outcome)
+            }
             // Somebody else has ended it, or moved the task on: the store has put that on record.
             Err(StoreError::Rejected(rejected)) if rejected.why == Why::StaleLease => {
                 Ok("came late".to_owned())
@@ -152,6 +160,9 @@ impl Engine<'_> {
         let answer = receipt.answer.as_ref().filter(|_| outcome == Outcome::Succeeded);
         let planned = answer.filter(|_| is_planning(stored));
         let planned = planned.map(|answer| self.planned(stored, answer)).transpose()?;
+        // Whoever answers by a schema has no words for people; the log has the answer as it came.
+        let verdict = answer.filter(|_| stored.lifecycle.id == SEAT).and_then(in_a_line);
+        let in_words = planned.as_ref().map(|one| one.line.clone()).or(verdict);
         let (changed, body) = planned.map(|one| (one.fields, one.body)).unzip();
         fields.extend(changed.unwrap_or_default());
         let reading = receipt.reading.as_ref();
@@ -162,7 +173,7 @@ impl Engine<'_> {
             finish: Finish {
                 epoch: run.epoch,
                 outcome,
-                detail,
+                detail: in_words.unwrap_or(detail),
                 fields,
                 tokens,
                 cost_micros: reading.and_then(|said| said.cost_micros).unwrap_or_default(),
@@ -338,6 +349,18 @@ impl Engine<'_> {
             | Ended::KeeperLost => "lost".to_owned(),
         }
     }
+}
+
+/// The end of a run that is refused because of what it brings: only what it has used up is kept.
+fn without_what_it_brought(end: RunEnd, refused: &Rejected) -> RunEnd {
+    let finish = Finish {
+        outcome: Outcome::Exhausted,
+        detail: format!("the task cannot take what it brought: {refused}"),
+        fields: Map::new(),
+        again_at: None,
+        ..end.finish
+    };
+    RunEnd { finish, body: None, class: Some(Class::Model.as_str().to_owned()), ..end }
 }
 
 /// The last words of an agent that was asked a question.

@@ -8,11 +8,11 @@ pub(super) mod roster;
 pub(super) mod seats;
 pub(super) mod words;
 
+use banksman_core::failure::Level;
 use banksman_core::lifecycle::{Outcome, Since};
-use banksman_core::limits;
 use banksman_core::machine::TimerKind;
 use banksman_core::panel::registry::Reviewer;
-use banksman_core::panel::summary::{feedback, open_concerns, unresolved};
+use banksman_core::panel::summary::{feedback, open_concerns, suggestions, unresolved};
 use banksman_core::panel::{Next, Panel, Reply, Ruling, Seat, Standing, Word, next};
 use banksman_core::schedule::could_serve;
 use banksman_core::time::{Instant, Span};
@@ -30,10 +30,15 @@ use crate::store::{Part, Stored};
 /// Whose question the facts of the last run can answer.
 const EVALUATOR: &str = "evaluator";
 
+/// What a run has to have reached for that.
+const PROVEN: [Level; 2] = [Level::Observed, Level::Verified];
+
 /// What a panel leaves in the fields of its task, where the lifecycle has them.
-const VERDICTS: &str = "verdicts";
-const CONCERNS: &str = "concerns";
-const SUMMARY: &str = "review_summary";
+pub(super) const VERDICTS: &str = "verdicts";
+pub(super) const CONCERNS: &str = "concerns";
+pub(super) const SUMMARY: &str = "review_summary";
+/// Why somebody is missing who was still reading.
+const OVER_BEFORE: &str = "the panel was over before it answered";
 /// Why a gate has failed: the reason that chooses the way back.
 const FAILED_FOR: &str = "failed_for";
 
@@ -81,9 +86,10 @@ impl Engine<'_> {
 
     fn facts_answer(&self, stored: &Stored, now: Instant) -> Result<Did, EngineError> {
         let past = self.store.past_runs(stored.task.id, 1)?;
-        let proven = past.last().and_then(|run| run.level.as_deref());
-        let (outcome, detail) = match proven {
-            Some("verified" | "observed") => (Outcome::Approved, String::new()),
+        let level = past.last().and_then(|run| run.level.as_deref());
+        let proves = |level: &str| PROVEN.iter().any(|proven| proven.as_str() == level);
+        let (outcome, detail) = match level {
+            Some(level) if proves(level) => (Outcome::Approved, String::new()),
             Some(_) => (Outcome::Blocked, "nothing shows that the work is done".to_owned()),
             None => (Outcome::Unavailable, "there is no run whose facts could answer".to_owned()),
         };
@@ -153,7 +159,7 @@ impl Engine<'_> {
 
     /// For how long the bounds of the task's state have stood still, because its batch was paused.
     fn stood_still(&self, whole: &Stored) -> Result<Span, EngineError> {
-        let timers = self.store.detail(whole.task.id)?.timers;
+        let timers = self.store.timers_of(whole.task.id)?;
         let late = timers.iter().filter_map(|timer| {
             let TimerKind::Bound(row) = timer.kind else { return None };
             let bound = whole.lifecycle.transitions.get(row as usize)?.bound.as_ref()?;
@@ -193,11 +199,10 @@ impl Engine<'_> {
         let detail = match (ruling, &summary) {
             (Ruling::Blocked, _) => feedback(panel),
             (_, Some(summary)) if !known(SUMMARY) => format!("{reason}\n\n{summary}"),
-            (_, _) => reason,
+            (_, _) => reason.clone(),
         };
         let concerns: Vec<Value> = open_concerns(panel)
             .into_iter()
-            .take(limits::OPEN_CONCERNS)
             .map(|open| {
                 json!({ "reviewer": open.reviewer, "concern": open.concern, "response": open.response })
             })
@@ -212,8 +217,13 @@ impl Engine<'_> {
         let kept = |name: &str| whole.task.fields.contains_key(name);
         let told =
             told.into_iter().filter(|(name, value)| known(name) && (value.is_some() || kept(name)));
-        let fields = told.map(|(name, value)| (name.to_owned(), value.unwrap_or_default()));
-        self.report(whole, ruling.outcome(), detail, fields.collect(), now)?;
+        let fields: Map<String, Value> =
+            told.map(|(name, value)| (name.to_owned(), value.unwrap_or_default())).collect();
+        let none = fields.keys().map(|name| (name.clone(), Value::Null)).collect();
+        // A task without room for the words still has to hear the ruling.
+        if !self.report(whole, ruling.outcome(), detail, fields, now)? {
+            self.report(whole, ruling.outcome(), reason, none, now)?;
+        }
         for seat in seats.iter().filter(|seat| !seat.state().terminal) {
             self.ask_of(seat.task.id, CLOSE, [], now)?;
         }
@@ -226,7 +236,8 @@ impl Engine<'_> {
             return Ok(());
         }
         for seat in self.store.parts(whole.task.id)? {
-            if seat.lifecycle.id == SEAT && !is_of_this_stay(&seat, whole) {
+            let is_left = !seat.state().terminal && !is_of_this_stay(&seat, whole);
+            if seat.lifecycle.id == SEAT && is_left {
                 self.ask_of(seat.task.id, CLOSE, [], now)?;
             }
         }
@@ -237,29 +248,28 @@ impl Engine<'_> {
     fn verdicts(&self, seats: &[Stored], panel: &Panel) -> Result<Vec<Value>, EngineError> {
         let first = seats.iter().filter(|seat| round_of(seat) == 0);
         let mut verdicts = Vec::new();
-        for (seat, said) in first.zip(&panel.seats) {
+        for ((seat, said), suggested) in first.zip(&panel.seats).zip(suggestions(panel)) {
             let past = self.store.past_runs(seat.task.id, 1)?;
             let run = past.last();
             let setup = run.and_then(|run| self.worker(&run.worker));
             let (rationale, why) = match &said.word {
                 Word::Given(_, opinion) => (Some(opinion.rationale.as_str()), gave_up(said)),
                 Word::Missing { why } => (None, Some(why.as_str())),
-                Word::Awaited => (None, None),
+                Word::Awaited => (None, Some(OVER_BEFORE)),
             };
-            let all = json!({
+            let mut all = json!({
                 "reviewer": said.reviewer,
                 "verdict": standing(said),
                 "rationale": rationale,
+                "suggestions": (!suggested.is_empty()).then_some(suggested),
                 "why": why,
                 "task": seat.task.id.to_string(),
                 "worker": run.map(|run| run.worker.as_str()),
                 "agent": run.and_then(|run| run.agent.as_deref()),
                 "model": setup.and_then(|setup| setup.model.as_deref()),
             });
-            let known = all.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-            let known: Map<String, Value> =
-                known.map(|(name, value)| (name.clone(), value.clone())).collect();
-            verdicts.push(Value::Object(known));
+            all.as_object_mut().into_iter().for_each(|all| all.retain(|_, known| !known.is_null()));
+            verdicts.push(all);
         }
         Ok(verdicts)
     }

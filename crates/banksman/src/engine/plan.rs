@@ -259,10 +259,8 @@ impl Engine<'_> {
         job: JobId,
         project: &Project,
     ) -> Result<Plan, EngineError> {
-        let errand = self.errand(stored)?;
         let checks = Checks { mailbox: Some(project.path.clone()), ..Checks::default() };
-        let work = Work::Check { checks, message: None };
-        self.job_plan(stored, job, project, &errand, work)
+        self.plan_of_work(stored, job, project, Work::Check { checks, message: None })
     }
 
     /// A look at what the remote shows of a task's branch.
@@ -272,8 +270,7 @@ impl Engine<'_> {
         job: JobId,
         project: &Project,
     ) -> Result<Plan, EngineError> {
-        let errand = self.errand(stored)?;
-        self.job_plan(stored, job, project, &errand, Work::Look)
+        self.plan_of_work(stored, job, project, Work::Look)
     }
 
     /// None for a task that never had a worktree.
@@ -283,15 +280,25 @@ impl Engine<'_> {
         job: JobId,
         projects: &mut Known,
     ) -> Result<Option<Plan>, EngineError> {
-        let errand = self.errand(stored)?;
         // A workflow merges in one, and a step may have been done by hand, both without a run.
         let without_run = flow_of(stored).is_some() || may_be_laid_out(stored);
         if stored.task.epoch == 0 && !without_run {
             return Ok(None);
         }
         let project = self.project(&stored.task.project, projects)?.cloned();
-        let plan = |project| self.job_plan(stored, job, &project, &errand, Work::CleanUp);
+        let plan = |project| self.plan_of_work(stored, job, &project, Work::CleanUp);
         project.map(plan).transpose()
+    }
+
+    /// For work that does not depend on what the task is part of; only its worktree does.
+    fn plan_of_work(
+        &self,
+        stored: &Stored,
+        job: JobId,
+        project: &Project,
+        work: Work,
+    ) -> Result<Plan, EngineError> {
+        self.job_plan(stored, job, project, &self.errand(stored)?, work)
     }
 
     pub(super) fn job_plan(

@@ -10,13 +10,17 @@ use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Kind, PARTS_MOVED, Setting, builtin};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
-use banksman_core::plan::proposal::{Iteration, body_of, history, proposal, with_part};
-use banksman_core::plan::{Part as Piece, Placed, Plan};
+use banksman_core::plan::proposal::{
+    Iteration, body_of, history, in_a_line, needs_another_pass, proposal, with_part,
+};
+use banksman_core::plan::{Part as Piece, Placed, Plan, Subtask};
 use banksman_core::time::{Instant, Span};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::panel::words::advice;
 use super::parts::{CLOSE, RESET};
+use super::prompt::ADVICE_BYTES;
 use super::relay::Did;
 use super::{Engine, EngineError};
 use crate::prompts::built_in;
@@ -37,6 +41,8 @@ const ASKED: &str = "parts_asked";
 /// The lifecycle of a part, and the field that holds its name in the plan.
 const LEAF: &str = "leaf";
 const SUBTASK: &str = "subtask";
+/// The field that holds the name of a workflow's step.
+const STEP: &str = "step";
 /// For a part that answers a question: its words are what it brings.
 const SPIKE: &str = "spike";
 /// A lifecycle's setting for the time of one iteration.
@@ -66,13 +72,15 @@ pub(super) struct Planning {
 
 /// What an iteration changes about its task.
 pub(super) struct Planned {
+    /// What it came to, in a line.
+    pub(super) line: String,
     pub(super) fields: Map<String, Value>,
     pub(super) body: String,
 }
 
 /// Whether a run in the task's state makes a plan.
 pub(super) fn is_planning(stored: &Stored) -> bool {
-    let does = stored.lifecycle.state(stored.task.state).does.as_ref();
+    let does = stored.state().does.as_ref();
     let plans = does.is_some_and(|does| {
         does.role.as_deref() == Some(PLANNER) && does.brings == Expects::Answer
     });
@@ -119,14 +127,15 @@ impl Engine<'_> {
     /// The answer of a planner as it changes its task. One that does not hold together is an iteration, too: the next one is told.
     pub(super) fn planned(&self, stored: &Stored, answer: &Value) -> Result<Planned, EngineError> {
         let version = version_of(stored) + 1;
-        let (plan, iteration) = match Plan::deserialize(answer) {
+        let (plan, iteration, line) = match Plan::deserialize(answer) {
             Ok(plan) => {
-                let iteration = Iteration::of(version, &plan);
-                (Some(plan).filter(|plan| plan.faults().is_empty()), iteration)
+                let (iteration, line) = (Iteration::of(version, &plan), in_a_line(&plan));
+                (Some(plan).filter(|plan| plan.faults().is_empty()), iteration, line)
             }
             Err(error) => {
-                let objections = vec![format!("the answer is no plan: {error}")];
-                (None, Iteration { version, subtasks: 0, objections })
+                let why = format!("the answer is no plan: {error}");
+                let line = needs_another_pass(&why);
+                (None, Iteration { version, subtasks: 0, objections: vec![why] }, line)
             }
         };
         let mut all = iterations_of(stored);
@@ -159,7 +168,7 @@ impl Engine<'_> {
         }
         fields.retain(|name, _| stored.lifecycle.fields.contains_key(name));
         let body = self.store.detail(stored.task.id)?.stored.task.body;
-        Ok(Planned { fields, body: with_part(&body, &words) })
+        Ok(Planned { line, fields, body: with_part(&body, &words) })
     }
 
     /// The parts of the plan that the task has now, in their order. Seats of panels and parts of earlier plans are none.
@@ -179,7 +188,7 @@ impl Engine<'_> {
         whole: &Stored,
         now: Instant,
     ) -> Result<Did, EngineError> {
-        match whole.lifecycle.state(whole.task.state).kind {
+        match whole.state().kind {
             Kind::Done | Kind::Failed | Kind::Cancelled => {
                 self.ask_parts(whole, CLOSE, |_| true, now)?;
             }
@@ -251,27 +260,44 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// What whoever works on a part should know about the others and about the whole.
+    /// What whoever works on a part of a plan or on a step should know about the whole and about what came before.
     pub(super) fn context_of(&self, stored: &Stored) -> Result<String, EngineError> {
-        let Some(parent) = stored.task.parent.filter(|_| stored.text(SUBTASK).is_some()) else {
-            return Ok(String::new());
-        };
-        let whole = self.store.task(parent)?;
-        let mut words = format!("The whole is {parent}: {}\n", whole.task.title);
+        let mut words = String::new();
+        let is_planned = stored.text(SUBTASK).is_some();
+        if !is_planned && stored.text(STEP).is_none() {
+            return Ok(words);
+        }
+        if let Some(parent) = stored.task.parent.filter(|_| is_planned) {
+            let whole = self.store.task(parent)?;
+            words += &format!("The whole is {parent}: {}\n{}", whole.task.title, reviewed(&whole));
+        }
         for need in self.store.needs(stored.task.id)? {
             let before = self.store.task(need.task)?;
-            words += &format!("\nBefore it came {}\n", standing(&before));
+            if is_planned {
+                words += &format!("\nBefore it came {}\n", standing(&before));
+            }
             if let Some(found) = before.text("findings") {
                 words += &format!("What came of it: {}\n", clip(found, FINDINGS_BYTES));
             }
+            words += &reviewed(&before);
         }
         Ok(words)
     }
 }
 
+/// What reviewers have left to say about a task that others go on from; empty if nothing.
+fn reviewed(before: &Stored) -> String {
+    let said = advice(&before.task.fields, &[]);
+    if said.is_empty() {
+        return said;
+    }
+    let name = before.text(STEP).map_or_else(|| before.task.id.to_string(), str::to_owned);
+    format!("Reviewers of {name} said:\n{}\n", clip(&said, ADVICE_BYTES).trim_end())
+}
+
 /// The subtasks with our judgement of their size.
 fn judged(plan: &Plan) -> Value {
-    let one = |subtask: &banksman_core::plan::Subtask| {
+    let one = |subtask: &Subtask| {
         let too_big = subtask.too_big();
         json!({
             "id": subtask.id,
@@ -336,7 +362,7 @@ fn part(whole: &Stored, placed: &Placed<'_>) -> Part {
 }
 
 fn kind_of(part: &Stored) -> Kind {
-    part.lifecycle.state(part.task.state).kind
+    part.state().kind
 }
 
 fn is_given_up(part: &Stored) -> bool {
@@ -398,7 +424,7 @@ fn problem(asked: &[&Stored]) -> String {
 
 /// A part in one line: which it is, how it stands, and why.
 fn standing(part: &Stored) -> String {
-    let state = &part.lifecycle.state(part.task.state).name;
+    let state = &part.state().name;
     let why = ["diagnostic", "reason", "unblock_condition"].into_iter();
     let given_up = is_given_up(part) || kind_of(part) == Kind::Blocked;
     let why = why.filter(|_| given_up).find_map(|field| part.text(field));

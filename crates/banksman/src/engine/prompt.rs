@@ -13,6 +13,7 @@ use banksman_core::workflow::{Criterion, Flow};
 use serde_json::{Map, Value};
 
 use super::errand::{Piece, retry_context};
+use super::panel::words::advice;
 use super::planning::Planning;
 use crate::exec::plan::Checks;
 use crate::prompts::{PromptError, Prompts, built_in, for_role};
@@ -22,6 +23,8 @@ use crate::store::PastRun;
 const FAILURE_BYTES: usize = 1_500;
 /// Of all earlier failures, in bytes.
 const FAILURES_BYTES: usize = 6_000;
+/// Of what the reviewers of a panel have said that let the work pass, in bytes.
+pub(super) const ADVICE_BYTES: usize = 6_000;
 /// Fields in which reviewers and people say something about the work.
 const SAID: [&str; 4] = ["note", "feedback", "pr_comments", "error"];
 /// Where an agent finds all of its own task.
@@ -156,14 +159,16 @@ pub(super) fn for_step(
     let signal = assignment::signal(&spec.signal);
     let signal = if signal.is_empty() { signal } else { format!("- {signal}\n") };
     let mut parts = parts_of_step(piece);
+    parts.push(Part::new("what is known about the steps before", brief.context.as_str()));
     parts.push(Part::new("what earlier attempts ended with", failures(brief.past)).latest_last());
     parts.push(Part::new("the rules", rules(checks)));
     tell(prompts, "step", &parts, |texts| {
-        let [of_step @ .., failures, rules] = texts else { return Vec::new() };
+        let [of_step @ .., context, failures, rules] = texts else { return Vec::new() };
+        let before = section("What reviewers said about the steps before it:", context);
         vec![
             ("step", spec.id.clone()),
             ("role", spec.role.clone()),
-            ("assignment", written(piece, of_step)),
+            ("assignment", written(piece, of_step) + &before),
             ("failures", earlier(failures)),
             ("rules", rules.clone()),
             ("signal", signal.clone()),
@@ -278,8 +283,13 @@ fn said(fields: &Map<String, Value>) -> Vec<Part<'_>> {
     let texts = SAID.iter().filter_map(|name| fields.get(*name)).filter_map(Value::as_str);
     let mut texts: Vec<&str> = texts.collect();
     texts.dedup();
+    let advice = advice(fields, &texts);
     let part = |text| Part::new("what was said about the work", Cow::Borrowed(text));
-    texts.into_iter().map(part).collect()
+    let mut parts: Vec<Part<'_>> = texts.into_iter().map(part).collect();
+    if !advice.is_empty() {
+        parts.push(Part::new("what reviewers said about the work", advice).at_most(ADVICE_BYTES));
+    }
+    parts
 }
 
 fn feedback(said: &[String]) -> String {

@@ -262,6 +262,7 @@ impl Engine<'_> {
         Ok(self.site.jobs()?.contains(&job))
     }
 
+    /// Whether the task took it: it may have moved on, or have no room for all that is told.
     pub(super) fn report(
         &self,
         stored: &Stored,
@@ -269,10 +270,11 @@ impl Engine<'_> {
         detail: String,
         fields: Map<String, Value>,
         now: Instant,
-    ) -> Result<(), EngineError> {
+    ) -> Result<bool, EngineError> {
         let report = Report { entered: stored.task.entered, outcome, detail, fields };
         match self.store.apply(stored.task.id, Event::Reported(report), None, now) {
-            Ok(_) | Err(StoreError::Rejected(_)) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(StoreError::Rejected(_)) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

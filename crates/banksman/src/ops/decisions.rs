@@ -269,6 +269,12 @@ pub fn opinions(store: &Store, item: &Item) -> Result<Vec<Voice>, OpsError> {
     Ok(voices::voices(&item.stored, &store.parts(item.decision.task)?))
 }
 
+/// What the task itself has on record of what others have said, those who object first.
+#[must_use]
+pub fn on_record(stored: &Stored) -> Vec<Voice> {
+    voices::voices(stored, &[])
+}
+
 /// What an answer would do to the task as it stands.
 fn offer(stored: &Stored, actor: &Actor, action: &str, trigger: &str, now: Instant) -> Offer {
     let (to, missing) = match tried(stored, actor, trigger, now) {

@@ -77,7 +77,7 @@ fn open_seat(store: &Store, seat: &Stored) -> Result<OpenSeat, OpsError> {
     let until = match (is_ready, task.not_before) {
         (true, _) => None,
         (false, Some(at)) => Some(at),
-        (false, None) => store.detail(task.id)?.timers.first().map(|timer| timer.due),
+        (false, None) => store.timers_of(task.id)?.first().map(|timer| timer.due),
     };
     let doing = match (task.run(), is_ready) {
         (Some(run), _) => Doing::Reading { run, until },

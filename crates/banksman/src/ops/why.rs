@@ -137,8 +137,15 @@ fn panel(
         let what = "whoever drives the workflow answers: banksman workflow next".to_owned();
         return Ok((list, what));
     }
+    let rests = |seat: &&OpenSeat| matches!(seat.doing, Doing::Resting { .. });
+    let sooner = seats.iter().find(rests);
+    let sooner = sooner.map(|seat| format!("; banksman retry {} asks it at once", seat.task));
     let next = match seats.iter().find(|seat| seat.was_asked) {
-        Some(seat) => format!("they answer, and it is decided; see banksman log {}", seat.task),
+        Some(seat) => format!(
+            "they answer, and it is decided; see banksman log {}{}",
+            seat.task,
+            sooner.unwrap_or_default()
+        ),
         None if seats.is_empty() => "the next turn of a running `up` asks its reviewers".to_owned(),
         None => remedy.unwrap_or_else(|| "the next turn of a running `up` asks them".to_owned()),
     };

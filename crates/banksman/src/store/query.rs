@@ -177,6 +177,11 @@ impl Store {
         })
     }
 
+    /// What comes due about a task, the next first.
+    pub fn timers_of(&self, id: TaskId) -> Result<Vec<Timer>, StoreError> {
+        self.read(|conn| Ok(timers(conn, id)?.into_iter().map(|(timer, _)| timer).collect()))
+    }
+
     pub fn needs(&self, id: TaskId) -> Result<Vec<Need>, StoreError> {
         self.read(|conn| needs(conn, id))
     }

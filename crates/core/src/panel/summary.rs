@@ -45,6 +45,9 @@ pub fn line(text: &str, most: usize) -> String {
     text
 }
 
+/// How a concern was defended that nobody was asked about again.
+pub const NO_RESPONSE: &str = "none";
+
 /// A concern that nobody has taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenConcern<'p> {
@@ -53,27 +56,68 @@ pub struct OpenConcern<'p> {
     pub response: String,
 }
 
-/// What is still open, in the order of the seats.
+/// What is still open, in the order of the seats, and no more than a task can keep.
 #[must_use]
 pub fn open_concerns(panel: &Panel) -> Vec<OpenConcern<'_>> {
-    let mut open = Vec::new();
-    for seat in &panel.seats {
-        let Word::Given(_, opinion) = &seat.word else { continue };
-        let objects = match seat.standing() {
-            Standing::Given(Verdict::Concern | Verdict::Block | Verdict::Escalate) => true,
-            Standing::Given(Verdict::Approve)
-            | Standing::Withdrawn
-            | Standing::Waiting
-            | Standing::Silent => false,
-        };
-        let objections = opinion.objections().into_iter().filter(|_| objects);
-        open.extend(objections.map(|concern| OpenConcern {
-            reviewer: &seat.reviewer,
-            concern,
-            response: response(seat),
-        }));
+    concerns_by_seat(panel).into_iter().flatten().collect()
+}
+
+fn concerns_by_seat(panel: &Panel) -> Vec<Vec<OpenConcern<'_>>> {
+    let bytes =
+        |open: &OpenConcern<'_>| open.reviewer.len() + open.concern.len() + open.response.len();
+    let all = panel.seats.iter().map(concerns_of).collect();
+    shared_out(all, limits::PANEL_CONCERNS_BYTES, bytes)
+}
+
+fn concerns_of(seat: &Seat) -> Vec<OpenConcern<'_>> {
+    let Word::Given(_, opinion) = &seat.word else { return Vec::new() };
+    let objects = match seat.standing() {
+        Standing::Given(Verdict::Concern | Verdict::Block | Verdict::Escalate) => true,
+        Standing::Given(Verdict::Approve)
+        | Standing::Withdrawn
+        | Standing::Waiting
+        | Standing::Silent => false,
+    };
+    let objections = if objects { opinion.objections() } else { Vec::new() };
+    let open =
+        |concern| OpenConcern { reviewer: &seat.reviewer, concern, response: response(seat) };
+    objections.into_iter().map(open).collect()
+}
+
+/// What each seat would like to be better, in the order of the seats, and no more than a task can keep.
+#[must_use]
+pub fn suggestions(panel: &Panel) -> Vec<Vec<&str>> {
+    let all = panel.seats.iter().map(suggestions_of).collect();
+    shared_out(all, limits::PANEL_SUGGESTIONS_BYTES, |text| text.len())
+}
+
+/// Who approves lets the work pass, so its concerns are no more than suggestions.
+fn suggestions_of(seat: &Seat) -> Vec<&str> {
+    let texts: Vec<&String> = match &seat.word {
+        Word::Given(Verdict::Approve, opinion) => {
+            opinion.concerns.iter().chain(&opinion.suggestions).collect()
+        }
+        Word::Given(Verdict::Concern | Verdict::Block | Verdict::Escalate, opinion) => {
+            opinion.suggestions.iter().collect()
+        }
+        Word::Awaited | Word::Missing { .. } => Vec::new(),
+    };
+    texts.into_iter().map(String::as_str).collect()
+}
+
+/// As much of what everybody says as fits into so many bytes: everybody's first before anybody's second.
+fn shared_out<T>(mut all: Vec<Vec<T>>, most: usize, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let of_seat = |(seat, own): (usize, &Vec<T>)| (0..own.len()).map(move |at| (at, seat));
+    let mut places: Vec<(usize, usize)> = all.iter().enumerate().flat_map(of_seat).collect();
+    places.sort_unstable();
+    let mut left = most;
+    let mut kept = vec![0; all.len()];
+    for (at, seat) in places {
+        let Some(rest) = left.checked_sub(bytes(&all[seat][at])) else { break };
+        (left, kept[seat]) = (rest, at + 1);
     }
-    open
+    all.iter_mut().zip(kept).for_each(|(own, kept)| own.truncate(kept));
+    all
 }
 
 /// How a concern was defended: the last word that its holder said about it.
@@ -85,7 +129,8 @@ fn response(seat: &Seat) -> String {
         | Reply::Awaited
         | Reply::Missing { .. } => None,
     });
-    let none = if seat.replies.is_empty() { "none" } else { "none; silence counts as MAINTAIN" };
+    let none =
+        if seat.replies.is_empty() { NO_RESPONSE } else { "none; silence counts as MAINTAIN" };
     said.unwrap_or_else(|| none.to_owned())
 }
 
@@ -93,11 +138,7 @@ fn response(seat: &Seat) -> String {
 #[must_use]
 pub fn unresolved(panel: &Panel) -> String {
     let mut text = String::from("## Unresolved Review Concerns\n");
-    for seat in &panel.seats {
-        let own: Vec<OpenConcern<'_>> = open_concerns(panel)
-            .into_iter()
-            .filter(|open| open.reviewer == seat.reviewer)
-            .collect();
+    for (seat, own) in panel.seats.iter().zip(concerns_by_seat(panel)) {
         if !own.is_empty() {
             text += &format!("\n### {} says:\n", titled(&seat.reviewer));
         }
@@ -131,23 +172,37 @@ fn titled(name: &str) -> String {
     first.into_iter().chain(rest).collect()
 }
 
-/// What has to change, for whoever does the work again: first what stopped it.
+/// What has to change, for whoever does the work again: first what stopped it, last what those suggest who let it pass.
 #[must_use]
 pub fn feedback(panel: &Panel) -> String {
-    let mut text = String::new();
-    let blocks = |seat: &&Seat| matches!(seat.word, Word::Given(Verdict::Block, _));
-    let others = panel.seats.iter().filter(|seat| !blocks(seat));
-    for seat in panel.seats.iter().filter(blocks).chain(others) {
+    let rank = |verdict: Verdict| match verdict {
+        Verdict::Block => 0,
+        Verdict::Concern | Verdict::Escalate => 1,
+        Verdict::Approve => 2,
+    };
+    let mut given: Vec<(&str, Verdict, &Opinion)> = Vec::new();
+    for seat in &panel.seats {
         let Word::Given(verdict, opinion) = &seat.word else { continue };
-        if *verdict == Verdict::Approve {
-            continue;
+        let has_more = !opinion.concerns.is_empty() || !opinion.suggestions.is_empty();
+        if *verdict != Verdict::Approve || has_more {
+            given.push((&seat.reviewer, *verdict, opinion));
         }
-        text += &format!("{} says {}: {}\n", seat.reviewer, verdict.as_str(), opinion.rationale);
-        text.extend(opinion.concerns.iter().map(|concern| format!("- {concern}\n")));
-        let suggestions = opinion.suggestions.iter();
-        text.extend(suggestions.map(|suggestion| format!("- suggestion: {suggestion}\n")));
+    }
+    given.sort_by_key(|(_, verdict, _)| rank(*verdict));
+    let mut text = String::new();
+    for (name, verdict, opinion) in given {
+        text += &format!("{name} says {}\n", in_full(verdict, opinion));
     }
     text.truncate(text.floor_char_boundary(limits::PANEL_SUMMARY_BYTES));
+    text
+}
+
+/// A verdict with all that belongs to it, without the end of its last line.
+fn in_full(verdict: Verdict, opinion: &Opinion) -> String {
+    let mut text = format!("{}: {}", verdict.as_str(), opinion.rationale);
+    text.extend(opinion.concerns.iter().map(|concern| format!("\n- {concern}")));
+    let suggestions = opinion.suggestions.iter();
+    text.extend(suggestions.map(|suggestion| format!("\n- suggestion: {suggestion}")));
     text
 }
 
@@ -159,8 +214,7 @@ pub fn transcript(panel: &Panel, wanted: impl Fn(&str) -> bool) -> String {
         let name = &seat.reviewer;
         match &seat.word {
             Word::Given(verdict, opinion) => {
-                text += &format!("{name}: {}: {}\n", verdict.as_str(), opinion.rationale);
-                text.extend(opinion.concerns.iter().map(|concern| format!("- {concern}\n")));
+                text += &format!("{name}: {}\n", in_full(*verdict, opinion));
             }
             Word::Awaited | Word::Missing { .. } => text += &format!("{name}: no verdict\n"),
         }

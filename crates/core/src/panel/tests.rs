@@ -1,7 +1,7 @@
 //! Every panel of up to five reviewers, every debate of up to three, against laws that are stated without the code's own order of
 //! questions.
 
-use super::summary::{feedback, line, unresolved};
+use super::summary::{feedback, line, open_concerns, suggestions, transcript, unresolved};
 use super::*;
 
 const BEGUN: Instant = Instant(1_000_000);
@@ -360,13 +360,60 @@ fn a_block_tells_what_has_to_change() {
         suggestions: vec!["leave billing alone".to_owned()],
         ..Opinion::default()
     };
-    let panel =
-        panel(&[Word::Given(Verdict::Block, block), given(Verdict::Approve), Word::Awaited]);
+    let also = Opinion { suggestions: vec!["name the limit".to_owned()], ..opinion("it works") };
+    let panel = panel(&[
+        Word::Given(Verdict::Approve, also),
+        given(Verdict::Concern),
+        Word::Given(Verdict::Block, block),
+        given(Verdict::Approve),
+        Word::Awaited,
+    ]);
     insta::assert_snapshot!(feedback(&panel), @r"
-    ann says BLOCK: it is out of scope
+    cleo says BLOCK: it is out of scope
     - it touches billing
     - suggestion: leave billing alone
+    ben says CONCERN: because
+    ann says APPROVE: it works
+    - suggestion: name the limit
     ");
+    assert!(transcript(&panel, |_| true).contains("- suggestion: name the limit\n"));
+}
+
+#[test]
+fn suggestions_are_kept_whatever_the_verdict_and_a_concern_of_who_approves_is_one() {
+    let said = Opinion {
+        concerns: vec!["a typo".to_owned()],
+        suggestions: vec!["a shorter name".to_owned()],
+        ..opinion("so")
+    };
+    let words: Vec<Word> =
+        Verdict::ALL.into_iter().map(|verdict| Word::Given(verdict, said.clone())).collect();
+    let panel = panel(&[words, vec![Word::Awaited, missing()]].concat());
+    let own = vec!["a shorter name"];
+    let expected =
+        [vec!["a typo", "a shorter name"], own.clone(), own.clone(), own, vec![], vec![]];
+    assert_eq!(suggestions(&panel), expected);
+    assert_eq!(open_concerns(&panel).len(), 3, "who approves has none that is open");
+}
+
+#[test]
+fn one_that_talks_much_leaves_room_for_the_others() {
+    let many = |text: &str| {
+        let texts =
+            vec![text.repeat(crate::limits::OPINION_ITEM_BYTES); crate::limits::OPINION_ITEMS];
+        Opinion { concerns: texts.clone(), suggestions: texts, ..opinion("so") }
+    };
+    let words: Vec<Word> =
+        ["a", "b", "c", "d", "e", "f"].map(|text| Word::Given(Verdict::Concern, many(text))).into();
+    let panel = panel(&words);
+    let suggested = suggestions(&panel);
+    let bytes: usize = suggested.iter().flatten().map(|text| text.len()).sum();
+    assert!(bytes <= crate::limits::PANEL_SUGGESTIONS_BYTES, "{bytes}");
+    assert_eq!(suggested.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1, 1, 1, 1]);
+    let open = open_concerns(&panel);
+    assert!(NAMES.iter().all(|name| open.iter().any(|one| one.reviewer == *name)));
+    let bytes: usize = open.iter().map(|one| one.concern.len()).sum();
+    assert!(bytes <= crate::limits::PANEL_CONCERNS_BYTES, "{bytes}");
 }
 
 #[test]

@@ -27,11 +27,8 @@ impl Iteration {
             let reasons = subtask.too_big();
             (!reasons.is_empty()).then(|| format!("{}: {}", subtask.id, reasons.join("; ")))
         }));
-        let bounded = objections.into_iter().take(limits::PLAN_ITEMS).map(|text| {
-            let text = inline(&text);
-            text[..text.floor_char_boundary(limits::PLAN_OBJECTION_BYTES)].to_owned()
-        });
-        Self { version, subtasks: plan.subtasks.len(), objections: bounded.collect() }
+        let objections = objections.iter().take(limits::PLAN_ITEMS).map(|text| bounded(text));
+        Self { version, subtasks: plan.subtasks.len(), objections: objections.collect() }
     }
 
     fn line(&self) -> String {
@@ -39,8 +36,43 @@ impl Iteration {
             [] => "every subtask is PR-sized".to_owned(),
             some => some.join(" / "),
         };
-        format!("- v{}: {} subtasks; {against}\n", self.version, self.subtasks)
+        format!("- v{}: {}; {against}\n", self.version, counted(self.subtasks, "subtask"))
     }
+}
+
+/// What a planner has brought, in one line.
+#[must_use]
+pub fn in_a_line(plan: &Plan) -> String {
+    let faults = plan.faults();
+    let too_large = plan.subtasks.iter().filter(|subtask| !subtask.too_big().is_empty()).count();
+    let spikes = match plan.spikes.len() {
+        0 => String::new(),
+        some => format!(" and {}", counted(some, "spike")),
+    };
+    match (plan.irreducible.trim(), faults.as_slice(), too_large) {
+        ("", [], 0) if plan.subtasks.is_empty() => "a plan without subtasks".to_owned(),
+        ("", [], 0) => format!("a plan of {}{spikes}", counted(plan.subtasks.len(), "subtask")),
+        ("", [], 1) => needs_another_pass("1 subtask is too large"),
+        ("", [], some) => needs_another_pass(&format!("{some} subtasks are too large")),
+        (_, [first, ..], _) => needs_another_pass(first),
+        (why, [], _) => bounded(&format!("it cannot be broken down: {why}")),
+    }
+}
+
+/// The line of an answer that is no proposal.
+#[must_use]
+pub fn needs_another_pass(why: &str) -> String {
+    bounded(&format!("needs another pass: {why}"))
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// On one line, and as long as an objection may be.
+fn bounded(text: &str) -> String {
+    let text = inline(text);
+    text[..text.floor_char_boundary(limits::PLAN_OBJECTION_BYTES)].to_owned()
 }
 
 /// The proposal as it is appended to the task's body.
@@ -76,9 +108,8 @@ pub fn proposal(version: u32, plan: &Plan) -> String {
 
 /// The spikes that a subtask waits for, where no edge says so already.
 fn spikes_of(plan: &Plan, subtask: &Subtask) -> Vec<String> {
-    let waits = |blocks: &[String]| blocks.is_empty() || blocks.contains(&subtask.id);
     let said = |id: &str| plan.edges.iter().any(|edge| edge.from == id && edge.to == subtask.id);
-    let spikes = plan.spikes.iter().filter(|spike| waits(&spike.blocks) && !said(&spike.id));
+    let spikes = plan.spikes.iter().filter(|spike| spike.holds_up(subtask) && !said(&spike.id));
     spikes.map(|spike| format!("{} -> {} (blocks)\n", spike.id, subtask.id)).collect()
 }
 

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::proposal::{Iteration, body_of, history, hours, proposal, with_part, without_part};
+use super::proposal::{
+    Iteration, body_of, history, hours, in_a_line, proposal, with_part, without_part,
+};
 use super::*;
 
 fn subtask(id: &str) -> Subtask {
@@ -214,8 +216,26 @@ fn the_history_names_what_stood_against_each_iteration() {
     let told = history(&[Iteration::of(1, &big), Iteration::of(2, &rate_limits())]);
     assert_eq!(
         told,
-        "## Decomposition History\n\n- v1: 1 subtasks; all: it touches 15 files, and 10 is the most\n- v2: 3 subtasks; every subtask is PR-sized\n"
+        "## Decomposition History\n\n- v1: 1 subtask; all: it touches 15 files, and 10 is the most\n- v2: 3 subtasks; every subtask is PR-sized\n"
     );
+}
+
+#[test]
+fn a_line_says_what_a_planner_has_brought() {
+    assert_eq!(in_a_line(&rate_limits()), "a plan of 3 subtasks and 1 spike");
+    assert_eq!(in_a_line(&plan(&["all"])), "a plan of 1 subtask");
+    assert_eq!(in_a_line(&plan(&[])), "a plan without subtasks");
+    let mut big = plan(&["a", "b", "c"]);
+    big.subtasks[1].review_minutes = 60;
+    assert_eq!(in_a_line(&big), "needs another pass: 1 subtask is too large");
+    big.subtasks[2].files.clear();
+    assert_eq!(in_a_line(&big), "needs another pass: 2 subtasks are too large");
+    big.subtasks[2].id = "a".to_owned();
+    assert_eq!(in_a_line(&big), "needs another pass: the id `a` is used twice");
+    let whole = Plan { irreducible: "one\nregister ".repeat(100), ..plan(&["a"]) };
+    let told = in_a_line(&whole);
+    assert!(told.starts_with("it cannot be broken down: one register one"), "{told}");
+    assert!(told.len() <= limits::PLAN_OBJECTION_BYTES && !told.contains('\n'), "{told}");
 }
 
 #[test]
@@ -305,7 +325,6 @@ proptest! {
             prop_assert!(placed.blocked_by.iter().chain(&placed.informed_by).all(|before| *before < at));
             prop_assert!(placed.blocked_by.is_disjoint(&placed.informed_by));
         }
-        prop_assert_eq!(plan.is_ready(), plan.faults().is_empty());
     }
 
     /// However often it is replaced, our part is there once and the words of people stay.

@@ -25,6 +25,8 @@ pub(super) const TABLE: Table = Table {
         ("reviewing", "answered", "answered", &["system"], "clear diagnostic"),
         ("reviewing", "resting(once)", "unanswered", &["system"], "compute diagnostic; count misses"),
         ("resting(once)", "resting(twice)", "rest_longer", &["system"], ""),
+        ("resting(once)", "pending", "retry", &["human"], ""),
+        ("resting(twice)", "pending", "retry", &["human"], ""),
         ("pending", "withdrawn", "close", &["human", "system"], ""),
         ("reviewing", "withdrawn", "close", &["human", "system"], ""),
         ("resting(once)", "withdrawn", "close", &["human", "system"], ""),

@@ -109,13 +109,20 @@ pub(super) fn page(signs: Signs, question: &Question, diff: Option<&str>, now: I
     text
 }
 
-fn voices(signs: Signs, voices: &[Voice]) -> String {
-    let line = |voice: &Voice| {
+/// What others have said, each with what it suggests.
+pub(in crate::cli) fn voices(signs: Signs, voices: &[Voice]) -> String {
+    let lines = |voice: &Voice| {
         let who = [voice.who.as_str(), voice.verdict.as_str()].join(" ");
         let (who, words) = (shown(who.trim_end()), shown(&excerpt(&voice.words)));
-        format!("  {} {who}: {words}\n", signs.well(!voice.dissents))
+        let suggests =
+            voice.suggestions.iter().map(|text| format!("      suggests: {}\n", shown(text)));
+        format!(
+            "  {} {who}: {words}\n{}",
+            signs.well(!voice.dissents),
+            suggests.collect::<String>()
+        )
     };
-    voices.iter().map(line).collect()
+    voices.iter().map(lines).collect()
 }
 
 fn facts(signs: Signs, question: &Question, diff: Option<&str>, now: Instant) -> String {

@@ -27,6 +27,11 @@ pub(in crate::engine) const ANSWER_TIMEOUT: &str = "answer_timeout";
 const LAST_PART: i64 = 30;
 /// Of a task's title that its seats repeat, in bytes.
 const TITLE_BYTES: usize = 400;
+/// Of an answer where it stands in a line, in bytes.
+const LINE_BYTES: usize = 200;
+
+/// What an agent has answered is in the shape of its schema; should it not be, it is no verdict.
+const UNREADABLE: &str = "its answer cannot be read";
 
 /// A seat that is to be made.
 pub(super) struct Invitation {
@@ -56,6 +61,15 @@ struct ReplyAnswer {
 enum Response {
     Withdraw,
     Maintain,
+}
+
+impl Response {
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::Withdraw => "WITHDRAW",
+            Self::Maintain => "MAINTAIN",
+        }
+    }
 }
 
 /// Whether the seat was made for the stay that the task is in.
@@ -186,8 +200,16 @@ fn answer(seat: &Stored) -> Option<Result<&Value, String>> {
     }
 }
 
-/// What an agent has answered is in the shape of its schema; should it not be, it is no verdict.
-const UNREADABLE: &str = "its answer cannot be read";
+/// What a reviewer has answered, in a line; none for an answer that cannot be read.
+pub(in crate::engine) fn in_a_line(answer: &Value) -> Option<String> {
+    let said = VerdictAnswer::deserialize(answer)
+        .map(|said| (said.verdict.as_str(), said.opinion.rationale))
+        .or_else(|_| {
+            ReplyAnswer::deserialize(answer).map(|said| (said.response.as_str(), said.rationale))
+        });
+    let (word, why) = said.ok()?;
+    Some(line(&format!("{word}: {why}"), LINE_BYTES))
+}
 
 fn word(seat: &Stored) -> Word {
     match answer(seat) {

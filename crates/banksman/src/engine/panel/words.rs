@@ -7,6 +7,7 @@ use banksman_core::prompt::Part;
 use banksman_core::workflow::Gate;
 use serde_json::{Map, Value, json};
 
+use super::{CONCERNS, SUMMARY, VERDICTS};
 use crate::engine::errand::Sitting;
 use crate::engine::prompt::{Told, body_of, parts_of_step, tell, written};
 use crate::prompts::{PromptError, Prompts, built_in};
@@ -22,7 +23,7 @@ const GATE: &str = "gate";
 /// Of what is on record about a task under review, in bytes.
 const RECORD_BYTES: usize = 16_000;
 /// What panels have said before: a reviewer's first word is its own.
-const SAID_BY_PANELS: [&str; 3] = ["verdicts", "concerns", "review_summary"];
+const SAID_BY_PANELS: [&str; 3] = [VERDICTS, CONCERNS, SUMMARY];
 
 /// What changes in the words if there are others.
 struct Company {
@@ -136,6 +137,22 @@ fn on_record(fields: &Map<String, Value>) -> String {
         return "(Nothing.)".to_owned();
     }
     format!("{:#}", Value::Object(shown))
+}
+
+/// What the last panel of a task has left open or suggested, for whoever works next; without what it is told anyway. A panel that lets
+/// the work pass sends it nowhere with feedback, so this is the only way by which its words arrive.
+pub(in crate::engine) fn advice(fields: &Map<String, Value>, told: &[&str]) -> String {
+    let list = |name: &str| fields.get(name).and_then(Value::as_array).into_iter().flatten();
+    let who = |said: &Value| said["reviewer"].as_str().unwrap_or(REVIEWER).to_owned();
+    let concerns = list(CONCERNS)
+        .filter_map(|said| Some((who(said), "is concerned", said["concern"].as_str()?)));
+    let suggestions = list(VERDICTS).flat_map(|said| {
+        let texts = said["suggestions"].as_array().into_iter().flatten();
+        texts.filter_map(Value::as_str).map(move |text| (who(said), "suggests", text))
+    });
+    let is_new = |text: &str| !told.iter().any(|other| other.contains(text));
+    let all = concerns.chain(suggestions).filter(|(_, _, text)| is_new(text));
+    all.map(|(who, says, text)| format!("{who} {says}: {text}\n")).collect()
 }
 
 /// The shape of the answer. A gate whose ways back go by reasons is told one of them, so that none has to be guessed.

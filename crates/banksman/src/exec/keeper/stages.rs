@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use banksman_core::failure::{self, Asked};
 use banksman_core::fence::fence;
+use banksman_core::limits;
 use banksman_core::policy::Action;
 use banksman_core::receipt::{
     Ended, Evidence, FaultKind, MergeReport, Opinion, PrepareFault, Reading, Receipt, Terminal,
@@ -419,6 +420,10 @@ fn check_answer(schema: Option<&Value>, receipt: &mut Receipt) {
     };
     let answer = schema::without_idle_nulls(schema, answer.clone());
     receipt.objections = schema::violations(schema, &answer);
+    if answer.to_string().len() > limits::ANSWER_BYTES {
+        let most = limits::ANSWER_BYTES / 1024;
+        receipt.objections.push(format!("it is larger than {most} KiB; say it shorter"));
+    }
     for objection in &mut receipt.objections {
         objection.truncate(objection.floor_char_boundary(OBJECTION_BYTES));
     }
@@ -541,5 +546,8 @@ mod tests {
         let (answer, objections) = checked(&schema, said(done, Some(odd)));
         assert_eq!((answer, objections.len()), (None, 1));
         assert!(objections[0].len() <= OBJECTION_BYTES, "{}", objections[0].len());
+        let long = json!({ "done": true, "reason": "x".repeat(limits::ANSWER_BYTES) });
+        let expected = vec!["it is larger than 128 KiB; say it shorter".to_owned()];
+        assert_eq!(checked(&schema, said(done, Some(long))), (None, expected));
     }
 }

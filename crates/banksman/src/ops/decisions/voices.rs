@@ -1,5 +1,7 @@
 //! What others have said about the work that is to be decided on: reviewers' verdicts and concerns, dissent first.
 
+use banksman_core::limits;
+use banksman_core::panel::summary::{NO_RESPONSE, line};
 use serde_json::Value;
 
 use crate::store::Stored;
@@ -15,13 +17,15 @@ pub struct Voice {
     pub who: String,
     pub verdict: String,
     pub words: String,
+    /// What it would like to be better, whatever it thinks of the work.
+    pub suggestions: Vec<String>,
     pub dissents: bool,
 }
 
 pub(super) fn voices(stored: &Stored, parts: &[Stored]) -> Vec<Voice> {
     let list = |field: &str| stored.task.fields.get(field).and_then(Value::as_array);
     let verdicts = list("verdicts").into_iter().flatten().map(|said| voice(said, "reviewer"));
-    let concerns = list("concerns").into_iter().flatten().map(|said| voice(said, "concern"));
+    let concerns = list("concerns").into_iter().flatten().map(concern);
     // A panel that is over has put on record what its seats have said.
     let open = parts.iter().filter(|_| list("verdicts").is_none());
     let seats = open.filter_map(seat);
@@ -39,10 +43,23 @@ fn seat(part: &Stored) -> Option<Voice> {
             who: who.to_owned(),
             verdict: "no verdict".to_owned(),
             words: why.to_owned(),
+            suggestions: Vec::new(),
             dissents: true,
         }),
         (None, None) => None,
     }
+}
+
+/// What somebody stays with, and how it was defended where there was a debate. It is no verdict of its own.
+fn concern(said: &Value) -> Voice {
+    let text = |key: &str| said.get(key).and_then(Value::as_str).map(str::trim);
+    let own = voice(said, "concern");
+    let Some(concern) = text("concern") else { return own };
+    let words = match text("response").filter(|response| !matches!(*response, "" | NO_RESPONSE)) {
+        Some(response) => format!("{concern} (response: {response})"),
+        None => concern.to_owned(),
+    };
+    Voice { verdict: String::new(), words, ..own }
 }
 
 /// An opinion is a record, whose keys differ between reviewers, or just a sentence.
@@ -64,6 +81,14 @@ fn voice(said: &Value, who: &str) -> Voice {
         who: if who_said.is_empty() { who.to_owned() } else { who_said },
         verdict,
         words: said.as_str().map_or(words, str::to_owned),
+        suggestions: suggestions(said),
         dissents: !is_yes,
     }
+}
+
+/// The answer of a seat has no bound of its own, so there is one here.
+fn suggestions(said: &Value) -> Vec<String> {
+    let texts = said.get("suggestions").and_then(Value::as_array).into_iter().flatten();
+    let lines = texts.filter_map(Value::as_str).map(|text| line(text, limits::OPINION_ITEM_BYTES));
+    lines.filter(|line| !line.is_empty()).take(limits::OPINION_ITEMS).collect()
 }

@@ -67,7 +67,7 @@ fn the_inbox_marks_what_was_escalated() {
 #[test]
 fn a_page_has_all_that_is_needed_and_dissent_comes_first() {
     let sandbox = Sandbox::new();
-    let verdicts = r#"verdicts=[{"reviewer":"lgtm","verdict":"APPROVE","rationale":"fine"},{"reviewer":"critic","verdict":"CONCERN","rationale":"too \u001b[2Jlarge"}]"#;
+    let verdicts = r#"verdicts=[{"reviewer":"lgtm","verdict":"APPROVE","rationale":"fine","suggestions":["split it\u001b[2J"]},{"reviewer":"critic","verdict":"CONCERN","rationale":"too \u001b[2Jlarge"}]"#;
     ask(&sandbox, "Refactor the database", "unresolved", &[verdicts, "note=mind the index"]);
     assert_snapshot!(steady(&sandbox.run(&["decisions", "show", "d1"])), @"
     exit 0
@@ -75,6 +75,7 @@ fn a_page_has_all_that_is_needed_and_dissent_comes_first() {
     !! d1 escalated Shall this plan be carried out?
     ✗ critic CONCERN: too �[2Jlarge
     ✓ lgtm APPROVE: fine
+    suggests: split it�[2J
     task t1 Refactor the database
     state waiting, version 5
     since 0000-00-00 00:00:00, by system (unresolved)

@@ -93,7 +93,7 @@ fn is_missing_after_three_times(script: &str) {
 }
 
 #[test]
-fn nonsense_is_no_verdict() {
+fn a_word_that_is_no_verdict_is_none() {
     is_missing_after_three_times(&verdict("MAYBE", "who knows", &[]));
 }
 
@@ -105,6 +105,16 @@ fn words_without_an_answer_are_no_verdict() {
 #[test]
 fn nothing_at_all_is_no_verdict() {
     is_missing_after_three_times("exit 0\n");
+}
+
+#[test]
+fn json_in_another_shape_is_no_verdict() {
+    is_missing_after_three_times("answer [\"APPROVE\"]\nsuccess done\n");
+}
+
+#[test]
+fn an_approval_without_its_reasons_is_no_verdict() {
+    is_missing_after_three_times("answer {\"verdict\":\"APPROVE\"}\nsuccess done\n");
 }
 
 #[test]
@@ -186,4 +196,38 @@ fn an_answer_after_the_panel_is_over_changes_nothing() {
     assert_eq!(table.seats(), [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "answered")]);
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "APPROVE")]));
     assert!(table.field("feedback").is_null());
+}
+
+/// An approval of so many bytes, or nearly.
+fn approval_of(bytes: usize) -> String {
+    verdict("APPROVE", &"it is good ".repeat(bytes / 11), &[])
+}
+
+#[test]
+fn an_answer_of_ten_megabytes_is_no_verdict() {
+    is_missing_after_three_times(&approval_of(10 * 1024 * 1024));
+}
+
+#[test]
+fn an_answer_that_no_task_could_hold_is_no_verdict() {
+    is_missing_after_three_times(&approval_of(300 * 1024));
+}
+
+#[test]
+fn one_that_talks_for_megabytes_before_its_verdict_is_heard() {
+    let table = Table::new(&[], &[("any", &format!("flood 10485760\n{}", approval()))], &[]);
+    table.until_over("approved");
+}
+
+/// What the reviewers said does not fit beside what the task holds already.
+#[test]
+fn a_task_that_has_no_room_for_the_words_hears_the_ruling() {
+    let text = "x".repeat(119_000);
+    let concerns = ["c".repeat(1_000).as_str(); 16].map(str::to_owned);
+    let concerns: Vec<&str> = concerns.iter().map(String::as_str).collect();
+    let full = [format!("feedback={text}"), format!("diagnostic={text}")];
+    let add = ["--set", &full[0], "--set", &full[1]];
+    let table = Table::new(&[], &[("any", &verdict("ESCALATE", "it is much", &concerns))], &add);
+    table.until_over("escalated");
+    assert!(table.field("verdicts").is_null() && table.field("review_summary").is_null());
 }

@@ -84,6 +84,22 @@ fn silence_in_a_round_is_to_maintain() {
 }
 
 #[test]
+fn a_reply_that_takes_too_long_is_asked_for_again() {
+    let withdraws = reply("WITHDRAW", "it is not worth it");
+    let scripts =
+        [("t2", approval()), ("t3", concern()), ("r4.1", "silent\n".to_owned()), ("t4", withdraws)];
+    let table = table(&scripts);
+    table.turn_until_begun("r4.1");
+    table.driver.pass(Span(5 * MINUTE.0 - 1_000));
+    table.driver.turn();
+    assert_eq!(table.seats()[2..], [seat("critic", 1, "reviewing")]);
+    table.driver.pass(Span(1_000));
+    table.turn_until_seat("t4", "resting(once)");
+    table.driver.pass(Span(30_000));
+    table.until_over("approved");
+}
+
+#[test]
 fn a_reply_that_makes_no_sense_is_to_maintain() {
     let nonsense = reply("PERHAPS", "");
     let table = Table::new(

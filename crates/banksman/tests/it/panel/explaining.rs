@@ -31,7 +31,10 @@ fn why_names_each_seat_and_what_it_does() {
     assert!(again.starts_with(because) && again.len() > because.len(), "{again}");
     assert!(why["waitingFor"][0]["until"].is_string(), "{why}");
     assert_eq!(why["waitingFor"][2]["kind"], "timer", "the bound of the state is told, too: {why}");
-    assert_eq!(why["next"], "they answer, and it is decided; see banksman log t2");
+    assert_eq!(
+        why["next"],
+        "they answer, and it is decided; see banksman log t2; banksman retry t2 asks it at once"
+    );
 
     let document = table.yard.json(&["show", "t1"]);
     assert_eq!(document.get("parts"), None, "those who review do none of the work: {document}");

@@ -5,4 +5,5 @@ mod answers;
 mod debating;
 mod explaining;
 mod sitting;
+mod suggesting;
 mod table;

@@ -88,6 +88,20 @@ fn a_seat_that_a_person_takes_back_is_missing() {
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "APPROVE")]));
 }
 
+/// A person need not wait for the end of a rest, and has no more than three questions for it.
+#[test]
+fn a_person_asks_a_reviewer_again_at_once() {
+    let table = Table::new(&[], &[("t2", "crash\n"), ("t3", &approval())], &[]);
+    table.turn_until_seat("t2", "resting(once)");
+    table.yard.ok(&["retry", "t2"]);
+    table.turn_until_seat("t2", "resting(twice)");
+    table.yard.ok(&["retry", "t2"]);
+    table.turn_until_seat("t2", "silent");
+    let asked = table.yard.starts().iter().filter(|run| run.starts_with("r2.")).count();
+    assert_eq!(asked, 3);
+    table.until_over("unresolved");
+}
+
 #[test]
 fn a_plan_goes_through_its_panel_and_no_worker_reviews_its_own() {
     let yard = Yard::new(&[("limits.lease", "\"1d\""), ("limits.agents", "8")]);

@@ -53,10 +53,19 @@ transitions:
 
 /// A verdict as an agent gives it.
 pub(super) fn verdict(verdict: &str, rationale: &str, concerns: &[&str]) -> String {
+    suggesting(verdict, rationale, concerns, &[])
+}
+
+pub(super) fn suggesting(
+    verdict: &str,
+    rationale: &str,
+    concerns: &[&str],
+    suggestions: &[&str],
+) -> String {
     let answer = json!({
-        "verdict": verdict, "rationale": rationale, "concerns": concerns, "suggestions": [],
+        "verdict": verdict, "rationale": rationale, "concerns": concerns, "suggestions": suggestions,
     });
-    format!("answer {answer}\nsuccess done\n")
+    format!("answer {answer}\nsuccess {answer}\n")
 }
 
 pub(super) fn approval() -> String {

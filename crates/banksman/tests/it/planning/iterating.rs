@@ -14,9 +14,8 @@ fn ten_iterations_are_the_most_and_the_history_tells_of_each() {
     assert_eq!(desk.field("diagnostic"), "irreducible after 10 iterations");
     let body = desk.whole().task.body;
     for version in 1..=10 {
-        let line = format!(
-            "- v{version}: 1 subtasks; everything: it touches 15 files, and 10 is the most"
-        );
+        let line =
+            format!("- v{version}: 1 subtask; everything: it touches 15 files, and 10 is the most");
         assert!(body.contains(&line), "{line} is not in\n{body}");
     }
     desk.until_quiet();
@@ -112,4 +111,24 @@ fn a_breakdown_that_takes_too_long_comes_to_a_person() {
     );
     desk.yard.ok(&["decisions", "answer", "t1", "resume"]);
     assert_eq!(desk.state(WHOLE), "decomposing");
+}
+
+/// A run that brings more than its task can hold has ended like any other: the engine goes on with all the rest.
+#[test]
+fn a_plan_that_its_task_has_no_room_for_is_told_and_holds_nobody_up() {
+    let desk = Desk::new(&[rate_limits()]);
+    let full = ["note", "reason"].map(|field| format!("{field}={}", "x".repeat(119_000)));
+    let more = ["--lifecycle", "autonomous", "--set", &full[0], "--set", &full[1]];
+    let id = desk.yard.add("Do everything", &more);
+    let subtasks = (0..20).map(|at| {
+        let mut one = subtask(&format!("part-{at}"), 1);
+        one["description"] = json!("d".repeat(1_900));
+        one
+    });
+    desk.yard.script("t2", &answer(&plan(&subtasks.collect::<Vec<_>>(), &[])));
+    desk.until(id, "failed");
+    let failed = desk.driver.store.task(id).expect("the task");
+    let why = failed.text("diagnostic").expect("why");
+    assert!(why.starts_with("the task cannot take what it brought: "), "{why}");
+    desk.until(WHOLE, "waiting");
 }

@@ -157,6 +157,7 @@ fn leaving_a_state_takes_its_timers_along(world: &World) {
         timers.iter().map(|timer| timer.due.since(NOON).0 / DAY.0).collect()
     };
     assert_eq!(days(store.detail(id).unwrap().timers), [1, 3, 7]);
+    assert_eq!(days(store.timers_of(id).unwrap()), [1, 3, 7]);
     apply(&store, id, ask("human:kim", "done", &[]), NOON);
     assert_eq!(days(store.detail(id).unwrap().timers), [0_i64; 0]);
     assert_eq!(world.raw().number("SELECT count(*) FROM timers"), 0);

@@ -3,6 +3,7 @@
 //! [`Bench`] is a repository with one workflow. Its turns are made by an engine in this process, whose clock a test can move, or by
 //! an `up` that it can kill; people speak through the program's own commands.
 
+mod advising;
 mod back;
 mod breaker;
 mod by_hand;

@@ -1,0 +1,95 @@
+//! What reviewers have left to say reaches whoever works next, also where they let the work pass.
+
+use banksman_core::fence::fence;
+use banksman_core::ids::TaskId;
+use serde_json::{Value, json};
+
+use super::desk::{Desk, WHOLE, one_piece, plan, rate_limits, subtask};
+use crate::engine::yard::state;
+
+fn suggests(verdict: &str, concerns: &[&str], suggestions: &[&str]) -> String {
+    let answer = json!({
+        "verdict": verdict, "rationale": "so", "concerns": concerns, "suggestions": suggestions,
+    });
+    format!("answer {answer}\nsuccess looked\n")
+}
+
+fn detail(desk: &Desk, task: &str, run: usize) -> Value {
+    desk.yard.json(&["show", task])["runs"][run]["detail"].clone()
+}
+
+#[test]
+fn a_worker_is_told_what_the_reviewers_of_the_plan_suggest() {
+    let desk = Desk::new(&[one_piece()]);
+    desk.yard.script("t2", &suggests("APPROVE", &[], &["mind the clock", "log the limit"]));
+    desk.until(WHOLE, "waiting");
+    assert_eq!(detail(&desk, "t1", 0), "a plan of 1 subtask");
+    let page = desk.yard.ok(&["decisions", "show", "t1"]);
+    let voice =
+        "custodiet APPROVE: so\n      suggests: mind the clock\n      suggests: log the limit\n";
+    assert!(page.contains(voice), "{page}");
+    let page = desk.yard.json(&["decisions", "show", "t1"]);
+    assert_eq!(page["voices"][0]["suggestions"], json!(["mind the clock", "log the limit"]));
+
+    desk.yard.ok(&["decisions", "approve", "t1", "--note", "go, but log the limit"]);
+    desk.until(WHOLE, "merge_ready");
+    let told = desk.prompt("r1.2");
+    assert!(told.contains(&fence("custodiet suggests: mind the clock\n")), "{told}");
+    assert_eq!(told.matches("log the limit").count(), 1, "a person has said it: {told}");
+}
+
+#[test]
+fn a_worker_is_told_what_reviewers_are_concerned_about_although_a_person_has_approved() {
+    let desk = Desk::new(&[one_piece()]);
+    desk.yard.script("t3", &suggests("CONCERN", &["no spike for Redis"], &[]));
+    let maintains = json!({ "response": "MAINTAIN", "rationale": "it is open" });
+    for round in ["t4", "t5"] {
+        desk.yard.script(round, &format!("answer {maintains}\nsuccess looked\n"));
+    }
+    desk.until(WHOLE, "waiting");
+    let page = desk.yard.ok(&["decisions", "show", "t1"]);
+    assert!(page.contains(" critic CONCERN: so\n"), "{page}");
+    assert!(page.contains(" critic: no spike for Redis (response: it is open)\n"), "{page}");
+    desk.yard.ok(&["decisions", "approve", "t1"]);
+    desk.until(WHOLE, "review");
+    let told = desk.prompt("r1.2");
+    assert!(told.contains(&fence("critic is concerned: no spike for Redis\n")), "{told}");
+}
+
+#[test]
+fn the_planner_is_told_once_what_all_reviewers_said() {
+    let desk = Desk::new(&[rate_limits(), rate_limits()]);
+    desk.yard.script("t2", &suggests("APPROVE", &[], &["one file less"]));
+    desk.yard.script(
+        "t3",
+        &format!(
+            "run until [ -f \"$YARD/go\" ]; do sleep 0.05; done\n{}",
+            suggests("BLOCK", &["no test"], &["a table"])
+        ),
+    );
+    desk.driver.turn_until("one has answered", |store| {
+        store.task(TaskId(2)).is_ok() && state(store, TaskId(2)) == "answered"
+    });
+    std::fs::write(desk.yard.path("go"), "").expect("written");
+    desk.driver
+        .turn_until("it plans again", |_| desk.yard.starts().iter().any(|run| run == "r1.2"));
+    let told = desk.prompt("r1.2");
+    let all = "critic says BLOCK: so\n- no test\n- suggestion: a table\ncustodiet says APPROVE: so\n- suggestion: one file less\n";
+    assert!(told.contains(&fence(all.trim_end())), "{told}");
+    assert_eq!(told.matches("one file less").count(), 1, "{told}");
+}
+
+#[test]
+fn subtasks_are_told_what_the_reviewers_of_the_whole_suggest() {
+    let desk =
+        Desk::new(&[plan(&[subtask("everything", 15), subtask("rest", 1)], &[]), rate_limits()]);
+    desk.yard.script("t3", &suggests("APPROVE", &[], &["count by key"]));
+    desk.approve();
+    assert_eq!(detail(&desk, "t1", 0), "needs another pass: 1 subtask is too large");
+    assert_eq!(detail(&desk, "t1", 1), "a plan of 3 subtasks");
+    desk.driver.turn_until("its parts are there", |_| !desk.parts().is_empty());
+    let id = desk.part("limiter");
+    desk.until(id, "merge_ready");
+    let told = desk.prompt(&format!("r{}.1", id.0));
+    assert!(told.contains("Reviewers of t1 said:\ncritic suggests: count by key\n"), "{told}");
+}
