@@ -1,24 +1,27 @@
 //! From the claim to the agent: a task is ready, a turn claims it, writes its plan and starts a keeper, which starts the
 //! agent. Against the same script started by hand.
 
-use std::fs;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::frame::report::{Goal, Report, Rounds, median, millis, quantile, short};
 use crate::frame::{Fault, Size};
 use crate::place::{Place, wait_until};
 
-/// The first thing that the agent does shows that it is there.
-const SCRIPT: &str = ": >\"$BANKSMAN_RUN_FOLDER/here\"\necho '{\"type\":\"result\",\"status\":\"success\",\"text\":\"done\"}'\n";
+/// The first thing that the agent does is to ring a bell beside its script, which is a pipe with a name.
+const SCRIPT: &str = "echo >\"${0%/*}/bell\"\necho '{\"type\":\"result\",\"status\":\"success\",\"text\":\"done\"}'\n";
 const MILLIS: f64 = 20.0;
+const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 pub(crate) fn measure(size: Size, report: &mut Report) -> Result<(), Fault> {
     report.section("from the claim to the agent, without a checkout");
     let place = Place::new(SCRIPT, 4, 4)?;
-    let bare = place.path("bare");
-    fs::create_dir(&bare)?;
+    let mut bell = Bell::hang(&place.path("bell"))?;
     let mut rounds = Rounds::default();
     let mut turns = Vec::new();
     for round in 1..=size.pick(100, 20) {
@@ -26,10 +29,9 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> Result<(), Fault> {
         let began = Instant::now();
         place.turn()?;
         turns.push(millis(began.elapsed()));
-        let here = place.path(&format!("runs/r{round}.1/here"));
-        wait_for(&here)?;
+        bell.wait()?;
         let ours = millis(began.elapsed());
-        rounds.add(ours, by_hand(&place, &bare)?);
+        rounds.add(ours, by_hand(&place, &mut bell)?);
         wait_until("the run is on record", || {
             place.turn()?;
             Ok(!place.path(&format!("runs/r{round}.1")).exists())
@@ -47,27 +49,35 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> Result<(), Fault> {
     Ok(())
 }
 
-fn by_hand(place: &Place, bare: &Path) -> Result<f64, Fault> {
-    let here = bare.join("here");
+fn by_hand(place: &Place, bell: &mut Bell) -> Result<f64, Fault> {
     let began = Instant::now();
     let mut command = Command::new("sh");
-    command.arg(place.path("agent.sh")).env("BANKSMAN_RUN_FOLDER", bare).stdout(Stdio::null());
-    let mut child = command.spawn()?;
-    wait_for(&here)?;
+    let mut child = command.arg(place.path("agent.sh")).stdout(Stdio::null()).spawn()?;
+    bell.wait()?;
     let took = millis(began.elapsed());
     child.wait()?;
-    fs::remove_file(here)?;
     Ok(took)
 }
 
-/// Spins, because a rest would be longer than what is measured.
-fn wait_for(path: &Path) -> Result<(), Fault> {
-    let began = Instant::now();
-    while !path.exists() {
-        if began.elapsed().as_secs() > 10 {
-            return Err(format!("{} never came", path.display()).into());
+/// Tells when an agent is there, to somebody who sleeps until then. Who looked for a file again and again would keep one core
+/// busy, and a keeper, which the kernel counts as another session, would have to wait for it.
+struct Bell(File);
+
+impl Bell {
+    fn hang(path: &Path) -> Result<Self, Fault> {
+        let made = Command::new("mkfifo").arg(path).status()?;
+        if !made.success() {
+            return Err(format!("mkfifo: {made}").into());
         }
-        std::thread::yield_now();
+        // Open to both sides, so that neither an agent nor we ever wait for the other to open it.
+        Ok(Self(OpenOptions::new().read(true).write(true).open(path)?))
     }
-    Ok(())
+
+    fn wait(&mut self) -> Result<(), Fault> {
+        let mut rung = [PollFd::new(&self.0, PollFlags::IN)];
+        if poll(&mut rung, Some(&PATIENCE))? == 0 {
+            return Err("the agent never came".into());
+        }
+        Ok(self.0.read_exact(&mut [0])?)
+    }
 }

@@ -23,7 +23,7 @@ use super::failure::Failure;
 use super::output::{json_line, shown};
 use super::signs::local_time;
 use crate::clock;
-use crate::config::{self, Config, EnvVars, Environment, Flags};
+use crate::config::{self, Config, EnvVars, Environment, Flags, PolicyFile};
 use crate::engine::wake::{Bell, Wake};
 use crate::engine::{Engine, EngineError, Notice, Project, Projects, Pulse, Terms};
 use crate::exec::lock::lock_within;
@@ -104,7 +104,8 @@ impl Parts {
         let address = config.store.clone().unwrap_or_default();
         let site = LocalSite::open(&agents.home, &program)?.with_env(EnvVars::STORE, &address);
         let environment = Environment::of_process()?;
-        let projects = OnDisk { store: store.clone(), environment, known: RefCell::default() };
+        let (known, policies) = (RefCell::default(), RefCell::default());
+        let projects = OnDisk { store: store.clone(), environment, known, policies };
         let policy = Policy::default();
         let terms = Terms { agents, workers, program, policy, secret: clock::secret };
         Ok(Self { store, site, projects, terms })
@@ -120,6 +121,8 @@ struct OnDisk {
     store: Store,
     environment: Environment,
     known: RefCell<BTreeMap<String, Option<Project>>>,
+    /// By project, so that a policy is made sense of only when its file has changed.
+    policies: RefCell<BTreeMap<String, PolicyFile>>,
 }
 
 impl OnDisk {
@@ -132,9 +135,15 @@ impl OnDisk {
         let config = config::resolve(&Flags::new(), &self.environment, &path).map_err(|error| {
             EngineError::Project { project: name.to_owned(), message: error.to_string() }
         })?;
-        let base = config.agents.worktrees.base.clone().or_else(|| repo::base_branch(&path));
+        let mut agents = config.agents;
+        let mut policies = self.policies.borrow_mut();
+        if let Some(earlier) = policies.get(name) {
+            agents.policy.remember(earlier);
+        }
+        policies.insert(name.to_owned(), agents.policy.clone());
+        let base = agents.worktrees.base.clone().or_else(|| repo::base_branch(&path));
         let remote = repo::remote(&path);
-        Ok(base.map(|base| Project { path, base, remote, agents: config.agents }))
+        Ok(base.map(|base| Project { path, base, remote, agents }))
     }
 }
 

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Engine, EngineError, NODE_GONE, Notice, Project, Pulse};
 use crate::exec::plan::JobId;
-use crate::store::{Dispatch, StoreError, Stored};
+use crate::store::{Claimed, Dispatch, StoreError, Stored};
 
 /// The dispatcher says at most this often that nobody can take a task.
 const UNSERVED_AGAIN: Span = Span(3_600_000);
@@ -22,17 +22,29 @@ const WORKER_AVAILABLE: &str = "worker_available";
 /// Tasks that are tried when a worker appears.
 const STUCK: i64 = 1_000;
 
+/// A run that was claimed and has no keeper yet.
+pub(super) struct Taken {
+    pub(super) stored: Stored,
+    pub(super) run: RunId,
+    pub(super) worker: String,
+    /// By which its agent reports. The store knows its hash.
+    pub(super) token: String,
+}
+
 impl Engine<'_> {
     pub(super) fn dispatch(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
         let mut projects = BTreeMap::new();
         let (mut unserved, mut over_budget) = (Vec::new(), Vec::new());
         for _ in 0..self.terms.agents.limits.agents {
-            let dispatched = self.store.dispatch(self.request(now), now)?;
+            let token = (self.terms.secret)();
+            let request = Dispatch { token: Some(hash_of(&token)), ..self.request(now) };
+            let dispatched = self.store.dispatch(request, now)?;
             (unserved, over_budget) = (dispatched.unserved, dispatched.over_budget);
             let (Some(claimed), Some(worker)) = (dispatched.claimed, dispatched.worker) else {
                 break;
             };
-            self.begin(claimed.stored, claimed.run, &worker, &mut projects, now, pulse)?;
+            let Claimed { stored, run, .. } = claimed;
+            self.begin(Taken { stored, run, worker, token }, &mut projects, now, pulse)?;
         }
         for (task, reasons) in unserved {
             let detail = reasons.first().map(Held::detail).unwrap_or_default();
@@ -57,20 +69,21 @@ impl Engine<'_> {
             task_budget: agents.budgets.task,
             ttl: agents.limits.lease,
             alive_after: Instant(now.0 - NODE_GONE.0),
+            token: None,
         }
     }
 
     /// Starts the keeper of a run that was claimed. May be called again for the same run after a crash.
     pub(super) fn begin(
         &self,
-        stored: Stored,
-        run: RunId,
-        worker: &str,
+        taken: Taken,
         projects: &mut BTreeMap<String, Option<Project>>,
         now: Instant,
         pulse: &mut Pulse,
     ) -> Result<(), EngineError> {
-        let stored = self.advance(stored, now)?;
+        let run = taken.run;
+        let taken = Taken { stored: self.advance(taken.stored, now)?, ..taken };
+        let stored = &taken.stored;
         let does = stored.lifecycle.state(stored.task.state).does.as_ref();
         let is_agents = does.is_some_and(|does| does.activity == Activity::Agent);
         if stored.task.run() != Some(run) || !is_agents {
@@ -81,11 +94,8 @@ impl Engine<'_> {
             // The turn that takes the other's end finds this run without a keeper and begins it.
             return Ok(());
         }
-        let started = match self.run_plan(&stored, run, worker, projects, now) {
-            Ok(Ok((plan, token))) => {
-                self.store.set_token(run, &Sha256::digest(token.as_bytes()))?;
-                self.site.begin(&plan).map_err(|error| error.to_string())
-            }
+        let started = match self.run_plan(&taken, projects, now) {
+            Ok(Ok(plan)) => self.site.begin(&plan).map_err(|error| error.to_string()),
             Ok(Err(reason)) => Err(reason),
             Err(EngineError::Store(error)) => return Err(error.into()),
             // One project with wrong settings must not hold up the others.
@@ -172,6 +182,10 @@ impl Engine<'_> {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+pub(super) fn hash_of(token: &str) -> Vec<u8> {
+    Sha256::digest(token.as_bytes()).to_vec()
 }
 
 fn has_exit(stored: &Stored, trigger: &str) -> bool {

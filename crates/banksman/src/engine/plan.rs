@@ -11,6 +11,7 @@ use banksman_core::policy::Action;
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
+use super::dispatch::Taken;
 use super::errand::{self, Errand, branch_of, place};
 use super::planning::is_spike;
 use super::policy::{allowed_in_words, guard, waited_for_leave};
@@ -50,15 +51,13 @@ pub(super) const TOLD: i64 = 8;
 const JUDGES: [&str; 2] = ["evaluator", "reviewer"];
 
 impl Engine<'_> {
-    /// The plan of a run and its token, or why there can be none.
+    /// The plan of a run, or why there can be none.
     pub(super) fn run_plan(
         &self,
-        stored: &Stored,
-        run: RunId,
-        worker: &str,
+        Taken { stored, run, worker, token }: &Taken,
         projects: &mut Known,
         now: Instant,
-    ) -> Result<Result<(Plan, String), String>, EngineError> {
+    ) -> Result<Result<Plan, String>, EngineError> {
         let Some(setup) = self.worker(worker) else {
             return Ok(Err(format!("there is no worker `{worker}` on this machine any more")));
         };
@@ -69,7 +68,6 @@ impl Engine<'_> {
         let Some(lease) = lease.filter(|lease| lease.epoch == run.epoch) else {
             return Ok(Err("its lease is gone".to_owned()));
         };
-        let token = (self.terms.secret)();
         let errand = self.errand(stored)?;
         let work = self.agent_work(stored, setup, (project.as_ref(), agents), &errand, &past)?;
         let work = match work {
@@ -87,13 +85,13 @@ impl Engine<'_> {
                 expires_at: lease.expires_at,
                 ttl_ms: agents.limits.lease.0,
                 left_ms: lease.expires_at.since(now).0,
-                renew: self.renew(run, agents),
+                renew: self.renew(*run, agents),
             }),
             limits: Limits { wall_ms: wall(&errand, agents), ..limits(agents) },
-            env: environment(&stored.task, Some(&token)),
+            env: environment(&stored.task, Some(token)),
             pass: passed(agents, Some(setup)),
         };
-        Ok(Ok((plan, token)))
+        Ok(Ok(plan))
     }
 
     fn agent_work(

@@ -18,6 +18,8 @@ use crate::store::{OverBudget, PastRun, StoreError, Stored};
 
 /// The move that asks people, in lifecycles that do not say what becomes of a run that is over its budget.
 const ESCALATE: &str = "escalate";
+/// Records in which a loop is looked for: as often there and back as a policy may ask for, and as many again that move nothing.
+const LOOKED_BACK: i64 = 400;
 
 impl Engine<'_> {
     /// What people have allowed on a task.
@@ -68,7 +70,8 @@ impl Engine<'_> {
         let project = self.project(&stored.task.project, &mut known)?;
         let agents = project.map_or(&self.terms.agents, |project| &project.agents);
         let Ok(policy) = agents.policy.read() else { return Ok(judgement) };
-        let entries = self.store.whole_history(stored.task.id)?;
+        let recent = stored.task.version.saturating_sub(LOOKED_BACK);
+        let entries = self.store.history(stored.task.id, recent)?;
         let own = receipt.evidence.as_ref().map(|found| found.head.as_str());
         // A run begins with a record that says so by its epoch. Of the one that has just ended only its receipt knows more.
         let head_of = |epoch: i64| {
@@ -139,7 +142,7 @@ pub(super) fn guard(
     let policy = policy.map_err(|problems| {
         format!("its policy cannot be used, see `banksman policy lint`: {problems}")
     })?;
-    Ok(Guard { policy, rank: worker.rank, allowed, root })
+    Ok(Guard { policy: policy.clone(), rank: worker.rank, allowed, root })
 }
 
 /// What was allowed, for the prompt; nothing where nothing was.

@@ -196,7 +196,7 @@ impl Keeper {
             wake,
             lease,
             cgroup,
-            pulse: Pulse::new(),
+            pulse: Pulse::new(now),
             next_tick: now,
             interrupt: None,
             progressed: false,
@@ -238,7 +238,7 @@ impl Keeper {
                 return;
             }
             drop(self.look_around(now));
-            self.wait(now, until, None);
+            self.wait(until, None);
         }
     }
 }

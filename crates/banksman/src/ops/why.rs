@@ -225,6 +225,7 @@ fn held_back(
             task_budget: bounds.task,
             ttl: Span(0),
             alive_after,
+            token: None,
         };
         let Some(asked) = store.candidate(id, &request, now)? else { return Ok((vec![], None)) };
         let candidate = asked.considered.candidate();

@@ -246,6 +246,8 @@ pub(super) fn try_claim(
 pub(super) struct Post<'a> {
     pub(super) node: &'a str,
     pub(super) account: &'a str,
+    /// The hash of its token.
+    pub(super) token: Option<&'a [u8]>,
 }
 
 /// Notes in the run's row where it takes place and which areas it holds. They are those of the moment of the claim: what
@@ -262,6 +264,7 @@ pub(super) fn place(
         post.map(|post| post.node).into(),
         post.map(|post| post.account).into(),
         json(&areas).into(),
+        post.and_then(|post| post.token).map(<[u8]>::to_vec).into(),
     ];
     Ok(conn.write(sql::RUN_PLACED, &columns)?)
 }

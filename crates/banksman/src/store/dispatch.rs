@@ -51,6 +51,8 @@ pub struct Dispatch {
     pub ttl: Span,
     /// Nodes that were seen since then are live, and their workers exist.
     pub alive_after: Instant,
+    /// The token by which the agent of a run that is claimed reports, as a hash: one commit for both.
+    pub token: Option<Vec<u8>>,
 }
 
 /// What came of a walk along the queue.
@@ -246,7 +248,8 @@ impl Walk<'_> {
             let tried = try_claim(self.conn, self.definitions, found.clone(), claim, self.now)?;
             match tried {
                 Tried::Claimed(claimed) => {
-                    let post = Post { node: &self.request.node, account: &worker.account };
+                    let Dispatch { node, token, .. } = self.request;
+                    let post = Post { node, account: &worker.account, token: token.as_deref() };
                     place(self.conn, claimed.run, Some(post), &considered.areas)?;
                     dispatched.worker = Some(worker.name.clone());
                     dispatched.claimed = Some(*claimed);

@@ -5,7 +5,7 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Kind, Lifecycle};
-use banksman_core::machine::{Actor, Ask, Event, Note};
+use banksman_core::machine::{Actor, Ask, Event, Note, Task};
 use banksman_core::policy::{self, Grant};
 use banksman_core::schedule::{Budget, Used, over};
 use banksman_core::time::{Instant, Span};
@@ -15,7 +15,7 @@ use super::query::{self, PAGE};
 use super::{Applied, Entry, Key, Store, StoreError, Stored};
 
 /// Pages of a history that are read; what is older than this is forgotten, and has to be asked for again.
-const PAGES: usize = 50;
+const PAGES: i64 = 50;
 /// How the key of a move begins that asks for more than a task's budget; what was used up follows. The words of the move could be
 /// anybody's.
 const OVER_BUDGET: &str = "over-budget-";
@@ -24,14 +24,13 @@ impl Store {
     /// Everything that people have allowed agents to do on this task.
     pub fn grants(&self, id: TaskId) -> Result<Vec<Grant>, StoreError> {
         let stored = self.task(id)?;
-        let entries = self.whole_history(id)?;
+        let entries = self.latest_history(&stored)?;
         let records = entries.iter().map(|entry| (entry.seq, &entry.record));
         Ok(policy::grants(&stored.lifecycle, records))
     }
 
-    /// The records of a task from the first on.
-    pub fn whole_history(&self, id: TaskId) -> Result<Vec<Entry>, StoreError> {
-        pages(|after| self.history(id, after))
+    fn latest_history(&self, stored: &Stored) -> Result<Vec<Entry>, StoreError> {
+        pages(&stored.task, |after| self.history(stored.task.id, after))
     }
 
     /// Asks for a move because the budget of the task is used up; a person who lets it go on gives it as much again.
@@ -49,8 +48,8 @@ impl Store {
 
     /// What a task had used up when a person last gave it as much again as its budget.
     pub fn raised_at(&self, id: TaskId) -> Result<Option<Used>, StoreError> {
-        let lifecycle = self.task(id)?.lifecycle;
-        Ok(raised_at(&lifecycle, &self.whole_history(id)?))
+        let stored = self.task(id)?;
+        Ok(raised_at(&stored.lifecycle, &self.latest_history(&stored)?))
     }
 
     /// Puts something on record that changes nothing. The same text as a key puts it there once.
@@ -77,17 +76,20 @@ pub(super) fn budget_of(
     if over("", &budget, used).is_empty() {
         return Ok(budget);
     }
-    let entries = pages(|after| query::history(conn, stored.task.id, after))?;
+    let entries = pages(&stored.task, |after| query::history(conn, stored.task.id, after))?;
     let raised_at = raised_at(&stored.lifecycle, &entries);
     Ok(raised_at.map_or(budget, |used| budget.beyond(&used)))
 }
 
+/// The records of a task, oldest first.
 fn pages(
+    task: &Task,
     mut page: impl FnMut(i64) -> Result<Vec<Entry>, StoreError>,
 ) -> Result<Vec<Entry>, StoreError> {
     let mut entries: Vec<Entry> = Vec::new();
-    for _ in 0..PAGES {
-        let after = entries.last().map_or(0, |entry| entry.seq);
+    let oldest = task.version.saturating_sub(PAGES * PAGE).max(0);
+    for _ in 0..=PAGES {
+        let after = entries.last().map_or(oldest, |entry| entry.seq);
         let more = page(after)?;
         let is_last = i64::try_from(more.len()).unwrap_or(PAGE) < PAGE;
         entries.extend(more);

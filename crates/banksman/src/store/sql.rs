@@ -292,7 +292,7 @@ statements! {
     INSERT_RUN = "INSERT INTO runs (task, epoch, worker, activity, started_at) VALUES ($1, $2, $3, $4, $5)";
     END_RUN = "UPDATE runs SET ended_at = $3, outcome = $4, tokens = $5, cost_micros = $6 \
      WHERE task = $1 AND epoch = $2 AND ended_at IS NULL";
-    RUN_PLACED = "UPDATE runs SET node = $3, account = $4, areas = $5 WHERE task = $1 AND epoch = $2";
+    RUN_PLACED = "UPDATE runs SET node = $3, account = $4, areas = $5, token_hash = $6 WHERE task = $1 AND epoch = $2";
     RUN_FACTS = "UPDATE runs SET class = $3, signature = $4, session = coalesce($5, session), agent = coalesce($6, agent), \
      head = $7, level = $8, detail = $9, input_tokens = $10, output_tokens = $11 WHERE task = $1 AND epoch = $2";
     RUN_TOKEN = "UPDATE runs SET token_hash = $3 WHERE task = $1 AND epoch = $2 AND ended_at IS NULL RETURNING epoch";

@@ -61,10 +61,11 @@ pub(super) fn show(context: &Context, _: &ShowArgs) -> Result<Exit, Failure> {
 
 /// The policy that holds here.
 pub(super) fn policy_here(context: &Context) -> Result<Policy, Failure> {
-    context.config.agents.policy.read().map_err(|problems| Failure::Input {
+    let policy = context.config.agents.policy.read().map_err(|problems| Failure::Input {
         message: problems.to_string(),
         hint: "docs/policy.md shows every key".to_owned(),
-    })
+    })?;
+    Ok(policy.clone())
 }
 
 fn listed(policy: &Policy) -> String {
@@ -95,18 +96,17 @@ fn listed(policy: &Policy) -> String {
 pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
     let own = &context.config.agents.policy;
     let path = args.file.as_ref().unwrap_or(&own.path);
-    let checked = match &args.file {
-        None => own.read().map(|_| ()),
+    let problems = match &args.file {
+        None => own.read().err().cloned(),
         Some(file) => {
             let text = fs::read_to_string(file).map_err(|source| Failure::File {
                 operation: "read",
                 path: file.clone(),
                 source,
             })?;
-            policy::read(&text, &file.display().to_string()).map(|_| ())
+            policy::read(&text, &file.display().to_string()).err().map(|problems| *problems)
         }
     };
-    let problems = checked.err();
     context.out.answer(
         || {
             let list = problems.iter().flat_map(|problems| &problems.list);
@@ -115,7 +115,7 @@ pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit, Failure> 
                 .collect();
             json!({ "ok": problems.is_none(), "file": path.display().to_string(), "problems": list })
         },
-        || problems.as_deref().map(Problems::to_string).map(|text| shown_lines(&text)).unwrap_or_default(),
+        || problems.as_ref().map(Problems::to_string).map(|text| shown_lines(&text)).unwrap_or_default(),
     )?;
     Ok(if problems.is_none() { Exit::Done } else { Exit::Findings })
 }

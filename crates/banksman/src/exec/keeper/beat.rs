@@ -45,24 +45,23 @@ pub struct Beat {
 /// Writes the beat when it has changed, and not too often.
 pub(super) struct Pulse {
     pub(super) beat: Beat,
-    written: Option<(Moment, Beat)>,
+    written_at: Moment,
+    /// Before the first one there is nothing to be seen but that the keeper has begun, which its own file tells.
+    written: Beat,
 }
 
 impl Pulse {
-    pub(super) fn new() -> Self {
-        Self { beat: Beat::default(), written: None }
+    pub(super) fn new(now: Moment) -> Self {
+        Self { beat: Beat::default(), written_at: now, written: Beat::default() }
     }
 
     /// When it is to be written next; none when there is nothing new.
-    pub(super) fn due_at(&self, now: Moment) -> Option<Moment> {
-        match &self.written {
-            None => Some(now),
-            Some((at, written)) => (*written != self.beat).then(|| *at + BETWEEN_BEATS),
-        }
+    pub(super) fn due_at(&self) -> Option<Moment> {
+        (self.written != self.beat).then(|| self.written_at + BETWEEN_BEATS)
     }
 
     pub(super) fn write_if_due(&mut self, folder: &Folder, now: Moment) {
-        if self.due_at(now).is_some_and(|at| at <= now) {
+        if self.due_at().is_some_and(|at| at <= now) {
             self.write(folder, now);
         }
     }
@@ -70,6 +69,6 @@ impl Pulse {
     pub(super) fn write(&mut self, folder: &Folder, now: Moment) {
         // A beat that could not be written is only missed; the next one comes.
         drop(folder.write_beat(&self.beat));
-        self.written = Some((now, self.beat.clone()));
+        (self.written_at, self.written) = (now, self.beat.clone());
     }
 }

@@ -11,7 +11,7 @@ use banksman_core::policy::Action;
 use banksman_core::receipt::{
     Ended, Evidence, FaultKind, MergeReport, Opinion, PrepareFault, Reading, Receipt, Terminal,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::super::agent::{Ask, Before, schema};
 use super::super::merge::merge;
@@ -97,7 +97,8 @@ impl Keeper {
     /// The agent's tools answer by it what may be done without asking.
     fn hand_over_guard(&self, work: &AgentWork) -> Result<(), Ended> {
         let Some(guard) = &work.ask.guard else { return Ok(()) };
-        let written = self.folder.write_file(GUARD_FILE, &json!(guard).to_string());
+        let guard = serde_json::to_string(guard).expect("a guard has string keys");
+        let written = self.folder.write_file(GUARD_FILE, &guard);
         written.map_err(|error| environment(format!("{error}: {}", error.source)))
     }
 

@@ -128,7 +128,7 @@ impl Keeper {
                 Phase::Killing { next, .. } => next,
                 Phase::Draining { until } => until,
             };
-            self.wait(now, until, Some(&child));
+            self.wait(until, Some(&child));
         }
         let exit = child.exit.unwrap_or(Exit { code: None, signal: None });
         let left_over = u32::try_from(ending.left_over.len()).unwrap_or(u32::MAX);
@@ -321,12 +321,12 @@ impl Keeper {
     }
 
     /// Sleeps until something happens or is due.
-    pub(super) fn wait(&mut self, now: Moment, until: Moment, child: Option<&Child>) {
+    pub(super) fn wait(&mut self, until: Moment, child: Option<&Child>) {
         let due = [
             Some(until),
             Some(self.next_tick),
             self.lease.as_ref().filter(|lease| lease.right() == Right::Held).map(Lease::due_at),
-            self.pulse.due_at(now),
+            self.pulse.due_at(),
         ];
         let until = due.into_iter().flatten().min().unwrap_or(until);
         let timeout = until.saturating_duration_since(clock::monotonic());

@@ -2,6 +2,10 @@
 
 use std::fs;
 
+use banksman::clock;
+use banksman::store::query::PAGE;
+use banksman_core::machine::Actor;
+
 use crate::engine::yard::{Yard, state};
 
 /// Work that is reviewed, and sent back as often as the reviewers like.
@@ -79,6 +83,12 @@ fn work_that_goes_to_and_fro_without_a_commit_blocks_with_a_summary() {
         r#"{"verdict":"BLOCK","rationale":"still red","concerns":["red"],"suggestions":[]}"#;
     yard.script("any", &format!("answer {block}\nsuccess looked\n"));
     let id = yard.add("paint it", &["--lifecycle", "reviewed"]);
+    let store = yard.open();
+    // It has been around for long: more than one page of its history is of no interest.
+    for number in 0..=PAGE {
+        let key = format!("note-{number}");
+        store.note(id, &Actor::human("kim"), "looked", &key, clock::now()).expect("noted");
+    }
     let up = yard.up();
     yard.until("it is blocked", |store| state(store, id) == "blocked");
     up.stop();

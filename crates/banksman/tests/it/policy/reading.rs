@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use banksman::store::PastRun;
 use serde_json::json;
 
-use crate::engine::yard::Yard;
+use crate::engine::yard::{Yard, state};
 
 fn with_file(text: &str) -> Yard {
     let yard = Yard::new(&[]);
@@ -50,6 +51,44 @@ fn a_broken_file_is_told_with_its_line_and_starts_no_agent() {
     assert_eq!(yard.starts(), Vec::<String>::new());
     fs::write(yard.path("repo/.banksman/policy.yaml"), "lead_may_close: true\n").expect("written");
     yard.ok(&["policy", "lint"]);
+}
+
+/// One `up` all along: the policy is kept from turn to turn, but only as long as its file says the same.
+#[test]
+fn a_file_that_changes_holds_for_the_next_run() {
+    let yard = with_file("commands:\n  - { run: make deploy, class: GREEN }\n");
+    for task in ["any", "t4"] {
+        let script =
+            format!("tool bash make deploy\nwrite {task}.txt x\ncommit work\nsuccess done\n");
+        yard.script(task, &script);
+    }
+    let up = yard.up();
+    let ends = |text: Option<&str>, state_wanted: &str| {
+        if let Some(text) = text {
+            fs::write(yard.path("repo/.banksman/policy.yaml"), text).expect("written");
+        }
+        let id = yard.add("deploy it", &[]);
+        yard.until(state_wanted, |store| state(store, id) == state_wanted);
+        yard.open().past_runs(id, 10).expect("runs")
+    };
+    let class = |runs: Vec<PastRun>| runs.into_iter().map(|run| run.class).collect::<Vec<_>>();
+    assert_eq!(class(ends(None, "done")), [None]);
+    let red = "commands:\n  - { run: make deploy, class: RED }\n";
+    for text in [Some(red), None] {
+        assert_eq!(class(ends(text, "blocked")), [Some("policy".to_owned())]);
+    }
+    assert_eq!(class(ends(Some("commands: []\n"), "done")), [None]);
+
+    let broken = "commands:\n  - { run: make deploy, class: BLUE }\n";
+    fs::write(yard.path("repo/.banksman/policy.yaml"), broken).expect("written");
+    let id = yard.add("deploy it", &[]);
+    yard.until("it was tried", |store| !store.past_runs(id, 10).expect("runs").is_empty());
+    yard.until("it is told", |store| {
+        let runs = store.past_runs(id, 10).expect("runs");
+        runs[0].detail.as_deref().is_some_and(|detail| detail.contains("policy.yaml:2:"))
+    });
+    assert!(!yard.starts().contains(&format!("r{}.1", id.0)), "no agent was started");
+    up.stop();
 }
 
 /// The right comes from the policy file, and the machine checks it.

@@ -99,6 +99,7 @@ impl Node {
             task_budget: agents.budgets.task,
             ttl: agents.limits.lease,
             alive_after: Instant(now.0 - NODE_GONE),
+            token: None,
         }
     }
 }

@@ -252,6 +252,7 @@ pub(crate) fn request(node: &Node) -> Dispatch {
         task_budget: Budget::default(),
         ttl: TTL,
         alive_after: NOON,
+        token: None,
     }
 }
 

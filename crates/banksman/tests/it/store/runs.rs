@@ -2,7 +2,7 @@
 
 use banksman::store::conn::Target;
 use banksman::store::runs::RolePast;
-use banksman::store::{AccountPause, PastRun, RunEnd, Store, StoreError};
+use banksman::store::{AccountPause, Dispatch, PastRun, RunEnd, Store, StoreError};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{CAME_LATE, Effect, Event, Finish, Why};
@@ -10,7 +10,7 @@ use banksman_core::time::{Instant, Span};
 
 use super::acts::{
     DAY, HOUR, MINUTE, NOON, TTL, add, added, apply, arriving, ask, at_once, claim, claim_first,
-    definition, dispatch, finish, load, node, pending, refused_because, state, worker,
+    definition, dispatch, finish, load, node, pending, refused_because, request, state, worker,
 };
 use super::on_both;
 use super::world::World;
@@ -26,6 +26,7 @@ on_both!(
     a_lease_that_is_lost_is_not_renewed,
     leases_that_ran_out_are_found_wherever_they_were,
     a_token_is_good_while_the_run_holds_its_lease,
+    a_token_comes_with_the_claim,
     a_stop_goes_to_the_node_of_its_run,
     what_waits_for_a_worker_is_found,
     a_persons_word_counts_by_its_place_and_not_by_its_time,
@@ -259,6 +260,19 @@ fn a_token_is_good_while_the_run_holds_its_lease(world: &World) {
     let next = start(&store, "n1", NOON);
     assert_eq!(store.run_of_token(b"secret").unwrap(), None, "a run's token is its own");
     assert!(store.set_token(next, b"secret").is_err(), "and nobody else gets the same");
+}
+
+/// Whoever dies right after the claim leaves no run without one.
+fn a_token_comes_with_the_claim(world: &World) {
+    let store = world.open();
+    add(&store, "lift");
+    let site = node("n1", &[worker("ada")]);
+    let given = Dispatch { token: Some(b"secret".to_vec()), ..request(&site) };
+    let run = store.dispatch(given, NOON).unwrap().claimed.expect("a task is ready").run;
+    assert_eq!(store.run_of_token(b"secret").unwrap(), Some(run));
+    assert!(store.set_token(run, b"another").unwrap());
+    assert_eq!(store.run_of_token(b"another").unwrap(), Some(run));
+    assert_eq!(store.run_of_token(b"secret").unwrap(), None, "there is one at a time");
 }
 
 fn a_stop_goes_to_the_node_of_its_run(world: &World) {
