@@ -292,6 +292,10 @@ pub enum MergeReport {
     Rejected {
         check: Check,
     },
+    /// The branch is not at the commit any more that was to be merged.
+    MovedOn {
+        branch: String,
+    },
 }
 
 /// The evaluator's word about an ambiguous end.

@@ -1,7 +1,6 @@
 //! `banksman decisions`: what waits for a person, all that is needed to decide, and the answers.
 
 mod answer;
-mod merging;
 pub(super) mod show;
 mod triage;
 

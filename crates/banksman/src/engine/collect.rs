@@ -9,19 +9,23 @@ use banksman_core::receipt::{Ended, MergeReport, Receipt};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
-use super::landing::local_pull_request;
 use super::panel::seats::{SEAT, in_a_line};
 use super::plan::expects;
 use super::planning::{is_planning, is_spike};
+use super::steps::flow_of;
 use super::{Engine, EngineError, Notice, Pulse};
 use crate::exec::plan::JobId;
 use crate::exec::site::{Sight, SiteError};
-use crate::store::{AccountPause, PastRun, RunEnd, StoreError, Stored};
+use crate::store::{AccountPause, PastRun, RunEnd, StoreError, Stored, local_pull_request};
 
 /// Runs that the failure policy looks back on.
 const LOOK_BACK: i64 = 100;
 /// The field of a lifecycle whose runs answer by a schema.
 const ANSWER: &str = "answer";
+/// The field for the commit that is the pull request, where a branch stands for one.
+pub(super) const PR_HEAD: &str = "pr_head";
+/// Paths that a conflict names.
+const PATHS: usize = 10;
 /// Doubled with every attempt at a job that was hindered.
 const HINDERED_PAUSE: Span = Span(5_000);
 /// A key that is refused will be refused to the next task, too.
@@ -205,8 +209,10 @@ impl Engine<'_> {
     ) -> Result<Map<String, Value>, EngineError> {
         let reading = receipt.reading.as_ref();
         let resets_at = judgement.resets_at.or(pause.map(|pause| pause.until));
+        let (pr_url, pr_head) = self.pull_request(stored, receipt, judgement)?;
         let facts = [
-            ("pr_url", self.pull_request(stored, judgement)?.map(Value::from)),
+            ("pr_url", pr_url.map(Value::from)),
+            (PR_HEAD, pr_head.map(Value::from)),
             (ANSWER, receipt.answer.clone()),
             ("findings", findings(stored, receipt)),
             ("quota_resets_at", resets_at.map(|at| json!(at))),
@@ -217,21 +223,24 @@ impl Engine<'_> {
         Ok(facts.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
     }
 
-    /// The pull request that the agent named. In a repository without a remote the branch itself stands for it.
+    /// The pull request that the agent named. In a repository without a remote the branch itself stands for it, at the commit that
+    /// the run has left.
     fn pull_request(
         &self,
         stored: &Stored,
+        receipt: &Receipt,
         judgement: &Judgement,
-    ) -> Result<Option<String>, EngineError> {
+    ) -> Result<(Option<String>, Option<String>), EngineError> {
         if judgement.pr_url.is_some() || judgement.outcome != Outcome::Succeeded {
-            return Ok(judgement.pr_url.clone());
+            return Ok((judgement.pr_url.clone(), None));
         }
         let project = self.projects.find(&stored.task.project)?;
         let is_local = project.is_some_and(|project| project.remote.is_none());
         if !is_local || judgement.level < Level::Observed {
-            return Ok(None);
+            return Ok((None, None));
         }
-        Ok(Some(local_pull_request(&self.branch_of(stored)?)))
+        let head = receipt.evidence.as_ref().map(|found| found.head.clone());
+        Ok((Some(local_pull_request(&self.branch_of(stored)?)), head))
     }
 
     /// An outcome that the lifecycle wants tried again is tried again only as long as the failure policy allows it.
@@ -322,7 +331,10 @@ impl Engine<'_> {
         if outcome == Outcome::Merged && stored.lifecycle.fields.contains_key("merged") {
             fields.insert("merged".to_owned(), json!(true));
         }
-        fields.extend(self.counts_of_parts(&stored)?);
+        // For any other task the reviewers who sat on its panels would be counted.
+        if flow_of(&stored).is_some() {
+            fields.extend(self.counts_of_parts(&stored)?);
+        }
         let report = Report { entered: stored.task.entered, outcome, detail, fields };
         match self.store.apply(stored.task.id, Event::Reported(report), None, now) {
             Ok(_) | Err(StoreError::Rejected(_)) => Ok(outcome.as_str().to_owned()),
@@ -403,12 +415,15 @@ fn activity_outcome(activity: Activity, receipt: &Receipt) -> Option<(Outcome, S
                 (Outcome::Merged, String::new())
             }
             Some(MergeReport::Conflict { paths }) => {
-                (Outcome::Conflict, format!("it conflicts in {}", paths.join(", ")))
+                (Outcome::Conflict, format!("it conflicts in {}", some_of(paths)))
             }
             Some(MergeReport::Rejected { check }) => (
                 Outcome::Rejected,
                 format!("`{}` failed on the result: {}", check.command, check.tail),
             ),
+            Some(MergeReport::MovedOn { branch }) => {
+                (Outcome::Rejected, format!("`{branch}` is not what was reviewed any more"))
+            }
             None => (Outcome::Exhausted, how(&receipt.ended)),
         }),
         Activity::Agent
@@ -417,6 +432,15 @@ fn activity_outcome(activity: Activity, receipt: &Receipt) -> Option<(Outcome, S
         | Activity::PullRequest
         | Activity::Capture
         | Activity::Wait => None,
+    }
+}
+
+/// The first paths, and how many there are beyond them.
+fn some_of(paths: &[String]) -> String {
+    let (named, rest) = paths.split_at(paths.len().min(PATHS));
+    match rest.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
     }
 }
 

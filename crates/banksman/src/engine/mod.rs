@@ -8,7 +8,6 @@ mod collect;
 mod dispatch;
 mod errand;
 mod hands;
-mod landing;
 mod panel;
 mod parts;
 mod plan;
@@ -24,7 +23,6 @@ mod steps;
 mod sweep;
 pub mod wake;
 
-pub use landing::local_branch;
 pub use prompt::Told;
 pub use render::{Rendered, Wish};
 

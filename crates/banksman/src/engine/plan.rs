@@ -11,6 +11,7 @@ use banksman_core::policy::Action;
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
+use super::collect::PR_HEAD;
 use super::dispatch::Taken;
 use super::errand::{self, Errand, branch_of, place};
 use super::planning::is_spike;
@@ -240,7 +241,8 @@ impl Engine<'_> {
         let does = stored.lifecycle.state(stored.task.state).does.as_ref();
         let is_merge = does.is_some_and(|does| does.activity == Activity::Merge);
         let work = if is_merge {
-            Work::Merge { checks, message: commit_message(&stored.task) }
+            let commit = stored.text(PR_HEAD).map(str::to_owned);
+            Work::Merge { checks, message: commit_message(&stored.task), commit }
         } else {
             // A step that was done by hand is looked at after its word; what it left uncommitted is its work, too.
             let by_hand = matches!(errand, Errand::Step(_));
@@ -299,7 +301,7 @@ impl Engine<'_> {
         self.job_plan(stored, job, project, &self.errand(stored)?, work)
     }
 
-    pub(super) fn job_plan(
+    fn job_plan(
         &self,
         stored: &Stored,
         job: JobId,
@@ -479,7 +481,7 @@ fn provider_variables(agent: &str) -> &'static [&'static str] {
     }
 }
 
-pub(super) fn commit_message(task: &Task) -> String {
+fn commit_message(task: &Task) -> String {
     let title: String = task.title.chars().take(200).collect();
     format!("{title}\n\nTask: {}\n", task.id)
 }

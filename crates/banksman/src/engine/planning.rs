@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use banksman_core::failure::Expects;
 use banksman_core::lifecycle::check::Overrides;
-use banksman_core::lifecycle::{Kind, PARTS_MOVED, Setting, builtin};
+use banksman_core::lifecycle::{Activity, Kind, PARTS_MOVED, Setting, builtin};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::plan::proposal::{
@@ -251,6 +251,10 @@ impl Engine<'_> {
         if parts.is_empty() {
             return Ok(());
         }
+        if matches!(kind_of(whole), Kind::Done | Kind::Failed | Kind::Cancelled) {
+            // One that was just being merged could not be ended with the others.
+            return self.ask_parts(whole, CLOSE, |_| true, now);
+        }
         for _ in 0..MOST_MOVES {
             let whole = self.store.task(whole.task.id)?;
             if !self.ask_of(whole.task.id, PARTS_MOVED, facts(&whole, &parts), now)? {
@@ -382,6 +386,8 @@ fn facts<'n>(whole: &Stored, parts: &[Stored]) -> [(&'n str, Value); 8] {
     for part in parts {
         match kind_of(part) {
             Kind::Queued | Kind::Working | Kind::Blocked | Kind::Parked => open += 1,
+            // What is just being merged is reviewed, and a person has said yes to it.
+            Kind::Reviewing if part.activity() == Some(Activity::Merge) => waiting += 1,
             Kind::Reviewing => in_review += 1,
             Kind::Waiting => waiting += 1,
             Kind::Done => done += 1,

@@ -1,7 +1,8 @@
 //! Bringing a task's branch into its base, without a checkout and never over what somebody else has put there.
 //!
 //! The base moves by one compare-and-swap, after the checks have passed on the very tree that it will have. A checkout
-//! of the base that somebody works in moves along, or nothing moves.
+//! of the base that somebody works in moves along, or nothing moves. Where one commit is named, that one is merged and
+//! nothing that came after it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,6 +24,7 @@ pub fn merge(
     workspace: &Workspace,
     checks: &Checks,
     message: &str,
+    commit: Option<&str>,
     env: &BTreeMap<String, String>,
 ) -> Result<MergeReport, RunError> {
     let yard = Yard::of(workspace, env)?;
@@ -38,15 +40,22 @@ pub fn merge(
         }
         let mut git = yard.git(runner);
         let base = tip(git.commit_of(&full(&workspace.base))?, &workspace.base)?;
-        let branch = tip(git.commit_of(&full(&workspace.branch))?, &workspace.branch)?;
-        if git.is_ancestor(&branch, &base)? {
+        let branch = git.commit_of(&full(&workspace.branch))?;
+        let work = match commit {
+            Some(commit) => commit.to_owned(),
+            None => tip(branch.clone(), &workspace.branch)?,
+        };
+        if git.is_ancestor(&work, &base)? {
             return Ok(MergeReport::AlreadyIn { head: base });
         }
-        let tree = match git.merge_tree(&base, &branch)? {
+        if branch.as_ref() != Some(&work) {
+            return Ok(MergeReport::MovedOn { branch: workspace.branch.clone() });
+        }
+        let tree = match git.merge_tree(&base, &work)? {
             MergeTree::Clean { tree } => tree,
             MergeTree::Conflict { paths } => return Ok(MergeReport::Conflict { paths }),
         };
-        let head = git.commit_tree(&tree, &[&base, &branch], message)?;
+        let head = git.commit_tree(&tree, &[&base, &work], message)?;
         if let Some(check) = failed_check(runner, &yard, workspace, checks, &head)? {
             return Ok(MergeReport::Rejected { check });
         }

@@ -133,6 +133,9 @@ pub enum Work {
     Merge {
         checks: Checks,
         message: String,
+        /// With it, this commit alone is merged, and only while the branch has not moved on from it.
+        #[serde(default)]
+        commit: Option<String>,
     },
     /// Saves what is only in the worktree under a rescue ref, then takes the worktree away.
     CleanUp,

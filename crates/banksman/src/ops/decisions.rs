@@ -33,7 +33,7 @@ pub(super) use refused::{only_a_person, settled};
 pub use undo::{UNDO_WINDOW, has_way_back, undo};
 pub use voices::Voice;
 
-/// Fields by which the move that asks says that something went wrong. A lifecycle that has `approval_type` says it there.
+/// Fields by which the move that asks says that something went wrong, and the one by which a lifecycle says so itself.
 const TROUBLE: [&str; 2] = ["diagnostic", "problem"];
 const ESCALATION: (&str, &str) = ("approval_type", "escalated");
 /// Runs that are shown with a question.
@@ -193,13 +193,11 @@ fn item(store: &Store, decision: Decision, stored: Stored) -> Result<Item, OpsEr
 
 fn is_escalated(stored: &Stored, opened: Option<&Entry>) -> bool {
     let (field, word) = ESCALATION;
-    if stored.lifecycle.fields.contains_key(field) {
-        return stored.task.fields.get(field).and_then(Value::as_str) == Some(word);
-    }
+    let is_said = stored.text(field) == Some(word);
     let says = |name: &&'static str| {
         opened.is_some_and(|entry| entry.record.fields.get(*name).is_some_and(Value::is_string))
     };
-    TROUBLE.iter().any(says)
+    is_said || TROUBLE.iter().any(says)
 }
 
 /// The bound that comes due first.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::lifecycle::{Kind, Lifecycle, Requirement, RoleId, Transition};
+use banksman_core::lifecycle::{Activity, Kind, Lifecycle, Requirement, RoleId, Transition};
 use banksman_core::machine::{Hold, TimerKind, hold};
 use banksman_core::panel::summary::line;
 use banksman_core::schedule::{Budget, Held, choose};
@@ -82,6 +82,11 @@ pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<W
         waiting_for.splice(0..0, seats);
         remedy = Some(what);
     }
+    if detail.stored.activity() == Some(Activity::Merge) {
+        let (merge, what) = merge(store, &detail.stored, now)?;
+        waiting_for.splice(0..0, [merge]);
+        remedy = Some(what);
+    }
     if let Some(at) = task.not_before {
         let (delay, what) = delay(store, &detail.stored, at)?;
         waiting_for.splice(0..0, [delay]);
@@ -113,6 +118,34 @@ fn parts_at_work(store: &Store, id: TaskId) -> Result<Vec<Waiting>, OpsError> {
         Waiting::new("part", what).who(&task.id.to_string())
     };
     Ok(parts.iter().filter(is_open).map(line).collect())
+}
+
+/// What goes into the base, and who sees to it.
+fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(Waiting, String), OpsError> {
+    let work = stored.local_branch().unwrap_or("its work");
+    let waiting = Waiting::new("merge", format!("{work} goes into its base"));
+    Ok(if has_machines(store, now)? {
+        (waiting, "it is done, or a person is asked again".to_owned())
+    } else {
+        let (nobody, what) = nobody_works();
+        (Waiting { who: nobody.who, ..waiting }, what)
+    })
+}
+
+/// Whether somebody does what is to be done.
+pub fn has_machines(store: &Store, now: Instant) -> Result<bool, OpsError> {
+    let now = store.now(now)?;
+    Ok(!live_machines(store, now)?.is_empty())
+}
+
+fn live_machines(store: &Store, now: Instant) -> Result<Vec<Node>, OpsError> {
+    let alive_after = Instant(now.0 - GONE.0);
+    Ok(store.nodes()?.into_iter().filter(|node| node.seen_at > alive_after).collect())
+}
+
+fn nobody_works() -> (Waiting, String) {
+    let waiting = Waiting::new("machine", "no machine works on this store").who("banksman up");
+    (waiting, "start agents: banksman up".to_owned())
 }
 
 /// Whose word a task at a panel waits for, and where to look.
@@ -207,11 +240,10 @@ fn held_back(
 ) -> Result<(Vec<Waiting>, Option<String>), OpsError> {
     let now = store.now(now)?;
     let alive_after = Instant(now.0 - GONE.0);
-    let nodes = store.nodes()?;
-    let live: Vec<Node> = nodes.into_iter().filter(|node| node.seen_at > alive_after).collect();
+    let live = live_machines(store, now)?;
     if live.is_empty() {
-        let waiting = Waiting::new("machine", "no machine works on this store").who("banksman up");
-        return Ok((vec![waiting], Some("start agents: banksman up".to_owned())));
+        let (waiting, what) = nobody_works();
+        return Ok((vec![waiting], Some(what)));
     }
     let mut list: Vec<Held> = Vec::new();
     for node in live {

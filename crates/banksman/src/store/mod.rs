@@ -46,7 +46,7 @@ pub use definitions::Definition;
 pub use dispatch::{Dispatch, Dispatched, OverBudget};
 pub use nodes::Node;
 pub use parts::{Part, Parts};
-pub use row::Stored;
+pub use row::{Stored, local_pull_request};
 pub use runs::{OpenRun, PastRun, RunEnd};
 pub use timers::Fired;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{Lifecycle, State, StateId};
+use banksman_core::lifecycle::{Activity, Lifecycle, State, StateId};
 use banksman_core::machine::{Count, Lease, Spent, Task};
 use banksman_core::time::Instant;
 use serde::de::DeserializeOwned;
@@ -11,6 +11,15 @@ use serde_json::{Map, Value as Json};
 
 use super::StoreError;
 use super::conn::{DbError, Row, Value};
+
+/// How a branch is named that stands for a pull request, where there is no remote.
+const LOCAL: &str = "local:";
+
+/// The pull request that a branch stands for.
+#[must_use]
+pub fn local_pull_request(branch: &str) -> String {
+    format!("{LOCAL}{branch}")
+}
 
 /// A task as it is stored, with the lifecycle version that it lives by.
 #[derive(Debug, Clone)]
@@ -40,6 +49,18 @@ impl Stored {
     #[must_use]
     pub fn flag(&self, field: &str) -> bool {
         self.task.fields.get(field).and_then(Json::as_bool).unwrap_or(false)
+    }
+
+    /// What is done in its state.
+    #[must_use]
+    pub fn activity(&self) -> Option<Activity> {
+        self.state().does.as_ref().map(|does| does.activity)
+    }
+
+    /// The branch that stands for its pull request, if one does.
+    #[must_use]
+    pub fn local_branch(&self) -> Option<&str> {
+        self.text("pr_url")?.strip_prefix(LOCAL)
     }
 
     /// What the file of a workflow said about it; none for a task that is no part of one.

@@ -117,6 +117,88 @@ fn the_walkthrough() {
     assert_eq!(step.effects, [Effect::Notify, Effect::CleanUp]);
 }
 
+/// Both lifecycles whose work a person has merged, with a branch in the place of a pull request and its review done.
+fn reviewed_branches() -> [World; 2] {
+    let mut leaf = task_of("leaf", json!({ "subtask": "limiter" }));
+    leaf.is_claimed_by("worker:polecat", "in_progress");
+    let mut whole = in_progress();
+    whole.is_claimed_by("worker:polecat", "in_progress");
+    [whole, leaf].map(|mut world| {
+        let branch = json!({ "pr_url": "local:task/t1", "pr_head": "c0ffee" });
+        world.ends(Outcome::Succeeded, "", branch, "review");
+        world.ends(Outcome::Approved, "", json!({}), "merge_ready");
+        world
+    })
+}
+
+fn merging(mut world: World) -> World {
+    let step = world.goes("human:kim", "on approve_merge", json!({}), "merge_ready(merging)");
+    assert_eq!(step.effects, [Effect::Start { activity: Activity::Merge }]);
+    assert!(world.decision.is_none(), "nobody is asked while it is merged");
+    world
+}
+
+#[test]
+fn a_branch_that_stands_for_a_pull_request_is_merged_by_the_answer() {
+    for world in reviewed_branches() {
+        let mut world = merging(world);
+        let step = world.ends(Outcome::Merged, "", json!({}), "done");
+        assert_eq!((step.ending, world.field("merged")), (Some(Ending::Done), &json!(true)));
+    }
+    for mut world in reviewed_branches() {
+        // Whoever has merged it by hand says so.
+        world.goes("human:kim", "on approve_merge", json!({ "merged": true }), "done");
+    }
+}
+
+#[test]
+fn a_merge_that_does_not_succeed_is_asked_about_again() {
+    for outcome in [Outcome::Conflict, Outcome::Rejected, Outcome::Exhausted] {
+        for world in reviewed_branches() {
+            let mut world = merging(world);
+            world.ends(outcome, "it conflicts in src/lib.rs", json!({}), "merge_ready");
+            assert_eq!(world.field("problem"), "it conflicts in src/lib.rs", "{outcome}");
+            assert!(world.decision.is_some() && world.field("merged").is_null(), "{outcome}");
+            let mut world = merging(world);
+            assert!(world.field("problem").is_null(), "it is tried again");
+            world.times_out("1d", "merge_ready");
+            assert_eq!(world.field("problem"), "the merge does not come to an end");
+            world.goes("human:kim", "on last_minute_concern", json!({}), "review");
+            assert!(!world.field("problem").is_null(), "the reviewers are told");
+            world.ends(Outcome::Approved, "", json!({}), "merge_ready");
+            assert!(world.field("problem").is_null(), "they have looked at it");
+        }
+    }
+}
+
+#[test]
+fn nobody_interferes_with_a_merge() {
+    for world in reviewed_branches() {
+        let mut world = merging(world);
+        for way in ["decline", "last_minute_concern", "approve_merge", "cancel"] {
+            world.refused("human:kim", &format!("on {way}"), json!({ "reason": "no" }));
+        }
+        world.refused("system", "on close", json!({}));
+    }
+}
+
+/// What is merged is what the system has seen, and never what somebody says or has left from an earlier round.
+#[test]
+fn only_what_the_system_has_found_is_merged_by_the_answer() {
+    for mut world in reviewed_branches() {
+        world.goes("human:kim", "on last_minute_concern", json!({}), "review");
+        world.ends(Outcome::Blocked, "once more", json!({}), "in_progress");
+        let by_hand = json!({ "pr_url": "https://forge/pr/456" });
+        let forged = json!({ "pr_url": "https://forge/pr/456", "pr_head": "c0ffee" });
+        let rejected = world.refused("worker:polecat", "on pr_filed", forged);
+        assert_eq!(complaints(&rejected), ["pr_head: is not for this role to set"]);
+        world.goes("worker:polecat", "on pr_filed", by_hand, "review");
+        world.ends(Outcome::Approved, "", json!({}), "merge_ready");
+        let rejected = world.refused("human:kim", "on approve_merge", json!({}));
+        assert_eq!(complaints(&rejected), ["merged: The pull request is not merged yet"]);
+    }
+}
+
 #[test]
 fn every_state_times_out_where_the_document_says() {
     let active = || {

@@ -294,7 +294,7 @@ fn expected_counters(table: &Table) -> BTreeSet<String> {
 fn the_tables_cover_every_built_in_lifecycle() {
     let tables = [
         autonomous::TABLE.name,
-        leaf::TABLE.name,
+        leaf::table().name,
         mission::TABLE.name,
         step::TABLE.name,
         workflow::TABLE.name,

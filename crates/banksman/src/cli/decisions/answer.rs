@@ -1,9 +1,11 @@
 //! `banksman decisions approve`, `changes`, `back`, `backburner`, `cancel`, `merge` and `answer`.
 
+use banksman_core::lifecycle::Activity;
+use banksman_core::time::Instant;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use super::{is_snoozed, merging, only_people};
+use super::{is_snoozed, only_people};
 use crate::api::dto::Change;
 use crate::cli::arguments::{ActorArgs, FieldArgs};
 use crate::cli::context::Context;
@@ -13,6 +15,7 @@ use crate::cli::output::shown as one_line;
 use crate::cli::signs::Signs;
 use crate::ops::decisions::{self, Answer, Answered, Item, Which, has_way_back, synonyms};
 use crate::ops::tasks;
+use crate::ops::why::has_machines;
 use crate::store::Store;
 
 /// How an answer is given.
@@ -143,7 +146,7 @@ impl<'a> Given<'a> {
             key,
         };
         let actor = context.actor(self.how.actor.actor.as_ref());
-        merging::answer(context, store, &actor, &answer, context.now)
+        Ok(decisions::answer(store, &actor, &answer, context.now)?)
     }
 }
 
@@ -211,12 +214,14 @@ fn give_all(
     given: &Given<'_>,
 ) -> Result<Exit, Failure> {
     let (mut documents, mut lines, mut refused) = (Vec::new(), String::new(), 0);
+    let mut merges = Vec::new();
     for which in which {
         // A key stands for one request, and each of these is one.
         let key = given.how.key.as_ref().map(|key| format!("{key}/{which}"));
         match given.keyed(context, store, *which, key) {
             Ok(answered) => {
                 lines.push_str(&line(context.out.signs, &answered));
+                merges.extend(under_way(store, &answered, context.now)?);
                 documents.push(document(store, answered)?);
             }
             Err(failure) => {
@@ -231,6 +236,7 @@ fn give_all(
         lines.push_str("there is nothing to answer\n");
     }
     context.out.answer(|| json!({ "answers": documents, "refused": refused }), || lines)?;
+    merges.iter().for_each(|words| context.out.say(words));
     context.out.next(&["decisions"]);
     Ok(if refused > 0 { Exit::Failed } else { Exit::Done })
 }
@@ -249,8 +255,10 @@ pub(super) fn shown(context: &Context, store: &Store, answered: Answered) -> Res
     let (id, task) = (answered.decision.id, answered.decision.task);
     let can_undo = answered.action != "undo" && has_way_back(&answered);
     let text = line(context.out.signs, &answered);
+    let under_way = under_way(store, &answered, context.now)?;
     let document = document(store, answered)?;
     context.out.answer(|| document, || text)?;
+    under_way.iter().for_each(|words| context.out.say(words));
     let back = format!("decisions undo {id}");
     let show = format!("show {task}");
     let next = [Some(show.as_str()), can_undo.then_some(back.as_str()), Some("decisions")];
@@ -266,6 +274,26 @@ fn document(store: &Store, answered: Answered) -> Result<Value, Failure> {
     document["action"] = json!(action);
     document["replayed"] = json!(applied.replayed);
     Ok(document)
+}
+
+/// What an answer has set going, for whoever would wait for it: the merge of a branch is not over with the answer.
+pub(super) fn under_way(
+    store: &Store,
+    answered: &Answered,
+    now: Instant,
+) -> Result<Option<String>, Failure> {
+    let stored = &answered.applied.stored;
+    if stored.activity() != Some(Activity::Merge) {
+        return Ok(None);
+    }
+    let what = stored.local_branch().unwrap_or("its work");
+    let nobody = if has_machines(store, now)? {
+        ""
+    } else {
+        "; no machine works on this store, so start `banksman up`, or call `banksman pulse` now and then"
+    };
+    let id = answered.decision.task;
+    Ok(Some(format!("merging {}; `banksman why {id}` tells how it goes{nobody}", one_line(what))))
 }
 
 pub(super) fn line(signs: Signs, answered: &Answered) -> String {

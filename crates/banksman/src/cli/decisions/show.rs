@@ -13,7 +13,6 @@ use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{Cell, shown, shown_lines, table};
 use crate::cli::signs::{Signs, amount, first_line, lasting, local, money};
-use crate::engine::local_branch;
 use crate::ops::decisions::{self, Offer, Question, Voice, Which};
 use crate::store::runs::PastRun;
 
@@ -66,12 +65,13 @@ pub(super) enum Diff {
 }
 
 impl Diff {
-    /// The commits of the last run that left some, or the pull request.
+    /// The pull request, or the commits that would be merged in its place, or those of the last run that left some.
     pub(super) fn of(context: &Context, question: &Question) -> Option<Self> {
-        let head = question.runs.iter().rev().find_map(|run| run.head.clone());
-        let base = context.config.agents.worktrees.base.clone();
         let stored = &question.detail.stored;
-        let pr = stored.text("pr_url").filter(|_| local_branch(stored).is_none());
+        let last = || question.runs.iter().rev().find_map(|run| run.head.clone());
+        let head = stored.text("pr_head").map(str::to_owned).or_else(last);
+        let base = context.config.agents.worktrees.base.clone();
+        let pr = stored.text("pr_url").filter(|_| stored.local_branch().is_none());
         match (pr, question.folder.clone(), head) {
             (Some(url), _, _) => Some(Self::PullRequest(url.to_owned())),
             (None, Some(folder), Some(head)) => Some(Self::Commits {

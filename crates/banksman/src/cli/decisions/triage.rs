@@ -16,9 +16,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
-use super::answer::line;
+use super::answer::{self, line};
 use super::show::{Diff, page};
-use super::{is_snoozed, merging, only_people};
+use super::{is_snoozed, only_people};
 use crate::cli::arguments::ActorArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
@@ -189,14 +189,16 @@ impl Desk<'_> {
             seen: Some(question.detail.stored.task.version),
             key: None,
         };
-        let answered =
-            merging::answer(self.context, self.store, &self.actor, &answer, clock::now());
-        if answered.is_ok() {
+        let answered = decisions::answer(self.store, &self.actor, &answer, clock::now());
+        let mut under_way = None;
+        if let Ok(answered) = &answered {
             self.last = Some(id);
             self.answered += 1;
+            under_way = answer::under_way(self.store, answered, clock::now())?;
         }
         let signs = self.context.out.signs;
-        self.told(answered.map(|answered| line(signs, &answered)), Next::Decision)
+        let more = under_way.unwrap_or_default();
+        self.told(answered.map(|answered| line(signs, &answered) + &more), Next::Decision)
     }
 
     fn undo(&mut self) -> Result<Next, Failure> {

@@ -49,8 +49,8 @@ impl Keeper {
             Work::Check { checks, message } => {
                 self.check_work(&plan, checks, message.as_deref(), &mut receipt)
             }
-            Work::Merge { checks, message } => {
-                self.merge_work(&plan, checks, message, &mut receipt)
+            Work::Merge { checks, message, commit } => {
+                self.merge_work(&plan, checks, message, commit.as_deref(), &mut receipt)
             }
             Work::CleanUp => self.clean_up(&plan),
             Work::Look => self.look_work(&plan, &mut receipt),
@@ -163,6 +163,7 @@ impl Keeper {
         plan: &Plan,
         checks: &Checks,
         message: &str,
+        commit: Option<&str>,
         receipt: &mut Receipt,
     ) -> Result<(), Ended> {
         self.make_sure_of_the_lease()?;
@@ -179,7 +180,7 @@ impl Keeper {
             }
         }
         self.pulse.beat.stage = Stage::Merge;
-        let merged = merge(self, workspace, checks, message, &plan.env);
+        let merged = merge(self, workspace, checks, message, commit, &plan.env);
         receipt.merge = Some(merged.map_err(|error| self.hindered(&error))?);
         Ok(())
     }

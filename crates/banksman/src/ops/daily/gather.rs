@@ -28,8 +28,9 @@ const HANDFUL: usize = 5;
 /// The action that marks a question as one about a merge.
 const MERGE: &str = "merge";
 /// Where a task tells what is wrong, the likeliest first.
-const TROUBLE: [&str; 5] =
-    ["review_summary", "diagnostic", "problem", "unblock_condition", "feedback"];
+const TROUBLE: [&str; 4] = ["review_summary", "diagnostic", "unblock_condition", "feedback"];
+/// Where the move that asks tells what went wrong just then.
+const PROBLEM: &str = "problem";
 /// Runs whose time is added up.
 const RUNS: i64 = 100;
 const UNKNOWN: &str = "-";
@@ -74,7 +75,8 @@ fn pending(store: &Store, owner: &Actor, item: &Item, now: Instant) -> Result<Pe
     let choice =
         |offer: &Offer| Choice { action: offer.action.clone(), needs_note: offer.needs_words() };
     let is_merge = offers.iter().any(|offer| offer.action == MERGE);
-    let about = if is_merge {
+    // A merge that went wrong is not as ready as the others.
+    let about = if is_merge && text(stored, PROBLEM).is_none() {
         let or_unknown = |field| text(stored, field).unwrap_or(UNKNOWN).to_owned();
         About::Merge {
             pr: or_unknown("pr_url"),
@@ -104,12 +106,13 @@ fn text<'s>(stored: &'s Stored, field: &str) -> Option<&'s str> {
     text.filter(|text| !text.is_empty())
 }
 
-/// Who objects, and to what.
+/// What went wrong, or who objects, and to what.
 fn concern(stored: &Stored, voices: &[Voice]) -> String {
     let objects = voices.iter().find(|voice| voice.dissents);
     let said = objects.map(|voice| format!("{}: {}", voice.who, voice.words));
     let told = || TROUBLE.iter().find_map(|field| text(stored, field)).map(str::to_owned);
-    said.or_else(told).unwrap_or_else(|| UNKNOWN.to_owned())
+    let problem = text(stored, PROBLEM).map(str::to_owned);
+    problem.or(said).or_else(told).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 fn reviews(voices: &[Voice]) -> String {

@@ -83,12 +83,12 @@ impl Desk {
     }
 }
 
-pub(super) fn text(path: &Path) -> String {
+pub(crate) fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
 /// Saves the note as a person does, some time ago.
-pub(super) fn save(path: &Path, text: &str) {
+pub(crate) fn save(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
     rest(path);
 }
@@ -120,7 +120,7 @@ pub(super) fn steady(text: &str, desk: &Desk) -> String {
 }
 
 /// Ticks the first box of this name that is free.
-pub(super) fn ticked(text: &str, label: &str) -> String {
+pub(crate) fn ticked(text: &str, label: &str) -> String {
     let free = format!("- [ ] {label}");
     assert!(text.contains(&free), "{text}");
     text.replacen(&free, &format!("- [x] {label}"), 1)

@@ -2,7 +2,7 @@
 //! twice or wrongly.
 
 mod answering;
-mod desk;
+pub(crate) mod desk;
 mod gathering;
 mod keeping;
 mod writing;

@@ -11,7 +11,12 @@ use banksman_core::receipt::MergeReport;
 use super::{World, checks, read, write};
 
 fn try_merge(world: &World, workspace: &Workspace, checks: &Checks) -> MergeReport {
-    merge(&mut Plain, workspace, checks, "Merge t1\n", &world.env()).unwrap()
+    merge(&mut Plain, workspace, checks, "Merge t1\n", None, &world.env()).unwrap()
+}
+
+fn try_merge_of(world: &World, workspace: &Workspace, commit: &str) -> MergeReport {
+    let passes = checks(&["test -e new.txt"]);
+    merge(&mut Plain, workspace, &passes, "Merge t1\n", Some(commit), &world.env()).unwrap()
 }
 
 /// A task with one commit on its branch.
@@ -46,6 +51,35 @@ fn merging_again_changes_nothing() {
     let again = try_merge(&world, &workspace, &checks(&["false"]));
     assert_eq!(again, MergeReport::AlreadyIn { head: head.clone() });
     assert_eq!(world.rev("main"), head);
+}
+
+#[test]
+fn one_commit_is_merged_while_nothing_has_come_after_it() {
+    let (world, workspace) = worked("new.txt", "new");
+    let (main, wanted) = (world.rev("main"), world.rev("banksman/t1"));
+    let more = world.work(&workspace.worktree, "more.txt", "more");
+    let moved_on = MergeReport::MovedOn { branch: "banksman/t1".to_owned() };
+    assert_eq!(try_merge_of(&world, &workspace, &wanted), moved_on);
+    assert_eq!(try_merge_of(&world, &workspace, &main), already_in(&main));
+    assert_eq!(world.rev("main"), main);
+    let MergeReport::Merged { head } = try_merge_of(&world, &workspace, &more) else { panic!() };
+    assert_eq!(world.rev("main^2"), more);
+    // What was merged stays merged, whatever becomes of the branch.
+    world.work(&workspace.worktree, "late.txt", "late");
+    assert_eq!(try_merge_of(&world, &workspace, &more), already_in(&head));
+}
+
+#[test]
+fn a_commit_whose_branch_is_gone_is_not_merged() {
+    let (world, workspace) = worked("new.txt", "new");
+    let wanted = world.rev("banksman/t1");
+    world.git(&world.repo(), &["update-ref", "-d", "refs/heads/banksman/t1"]);
+    let moved_on = MergeReport::MovedOn { branch: "banksman/t1".to_owned() };
+    assert_eq!(try_merge_of(&world, &workspace, &wanted), moved_on);
+}
+
+fn already_in(head: &str) -> MergeReport {
+    MergeReport::AlreadyIn { head: head.to_owned() }
 }
 
 #[test]
@@ -160,7 +194,7 @@ fn a_merge_that_is_cut_short_anywhere_can_be_repeated() {
     let merged = loop {
         assert!(calls < 100, "it never ends");
         let before = world.rev("main");
-        match merge(&mut StopsAt(calls), &workspace, &passes, "m", &world.env()) {
+        match merge(&mut StopsAt(calls), &workspace, &passes, "m", None, &world.env()) {
             Ok(merged) => break merged,
             Err(RunError::Interrupted) => {}
             Err(error) => panic!("after {calls} calls: {error}"),
@@ -186,6 +220,7 @@ fn a_branch_that_is_not_there_is_an_error() {
         &world.workspace("t9"),
         &checks(&[]),
         "m",
+        None,
         &BTreeMap::from_iter(world.env()),
     )
     .unwrap_err();

@@ -68,7 +68,12 @@ pub(super) struct Desk {
 impl Desk {
     /// With what the planner answers in each of its runs.
     pub(super) fn new(answers: &[Value]) -> Self {
-        let desk = Self::empty();
+        Self::with(&[], answers)
+    }
+
+    /// The same with settings of its own.
+    pub(super) fn with(settings: &[(&str, &str)], answers: &[Value]) -> Self {
+        let desk = Self::set_up(settings);
         for (at, plan) in answers.iter().enumerate() {
             desk.yard.script(&format!("r1.{}", at + 1), &answer(plan));
         }
@@ -76,11 +81,13 @@ impl Desk {
     }
 
     pub(super) fn empty() -> Self {
-        let yard = Yard::new(&[
-            ("limits.lease", "\"1d\""),
-            ("limits.agents", "8"),
-            ("limits.idle", "\"40s\""),
-        ]);
+        Self::set_up(&[])
+    }
+
+    fn set_up(settings: &[(&str, &str)]) -> Self {
+        let usual =
+            [("limits.lease", "\"1d\""), ("limits.agents", "8"), ("limits.idle", "\"40s\"")];
+        let yard = Yard::new(&[&usual, settings].concat());
         yard.script("any", ANYBODY);
         let more = ["--lifecycle", "autonomous", "--tag", "api", "--priority", "3"];
         yard.add("Add rate limiting to API endpoints", &more);
@@ -138,6 +145,7 @@ impl Desk {
         let id = self.part(name);
         self.until(id, "merge_ready");
         self.yard.ok(&["decisions", "merge", &id.to_string()]);
+        self.until(id, "done");
     }
 
     pub(super) fn state(&self, id: TaskId) -> String {

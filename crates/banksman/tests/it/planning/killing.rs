@@ -1,5 +1,5 @@
-//! `up` is killed while it plans, while a panel sits, and between an approval and the subtasks that come of it: all ends as if nothing
-//! had been, with every subtask and every seat once.
+//! `up` is killed while it plans, while a panel sits, between an approval and the subtasks that come of it, and while these are merged: all
+//! ends as if nothing had been, with every subtask, every seat and every merge once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -58,7 +58,11 @@ const SPLITTING: [Moment; 6] = [
     In(TaskId(5), "review"),
     In(TaskId(5), "merge_ready"),
 ];
-const FOLLOWING: [Moment; 2] = [
+const FOLLOWING: [Moment; 5] = [
+    // Before the merge that a person has said yes to, when it was begun but is not known to be, and when it is done but not known to be.
+    In(TaskId(5), "merge_ready(merging)"),
+    Amid("UPDATE ON outbox WHEN NEW.task = 5 AND NEW.attempts = 1"),
+    Amid("UPDATE ON tasks WHEN NEW.id = 5 AND NEW.state = 'done'"),
     Amid("UPDATE ON tasks WHEN NEW.id = 1 AND NEW.state = 'review'"),
     Amid("UPDATE ON tasks WHEN NEW.id = 1 AND NEW.state = 'merge_ready'"),
 ];
@@ -140,6 +144,8 @@ struct Left {
     /// How the whole has moved.
     moves: Vec<String>,
     parts: Vec<(String, String, Vec<String>)>,
+    /// What was merged.
+    merges: Vec<String>,
     body: String,
     verdicts: String,
 }
@@ -167,6 +173,12 @@ impl Left {
             starts,
             moves: moves.map(|record| format!("{} -> {}", record.trigger, record.to)).collect(),
             parts: desk.parts(),
+            merges: {
+                let log = desk.yard.git(&["log", "--merges", "--format=%s", "main"]);
+                let mut subjects: Vec<String> = log.lines().map(str::to_owned).collect();
+                subjects.sort();
+                subjects
+            },
             body: desk.whole().task.body,
             verdicts: verdicts.to_string(),
         }
@@ -186,12 +198,12 @@ fn lived(desk: &Desk, [planning, splitting, following]: [&[Moment]; 3]) -> Left 
     kill(splitting);
     let merge = |id: TaskId| {
         until(id, "merge_ready");
-        desk.yard.ok(&["move", &id.to_string(), "done", "--set", "merged=true"]);
+        desk.yard.ok(&["decisions", "merge", &id.to_string()]);
     };
     let up = desk.yard.up();
     merge(TaskId(7));
     up.kill();
-    desk.yard.ok(&["move", "t5", "done", "--set", "merged=true"]);
+    desk.yard.ok(&["decisions", "merge", "t5"]);
     kill(following);
     let up = desk.yard.up();
     until(WHOLE, "merge_ready");
@@ -209,7 +221,7 @@ fn lived(desk: &Desk, [planning, splitting, following]: [&[Moment]; 3]) -> Left 
 fn a_plan_whose_up_is_killed_again_and_again_ends_the_same() {
     let expected = lived(&desk(false), [&[], &[In(TaskId(5), "merge_ready")], &[]]);
     assert!(expected.tasks.values().all(|count| *count == 1), "{expected:#?}");
-    assert_eq!(expected.parts.len(), 3);
+    assert_eq!((expected.parts.len(), expected.merges.len()), (3, 3));
     assert!(expected.verdicts.contains("WITHDRAWN"), "{}", expected.verdicts);
     assert_eq!(lived(&desk(true), [&PLANNING, &SPLITTING, &FOLLOWING]), expected);
 }

@@ -1,20 +1,53 @@
 //! Where there is no remote, the branch of a task stands for its pull request, and the answer `merge` merges it.
 
 use std::fs;
+use std::path::PathBuf;
 
-use super::desk::{Desk, WHOLE, one_piece};
+use rusqlite::Connection;
+use serde_json::json;
+
+use super::desk::{Desk, WHOLE, one_piece, plan, subtask};
+use crate::daily::desk::{save, text, ticked};
+use crate::engine::processes::wait_until;
+
+const READY: &str = "merge_ready";
+const MERGING: &str = "merge_ready(merging)";
+/// Passes on the branch. On what would be merged it waits for somebody who says how it ends.
+const PATIENT: &str = r#"case "$PWD" in */merging/*) yard=${PWD%%/home-here/*}; : >"$yard/checking"; until [ -s "$yard/go" ]; do sleep 0.02; done; cat "$yard/go"; grep -q good "$yard/go";; esac"#;
 
 /// A task of one piece whose work is reviewed.
 fn reviewed() -> Desk {
-    let desk = Desk::new(&[one_piece()]);
+    reviewed_with(&[])
+}
+
+fn reviewed_with(settings: &[(&str, &str)]) -> Desk {
+    let desk = Desk::with(settings, &[one_piece()]);
     desk.approve();
-    desk.until(WHOLE, "merge_ready");
+    desk.until(WHOLE, READY);
     desk
+}
+
+/// One whose merge takes until [`decide`].
+fn held() -> Desk {
+    reviewed_with(&[("verify.commands", &json!([PATIENT]).to_string())])
+}
+
+/// Turns until the merge waits for somebody who decides it.
+fn until_checked(desk: &Desk) {
+    desk.driver.turn_until("the check runs", |_| desk.yard.path("checking").exists());
+}
+
+fn decide(desk: &Desk, word: &str) {
+    fs::write(desk.yard.path("go"), word).expect("written");
 }
 
 fn branch(desk: &Desk) -> String {
     let url = desk.field("pr_url");
     url.as_str().and_then(|url| url.strip_prefix("local:")).expect("a branch").to_owned()
+}
+
+fn main(desk: &Desk) -> String {
+    desk.yard.git(&["rev-parse", "main"])
 }
 
 fn refusal(desk: &Desk, args: &[&str]) -> String {
@@ -23,51 +56,223 @@ fn refusal(desk: &Desk, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Says `merge`, which leads back to the question. Answers with what stood against it.
+fn merge_in_vain(desk: &Desk) -> String {
+    let before = main(desk);
+    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.until(WHOLE, READY);
+    assert_eq!(main(desk), before, "nothing moves");
+    assert_eq!(desk.field("merged"), json!(null));
+    desk.field("problem").as_str().expect("a reason").to_owned()
+}
+
+/// Somebody changes the same file on the base.
+fn write_to_main(desk: &Desk) {
+    fs::write(desk.yard.path("repo/work-t1"), "something else\n").expect("written");
+    desk.yard.git(&["add", "work-t1"]);
+    desk.yard.git(&["commit", "-qm", "mine"]);
+}
+
+/// How often the work of a task was merged.
+fn merges(desk: &Desk, id: &str) -> usize {
+    let message = format!("--grep=Task: {id}$");
+    desk.yard.git(&["log", "--merges", "--format=%H", &message, "main"]).lines().count()
+}
+
 #[test]
 fn whoever_says_merge_has_it_merged() {
     let desk = reviewed();
-    let tip = desk.yard.git(&["rev-parse", &branch(&desk)]);
-    desk.yard.ok(&["decisions", "merge", "t1"]);
-    assert_eq!(desk.state(WHOLE), "done");
+    let (branch, tip) = (branch(&desk), desk.yard.git(&["rev-parse", &branch(&desk)]));
+    let said = desk.yard.run(&["decisions", "merge", "t1"]);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    let told = format!("merging {branch}; `banksman why t1` tells how it goes\n");
+    assert!(said.contains(&told), "{said}");
+    assert_eq!(desk.state(WHOLE), MERGING);
+    let why = desk.yard.json(&["why", "t1"]);
+    let waiting = &why["waitingFor"][0];
+    assert_eq!(
+        [&waiting["kind"], &waiting["detail"]],
+        [&json!("merge"), &json!(format!("{branch} goes into its base"))]
+    );
+    let undo = refusal(&desk, &["decisions", "undo"]);
+    assert!(undo.contains("no way back from merge_ready(merging) to merge_ready"), "{undo}");
+    desk.until(WHOLE, "done");
     assert!(desk.yard.git(&["show", "main:work-t1"]).starts_with("r1.2"));
     desk.yard.git(&["merge-base", "--is-ancestor", tip.trim(), "main"]);
+    assert_eq!((desk.field("merged"), merges(&desk, "t1")), (json!(true), 1));
     let again = refusal(&desk, &["decisions", "merge", "t1"]);
-    assert!(again.contains("nothing is asked") || again.contains("settled"), "{again}");
+    assert!(again.contains("settled"), "{again}");
     desk.until_quiet();
+}
+
+#[test]
+fn without_anybody_at_work_a_pulse_merges() {
+    let desk = reviewed();
+    let raw = Connection::open(desk.yard.path("store.db")).expect("the file opens");
+    raw.execute("UPDATE nodes SET seen_at = 0", []).expect("nobody was seen for long");
+    let said = desk.yard.run(&["decisions", "merge", "t1"]);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("no machine works on this store, so start `banksman up`"), "{said}");
+    let why = desk.yard.json(&["why", "t1"]);
+    let who = &why["waitingFor"][0]["who"];
+    assert_eq!([who, &why["next"]], ["banksman up", "start agents: banksman up"], "{why}");
+    wait_until("pulses have merged it", || {
+        desk.yard.pulse();
+        desk.state(WHOLE) == "done"
+    });
+    assert_eq!(merges(&desk, "t1"), 1);
 }
 
 #[test]
 fn what_was_not_reviewed_is_not_merged() {
     let desk = reviewed();
-    let (branch, main) = (branch(&desk), desk.yard.git(&["rev-parse", "main"]));
+    let branch = branch(&desk);
     let tree = format!("{branch}^{{tree}}");
     let more = desk.yard.git(&["commit-tree", &tree, "-p", &branch, "-m", "more"]);
     desk.yard.git(&["update-ref", &format!("refs/heads/{branch}"), more.trim()]);
-    let told = refusal(&desk, &["decisions", "merge", "t1"]);
-    assert!(told.contains("nothing was merged: ") && told.contains("reviewed"), "{told}");
-    assert!(told.contains("banksman decisions changes d"), "{told}");
-    assert_eq!((desk.state(WHOLE), desk.yard.git(&["rev-parse", "main"])), (READY.into(), main));
+    assert_eq!(merge_in_vain(&desk), format!("`{branch}` is not what was reviewed any more"));
+}
+
+/// Whoever writes to the branch while its merge is under way is too late for it.
+#[test]
+fn what_comes_during_the_merge_is_not_merged() {
+    let desk = held();
+    let branch = branch(&desk);
+    desk.yard.ok(&["decisions", "merge", "t1"]);
+    until_checked(&desk);
+    fs::write(desk.yard.path("repo/other"), "elsewhere\n").expect("written");
+    desk.yard.git(&["add", "other"]);
+    desk.yard.git(&["commit", "-qm", "the base moves on"]);
+    let tree = format!("{branch}^{{tree}}");
+    let more = desk.yard.git(&["commit-tree", &tree, "-p", &branch, "-m", "more"]);
+    desk.yard.git(&["update-ref", &format!("refs/heads/{branch}"), more.trim()]);
+    decide(&desk, "good");
+    desk.until(WHOLE, READY);
+    let problem = desk.field("problem");
+    assert_eq!(problem, json!(format!("`{branch}` is not what was reviewed any more")));
+    assert_eq!(merges(&desk, "t1"), 0);
 }
 
 #[test]
-fn what_does_not_go_together_is_told_and_nothing_moves() {
+fn what_does_not_go_together_is_asked_about_with_its_paths() {
     let desk = reviewed();
-    fs::write(desk.yard.path("repo/work-t1"), "something else\n").expect("written");
-    desk.yard.git(&["add", "work-t1"]);
-    desk.yard.git(&["-c", "user.name=kim", "-c", "user.email=k@x", "commit", "-qm", "mine"]);
-    let main = desk.yard.git(&["rev-parse", "main"]);
-    let told = refusal(&desk, &["decisions", "merge", "t1"]);
-    assert!(told.contains("do not go together: work-t1"), "{told}");
-    assert_eq!((desk.state(WHOLE), desk.yard.git(&["rev-parse", "main"])), (READY.into(), main));
+    write_to_main(&desk);
+    assert_eq!(merge_in_vain(&desk), "it conflicts in work-t1");
+    let page = desk.yard.ok(&["decisions", "show", "t1"]);
+    assert!(page.contains("escalated") && page.contains("it conflicts in work-t1"), "{page}");
+    desk.yard.script(
+        "r1.3",
+        "run git merge -q -X ours main -m 'both'\nsuccess it is brought up to date\n",
+    );
+    desk.yard.ok(&["decisions", "changes", "t1"]);
+    assert_eq!(desk.state(WHOLE), "review");
+    let wish = "pr_comments=bring it up to date";
+    desk.yard.ok(&["move", "t1", "--on", "changes_requested", "--set", wish]);
+    desk.until(WHOLE, READY);
+    assert!(desk.prompt("r1.3").contains("bring it up to date"));
+    assert_eq!(desk.field("problem"), json!(null));
+    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.until(WHOLE, "done");
+    desk.until_quiet();
 }
 
 #[test]
-fn an_answer_that_would_be_refused_merges_nothing() {
+fn what_does_not_pass_on_the_result_is_told_with_its_last_words() {
+    let desk = held();
+    decide(&desk, "bad: two tests fail");
+    let problem = merge_in_vain(&desk);
+    assert!(problem.contains("failed on the result: bad: two tests fail"), "{problem}");
+    decide(&desk, "good");
+    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.until(WHOLE, "done");
+}
+
+#[test]
+fn an_answer_that_is_refused_merges_nothing() {
     let desk = reviewed();
-    let main = desk.yard.git(&["rev-parse", "main"]);
+    let before = main(&desk);
     refusal(&desk, &["decisions", "merge", "t1", "--seen", "2"]);
     refusal(&desk, &["decisions", "merge", "t1", "--as", "worker:w1"]);
-    assert_eq!((desk.state(WHOLE), desk.yard.git(&["rev-parse", "main"])), (READY.into(), main));
+    desk.driver.turn();
+    assert_eq!((desk.state(WHOLE), main(&desk)), (READY.into(), before));
 }
 
-const READY: &str = "merge_ready";
+#[test]
+fn a_merge_whose_keeper_is_killed_is_done_once() {
+    let desk = held();
+    desk.yard.ok(&["decisions", "merge", "t1"]);
+    until_checked(&desk);
+    let [keeper] = &desk.yard.keepers()[..] else { panic!("one job is at work") };
+    keeper.kill();
+    decide(&desk, "good");
+    desk.until(WHOLE, "done");
+    assert_eq!(merges(&desk, "t1"), 1);
+    desk.until_quiet();
+}
+
+/// A part that is being merged is past its review, and what its whole comes to does not tear it away from the merge.
+#[test]
+fn the_end_of_the_whole_waits_for_a_part_that_is_being_merged() {
+    for (word, end) in [("good", "done"), ("bad", "cancelled")] {
+        let settings = [("verify.commands", &*json!([PATIENT]).to_string())];
+        let desk = Desk::with(&settings, &[plan(&[subtask("a", 1), subtask("b", 1)], &[])]);
+        desk.approve();
+        desk.until(WHOLE, READY);
+        let (a, b) = (desk.part("a"), desk.part("b"));
+        desk.yard.ok(&["decisions", "merge", &a.to_string()]);
+        until_checked(&desk);
+        desk.yard.ok(&["decisions", "changes", &b.to_string(), "look again"]);
+        desk.until(WHOLE, "review");
+        desk.until(b, READY);
+        desk.until(WHOLE, READY);
+        assert_eq!(desk.state(a), MERGING);
+        assert_eq!(desk.field("parts_waiting"), json!(2));
+        desk.yard.ok(&["move", "t1", "cancelled", "--set", "reason=out of scope"]);
+        desk.until(b, "cancelled");
+        assert_eq!(desk.state(a), MERGING);
+        decide(&desk, word);
+        desk.until(a, end);
+        assert_eq!(merges(&desk, &a.to_string()), usize::from(word == "good"));
+        desk.until_quiet();
+    }
+}
+
+/// The box of the daily note, which nobody but `up` reads.
+fn tick(desk: &Desk) -> PathBuf {
+    let folder = format!("{:?}", desk.yard.path("notes").display().to_string());
+    desk.yard.set(&[("daily.folder", &folder), ("daily.settle", "\"1ms\"")]);
+    let note = desk.yard.json(&["daily"]);
+    let path: PathBuf = note["path"].as_str().expect("a path").into();
+    save(&path, &ticked(&text(&path), "Merge"));
+    path
+}
+
+#[test]
+fn a_ticked_box_merges() {
+    let desk = reviewed();
+    let path = tick(&desk);
+    let up = desk.yard.up();
+    wait_until("it is done", || desk.state(WHOLE) == "done");
+    wait_until("the note says so", || text(&path).contains("merged at"));
+    up.stop();
+    assert_eq!(merges(&desk, "t1"), 1);
+}
+
+#[test]
+fn a_ticked_box_that_cannot_be_merged_is_asked_about_again() {
+    let desk = reviewed();
+    write_to_main(&desk);
+    let path = tick(&desk);
+    let asked = desk.yard.json(&["decisions"])["decisions"][0]["id"].clone();
+    let up = desk.yard.up();
+    wait_until("it is asked again", || {
+        let open = desk.yard.json(&["decisions"])["decisions"][0]["id"].clone();
+        open.is_string() && open != asked
+    });
+    wait_until("the note says why", || text(&path).contains("it conflicts in work-t1"));
+    up.stop();
+    assert_eq!((desk.state(WHOLE), merges(&desk, "t1")), (READY.to_owned(), 0));
+    let note = text(&path);
+    let (before, after) = note.split_once("### Escalated").expect("it needs a look");
+    assert!(!before.contains("it conflicts") && after.contains("- [ ] Merge"), "{note}");
+}

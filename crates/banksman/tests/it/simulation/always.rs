@@ -26,8 +26,8 @@ const ATTEMPTS: u32 = 5;
 const PUT_OFF: Span = Span(200_000);
 
 /// States in which a job proves or merges the work, and the triggers that only such a job gives.
-const PROVING: [&str; 2] = ["checking", "merging"];
-const RESULTS: [&str; 3] = ["passed", "merged", "rework"];
+const PROVING: [&str; 3] = ["checking", "merging", "merge_ready(merging)"];
+const RESULTS: [&str; 4] = ["passed", "merged", "rework", "branch_merged"];
 /// What is said about a job that was stopped, which must not count against the stay after it.
 const STOPPED: &str = "it was stopped";
 

@@ -48,7 +48,12 @@ impl Forge {
     }
 
     /// The decisive moment of a merge; none if it does not come so far.
-    pub(super) fn merge(&mut self, task: TaskId, seq: i64, script: Script) -> Option<MergeReport> {
+    pub(super) fn merge(
+        &mut self,
+        (task, seq): (TaskId, i64),
+        wanted: Option<&str>,
+        script: Script,
+    ) -> Option<MergeReport> {
         let head = self.head(task);
         match script {
             Script::Conflicts => Some(MergeReport::Conflict { paths: vec!["a".to_owned()] }),
@@ -58,6 +63,9 @@ impl Forge {
                 let head_of_base = script::commit(head);
                 if is_in {
                     return Some(MergeReport::AlreadyIn { head: head_of_base });
+                }
+                if wanted.is_some_and(|wanted| wanted != head_of_base) {
+                    return Some(MergeReport::MovedOn { branch: task.to_string() });
                 }
                 self.base.push(Landed { task, seq, head });
                 Some(MergeReport::Merged { head: head_of_base })

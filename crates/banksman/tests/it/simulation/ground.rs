@@ -154,6 +154,10 @@ impl Ground {
             takes,
             done_at: now.plus(takes),
             dies_at,
+            wanted: match &plan.work {
+                Work::Merge { commit, .. } => commit.clone(),
+                Work::Agent(_) | Work::Check { .. } | Work::CleanUp | Work::Look => None,
+            },
             lands_at: None,
             landed: None,
             ending: None,
@@ -356,12 +360,16 @@ impl Ground {
     fn land(&mut self, key: Key) {
         let JobId::Activity { task, seq } = key.1 else { return };
         let Some(job) = self.jobs.get_mut(&key) else { return };
-        job.landed = self.forge.merge(task, seq, job.script);
+        job.landed = self.forge.merge((task, seq), job.wanted.as_deref(), job.script);
         match &job.landed {
+            Some(MergeReport::Merged { .. }) if job.wanted.is_some() => {
+                self.seen.insert("a merge by an answer")
+            }
             Some(MergeReport::Merged { .. }) => self.seen.insert("a merge"),
             Some(MergeReport::AlreadyIn { .. }) => self.seen.insert("a merge that was there"),
             Some(MergeReport::Conflict { .. }) => self.seen.insert("a conflict"),
             Some(MergeReport::Rejected { .. }) => self.seen.insert("a merge that was rejected"),
+            Some(MergeReport::MovedOn { .. }) => self.seen.insert("a branch that has moved on"),
             None => false,
         };
         if self.forge.is_doubled(task, seq) {

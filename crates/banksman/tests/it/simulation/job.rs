@@ -44,6 +44,8 @@ pub(super) struct Job {
     pub(super) takes: Span,
     pub(super) done_at: Instant,
     pub(super) dies_at: Option<Instant>,
+    /// The one commit that a merge is for, where it is for one.
+    pub(super) wanted: Option<String>,
     /// When a merge moves the base, if it has not yet.
     pub(super) lands_at: Option<Instant>,
     pub(super) landed: Option<MergeReport>,

@@ -39,12 +39,13 @@ const SPARSE: usize = 97;
 /// Lives that are disturbed at every step.
 const SWEPT: usize = 4;
 /// What has to come about in so many lives, or nothing is shown by them.
-const EXPECTED: [&str; 12] = [
+const EXPECTED: [&str; 13] = [
     "a conflict",
     "a day that was used up",
     "a batch that was used up",
     "a keeper that doubts its lease",
     "a merge",
+    "a merge by an answer",
     "a merge that was rejected",
     "a merge that was there",
     "a merge without a receipt",

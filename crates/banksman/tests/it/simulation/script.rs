@@ -243,6 +243,8 @@ fn reading(script: Script, job: JobId, mark: &str, now: Instant) -> Reading {
         ..Reading::default()
     };
     match script {
+        // For every other task its branch stands in the place of a pull request.
+        Script::Succeeds if number % 2 == 0 => {}
         Script::Succeeds => {
             let task = TaskId(number);
             said.text = format!("{mark} all done\n{task}: https://forge.test/o/r/pull/{number}");

@@ -105,9 +105,6 @@ const MAY_ALSO_USE: &[(&str, &str)] = &[
     // Shows the changes that a person decides on.
     ("crates/banksman/src/cli/decisions/triage.rs", "exec::git::Git"),
     ("crates/banksman/src/cli/decisions/triage.rs", "exec::process::Plain"),
-    // Has the engine merge what a person waits for.
-    ("crates/banksman/src/cli/decisions/merging.rs", "engine"),
-    ("crates/banksman/src/cli/decisions/show.rs", "engine::local_branch"),
     // Asks the engine what it would tell an agent.
     ("crates/banksman/src/cli/prompts/render.rs", "engine"),
     // Tells keepers to end, as an engine would, when no engine is at work.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::{Kind, Lifecycle, StateId, Target, state_id};
+use super::super::{Kind, Lifecycle, State, StateId, Target, state_id};
 use super::{Edge, edges};
 use crate::draw::mermaid::{Lines, label, unique};
 use crate::draw::style::mermaid_style;
@@ -30,9 +30,9 @@ pub fn mermaid(lifecycle: &Lifecycle, current: Option<StateId>) -> String {
 }
 
 fn declare_states(lines: &mut Lines, lifecycle: &Lifecycle, ids: &Ids) {
-    let mut grouped: BTreeSet<&str> = BTreeSet::new();
+    let mut grouped: BTreeSet<&String> = BTreeSet::new();
     for (index, state) in lifecycle.states.iter().enumerate() {
-        let Some(group) = &state.group else {
+        let Some(group) = ids.group_of(state) else {
             lines.push(ids.declaration(lifecycle, state_id(index)));
             continue;
         };
@@ -41,7 +41,7 @@ fn declare_states(lines: &mut Lines, lifecycle: &Lifecycle, ids: &Ids) {
         }
         lines.push(format!("state \"{}\" as {} {{", label(group), ids.groups[group]));
         for (member, other) in lifecycle.states.iter().enumerate() {
-            if other.group.as_ref() == Some(group) {
+            if ids.group_of(other) == Some(group) {
                 lines.push(format!("    {}", ids.declaration(lifecycle, state_id(member))));
             }
         }
@@ -101,6 +101,14 @@ impl Ids {
             }
         }
         Self { states, groups }
+    }
+
+    /// The group in which a state is drawn. One that is called like a group stands in it.
+    fn group_of<'s>(&self, state: &'s State) -> Option<&'s String> {
+        state
+            .group
+            .as_ref()
+            .or_else(|| Some(&state.name).filter(|name| self.groups.contains_key(*name)))
     }
 
     fn state(&self, id: StateId) -> &str {
