@@ -4,6 +4,7 @@
 //! Facts come first and words last. Nothing here believes an agent that it is done without its own terminal event, and
 //! nothing here changes a task: the lifecycle says where an outcome leads.
 
+mod check;
 mod judge;
 mod link;
 mod retry;
@@ -11,6 +12,7 @@ mod signature;
 mod step;
 mod work;
 
+pub use check::{Checked, check};
 pub use judge::{is_ambiguous, judge};
 pub use link::pr_link;
 pub use retry::{Next, Past, Policy, Rule, next};

@@ -107,11 +107,11 @@ pub(super) fn run(context: &Context, args: &BatchArgs) -> Result<Exit, Failure> 
             &args.name,
             BatchChange { paused: Some(true), ..BatchChange::default() },
         ),
-        BatchCommand::Resume(args) => change(
-            context,
-            &args.name,
-            BatchChange { paused: Some(false), ..BatchChange::default() },
-        ),
+        BatchCommand::Resume(args) => {
+            let store = context.store()?;
+            store.resume_batch(&args.name, store.now(context.now)?)?;
+            change(context, &args.name, BatchChange::default())
+        }
         BatchCommand::List(_) => list(context),
     }
 }

@@ -394,21 +394,12 @@ fn lost(job: JobId, ended: Ended, now: Instant) -> Receipt {
 fn activity_outcome(activity: Activity, receipt: &Receipt) -> Option<(Outcome, String)> {
     match activity {
         Activity::Check => {
-            let checks = receipt.evidence.as_ref().map(|found| found.checks.as_slice());
-            let checks = checks.filter(|_| receipt.ended == Ended::Completed);
-            let Some(checks) = checks else {
-                return Some((Outcome::Exhausted, how(&receipt.ended)));
-            };
-            let missing = receipt.evidence.as_ref().map(|found| found.missing.as_slice());
-            if let Some(missing) = missing.filter(|missing| !missing.is_empty()) {
-                return Some((Outcome::Failed, format!("not there: {}", missing.join(", "))));
-            }
-            match checks.iter().find(|check| !check.passed()) {
-                None => Some((Outcome::Passed, String::new())),
-                Some(check) => {
-                    Some((Outcome::Failed, format!("`{}` failed: {}", check.command, check.tail)))
-                }
-            }
+            let found = receipt.evidence.as_ref().filter(|_| receipt.ended == Ended::Completed);
+            let checked = found.map(|found| failure::check(found, receipt.opinion.as_ref()));
+            Some(checked.map_or_else(
+                || (Outcome::Exhausted, how(&receipt.ended)),
+                |checked| (checked.outcome, checked.detail),
+            ))
         }
         Activity::Merge => Some(match &receipt.merge {
             Some(MergeReport::Merged { .. } | MergeReport::AlreadyIn { .. }) => {

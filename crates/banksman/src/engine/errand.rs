@@ -257,6 +257,7 @@ pub(super) fn checks(
         commands,
         files,
         criterion,
+        even_unchanged: true,
         outputs: outputs.collect(),
         signal: Some(spec.signal.clone()).filter(|signal| *signal != Signal::StdoutExit),
         mailbox: project.map(|project| project.path.clone()),

@@ -6,8 +6,10 @@
 
 mod collect;
 mod dispatch;
+mod doubts;
 mod errand;
 mod hands;
+mod judging;
 mod panel;
 mod parts;
 mod plan;

@@ -146,12 +146,13 @@ impl Engine<'_> {
             }
         };
         if let Some(batch) = &whole.task.batch {
-            // Its parts have waited for a person, through no fault of theirs.
-            if !rests && effect.seq > 1 {
-                self.store.begin_bounds_anew(batch, now)?;
+            if rests {
+                let change = BatchChange { paused: Some(true), ..BatchChange::default() };
+                self.store.set_batch(batch, change)?;
+            } else {
+                // Its parts have waited for a person, through no fault of theirs.
+                self.store.resume_batch(batch, now)?;
             }
-            let change = BatchChange { paused: Some(rests), ..BatchChange::default() };
-            self.store.set_batch(batch, change)?;
         }
         if kind == Kind::Working && !whole.flag(LED) {
             // A person has taken it up again, and with it what was given up.

@@ -21,9 +21,7 @@ use super::steps::{flow_of, may_be_laid_out};
 use super::{Engine, EngineError, Project, prompt};
 use crate::config::{Agents, WorkerSetup};
 use crate::exec::agent::{Ask, Before, Kind, McpServer, Setup};
-use crate::exec::plan::{
-    AgentWork, Checks, Evaluator, JobId, LeaseTerms, Limits, Plan, Work, Workspace,
-};
+use crate::exec::plan::{AgentWork, Checks, JobId, LeaseTerms, Limits, Plan, Work, Workspace};
 use crate::exec::worktree::names;
 use crate::prompts::{PromptError, Prompts, for_role};
 use crate::store::{PastRun, Stored};
@@ -48,8 +46,6 @@ pub(super) struct Briefing {
 
 /// Runs whose failures the next one is told of.
 pub(super) const TOLD: i64 = 8;
-/// Roles of those who may say whether a criterion is met.
-const JUDGES: [&str; 2] = ["evaluator", "reviewer"];
 
 impl Engine<'_> {
     /// The plan of a run, or why there can be none.
@@ -195,29 +191,6 @@ impl Engine<'_> {
         }))
     }
 
-    /// Who is asked about what the facts leave open. Without a worker that is named for it that is done for a criterion in
-    /// prose only, because nothing else could tell whether that is met.
-    fn evaluator(
-        &self,
-        agents: &Agents,
-        doer: &WorkerSetup,
-        checks: &Checks,
-        prompts: &Prompts,
-    ) -> Result<Option<Evaluator>, PromptError> {
-        let named = agents.evaluator.as_deref().and_then(|name| self.worker(name));
-        let judge = || checks.criterion.as_ref().and_then(|_| self.judge_beside(doer));
-        let Some(setup) = named.or_else(judge).and_then(agent_setup) else { return Ok(None) };
-        let prompt = prompt::evaluator(prompts)?.text;
-        Ok(Some(Evaluator { setup, prompt, timeout_ms: agents.evaluator_timeout.0 }))
-    }
-
-    /// A worker of this machine that may judge: rather another one than the one whose work it is.
-    fn judge_beside(&self, doer: &WorkerSetup) -> Option<&WorkerSetup> {
-        let may_judge = |setup: &&WorkerSetup| JUDGES.iter().any(|role| setup.worker.plays(role));
-        let is_doer = |setup: &&WorkerSetup| setup.worker.name == doer.worker.name;
-        self.terms.workers.iter().filter(may_judge).min_by_key(is_doer)
-    }
-
     /// Our own program, told to renew the lease of a run. The store's address is in the keeper's environment.
     fn renew(&self, run: RunId, agents: &Agents) -> Vec<String> {
         let program = self.terms.program.display().to_string();
@@ -240,16 +213,22 @@ impl Engine<'_> {
         let checks = errand::checks(stored, &errand, &project.agents, Some(&project));
         let does = stored.lifecycle.state(stored.task.state).does.as_ref();
         let is_merge = does.is_some_and(|does| does.activity == Activity::Merge);
-        let work = if is_merge {
+        if is_merge {
             let commit = stored.text(PR_HEAD).map(str::to_owned);
-            Work::Merge { checks, message: commit_message(&stored.task), commit }
-        } else {
-            // A step that was done by hand is looked at after its word; what it left uncommitted is its work, too.
-            let by_hand = matches!(errand, Errand::Step(_));
-            let message = by_hand.then(|| commit_message(&stored.task));
-            Work::Check { checks: Checks { signal: None, criterion: None, ..checks }, message }
+            let work = Work::Merge { checks, message: commit_message(&stored.task), commit };
+            return self.job_plan(stored, job, &project, &errand, work).map(Ok);
+        }
+        // A step that was done by hand is looked at after its word; what it left uncommitted is its work, too.
+        let by_hand = matches!(errand, Errand::Step(_));
+        let message = by_hand.then(|| commit_message(&stored.task));
+        let checks = Checks { signal: None, even_unchanged: true, ..checks };
+        let (judge, pass) = match self.judge_of_hand(stored, &project, &checks) {
+            Ok(judge) => judge,
+            Err(error) => return Ok(Err(error.to_string())),
         };
-        self.job_plan(stored, job, &project, &errand, work).map(Ok)
+        let work = Work::Check { checks, message, judge };
+        let plan = self.job_plan(stored, job, &project, &errand, work)?;
+        Ok(Ok(Plan { pass, ..plan }))
     }
 
     /// Only the worktree of a task, for somebody who works there by hand.
@@ -260,7 +239,8 @@ impl Engine<'_> {
         project: &Project,
     ) -> Result<Plan, EngineError> {
         let checks = Checks { mailbox: Some(project.path.clone()), ..Checks::default() };
-        self.plan_of_work(stored, job, project, Work::Check { checks, message: None })
+        let work = Work::Check { checks, message: None, judge: None };
+        self.plan_of_work(stored, job, project, work)
     }
 
     /// A look at what the remote shows of a task's branch.
@@ -385,7 +365,7 @@ fn of_role(errand: &Errand, role: &str) -> Option<Value> {
     }
 }
 
-fn prompts_of(project: Option<&Project>) -> Prompts {
+pub(super) fn prompts_of(project: Option<&Project>) -> Prompts {
     project.map_or_else(Prompts::default, |project| Prompts::of_project(&project.path))
 }
 

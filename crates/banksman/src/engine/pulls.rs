@@ -12,6 +12,7 @@ use serde_json::Map;
 
 use super::collect::how;
 use super::errand::branch_of;
+use super::signals::agent;
 use super::steps::{SIGNAL, Step};
 use super::{Engine, EngineError, Notice, Project, Pulse};
 use crate::exec::plan::JobId;
@@ -80,7 +81,7 @@ impl Engine<'_> {
             }
             Some((found, Some(signal))) if signal.found => {
                 let key = format!("pull-{task}-{}", found.head);
-                let what = self.obey(task, ("agent", SIGNAL, Map::new()), &key, now)?;
+                let what = self.obey(task, (agent(), SIGNAL, Map::new()), &key, now)?;
                 let name = signal.note.as_deref().unwrap_or("a pull request");
                 (format!("{name} for {id}: {what}"), format!("{task}#{stay}-{}", found.head))
             }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Activity;
+use banksman_core::limits;
 use banksman_core::machine::{Actor, Ask, Event};
 use banksman_core::time::Instant;
 use banksman_core::workflow::Signal;
@@ -21,6 +22,9 @@ use crate::store::{Key, StoreError, Stored};
 
 /// Workflows whose signals are looked for, the latest first.
 const RECENT: i64 = 200;
+/// Of what a step says with its signal; more than people write.
+const NOTE_BYTES: usize = limits::REPORT_TEXT_BYTES;
+pub(super) const PASS: &str = "pass";
 const FAIL: &str = "fail";
 const VETO: &str = "veto";
 
@@ -97,7 +101,7 @@ impl Engine<'_> {
         let since = part.task.entered_at;
         if let Some(commit) = repo::marked_commit(&project.path, &branch, mark, since) {
             let key = format!("commit-{commit}-{}", part.task.id);
-            let what = self.obey(part.task.id, ("agent", SIGNAL, Map::new()), &key, now)?;
+            let what = self.obey(part.task.id, (agent(), SIGNAL, Map::new()), &key, now)?;
             let text = format!("commit {commit} with {mark} for {}: {what}", step.spec.id);
             if Mailbox::new(&project.path).record(&step.workflow, now, &text, &key)? {
                 pulse.notices.push(Notice { task: Some(part.task.id), urgent: false, text });
@@ -191,27 +195,37 @@ impl Engine<'_> {
             // Its keeper reads it when the agent has ended.
             Content::Done { .. } if at_work => return Ok(()),
             Content::NotYet { .. } => return Ok(()),
-            Content::Done { failed: false, .. } => Some(("agent", SIGNAL, Map::new())),
-            Content::Pass { .. } => Some(("human", "pass", Map::new())),
+            Content::Done { failed: false, note } => {
+                let note =
+                    note.as_deref().map(|note| &note[..note.floor_char_boundary(NOTE_BYTES)]);
+                let note = note.map(|note| ("note".to_owned(), json!(note)));
+                Some((agent(), SIGNAL, note.into_iter().collect()))
+            }
+            Content::Pass { .. } => Some((person(seen), PASS, Map::new())),
             Content::Fail { note, reason } => {
                 let mut fields = Map::from_iter([("feedback".to_owned(), json!(note))]);
                 let reason = reason.as_ref().map(|reason| ("failed_for".to_owned(), json!(reason)));
                 fields.extend(reason);
-                Some(("human", objection(&part), fields))
+                Some((person(seen), objection(&part), fields))
             }
             Content::Done { failed: true, .. } | Content::Unreadable { .. } => None,
         };
-        let what = match ask {
-            Some((role, trigger, fields)) => {
-                let key = format!("signal-{}-{}", part.task.id, seen.key());
-                self.obey(part.task.id, (role, trigger, fields), &key, now)?
+        let (what, urgent) = match ask {
+            Some((actor, trigger, fields)) => {
+                match self.doubt(&part, &actor, trigger, seen, now)? {
+                    Some(refusal) => (refusal, true),
+                    None => {
+                        let key = format!("signal-{}-{}", part.task.id, seen.key());
+                        (self.obey(part.task.id, (actor, trigger, fields), &key, now)?, false)
+                    }
+                }
             }
-            None => complaint(seen),
+            None => (complaint(seen), false),
         };
         let id = &waits.step.spec.id;
         let text = format!("signal {} for {id}: {what}", seen.path);
         if mailbox.record(&waits.step.workflow, now, &text, &seen.mark())? {
-            pulse.notices.push(Notice { task: Some(part.task.id), urgent: false, text });
+            pulse.notices.push(Notice { task: Some(part.task.id), urgent, text });
         }
         mailbox.take_from(place, seen)?;
         Ok(())
@@ -221,12 +235,12 @@ impl Engine<'_> {
     pub(super) fn obey(
         &self,
         id: TaskId,
-        (role, trigger, fields): (&str, &str, Map<String, Value>),
+        (actor, trigger, fields): (Actor, &str, Map<String, Value>),
         key: &str,
         now: Instant,
     ) -> Result<String, EngineError> {
         let ask = Ask {
-            actor: Actor { role: role.to_owned(), name: Some("signal".to_owned()) },
+            actor,
             to: None,
             trigger: Some(trigger.to_owned()),
             fields,
@@ -243,6 +257,17 @@ impl Engine<'_> {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Whoever works on a step and says that it is done.
+pub(super) fn agent() -> Actor {
+    Actor { role: "agent".to_owned(), name: Some("signal".to_owned()) }
+}
+
+/// Whoever judges by a file.
+fn person(seen: &Seen) -> Actor {
+    let owner = seen.owner.map(|owner| format!(" of uid {owner}"));
+    Actor::human(&format!("signal{}", owner.unwrap_or_default()))
 }
 
 /// What a person's no is called where the step stands: an agent may have let it pass already.

@@ -205,11 +205,15 @@ impl Engine<'_> {
         self.site.begin(&plan)?;
         let retry = part.text("retry_context").unwrap_or_default();
         let words = assignment(&flow, &step.spec, retry);
-        let words = format!("{words}\n{}\n", assignment::signal(&step.spec.signal));
+        let found = part.text("diagnostic").unwrap_or_default();
+        let unproven = assignment::unproven(found);
+        let words = format!("{words}{unproven}\n{}\n", assignment::signal(&step.spec.signal));
         let file = Mailbox::new(&project.path).keep_assignment(&step.spec.id, words.trim_end())?;
         let command = self.by_hand(step).map(|words| by_hand_command(&words, &folder, &file));
         let shown = command.clone().unwrap_or_else(|| format!("see {}", file.display()));
-        let text = format!("{} is done by hand: {shown}", step.spec.id);
+        let again = found.lines().next().map(|found| format!("is not proven ({found}) and "));
+        let text =
+            format!("{} {}is done by hand: {shown}", step.spec.id, again.unwrap_or_default());
         pulse.notices.push(Notice { task: Some(part.task.id), urgent: false, text });
         if let Some(command) = command {
             let name = part.task.id.to_string();

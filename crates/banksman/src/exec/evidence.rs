@@ -25,7 +25,8 @@ pub use proof::{Proof, run_checks, run_command};
 const LINKS: usize = 200;
 
 /// Looks at what was done since `prepared`. With a message, files that were left uncommitted are committed, unless a
-/// path among the changes is not allowed. The checks run only if there is something to check and the paths are allowed.
+/// path among the changes is not allowed. The checks run only if there is something to check, or they are due
+/// in any case, and the paths are allowed.
 pub fn gather(
     runner: &mut dyn Runner,
     workspace: &Workspace,
@@ -64,7 +65,8 @@ pub fn gather(
     evidence.commits = git.count(&prepared.base, &look.head)?;
     count_changes(&mut evidence, &changes, &look.status);
 
-    if is_allowed && evidence.commits > 0 && !look.is_away && !checks.commands.is_empty() {
+    let is_due = evidence.commits > 0 || checks.even_unchanged;
+    if is_allowed && is_due && !look.is_away && !checks.commands.is_empty() {
         let proof = run_checks(runner, worktree, checks, env)?;
         evidence.checks = proof.checks;
         evidence.notes.extend(proof.notes);

@@ -128,6 +128,9 @@ pub enum Work {
         /// With it, files that somebody left uncommitted are committed first.
         #[serde(default)]
         message: Option<String>,
+        /// Asked whether a criterion in prose is met.
+        #[serde(default)]
+        judge: Option<Box<Judge>>,
     },
     /// The task's branch goes into its base, if the checks pass on the result.
     Merge {
@@ -169,6 +172,9 @@ pub struct AgentWork {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Checks {
     pub commands: Vec<String>,
+    /// Whether they also run where nothing was changed: what is demanded of a step need not be a change.
+    #[serde(default)]
+    pub even_unchanged: bool,
     pub timeout_ms: i64,
     /// Globs; empty allows everything.
     pub allowed_paths: Vec<String>,
@@ -197,6 +203,14 @@ pub struct Evaluator {
     pub setup: Setup,
     pub prompt: String,
     pub timeout_ms: i64,
+}
+
+/// Who judges work that no run has done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Judge {
+    pub evaluator: Evaluator,
+    /// What whoever did the work said about it.
+    pub said: String,
 }
 
 /// What is printed instead of an expiry when the lease belongs to the run no more.

@@ -47,7 +47,7 @@ pub use dispatch::{Dispatch, Dispatched, OverBudget};
 pub use nodes::Node;
 pub use parts::{Part, Parts};
 pub use row::{Stored, local_pull_request};
-pub use runs::{OpenRun, PastRun, RunEnd};
+pub use runs::{OpenRun, PastRun, RunEnd, When};
 pub use timers::Fired;
 
 use conn::{Conn, Db, DbError, Mark, Migration, Options, Target, Waited};

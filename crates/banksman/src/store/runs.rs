@@ -41,6 +41,16 @@ pub struct OpenRun {
     pub started_at: Instant,
 }
 
+/// A time on a machine.
+#[derive(Debug, Clone, Copy)]
+pub struct When<'a> {
+    pub node: &'a str,
+    pub from: Instant,
+    pub until: Instant,
+    /// How long an agent may go on whose run was stopped.
+    pub lingers: Span,
+}
+
 /// A run as it is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastRun {
@@ -133,6 +143,21 @@ impl Store {
     pub fn expired(&self, now: Instant, at_most: i64) -> Result<Vec<OpenRun>, StoreError> {
         let params = [at_most.clamp(1, OPEN_RUNS).into(), now.0.into()];
         self.read(|conn| conn.query(sql::EXPIRED_RUNS, &params)?.iter().map(open_run).collect())
+    }
+
+    /// Runs of a project that were at work on a node at a time, or may have been.
+    pub fn runs_at_work(&self, project: &str, when: &When<'_>) -> Result<Vec<RunId>, StoreError> {
+        let When { node, from, until, lingers } = *when;
+        let stopped = from.0.saturating_sub(lingers.0);
+        let params: [Value; 6] = [
+            project.into(),
+            node.into(),
+            from.0.into(),
+            until.0.into(),
+            stopped.into(),
+            OPEN_RUNS.into(),
+        ];
+        self.read(|conn| conn.query(sql::RUNS_AT_WORK, &params)?.iter().map(run_id).collect())
     }
 
     /// The last runs of a task, the oldest first.

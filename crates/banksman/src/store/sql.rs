@@ -314,6 +314,12 @@ statements! {
      WHERE l.id = $1 AND r.ended_at IS NOT NULL ORDER BY r.task DESC, r.epoch DESC LIMIT $2) p GROUP BY p.tags ORDER BY p.tags";
     RUNNING = "SELECT r.task, t.project, t.batch, r.worker, r.account, r.node, r.areas \
      FROM runs r JOIN tasks t ON t.id = r.task WHERE r.ended_at IS NULL ORDER BY r.task LIMIT $1";
+    /// Runs of a project that were at work on a machine between two times. Of a worker from outside it is not known where it works.
+    /// A run that was stopped may go on until its agent hears of it, so its end counts from an earlier time on.
+    RUNS_AT_WORK = "SELECT r.task, r.epoch FROM runs r JOIN tasks t ON t.id = r.task \
+     WHERE t.project = $1 AND (r.node = $2 OR r.node IS NULL) AND r.started_at <= $4 \
+     AND (r.ended_at IS NULL OR r.ended_at >= $3 OR (r.outcome = 'stopped' AND r.ended_at >= $5)) \
+     ORDER BY r.task, r.epoch LIMIT $6";
     COUNT_OPEN_RUNS = "SELECT count(*) FROM runs WHERE ended_at IS NULL";
     TASK_TIME = "SELECT CAST(coalesce(sum(CASE WHEN ended_at > started_at THEN ended_at - started_at END), 0) AS BIGINT) \
      FROM runs WHERE task = $1";

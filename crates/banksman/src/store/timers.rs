@@ -10,7 +10,7 @@ use banksman_core::time::{Instant, Span};
 use super::apply::{load_for_update, save_if_version};
 use super::conn::Conn;
 use super::definitions::Definitions;
-use super::places::is_paused;
+use super::places::{BatchChange, is_paused};
 use super::row::is_damage;
 use super::{Store, StoreError, Stored, sql};
 
@@ -59,8 +59,16 @@ impl Store {
         Ok(fired)
     }
 
-    /// The bounds of all that a paused batch has held up begin anew, for a batch that is about to go on.
-    pub fn begin_bounds_anew(&self, batch: &str, now: Instant) -> Result<(), StoreError> {
+    /// Lets a batch go on, and answers whether there is one of that name. The bounds of all that it has held up begin anew before: a
+    /// batch that was not paused has held up nothing.
+    pub fn resume_batch(&self, name: &str, now: Instant) -> Result<bool, StoreError> {
+        if self.is_paused(Some(name))? {
+            self.begin_bounds_anew(name, now)?;
+        }
+        self.set_batch(name, BatchChange { paused: Some(false), ..BatchChange::default() })
+    }
+
+    fn begin_bounds_anew(&self, batch: &str, now: Instant) -> Result<(), StoreError> {
         let rows = self.read(|conn| {
             conn.query(sql::BOUNDS_OF_BATCH, &[batch.into()]).map_err(StoreError::from)
         })?;

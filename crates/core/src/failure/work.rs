@@ -60,11 +60,19 @@ pub(super) struct Failed {
 pub(super) fn failed_check(evidence: &Evidence) -> Option<Failed> {
     let check = evidence.checks.iter().find(|check| !check.passed() && is_here(evidence, check))?;
     let command = start_of(&check.command, NAME_BYTES);
-    let how = ended(check.exit);
-    let tail = end_of(&check.tail, limits::CHECK_TAIL_BYTES / 2).trim();
-    let detail = format!("`{command}` {how}:\n{tail}");
-    let basis = format!("{command} {how} {}", last_lines(tail, LAST_LINES).join(" "));
-    Some(Failed { class: class_of(check), detail, basis })
+    let last = last_lines(tail(check), LAST_LINES).join(" ");
+    let basis = format!("{command} {} {last}", ended(check.exit));
+    Some(Failed { class: class_of(check), detail: told(check), basis })
+}
+
+/// A command with how it ended and the end of what it printed.
+pub(super) fn told(check: &Check) -> String {
+    let command = start_of(&check.command, NAME_BYTES);
+    format!("`{command}` {}:\n{}", ended(check.exit), tail(check))
+}
+
+fn tail(check: &Check) -> &str {
+    end_of(&check.tail, limits::CHECK_TAIL_BYTES / 2).trim()
 }
 
 /// How a program ended, as a part of a sentence.

@@ -51,6 +51,18 @@ pub fn assignment(flow: &Flow, step: &Step, retry_context: &str) -> String {
     text
 }
 
+/// What was found against the word that the step is done, for whoever gave it; empty where nothing was.
+#[must_use]
+pub fn unproven(found: &str) -> String {
+    if found.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\nIt was said to be done, but this was found:\n\n{}\n\nMend it, then say again that it is done.\n",
+        fence(found)
+    )
+}
+
 /// How the step says that it is finished, as a sentence to whoever does it; empty where its end is enough.
 #[must_use]
 pub fn signal(signal: &Signal) -> String {

@@ -55,7 +55,7 @@ pub(super) const TABLE: Table = Table {
         ("interactive", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
         ("interactive", "aborted", "close", &["system"], "clear sent_back"),
         ("interactive", "given_up", "abort", &["human", "system"], "clear sent_back"),
-        ("checking", "interactive", "unproven", &["system"], "compute diagnostic"),
+        ("checking", "interactive", "unproven", &["system"], "compute diagnostic; clear note; count unproven"),
         ("checking", "passed", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic, verdicts, concerns, review_summary"),
         ("checking", "gate(auto)", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic, verdicts, concerns, review_summary"),
         ("checking", "gate(notify)", "signal", &["agent", "human", "system"], "if level; clear feedback, diagnostic, verdicts, concerns, review_summary"),
@@ -66,7 +66,7 @@ pub(super) const TABLE: Table = Table {
         ("checking", "given_up", "abort", &["human", "system"], "clear sent_back"),
         ("gate(auto)", "passed", "pass", &["reviewer", "human", "system"], "compute note"),
         ("gate(auto)", "sent_back", "fail", &["reviewer", "system"], "if feedback; set sent_back=true; compute feedback; count failures, rounds; keep feedback"),
-        ("gate(auto)", "sent_back", "fail", &["human"], "if feedback; set sent_back=true; count rounds; renew failures; keep feedback"),
+        ("gate(auto)", "sent_back", "fail", &["human"], "if feedback; set sent_back=true; count rounds; renew failures, unproven; keep feedback"),
         ("gate(auto)", "gate(human)", "escalate", &["reviewer", "human", "system"], "compute diagnostic"),
         ("gate(auto)", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
         ("gate(auto)", "aborted", "close", &["system"], "clear sent_back"),
@@ -74,7 +74,7 @@ pub(super) const TABLE: Table = Table {
         ("gate(notify)", "gate(veto)", "pass", &["reviewer", "system"], "compute note"),
         ("gate(notify)", "passed", "pass", &["human"], ""),
         ("gate(notify)", "sent_back", "fail", &["reviewer", "system"], "if feedback; set sent_back=true; compute feedback; count failures, rounds; keep feedback"),
-        ("gate(notify)", "sent_back", "fail", &["human"], "if feedback; set sent_back=true; count rounds; renew failures; keep feedback"),
+        ("gate(notify)", "sent_back", "fail", &["human"], "if feedback; set sent_back=true; count rounds; renew failures, unproven; keep feedback"),
         ("gate(notify)", "gate(human)", "escalate", &["reviewer", "human", "system"], "compute diagnostic"),
         ("gate(notify)", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
         ("gate(notify)", "aborted", "close", &["system"], "clear sent_back"),
@@ -85,7 +85,7 @@ pub(super) const TABLE: Table = Table {
         ("gate(veto)", "aborted", "close", &["system"], "clear sent_back"),
         ("gate(veto)", "given_up", "abort", &["human", "system"], "clear sent_back"),
         ("gate(human)", "passed", "pass", &["human"], "clear feedback, failed_for, diagnostic; renew failures"),
-        ("gate(human)", "sent_back", "fail", &["human"], "if feedback; set sent_back=true; count rounds; renew failures; keep feedback"),
+        ("gate(human)", "sent_back", "fail", &["human"], "if feedback; set sent_back=true; count rounds; renew failures, unproven; keep feedback"),
         ("gate(human)", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
         ("gate(human)", "aborted", "close", &["system"], "clear sent_back"),
         ("gate(human)", "given_up", "abort", &["human", "system"], "clear sent_back"),
@@ -98,7 +98,7 @@ pub(super) const TABLE: Table = Table {
         ("passed", "complete", "close", &["system"], "clear open_to_veto"),
         ("given_up", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
         ("given_up", "aborted", "close", &["system"], "clear sent_back"),
-        ("given_up", "pending", "retry", &["human"], "clear failed_for, diagnostic, reason, note; renew failures"),
+        ("given_up", "pending", "retry", &["human"], "clear failed_for, diagnostic, reason, note; renew failures, unproven"),
         ("given_up", "passed", "skip", &["human"], "clear reason, diagnostic"),
     ],
     timed: &[
@@ -180,7 +180,11 @@ pub(super) const TABLE: Table = Table {
         ("complete", "clean_up"),
         ("aborted", "tell_parent, clean_up"),
     ],
-    counters: &[("failures", Some(3), Some("gate(human)")), ("rounds", None, None)],
+    counters: &[
+        ("failures", Some(3), Some("gate(human)")),
+        ("unproven", Some(10), Some("gate(human)")),
+        ("rounds", None, None),
+    ],
 };
 
 #[test]

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::super::agent::{Ask, Before, schema};
 use super::super::merge::merge;
-use super::super::plan::{AgentWork, Checks, Evaluator, Limits, Plan, Work, Workspace};
+use super::super::plan::{AgentWork, Checks, Evaluator, Judge, Limits, Plan, Work, Workspace};
 use super::super::process::RunError;
 use super::super::{evidence, files, worktree};
 use super::Keeper;
@@ -46,8 +46,10 @@ impl Keeper {
         let mut receipt = Receipt::new(&plan.job, self.started_at, Ended::Completed);
         let done = match &plan.work {
             Work::Agent(work) => self.agent_work(&plan, work, &mut receipt),
-            Work::Check { checks, message } => {
-                self.check_work(&plan, checks, message.as_deref(), &mut receipt)
+            Work::Check { checks, message, judge } => {
+                self.check_work(&plan, checks, message.as_deref(), &mut receipt).and_then(|()| {
+                    judge.as_ref().map_or(Ok(()), |judge| self.have_judged(judge, &mut receipt))
+                })
             }
             Work::Merge { checks, message, commit } => {
                 self.merge_work(&plan, checks, message, commit.as_deref(), &mut receipt)
@@ -154,8 +156,22 @@ impl Keeper {
         let missing = files::missing(&workspace.worktree, &checks.outputs, &checks.files);
         let gathered = evidence::gather(self, workspace, &prepared, checks, message, &plan.env);
         let gathered = gathered.map_err(|error| self.hindered(&error))?;
-        receipt.evidence = Some(Evidence { missing, ..gathered });
+        let criterion = checks.criterion.clone();
+        receipt.evidence = Some(Evidence { missing, criterion, ..gathered });
         Ok(())
+    }
+
+    /// Nobody is asked about what the facts speak against already.
+    fn have_judged(&mut self, judge: &Judge, receipt: &mut Receipt) -> Result<(), Ended> {
+        let found = receipt.evidence.as_ref();
+        if !found.is_some_and(|evidence| failure::check(evidence, None).ambiguous) {
+            return Ok(());
+        }
+        self.pulse.beat.stage = Stage::Evaluate;
+        let reading = Reading { text: judge.said.clone(), ..Reading::default() };
+        let told = Receipt { reading: Some(reading), ..receipt.clone() };
+        receipt.opinion = self.evaluate(&judge.evaluator, &told);
+        self.go_on()
     }
 
     fn merge_work(

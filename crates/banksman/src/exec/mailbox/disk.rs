@@ -154,6 +154,11 @@ pub(in crate::exec) fn modified(meta: &Metadata) -> Instant {
     Instant(millis)
 }
 
+/// When anything about a file was last changed, its name included. Unlike the time above, no program can set it.
+pub(super) fn changed(meta: &Metadata) -> Instant {
+    Instant(meta.ctime().saturating_mul(1_000).saturating_add(meta.ctime_nsec() / 1_000_000))
+}
+
 /// The beginning of a text, cut between two characters.
 pub(super) fn cut(text: &str, at_most: usize) -> &str {
     &text[..text.floor_char_boundary(at_most)]

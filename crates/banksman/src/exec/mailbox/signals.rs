@@ -41,6 +41,11 @@ pub struct Seen {
     /// From the root of the repository.
     pub path: String,
     pub modified: Instant,
+    /// When it was last changed, its name included, and after that the folders on the way to it: what lay elsewhere before may have
+    /// come with its folder. A program can set the time above, and not these.
+    pub changed: Vec<Instant>,
+    /// The user that it belongs to, by number; none of a path that leads out of the repository.
+    pub owner: Option<u32>,
     pub content: Content,
     /// None of a path that leads out of the repository, where nothing was looked at.
     print: Option<Print>,
@@ -172,9 +177,24 @@ impl Mailbox {
             Err(why) if is_left => Content::Unreadable { why },
             Err(why) => Content::NotYet { why },
         };
-        let print = Print::of(&meta, &bytes);
-        let print = Some(print);
-        Ok(Some(Seen { what: what.clone(), path: path.to_owned(), modified, content, print }))
+        Ok(Some(Seen {
+            what: what.clone(),
+            path: path.to_owned(),
+            modified,
+            changed: self.changed(path, &meta),
+            owner: Some(meta.uid()),
+            content,
+            print: Some(Print::of(&meta, &bytes)),
+        }))
+    }
+
+    fn changed(&self, path: &str, meta: &Metadata) -> Vec<Instant> {
+        let own = disk::changed(meta);
+        let full = self.root.join(path);
+        let folders = full.ancestors().skip(1).take_while(|folder| *folder != self.root);
+        let looks = folders.flat_map(|folder| [fs::symlink_metadata(folder), fs::metadata(folder)]);
+        let later = looks.flatten().map(|meta| disk::changed(&meta)).filter(|at| *at > own);
+        [own].into_iter().chain(later).collect()
     }
 
     /// Puts a signal that was read into `signals/taken/`, where it stays readable and does not count any more.
@@ -265,7 +285,16 @@ fn refused_path(
         (Expected::Step { path: Some(_), .. }, MailboxError::Path { why, .. }) => {
             let content = Content::Unreadable { why: format!("its path {why}") };
             let path = path.to_owned();
-            Ok(Seen { what: what.clone(), path, modified: now, content, print: None })
+            let what = what.clone();
+            Ok(Seen {
+                what,
+                path,
+                modified: now,
+                changed: vec![now],
+                owner: None,
+                content,
+                print: None,
+            })
         }
         (Expected::Step { .. } | Expected::Gate { .. }, error) => Err(error),
     }

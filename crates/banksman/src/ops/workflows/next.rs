@@ -1,7 +1,7 @@
 //! What there is to do about a workflow now: for people, and for agents that drive it.
 
 use banksman_core::lifecycle::{Activity, Kind};
-use banksman_core::workflow::assignment::{assignment, signal};
+use banksman_core::workflow::assignment::{assignment, signal, unproven};
 use banksman_core::workflow::{Gate, Launch, Step};
 use serde::Serialize;
 
@@ -150,7 +150,8 @@ impl Looked<'_> {
     fn to_do(&self) -> Task {
         let signal = signal(&self.spec.signal);
         let between = if signal.is_empty() { "" } else { "\n" };
-        let words = format!("{}{between}{signal}\n", self.assignment());
+        let found = unproven(self.stored.text("diagnostic").unwrap_or_default());
+        let words = format!("{}{found}{between}{signal}\n", self.assignment());
         let report = vec![self.report(&self.spec.id, "done", "")];
         (TodoKind::Do, launch_words(self.spec), Some(words), report)
     }

@@ -10,7 +10,7 @@ use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::time::{Instant, Span};
-use banksman_core::workflow::{Criterion, Flow, Launch, Need, Step};
+use banksman_core::workflow::{Flow, Launch, Need, Step};
 use serde_json::{Map, Value, json};
 
 use super::{BY_HAND, STEP, WORKFLOW, find_step, recent};
@@ -290,11 +290,7 @@ fn latest(store: &Store, project: &str, id: &str) -> Result<Option<Stored>, OpsE
     Ok(all.into_iter().find(|stored| stored.text("workflow") == Some(id)))
 }
 
-/// Whether facts can show that a step is done.
+/// Whether more than a word shows that a step is done: facts, or an agent's judgement.
 fn can_be_shown(step: &Step) -> bool {
-    let by_criterion = match &step.criterion {
-        Some(Criterion::Command(_) | Criterion::File(_)) => true,
-        Some(Criterion::Judged(_)) | None => false,
-    };
-    by_criterion || !step.outputs.is_empty()
+    step.criterion.is_some() || !step.outputs.is_empty()
 }

@@ -189,7 +189,7 @@ fn a_plan_that_cannot_be_understood_ends_the_job() {
 fn checks_without_a_worktree_say_so() {
     let world = World::new();
     let mut plan = plan("a1.7", "");
-    plan.work = Work::Check { checks: Default::default(), message: None };
+    plan.work = Work::Check { checks: Default::default(), message: None, judge: None };
     let receipt = world.run(&plan);
     let Ended::NotPrepared { class, .. } = receipt.ended else { panic!("{:?}", receipt.ended) };
     assert_eq!(class, PrepareFault::Environment);

@@ -2,7 +2,7 @@
 
 use banksman::store::conn::Target;
 use banksman::store::runs::RolePast;
-use banksman::store::{AccountPause, Dispatch, PastRun, RunEnd, Store, StoreError};
+use banksman::store::{AccountPause, Dispatch, PastRun, RunEnd, Store, StoreError, When};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{CAME_LATE, Effect, Event, Finish, Why};
@@ -31,6 +31,7 @@ on_both!(
     what_waits_for_a_worker_is_found,
     a_persons_word_counts_by_its_place_and_not_by_its_time,
     what_runs_of_a_role_used_is_averaged,
+    who_was_at_work_at_a_time_is_known,
 );
 
 fn start(store: &Store, node_name: &str, now: Instant) -> RunId {
@@ -381,4 +382,44 @@ fn what_runs_of_a_role_used_is_averaged(world: &World) {
     let expected = [("coder".to_owned(), coder), ("tester".to_owned(), tester)];
     assert_eq!(past.into_iter().collect::<Vec<_>>(), expected);
     assert!(store.past_of_roles("crane-only").unwrap().is_empty());
+}
+
+/// Three runs of one project: one that has ended, one that was stopped and one that goes on, elsewhere.
+fn who_was_at_work_at_a_time_is_known(world: &World) {
+    let store = world.open();
+    let ended = add(&store, "lift");
+    let first = start(&store, "n1", NOON);
+    let one = NOON.plus(MINUTE);
+    store.end_run(ended, known(first.epoch), one).unwrap();
+    apply(&store, ended, ask("human:kim", "held", &[("waits_for", "the wind")]), one);
+    let stopped = add(&store, "load");
+    let second = start(&store, "n1", NOON.plus(HOUR));
+    assert_eq!(second.task, stopped);
+    let two = NOON.plus(HOUR).plus(MINUTE);
+    apply(&store, stopped, ask("human:kim", "held", &[("waits_for", "the wind")]), two);
+    let outside = add(&store, "look");
+    let later = NOON.plus(DAY);
+    let third = RunId { task: outside, epoch: claim_first(&store, outside, later) };
+
+    let at = |node: &str, from: Instant, until: Instant| {
+        let when = When { node, from, until, lingers: Span(5 * MINUTE.0) };
+        store.runs_at_work("site", &when).unwrap()
+    };
+    let none = Vec::<RunId>::new();
+    assert_eq!(at("n1", Instant(NOON.0 - 2), Instant(NOON.0 - 1)), none, "before it began");
+    for moment in [NOON, NOON.plus(Span(1)), one] {
+        assert_eq!(at("n1", moment, moment), [first], "{moment}");
+    }
+    assert_eq!(at("n1", one.plus(Span(1)), one.plus(MINUTE)), none, "after its end");
+    assert_eq!(at("n2", NOON, one), none, "on another machine");
+    assert_eq!(at("n1", NOON, two), [first, second], "all that were at work meanwhile");
+    let lingers = two.plus(Span(5 * MINUTE.0));
+    assert_eq!(at("n1", lingers, lingers), [second], "its agent may not have heard of it");
+    assert_eq!(at("n1", lingers.plus(Span(1)), lingers.plus(MINUTE)), none);
+    // Where a worker from outside is at work nobody knows.
+    for node in ["n1", "n2"] {
+        assert_eq!(at(node, later.plus(DAY), later.plus(DAY)), [third], "{node}");
+    }
+    let when = When { node: "n1", from: NOON, until: later, lingers: Span(0) };
+    assert_eq!(store.runs_at_work("elsewhere", &when).unwrap(), none);
 }

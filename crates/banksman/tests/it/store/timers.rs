@@ -48,8 +48,8 @@ fn a_bound_moves_the_task_when_its_time_has_come(world: &World) {
 fn what_a_paused_batch_holds_up_keeps_its_time(world: &World) {
     let store = world.open();
     store.put_batch("friday", 9, NOON).unwrap();
-    let pause = |paused| {
-        let change = BatchChange { paused: Some(paused), ..BatchChange::default() };
+    let pause = || {
+        let change = BatchChange { paused: Some(true), ..BatchChange::default() };
         assert!(store.set_batch("friday", change).unwrap());
     };
     let begun = |title: &str| {
@@ -67,16 +67,17 @@ fn what_a_paused_batch_holds_up_keeps_its_time(world: &World) {
     let (waits, asks) = (checked("waits"), checked("asks"));
     apply(&store, asks, ask("crane:c1", "asking", &[]), NOON);
     let (works, _) = begun("works");
-    pause(true);
+    pause();
     let after = |hours: i64| NOON.plus(Span(hours * HOUR.0));
     assert_eq!(store.fire_due(after(2), 10).unwrap(), [Fired::Moved(works), Fired::Later(waits)]);
     assert_eq!(store.fire_due(after(3), 10).unwrap(), []);
     // It has its whole time from the moment at which the batch goes on.
-    store.begin_bounds_anew("friday", after(3)).unwrap();
-    pause(false);
+    assert!(store.resume_batch("friday", after(3)).unwrap());
+    // Who says it again gives it no more.
+    assert!(store.resume_batch("friday", after(4)).unwrap());
     assert_eq!(store.fire_due(Instant(after(5).0 - 1), 10).unwrap(), []);
     assert_eq!(store.fire_due(after(5), 10).unwrap(), [Fired::Moved(waits)]);
-    pause(true);
+    pause();
     store.fire_due(after(7 * 24), 10).unwrap();
     assert_eq!([state(&store, waits), state(&store, asks)], ["held", "failed"]);
 }

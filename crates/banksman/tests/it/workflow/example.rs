@@ -47,7 +47,7 @@ fn the_example_goes_from_its_file_to_the_main_branch() {
 
     let next = stage.ok(&["workflow", "next"]);
     assert!(next.contains("banksman workflow report XG-2-end pass"), "{next}");
-    stage.signal("XG-2-end-pass", "");
+    stage.answer("XG-2-end-pass", "");
     stage.pulse_until("it is merged", || stage.stands(FLOW) == "complete");
     assert_eq!(stage.main("test/test_index.py"), "assert find\n");
     assert_eq!(stage.main("src/chatcat/index.py"), "index\n");

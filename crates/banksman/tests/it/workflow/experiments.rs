@@ -185,12 +185,12 @@ gates:
     assert_eq!(told, 1, "{}", stage.log("levels"));
     assert!(!stage.played().contains(&"AG".to_owned()), "an agent judged for the person");
 
-    stage.signal("AG-fail.md", "one more line");
+    stage.answer("AG-fail.md", "one more line");
     stage.pulse_until("it is back at the person", || {
         stage.step_is("levels", "A-1", "gate(human)") && stage.prompts_of("A-1").len() == 2
     });
     assert!(stage.prompts_of("A-1")[1].contains("one more line"));
-    stage.signal("AG-pass", "");
+    stage.answer("AG-pass", "");
     stage.pulse_until("it is over", || stage.stands("levels") == "complete");
     let again = stage.played().iter().filter(|part| part.starts_with('B')).count();
     assert_eq!(again, 4, "the other branch was done again: {:?}", stage.played());

@@ -4,23 +4,11 @@ use std::fs;
 
 use banksman_core::time::Span;
 
-use super::{Bench, DONE, WAIT, WORK, assert_refused, field, verdict};
+use super::{Bench, DONE, WAIT, WORK, assert_refused, field, two_steps, verdict};
 use crate::engine::processes::wait_until;
 
-/// A gate behind A, whose feedback A reads, and B behind it.
 fn spec(level: &str, more: &str) -> String {
-    format!(
-        "workflow: {{ id: w, name: Two steps }}
-steps:
-  - {{ id: A, name: Write, inputs: ['.workflow/retry-context/G-*.md'], gate: G }}
-  - {{ id: B, name: Use it }}
-gates:
-  - id: G
-    reviewer: {{ level: {level} }}
-    on_pass: {{ next_step: B }}
-    {more}
-"
-    )
+    two_steps(&format!("level: {level}"), more)
 }
 
 /// What the agent finds of the feedback in its own worktree.
@@ -169,14 +157,12 @@ fn at_a_persons_gate_only_a_person_answers() {
 fn a_persons_file_is_as_good_as_a_report() {
     let bench = Bench::new(&spec("human", ""));
     bench.until_state("A", "gate(human)");
-    let signals = bench.yard.path("repo/.workflow/signals");
-    fs::create_dir_all(&signals).expect("a folder");
-    fs::write(signals.join("G-fail.md"), "shorter, please\n").expect("written");
+    bench.answers("G-fail.md", "shorter, please\n");
     bench.until_started("A.2");
     assert!(bench.feedback()["G-attempt-1.md"].contains("shorter, please"));
     assert!(bench.prompt("A.2").contains("shorter, please"));
     bench.until_state("A", "gate(human)");
-    fs::write(signals.join("G-pass"), "").expect("written");
+    bench.answers("G-pass", "");
     bench.until_over("complete");
     assert_eq!(bench.logged("gate(human) -> sent_back on fail by human:signal"), 1);
     assert_eq!(bench.logged("gate(human) -> passed on pass by human:signal"), 1);

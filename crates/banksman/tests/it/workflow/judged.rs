@@ -15,8 +15,16 @@ const JUDGE: &str = r#"cat >>"$1/asked"; answer='{"done":false,"reason":"two pag
 echo "{\"type\":\"result\",\"status\":\"success\",\"text\":\"\",\"answer\":$answer}"
 "#;
 
-fn bench(settings: &[(&str, &str)]) -> Bench {
-    let bench = Bench::new(SPEC);
+/// The same, done by somebody who says when it is done.
+const BY_HAND: &str = "
+workflow: { id: w, name: Judged, merge: false }
+steps:
+  - { id: A, agent: { launch: interactive }, signal: { type: sentinel_file }, success_criterion: { judged: every page has a text } }
+";
+const NOBODY: [(&str, &str); 1] = [("workers.judge.roles", "[\"planner\"]")];
+
+fn bench(spec: &str, settings: &[(&str, &str)]) -> Bench {
+    let bench = Bench::new(spec);
     std::fs::write(bench.yard.path("judge.sh"), JUDGE).expect("written");
     let words = [bench.yard.path("judge.sh"), bench.yard.root().to_owned()];
     let [script, root] = words.map(|word| format!("{:?}", word.display().to_string()));
@@ -34,7 +42,7 @@ fn bench(settings: &[(&str, &str)]) -> Bench {
 
 #[test]
 fn a_criterion_in_prose_is_judged_by_whoever_may_review() {
-    let bench = bench(&[]);
+    let bench = bench(SPEC, &[]);
     bench.until_over("complete");
     assert_eq!(bench.starts(), ["A.1", "A.2"], "the first attempt has not met it");
     let asked = bench.yard.file("asked");
@@ -45,10 +53,45 @@ fn a_criterion_in_prose_is_judged_by_whoever_may_review() {
 
 #[test]
 fn where_nobody_may_review_a_person_is_asked_and_told_why() {
-    let bench = bench(&[("workers.judge.roles", "[\"planner\"]")]);
+    let bench = bench(SPEC, &NOBODY);
     bench.until_state("A", "gate(human)");
     assert_eq!(bench.diagnostic("A"), "nobody could judge: every page has a text");
     assert_eq!((bench.starts(), bench.yard.file("asked")), (vec!["A.1".to_owned()], String::new()));
+    bench.says(&["A", "pass"]);
+    bench.until_over("complete");
+}
+
+#[test]
+fn what_somebody_did_by_hand_is_judged_the_same_way() {
+    let bench = bench(BY_HAND, &[]);
+    bench.until_state("A", "interactive");
+    bench.settle();
+    bench.says(&["A", "done", "--note", "I have looked at all but two"]);
+    bench.until("it is judged", |bench| bench.diagnostic("A").contains("two pages are empty"));
+    assert_eq!(bench.state("A"), "interactive");
+    let words = bench.yard.file("repo/.workflow/steps/A.md");
+    assert!(words.contains("`every page has a text` is not met: two pages are empty"), "{words}");
+    bench.settle();
+    bench.leaves("A-done.json", r#"{"status": "done", "note": "now at all of them"}"#);
+    bench.until_over("complete");
+    assert_eq!(bench.starts(), Vec::<String>::new(), "no run was begun");
+    let asked = bench.yard.file("asked");
+    let question = format!("Is this met?\n\n{}", fence("every page has a text"));
+    assert_eq!(asked.matches(&question).count(), 2, "{asked}");
+    for said in ["I have looked at all but two", "now at all of them"] {
+        assert_eq!(asked.matches(said).count(), 1, "{asked}");
+    }
+}
+
+#[test]
+fn what_somebody_did_by_hand_goes_to_a_person_where_nobody_may_review() {
+    let bench = bench(BY_HAND, &NOBODY);
+    bench.until_state("A", "interactive");
+    bench.settle();
+    bench.says(&["A", "done"]);
+    bench.until_state("A", "gate(human)");
+    assert_eq!(bench.diagnostic("A"), "nobody could judge: every page has a text");
+    assert_eq!(bench.yard.file("asked"), "");
     bench.says(&["A", "pass"]);
     bench.until_over("complete");
 }

@@ -4,6 +4,7 @@
 //! an `up` that it can kill; people speak through the program's own commands.
 
 mod advising;
+mod answers;
 mod back;
 mod breaker;
 mod by_hand;
@@ -17,6 +18,7 @@ mod logged;
 mod names;
 mod nodes;
 mod panels;
+mod proving;
 mod pull_request;
 mod resting;
 mod shared;
@@ -29,9 +31,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Output;
 
-use banksman::store::{Store, Stored};
+use banksman::clock;
+use banksman::store::{Store, Stored, When};
 use banksman_core::ids::TaskId;
-use banksman_core::time::Span;
+use banksman_core::time::{Instant, Span};
 use serde_json::Value;
 
 use crate::engine::driver::{Driver, NODE, Told};
@@ -204,6 +207,19 @@ impl Bench {
         self.yard.ok(&[&["workflow", "report"], args].concat());
     }
 
+    /// A person answers a gate by a file, when no agent can have written it.
+    pub(crate) fn answers(&self, file: &str, text: &str) {
+        until_agents_are_gone(&self.driver.store);
+        self.leaves(file, text);
+    }
+
+    /// A file in the folder of signals, by whomever.
+    pub(crate) fn leaves(&self, file: &str, text: &str) {
+        let signals = self.yard.path("repo/.workflow/signals");
+        fs::create_dir_all(&signals).expect("a folder");
+        fs::write(signals.join(file), text).expect("written");
+    }
+
     /// What a person says about the workflow as a whole.
     pub(crate) fn whole_says(&self, trigger: &str, more: &[&str]) {
         self.yard.ok(&[&["move", "t1", "--on", trigger], more].concat());
@@ -307,6 +323,32 @@ impl Bench {
         };
         entries.iter().map(line).collect()
     }
+}
+
+/// A gate behind A, whose feedback A reads, and B behind it.
+pub(crate) fn two_steps(reviewer: &str, more: &str) -> String {
+    format!(
+        "workflow: {{ id: w, name: Two steps }}
+steps:
+  - {{ id: A, name: Write, inputs: ['.workflow/retry-context/G-*.md'], gate: G }}
+  - {{ id: B, name: Use it }}
+gates:
+  - id: G
+    reviewer: {{ {reviewer} }}
+    on_pass: {{ next_step: B }}
+    {more}
+"
+    )
+}
+
+/// Until nobody can take a file of a person for one of an agent.
+pub(crate) fn until_agents_are_gone(store: &Store) {
+    wait_until("no agent has been at work for a while", || {
+        let now = clock::now();
+        let from = Instant(now.0 - 1_100);
+        let when = When { node: NODE, from, until: now, lingers: Span(0) };
+        store.runs_at_work("repo", &when).expect("runs").is_empty()
+    });
 }
 
 /// A reviewer's script; each line of the feedback is a concern.

@@ -5,24 +5,13 @@ use std::fs;
 use banksman::store::Stored;
 use serde_json::{Value, json};
 
-use super::{Bench, DONE, WAIT, WORK, field, reasoned, verdict};
+use super::{Bench, DONE, WAIT, WORK, field, reasoned, two_steps, verdict};
 use crate::engine::processes::wait_until;
 use crate::engine::yard::{state_of, tasks};
 
 /// Two reviewers behind A, and B behind them.
 fn spec(level: &str, more: &str) -> String {
-    format!(
-        "workflow: {{ id: w, name: Two steps }}
-steps:
-  - {{ id: A, name: Write, inputs: ['.workflow/retry-context/G-*.md'], gate: G }}
-  - {{ id: B, name: Use it }}
-gates:
-  - id: G
-    reviewer: {{ level: {level}, agent_type: [critic, security] }}
-    on_pass: {{ next_step: B }}
-    {more}
-"
-    )
+    two_steps(&format!("level: {level}, agent_type: [critic, security]"), more)
 }
 
 fn reply(word: &str, why: &str) -> String {

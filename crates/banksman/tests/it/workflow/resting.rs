@@ -74,3 +74,15 @@ fn a_bound_begins_anew_when_the_workflow_goes_on_and_ends_as_ever() {
     bench.says(&["G", "pass"]);
     bench.until_over("complete");
 }
+
+#[test]
+fn a_bound_begins_anew_when_a_person_lets_the_batch_go_on() {
+    let bench = at_rest();
+    let due = || bench.driver.store.next_due().expect("timers").expect("the gate has one");
+    let before = due();
+    bench.yard.ok(&["batch", "resume", "w"]);
+    let after = due();
+    assert!(after > before, "the gate is as far on as if nothing had held it up");
+    bench.yard.ok(&["batch", "resume", "w"]);
+    assert_eq!(due(), after, "whoever says it twice gives it more than its time");
+}

@@ -13,6 +13,7 @@ use banksman::store::Stored;
 use banksman_core::ids::TaskId;
 use serde_json::{Value, json};
 
+use super::until_agents_are_gone;
 use crate::engine::processes::{rest, wait_until};
 use crate::engine::yard::{Up, Yard, state_of};
 use crate::scripted::scripted_agent;
@@ -240,6 +241,12 @@ impl Stage {
         let to = self.repo(&format!(".workflow/signals/{name}"));
         fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
         fs::rename(self.repo(&format!(".workflow/{name}.draft")), to).expect("moved");
+    }
+
+    /// The same by a person who answers a gate, when no agent can have written it.
+    pub(super) fn answer(&self, name: &str, text: &str) {
+        until_agents_are_gone(&self.open());
+        self.signal(name, text);
     }
 
     /// What the workflow's log says.

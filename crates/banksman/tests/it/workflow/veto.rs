@@ -1,8 +1,6 @@
 //! The level `notify`: an agent decides, people are told and may say no, for a while before the next step and until that one has
 //! ended.
 
-use std::fs;
-
 use banksman_core::time::Span;
 
 use super::{Bench, assert_refused};
@@ -74,9 +72,7 @@ fn a_veto_in_the_window_sends_it_back() {
 fn a_fail_file_in_the_window_is_a_veto() {
     let bench = Bench::new(&spec("1h"));
     bench.until_state("A", "gate(veto)");
-    let signals = bench.yard.path("repo/.workflow/signals");
-    fs::create_dir_all(&signals).expect("a folder");
-    fs::write(signals.join("G-fail.md"), "not like this\n").expect("written");
+    bench.answers("G-fail.md", "not like this\n");
     bench.until_started("A.2");
     assert!(bench.prompt("A.2").contains("not like this"));
     bench.until_state("A", "gate(veto)");

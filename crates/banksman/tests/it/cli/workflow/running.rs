@@ -141,7 +141,8 @@ fn a_workflow_is_started_once_and_looked_at() {
 #[test]
 fn a_workflow_is_driven_by_hand() {
     let sandbox = by_hand();
-    assert_snapshot!(workflow(&sandbox, &["next"]), @"
+    let first = workflow(&sandbox, &["next", "-q"]);
+    assert_snapshot!(first, @"
     exit 0
     -- stdout
     t2  X-1 write-tests: do it as its test-writer
@@ -183,36 +184,19 @@ fn a_workflow_is_driven_by_hand() {
     sandbox.ok(&["workflow", "report", "X-2", "done"]);
     assert_eq!(sandbox.json(&["workflow", "next"])["next"][0]["kind"], "decide");
     sandbox.ok(&["workflow", "report", "XG-2", "fail", "--note", "no index"]);
-    assert_snapshot!(workflow(&sandbox, &["next", "-q"]), @"
-    exit 0
-    -- stdout
-    t2  X-1 write-tests: do it as its test-writer
-        The workflow:
+    // The same words, and what was said against it.
+    let said = "
+    Gates have sent it back before. All that they said, the latest last:
 
-        <data 37bf10e38fa1>
-        Search
-        </data 37bf10e38fa1>
+    <data 3d963a025150>
+    ## Gate XG-2, failure 1
 
-        The step X-1, to be done as its test-writer:
-
-        <data 492a6fd57b28>
-        write-tests
-        </data 492a6fd57b28>
-
-        It must leave these files behind:
-
-        - `test.py`
-
-        Gates have sent it back before. All that they said, the latest last:
-
-        <data 3d963a025150>
-        ## Gate XG-2, failure 1
-
-        no index
-        </data 3d963a025150>
-
-      banksman workflow report X-1 done --workflow t1
-    ");
+    no index
+    </data 3d963a025150>
+";
+    let (words, report) = first.stdout.split_once("\n  banksman").expect("what to type");
+    let again = workflow(&sandbox, &["next", "-q"]);
+    assert_eq!(again.stdout, format!("{words}{said}\n  banksman{report}"));
     assert_snapshot!(workflow(&sandbox, &["status", "-q"]), @"
     exit 0
     -- stdout

@@ -1,0 +1,116 @@
+//! The judgement of a check: somebody says that a task is done, and what was found says whether that is so.
+//!
+//! The word itself plays no part. A criterion in prose is left to a judge, and where there was none to a person.
+
+use super::judge::DETAIL_BYTES;
+use super::step::{self, Judged};
+use super::{start_of, work};
+use crate::lifecycle::Outcome;
+use crate::receipt::{Evidence, Opinion};
+
+/// What a check came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    pub outcome: Outcome,
+    /// What speaks against it, for whoever said that it is done.
+    pub detail: String,
+    /// Whether the facts leave it to a judge, so that asking one is worth its price.
+    pub ambiguous: bool,
+}
+
+/// Facts come first: a judge is asked only about what nothing else speaks against.
+#[must_use]
+pub fn check(evidence: &Evidence, opinion: Option<&Opinion>) -> Checked {
+    let checked = |outcome, detail: &str, ambiguous| {
+        let detail = start_of(detail.trim(), DETAIL_BYTES).to_owned();
+        Checked { outcome, detail, ambiguous }
+    };
+    if let Some(mut detail) = against(evidence) {
+        // Such as that the work was on another branch, which is why it is not where it is looked for.
+        for note in &evidence.notes {
+            detail += &format!("\n({note})");
+        }
+        return checked(Outcome::Failed, &detail, false);
+    }
+    match step::judged(evidence, opinion) {
+        None => checked(Outcome::Passed, "", false),
+        Some(Judged::Met) => checked(Outcome::Passed, "", true),
+        Some(Judged::NotMet(unmet)) => checked(Outcome::Failed, &unmet.detail, true),
+        Some(Judged::ByNobody(detail)) => checked(Outcome::Exhausted, &detail, true),
+    }
+}
+
+fn against(evidence: &Evidence) -> Option<String> {
+    let missing = || step::unmet(evidence).map(|unmet| unmet.detail);
+    let failed = || evidence.checks.iter().find(|check| !check.passed()).map(work::told);
+    work::forbidden(evidence).or_else(missing).or_else(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receipt::{Check, Exit};
+
+    fn ran(command: &str, code: i32) -> Check {
+        let exit = Exit { code: Some(code), signal: None };
+        let (command, tail) = (command.to_owned(), "2 of 3 failed\n".to_owned());
+        Check { command, head: "b".to_owned(), exit, millis: 1, tail }
+    }
+
+    fn opinion(done: bool) -> Opinion {
+        let reason = "two pages are empty".to_owned();
+        Opinion { done, reason, input_tokens: 1, output_tokens: 1 }
+    }
+
+    #[track_caller]
+    fn expect(evidence: &Evidence, said: Option<&Opinion>, outcome: Outcome, detail: &str) -> bool {
+        let checked = check(evidence, said);
+        assert_eq!(checked.outcome, outcome, "{checked:?}");
+        assert!(checked.detail.contains(detail), "{checked:?}");
+        checked.ambiguous
+    }
+
+    #[test]
+    fn without_anything_against_it_it_has_passed() {
+        let evidence = Evidence { checks: vec![ran("make", 0)], ..Evidence::default() };
+        assert!(!expect(&evidence, None, Outcome::Passed, ""));
+        assert!(!expect(&Evidence::default(), None, Outcome::Passed, ""));
+    }
+
+    /// Whatever a judge has said: he is not asked where the facts speak.
+    #[test]
+    fn facts_speak_for_themselves() {
+        type Break = fn(&mut Evidence);
+        let broken: [(Break, &str); 4] = [
+            (|found| found.missing = vec!["a.md".to_owned()], "has not left what it should: a.md"),
+            (|found| found.denied = vec!["keys/a".to_owned()], "denied: keys/a"),
+            (|found| found.outside = vec!["b".to_owned()], "not among the allowed ones: b"),
+            (
+                |found| found.checks = vec![ran("true", 0), ran("make", 2)],
+                "`make` exited with code 2:\n2 of 3 failed\n(it was on another branch)",
+            ),
+        ];
+        for (change, detail) in broken {
+            let mut evidence = Evidence {
+                criterion: Some("every page has a text".to_owned()),
+                notes: vec!["it was on another branch".to_owned()],
+                ..Evidence::default()
+            };
+            change(&mut evidence);
+            for said in [None, Some(&opinion(true))] {
+                assert!(!expect(&evidence, said, Outcome::Failed, detail));
+            }
+        }
+    }
+
+    #[test]
+    fn a_criterion_in_prose_is_a_judges_and_without_one_a_persons() {
+        let criterion = Some("every page has a text".to_owned());
+        let evidence = Evidence { criterion, ..Evidence::default() };
+        let no = "`every page has a text` is not met: two pages are empty";
+        assert!(expect(&evidence, Some(&opinion(false)), Outcome::Failed, no));
+        assert!(expect(&evidence, Some(&opinion(true)), Outcome::Passed, ""));
+        let nobody = "nobody could judge: every page has a text";
+        assert!(expect(&evidence, None, Outcome::Exhausted, nobody));
+    }
+}
