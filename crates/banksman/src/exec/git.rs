@@ -319,6 +319,11 @@ impl<'a> Git<'a> {
         self.run(&args, None, LONG)
     }
 
+    /// Puts the branch that is checked out, and its files, on another commit; not if uncommitted work were lost by it.
+    pub fn move_to(&mut self, commit: &str) -> Result<bool, RunError> {
+        Ok(self.run(&["reset", "--quiet", "--keep", commit], None, LONG)?.ok())
+    }
+
     pub fn rebase(&mut self, onto: &str) -> Result<bool, RunError> {
         let args = [
             "rebase",

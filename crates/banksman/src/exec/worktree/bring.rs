@@ -22,7 +22,7 @@ pub(super) fn bring(
     runner: &mut dyn Runner,
     yard: &Yard<'_>,
     workspace: &Workspace,
-    (base, mut head): (String, String),
+    (mut base, mut head): (String, String),
     notes: &mut Vec<String>,
 ) -> Result<(String, String), NotPrepared> {
     if workspace.brings.is_empty() {
@@ -40,6 +40,14 @@ pub(super) fn bring(
         }
     }
     let mut git = yard.git_in(runner, &workspace.worktree);
+    if let [(branch, tip)] = tips.as_slice()
+        && head == base
+        && let Some(common) = go_on_from(&mut git, tip, &head)?
+    {
+        (base, head) = (common, tip.clone());
+        let onto = &workspace.base;
+        notes.push(format!("`{branch}` does not go together with `{onto}` as it is now"));
+    }
     for (branch, tip) in &tips {
         if !git.is_ancestor(tip, &head)? {
             head = merge_in(&mut git, (branch, tip), &head, &workspace.worktree)?;
@@ -73,6 +81,20 @@ fn tip_of(
     // One that cannot be fetched now may have been fetched before.
     drop(git.fetch(remote, &workspace.base, branch)?);
     git.commit_of(&format!("refs/remotes/{remote}/{branch}"))
+}
+
+/// Where there is nothing of its own on the branch yet and the one that it goes on from conflicts with the base, it begins where
+/// that one stands, because nobody can judge or mend what is not shown to them. Answers with what that one has in common with
+/// the base, if it was done.
+fn go_on_from(git: &mut Git<'_>, tip: &str, head: &str) -> Result<Option<String>, RunError> {
+    if git.is_ancestor(tip, head)? || git.is_ancestor(head, tip)? {
+        return Ok(None);
+    }
+    let Some(common) = git.merge_base(head, tip)? else { return Ok(None) };
+    match git.merge_tree(head, tip)? {
+        MergeTree::Conflict { .. } if git.move_to(tip)? => Ok(Some(common)),
+        MergeTree::Conflict { .. } | MergeTree::Clean { .. } => Ok(None),
+    }
 }
 
 fn merge_in(
