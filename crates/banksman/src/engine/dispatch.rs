@@ -162,7 +162,7 @@ impl Engine<'_> {
     }
 
     /// Asks for a move as the system; a refusal is an answer.
-    fn ask(
+    pub(super) fn ask(
         &self,
         stored: &Stored,
         trigger: &str,

@@ -4,6 +4,7 @@
 //! It runs no git, no agent and no check itself: those belong to keepers. Everything it does may be cut off at any
 //! point and is found again by the next turn.
 
+mod allowances;
 mod collect;
 mod dispatch;
 mod doubts;
@@ -155,6 +156,7 @@ impl<'a> Engine<'a> {
     pub fn pulse(&self, local: Instant) -> Result<Pulse, EngineError> {
         let mut pulse = self.follow_up(local)?;
         self.dispatch(pulse.at, &mut pulse)?;
+        self.ask_for_allowances(pulse.at)?;
         if let Some(next) = self.next(pulse.at)? {
             pulse.look_at(next);
         }

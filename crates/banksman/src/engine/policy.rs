@@ -3,7 +3,7 @@
 use banksman_core::failure::{Class, Judgement};
 use banksman_core::fence::fence;
 use banksman_core::lifecycle::expr::Name;
-use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId, Route, Transition};
+use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId, Route, StateId, Transition};
 use banksman_core::loops::{self, Turn};
 use banksman_core::machine::{Actor, Ask};
 use banksman_core::policy::{Action, Grant, Guard, Request};
@@ -37,7 +37,8 @@ impl Engine<'_> {
         pulse: &mut Pulse,
     ) -> Result<(), EngineError> {
         let stored = self.store.task(over.task)?;
-        let Some((trigger, field)) = way_to_ask(&stored) else { return Ok(()) };
+        let way = way_to_ask(&stored.lifecycle, stored.task.state);
+        let Some((trigger, field)) = way else { return Ok(()) };
         let spent: Vec<String> = over.held.iter().map(Held::detail).collect();
         let text = format!("Over budget: {}", spent.join("; "));
         let words = format!("{text}. To let it go on is to give it as much again.");
@@ -103,10 +104,9 @@ impl Engine<'_> {
     }
 }
 
-/// The move out of the state of a task that its lifecycle makes with what is over its budget, and the field that takes the words.
-fn way_to_ask(stored: &Stored) -> Option<(&str, &str)> {
-    let lifecycle = &stored.lifecycle;
-    let rows = lifecycle.exits(stored.task.state).filter(|row| {
+/// The move out of a state that its lifecycle makes with what is over its budget, and the field that takes the words.
+fn way_to_ask(lifecycle: &Lifecycle, state: StateId) -> Option<(&str, &str)> {
+    let rows = lifecycle.exits(state).filter(|row| {
         row.bound.is_none()
             && row.roles.contains(&RoleId::SYSTEM)
             && (row.trigger == ESCALATE || is_for_over_budget(lifecycle, &row.trigger))
@@ -170,4 +170,34 @@ pub(super) fn waited_for_leave(earlier: &[&PastRun]) -> bool {
     let asked = last.detail.as_deref().and_then(Request::asked_in).unwrap_or_default();
     last.class.as_deref() == Some(Class::Policy.as_str())
         && asked.iter().any(|action| matches!(action, Action::Write(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use banksman_core::lifecycle::check::Overrides;
+    use banksman_core::lifecycle::{Activity, Kind, State, builtin};
+
+    use super::*;
+
+    /// A reviewer whose budget is used up has no verdict, and its panel asks a person.
+    const SILENT: [&str; 2] = ["seat pending", "seat reviewing"];
+
+    /// Where a task can wait for an agent, in a queue or before its next run, a budget that is used up is asked about.
+    #[test]
+    fn wherever_a_task_waits_for_an_agent_its_budget_can_be_asked_for() {
+        let waits_for_an_agent = |state: &State| {
+            let does = state.does.as_ref().map(|does| does.activity);
+            state.kind == Kind::Queued || does == Some(Activity::Agent)
+        };
+        let mut silent = Vec::new();
+        for (name, _) in builtin::SOURCES {
+            let lifecycle = builtin::get(name, &Overrides::new()).unwrap().unwrap();
+            for (id, state) in (0_u16..).map(StateId).zip(&lifecycle.states) {
+                if waits_for_an_agent(state) && way_to_ask(&lifecycle, id).is_none() {
+                    silent.push(format!("{name} {}", state.name));
+                }
+            }
+        }
+        assert_eq!(silent, SILENT);
+    }
 }

@@ -171,13 +171,14 @@ pub struct Question {
     pub folder: Option<String>,
 }
 
-/// Open questions of one project or of all, the one that is due first in front. Those of damaged tasks are left out, and
-/// `check` names them.
+/// Open questions of one project or of all, the one that is due first in front. What belongs to no project, such as the budget of a
+/// day, concerns each of them. Those of damaged tasks are left out, and `check` names them.
 pub fn inbox(store: &Store, project: Option<&str>) -> Result<Vec<Item>, OpsError> {
     let mut items = Vec::new();
     for decision in store.inbox()? {
         let Some(stored) = readable(store, decision.task)? else { continue };
-        if project.is_none_or(|project| project == stored.task.project) {
+        let of = stored.task.project.as_str();
+        if project.is_none_or(|project| [project, ""].contains(&of)) {
             items.push(item(store, decision, stored)?);
         }
     }

@@ -6,14 +6,15 @@ use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::{Activity, Kind, Lifecycle, Requirement, RoleId, Transition};
 use banksman_core::machine::{Hold, TimerKind, hold};
 use banksman_core::panel::summary::line;
-use banksman_core::schedule::{Budget, Held, choose};
+use banksman_core::schedule::{Budget, BudgetOf, Held, choose};
 use banksman_core::time::{Instant, Span};
 
 use super::OpsError;
 use super::glance::last_run;
 use super::panels::{Doing, OpenSeat, is_at_panel, open_seats};
 use super::workflows::is_by_hand;
-use crate::store::query::Detail;
+use crate::store::allowances::Scope;
+use crate::store::query::{Decision, Detail};
 use crate::store::{Dispatch, Edge, Node, Store, Stored};
 
 /// One thing that a task waits for.
@@ -268,14 +269,42 @@ fn held_back(
     }
     list.sort();
     list.dedup();
-    let remedy = list.first().map(Held::remedy);
     let waiting = |held: &Held| Waiting {
         kind: held.kind(),
         detail: held.detail(),
         until: held.until(),
         who: held.who(),
     };
-    Ok((list.iter().map(waiting).collect(), remedy))
+    let mut reasons: Vec<Waiting> = list.iter().map(waiting).collect();
+    let mut remedy = list.first().map(Held::remedy);
+    if let Some(asked) = asked_for_more(store, list.first(), now)? {
+        remedy = Some(format!("a person answers: {}", what_to_type(&asked)));
+        reasons.push(question(&asked));
+    }
+    Ok((reasons, remedy))
+}
+
+/// The open question about the budget that holds it back, if people are asked about that one.
+fn asked_for_more(
+    store: &Store,
+    held: Option<&Held>,
+    now: Instant,
+) -> Result<Option<Decision>, OpsError> {
+    let scope = match held.and_then(Held::budget_of) {
+        Some(BudgetOf::Day) => Scope::Day,
+        Some(BudgetOf::Batch(batch)) => Scope::Batch(batch.to_owned()),
+        Some(BudgetOf::Task) | None => return Ok(None),
+    };
+    let Some(asked) = store.allowance(&scope, now)? else { return Ok(None) };
+    Ok(store.last_decision(asked)?.filter(|decision| decision.settled.is_none()))
+}
+
+/// What people are asked, and what they can answer.
+fn question(decision: &Decision) -> Waiting {
+    let actions: Vec<&str> = decision.offers.iter().map(|(action, _)| action.as_str()).collect();
+    let what = format!("{} ({})", decision.asks, actions.join(", "));
+    let waiting = Waiting::new("decision", what).who("human");
+    Waiting { until: decision.deadline, ..waiting }
 }
 
 fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {
@@ -298,11 +327,7 @@ fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {
         list.push(Waiting::new("queue", what).who("a worker"));
     }
     if let Some(decision) = &detail.decision {
-        let actions: Vec<&str> =
-            decision.offers.iter().map(|(action, _)| action.as_str()).collect();
-        let what = format!("{} ({})", decision.asks, actions.join(", "));
-        let waiting = Waiting::new("decision", what).who("human");
-        list.push(Waiting { until: decision.deadline, ..waiting });
+        list.push(question(decision));
     } else if *hold == Hold::Person {
         let what =
             format!("a person may move it to {}", people_moves(lifecycle, detail).join(", "));
@@ -339,15 +364,22 @@ fn answer(lifecycle: &Lifecycle, detail: &Detail) -> String {
         let moves = || format!("banksman move {id} {}", people_moves(lifecycle, detail).join("|"));
         return short.unwrap_or_else(moves);
     };
+    match short {
+        Some(short) => format!("banksman decisions show {}, then {short}", decision.id),
+        None => what_to_type(decision),
+    }
+}
+
+fn what_to_type(decision: &Decision) -> String {
     let actions: Vec<&str> = decision.offers.iter().map(|(action, _)| action.as_str()).collect();
     let which = decision.id;
-    let long = || match actions.join("|") {
+    let answer = match actions.join("|") {
         all if actions.iter().all(|action| VERBS.contains(action)) => {
             format!("banksman decisions {all} {which}")
         }
         all => format!("banksman decisions answer {which} {all}"),
     };
-    format!("banksman decisions show {which}, then {}", short.unwrap_or_else(long))
+    format!("banksman decisions show {which}, then {answer}")
 }
 
 /// What the state's own requirements say about it: the question, the condition, the fault.

@@ -283,7 +283,7 @@ fn sound(lifecycle: &Lifecycle, step: &Step) -> Result<(), StoreError> {
 }
 
 /// The answer to an earlier request with this key: the task as it was then.
-fn replay(
+pub(super) fn replay(
     conn: &mut dyn Conn,
     definitions: &Definitions,
     key: Option<&Key>,

@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use banksman_core::ids::RunId;
 use banksman_core::machine::{Actor, Claim, Event, Task};
-use banksman_core::schedule::{Area, Budget, Used, areas, over};
+use banksman_core::schedule::{Area, Budget, Used, areas};
 use banksman_core::time::{Instant, Span};
 use serde_json::Value as Json;
 
+use super::allowances::{day_budget, day_with_open_runs, is_over};
 use super::apply::{Applied, apply_to, checked};
 use super::conn::{Conn, Dialect, Row};
 use super::definitions::Definitions;
 use super::grants::budget_of;
 use super::row::{Stored, is_damage, json, lifecycle_version, queue_place, stored};
-use super::spent::{day_used, number};
+use super::spent::number;
 use super::{Store, StoreError, sql};
 
 /// How far a claim looks past tasks that this worker may not take. Beyond it, another worker has to come.
@@ -109,7 +110,7 @@ fn claim_in(
     let mut rows = conn.query(sql::QUEUE_HEAD.pick(conn), &[])?;
     let Some(head) = rows.first() else { return Ok(None) };
     let (is_paused, is_held) = head_flags(head)?;
-    if is_paused || is_day_over(conn, &request.day_budget, now)? {
+    if is_paused || is_day_over(conn, definitions, request.day_budget, now)? {
         return Ok(None);
     }
     let mut queue = Queue::new();
@@ -150,18 +151,17 @@ fn head_flags(head: &Row) -> Result<(bool, bool), StoreError> {
     Ok((head.opt_int(PAUSED)?.is_some_and(|value| value != 0), head.int(PAUSED + 1)? != 0))
 }
 
-fn is_day_over(conn: &mut dyn Conn, budget: &Budget, now: Instant) -> Result<bool, StoreError> {
-    if *budget == Budget::default() {
+fn is_day_over(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    budget: Budget,
+    now: Instant,
+) -> Result<bool, StoreError> {
+    if budget == Budget::default() {
         return Ok(false);
     }
-    let under_way = number(conn, sql::COUNT_OPEN_RUNS, &[])?;
-    Ok(is_over(budget, day_used(conn, now)?, usize::try_from(under_way).unwrap_or(usize::MAX)))
-}
-
-/// Whether the budget of a day is used up by runs that have ended and those that are under way.
-pub(super) fn is_over(budget: &Budget, used: Used, under_way: usize) -> bool {
-    let under_way = i64::try_from(under_way).unwrap_or(i64::MAX);
-    !over("day", budget, &Used { runs: used.runs.saturating_add(under_way), ..used }).is_empty()
+    let used = day_with_open_runs(conn, now)?;
+    Ok(is_over(&day_budget(conn, definitions, budget, &used, now)?, &used))
 }
 
 /// Whether a batch may start another run. On PostgreSQL others may have started one since the queue was read, so this
@@ -179,7 +179,7 @@ fn has_room(conn: &mut dyn Conn, batch: Option<&str>) -> Result<bool, StoreError
 fn is_within(conn: &mut dyn Conn, stored: &Stored, budget: Budget) -> Result<bool, StoreError> {
     let used = task_used(conn, &stored.task, &budget)?;
     let budget = budget_of(conn, stored, budget, &used)?;
-    Ok(over("task", &budget, &used).is_empty())
+    Ok(!is_over(&budget, &used))
 }
 
 /// What the runs of a task have used. Their time is added up only where it is bounded.

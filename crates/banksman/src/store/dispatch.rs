@@ -10,14 +10,14 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{CLAIM, Kind, Lifecycle, RoleId};
 use banksman_core::machine::{Actor, Claim};
 use banksman_core::schedule::{
-    AccountLoad, Area, BatchLoad, Budget, Candidate, Held, Load, Running, Used, Worker, choose,
+    AccountLoad, Area, BatchLoad, Budget, BudgetOf, Candidate, Held, Load, Running, Used, Worker,
+    choose,
 };
 use banksman_core::time::{Instant, Span};
 
 use super::accounts::{ACCOUNTS, AccountRow, account};
-use super::claim::{
-    Claimed, Post, Queue, Tried, areas_of, is_over, place, readable, task_used, try_claim,
-};
+use super::allowances::{day_budget, is_over};
+use super::claim::{Claimed, Post, Queue, Tried, areas_of, place, readable, task_used, try_claim};
 use super::conn::{Conn, Row};
 use super::definitions::Definitions;
 use super::grants::budget_of;
@@ -124,9 +124,9 @@ impl Store {
         self.write(move |conn| {
             let rows = conn.query(sql::TURN.pick(conn), &[])?;
             let is_paused = rows.first().map_or(Ok(0), |row| row.int(0))? != 0;
-            let load = snapshot(conn, &request, is_paused, now)?;
+            let load = snapshot(conn, &definitions, &request, is_paused, now)?;
             let all = registry(conn, &request)?;
-            let is_day_over = is_over(&load.day_budget, load.day, load.running.len());
+            let is_day_over = is_over(&load.day_budget, &load.day.with_runs(open_runs(&load)));
             let definitions = &definitions;
             Walk { conn, definitions, request: &request, all, load, is_day_over, now }.run()
         })
@@ -134,7 +134,7 @@ impl Store {
 
     /// The load by which [`Store::dispatch`] decides, for those who ask why a task waits.
     pub fn load(&self, request: &Dispatch, now: Instant) -> Result<Load, StoreError> {
-        self.read(|conn| whole_load(conn, request, now))
+        self.read(|conn| whole_load(conn, &self.definitions, request, now))
     }
 
     /// A task and all that is needed to ask the scheduler about it; `None` if it is not in the queue.
@@ -147,7 +147,7 @@ impl Store {
         self.read(|conn| {
             let stored = task(conn, &self.definitions, id)?;
             let Some(rank) = stored.queue_rank else { return Ok(None) };
-            let mut load = whole_load(conn, request, now)?;
+            let mut load = whole_load(conn, &self.definitions, request, now)?;
             let considered = considered(conn, &stored, request)?;
             let all = registry(conn, request)?;
             let load_and_workers = (all.as_slice(), &mut load);
@@ -227,8 +227,11 @@ impl Walk<'_> {
                 let is_unserved = next == Next::Another
                     && !self.all.is_empty()
                     && held.iter().any(|held| matches!(held, Held::NoWorker { .. }));
-                let own: Vec<Held> =
-                    held.iter().filter(|held| held.is_of_task()).cloned().collect();
+                let own: Vec<Held> = held
+                    .iter()
+                    .filter(|held| held.budget_of() == Some(BudgetOf::Task))
+                    .cloned()
+                    .collect();
                 if !own.is_empty() && dispatched.over_budget.len() < HELD {
                     let (task, used) = (considered.task, considered.spent);
                     dispatched.over_budget.push(OverBudget { task, used, held: own });
@@ -292,6 +295,7 @@ fn holds_everything(held: &Held) -> bool {
 /// What is running and how much was used. Batches are added as their tasks come up.
 fn snapshot(
     conn: &mut dyn Conn,
+    definitions: &Definitions,
     request: &Dispatch,
     paused: bool,
     now: Instant,
@@ -302,7 +306,6 @@ fn snapshot(
         node: request.node.clone(),
         capacity: request.capacity,
         day: day_used(conn, now)?,
-        day_budget: request.day_budget,
         ..Load::default()
     };
     for row in conn.query(sql::RUNNING, &[OPEN_RUNS.into()])? {
@@ -317,13 +320,24 @@ fn snapshot(
     for (name, limit) in &request.account_limits {
         load.accounts.entry(name.clone()).or_default().limit = Some(*limit);
     }
+    let used = load.day.with_runs(open_runs(&load));
+    load.day_budget = day_budget(conn, definitions, request.day_budget, &used, now)?;
     Ok(load)
 }
 
+fn open_runs(load: &Load) -> u32 {
+    u32::try_from(load.running.len()).unwrap_or(u32::MAX)
+}
+
 /// The same with every batch that has tasks in the queue.
-fn whole_load(conn: &mut dyn Conn, request: &Dispatch, now: Instant) -> Result<Load, StoreError> {
+fn whole_load(
+    conn: &mut dyn Conn,
+    definitions: &Definitions,
+    request: &Dispatch,
+    now: Instant,
+) -> Result<Load, StoreError> {
     let paused = number(conn, sql::PAUSED, &[])? != 0;
-    let mut load = snapshot(conn, request, paused, now)?;
+    let mut load = snapshot(conn, definitions, request, paused, now)?;
     for row in conn.query(sql::READY_BATCHES, &[BATCHES.into()])? {
         let (name, batch) = batch_load(&row)?;
         load.batches.insert(name, batch);
@@ -342,7 +356,7 @@ fn know_batch(conn: &mut dyn Conn, load: &mut Load, batch: Option<&str>) -> Resu
     Ok(())
 }
 
-fn batch_load(row: &Row) -> Result<(String, BatchLoad), StoreError> {
+pub(super) fn batch_load(row: &Row) -> Result<(String, BatchLoad), StoreError> {
     let batch = BatchLoad {
         concurrency: whole(row.int(1)?),
         paused: row.int(2)? != 0,
@@ -444,6 +458,6 @@ fn acting_role(lifecycle: &Lifecycle, role: &str) -> String {
 }
 
 /// A count that the database keeps in a wider column.
-fn whole(count: i64) -> u32 {
+pub(super) fn whole(count: i64) -> u32 {
     u32::try_from(count.max(0)).unwrap_or(u32::MAX)
 }

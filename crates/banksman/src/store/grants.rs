@@ -7,9 +7,10 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Kind, Lifecycle};
 use banksman_core::machine::{Actor, Ask, Event, Note, Task};
 use banksman_core::policy::{self, Grant};
-use banksman_core::schedule::{Budget, Used, over};
+use banksman_core::schedule::{Budget, Used};
 use banksman_core::time::{Instant, Span};
 
+use super::allowances::is_over;
 use super::conn::Conn;
 use super::query::{self, PAGE};
 use super::{Applied, Entry, Key, Store, StoreError, Stored};
@@ -73,7 +74,7 @@ pub(super) fn budget_of(
     budget: Budget,
     used: &Used,
 ) -> Result<Budget, StoreError> {
-    if over("", &budget, used).is_empty() {
+    if !is_over(&budget, used) {
         return Ok(budget);
     }
     let entries = pages(&stored.task, |after| query::history(conn, stored.task.id, after))?;

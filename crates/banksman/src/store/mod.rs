@@ -6,6 +6,7 @@
 //! folder speaks SQL. Logs, worktrees and prompts are files and never come here.
 
 pub mod accounts;
+pub mod allowances;
 mod apply;
 mod audit;
 mod claim;

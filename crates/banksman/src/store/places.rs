@@ -85,16 +85,8 @@ impl Store {
             if conn.query(sql::SET_BATCH, &columns)?.is_empty() {
                 return Ok(false);
             }
-            if let Some(budget) = change.budget {
-                let bound = |most: Option<i64>| Value::from(most.map(|most| most.max(0)));
-                let columns = [
-                    name.as_str().into(),
-                    bound(budget.runs),
-                    bound(budget.tokens),
-                    bound(budget.cost_micros),
-                    bound(budget.time.map(|time| time.0)),
-                ];
-                conn.write(sql::SET_BATCH_BUDGET, &columns)?;
+            if let Some(budget) = &change.budget {
+                set_batch_budget(conn, &name, budget)?;
             }
             conn.notify();
             Ok(true)
@@ -109,6 +101,22 @@ impl Store {
     pub fn batches(&self) -> Result<Vec<Batch>, StoreError> {
         self.read(batches)
     }
+}
+
+pub(super) fn set_batch_budget(
+    conn: &mut dyn Conn,
+    name: &str,
+    budget: &Budget,
+) -> Result<(), StoreError> {
+    let bound = |most: Option<i64>| Value::from(most.map(|most| most.max(0)));
+    let columns = [
+        name.into(),
+        bound(budget.runs),
+        bound(budget.tokens),
+        bound(budget.cost_micros),
+        bound(budget.time.map(|time| time.0)),
+    ];
+    Ok(conn.write(sql::SET_BATCH_BUDGET, &columns)?)
 }
 
 /// A batch that tasks belong to is always known, because the queue is read batch by batch.

@@ -364,6 +364,17 @@ statements! {
     OPEN_BATCH = concat!("SELECT o.name FROM (", open_batches!(), ") o WHERE o.name = $1");
     BATCH_LOAD = batch_loads!("WHERE b.name = $1");
     READY_BATCHES = batch_loads!("WHERE EXISTS (SELECT 1 FROM tasks t WHERE t.batch = b.name AND t.queue_rank IS NOT NULL) ORDER BY b.name LIMIT $1");
+    BUDGETED_BATCHES = batch_loads!(
+    "WHERE b.paused = 0 AND (b.budget_runs IS NOT NULL OR b.budget_tokens IS NOT NULL OR b.budget_cost_micros IS NOT NULL \
+     OR b.budget_millis IS NOT NULL) ORDER BY b.name LIMIT $1"
+);
+    COUNT_RUNNING_OF_BATCH = "SELECT count(*) FROM tasks WHERE lease_expires_at > 0 AND batch = $1";
+    COUNT_QUEUE_OF_BATCH = "SELECT count(*) FROM tasks WHERE queue_rank IS NOT NULL AND batch = $1";
+    /// By the name of their state, which is what the index of tasks begins with.
+    OPEN_ALLOWANCES = select_task!(
+    "WHERE t.state = $1 AND t.kind = 'waiting' AND t.lifecycle IN (SELECT l.version FROM lifecycles l WHERE l.id = $2) \
+     ORDER BY t.id LIMIT $3"
+);
     SET_BATCH = "UPDATE batches SET concurrency = coalesce($2, concurrency), paused = coalesce($3, paused) WHERE name = $1 RETURNING name";
     SET_BATCH_BUDGET = "UPDATE batches SET budget_runs = coalesce($2, budget_runs), budget_tokens = coalesce($3, budget_tokens), \
      budget_cost_micros = coalesce($4, budget_cost_micros), budget_millis = coalesce($5, budget_millis) WHERE name = $1";

@@ -5,7 +5,7 @@ use super::check::{Overrides, check};
 use super::problem::Problems;
 
 /// Name and source of each, in the order in which they are listed.
-pub const SOURCES: [(&str, &str); 8] = [
+pub const SOURCES: [(&str, &str); 9] = [
     ("autonomous", include_str!("builtin/autonomous.yaml")),
     ("leaf", include_str!("builtin/leaf.yaml")),
     ("mission", include_str!("builtin/mission.yaml")),
@@ -14,6 +14,7 @@ pub const SOURCES: [(&str, &str); 8] = [
     ("seat", include_str!("builtin/seat.yaml")),
     ("judged", include_str!("builtin/judged.yaml")),
     ("supervised", include_str!("builtin/supervised.yaml")),
+    ("allowance", include_str!("builtin/allowance.yaml")),
 ];
 
 /// The source of a built-in lifecycle.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::Held;
 use crate::time::Span;
 
@@ -11,7 +13,7 @@ pub(super) const BATCH_SCOPE: &str = "batch ";
 pub(super) const TASK_SCOPE: &str = "task ";
 
 /// Upper bounds; none is no bound. Zero lets nothing start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Budget {
     pub runs: Option<i64>,
     pub tokens: Option<i64>,
@@ -34,7 +36,7 @@ impl Budget {
 }
 
 /// What was used up in a scope: a day, a batch, a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Used {
     pub runs: i64,
     pub tokens: i64,
@@ -45,7 +47,8 @@ pub struct Used {
 
 impl Used {
     /// With runs that are under way: they are not yet counted anywhere else, and a bound on runs must hold for them.
-    pub(super) fn with_runs(self, under_way: u32) -> Self {
+    #[must_use]
+    pub fn with_runs(self, under_way: u32) -> Self {
         Self { runs: self.runs.saturating_add(i64::from(under_way)), ..self }
     }
 }

@@ -1,7 +1,7 @@
 //! What holds a task back, in words: what it is, who or what it waits for, and what to type to change it.
 
 use super::Area;
-use super::budget::{BATCH_SCOPE, DAY_SCOPE, TASK_SCOPE};
+use super::budget::{BATCH_SCOPE, DAY_SCOPE};
 use crate::ids::TaskId;
 use crate::time::Instant;
 
@@ -69,6 +69,15 @@ pub enum Held {
         batch: String,
         concurrency: u32,
     },
+}
+
+/// What a budget is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BudgetOf<'a> {
+    /// This very task.
+    Task,
+    Batch(&'a str),
+    Day,
 }
 
 impl Held {
@@ -163,7 +172,9 @@ impl Held {
                 Some("human".to_owned())
             }
             // The day ends by itself.
-            Self::OverBudget { scope, .. } => (scope != DAY_SCOPE).then(|| "human".to_owned()),
+            Self::OverBudget { .. } => {
+                (self.budget_of() != Some(BudgetOf::Day)).then(|| "human".to_owned())
+            }
             Self::NotHere { workers, .. } => Some(workers.join(", ")),
             Self::AreaTaken { by: task, .. } | Self::AreaPromised { to: task, .. } => {
                 Some(task.to_string())
@@ -177,10 +188,14 @@ impl Held {
         }
     }
 
-    /// Whether it is the budget of this very task.
+    /// Whose budget it is, if it is one.
     #[must_use]
-    pub fn is_of_task(&self) -> bool {
-        matches!(self, Self::OverBudget { scope, .. } if scope.starts_with(TASK_SCOPE))
+    pub fn budget_of(&self) -> Option<BudgetOf<'_>> {
+        let Self::OverBudget { scope, .. } = self else { return None };
+        if scope == DAY_SCOPE {
+            return Some(BudgetOf::Day);
+        }
+        Some(scope.strip_prefix(BATCH_SCOPE).map_or(BudgetOf::Task, BudgetOf::Batch))
     }
 
     /// What would change it, in a short sentence that names the command to type or the setting to change.
@@ -199,7 +214,15 @@ impl Held {
             }
             Self::Paused => "type `banksman resume`".to_owned(),
             Self::BatchPaused { batch } => format!("type `banksman batch resume {batch}`"),
-            Self::OverBudget { scope, what, .. } => over_budget_remedy(scope, what),
+            Self::OverBudget { what, .. } => match self.budget_of() {
+                Some(BudgetOf::Day) => {
+                    format!("wait for the next day (UTC), or raise `budget.day_{what}`")
+                }
+                Some(BudgetOf::Batch(batch)) => {
+                    format!("type `banksman batch set {batch} --{what} MORE`")
+                }
+                Some(BudgetOf::Task) | None => format!("raise `budget.task_{what}`"),
+            },
             Self::NotHere { .. } => {
                 "another node takes it; `workers` in the settings adds a worker here".to_owned()
             }
@@ -251,16 +274,6 @@ impl Held {
             | Self::AccountPaused { .. }
             | Self::AccountProbing { .. } => false,
         }
-    }
-}
-
-fn over_budget_remedy(scope: &str, what: &str) -> String {
-    if scope == DAY_SCOPE {
-        return format!("wait for the next day (UTC), or raise `budget.day_{what}`");
-    }
-    match scope.strip_prefix(BATCH_SCOPE) {
-        Some(batch) => format!("type `banksman batch set {batch} --{what} MORE`"),
-        None => format!("raise `budget.task_{what}`"),
     }
 }
 

@@ -31,7 +31,7 @@ use crate::time::Instant;
 pub use areas::{Area, areas, overlap};
 pub use budget::{Budget, Used, over};
 pub use choose::{choose, could_serve};
-pub use held::Held;
+pub use held::{BudgetOf, Held};
 
 /// A worker of the registry: an agent with what it can do and what it costs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

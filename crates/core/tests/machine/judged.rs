@@ -91,6 +91,39 @@ fn a_failure_is_retried_after_a_cooldown_and_then_reworked() {
 }
 
 #[test]
+fn what_only_a_person_can_allow_is_asked_and_goes_on_with_a_yes() {
+    for outcome in [Outcome::NeedsPerson, Outcome::OverBudget] {
+        let mut world = running();
+        world.ends(outcome, "RED: run \"git push --force\"", json!({}), "blocked(needs_person)");
+        assert_eq!(world.field("question"), "RED: run \"git push --force\"");
+        let rejected = world.refused("judge:j1", "on approve", json!({}));
+        assert_eq!(rejected.why, Why::Invalid, "a judge has no say in it");
+        world.goes("human:kim", "on unblock", json!({ "note": "do it" }), "queued");
+        assert_eq!(world.task.fields.get("question"), None);
+        world.is_claimed_by("worker:w1", "running");
+    }
+    let mut world = task_of("judged", json!({}));
+    let budget = json!({ "question": "Over budget" });
+    world.goes("system", "on escalate", budget, "blocked(needs_person)");
+    world.times_out("14d", "cancelled");
+    assert_eq!(world.field("reason"), "nobody has answered");
+}
+
+#[test]
+fn whoever_works_judges_or_watches_may_ask_a_person_with_words() {
+    let words = json!({ "question": "is this still wanted?" });
+    for role in ["worker:w1", "human:kim"] {
+        let mut world = running();
+        let complaint = complaints(&world.refused(role, "on escalate", json!({})));
+        assert_eq!(complaint, ["question: Say what the person has to decide"]);
+        world.goes(role, "on escalate", words.clone(), "blocked(needs_person)");
+    }
+    for role in ["judge:j1", "human:kim"] {
+        awaiting_judge().goes(role, "on escalate", words.clone(), "blocked(needs_person)");
+    }
+}
+
+#[test]
 fn a_judge_sends_back_with_feedback() {
     let rejected = awaiting_judge().refused("judge:j1", "on request_changes", json!({}));
     assert_eq!(complaints(&rejected), ["feedback: Say what has to be reworked"]);

@@ -11,6 +11,7 @@ mod giving;
 mod judged;
 mod late;
 mod laws;
+mod leave;
 mod mission;
 mod parts;
 mod play;

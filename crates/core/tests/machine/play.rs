@@ -182,21 +182,24 @@ impl Start {
     pub(crate) fn world(&self, lifecycle: &Arc<Lifecycle>) -> World {
         let parent = self.pick.is_multiple_of(2).then_some(TaskId(7));
         let mut new = NewTask { title: "try everything".to_owned(), parent, ..NewTask::default() };
-        let ann = Actor::human("ann");
         let arrives = self.state != lifecycle.initial;
         new.fields = given(lifecycle, &self.has);
         let hers = |name: &String| {
             lifecycle.only.get(name).is_none_or(|roles| roles.contains(&RoleId::HUMAN))
         };
-        new.fields.retain(|name, _| arrives || hers(name));
+        // What a person cannot make, the system does.
+        let required = &lifecycle.state(lifecycle.initial).requires;
+        let is_hers = required.iter().all(|requirement| hers(&requirement.field));
+        let maker = if is_hers { Actor::human("ann") } else { Actor::system() };
+        new.fields.retain(|name, _| arrives || !is_hers || hers(name));
         new.open_needs = i64::from(self.pick.is_multiple_of(4));
         let mut attempts = (0..=u8::MAX).map(|attempt| self.pick.wrapping_add(attempt));
         loop {
             let born = if arrives {
                 let arrival = Arrival { state: self.state, prior: None };
-                import(lifecycle, &new, arrival, &ann, TaskId(1), START)
+                import(lifecycle, &new, arrival, &maker, TaskId(1), START)
             } else {
-                create(lifecycle, &new, &ann, TaskId(1), START)
+                create(lifecycle, &new, &maker, TaskId(1), START)
             };
             match (born, attempts.next()) {
                 (Ok(step), _) => return World::of_step(lifecycle.clone(), step),

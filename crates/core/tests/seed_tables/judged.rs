@@ -1,7 +1,7 @@
 //! The run and judge flow (seed 003), with the reasons of `blocked` as states of that group.
 
 use banksman_core::lifecycle::Kind::{
-    Blocked, Cancelled, Done, Failed, Queued, Reviewing, Working,
+    Blocked, Cancelled, Done, Failed, Queued, Reviewing, Waiting, Working,
 };
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::Since::{Entry, Progress};
@@ -23,6 +23,8 @@ pub(super) const TABLE: Table = Table {
         ("blocked(quota_wait)", Blocked),
         ("blocked(needs_rework)", Blocked),
         ("blocked(issue_linking)", Blocked),
+        // The seed's `needs_human`: what only a person can allow.
+        ("blocked(needs_person)", Waiting),
         ("done", Done),
         ("failed", Failed),
         ("cancelled", Cancelled),
@@ -31,33 +33,42 @@ pub(super) const TABLE: Table = Table {
     moves: &[
         ("queued", "running", "claim", &["worker", "tester", "docser"], ""),
         ("queued", "blocked(issue_linking)", "link_issue", &["planner", "system"], ""),
+        ("queued", "blocked(needs_person)", "escalate", &["human", "system"], "compute question"),
         ("queued", "cancelled", "cancel", &["human"], ""),
         ("running", "done", "succeed", &["system"], "if review_needed"),
         ("running", "blocked(awaiting_judge)", "succeed", &["worker", "tester", "docser", "system"], ""),
-        ("running", "blocked(awaiting_judge)", "ask_judge", &["worker", "tester", "docser", "system"], ""),
+        ("running", "blocked(awaiting_judge)", "ask_judge", &["worker", "tester", "docser"], ""),
         ("running", "blocked(quota_wait)", "quota_hit", &["worker", "tester", "docser", "system"], ""),
         ("running", "blocked(needs_rework)", "rework", &["system"], "compute feedback"),
         ("running", "failed", "fail", &["worker", "tester", "docser", "system"], "compute diagnostic"),
         ("running", "queued", "orphaned", &["system"], ""),
+        ("running", "blocked(needs_person)", "escalate", &["worker", "tester", "docser", "human", "system"], "compute question"),
         ("running", "cancelled", "cancel", &["human"], ""),
         ("blocked(awaiting_judge)", "done", "approve", &["judge", "human", "system"], ""),
         ("blocked(awaiting_judge)", "blocked(needs_rework)", "request_changes", &["judge", "human", "system"], "compute feedback"),
         ("blocked(awaiting_judge)", "blocked(needs_rework)", "merge_conflict", &["judge", "system"], "set feedback=the approved change no longer merges"),
         ("blocked(awaiting_judge)", "queued", "judge_timeout", &["system"], "count judge_attempts"),
         ("blocked(awaiting_judge)", "queued", "retry", &["human"], "renew retries, quota_waits, judge_attempts, reworks"),
+        ("blocked(awaiting_judge)", "blocked(needs_person)", "escalate", &["judge", "human"], ""),
         ("blocked(awaiting_judge)", "cancelled", "cancel", &["human"], ""),
         ("blocked(quota_wait)", "queued", "quota_back", &["system"], "count quota_waits"),
         ("blocked(quota_wait)", "queued", "retry", &["human"], "renew retries, quota_waits, judge_attempts, reworks"),
+        ("blocked(quota_wait)", "blocked(needs_person)", "escalate", &["human"], ""),
         ("blocked(quota_wait)", "cancelled", "cancel", &["human"], ""),
         ("blocked(needs_rework)", "blocked(awaiting_judge)", "settle", &["system"], "if pr_review; count reworks"),
         ("blocked(needs_rework)", "cancelled", "settle", &["system"], "if rework_depth; set reason=the rework of a rework is not reworked again"),
         ("blocked(needs_rework)", "failed", "split", &["planner", "system"], "if rework_task; compute diagnostic"),
         ("blocked(needs_rework)", "queued", "retry", &["human"], "renew retries, quota_waits, judge_attempts, reworks"),
+        ("blocked(needs_rework)", "blocked(needs_person)", "escalate", &["human"], ""),
         ("blocked(needs_rework)", "cancelled", "cancel", &["human"], ""),
         ("blocked(issue_linking)", "queued", "linked", &["planner", "system"], ""),
         ("blocked(issue_linking)", "queued", "retry", &["human"], "renew retries, quota_waits, judge_attempts, reworks"),
+        ("blocked(issue_linking)", "blocked(needs_person)", "escalate", &["human"], ""),
         ("blocked(issue_linking)", "cancelled", "cancel", &["human"], ""),
+        ("blocked(needs_person)", "queued", "unblock", &["human"], "clear question; renew retries, quota_waits, judge_attempts, reworks"),
+        ("blocked(needs_person)", "cancelled", "cancel", &["human"], ""),
         ("failed", "queued", "retry", &["human"], "renew retries, quota_waits, judge_attempts, reworks"),
+        ("failed", "blocked(needs_person)", "escalate", &["human"], ""),
         ("failed", "cancelled", "cancel", &["human"], ""),
     ],
     timed: &[
@@ -67,10 +78,12 @@ pub(super) const TABLE: Table = Table {
         ("blocked(quota_wait)", "queued", "quota_timeout", "30min", Entry, "count quota_waits"),
         ("blocked(needs_rework)", "queued", "rework_in_place", "2min", Entry, "count reworks"),
         ("blocked(issue_linking)", "queued", "link_timeout", "2min", Entry, ""),
+        ("blocked(needs_person)", "cancelled", "unanswered", "14d", Entry, "set reason=nobody has answered"),
         ("failed", "queued", "retry_due", "30s", Entry, "count retries"),
     ],
     requires: &[
         ("blocked(needs_rework)", &["feedback"]),
+        ("blocked(needs_person)", &["question"]),
         ("failed", &["diagnostic"]),
         ("cancelled", &["reason"]),
     ],
@@ -83,8 +96,8 @@ pub(super) const TABLE: Table = Table {
                 ("quota", "quota_hit"),
                 ("nothing_to_do", "rework"),
                 ("policy", "rework"),
-                ("over_budget", "rework"),
-                ("needs_person", "ask_judge"),
+                ("over_budget", "escalate"),
+                ("needs_person", "escalate"),
                 ("otherwise", "fail"),
             ],
         ),
@@ -102,9 +115,11 @@ pub(super) const TABLE: Table = Table {
         ("blocked(quota_wait)", "wait", &[("met", "quota_back")]),
         ("blocked(needs_rework)", "wait", &[("met", "settle")]),
         ("blocked(issue_linking)", "wait", &[("met", "linked")]),
+        ("blocked(needs_person)", "human", &[("resume", "unblock"), ("cancel", "cancel")]),
     ],
     effects: &[
         ("blocked(needs_rework)", "alert"),
+        ("blocked(needs_person)", "notify"),
         ("done", "clean_up"),
         ("cancelled", "clean_up"),
     ],
@@ -132,7 +147,8 @@ fn the_reasons_of_blocked_are_one_group() {
             "blocked(awaiting_judge)",
             "blocked(quota_wait)",
             "blocked(needs_rework)",
-            "blocked(issue_linking)"
+            "blocked(issue_linking)",
+            "blocked(needs_person)"
         ]
     );
     assert_eq!(lifecycle.find_state("quota_wait"), lifecycle.find_state("blocked(quota_wait)"));
@@ -159,7 +175,9 @@ fn outcomes_lead_where_the_seed_says() {
         (Outcome::Crashed, "failed"),
         (Outcome::Policy, "blocked(needs_rework)"),
         (Outcome::NothingToDo, "blocked(needs_rework)"),
-        (Outcome::NeedsPerson, "blocked(awaiting_judge)"),
+        // `needs_human` takes a way on which it recovers: a person is asked, and it is queued again.
+        (Outcome::NeedsPerson, "blocked(needs_person)"),
+        (Outcome::OverBudget, "blocked(needs_person)"),
     ] {
         assert_eq!(ended(json!({}), outcome).state(), state, "{outcome}");
     }

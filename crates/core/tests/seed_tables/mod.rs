@@ -1,5 +1,6 @@
 //! What a table says, how it is compared with a lifecycle, and how a task is played through one.
 
+mod allowance;
 mod autonomous;
 mod judged;
 mod leaf;
@@ -301,6 +302,7 @@ fn the_tables_cover_every_built_in_lifecycle() {
         seat::TABLE.name,
         judged::TABLE.name,
         supervised::TABLE.name,
+        allowance::TABLE.name,
     ];
     let known: BTreeSet<&str> = builtin::SOURCES.iter().map(|(name, _)| *name).collect();
     assert_eq!(BTreeSet::from(tables), known);

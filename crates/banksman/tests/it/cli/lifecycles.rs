@@ -29,8 +29,9 @@ fn a_project_has_its_own_beside_the_built_in_ones() {
     exit 0
     -- stdout
     NAME        VERSION           FROM                             ABOUT
+    allowance   ffffffffffffffff  built-in                         The budget of a day or of a batch is used up, and a person says whether there is as much again.
     autonomous  ffffffffffffffff  built-in                         A task is broken down, reviewed, approved by a person, worked on, reviewed again and merged.
-    judged      ffffffffffffffff  built-in                         Workers run queued tasks, a judge decides on the result, and failures recover after a cooldown.
+    judged      ffffffffffffffff  built-in                         Workers run queued tasks, a judge decides on the result, failures recover after a cooldown, and people are asked for leave.
     leaf        ffffffffffffffff  built-in                         A subtask of an approved plan is worked on, reviewed and merged; its parent waits for it.
     mission     ffffffffffffffff  built-in                         An assigned task with a work plan, a reviewed deliverable and a recorded approval.
     seat        ffffffffffffffff  built-in                         One reviewer of a panel answers with a verdict, or says in a debate whether it stays with its concern.

@@ -93,8 +93,16 @@ fn batch_paused() {
 #[test]
 fn over_budget() {
     let yard = busy(&[("budget.day_runs", "1")], &[]);
-    let held = assert_held(&yard, &[], "over_budget", "the day has used up its runs: 1 of 1");
-    assert_eq!(held["who"], Value::Null, "the day ends by itself");
+    let id = yard.add("held back", &[]);
+    assert_eq!(yard.pulse()["started"], Value::Array(Vec::new()), "it was started");
+    let reasons = reasons(&yard, id);
+    assert_eq!(reasons[0]["detail"], "the day has used up its runs: 1 of 1");
+    assert_eq!(reasons[0]["who"], Value::Null, "the day ends by itself");
+    assert_eq!((&reasons[1]["kind"], &reasons[1]["who"]), (&"decision".into(), &"human".into()));
+    assert_eq!(
+        yard.json(&["why", &id.to_string()])["next"],
+        "a person answers: banksman decisions show d1, then banksman decisions approve|cancel d1"
+    );
 }
 
 #[test]

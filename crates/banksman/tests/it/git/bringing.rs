@@ -83,6 +83,26 @@ fn what_was_brought_is_not_taken_for_the_task_s_own_work() {
     assert_eq!(evidence.outside, ["other"]);
 }
 
+/// Whoever reviews it, or goes on with it, has to see it; that it conflicts is for whoever merges it.
+#[test]
+fn one_branch_that_conflicts_with_the_base_is_gone_on_from_as_it_stands() {
+    let world = World::new();
+    let first = worked(&world, "t1", "a", "theirs\n");
+    world.work(&world.repo(), "a", "ours\n");
+    let workspace = after(&world, "t2", &["t1"]);
+    for attempt in 1..=2 {
+        let prepared = world.prepare(&workspace);
+        assert_eq!((&prepared.head, &prepared.base), (&first, &first), "attempt {attempt}");
+        assert_eq!(read(&workspace.worktree.join("a")), "theirs\n");
+        assert_eq!(world.status(&workspace.worktree), "");
+        let is_told = said(&prepared.notes, "`banksman/t1` does not go together with `main`");
+        assert_eq!(is_told, attempt == 1, "{:?}", prepared.notes);
+    }
+    write(&workspace.worktree.join("by hand"), "work");
+    assert_eq!(world.prepare(&workspace).head, first);
+    assert_eq!(read(&workspace.worktree.join("by hand")), "work");
+}
+
 #[test]
 fn a_branch_that_is_not_there_is_passed_over_with_a_word() {
     let world = World::new();

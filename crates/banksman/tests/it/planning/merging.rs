@@ -164,8 +164,11 @@ fn what_does_not_go_together_is_asked_about_with_its_paths() {
         "r1.3",
         "run git merge -q -X ours main -m 'both'\nsuccess it is brought up to date\n",
     );
+    // Its reviewers see the branch as it stands, and here they have nothing against it.
     desk.yard.ok(&["decisions", "changes", "t1"]);
     assert_eq!(desk.state(WHOLE), "review");
+    desk.until(WHOLE, READY);
+    desk.yard.ok(&["decisions", "changes", "t1"]);
     let wish = "pr_comments=bring it up to date";
     desk.yard.ok(&["move", "t1", "--on", "changes_requested", "--set", wish]);
     desk.until(WHOLE, READY);

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use banksman::store::Store;
 use banksman_core::ids::{DecisionId, TaskId};
 
 use crate::engine::yard::{Yard, state};
@@ -49,6 +50,36 @@ fn a_red_call_ends_the_run_and_leave_is_for_exactly_this() {
     yard.assert_clean(&["here"]);
 }
 
+/// A judge is an agent: it must not let pass what only a person may. What the person says instead is told.
+#[test]
+fn a_red_call_of_a_judged_task_is_for_a_person_and_not_for_its_judge() {
+    let yard = Yard::new(&[]);
+    yard.script("any", &calls(FORCE));
+    let done = format!("tool bash {FORCE}\nwrite a.txt done\ncommit work\nsuccess done\n");
+    yard.script("r1.3", &done);
+    let id = yard.add("push it", &["--lifecycle", "judged", "--set", "review_needed=false"]);
+    let is_asked = |store: &Store| state(store, id) == "blocked(needs_person)";
+    let up = yard.up();
+    yard.until("a person is asked", is_asked);
+    assert!(question(&yard, id).starts_with("RED: run "), "{}", question(&yard, id));
+
+    yard.ok(&["unblock", "t1", "do it without a push"]);
+    yard.until("the second run is stopped", |store| {
+        is_asked(store) && store.past_runs(id, 10).expect("runs").len() == 2
+    });
+    let prompt = yard.file("prompts/r1.2");
+    assert!(prompt.contains("do it without a push"), "{prompt}");
+    assert!(!prompt.contains("A person has allowed"), "{prompt}");
+
+    yard.ok(&["policy", "allow", "t1"]);
+    yard.until_over(&["here"]);
+    up.stop();
+    assert_eq!(yard.state(id), "done");
+    let prompt = yard.file("prompts/r1.3");
+    assert!(prompt.contains(&format!("run \"{FORCE}\"")), "{prompt}");
+    yard.assert_clean(&["here"]);
+}
+
 /// To unblock is to say "go on", not "do it".
 #[test]
 fn without_leave_the_next_run_is_stopped_again() {
@@ -83,6 +114,11 @@ fn only_an_intern_is_stopped_at_a_yellow_call() {
         assert_eq!(yard.state(id) == "blocked", stopped, "{rank}");
         if stopped {
             assert!(question(&yard, id).starts_with("YELLOW: run "), "{}", question(&yard, id));
+            yard.ok(&["policy", "allow", "t1"]);
+            let up = yard.up();
+            yard.until_over(&["here"]);
+            up.stop();
+            assert_eq!(yard.state(id), "done", "leave was given for exactly this");
         }
     }
 }
@@ -211,6 +247,23 @@ fn a_task_over_its_own_budget_is_a_question_and_a_yes_gives_as_much_again() {
     yard.assert_clean(&["here"]);
 }
 
+#[test]
+fn a_judged_task_over_its_own_budget_asks_as_well() {
+    let yard = Yard::new(&[("budget.task_runs", "1")]);
+    yard.script("r1.1", "crash 3\n");
+    yard.script("r1.2", "write a.txt done\ncommit work\nsuccess done\n");
+    let id = yard.add("dear", &["--lifecycle", "judged", "--set", "review_needed=false"]);
+    let up = yard.up();
+    yard.until("it has failed", |store| state(store, id) == "failed");
+    yard.ok(&["retry", "t1"]);
+    yard.until("a person is asked", |store| state(store, id) == "blocked(needs_person)");
+    assert!(question(&yard, id).starts_with("Over budget: task t1 has used up its runs: 1 of 1"));
+    yard.ok(&["decisions", "answer", "d1", "resume"]);
+    yard.until_over(&["here"]);
+    up.stop();
+    assert_eq!((yard.state(id).as_str(), yard.starts().len()), ("done", 2));
+}
+
 /// Whatever an agent says, only the system's own question is about the budget.
 #[test]
 fn a_yes_to_an_agents_words_raises_no_budget() {
@@ -236,7 +289,8 @@ fn a_yes_to_an_agents_words_raises_no_budget() {
 #[test]
 fn every_lifecycle_with_a_state_that_asks_lets_a_person_escalate() {
     let yard = Yard::new(&[]);
-    for (number, lifecycle) in ["autonomous", "supervised", "demo"].into_iter().enumerate() {
+    let lifecycles = ["autonomous", "supervised", "judged", "demo"];
+    for (number, lifecycle) in lifecycles.into_iter().enumerate() {
         let id = yard.add("a task", &["--lifecycle", lifecycle]).to_string();
         if lifecycle == "autonomous" {
             yard.ok(&["move", &id, "active", "--as", "worker:w"]);
@@ -246,13 +300,10 @@ fn every_lifecycle_with_a_state_that_asks_lets_a_person_escalate() {
         let open = open["decisions"].as_array().expect("a list");
         assert_eq!(open.len(), number + 1, "{lifecycle}");
         let task = yard.json(&["show", &id]);
-        assert_eq!(task["state"], "blocked", "{lifecycle}");
+        let state = task["state"].as_str().expect("a state");
+        assert!(state.starts_with("blocked"), "{lifecycle}: {state}");
         assert!(task["fields"].to_string().contains("is this still wanted?"), "{task}");
     }
-    let id = yard.add("a task", &["--lifecycle", "judged"]).to_string();
-    let said = yard.run(&["escalate", &id, "who decides?"]);
-    let text = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(!said.status.success() && text.contains("escalate"), "{said:?}");
 }
 
 /// Claude's own stream, as its program writes it.

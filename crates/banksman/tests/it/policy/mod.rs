@@ -1,5 +1,6 @@
 //! The policy around agents, seen from outside: what they are stopped at, who may allow it, and what is on record of it.
 
+mod allowing;
 mod asking;
 mod deciding;
 mod looping;

@@ -95,6 +95,7 @@ impl Life {
         self.starts(&tasks, &mut found);
         self.records(&tasks, &mut found);
         self.wholes(&tasks, &mut found);
+        self.look_at_questions();
         let mut ground = self.ground.borrow_mut();
         for what in found {
             ground.breaks(what);

@@ -5,8 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use banksman::store::Stored;
+use banksman::store::allowances::{ALLOWANCE, Scope};
 use banksman::store::places::Batch;
-use banksman_core::ids::RunId;
+use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::Kind;
 use banksman_core::schedule::Budget;
 use banksman_core::time::Instant;
 
@@ -64,7 +67,7 @@ impl Life {
         // A worker from outside is bound by no day, but what it has done counts.
         if new.iter().any(|row| row.node.is_some()) {
             let sum = self.today(&rows);
-            found.extend(sum.over(&self.rules.day).map(|what| format!("the day has {what}")));
+            found.extend(sum.over(&self.day_budget()).map(|what| format!("the day has {what}")));
         }
         let batches = self.ledger.store.batches().expect("the batches are read");
         for batch in &batches {
@@ -82,6 +85,45 @@ impl Life {
 }
 
 impl Life {
+    /// A person may have given the day as much again.
+    fn day_budget(&self) -> Budget {
+        let scope = Scope::Day.name(self.now());
+        let granted = self.questions().filter(|asked| {
+            asked.state().kind == Kind::Done && asked.text("scope") == Some(scope.as_str())
+        });
+        let Some(last) = granted.last() else { return self.rules.day };
+        self.ground.borrow_mut().seen.insert("a day that was raised");
+        let used = serde_json::from_value(last.task.fields["used"].clone());
+        self.rules.day.beyond(&used.expect("what was used up"))
+    }
+
+    /// All questions about budgets of days and batches, the oldest first.
+    fn questions(&self) -> impl Iterator<Item = Stored> {
+        let tasks = self.ledger.store.tasks_from(TaskId(0)).expect("the tasks are read");
+        let tasks = tasks.into_iter().map(|(stored, _)| stored);
+        tasks.filter(|stored| stored.lifecycle.id == ALLOWANCE)
+    }
+
+    /// However many nodes see it and whatever strikes them, people are asked once.
+    pub(super) fn look_at_questions(&self) {
+        let mut open = BTreeSet::new();
+        let mut ground = self.ground.borrow_mut();
+        for asked in self.questions().filter(|asked| asked.state().kind == Kind::Waiting) {
+            let scope = asked.text("scope").expect("it is about something").to_owned();
+            if !open.insert(scope.clone()) {
+                ground.breaks(format!("{} asks about {scope} once more", asked.task.id));
+            }
+        }
+        for asked in self.questions().filter(|asked| asked.state().kind == Kind::Done) {
+            let entries = self.ledger.store.history(asked.task.id, 0).expect("a history");
+            let raised = entries.iter().filter(|entry| entry.record.trigger == "raised").count();
+            ground.seen.extend((raised > 0).then_some("a batch that was raised"));
+            if raised > 1 {
+                ground.breaks(format!("{} has raised a batch {raised} times", asked.task.id));
+            }
+        }
+    }
+
     fn today(&self, rows: &[RunRow]) -> Sum {
         let today = day(self.now());
         Sum::of(rows.iter(), |row| row.ended_at.is_some_and(|at| day(at) == today))
@@ -90,7 +132,7 @@ impl Life {
     /// That nothing goes over a budget says something only where one has been reached.
     fn note_what_is_used_up(&self, rows: &[RunRow]) {
         let next = |sum: Sum| Sum { open: sum.open + 1, ..sum };
-        let is_over = next(self.today(rows)).over(&self.rules.day).is_some();
+        let is_over = next(self.today(rows)).over(&self.day_budget()).is_some();
         let batches = self.ledger.store.batches().expect("the batches are read");
         let is_batch_over = batches.iter().any(|batch| {
             let of = rows.iter().filter(|row| row.batch.as_ref() == Some(&batch.name));

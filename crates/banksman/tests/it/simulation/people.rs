@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 use super::chance::Chance;
 use super::setup::BATCHES;
 
-/// What people say to a plan and to a merge.
-const YES: [&str; 2] = ["approve", "approve_merge"];
+/// What people say to a plan, to a merge, and to a budget that is used up.
+const YES: [&str; 3] = ["approve", "approve_merge", "go_on"];
 
 /// Lets somebody take one of the ways out that are open to people, if there is one. Answers with what was tried.
 pub(super) fn person_moves(

@@ -10,6 +10,7 @@ pub(crate) mod world;
 
 mod accounts;
 mod adding;
+mod allowances;
 mod claiming;
 mod damage;
 pub(crate) mod decisions;

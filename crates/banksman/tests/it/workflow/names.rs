@@ -10,14 +10,15 @@ use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Lifecycle, builtin};
 
 /// What is made by the engine, or led by it.
-const LED: [&str; 3] = ["workflow", "step", "seat"];
+const LED: [&str; 4] = ["workflow", "step", "seat", "allowance"];
 /// Files that know these lifecycles; folders stand for all that is in them.
-const KNOWING: [&str; 7] = [
+const KNOWING: [&str; 8] = [
     "engine/steps.rs",
     "engine/parts.rs",
     "engine/errand.rs",
     "engine/panel.rs",
     "engine/panel",
+    "engine/allowances.rs",
     "ops/workflows.rs",
     "ops/workflows",
 ];

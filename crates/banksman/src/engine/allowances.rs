@@ -1,0 +1,104 @@
+//! Asks people about budgets of a day or of a batch that are used up: one question for each, however many tasks wait.
+//!
+//! What is used up and what was said is the store's to know; here the question is made, taken back when it is needed no more, and
+//! a yes is carried out. May be cut off anywhere and is found again by the next turn.
+
+use std::sync::Arc;
+
+use banksman_core::lifecycle::check::Overrides;
+use banksman_core::lifecycle::{Setting, builtin};
+use banksman_core::machine::{Actor, NewTask};
+use banksman_core::schedule::{Held, over};
+use banksman_core::time::{Instant, Span};
+use serde_json::json;
+
+use super::{Engine, EngineError};
+use crate::store::allowances::{ALLOWANCE, Next, Scope, UsedUp};
+use crate::store::{Add, Definition, Key};
+
+/// The move that takes a question back.
+const CLOSE: &str = "close";
+/// The setting for the time of an answer.
+const PATIENCE: &str = "patience";
+const DAY_MILLIS: i64 = 86_400_000;
+
+impl Engine<'_> {
+    pub(super) fn ask_for_allowances(&self, now: Instant) -> Result<(), EngineError> {
+        let agents = &self.terms.agents;
+        let day = &agents.budgets.day;
+        for id in self.store.moot_allowances(day, &agents.node, now)? {
+            self.ask(&self.store.task(id)?, CLOSE, now)?;
+        }
+        for used_up in self.store.used_up(day, now)? {
+            match &used_up.next {
+                Next::Nothing => {}
+                Next::Raise(asked) => self.store.raise_batch(*asked, now)?,
+                Next::Ask(key) => {
+                    self.store.add(question(&used_up, key, &agents.node, now), now)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn question(used_up: &UsedUp, key: &str, node: &str, now: Instant) -> Add {
+    let overrides = match used_up.scope {
+        // Days are those of UTC.
+        Scope::Day => {
+            let left = DAY_MILLIS - now.0.rem_euclid(DAY_MILLIS);
+            Overrides::from([(PATIENCE.to_owned(), Setting::Time(Span(left)))])
+        }
+        Scope::Batch(_) => Overrides::new(),
+    };
+    let checked = builtin::get(ALLOWANCE, &overrides).expect("it ships with the program");
+    let lifecycle = checked.expect("it is sound with any time of at most a day");
+    let source = builtin::source(ALLOWANCE).unwrap_or_default().to_owned();
+    let (title, question) = words(used_up);
+    let UsedUp { used, limit, more, .. } = used_up;
+    let fields = json!({
+        "scope": used_up.scope.name(now),
+        "node": node,
+        "problem": question,
+        "used": used,
+        "limit": limit,
+        "more": more,
+    });
+    let fields = fields.as_object().cloned().unwrap_or_default();
+    Add {
+        new: NewTask { title, fields, ..NewTask::default() },
+        definition: Definition { lifecycle: Arc::new(lifecycle), source, overrides },
+        needs: Vec::new(),
+        actor: Actor::system(),
+        // Whoever comes second has other numbers, and the same question.
+        key: Some(Key::new(key, key)),
+        arrival: None,
+    }
+}
+
+/// A title that says how it stands, and what the answers mean.
+fn words(used_up: &UsedUp) -> (String, String) {
+    let bounds = over("", &used_up.limit, &used_up.used);
+    let bounds: Vec<String> = bounds.iter().filter_map(bound).collect();
+    let (whose, instead) = match &used_up.scope {
+        Scope::Day => ("the day".to_owned(), "the next day (UTC) begins anew".to_owned()),
+        Scope::Batch(batch) => (
+            format!("batch {batch}"),
+            format!("`banksman batch set {batch}` changes its budget at any time"),
+        ),
+    };
+    let waiting = match used_up.waiting {
+        1 => "1 task waits".to_owned(),
+        more => format!("{more} tasks wait"),
+    };
+    let title = format!("The budget of {whose} is used up ({}); {waiting}", bounds.join(", "));
+    let question = format!(
+        "{title}. A yes is as much again, beyond what is used up; after a no they go on waiting, and {instead}."
+    );
+    (title, question)
+}
+
+fn bound(held: &Held) -> Option<String> {
+    let Held::OverBudget { what, used, limit, .. } = held else { return None };
+    Some(format!("{what}: {used} of {limit}"))
+}

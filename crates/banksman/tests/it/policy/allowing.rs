@@ -1,0 +1,135 @@
+//! Budgets of a day and of a batch, with the real program: one question for all that wait, and what each answer does.
+
+use banksman::store::Store;
+use banksman_core::ids::{DecisionId, TaskId};
+use banksman_core::time::{Instant, Span};
+use serde_json::Value;
+
+use crate::engine::driver::Driver;
+use crate::engine::machines::Database;
+use crate::engine::yard::{Yard, state, tasks};
+
+const DAY: i64 = 86_400_000;
+
+fn open_questions(yard: &Yard) -> Vec<Value> {
+    yard.json(&["decisions"])["decisions"].as_array().expect("a list").clone()
+}
+
+fn until_asked(yard: &Yard, id: &str) {
+    let id: DecisionId = id.parse().expect("an id");
+    yard.until("a person is asked", |store| store.decision(id).expect("readable").is_some());
+}
+
+fn until_done(yard: &Yard, id: TaskId) {
+    yard.until("it is done", |store| state(store, id) == "done");
+}
+
+#[test]
+fn the_budget_of_a_day_is_one_question_for_all_that_wait() {
+    let yard = Yard::new(&[("budget.day_runs", "1"), ("limits.agents", "1")]);
+    let ids: Vec<TaskId> = (0..4).map(|number| yard.add(&format!("part {number}"), &[])).collect();
+    let up = yard.up();
+    until_asked(&yard, "d1");
+    until_done(&yard, ids[0]);
+    let [asked] = &open_questions(&yard)[..] else { panic!("one question") };
+    assert_eq!(
+        (&asked["title"], &asked["lifecycle"], &asked["offers"]),
+        (
+            &"The budget of the day is used up (runs: 1 of 1); 3 tasks wait".into(),
+            &"allowance".into(),
+            &serde_json::json!(["approve", "cancel"]),
+        )
+    );
+    assert_eq!(yard.starts().len(), 1);
+    // It belongs to no project, and every project sees it.
+    let of_project = yard.json(&["decisions", "--project", "repo"]);
+    assert_eq!(of_project["decisions"].as_array().map(Vec::len), Some(1));
+
+    yard.ok(&["decisions", "approve", "d1"]);
+    until_done(&yard, ids[1]);
+    until_asked(&yard, "d2");
+    assert_eq!(yard.starts().len(), 2, "as much again, and no more");
+    yard.ok(&["decisions", "cancel", "d2", "enough for today"]);
+    let said = up.stop();
+    assert_eq!(said.matches("The budget of the day is used up").count(), 2, "{said}");
+    yard.pulse();
+    assert_eq!(open_questions(&yard), Vec::<Value>::new(), "a no is not asked about again");
+    let why = yard.json(&["why", &ids[2].to_string()]);
+    assert_eq!(why["next"], "wait for the next day (UTC), or raise `budget.day_runs`");
+    assert_eq!((yard.state(ids[2]).as_str(), yard.starts().len()), ("queued", 2));
+    yard.ok(&["check"]);
+    yard.ok(&["audit", "verify"]);
+}
+
+#[test]
+fn the_budget_of_a_batch_is_raised_by_a_yes_and_the_question_is_closed_by_who_raises_it() {
+    let yard = Yard::new(&[]);
+    yard.ok(&["batch", "create", "spring", "--runs", "1"]);
+    let more = ["--batch", "spring"];
+    let ids: Vec<TaskId> = (0..3).map(|_| yard.add("part", &more)).collect();
+    let up = yard.up();
+    until_asked(&yard, "d1");
+    let [asked] = &open_questions(&yard)[..] else { panic!("one question") };
+    let title = asked["title"].as_str().expect("a title");
+    assert!(title.starts_with("The budget of batch spring is used up (runs: 1 of 1)"), "{title}");
+    until_done(&yard, ids[0]);
+    let why = yard.json(&["why", &ids[1].to_string()]);
+    let next = why["next"].as_str().expect("a text");
+    assert!(next.ends_with("banksman decisions approve|cancel d1"), "{next}");
+
+    yard.ok(&["decisions", "approve", "d1"]);
+    until_done(&yard, ids[1]);
+    until_asked(&yard, "d2");
+    yard.ok(&["batch", "set", "spring", "--runs", "9"]);
+    until_done(&yard, ids[2]);
+    yard.until("the question is closed", |store| store.inbox().expect("readable").is_empty());
+    up.stop();
+    let batch = &yard.json(&["batch", "list"])["batches"][0];
+    // What asks is no part of the batch, and nobody has worked on it.
+    assert_eq!((&batch["tasks"], &batch["done"]), (&3.into(), &3.into()), "{batch}");
+    assert_eq!(yard.starts().len(), 3);
+    yard.ok(&["check"]);
+    yard.ok(&["audit", "verify"]);
+}
+
+#[test]
+fn a_question_about_a_day_ends_with_the_day() {
+    let yard = Yard::new(&[("budget.day_runs", "1")]);
+    let driver = Driver::of(yard.root(), Span(100));
+    let ids = [yard.add("today", &[]), yard.add("tomorrow", &[])];
+    let asked = |store: &Store| !store.inbox().expect("readable").is_empty();
+    driver.turn_until("a person is asked", |store| asked(store) && state(store, ids[0]) == "done");
+    let decision = driver.store.inbox().expect("readable").remove(0);
+    let opened: Instant = decision.opened_at;
+    let midnight = Instant((opened.0.div_euclid(DAY) + 1) * DAY);
+    assert_eq!(decision.deadline, Some(midnight), "it is for this day only");
+
+    driver.pass(Span(midnight.0 - driver.now().0 - 60_000));
+    driver.turn();
+    assert!(asked(&driver.store) && state(&driver.store, ids[1]) == "queued");
+    driver.pass(Span(60_001));
+    driver.turn_until("the day is over", |store| state(store, ids[1]) == "done");
+    assert!(!asked(&driver.store));
+    assert_eq!(state(&driver.store, decision.task), "closed");
+    assert_eq!(tasks(&driver.store).len(), 3, "nothing else was asked");
+}
+
+/// Both look at the same moment at what has come to its end.
+#[test]
+fn two_machines_ask_once() {
+    let Some(database) = Database::new("allowing") else { return };
+    let yard = Yard::on_postgres(&database.url, &[("budget.day_runs", "2")]);
+    let ids: Vec<TaskId> = (0..4).map(|number| yard.add(&format!("part {number}"), &[])).collect();
+    let done = |store: &Store| ids.iter().filter(|id| state(store, **id) == "done").count();
+    let (a, b) = (yard.up_on("a"), yard.up_on("b"));
+    yard.until("two are done and a person is asked", |store| {
+        done(store) == 2 && !store.inbox().expect("readable").is_empty()
+    });
+    yard.ok(&["decisions", "approve", "d1"]);
+    yard.until("all are done", |store| done(store) == 4);
+    let said = [a.stop(), b.stop()].concat();
+    assert_eq!(said.matches("The budget of the day is used up").count(), 1, "{said}");
+    assert_eq!(yard.tasks().len(), 5, "one question");
+    assert_eq!(yard.starts().len(), 4);
+    yard.ok(&["check"]);
+}

@@ -1,0 +1,96 @@
+//! Who asks for leave gets a person: wherever an agent works, what it may not do by itself and what costs more than it may leads to a
+//! state that asks people. Exceptions are named here, each with its reason; one that is no longer needed fails as well.
+
+use std::collections::BTreeSet;
+
+use banksman_core::lifecycle::expr::Name;
+use banksman_core::lifecycle::{
+    Activity, Does, Lifecycle, Outcome, RoleId, Route, StateId, Target, Transition,
+};
+
+use crate::random::every_lifecycle;
+
+/// An action of the class RED, or YELLOW by an intern, ends a run as `needs_person`; the other two speak for themselves.
+const ASKS: [Outcome; 3] = [Outcome::NeedsPerson, Outcome::OverBudget, Outcome::Policy];
+
+/// `policy` is about what the task or its project forbids altogether, so there is nothing that a person could allow: the agent is
+/// told, and tries again without it, as often as such a failure may come.
+const FORBIDDEN: &str = "nobody can allow what the task itself forbids";
+/// A reviewer that needs leave has no verdict, and a missing verdict is never an approval: its panel asks a person.
+const SEAT: &str = "its panel asks";
+
+const EXCEPTIONS: [(&str, &str, Outcome, &str); 9] = [
+    ("autonomous", "decomposing", Outcome::Policy, FORBIDDEN),
+    ("autonomous", "in_progress", Outcome::Policy, FORBIDDEN),
+    ("leaf", "in_progress", Outcome::Policy, FORBIDDEN),
+    ("step", "running", Outcome::Policy, FORBIDDEN),
+    ("judged", "running", Outcome::Policy, FORBIDDEN),
+    ("supervised", "running", Outcome::Policy, FORBIDDEN),
+    ("seat", "reviewing", Outcome::NeedsPerson, SEAT),
+    ("seat", "reviewing", Outcome::OverBudget, SEAT),
+    ("seat", "reviewing", Outcome::Policy, SEAT),
+];
+
+#[test]
+fn every_state_in_which_an_agent_works_leads_to_a_person() {
+    let mut silent = BTreeSet::new();
+    let mut looked_at = 0;
+    for lifecycle in every_lifecycle() {
+        for (id, state) in (0_u16..).map(StateId).zip(&lifecycle.states) {
+            let does = state.does.as_ref().filter(|does| does.activity == Activity::Agent);
+            for outcome in does.into_iter().flat_map(|does| not_asked(&lifecycle, id, does)) {
+                silent.insert((lifecycle.id.clone(), state.name.clone(), outcome));
+            }
+            looked_at += usize::from(does.is_some());
+        }
+    }
+    let named: BTreeSet<_> = EXCEPTIONS
+        .iter()
+        .map(|(lifecycle, state, outcome, _)| {
+            ((*lifecycle).to_owned(), (*state).to_owned(), *outcome)
+        })
+        .collect();
+    assert_eq!(silent, named);
+    assert_eq!(looked_at, 7);
+}
+
+fn not_asked(lifecycle: &Lifecycle, from: StateId, does: &Does) -> Vec<Outcome> {
+    let asks = |outcome: &Outcome| match does.outcomes.get(outcome) {
+        Some(Route::Trigger(trigger)) => leads_to_people(lifecycle, from, trigger),
+        Some(Route::Again) => false,
+        None => {
+            does.otherwise.as_ref().is_some_and(|trigger| leads_to_people(lifecycle, from, trigger))
+        }
+    };
+    ASKS.into_iter().filter(|outcome| !asks(outcome)).collect()
+}
+
+fn leads_to_people(lifecycle: &Lifecycle, from: StateId, trigger: &str) -> bool {
+    let by_system = |row: &&Transition| {
+        row.bound.is_none() && row.trigger == trigger && row.roles.contains(&RoleId::SYSTEM)
+    };
+    let mut rows = lifecycle.exits(from).filter(by_system).peekable();
+    rows.peek().is_some() && rows.all(|row| opens_a_question(lifecycle, row))
+}
+
+/// Its target asks people, and where that depends on a flag, the row sets it.
+fn opens_a_question(lifecycle: &Lifecycle, row: &Transition) -> bool {
+    let Target::State(to) = row.to else { return false };
+    let does = lifecycle.state(to).does.as_ref();
+    let Some(does) = does.filter(|does| does.activity == Activity::Human) else { return false };
+    let is_set = |name: &Name| match name {
+        Name::Field(path) => path.first().is_some_and(|field| row.changes.set.contains_key(field)),
+        Name::Constant(_)
+        | Name::Counter(_)
+        | Name::Title
+        | Name::Tags
+        | Name::Priority
+        | Name::Spent(_)
+        | Name::ActorRole
+        | Name::ActorName
+        | Name::Now
+        | Name::Outcome
+        | Name::Detail => false,
+    };
+    does.when.as_ref().is_none_or(|when| when.names().any(is_set))
+}
