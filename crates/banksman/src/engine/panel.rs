@@ -39,6 +39,8 @@ pub(super) const CONCERNS: &str = "concerns";
 pub(super) const SUMMARY: &str = "review_summary";
 /// Why somebody is missing who was still reading.
 const OVER_BEFORE: &str = "the panel was over before it answered";
+/// What somebody has said against work that its reviewers were content with. It is a veto, and nobody else is asked.
+const OBJECTION: &str = "objection";
 /// Why a gate has failed: the reason that chooses the way back.
 const FAILED_FOR: &str = "failed_for";
 
@@ -51,6 +53,10 @@ impl Engine<'_> {
         }
         let step = Step::of(whole);
         if step.is_some() && whole.text("driver") == Some(BY_HAND) {
+            return Ok(Did::Done);
+        }
+        if let Some(objection) = whole.text(OBJECTION) {
+            self.report(whole, Ruling::Blocked.outcome(), objection.to_owned(), Map::new(), now)?;
             return Ok(Did::Done);
         }
         let panels = self.panels_of(whole, step.as_ref())?;

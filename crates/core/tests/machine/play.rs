@@ -169,7 +169,7 @@ pub(crate) fn start(lifecycle: &Lifecycle) -> impl Strategy<Value = Start> + use
     let state = prop_oneof![1 => select(first), 2 => select(states)];
     // What is born has what its maker may give; what arrives has gone some way and may have anything.
     let fields: Vec<String> = lifecycle.fields.keys().cloned().collect();
-    let has = vec((select(fields), 0..8_u8), 0..4).prop_map(Give::Fields);
+    let has = vec((select(fields), 0..8_u8), 0..12).prop_map(Give::Fields);
     (state, any::<u8>(), has).prop_map(|((state, name), pick, has)| Start {
         state,
         name,

@@ -19,7 +19,7 @@ const OWN_MOVES: [Move; 12] = [
     ("pending", "blocked", "escalate", &["human"], "set asked=true"),
     ("pending", "dormant", "backburner", &["human"], ""),
     ("in_progress", "done", "pr_filed", &["system"], "if spike; keep findings"),
-    ("failed", "pending", "reset", &["system"], "clear assignee, worker_id, pr_url, pr_head, merged, problem, asked; count retry_count"),
+    ("failed", "pending", "reset", &["system"], "clear assignee, worker_id, pr_url, pr_head, merged, problem, objection, asked; count retry_count"),
     // What is just being merged is not closed: whether it is in the base is known when that is over.
     ("pending", "cancelled", "close", &["system"], CLOSED),
     ("in_progress", "cancelled", "close", &["system"], CLOSED),

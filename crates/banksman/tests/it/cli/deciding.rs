@@ -311,7 +311,7 @@ fn an_answer_is_undone_only_where_there_is_a_way_back() {
     let to = |args: &[&str]| sandbox.ok(&[&["move", "t1"][..], args].concat());
     to(&["review", "--as", "worker:ada", "--set", "pr_url=https://forge/1"]);
     to(&["merge_ready", "--as", "human:kim"]);
-    assert_snapshot!(sandbox.run(&["decisions", "changes", "d2"]), @"
+    assert_snapshot!(sandbox.run(&["decisions", "changes", "d2", "no docs"]), @"
     exit 0
     -- stdout
     ✓ d2 t1  changes: merge_ready → review by human:kim

@@ -164,16 +164,15 @@ fn what_does_not_go_together_is_asked_about_with_its_paths() {
         "r1.3",
         "run git merge -q -X ours main -m 'both'\nsuccess it is brought up to date\n",
     );
-    // Its reviewers see the branch as it stands, and here they have nothing against it.
-    desk.yard.ok(&["decisions", "changes", "t1"]);
-    assert_eq!(desk.state(WHOLE), "review");
-    desk.until(WHOLE, READY);
-    desk.yard.ok(&["decisions", "changes", "t1"]);
-    let wish = "pr_comments=bring it up to date";
-    desk.yard.ok(&["move", "t1", "--on", "changes_requested", "--set", wish]);
+    let seats = || desk.yard.ok(&["list"]).matches(" reviews ").count();
+    let before = seats();
+    desk.yard.ok(&["decisions", "changes", "t1", "bring it up to date"]);
+    desk.until(WHOLE, "in_progress");
+    assert_eq!(seats(), before, "no reviewer is asked whether a person is right");
     desk.until(WHOLE, READY);
     assert!(desk.prompt("r1.3").contains("bring it up to date"));
-    assert_eq!(desk.field("problem"), json!(null));
+    assert_eq!((desk.field("problem"), desk.field("objection")), (json!(null), json!(null)));
+    assert!(seats() > before, "what was changed is reviewed");
     desk.yard.ok(&["decisions", "merge", "t1"]);
     desk.until(WHOLE, "done");
     desk.until_quiet();
