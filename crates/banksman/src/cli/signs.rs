@@ -121,13 +121,14 @@ pub(crate) fn about(span: Span) -> String {
     unit.map_or_else(|| "now".to_owned(), |(name, millis)| format!("{}{name}", span.0 / millis))
 }
 
-/// How long something took or will take, to the second while that matters.
+/// How long something took or will take, to the second while that matters, else to the nearest unit: of seven days that have just
+/// begun nobody says that six are left.
 pub(crate) fn lasting(span: Span) -> String {
     match span.0.max(0) / 1_000 {
         seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7_200 => format!("{} min", seconds / 60),
-        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
-        seconds => format!("{} d", seconds / 86_400),
+        seconds @ 120..7_200 => format!("{} min", (seconds + 30) / 60),
+        seconds @ 7_200..172_800 => format!("{} h", (seconds + 1_800) / 3_600),
+        seconds => format!("{} d", (seconds + 43_200) / 86_400),
     }
 }
 

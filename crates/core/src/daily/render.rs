@@ -55,12 +55,15 @@ pub fn is_same(one: &str, other: &str) -> bool {
     one.to_lowercase() == other.to_lowercase()
 }
 
-/// A span in one unit, the largest that fits.
+/// A span in one unit, the largest that fits, to the nearest.
 #[must_use]
 pub fn age(span: Span) -> String {
     const UNITS: [(&str, i64); 3] = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)];
     let unit = UNITS.iter().find(|(_, millis)| span.0 >= *millis);
-    unit.map_or_else(|| "0min".to_owned(), |(name, millis)| format!("{}{name}", span.0 / millis))
+    unit.map_or_else(
+        || "0min".to_owned(),
+        |(name, millis)| format!("{}{name}", span.0.saturating_add(millis / 2) / millis),
+    )
 }
 
 /// Somebody's text on one line in which nothing has a meaning.

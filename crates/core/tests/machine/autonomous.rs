@@ -163,7 +163,12 @@ fn a_merge_that_does_not_succeed_is_asked_about_again() {
             assert!(world.field("problem").is_null(), "it is tried again");
             world.times_out("1d", "merge_ready");
             assert_eq!(world.field("problem"), "the merge does not come to an end");
-            world.goes("human:kim", "on last_minute_concern", json!({ "objection": "no docs" }), "review");
+            world.goes(
+                "human:kim",
+                "on last_minute_concern",
+                json!({ "objection": "no docs" }),
+                "review",
+            );
             assert!(!world.field("problem").is_null(), "the reviewers are told");
             world.ends(Outcome::Approved, "", json!({}), "merge_ready");
             assert!(world.field("problem").is_null(), "they have looked at it");
@@ -186,7 +191,12 @@ fn nobody_interferes_with_a_merge() {
 #[test]
 fn only_what_the_system_has_found_is_merged_by_the_answer() {
     for mut world in reviewed_branches() {
-        world.goes("human:kim", "on last_minute_concern", json!({ "objection": "no docs" }), "review");
+        world.goes(
+            "human:kim",
+            "on last_minute_concern",
+            json!({ "objection": "no docs" }),
+            "review",
+        );
         world.ends(Outcome::Blocked, "once more", json!({}), "in_progress");
         let by_hand = json!({ "pr_url": "https://forge/pr/456" });
         let forged = json!({ "pr_url": "https://forge/pr/456", "pr_head": "c0ffee" });

@@ -41,8 +41,8 @@ fn the_inbox_marks_what_was_escalated() {
     exit 0
     -- stdout
     ID TASK SINCE LEFT THEN ACTIONS QUESTION
-    ! d1 t1 N s 6 d → failed approve changes back backburner cancel Split the login: Shall this plan be carried out?
-    !! d2 t2 N s 6 d → failed approve changes back backburner cancel Refactor the database: Shall this plan be carried out?
+    ! d1 t1 N s 7 d → failed approve changes back backburner cancel Split the login: Shall this plan be carried out?
+    !! d2 t2 N s 7 d → failed approve changes back backburner cancel Refactor the database: Shall this plan be carried out?
     -- stderr
     next: banksman decisions show d1 · banksman decisions triage
     ");
@@ -50,7 +50,7 @@ fn the_inbox_marks_what_was_escalated() {
     exit 0
     -- stdout
     ID TASK SINCE LEFT THEN ACTIONS QUESTION
-    !! d2 t2 N s 6 d → failed approve changes back backburner cancel Refactor the database: Shall this plan be carried out?
+    !! d2 t2 N s 7 d → failed approve changes back backburner cancel Refactor the database: Shall this plan be carried out?
     -- stderr
     next: banksman decisions show d2 · banksman decisions triage
     ");
@@ -79,7 +79,7 @@ fn a_page_has_all_that_is_needed_and_dissent_comes_first() {
     task t1 Refactor the database
     state waiting, version 5
     since 0000-00-00 00:00:00, by system (unresolved)
-    deadline 0000-00-00 00:00:00, in 6 d; then → failed (approval_timeout)
+    deadline 0000-00-00 00:00:00, in 7 d; then → failed (approval_timeout)
     assignee ada
     note mind the index
     worker_id ada
