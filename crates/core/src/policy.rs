@@ -19,7 +19,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use grant::{ALLOW, Grant, REFUSED, grants};
+pub use grant::{ALLOW, Grant, REFUSED, grants, with_leave};
 pub use request::Request;
 pub use source::{BUILTIN, builtin, read};
 

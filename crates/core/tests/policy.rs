@@ -4,7 +4,7 @@ use banksman_core::lifecycle::builtin;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::loops::{Failures, Turn, back_and_forth};
 use banksman_core::machine::{Actor, Record};
-use banksman_core::policy::{ALLOW, Action, grants};
+use banksman_core::policy::{ALLOW, Action, grants, with_leave};
 use serde_json::{Map, Value, json};
 
 fn record(by: &str, from: &str, to: &str, trigger: &str, fields: Value) -> Record {
@@ -111,6 +111,34 @@ fn only_the_newest_request_is_allowed() {
     let yes = record("human:kim", "NEEDS_APPROVAL", "IN_PROGRESS", "resume", json!({}));
     assert_eq!(allowed(&[asked(), back, other, yes]), ["WebFetch"]);
     assert_eq!(Action::Use("x".to_owned()).parts(), ("use", "x"));
+}
+
+#[test]
+fn leave_that_is_taken_back_before_an_agent_works_is_none() {
+    let yes = record("human:kim", "NEEDS_APPROVAL", "IN_PROGRESS", "resume", json!({}));
+    let back = |by: &str| record(by, "IN_PROGRESS", "NEEDS_APPROVAL", "escalate", json!({}));
+    let claim =
+        record("specialist:ada", "IN_PROGRESS", "IN_PROGRESS", "claim", json!({ "epoch": 2 }));
+    assert_eq!(allowed(&[asked(), yes.clone(), back("human:kim")]), [""; 0]);
+    assert_eq!(allowed(&[asked(), yes.clone(), back("system")]), ["git push --force"]);
+    assert_eq!(allowed(&[asked(), yes, claim, back("human:kim")]), ["git push --force"]);
+}
+
+#[test]
+fn a_request_is_answered_with_leave_where_no_answer_gives_it() {
+    let offers = |words: &[&str]| -> Vec<(String, String)> {
+        words.iter().map(|word| ((*word).to_owned(), format!("by {word}"))).collect()
+    };
+    let words = |words: &[&str], opened: &Record| -> Vec<(String, String)> {
+        with_leave(&offers(words), opened)
+    };
+    let leave = (ALLOW.to_owned(), "by resume".to_owned());
+    assert_eq!(words(&["cancel", "resume"], &asked())[0], leave);
+    for plain in [&["approve", "resume"][..], &["cancel"]] {
+        assert_eq!(words(plain, &asked()), offers(plain), "{plain:?}");
+    }
+    let other = record("system", "a", "b", "escalate", json!({ "question": "RED herring" }));
+    assert_eq!(words(&["resume"], &other), offers(&["resume"]));
 }
 
 #[test]

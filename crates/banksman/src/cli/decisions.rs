@@ -53,6 +53,17 @@ enum DecisionsCommand {
   banksman decisions approve --all
 ")]
     Approve(answer::AnswerArgs),
+    /// Let an agent do what it has asked for, exactly that, and go on
+    #[command(before_long_help = "Examples:
+  banksman decisions allow d12
+")]
+    Allow(answer::AnswerArgs),
+    /// Let the task go on; what it has asked leave for stays forbidden
+    #[command(before_long_help = "Examples:
+  banksman decisions resume d12
+  banksman decisions resume d12 'find another way'
+")]
+    Resume(answer::AnswerArgs),
     /// Ask for changes, and say which
     #[command(before_long_help = "Examples:
   banksman decisions changes d12 'need a spike on X first'
@@ -122,6 +133,8 @@ pub(super) fn run(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failu
         None => list(context, args),
         Some(DecisionsCommand::Show(args)) => show::run(context, args),
         Some(DecisionsCommand::Approve(args)) => answer::run(context, "approve", args),
+        Some(DecisionsCommand::Allow(args)) => answer::run(context, "allow", args),
+        Some(DecisionsCommand::Resume(args)) => answer::run(context, "resume", args),
         Some(DecisionsCommand::Changes(args)) => answer::run(context, "changes", args),
         Some(DecisionsCommand::Back(args)) => answer::run(context, "back", args),
         Some(DecisionsCommand::Backburner(args)) => answer::run(context, "backburner", args),

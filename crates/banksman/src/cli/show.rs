@@ -136,7 +136,7 @@ fn facts(
     let is_above = |name: &str, value: &Value| VOICES.contains(&name) && value.is_array();
     for (name, value) in shown_task.fields.iter().filter(|(name, value)| !is_above(name, value)) {
         let text = match value {
-            Value::String(text) => text.clone(),
+            Value::String(text) => text.replace('\n', " "),
             Value::Null
             | Value::Bool(_)
             | Value::Number(_)

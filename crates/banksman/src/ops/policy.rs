@@ -13,7 +13,7 @@ use crate::store::{Applied, Store};
 
 /// The move that asks people, where a lifecycle has it for the system.
 const ESCALATE: &str = "escalate";
-/// Answers that let the work go on, the clearest first. What says yes by itself needs no other record.
+/// Answers that let the work go on, the clearest first.
 const GOES_ON: [&str; 6] = ["approve", "allow", "yes", "resume", "unblock", "retry"];
 
 /// What came of asking.

@@ -6,6 +6,7 @@ use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::{Activity, Kind, Lifecycle, Requirement, RoleId, Transition};
 use banksman_core::machine::{Hold, TimerKind, hold};
 use banksman_core::panel::summary::line;
+use banksman_core::policy::ALLOW;
 use banksman_core::schedule::{Budget, BudgetOf, Held, choose};
 use banksman_core::time::{Instant, Span};
 
@@ -346,7 +347,8 @@ fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {
 }
 
 /// Answers for which there is a command of their own.
-const VERBS: [&str; 6] = ["approve", "changes", "back", "backburner", "cancel", "merge"];
+const VERBS: [&str; 8] =
+    ["approve", "allow", "resume", "changes", "back", "backburner", "cancel", "merge"];
 
 /// What a person would type: where there is a question, first what shows all that is needed to answer it.
 fn answer(lifecycle: &Lifecycle, detail: &Detail) -> String {
@@ -364,7 +366,8 @@ fn answer(lifecycle: &Lifecycle, detail: &Detail) -> String {
         let moves = || format!("banksman move {id} {}", people_moves(lifecycle, detail).join("|"));
         return short.unwrap_or_else(moves);
     };
-    match short {
+    let gives_leave = decision.offers.iter().any(|(action, _)| action == ALLOW);
+    match short.filter(|_| !gives_leave) {
         Some(short) => format!("banksman decisions show {}, then {short}", decision.id),
         None => what_to_type(decision),
     }
@@ -387,7 +390,7 @@ fn reasons<'d>(lifecycle: &'d Lifecycle, detail: &'d Detail) -> impl Iterator<It
     let task = &detail.stored.task;
     let text = |requirement: &'d Requirement| {
         let text = task.fields.get(&requirement.field)?.as_str()?;
-        let text: String = text.chars().take(REASON_CHARS).collect();
+        let text: String = text.chars().take(REASON_CHARS).collect::<String>().replace('\n', " ");
         Some(Waiting::new("reason", format!("{}: {text}", requirement.field)))
     };
     let kind = lifecycle.state(task.state).kind;

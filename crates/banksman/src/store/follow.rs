@@ -2,6 +2,7 @@
 
 use banksman_core::lifecycle::{Activity, Lifecycle};
 use banksman_core::machine::{Effect, Step, Task};
+use banksman_core::policy;
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
@@ -71,7 +72,11 @@ fn write_decision(
         conn.write(sql::SETTLE_DECISION, &columns)?;
     }
     if let Some(decision) = &step.decision.opens {
-        let (asks, offers) = (decision.asks.as_str().into(), json(&decision.offers).into());
+        let offers = match entry {
+            Some(entry) => json(&policy::with_leave(&decision.offers, &entry.record)),
+            None => json(&decision.offers),
+        };
+        let (asks, offers) = (decision.asks.as_str().into(), offers.into());
         let deadline = decision.deadline.map(|at| at.0).into();
         let columns = [id.into(), version.into(), asks, offers, now.0.into(), deadline];
         conn.write(sql::INSERT_DECISION, &columns)?;

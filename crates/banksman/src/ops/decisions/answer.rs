@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
 use banksman_core::machine::{Actor, Ask, Event, Rejected, Why};
+use banksman_core::policy::ALLOW;
 use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 
@@ -72,8 +73,15 @@ fn give(
     now: Instant,
 ) -> Result<Answered, OpsError> {
     let (action, trigger) = offered(&decision, &given.word)?;
-    let stored = store.task(decision.task)?;
+    let mut stored = store.task(decision.task)?;
     let seen = given.seen.unwrap_or(decision.seq);
+    // Leave is on record before the work goes on by it. Once for each question, whoever says it how often.
+    let is_current =
+        |stored: &Stored| Ok::<_, OpsError>(pin(store, stored, seen)? == stored.task.version);
+    if action == ALLOW && decision.settled.is_none() && is_current(&stored)? {
+        store.note(decision.task, actor, ALLOW, &format!("{ALLOW}-{}", decision.id), now)?;
+        stored = store.task(decision.task)?;
+    }
     let mut fields = coerced(&stored.lifecycle, &given.fields);
     let mut version = decision.seq;
     // What is settled is asked for all the same: the same key gets its first answer again, and all others are refused,

@@ -40,7 +40,7 @@ fn a_red_call_ends_the_run_and_leave_is_for_exactly_this() {
 
     let said = yard.json(&["policy", "allow", "t1"]);
     assert_eq!(said["actions"][0]["what"], FORCE);
-    assert_eq!(said["answered"], "unblock");
+    assert_eq!(said["answered"], "allow");
     yard.until_over(&["here"]);
     up.stop();
     assert_eq!(yard.state(id), "done");
@@ -71,7 +71,9 @@ fn a_red_call_of_a_judged_task_is_for_a_person_and_not_for_its_judge() {
     assert!(prompt.contains("do it without a push"), "{prompt}");
     assert!(!prompt.contains("A person has allowed"), "{prompt}");
 
-    yard.ok(&["policy", "allow", "t1"]);
+    let why = yard.ok(&["why", "t1"]);
+    assert!(why.contains("banksman decisions allow|resume|cancel d2"), "{why}");
+    yard.ok(&["decisions", "allow", "d2"]);
     yard.until_over(&["here"]);
     up.stop();
     assert_eq!(yard.state(id), "done");
