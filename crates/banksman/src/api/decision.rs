@@ -46,7 +46,7 @@ impl From<&Item> for Decision {
             title: decision.title.clone(),
             project: stored.task.project.clone(),
             lifecycle: stored.lifecycle.id.clone(),
-            state: stored.lifecycle.state(stored.task.state).name.clone(),
+            state: stored.state().name.clone(),
             asks: decision.asks.clone(),
             offers: decision.offers.iter().map(|(action, _)| action.clone()).collect(),
             escalated: *escalated,

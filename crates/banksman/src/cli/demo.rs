@@ -209,7 +209,7 @@ fn all(store: &Store) -> Result<Vec<Stored>, Failure> {
 }
 
 fn kind(stored: &Stored) -> Kind {
-    stored.lifecycle.state(stored.task.state).kind
+    stored.state().kind
 }
 
 /// Nothing moves any more without a person.
@@ -271,7 +271,7 @@ fn document(tasks: &[Stored], folder: &Path, repo: &Path, took: Span) -> Value {
         json!({
             "id": stored.task.id.to_string(),
             "title": stored.task.title,
-            "state": stored.lifecycle.state(stored.task.state).name,
+            "state": stored.state().name,
             "runs": stored.task.spent.runs,
         })
     };
@@ -286,7 +286,7 @@ fn document(tasks: &[Stored], folder: &Path, repo: &Path, took: Span) -> Value {
 
 fn summary(tasks: &[Stored], store: &Store, folder: &Path, repo: &Path, took: Span) -> String {
     let row = |stored: &Stored| -> Vec<Cell> {
-        let state = stored.lifecycle.state(stored.task.state);
+        let state = stored.state();
         let past = store.past_runs(stored.task.id, 10).unwrap_or_default();
         vec![
             stored.task.id.to_string().into(),

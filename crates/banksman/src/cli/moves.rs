@@ -85,7 +85,7 @@ pub(super) fn show(
         || Change::made(&view, moved.entry.as_ref()),
         || {
             let signs = context.out.signs;
-            let state = view.stored.lifecycle.state(view.stored.task.state);
+            let state = view.stored.state();
             let how = moved.entry.as_ref().map_or_else(
                 || "nothing has changed".to_owned(),
                 |entry| {

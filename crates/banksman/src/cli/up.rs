@@ -281,7 +281,7 @@ pub(super) fn drive(
 /// What follows from what has happened, for a workflow that somebody drives by hand: no `up` need be at work for it, and no
 /// agent is started.
 pub(super) fn follow_up(context: &Context) -> Result<(), Failure> {
-    Parts::of(&context.config)?.engine().follow_up(context.now)?;
+    Parts::of(&context.config)?.engine().follow_up(clock::now())?;
     Ok(())
 }
 

@@ -102,3 +102,32 @@ fn bound(held: &Held) -> Option<String> {
     let Held::OverBudget { what, used, limit, .. } = held else { return None };
     Some(format!("{what}: {used} of {limit}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use banksman_core::limits;
+    use banksman_core::schedule::{Budget, Used};
+
+    use super::*;
+
+    /// A question that the store refused would end every turn from then on.
+    #[test]
+    fn a_question_can_be_asked_in_the_last_moment_of_a_day_and_about_the_longest_name() {
+        let most = i64::MAX;
+        let used = Used { runs: most, tokens: most, cost_micros: most, time: Span(most) };
+        let limit = Budget {
+            runs: Some(most),
+            tokens: Some(most),
+            cost_micros: Some(most),
+            time: Some(Span(most)),
+        };
+        for scope in [Scope::Day, Scope::Batch("x".repeat(limits::NAME_BYTES))] {
+            let waiting = most;
+            let used_up = UsedUp { scope, used, limit, more: limit, waiting, next: Next::Nothing };
+            let asked = question(&used_up, "key", "node", Instant(DAY_MILLIS - 1));
+            let title = asked.new.title;
+            assert!(title.contains("runs: ") && title.contains("time: "), "{title}");
+            assert!(title.len() <= limits::TITLE_BYTES, "{title}");
+        }
+    }
+}

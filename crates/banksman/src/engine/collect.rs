@@ -253,7 +253,7 @@ impl Engine<'_> {
         now: Instant,
     ) -> (Outcome, String, Option<Instant>) {
         let detail = judgement.detail.clone();
-        let does = stored.lifecycle.state(stored.task.state).does.as_ref();
+        let does = stored.state().does.as_ref();
         let route = does.and_then(|does| does.outcomes.get(&judgement.outcome));
         if route != Some(&Route::Again) {
             return (judgement.outcome, detail, None);
@@ -316,15 +316,14 @@ impl Engine<'_> {
         now: Instant,
     ) -> Result<String, EngineError> {
         let stored = self.store.task(job.task())?;
-        let does = stored.lifecycle.state(stored.task.state).does.as_ref();
+        let activity = stored.activity();
         // What was hindered or lost leaves the effect pending, which begins the activity again.
         if receipt.ended.is_hindered() || stored.task.entered > seq {
             return Ok("lost".to_owned());
         }
-        let Some((outcome, detail)) =
-            does.and_then(|does| activity_outcome(does.activity, receipt))
-        else {
-            let by_hand = does.is_some_and(|does| does.activity == Activity::Human);
+        let told = activity.and_then(|activity| activity_outcome(activity, receipt));
+        let Some((outcome, detail)) = told else {
+            let by_hand = activity == Some(Activity::Human);
             return Ok(if by_hand { "laid out" } else { "came late" }.to_owned());
         };
         let mut fields = Map::new();

@@ -84,8 +84,7 @@ impl Engine<'_> {
         let run = taken.run;
         let taken = Taken { stored: self.advance(taken.stored, now)?, ..taken };
         let stored = &taken.stored;
-        let does = stored.lifecycle.state(stored.task.state).does.as_ref();
-        let is_agents = does.is_some_and(|does| does.activity == Activity::Agent);
+        let is_agents = stored.activity() == Some(Activity::Agent);
         if stored.task.run() != Some(run) || !is_agents {
             // A worker outside of this program may have claimed a task of a state that no agent works in.
             return Ok(());
@@ -134,7 +133,7 @@ impl Engine<'_> {
         }
         let moved = self.ask(&stored, NO_WORKER, now)?;
         if let Some(moved) = moved {
-            let blocked = moved.lifecycle.state(moved.task.state).kind == Kind::Blocked;
+            let blocked = moved.state().kind == Kind::Blocked;
             let then =
                 if blocked { "it waits until there is one" } else { "tried again in an hour" };
             let text = format!("nobody can take {id}: {detail}; {then}");

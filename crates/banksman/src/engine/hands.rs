@@ -1,17 +1,20 @@
 //! Whether a step is done of which somebody says so who drives its workflow by hand: its files are looked for and its command is run
-//! where they work, while they wait. Nothing is committed, merged or moved here.
+//! where they work, while they wait. Nothing is committed, merged or moved here, and no turn of the engine comes here.
 
 use std::path::Path;
 
+use banksman_core::failure;
+use banksman_core::lifecycle::Outcome;
+use banksman_core::receipt::Evidence;
+
+use super::plan::passed;
+use super::{Engine, EngineError, errand};
 use crate::config::Environment;
 use crate::exec::evidence::run_command;
 use crate::exec::files;
 use crate::exec::plan::Checks;
 use crate::exec::process::Plain;
 use crate::store::Stored;
-
-use super::plan::passed;
-use super::{Engine, EngineError, errand};
 
 impl Engine<'_> {
     /// What speaks against it; nothing where all is as the step demands. A criterion in prose is left to its gate.
@@ -26,17 +29,18 @@ impl Engine<'_> {
         let checks = errand::checks(step, &errand, agents, project.as_ref());
         let Checks { outputs, files, commands, timeout_ms, .. } = checks;
         let missing = files::missing(folder, &outputs, &files);
-        if !missing.is_empty() {
-            return Ok(Some(format!("it has not left what it should: {}", missing.join(", "))));
-        }
+        let mut found = Evidence { missing, ..Evidence::default() };
         let env = Environment::passed(&passed(agents, None));
-        for command in &commands {
+        for command in commands.iter().filter(|_| found.missing.is_empty()) {
             match run_command(&mut Plain, folder, (command, timeout_ms), &env) {
-                Ok(check) if check.passed() => {}
-                Ok(check) => return Ok(Some(format!("`{command}` fails: {}", check.tail))),
+                Ok(check) => found.checks.push(check),
                 Err(error) => return Ok(Some(error.to_string())),
             }
+            if found.checks.last().is_some_and(|check| !check.passed()) {
+                break;
+            }
         }
-        Ok(None)
+        let checked = failure::check(&found, None);
+        Ok((checked.outcome != Outcome::Passed).then_some(checked.detail))
     }
 }

@@ -48,7 +48,7 @@ impl Engine<'_> {
         }
         self.look_at_planned(&whole, now)?;
         // A part that has only begun changes no count, and counting looks at all of them.
-        if part.lifecycle.state(part.task.state).kind != Kind::Working {
+        if part.state().kind != Kind::Working {
             self.look_at_parts(&whole, now)?;
         }
         Ok(Did::Done)
@@ -61,9 +61,7 @@ impl Engine<'_> {
 
     /// What a whole makes of its parts as they stand now. One whose parts do its work has no panel and no question of its own.
     pub(super) fn look_at_parts(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
-        let does = whole.lifecycle.state(whole.task.state).does.as_ref();
-        let does = does.filter(|_| whole.task.is_active(&whole.lifecycle));
-        match does.map(|does| does.activity) {
+        match whole.activity().filter(|_| whole.task.is_active(&whole.lifecycle)) {
             // When to look again is known to the effect that began the panel.
             Some(Activity::Panel) => self.hold_panel(whole, now).map(|_| ()),
             Some(Activity::Wait) => self.count_parts(whole, now),
@@ -136,7 +134,7 @@ impl Engine<'_> {
         if flow_of(whole).is_none() {
             return self.lead_planned(effect, whole, now);
         }
-        let kind = whole.lifecycle.state(whole.task.state).kind;
+        let kind = whole.state().kind;
         let rests = match kind {
             Kind::Waiting | Kind::Blocked | Kind::Parked => true,
             Kind::Queued | Kind::Working | Kind::Reviewing => false,
@@ -175,7 +173,7 @@ impl Engine<'_> {
     ) -> Result<(), EngineError> {
         let parts = self.store.parts(whole.task.id)?;
         let open = parts.iter().filter(|part| {
-            let state = part.lifecycle.state(part.task.state);
+            let state = part.state();
             !state.terminal && wanted(state.kind)
         });
         let events: Vec<(TaskId, Event)> =

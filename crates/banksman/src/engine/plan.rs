@@ -211,8 +211,7 @@ impl Engine<'_> {
         };
         let errand = self.errand(stored)?;
         let checks = errand::checks(stored, &errand, &project.agents, Some(&project));
-        let does = stored.lifecycle.state(stored.task.state).does.as_ref();
-        let is_merge = does.is_some_and(|does| does.activity == Activity::Merge);
+        let is_merge = stored.activity() == Some(Activity::Merge);
         if is_merge {
             let commit = stored.text(PR_HEAD).map(str::to_owned);
             let work = Work::Merge { checks, message: commit_message(&stored.task), commit };
@@ -371,7 +370,7 @@ pub(super) fn prompts_of(project: Option<&Project>) -> Prompts {
 
 /// Whose part an agent plays in the task's state.
 pub(super) fn role_of(stored: &Stored) -> &str {
-    let does = stored.lifecycle.state(stored.task.state).does.as_ref();
+    let does = stored.state().does.as_ref();
     does.and_then(|does| does.role.as_deref()).unwrap_or("worker")
 }
 
@@ -380,18 +379,21 @@ pub(super) fn expects(stored: &Stored) -> Expects {
     if is_spike(stored) {
         return Expects::Answer;
     }
-    let does = stored.lifecycle.state(stored.task.state).does.as_ref();
+    let does = stored.state().does.as_ref();
     does.map_or(Expects::Anything, |does| does.brings)
 }
 
 pub(super) fn agent_setup(worker: &WorkerSetup) -> Option<Setup> {
-    let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == worker.agent)?;
     Some(Setup {
-        kind,
+        kind: agent_kind(&worker.agent)?,
         command: worker.command.clone(),
         model: worker.model.clone(),
         env: worker.env.clone(),
     })
+}
+
+fn agent_kind(name: &str) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| kind.as_str() == name)
 }
 
 /// The latest run whose session this worker can go on with: the same agent, on this machine, where the work is.
@@ -435,13 +437,14 @@ fn environment(task: &Task, token: Option<&str>) -> BTreeMap<String, String> {
 
 /// Names of variables: those of everybody, those of the agent's provider, those of the worker.
 pub(super) fn passed(agents: &Agents, worker: Option<&WorkerSetup>) -> Vec<String> {
-    let provider = worker.map_or(&[][..], |worker| provider_variables(&worker.agent));
+    let kind = worker.and_then(|worker| agent_kind(&worker.agent));
+    let provider = kind.map_or(&[][..], provider_variables);
     let own = worker.map(|worker| worker.pass.clone()).unwrap_or_default();
     let provider = provider.iter().map(|name| (*name).to_owned());
     agents.pass.iter().cloned().chain(provider).chain(own).collect()
 }
 
-fn provider_variables(agent: &str) -> &'static [&'static str] {
+fn provider_variables(agent: Kind) -> &'static [&'static str] {
     const CLAUDE: &[&str] = &[
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_AUTH_TOKEN",
@@ -453,11 +456,11 @@ fn provider_variables(agent: &str) -> &'static [&'static str] {
     const GEMINI: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"];
     const ANY: &[&str] = &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
     match agent {
-        "claude" => CLAUDE,
-        "codex" => CODEX,
-        "gemini" => GEMINI,
-        "opencode" | "acp" => ANY,
-        _ => &[],
+        Kind::Claude => CLAUDE,
+        Kind::Codex => CODEX,
+        Kind::Gemini => GEMINI,
+        Kind::Opencode | Kind::Acp => ANY,
+        Kind::Command => &[],
     }
 }
 

@@ -133,9 +133,7 @@ impl Engine<'_> {
         now: Instant,
         pulse: &mut Pulse,
     ) -> Result<Did, EngineError> {
-        let does = stored.lifecycle.state(stored.task.state).does.as_ref();
-        let still =
-            stored.task.entered <= effect.seq && does.is_some_and(|does| does.activity == activity);
+        let still = stored.task.entered <= effect.seq && stored.activity() == Some(activity);
         if !still || !stored.task.is_active(&stored.lifecycle) {
             if activity == Activity::Panel {
                 self.close_seats(&stored, now)?;
@@ -230,7 +228,7 @@ impl Engine<'_> {
             Sight::Lost => return Ok(Did::Later(now.plus(SOON))),
             Sight::Absent => {}
         }
-        let state = stored.lifecycle.state(stored.task.state);
+        let state = stored.state();
         // A person may have sent the task back to work meanwhile; then its worktree is needed again.
         if stored.task.entered > effect.seq && !state.terminal {
             return Ok(Did::Done);

@@ -91,7 +91,7 @@ impl Engine<'_> {
             Rendered {
                 told: briefing.told,
                 schema: briefing.schema,
-                state: claimed.lifecycle.state(claimed.task.state).name.clone(),
+                state: claimed.state().name.clone(),
                 worker: setup.map(|setup| setup.worker.name.clone()),
                 role,
                 open,
@@ -141,7 +141,7 @@ impl Engine<'_> {
             Some(Activity::Panel) => {
                 let seats = self.store.parts(claimed.task.id)?;
                 let seats = seats.iter().filter(|seat| seat.task.fields.contains_key("asked_at"));
-                let open = seats.filter(|seat| !seat.lifecycle.state(seat.task.state).terminal);
+                let open = seats.filter(|seat| !seat.state().terminal);
                 let open: Vec<String> = open.map(|seat| seat.task.id.to_string()).collect();
                 let names: Vec<&str> = asked.iter().map(|one| one.name.as_str()).collect();
                 Ok(Err(match open.as_slice() {

@@ -165,7 +165,7 @@ impl Engine<'_> {
                 wholes.push(whole);
             }
         }
-        wholes.sort_by_key(|whole| whole.lifecycle.state(whole.task.state).terminal);
+        wholes.sort_by_key(|whole| whole.state().terminal);
         let mut awaiting = Vec::new();
         for whole in wholes {
             for part in self.store.parts(whole.task.id)? {
@@ -189,8 +189,7 @@ impl Engine<'_> {
         if began_now && matches!(seen.content, Content::Done { .. }) {
             return put_aside((mailbox, place), &waits.step, seen, now);
         }
-        let does = part.lifecycle.state(part.task.state).does.as_ref();
-        let at_work = does.is_some_and(|does| does.activity == Activity::Agent);
+        let at_work = part.activity() == Some(Activity::Agent);
         let ask = match &seen.content {
             // Its keeper reads it when the agent has ended.
             Content::Done { .. } if at_work => return Ok(()),

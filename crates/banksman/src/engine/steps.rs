@@ -63,7 +63,7 @@ pub(super) fn flow_of(whole: &Stored) -> Option<Flow> {
 
 /// Whether somebody is asked to do the step: the state's offers say so, not its name.
 pub(super) fn is_by_hand(stored: &Stored) -> bool {
-    let does = stored.lifecycle.state(stored.task.state).does.as_ref();
+    let does = stored.state().does.as_ref();
     does.is_some_and(|does| does.offers.iter().any(|(_, trigger)| trigger == SIGNAL))
 }
 
@@ -145,7 +145,7 @@ impl Engine<'_> {
     pub(super) fn note_rest(&self, whole: &Stored, effect: &Pending) -> Result<(), EngineError> {
         let Some(flow) = flow_of(whole) else { return Ok(()) };
         let Some(mailbox) = self.mailbox(&whole.task.project)? else { return Ok(()) };
-        let (id, state) = (whole.task.id, &whole.lifecycle.state(whole.task.state).name);
+        let (id, state) = (whole.task.id, &whole.state().name);
         let why = ["problem", "reason"].into_iter().find_map(|field| whole.text(field));
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         let merged = if whole.flag("merged") { ", its work is merged" } else { "" };
@@ -173,7 +173,7 @@ impl Engine<'_> {
             }
             return Ok(());
         }
-        if part.lifecycle.state(part.task.state).kind == Kind::Done {
+        if part.state().kind == Kind::Done {
             for need in self.store.needs(part.task.id)? {
                 let before = self.store.task(need.task)?;
                 if before.flag("open_to_veto") {

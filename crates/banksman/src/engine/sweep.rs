@@ -47,7 +47,7 @@ impl Engine<'_> {
             Err(StoreError::NoTask(_) | StoreError::Corrupt { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let entry = &stored.lifecycle.state(stored.task.state).on_entry;
+        let entry = &stored.state().on_entry;
         if !entry.contains(&EntryEffect::CleanUp) {
             return Ok(None);
         }

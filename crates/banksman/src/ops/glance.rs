@@ -214,7 +214,7 @@ pub(super) fn last_run(store: &Store, id: TaskId) -> Result<Option<PastRun>, Ops
 }
 
 fn state_of(stored: &Stored) -> String {
-    stored.lifecycle.state(stored.task.state).name.clone()
+    stored.state().name.clone()
 }
 
 /// None for a task that is damaged: it must not hide the others, and `check` names it.

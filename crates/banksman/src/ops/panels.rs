@@ -40,7 +40,7 @@ pub enum Doing {
 /// Whether the task waits for the word of others.
 #[must_use]
 pub fn is_at_panel(whole: &Stored) -> bool {
-    whole.state().does.as_ref().is_some_and(|does| does.activity == Activity::Panel)
+    whole.activity() == Some(Activity::Panel)
 }
 
 /// Whether a part of a task is there to judge it, and not to do some of its work.

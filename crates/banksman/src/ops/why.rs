@@ -113,9 +113,9 @@ pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<W
 /// The parts that are not done, each as it stands.
 fn parts_at_work(store: &Store, id: TaskId) -> Result<Vec<Waiting>, OpsError> {
     let parts = store.parts(id)?;
-    let is_open = |part: &&Stored| !part.lifecycle.state(part.task.state).terminal;
+    let is_open = |part: &&Stored| !part.state().terminal;
     let line = |part: &Stored| {
-        let (task, state) = (&part.task, &part.lifecycle.state(part.task.state).name);
+        let (task, state) = (&part.task, &part.state().name);
         let what = format!("{} is {state}: {}", task.id, task.title);
         Waiting::new("part", what).who(&task.id.to_string())
     };

@@ -25,15 +25,14 @@ use super::row::{Stored, is_damage};
 use super::spent::{batch_scope, day_scope, day_used, number};
 use super::{Store, StoreError, sql};
 
-/// The lifecycle of such a question, and its state that is open.
+/// The lifecycle of such a question.
 pub const ALLOWANCE: &str = "allowance";
-const ASKING: &str = "asking";
 /// The note that says that the bounds of a batch were raised.
 const RAISED: &str = "raised";
 
 /// Questions about one day or one batch: whoever has answered so many will raise the budget itself.
 const MOST: u32 = 50;
-/// Batches with a budget, and open questions, that are looked at.
+/// Batches with a budget for which tasks wait, and open questions, that are looked at.
 const LOOKED_AT: i64 = 1_000;
 
 /// What a budget is for.
@@ -64,7 +63,7 @@ pub struct UsedUp {
     pub limit: Budget,
     /// What a yes adds to what is used.
     pub more: Budget,
-    /// Tasks in the queue.
+    /// Tasks in the queue that no pause of their batch holds back.
     pub waiting: i64,
     pub next: Next,
 }
@@ -128,9 +127,8 @@ impl Store {
         now: Instant,
     ) -> Result<Vec<TaskId>, StoreError> {
         self.read(|conn| {
-            let params = [ASKING.into(), ALLOWANCE.into(), LOOKED_AT.into()];
             let mut moot = Vec::new();
-            for row in conn.query(sql::OPEN_ALLOWANCES, &params)? {
+            for row in conn.query(sql::OPEN_ALLOWANCES, &[ALLOWANCE.into(), LOOKED_AT.into()])? {
                 let Some(asked) = readable(conn, &self.definitions, &row)? else { continue };
                 if is_moot(conn, &self.definitions, &asked, (*day, node), now)? {
                     moot.push(asked.task.id);
@@ -171,8 +169,7 @@ pub(super) fn day_budget(
     if !is_over(&budget, used) {
         return Ok(budget);
     }
-    let chain = Chain::read(conn, definitions, &day_scope(now))?;
-    Ok(chain.granted().map_or(budget, |granted| budget.beyond(&granted.used)))
+    Ok(Chain::read(conn, definitions, &day_scope(now))?.added_to(budget))
 }
 
 fn used_up_day(
@@ -185,15 +182,20 @@ fn used_up_day(
         return Ok(None);
     }
     let used = day_with_open_runs(conn, now)?;
-    let limit = day_budget(conn, definitions, day, &used, now)?;
+    if !is_over(&day, &used) {
+        return Ok(None);
+    }
+    let waiting = number(conn, sql::COUNT_QUEUE_NOT_PAUSED, &[])?;
+    if waiting == 0 {
+        return Ok(None);
+    }
+    let chain = Chain::read(conn, definitions, &day_scope(now))?;
+    let limit = chain.added_to(day);
     if !is_over(&limit, &used) {
         return Ok(None);
     }
-    let waiting = number(conn, sql::COUNT_QUEUE, &[])?;
-    let chain = Chain::read(conn, definitions, &day_scope(now))?;
     let next = chain.next(&limit, &day, &used);
-    let found = UsedUp { scope: Scope::Day, used, limit, more: day, waiting, next };
-    Ok(Some(found).filter(|found| found.waiting > 0))
+    Ok(Some(UsedUp { scope: Scope::Day, used, limit, more: day, waiting, next }))
 }
 
 fn used_up_batch(
@@ -208,6 +210,9 @@ fn used_up_batch(
         return Ok(None);
     }
     let waiting = number(conn, sql::COUNT_QUEUE_OF_BATCH, &[name.as_str().into()])?;
+    if waiting == 0 {
+        return Ok(None);
+    }
     let scope = Scope::Batch(name);
     let chain = Chain::read(conn, definitions, &scope.name(now))?;
     // As long as nobody has changed the bounds since the last yes, the next one adds as much as that one.
@@ -217,7 +222,7 @@ fn used_up_batch(
         Some(last) if !is_known(conn, &raised_key(last.task))? => Next::Raise(last.task),
         Some(_) | None => chain.next(&limit, &more, &used),
     };
-    Ok(Some(UsedUp { scope, used, limit, more, waiting, next }).filter(|found| found.waiting > 0))
+    Ok(Some(UsedUp { scope, used, limit, more, waiting, next }))
 }
 
 fn batch_used(conn: &mut dyn Conn, name: &str, batch: &BatchLoad) -> Result<Used, StoreError> {
@@ -335,6 +340,11 @@ impl Chain {
     /// The last one that somebody has said yes to.
     fn granted(&self) -> Option<&Asked> {
         self.list.iter().rev().find(|asked| asked.kind == Kind::Done)
+    }
+
+    /// The budget of a day with what the last yes has added to it.
+    fn added_to(&self, budget: Budget) -> Budget {
+        self.granted().map_or(budget, |granted| budget.beyond(&granted.used))
     }
 
     fn next(self, limit: &Budget, more: &Budget, used: &Used) -> Next {

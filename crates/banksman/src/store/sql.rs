@@ -366,14 +366,17 @@ statements! {
     READY_BATCHES = batch_loads!("WHERE EXISTS (SELECT 1 FROM tasks t WHERE t.batch = b.name AND t.queue_rank IS NOT NULL) ORDER BY b.name LIMIT $1");
     BUDGETED_BATCHES = batch_loads!(
     "WHERE b.paused = 0 AND (b.budget_runs IS NOT NULL OR b.budget_tokens IS NOT NULL OR b.budget_cost_micros IS NOT NULL \
-     OR b.budget_millis IS NOT NULL) ORDER BY b.name LIMIT $1"
+     OR b.budget_millis IS NOT NULL) AND EXISTS (SELECT 1 FROM tasks t WHERE t.batch = b.name AND t.queue_rank IS NOT NULL) \
+     ORDER BY b.name LIMIT $1"
 );
     COUNT_RUNNING_OF_BATCH = "SELECT count(*) FROM tasks WHERE lease_expires_at > 0 AND batch = $1";
+    COUNT_QUEUE_NOT_PAUSED = "SELECT count(*) FROM tasks t WHERE t.queue_rank IS NOT NULL \
+     AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.name = t.batch AND b.paused <> 0)";
     COUNT_QUEUE_OF_BATCH = "SELECT count(*) FROM tasks WHERE queue_rank IS NOT NULL AND batch = $1";
-    /// By the name of their state, which is what the index of tasks begins with.
+    /// By their decisions, because few are open however many tasks there are.
     OPEN_ALLOWANCES = select_task!(
-    "WHERE t.state = $1 AND t.kind = 'waiting' AND t.lifecycle IN (SELECT l.version FROM lifecycles l WHERE l.id = $2) \
-     ORDER BY t.id LIMIT $3"
+    "WHERE t.id IN (SELECT d.task FROM decisions d WHERE d.settled_at IS NULL) \
+     AND t.lifecycle IN (SELECT l.version FROM lifecycles l WHERE l.id = $1) ORDER BY t.id LIMIT $2"
 );
     SET_BATCH = "UPDATE batches SET concurrency = coalesce($2, concurrency), paused = coalesce($3, paused) WHERE name = $1 RETURNING name";
     SET_BATCH_BUDGET = "UPDATE batches SET budget_runs = coalesce($2, budget_runs), budget_tokens = coalesce($3, budget_tokens), \

@@ -171,8 +171,8 @@ fn fire(
 /// Whether nothing happens to the task while its batch is paused: it waits to be taken, or for others that do. Its bounds stand
 /// still for as long, because whoever has paused the batch is slow, and not the task. What somebody works on goes on.
 fn is_held_up(stored: &Stored) -> bool {
-    let state = stored.lifecycle.state(stored.task.state);
-    let is_panel = || state.does.as_ref().is_some_and(|does| does.activity == Activity::Panel);
+    let state = stored.state();
+    let is_panel = || stored.activity() == Some(Activity::Panel);
     let waits = match state.kind {
         Kind::Queued | Kind::Blocked => true,
         Kind::Reviewing => is_panel(),

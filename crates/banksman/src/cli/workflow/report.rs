@@ -13,6 +13,7 @@ use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::moves::show;
 use crate::cli::up::{doubt_by_hand, follow_up};
+use crate::clock;
 use crate::ops::OpsError;
 use crate::ops::decisions::Which;
 use crate::ops::workflows::{self, Said, Word};
@@ -88,6 +89,11 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
     }
     if by_hand && args.word == Word::Done {
         look(context, &store, args, step.task.id)?;
+    } else if args.folder.is_some() {
+        return Err(Failure::Argument {
+            message: "`--in` is for `done`, in a workflow that is driven by hand".to_owned(),
+            hint: "say it without `--in`".to_owned(),
+        });
     }
     let said = Said {
         word: args.word,
@@ -96,7 +102,8 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
         key: args.key.as_deref(),
     };
     let actor = context.actor(args.actor.actor.as_ref());
-    match workflows::report(&store, &step, &actor, said, context.now) {
+    // The step's command may have taken its time.
+    match workflows::report(&store, &step, &actor, said, clock::now()) {
         Ok(moved) => {
             if by_hand {
                 follow_up(context)?;

@@ -107,7 +107,7 @@ pub(super) fn part(
     let task = &whole.task;
     let (answer, patience) = match seat.round {
         0 => (panels.verdict_timeout, panels.whole),
-        _ => (panels.reply_timeout, panels.round_timeout),
+        1.. => (panels.reply_timeout, panels.round_timeout),
     };
     let overrides = Overrides::from([
         (ANSWER_TIMEOUT.to_owned(), Setting::Time(answer)),

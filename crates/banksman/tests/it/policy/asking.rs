@@ -107,6 +107,10 @@ fn only_an_intern_is_stopped_at_a_yellow_call() {
             "any",
             "tool bash git push origin topic\nwrite a.txt x\ncommit work\nsuccess done\n",
         );
+        if stopped {
+            // What it did after the call would depend on how soon it is ended.
+            yard.script("r1.1", &calls("git push origin topic"));
+        }
         let id = yard.add("push it", &[]);
         let up = yard.up();
         yard.until("it is decided", |store| {

@@ -28,6 +28,7 @@ on_both!(
     a_question_is_moot_when_the_budget_was_raised,
     only_the_node_that_asked_about_the_day_takes_its_question_back,
     nothing_is_asked_where_a_yes_would_change_nothing,
+    a_day_is_not_asked_for_while_all_that_waits_is_paused,
     nodes_that_see_the_same_ask_once,
     a_key_that_belongs_to_something_else_grants_nothing,
 );
@@ -245,6 +246,17 @@ fn nothing_is_asked_where_a_yes_would_change_nothing(world: &World) {
     let change = BatchChange { paused: Some(true), ..BatchChange::default() };
     assert!(store.set_batch(BATCH, change).unwrap());
     assert_eq!(store.used_up(&Budget::default(), NOON).unwrap(), [], "{waits} is paused");
+}
+
+fn a_day_is_not_asked_for_while_all_that_waits_is_paused(world: &World) {
+    let store = world.open();
+    added(&store, load_of_batch("lift"));
+    assert!(claims(&store, RUN, NOON));
+    let paused = |paused| BatchChange { paused: Some(paused), ..BatchChange::default() };
+    assert!(store.set_batch(BATCH, paused(true)).unwrap());
+    assert_eq!(store.used_up(&RUN, NOON).unwrap(), []);
+    assert!(store.set_batch(BATCH, paused(false)).unwrap());
+    asks(&store, &RUN, NOON);
 }
 
 fn nodes_that_see_the_same_ask_once(world: &World) {

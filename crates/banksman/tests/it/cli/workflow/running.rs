@@ -1,8 +1,11 @@
 //! Workflows are run, looked at and driven by hand, and what is said at the wrong time is refused with what would fit.
 
 use std::fs;
+use std::time::UNIX_EPOCH;
 
+use banksman_core::time::Instant;
 use insta::assert_snapshot;
+use serde_json::Value;
 
 use super::{TWO_STEPS, with_steps, workflow};
 use crate::cli::sandbox::Sandbox;
@@ -341,7 +344,7 @@ steps:
     sandbox.ok(&["workflow", "report", "A-1", "done"]);
     sandbox.file("add.sh", "echo $(($1 - $2))");
     let ran = workflow(&sandbox, &["report", "A-2", "done"]);
-    assert!(ran.stderr.contains("`A-2` is not done: `sh test.sh` fails:"), "{ran}");
+    assert!(ran.stderr.contains("`A-2` is not done: `sh test.sh` exited with code 1:"), "{ran}");
     assert!(ran.stderr.contains("+ test -1 = 5"), "{ran}");
     let elsewhere = sandbox.path().join("elsewhere");
     fs::create_dir_all(&elsewhere).unwrap();
@@ -351,6 +354,37 @@ steps:
     // What is over is not looked at again.
     sandbox.file("test.sh", "");
     assert!(workflow(&sandbox, &["report", "A-1", "done"]).stderr.contains("refused"));
+}
+
+/// Whatever its command takes: the step is done when it has passed, not when it was begun.
+#[test]
+fn a_report_is_dated_by_its_end() {
+    let sandbox = Sandbox::new();
+    sandbox.file(
+        "add.yaml",
+        "workflow: { id: add }
+steps: [{ id: A-1, success_criterion: touch when exits 0 }]
+",
+    );
+    sandbox.ok(&["workflow", "run", "add.yaml", "--by-hand"]);
+    let done = sandbox.command(&["workflow", "report", "A-1", "done", "--json"]).output().unwrap();
+    let done: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let touched = fs::metadata(sandbox.repo().join("when")).unwrap().modified().unwrap();
+    let touched = touched.duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let touched = Instant(i64::try_from(touched).unwrap());
+    let told: Instant = serde_json::from_value(done["transition"]["ts"].clone()).unwrap();
+    assert!(told >= touched, "{told} is before {touched}");
+}
+
+#[test]
+fn a_checkout_is_named_only_where_it_is_looked_at() {
+    let sandbox = Sandbox::new();
+    sandbox.file("add.yaml", "workflow: { id: add }\nsteps: [{ id: A-1 }]\n");
+    sandbox.ok(&["workflow", "run", "add.yaml", "--by-hand"]);
+    let refused = workflow(&sandbox, &["report", "A-1", "abort", "--in", "."]);
+    assert!(refused.stderr.contains("`--in` is for `done`"), "{refused}");
+    assert_eq!(refused.code, Some(2), "{refused}");
+    sandbox.ok(&["workflow", "report", "A-1", "done", "--in", "."]);
 }
 
 #[test]
