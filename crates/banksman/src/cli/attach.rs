@@ -239,7 +239,8 @@ mod tests {
     fn a_session_is_resumed_by_the_agent_s_own_command() {
         let check = |kind: Kind, command: &[&str], expected: Option<&str>| {
             let command = command.iter().map(|word| (*word).to_owned()).collect();
-            let setup = Setup { kind, command, model: None, env: BTreeMap::new() };
+            let setup =
+                Setup { kind, command, model: None, env: BTreeMap::new(), pass: Vec::new() };
             assert_eq!(resume(&setup, "a b").as_deref(), expected);
         };
         check(Kind::Claude, &["claude"], Some("claude --resume 'a b'"));

@@ -7,7 +7,6 @@ use banksman_core::failure;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::Evidence;
 
-use super::plan::passed;
 use super::{Engine, EngineError, errand};
 use crate::config::Environment;
 use crate::exec::evidence::run_command;
@@ -30,7 +29,7 @@ impl Engine<'_> {
         let Checks { outputs, files, commands, timeout_ms, .. } = checks;
         let missing = files::missing(folder, &outputs, &files);
         let mut found = Evidence { missing, ..Evidence::default() };
-        let env = Environment::passed(&passed(agents, None));
+        let env = Environment::passed(&agents.pass);
         for command in commands.iter().filter(|_| found.missing.is_empty()) {
             match run_command(&mut Plain, folder, (command, timeout_ms), &env) {
                 Ok(check) => found.checks.push(check),

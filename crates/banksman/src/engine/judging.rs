@@ -1,6 +1,6 @@
 //! Who judges what the facts leave open: the end of a run, or a criterion in prose.
 
-use super::plan::{agent_setup, passed, prompts_of};
+use super::plan::{agent_setup, prompts_of};
 use super::{Engine, Project, prompt};
 use crate::config::{Agents, WorkerSetup};
 use crate::exec::plan::{Checks, Evaluator, Judge};
@@ -25,22 +25,21 @@ impl Engine<'_> {
         worker.map_or(Ok(None), |worker| evaluator(worker, agents, prompts))
     }
 
-    /// Who is asked about a step that no run has done, and the variables that it needs. Nobody where there is no criterion in
+    /// Who is asked about a step that no run has done. Nobody where there is no criterion in
     /// prose: then the facts leave nothing open.
     pub(super) fn judge_of_hand(
         &self,
         stored: &Stored,
         project: &Project,
         checks: &Checks,
-    ) -> Result<(Option<Box<Judge>>, Vec<String>), PromptError> {
+    ) -> Result<Option<Box<Judge>>, PromptError> {
         let agents = &project.agents;
         let judge = || self.named_evaluator(agents).or_else(|| self.judge_beside(None));
         let worker = checks.criterion.as_ref().and_then(|_| judge());
         let prompts = prompts_of(Some(project));
         let evaluator = worker.map_or(Ok(None), |worker| evaluator(worker, agents, &prompts))?;
         let said = stored.text("note").unwrap_or_default().to_owned();
-        let judge = evaluator.map(|evaluator| Box::new(Judge { evaluator, said }));
-        Ok((judge, passed(agents, worker)))
+        Ok(evaluator.map(|evaluator| Box::new(Judge { evaluator, said })))
     }
 
     fn named_evaluator(&self, agents: &Agents) -> Option<&WorkerSetup> {

@@ -86,7 +86,7 @@ impl Engine<'_> {
             }),
             limits: Limits { wall_ms: wall(&errand, agents), ..limits(agents) },
             env: environment(&stored.task, Some(token)),
-            pass: passed(agents, Some(setup)),
+            pass: agents.pass.clone(),
         };
         Ok(Ok(plan))
     }
@@ -221,13 +221,12 @@ impl Engine<'_> {
         let by_hand = matches!(errand, Errand::Step(_));
         let message = by_hand.then(|| commit_message(&stored.task));
         let checks = Checks { signal: None, even_unchanged: true, ..checks };
-        let (judge, pass) = match self.judge_of_hand(stored, &project, &checks) {
+        let judge = match self.judge_of_hand(stored, &project, &checks) {
             Ok(judge) => judge,
             Err(error) => return Ok(Err(error.to_string())),
         };
         let work = Work::Check { checks, message, judge };
-        let plan = self.job_plan(stored, job, &project, &errand, work)?;
-        Ok(Ok(Plan { pass, ..plan }))
+        self.job_plan(stored, job, &project, &errand, work).map(Ok)
     }
 
     /// Only the worktree of a task, for somebody who works there by hand.
@@ -297,7 +296,7 @@ impl Engine<'_> {
             lease: None,
             limits: limits(&project.agents),
             env: environment(task, None),
-            pass: passed(&project.agents, None),
+            pass: project.agents.pass.clone(),
         })
     }
 
@@ -389,6 +388,7 @@ pub(super) fn agent_setup(worker: &WorkerSetup) -> Option<Setup> {
         command: worker.command.clone(),
         model: worker.model.clone(),
         env: worker.env.clone(),
+        pass: own_variables(worker),
     })
 }
 
@@ -435,13 +435,11 @@ fn environment(task: &Task, token: Option<&str>) -> BTreeMap<String, String> {
     env
 }
 
-/// Names of variables: those of everybody, those of the agent's provider, those of the worker.
-pub(super) fn passed(agents: &Agents, worker: Option<&WorkerSetup>) -> Vec<String> {
-    let kind = worker.and_then(|worker| agent_kind(&worker.agent));
-    let provider = kind.map_or(&[][..], provider_variables);
-    let own = worker.map(|worker| worker.pass.clone()).unwrap_or_default();
+/// Names of variables that only this worker's agent gets: those of its provider, and its own.
+fn own_variables(worker: &WorkerSetup) -> Vec<String> {
+    let provider = agent_kind(&worker.agent).map_or(&[][..], provider_variables);
     let provider = provider.iter().map(|name| (*name).to_owned());
-    agents.pass.iter().cloned().chain(provider).chain(own).collect()
+    provider.chain(worker.pass.iter().cloned()).collect()
 }
 
 fn provider_variables(agent: Kind) -> &'static [&'static str] {

@@ -216,7 +216,9 @@ impl Held {
             Self::BatchPaused { batch } => format!("type `banksman batch resume {batch}`"),
             Self::OverBudget { what, .. } => match self.budget_of() {
                 Some(BudgetOf::Day) => {
-                    format!("wait for the next day (UTC), or raise `budget.day_{what}` and start `up` again")
+                    format!(
+                        "wait for the next day (UTC), or raise `budget.day_{what}` and start `up` again"
+                    )
                 }
                 Some(BudgetOf::Batch(batch)) => {
                     format!("type `banksman batch set {batch} --{what} MORE`")

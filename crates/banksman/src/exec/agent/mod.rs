@@ -65,6 +65,10 @@ pub struct Setup {
     pub model: Option<String>,
     /// Variables that the agent gets beside the allowed ones of our own environment.
     pub env: BTreeMap<String, String>,
+    /// Variables of our own environment that this agent gets and nothing else does, such as the key of its provider. Only their
+    /// names are written down.
+    #[serde(default)]
+    pub pass: Vec<String>,
 }
 
 /// What a run asks of its agent.

@@ -1,6 +1,5 @@
 //! One turn of an agent: its output goes to the log and to its reader, and its spending and its silence are watched.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant as Moment};
 
@@ -19,6 +18,7 @@ use super::log::Log;
 use super::watch::{Listener, Tended};
 use super::{Keeper, MARKER, tree};
 use crate::clock;
+use crate::config::Environment;
 
 /// Less processor time than this share of a core is what a waiting program uses for its timers.
 const BUSY_PERCENT: u128 = 2;
@@ -114,7 +114,8 @@ impl Keeper {
                 format!("{error}: {cause}")
             })?;
         }
-        let mut env: BTreeMap<String, String> = self.plan.env.clone();
+        let mut env = Environment::passed(&turn.setup.pass);
+        env.extend(self.plan.env.clone());
         for (name, value) in turn.setup.env.iter().chain(&launch.env) {
             env.insert(name.clone(), filled(value));
         }

@@ -256,6 +256,7 @@ fn launch() {
         command: vec!["gemini".to_owned(), "--acp".to_owned()],
         model: None,
         env,
+        pass: Vec::new(),
     };
     let mcp = McpServer {
         name: "b".to_owned(),

@@ -189,6 +189,7 @@ fn launch() {
         command: Vec::new(),
         model: Some("gemini-2.5-pro".to_owned()),
         env: BTreeMap::from([("GEMINI_API_KEY".to_owned(), "k".to_owned())]),
+        pass: Vec::new(),
     };
     let mut ask = Ask {
         prompt: "/etc/hosts is wrong".to_owned(),

@@ -9,7 +9,7 @@ const SECRET: &str = "token-of-the-run";
 
 fn setup(kind: Kind, command: &[&str]) -> Setup {
     let command = command.iter().map(|word| (*word).to_owned()).collect();
-    Setup { kind, command, model: None, env: BTreeMap::new() }
+    Setup { kind, command, model: None, env: BTreeMap::new(), pass: Vec::new() }
 }
 
 fn ask(prompt: &str) -> Ask {

@@ -204,6 +204,7 @@ fn launch() {
         command: vec!["oc".to_owned(), "--print-logs".to_owned()],
         model: Some("a/b".to_owned()),
         env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        pass: Vec::new(),
     };
     let ask = Ask {
         prompt: "do \"it\"".to_owned(),

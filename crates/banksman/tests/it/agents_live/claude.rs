@@ -30,6 +30,7 @@ fn setup(program: &Path, server: &ModelServer, _: &Path) -> Setup {
         command: vec![program.display().to_string()],
         model: None,
         env: BTreeMap::from(env.map(|(name, value)| (name.to_owned(), value))),
+        pass: Vec::new(),
     }
 }
 

@@ -45,6 +45,7 @@ fn setup(program: &Path, server: &ModelServer, _: &Path) -> Setup {
         command: command.map(str::to_owned).to_vec(),
         model: Some("gpt-5.5".to_owned()),
         env: BTreeMap::from([("SCRIPTED_KEY".to_owned(), "sk-scripted".to_owned())]),
+        pass: Vec::new(),
     }
 }
 

@@ -34,6 +34,7 @@ fn setup(program: &Path, server: &ModelServer, home: &Path) -> Setup {
         command: vec![program.display().to_string()],
         model: Some("gemini-2.5-pro".to_owned()),
         env: BTreeMap::from(env.map(|(name, value)| (name.to_owned(), value))),
+        pass: Vec::new(),
     }
 }
 

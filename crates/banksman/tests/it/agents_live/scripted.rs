@@ -13,7 +13,7 @@ use crate::scripted::scripted_agent;
 
 fn setup() -> Setup {
     let command = vec![scripted_agent().display().to_string()];
-    Setup { kind: Kind::Command, command, model: None, env: BTreeMap::new() }
+    Setup { kind: Kind::Command, command, model: None, env: BTreeMap::new(), pass: Vec::new() }
 }
 
 fn play(site: &Site, ask: &Ask) -> Ran {

@@ -151,7 +151,13 @@ fn an_evaluator_is_asked_about_an_end_without_a_word() {
     let world = World::new();
     let opinion = r#"cat > facts; echo '{"type":"result","status":"success","text":"","answer":{"done":true,"reason":"it is all there"}}'"#;
     let command = ["/bin/sh", "-c", opinion].map(str::to_owned).to_vec();
-    let setup = Setup { kind: Kind::Command, command, model: None, env: Default::default() };
+    let setup = Setup {
+        kind: Kind::Command,
+        command,
+        model: None,
+        env: Default::default(),
+        pass: Vec::new(),
+    };
     let evaluator = Evaluator { setup, prompt: "Look: {evidence}".to_owned(), timeout_ms: 60_000 };
     for (name, script, is_asked) in [("r1.1", "true", true), ("r1.2", SUCCESS, false)] {
         let mut plan = plan(name, script);
@@ -166,6 +172,27 @@ fn an_evaluator_is_asked_about_an_end_without_a_word() {
         assert_eq!(given, is_asked.then_some(expected));
     }
     assert!(world.file("r1.1", "work/facts").starts_with("Look: <data "));
+}
+
+/// Who works does not get the key of who judges, and who judges has its own.
+#[test]
+fn each_agent_has_the_variables_of_its_own_provider() {
+    // Two that every test of ours has in its environment.
+    let (doers, judges) = ("CARGO_MANIFEST_DIR", "CARGO_PKG_NAME");
+    let world = World::new();
+    let tells =
+        |file: &str| format!("echo \"${{{doers}+doer}} ${{{judges}+judge}}\" >{file}; cat >rest");
+    let opinion = r#"echo '{"type":"result","status":"success","text":"","answer":{"done":true,"reason":"yes"}}'"#;
+    let mut plan = plan("r1.1", &tells("doer"));
+    let work = agent(&mut plan);
+    work.setup.pass = vec![doers.to_owned()];
+    let judging = format!("{}; {opinion}", tells("judge"));
+    let command = ["/bin/sh", "-c", &judging].map(str::to_owned).to_vec();
+    let setup = Setup { command, pass: vec![judges.to_owned()], ..work.setup.clone() };
+    work.evaluator = Some(Evaluator { setup, prompt: "{evidence}".to_owned(), timeout_ms: 60_000 });
+    assert!(world.run(&plan).opinion.is_some());
+    assert_eq!(world.file("r1.1", "work/doer"), "doer \n");
+    assert_eq!(world.file("r1.1", "work/judge"), " judge\n");
 }
 
 #[test]

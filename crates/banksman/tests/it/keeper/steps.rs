@@ -328,7 +328,13 @@ fn a_criterion_in_prose_is_put_to_the_evaluator() {
             r#"cat > facts; echo '{{"type":"result","status":"success","text":"","answer":{{"done":{done},"reason":"two pages are empty"}}}}'"#
         );
         let command = ["/bin/sh", "-c", &answer].map(str::to_owned).to_vec();
-        let setup = Setup { kind: Kind::Command, command, model: None, env: BTreeMap::new() };
+        let setup = Setup {
+            kind: Kind::Command,
+            command,
+            model: None,
+            env: BTreeMap::new(),
+            pass: Vec::new(),
+        };
         Evaluator { setup, prompt: "Look. {evidence}".to_owned(), timeout_ms: 60_000 }
     };
     let criterion = "every page has a text";

@@ -37,7 +37,8 @@ pub(super) fn job(name: &str) -> JobId {
 /// A job whose agent is a shell script, with limits that no test reaches by chance.
 pub(crate) fn plan(name: &str, script: &str) -> Plan {
     let command = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
-    let setup = Setup { kind: Kind::Command, command, model: None, env: BTreeMap::new() };
+    let setup =
+        Setup { kind: Kind::Command, command, model: None, env: BTreeMap::new(), pass: Vec::new() };
     let ask = Ask {
         prompt: "do it".to_owned(),
         session: None,

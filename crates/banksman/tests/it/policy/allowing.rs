@@ -55,7 +55,10 @@ fn the_budget_of_a_day_is_one_question_for_all_that_wait() {
     yard.pulse();
     assert_eq!(open_questions(&yard), Vec::<Value>::new(), "a no is not asked about again");
     let why = yard.json(&["why", &ids[2].to_string()]);
-    assert_eq!(why["next"], "wait for the next day (UTC), or raise `budget.day_runs` and start `up` again");
+    assert_eq!(
+        why["next"],
+        "wait for the next day (UTC), or raise `budget.day_runs` and start `up` again"
+    );
     assert_eq!((yard.state(ids[2]).as_str(), yard.starts().len()), ("queued", 2));
     yard.ok(&["check"]);
     yard.ok(&["audit", "verify"]);
