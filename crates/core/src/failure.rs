@@ -369,12 +369,8 @@ mod tests {
     }
 
     fn any_receipt() -> impl Strategy<Value = Receipt> {
-        let opinion = (any::<bool>(), any_text()).prop_map(|(done, reason)| Opinion {
-            done,
-            reason,
-            input_tokens: 0,
-            output_tokens: 0,
-        });
+        let opinion =
+            (any::<bool>(), any_text()).prop_map(|(done, reason)| Opinion { done, reason });
         let answer = option::of(Just(json!({"verdict": "approve"})));
         let objections = prop_oneof![3 => Just(vec![]), 1 => any_text().prop_map(|one| vec![one])];
         let parts = (
@@ -398,6 +394,7 @@ mod tests {
             evidence,
             merge: None,
             opinion,
+            judging: None,
             left_over: 0,
             nudges: 0,
         })

@@ -31,6 +31,9 @@ pub struct Receipt {
     pub merge: Option<MergeReport>,
     /// What the cheap evaluator said about an end that the facts left open.
     pub opinion: Option<Opinion>,
+    /// What asking it has used, whatever its answer was worth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judging: Option<Usage>,
     /// Processes that outlived the agent and were ended.
     pub left_over: u32,
     /// How often the agent was prompted to go on after it had fallen silent.
@@ -53,6 +56,7 @@ impl Receipt {
             evidence: None,
             merge: None,
             opinion: None,
+            judging: None,
             left_over: 0,
             nudges: 0,
         }
@@ -303,6 +307,12 @@ pub enum MergeReport {
 pub struct Opinion {
     pub done: bool,
     pub reason: String,
-    pub input_tokens: i64,
-    pub output_tokens: i64,
+}
+
+/// What an agent has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub tokens: i64,
+    /// Millionths of a US dollar.
+    pub cost_micros: i64,
 }

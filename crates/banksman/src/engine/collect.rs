@@ -5,7 +5,7 @@ use banksman_core::ids::RunId;
 use banksman_core::lifecycle::{Activity, Outcome, Route};
 use banksman_core::machine::{Event, Finish, Rejected, Report, Why};
 use banksman_core::quota;
-use banksman_core::receipt::{Ended, MergeReport, Receipt};
+use banksman_core::receipt::{Ended, MergeReport, Receipt, Usage};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
@@ -170,17 +170,17 @@ impl Engine<'_> {
         let (changed, body) = planned.map(|one| (one.fields, one.body)).unzip();
         fields.extend(changed.unwrap_or_default());
         let reading = receipt.reading.as_ref();
-        let opinion = receipt.opinion.as_ref();
-        let tokens = reading.map_or(0, |said| said.input_tokens + said.output_tokens)
-            + opinion.map_or(0, |said| said.input_tokens + said.output_tokens);
+        let judging = receipt.judging.unwrap_or_default();
+        let tokens = reading.map_or(0, |said| said.input_tokens + said.output_tokens);
+        let cost_micros = reading.and_then(|said| said.cost_micros).unwrap_or_default();
         Ok(RunEnd {
             finish: Finish {
                 epoch: run.epoch,
                 outcome,
                 detail: in_words.unwrap_or(detail),
                 fields,
-                tokens,
-                cost_micros: reading.and_then(|said| said.cost_micros).unwrap_or_default(),
+                tokens: tokens.saturating_add(judging.tokens),
+                cost_micros: cost_micros.saturating_add(judging.cost_micros),
                 // A pause of the account holds back all that draws on it. The task itself does not wait: another account
                 // may take it, and so may this one as soon as somebody ends the pause.
                 again_at: again_at.filter(|_| pause.is_none()),
@@ -334,7 +334,9 @@ impl Engine<'_> {
         if flow_of(&stored).is_some() {
             fields.extend(self.counts_of_parts(&stored)?);
         }
-        let report = Report { entered: stored.task.entered, outcome, detail, fields };
+        let entered = stored.task.entered;
+        let Usage { tokens, cost_micros } = receipt.judging.unwrap_or_default();
+        let report = Report { entered, outcome, detail, fields, tokens, cost_micros };
         match self.store.apply(stored.task.id, Event::Reported(report), None, now) {
             Ok(_) | Err(StoreError::Rejected(_)) => Ok(outcome.as_str().to_owned()),
             Err(error) => Err(error.into()),

@@ -11,7 +11,8 @@ use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
 use super::{Engine, EngineError, NODE_GONE, Notice, Project, Pulse};
-use crate::exec::plan::JobId;
+use crate::exec::plan::{JobId, Plan};
+use crate::exec::site::SiteError;
 use crate::store::{Claimed, Dispatch, StoreError, Stored};
 
 /// The dispatcher says at most this often that nobody can take a task.
@@ -94,7 +95,7 @@ impl Engine<'_> {
             return Ok(());
         }
         let started = match self.run_plan(&taken, projects, now) {
-            Ok(Ok(plan)) => self.site.begin(&plan).map_err(|error| error.to_string()),
+            Ok(Ok(plan)) => self.begin_known(&taken, &plan)?.map_err(|error| error.to_string()),
             Ok(Err(reason)) => Err(reason),
             Err(EngineError::Store(error)) => return Err(error.into()),
             // One project with wrong settings must not hold up the others.
@@ -113,6 +114,21 @@ impl Engine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Another process of this machine may be about to begin the same run, with a token of its own. The store knows that of the
+    /// one who does; a run that is over is begun by nobody.
+    fn begin_known(
+        &self,
+        Taken { run, token, .. }: &Taken,
+        plan: &Plan,
+    ) -> Result<Result<(), SiteError>, StoreError> {
+        let mut is_known = Ok(true);
+        let begun = self.site.begin_if(plan, &mut || {
+            is_known = self.store.set_token(*run, &hash_of(token));
+            matches!(is_known, Ok(true))
+        });
+        is_known.map(|_| begun)
     }
 
     fn say_unserved(
@@ -183,7 +199,7 @@ impl Engine<'_> {
     }
 }
 
-pub(super) fn hash_of(token: &str) -> Vec<u8> {
+fn hash_of(token: &str) -> Vec<u8> {
     Sha256::digest(token.as_bytes()).to_vec()
 }
 

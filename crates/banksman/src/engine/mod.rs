@@ -238,6 +238,8 @@ impl<'a> Engine<'a> {
             outcome: Outcome::Met,
             detail: String::new(),
             fields: serde_json::Map::new(),
+            tokens: 0,
+            cost_micros: 0,
         };
         let applied = self.store.apply(task.id, Event::Reported(report), None, now)?;
         Ok(applied.stored)

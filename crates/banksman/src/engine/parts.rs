@@ -87,7 +87,8 @@ impl Engine<'_> {
         counted.fields.extend(fields.clone());
         if waits(&whole.lifecycle, &counted, now) == Waits::Met {
             let (outcome, detail) = (Outcome::Met, String::new());
-            let report = Report { entered: whole.task.entered, outcome, detail, fields };
+            let (entered, tokens, cost_micros) = (whole.task.entered, 0, 0);
+            let report = Report { entered, outcome, detail, fields, tokens, cost_micros };
             self.tolerant(whole.task.id, Event::Reported(report), now)?;
             return Ok(());
         }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use banksman_core::receipt::Ended;
 use banksman_core::time::{Instant, Span};
 
-use super::dispatch::{Taken, hash_of};
+use super::dispatch::Taken;
 use super::{Engine, EngineError, Notice, Pulse};
 use crate::exec::plan::JobId;
 use crate::exec::site::Sight;
@@ -39,9 +39,8 @@ impl Engine<'_> {
             let job = JobId::Run(open.run);
             if self.site.look(job)? == Sight::Absent {
                 let stored = self.store.task(open.run.task)?;
-                // The token went with that turn: only its hash is kept.
+                // Its token went with that turn: only the hash is kept.
                 let (run, worker, token) = (open.run, open.worker.clone(), (self.terms.secret)());
-                self.store.set_token(run, &hash_of(&token))?;
                 self.begin(Taken { stored, run, worker, token }, &mut projects, now, pulse)?;
                 pulse.recovered.push(job);
             }

@@ -269,7 +269,8 @@ impl Engine<'_> {
         fields: Map<String, Value>,
         now: Instant,
     ) -> Result<bool, EngineError> {
-        let report = Report { entered: stored.task.entered, outcome, detail, fields };
+        let (entered, tokens, cost_micros) = (stored.task.entered, 0, 0);
+        let report = Report { entered, outcome, detail, fields, tokens, cost_micros };
         match self.store.apply(stored.task.id, Event::Reported(report), None, now) {
             Ok(_) => Ok(true),
             Err(StoreError::Rejected(_)) => Ok(false),

@@ -242,6 +242,8 @@ fn advance_on_paper(stored: &mut Stored, now: Instant) {
         outcome: Outcome::Met,
         detail: String::new(),
         fields: Map::new(),
+        tokens: 0,
+        cost_micros: 0,
     };
     if let Ok(Answer::Step(moved)) = step(lifecycle, task, &Event::Reported(report), now) {
         stored.task = moved.task;

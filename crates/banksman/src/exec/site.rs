@@ -56,7 +56,11 @@ impl From<FileError> for SiteError {
 pub trait Site {
     /// Writes the plan and starts the keeper. Does nothing for a job that is running or has ended, so it may be called
     /// again after a crash.
-    fn begin(&self, plan: &Plan) -> Result<(), SiteError>;
+    fn begin(&self, plan: &Plan) -> Result<(), SiteError> {
+        self.begin_if(plan, &mut || true)
+    }
+    /// The same, if that may be. Whoever is asked is the one whose plan is begun: nobody else can begin the job meanwhile.
+    fn begin_if(&self, plan: &Plan, may_begin: &mut dyn FnMut() -> bool) -> Result<(), SiteError>;
     fn look(&self, job: JobId) -> Result<Sight, SiteError>;
     /// Jobs that have ended, or lost their keeper, and were not yet put away.
     fn ended(&self) -> Result<Vec<JobId>, SiteError>;

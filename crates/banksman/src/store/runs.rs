@@ -237,8 +237,12 @@ impl Store {
         })
     }
 
-    /// Gives a run the token by which its agent reports, as a hash. Answers whether the run is still under way.
+    /// Gives a run the token by which its agent reports, as a hash. Answers whether the run is still under way. Nothing is written
+    /// for one that has this token already, as it mostly has since it was claimed.
     pub fn set_token(&self, run: RunId, hash: &[u8]) -> Result<bool, StoreError> {
+        if self.run_of_token(hash)? == Some(run) {
+            return Ok(true);
+        }
         let [task, epoch] = key(run);
         let columns = [task, epoch, hash.to_vec().into()];
         self.write(move |conn| Ok(!conn.query(sql::RUN_TOKEN, &columns)?.is_empty()))

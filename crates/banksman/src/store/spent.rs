@@ -45,17 +45,25 @@ pub(super) fn kept(amount: i64) -> i64 {
     amount.clamp(0, MOST_OF_A_RUN)
 }
 
-/// Ends the run that a step ended, if it ended one, and adds what it cost to its scopes.
+/// Ends the run that a step ended, if it ended one, and adds what it cost to its scopes. What was used without a run is added
+/// all the same.
 pub(super) fn end_run(
     conn: &mut dyn Conn,
     before: Spent,
     step: &Step,
     now: Instant,
 ) -> Result<(), StoreError> {
-    let Some((epoch, outcome)) = &step.ended_run else { return Ok(()) };
     let task = &step.task;
     let tokens = kept(task.spent.tokens.saturating_sub(before.tokens));
     let cost_micros = kept(task.spent.cost_micros.saturating_sub(before.cost_micros));
+    let batch = task.batch.as_deref().map(batch_scope);
+    let scopes = batch.into_iter().chain([day_scope(now)]);
+    let Some((epoch, outcome)) = &step.ended_run else {
+        for scope in scopes.filter(|_| tokens + cost_micros > 0) {
+            conn.write(sql::SPEND_LATE, &[scope.into(), tokens.into(), cost_micros.into()])?;
+        }
+        return Ok(());
+    };
     let key: [Value; 2] = [task.id.0.into(), (*epoch).into()];
     let cost: [Value; 2] = [tokens.into(), cost_micros.into()];
     let mut columns = key.to_vec();
@@ -66,8 +74,7 @@ pub(super) fn end_run(
     columns.extend(cost);
     columns.push(now.0.into());
     conn.write(sql::SPEND_OF_ACCOUNT, &columns)?;
-    let batch = task.batch.as_deref().map(batch_scope);
-    for scope in batch.into_iter().chain([day_scope(now)]) {
+    for scope in scopes {
         let mut columns = columns.clone();
         columns.push(scope.into());
         conn.write(sql::SPEND, &columns)?;

@@ -59,7 +59,7 @@ mod tests {
 
     fn opinion(done: bool) -> Opinion {
         let reason = "two pages are empty".to_owned();
-        Opinion { done, reason, input_tokens: 1, output_tokens: 1 }
+        Opinion { done, reason }
     }
 
     #[track_caller]

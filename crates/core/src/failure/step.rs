@@ -104,7 +104,7 @@ mod tests {
 
     fn opinion(done: bool) -> Option<Opinion> {
         let reason = "two of three pages are empty".to_owned();
-        Some(Opinion { done, reason, input_tokens: 1, output_tokens: 1 })
+        Some(Opinion { done, reason })
     }
 
     #[track_caller]

@@ -116,6 +116,9 @@ pub struct Report {
     pub outcome: Outcome,
     pub detail: String,
     pub fields: Map<String, Value>,
+    /// What an agent has used that was asked on the way.
+    pub tokens: i64,
+    pub cost_micros: i64,
 }
 
 /// Something that belongs into the history and changes nothing about the task: leave that was given, an answer that was refused.

@@ -5,10 +5,11 @@ use serde_json::{Map, Value};
 use super::effect::{Effect, Step};
 use super::env::{Light, Seen};
 use super::event::{Actor, Report};
+use super::fold;
 use super::plan::{in_place, plan_timers};
 use super::reject::{FieldError, Rejected, Why};
 use super::settle::{Cause, patch, record, take, too_large, unmet};
-use super::task::Task;
+use super::task::{Spent, Task};
 use crate::lifecycle::expr::MAX_JOINED_BYTES;
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{Activity, Lifecycle, Outcome, RoleId, Route, Transition};
@@ -22,6 +23,8 @@ pub(super) struct End<'a> {
     pub(super) fields: &'a Map<String, Value>,
     /// Whether it was the run that holds the lease, which is over with it.
     pub(super) of_run: bool,
+    pub(super) tokens: i64,
+    pub(super) cost_micros: i64,
     pub(super) again_at: Option<Instant>,
 }
 
@@ -57,19 +60,36 @@ pub(super) fn report(
         detail: &report.detail,
         fields: &report.fields,
         of_run: false,
+        tokens: report.tokens,
+        cost_micros: report.cost_micros,
         again_at: None,
     };
     lead_on(lifecycle, task, &end, now)
 }
 
-/// Takes the move that the outcome leads to. If none there can be taken, the task stays, with an alarm, and the bounds of
-/// its state go on.
+/// Counts what it has cost, and takes the move that the outcome leads to.
 pub(super) fn lead_on(
     lifecycle: &Lifecycle,
     task: &Task,
     end: &End<'_>,
     now: Instant,
 ) -> Result<Step, Rejected> {
+    let spent = Spent {
+        tokens: task.spent.tokens.saturating_add(end.tokens.max(0)),
+        cost_micros: task.spent.cost_micros.saturating_add(end.cost_micros.max(0)),
+        ..task.spent
+    };
+    let mut step = lead(lifecycle, &Task { spent, ..task.clone() }, end, now)?;
+    if let Some(record) = &mut step.record {
+        // The cost is part of this change, so it is told from the task as it was before.
+        record.fields = fold::changes(lifecycle, Some(task), &step.task);
+    }
+    Ok(step)
+}
+
+/// Takes the move that the outcome leads to. If none there can be taken, the task stays, with an alarm, and the bounds of
+/// its state go on.
+fn lead(lifecycle: &Lifecycle, task: &Task, end: &End<'_>, now: Instant) -> Result<Step, Rejected> {
     let Some(does) = &lifecycle.state(task.state).does else {
         return stay(lifecycle, task, end, now, None);
     };

@@ -4,12 +4,11 @@ use super::ask::role_of;
 use super::effect::Step;
 use super::env::Light;
 use super::event::{Beat, Claim, Finish};
-use super::fold;
 use super::outcome::{End, lead_on};
 use super::plan::{in_place, plan_timers};
 use super::reject::{Rejected, Why};
 use super::settle::{Cause, quiet, record, take};
-use super::task::{Lease, Spent, Task};
+use super::task::{Lease, Task};
 use crate::lifecycle::{CLAIM, Kind, Lifecycle, RoleId};
 use crate::time::Instant;
 
@@ -109,23 +108,14 @@ pub(super) fn finish(
     now: Instant,
 ) -> Result<Step, Rejected> {
     holds(task, finish.epoch)?;
-    let spent = Spent {
-        tokens: task.spent.tokens.saturating_add(finish.tokens.max(0)),
-        cost_micros: task.spent.cost_micros.saturating_add(finish.cost_micros.max(0)),
-        ..task.spent
-    };
-    let paid = &Task { spent, ..task.clone() };
     let end = End {
         outcome: finish.outcome,
         detail: &finish.detail,
         fields: &finish.fields,
         of_run: true,
+        tokens: finish.tokens,
+        cost_micros: finish.cost_micros,
         again_at: finish.again_at,
     };
-    let mut step = lead_on(lifecycle, paid, &end, now)?;
-    if let Some(record) = &mut step.record {
-        // What the run has cost is part of this change, so it is told from the task as it was before.
-        record.fields = fold::changes(lifecycle, Some(task), &step.task);
-    }
-    Ok(step)
+    lead_on(lifecycle, task, &end, now)
 }

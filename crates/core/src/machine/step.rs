@@ -123,8 +123,14 @@ fn needs_left(
     let queued = lifecycle.state(task.state).kind == Kind::Queued;
     if queued && waits(lifecycle, &freed, now) == Waits::Met {
         let fields = serde_json::Map::new();
-        let met =
-            Report { entered: task.entered, outcome: Outcome::Met, detail: String::new(), fields };
+        let met = Report {
+            entered: task.entered,
+            outcome: Outcome::Met,
+            detail: String::new(),
+            fields,
+            tokens: 0,
+            cost_micros: 0,
+        };
         return report(lifecycle, &freed, &met, now).map(answer);
     }
     Ok(answer(quiet(freed)))

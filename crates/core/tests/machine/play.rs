@@ -326,7 +326,8 @@ pub(crate) fn play(world: &mut World, op: &Op) -> Result<(), Violation> {
         Op::Report { late, nth, give } => {
             let entered = world.task.entered - i64::from(*late);
             let (outcome, fields) = (outcome_here(world, *nth), given(&world.lifecycle, give));
-            let report = Report { entered, outcome, detail: "it said so".to_owned(), fields };
+            let (detail, tokens, cost_micros) = ("it said so".to_owned(), i64::from(*nth), -1);
+            let report = Report { entered, outcome, detail, fields, tokens, cost_micros };
             feed(world, &Event::Reported(report))
         }
         Op::EndOddly { epoch, outcome, give } => end(world, *epoch, *outcome, give, None),

@@ -83,6 +83,8 @@ fn a_report_of_an_earlier_stay_changes_nothing() {
             outcome: Outcome::Passed,
             detail: String::new(),
             fields: fields(json!({})),
+            tokens: 0,
+            cost_micros: 0,
         };
         assert_eq!(
             world.meet(&Event::Reported(report)),

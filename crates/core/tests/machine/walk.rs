@@ -150,7 +150,9 @@ impl World {
         given: Value,
     ) -> Result<Step, Rejected> {
         let (entered, detail) = (self.task.entered, detail.to_owned());
-        self.stepped(&Event::Reported(Report { entered, outcome, detail, fields: fields(given) }))
+        let (fields, tokens, cost_micros) = (fields(given), 0, 0);
+        let report = Report { entered, outcome, detail, fields, tokens, cost_micros };
+        self.stepped(&Event::Reported(report))
     }
 
     /// The current run's end with an outcome and nothing else.

@@ -10,6 +10,7 @@ use banksman_core::limits;
 use banksman_core::policy::Action;
 use banksman_core::receipt::{
     Ended, Evidence, FaultKind, MergeReport, Opinion, PrepareFault, Reading, Receipt, Terminal,
+    Usage,
 };
 use serde_json::Value;
 
@@ -90,7 +91,8 @@ impl Keeper {
         ended?;
         if let Some(evaluator) = work.evaluator.as_ref().filter(|_| is_open(plan, work, receipt)) {
             self.pulse.beat.stage = Stage::Evaluate;
-            receipt.opinion = self.evaluate(evaluator, receipt);
+            let asked = self.evaluate(evaluator, receipt);
+            keep_opinion(receipt, asked.as_ref());
             self.go_on()?;
         }
         Ok(())
@@ -170,7 +172,8 @@ impl Keeper {
         self.pulse.beat.stage = Stage::Evaluate;
         let reading = Reading { text: judge.said.clone(), ..Reading::default() };
         let told = Receipt { reading: Some(reading), ..receipt.clone() };
-        receipt.opinion = self.evaluate(&judge.evaluator, &told);
+        let asked = self.evaluate(&judge.evaluator, &told);
+        keep_opinion(receipt, asked.as_ref());
         self.go_on()
     }
 
@@ -299,7 +302,7 @@ impl Keeper {
     }
 
     /// A cheap look at what the facts leave open. It works beside the worktree, so that it can change nothing there.
-    fn evaluate(&mut self, evaluator: &Evaluator, receipt: &Receipt) -> Option<Opinion> {
+    fn evaluate(&mut self, evaluator: &Evaluator, receipt: &Receipt) -> Option<Reading> {
         let folder = self.own_place().ok()?;
         let bytes = self.plan.limits.output_bytes;
         let mut logs = Logs::new(self.folder.path(), "evaluator.jsonl", "evaluator.err.log", bytes);
@@ -332,7 +335,7 @@ impl Keeper {
             .inspect_err(|error| eprintln!("{} the evaluator: {error}", clock::now()))
             .ok()?;
         self.left_over = self.left_over.saturating_add(tended.left_over);
-        opinion(&reading)
+        Some(reading)
     }
 
     fn go_on(&self) -> Result<(), Ended> {
@@ -462,13 +465,20 @@ fn opinion_schema() -> Value {
     serde_json::from_str(schema).expect("a test reads all of them")
 }
 
+/// Who was asked has used what it has used, also where its answer makes no sense.
+fn keep_opinion(receipt: &mut Receipt, asked: Option<&Reading>) {
+    receipt.opinion = asked.and_then(opinion);
+    receipt.judging = asked.map(|reading| Usage {
+        tokens: reading.input_tokens.saturating_add(reading.output_tokens),
+        cost_micros: reading.cost_micros.unwrap_or_default(),
+    });
+}
+
 fn opinion(reading: &Reading) -> Option<Opinion> {
     let answer = reading.answer.as_ref().filter(|_| is_success(Some(reading)))?;
     Some(Opinion {
         done: answer.get("done")?.as_bool()?,
         reason: answer.get("reason")?.as_str()?.to_owned(),
-        input_tokens: reading.input_tokens,
-        output_tokens: reading.output_tokens,
     })
 }
 

@@ -189,7 +189,7 @@ impl LocalSite {
 }
 
 impl Site for LocalSite {
-    fn begin(&self, plan: &Plan) -> Result<(), SiteError> {
+    fn begin_if(&self, plan: &Plan, may_begin: &mut dyn FnMut() -> bool) -> Result<(), SiteError> {
         let job: JobId = plan.job.parse().map_err(|error: NotAnId| SiteError::Keeper {
             job: error.text.clone(),
             source: io::Error::new(io::ErrorKind::InvalidInput, error),
@@ -207,6 +207,9 @@ impl Site for LocalSite {
         let past = self.past_folder(job).receipt();
         if matches!(past, Ok(Some(receipt)) if !receipt.ended.is_hindered()) {
             return fs::remove_dir_all(path).map_err(|source| file("remove", path, source));
+        }
+        if !may_begin() {
+            return Ok(());
         }
         folder.write_plan(plan)?;
         self.start_keeper(job, &folder, lock)

@@ -63,10 +63,13 @@ pub(super) fn look(common: &Path, worktree: &Path) -> io::Result<Place> {
     }
     let dot_git = worktree.join(".git");
     match fs::symlink_metadata(&dot_git) {
-        Ok(found) if found.is_file() => {}
-        Ok(_) => return Ok(Place::Foreign("it holds a repository of its own".to_owned())),
+        Ok(found) if found.is_file() && found.len() > 0 => {}
+        Ok(found) if !found.is_file() => {
+            return Ok(Place::Foreign("it holds a repository of its own".to_owned()));
+        }
         Err(_) if fs::read_dir(worktree)?.next().is_none() => return Ok(Place::Free),
-        Err(_) => {
+        // An empty one is as good as none: a git that was killed has made the file and not come to writing it.
+        Ok(_) | Err(_) => {
             let Some(record) = record_of(common, worktree)? else {
                 return Ok(Place::Foreign("it holds files that belong to no worktree".to_owned()));
             };

@@ -14,7 +14,7 @@ use banksman::store::conn::{Options, Target};
 use banksman_core::failure::Policy;
 use banksman_core::time::{Instant, Span};
 
-use super::processes::wait_until;
+use super::processes::{Seen, wait_through};
 use super::yard::PROGRAM;
 
 pub(crate) const NODE: &str = "here";
@@ -22,13 +22,13 @@ pub(crate) const NODE: &str = "here";
 pub(crate) struct Driver {
     pub(crate) store: Store,
     pub(crate) site: LocalSite,
-    projects: One,
+    pub(crate) projects: One,
     pub(crate) terms: Terms,
     ahead: Cell<Span>,
 }
 
 /// The one project of a yard.
-struct One(Project);
+pub(crate) struct One(Project);
 
 impl Projects for One {
     fn find(&self, name: &str) -> Result<Option<Project>, EngineError> {
@@ -92,9 +92,15 @@ impl Driver {
     /// Turns until something is so, and answers with what they told.
     pub(crate) fn turn_until(&self, what: &str, mut is_so: impl FnMut(&Store) -> bool) -> Told {
         let mut told = Told::default();
-        wait_until(what, || {
-            told.add(self.turn());
-            is_so(&self.store)
+        wait_through(what, || {
+            let pulse = self.turn();
+            let is_further = !pulse.started.is_empty() || !pulse.ended.is_empty();
+            told.add(pulse);
+            match is_so(&self.store) {
+                true => Seen::TheEnd,
+                false if is_further => Seen::AStep,
+                false => Seen::Nothing,
+            }
         });
         told
     }

@@ -3,6 +3,8 @@
 //! Whatever is killed on the way, at the end every task has ended once, no commit is lost, and no process and no worktree is
 //! left over. [`yard`] is the place that a test works in, [`driver`] an engine whose clock a test can move.
 
+mod beside;
+pub(crate) mod cutting;
 pub(crate) mod driver;
 mod failing;
 mod held;

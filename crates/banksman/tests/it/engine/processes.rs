@@ -84,11 +84,28 @@ fn is_alive(pid: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
+/// What a look has shown.
+pub(crate) enum Seen {
+    TheEnd,
+    /// It is not over, and something has happened since the last look.
+    AStep,
+    Nothing,
+}
+
 /// Looks again and again, with a short rest.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < until, "waited too long: {what}");
+    wait_through(what, || if is_so() { Seen::TheEnd } else { Seen::Nothing });
+}
+
+/// The same for what takes many steps: each has as much time, so that a slow machine may take longer for all of them.
+pub(crate) fn wait_through(what: &str, mut look: impl FnMut() -> Seen) {
+    let mut until = Instant::now() + PATIENCE;
+    loop {
+        match look() {
+            Seen::TheEnd => return,
+            Seen::AStep => until = Instant::now() + PATIENCE,
+            Seen::Nothing => assert!(Instant::now() < until, "waited too long: {what}"),
+        }
         rest();
     }
 }

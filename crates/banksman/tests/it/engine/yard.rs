@@ -186,8 +186,7 @@ impl Yard {
     /// While agents begin and end, git may look at the record of a worktree that is just being written or removed; it
     /// takes offence at that, and a moment later no longer.
     pub(crate) fn git(&self, args: &[&str]) -> String {
-        let mut git = Command::new("git");
-        git.arg("-C").arg(self.path("repo")).args(args).env("GIT_CONFIG_GLOBAL", "/dev/null");
+        let mut git = self.git_command(args);
         let mut output = git.output().expect("git starts");
         wait_until("git can read every record", || {
             let is_in_motion = String::from_utf8_lossy(&output.stderr).contains(".git/worktrees/");
@@ -197,6 +196,12 @@ impl Yard {
             !is_in_motion || output.status.success()
         });
         text_of(args, &output)
+    }
+
+    fn git_command(&self, args: &[&str]) -> Command {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(self.path("repo")).args(args).env("GIT_CONFIG_GLOBAL", "/dev/null");
+        git
     }
 
     pub(crate) fn file(&self, name: &str) -> String {
@@ -305,9 +310,13 @@ impl Drop for Yard {
             for node in ["here", "a", "b"] {
                 eprintln!("{}", self.file(&format!("up-{node}.log")));
             }
-            let list = self.run(&["list"]);
-            eprintln!("{}", String::from_utf8_lossy(&list.stdout));
-            eprintln!("{}", self.git(&["worktree", "list"]));
+            // Nothing in here may fail: a second panic would end the process before the first one is told.
+            for mut command in [self.command(&["list"]), self.git_command(&["worktree", "list"])] {
+                match command.output() {
+                    Ok(said) => eprintln!("{}", String::from_utf8_lossy(&said.stdout)),
+                    Err(error) => eprintln!("{command:?}: {error}"),
+                }
+            }
             self.folder.disable_cleanup(env::var_os(KEEP).is_some());
         }
         for process in self.processes() {

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use banksman::exec::merge::merge;
 use banksman::exec::plan::Workspace;
 use banksman::exec::process::{Output, Plain, Program, RunError, Runner};
 use banksman::exec::worktree::prepare;
 use banksman::exec::worktree::removal::remove;
-use banksman_core::receipt::PrepareFault;
+use banksman_core::receipt::{MergeReport, PrepareFault};
 
 use super::{World, checks, read, said, write};
 
@@ -121,6 +122,26 @@ fn a_record_that_was_pruned_is_made_again_around_the_files() {
     let prepared = world.prepare(&workspace);
     assert_eq!((prepared.head, prepared.fresh), (head, false));
     assert_eq!(world.status(&workspace.worktree), " M a\n?? left");
+}
+
+/// git makes the file first and writes it then.
+#[test]
+fn a_worktree_whose_git_file_was_never_written_is_tied_again_or_made_anew() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    let head = world.work(&workspace.worktree, "a", "x");
+    write(&workspace.worktree.join("left"), "x");
+    write(&workspace.worktree.join(".git"), "");
+    let prepared = world.prepare(&workspace);
+    assert_eq!((&prepared.head, prepared.fresh), (&head, false));
+    assert_eq!(world.status(&workspace.worktree), "?? left");
+    drop(prepared);
+    write(&workspace.worktree.join(".git"), "");
+    write(&world.repo().join(".git/worktrees/t1/locked"), "initializing");
+    let prepared = world.prepare(&workspace);
+    assert_eq!((&prepared.head, prepared.fresh), (&head, true), "nobody has worked in it yet");
+    assert_eq!(world.status(&workspace.worktree), "");
 }
 
 #[test]
@@ -284,6 +305,122 @@ fn files_of_a_git_that_died_writing_them_are_nobodys_work() {
     assert_eq!(world.status(&workspace.worktree), "");
     assert_eq!(read(&workspace.worktree.join("others")), "all of it");
     assert_eq!(read(&workspace.worktree.join("mine")), "work");
+}
+
+/// A task with one commit, which was reviewed, and all that a merge of that commit says and does.
+struct Reviewed {
+    world: World,
+    workspace: Workspace,
+    base: String,
+    commit: String,
+}
+
+impl Reviewed {
+    fn new() -> Self {
+        let world = World::new();
+        let workspace = Workspace { setup: Some("true".to_owned()), ..world.workspace("t1") };
+        drop(world.prepare(&workspace));
+        let commit = world.work(&workspace.worktree, "new.txt", "new\n");
+        let base = world.work(&world.repo(), "other.txt", "other\n");
+        Self { world, workspace, base, commit }
+    }
+
+    fn merge(&self, runner: &mut dyn Runner) -> Result<MergeReport, RunError> {
+        let passes = checks(&["test -e new.txt && test -e other.txt"]);
+        merge(runner, &self.workspace, &passes, "m", Some(&self.commit), &self.world.env())
+    }
+
+    /// Whether it is merged: then as one merge of that very commit, and else nothing has moved.
+    fn is_merged(&self) -> bool {
+        let main = self.world.rev("main");
+        let parents = self.world.git(&self.world.repo(), &["log", "-1", "--format=%P", "main"]);
+        assert!(main == self.base || parents == format!("{} {}", self.base, self.commit));
+        main != self.base
+    }
+
+    /// A git that was killed in the checkout has left it to the person whose checkout it is.
+    fn tidy(&self) {
+        let repo = self.world.repo();
+        for lock in ["index.lock", "HEAD.lock", "ORIG_HEAD.lock", "refs/heads/main.lock"] {
+            drop(fs::remove_file(repo.join(".git").join(lock)));
+        }
+        self.world.git(&repo, &["reset", "--quiet", "--hard"]);
+        self.world.git(&repo, &["clean", "--quiet", "-fd"]);
+    }
+
+    /// Somebody goes on working on the branch.
+    fn moves_on(&self) {
+        self.world.work(&self.workspace.worktree, "late.txt", "late\n");
+    }
+
+    fn assert_in_order(&self) {
+        let repo = self.world.repo();
+        assert_eq!(self.world.status(&repo), "");
+        assert_eq!(repo.join("new.txt").exists(), self.is_merged());
+        assert!(!repo.join("late.txt").exists());
+    }
+}
+
+#[test]
+fn a_merge_of_one_commit_killed_anywhere_is_made_once_or_not_at_all() {
+    let mut calls = 0;
+    loop {
+        let reviewed = Reviewed::new();
+        let after = Duration::from_millis(u64::from(calls % 4) * 2);
+        let is_killed = reviewed.merge(&mut Kills { calls, after, is_dead: false }).is_err();
+        let was_merged = reviewed.is_merged();
+        let has_moved_on = calls % 2 == 1;
+        if has_moved_on {
+            reviewed.moves_on();
+        }
+        let again =
+            || reviewed.merge(&mut Plain).unwrap_or_else(|error| panic!("{calls}: {error}"));
+        let again = match again() {
+            MergeReport::Rejected { .. } => {
+                reviewed.tidy();
+                again()
+            }
+            done => done,
+        };
+        match again {
+            MergeReport::AlreadyIn { .. } => assert!(was_merged, "{calls}"),
+            MergeReport::Merged { .. } => assert!(!was_merged && !has_moved_on, "{calls}"),
+            MergeReport::MovedOn { .. } => assert!(!was_merged && has_moved_on, "{calls}"),
+            MergeReport::Conflict { .. } | MergeReport::Rejected { .. } => {
+                panic!("{calls}: {again:?}")
+            }
+        }
+        // The branch moves after the files do, so it can be left behind them and never the other way round.
+        if is_killed && !reviewed.is_merged() {
+            reviewed.tidy();
+        }
+        reviewed.assert_in_order();
+        if !is_killed {
+            break;
+        }
+        calls += 1;
+        assert!(calls < 100, "it never ends");
+    }
+    assert!(calls > 8, "{calls} calls");
+}
+
+/// The checkout is somebody's own, so what a killed git has left in it is told and not tidied away.
+#[test]
+fn a_merge_that_died_in_the_checkout_says_what_is_in_the_way_until_that_is_gone() {
+    let reviewed = Reviewed::new();
+    let files = [(".git/index.lock", ""), ("new.txt", "ne")];
+    let mut dies = DiesWriting { command: "--ff-only", files: &files };
+    reviewed.merge(&mut dies).unwrap_err();
+    assert!(!reviewed.is_merged());
+    for (name, _) in files {
+        let again = reviewed.merge(&mut Plain).unwrap();
+        let MergeReport::Rejected { check } = again else { panic!("{again:?}") };
+        assert!(check.tail.contains(name), "{check:?}");
+        assert!(!reviewed.is_merged());
+        fs::remove_file(reviewed.world.repo().join(name)).unwrap();
+    }
+    assert!(matches!(reviewed.merge(&mut Plain), Ok(MergeReport::Merged { .. })));
+    reviewed.assert_in_order();
 }
 
 #[test]

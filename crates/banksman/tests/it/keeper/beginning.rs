@@ -52,6 +52,25 @@ fn many_who_begin_one_job_at_once_begin_it_once() {
     assert_eq!(fs::read_to_string(starts).unwrap(), "start\n");
 }
 
+/// Who may not begin it leaves it to the others, and whoever comes too late is not even asked.
+#[test]
+fn only_the_one_that_begins_a_job_is_asked_whether_it_may() {
+    let world = World::new();
+    let plan = plan("r1.1", SUCCESS);
+    world.site.begin_if(&plan, &mut || false).unwrap();
+    assert_eq!(world.site.look(job("r1.1")).unwrap(), Sight::Absent);
+    let mut asked = 0;
+    for _ in 0..2 {
+        let may_begin = &mut || {
+            asked += 1;
+            true
+        };
+        world.site.begin_if(&plan, may_begin).unwrap();
+    }
+    assert_eq!(world.receipt("r1.1").ended, Ended::Completed);
+    assert_eq!(asked, 1);
+}
+
 /// A control plane that died after it had the lock, or after it had written the plan.
 #[test]
 fn a_beginning_that_was_cut_short_is_made_good() {

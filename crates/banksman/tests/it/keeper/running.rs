@@ -7,7 +7,7 @@ use std::process::Command;
 use banksman::exec::agent::{Kind, McpServer, Setup};
 use banksman::exec::plan::{Evaluator, Work};
 use banksman::exec::site::{Sight, Site};
-use banksman_core::receipt::{Ended, Exit, Opinion, PrepareFault, Terminal, Told};
+use banksman_core::receipt::{Ended, Exit, Opinion, PrepareFault, Terminal, Told, Usage};
 use serde_json::json;
 
 use super::world::{PROGRAM, SESSION, SUCCESS, World, agent, is_alive, job, plan, wait_until};
@@ -163,12 +163,7 @@ fn an_evaluator_is_asked_about_an_end_without_a_word() {
         let mut plan = plan(name, script);
         agent(&mut plan).evaluator = Some(evaluator.clone());
         let given = world.run(&plan).opinion;
-        let expected = Opinion {
-            done: true,
-            reason: "it is all there".to_owned(),
-            input_tokens: 0,
-            output_tokens: 0,
-        };
+        let expected = Opinion { done: true, reason: "it is all there".to_owned() };
         assert_eq!(given, is_asked.then_some(expected));
     }
     assert!(world.file("r1.1", "work/facts").starts_with("Look: <data "));
@@ -193,6 +188,26 @@ fn each_agent_has_the_variables_of_its_own_provider() {
     assert!(world.run(&plan).opinion.is_some());
     assert_eq!(world.file("r1.1", "work/doer"), "doer \n");
     assert_eq!(world.file("r1.1", "work/judge"), " judge\n");
+}
+
+#[test]
+fn an_evaluator_that_answers_nonsense_has_used_what_it_has_used() {
+    let world = World::new();
+    let nonsense = r#"echo '{"type":"result","status":"success","text":"well","usage":{"input_tokens":7,"output_tokens":2,"cost_usd":0.5}}'"#;
+    let command = ["/bin/sh", "-c", nonsense].map(str::to_owned).to_vec();
+    let setup = Setup {
+        kind: Kind::Command,
+        command,
+        model: None,
+        env: Default::default(),
+        pass: Vec::new(),
+    };
+    let mut plan = plan("r1.1", "true");
+    agent(&mut plan).evaluator =
+        Some(Evaluator { setup, prompt: "Look: {evidence}".to_owned(), timeout_ms: 60_000 });
+    let receipt = world.run(&plan);
+    assert_eq!(receipt.opinion, None);
+    assert_eq!(receipt.judging, Some(Usage { tokens: 9, cost_micros: 500_000 }));
 }
 
 #[test]

@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Duration;
 
 use banksman_core::ids::{RunId, TaskId};
-use rusqlite::Connection;
 
 use super::desk::{ANYBODY, Desk, WHOLE, answer, plan, rate_limits, subtask};
+use crate::engine::cutting::{kill_amid, kill_when};
 use crate::engine::processes::wait_until;
-use crate::engine::yard::{Up, state_of, tasks};
+use crate::engine::yard::{state_of, tasks};
 
 const CONCERN: &str = r#"answer {"verdict":"CONCERN","rationale":"where are counts kept?","concerns":["no spike"],"suggestions":[]}
 success looked
@@ -18,11 +17,6 @@ success looked
 const WITHDRAWS: &str = r#"answer {"response":"WITHDRAW","rationale":"Redis is in use already"}
 success looked
 "#;
-/// Whoever writes for so many looks in a row does not write any more but sits in our trap.
-const LOOKS: usize = 30;
-/// A counter that nobody waits for.
-const ENDLESS: &str =
-    "WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up) SELECT count(*) FROM up";
 
 /// When `up` is killed.
 #[derive(Clone, Copy)]
@@ -94,7 +88,7 @@ fn kill_at(desk: &Desk, moment: Moment) {
             fs::write(desk.yard.path(&format!("go-{run}")), "").expect("written");
         }
         In(id, state) => kill_when(desk.yard.up(), || has_been(desk, id, state)),
-        Amid(write) => kill_amid(desk, write),
+        Amid(write) => kill_amid(&desk.yard, &desk.driver.store, write, || desk.yard.up()),
     }
 }
 
@@ -106,33 +100,6 @@ fn is_in(desk: &Desk, id: TaskId, state: &str) -> bool {
 fn has_been(desk: &Desk, id: TaskId, state: &str) -> bool {
     let history = desk.driver.store.history(id, 0);
     history.is_ok_and(|all| all.iter().any(|entry| entry.record.to == state))
-}
-
-fn kill_when(up: Up, is_so: impl FnMut() -> bool) {
-    wait_until("the moment has come", is_so);
-    up.kill();
-}
-
-fn kill_amid(desk: &Desk, write: &str) {
-    let raw = Connection::open(desk.yard.path("store.db")).expect("the file opens");
-    raw.execute_batch(&format!("CREATE TRIGGER trap AFTER {write} BEGIN {ENDLESS}; END"))
-        .expect("a trap");
-    raw.busy_timeout(Duration::ZERO).expect("it can be set");
-    let mut looks = 0;
-    let moves = || tasks(&desk.driver.store).iter().map(|one| one.task.version).sum::<i64>();
-    let mut before = 0;
-    kill_when(desk.yard.up(), || {
-        let is_free = raw.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok();
-        looks = if is_free { 0 } else { looks + 1 };
-        before = moves();
-        looks == LOOKS
-    });
-    assert_eq!(moves(), before, "what was not written to its end was not written: {write}");
-    raw.busy_timeout(Duration::from_secs(10)).expect("it can be set");
-    // What it had taken is left alone for ten seconds, which nobody has to wait for here.
-    let over =
-        "DROP TRIGGER trap; UPDATE outbox SET due_at = due_at - 11000 WHERE state = 'pending'";
-    raw.execute_batch(over).expect("the trap is gone");
 }
 
 /// All that is left in the end, without times, and without the numbers of tasks that are made side by side.

@@ -3,5 +3,6 @@
 mod allowing;
 mod asking;
 mod deciding;
+mod killing;
 mod looping;
 mod reading;

@@ -170,6 +170,7 @@ pub(super) fn plain(job: JobId, ended: Ended, began: Instant, now: Instant) -> R
         evidence: None,
         merge: None,
         opinion: None,
+        judging: None,
         left_over: 0,
         nudges: 0,
     }

@@ -3,6 +3,7 @@
 use banksman_core::fence::fence;
 
 use super::Bench;
+use crate::store::raw::Raw;
 
 const SPEC: &str = "
 workflow: { id: w, name: Judged, merge: false }
@@ -12,7 +13,7 @@ steps:
 /// Writes down what it was asked, and finds that nothing is missing at the second look.
 const JUDGE: &str = r#"cat >>"$1/asked"; answer='{"done":false,"reason":"two pages are empty"}'
 [ "$(grep -c '^Is this met' "$1/asked")" -lt 2 ] || answer='{"done":true,"reason":"all are there"}'
-echo "{\"type\":\"result\",\"status\":\"success\",\"text\":\"\",\"answer\":$answer}"
+echo "{\"type\":\"result\",\"status\":\"success\",\"text\":\"\",\"answer\":$answer,\"usage\":{\"input_tokens\":7,\"output_tokens\":2,\"cost_usd\":0.5}}"
 "#;
 
 /// The same, done by somebody who says when it is done.
@@ -40,6 +41,16 @@ fn bench(spec: &str, settings: &[(&str, &str)]) -> Bench {
     Bench { driver, ..bench }
 }
 
+/// What both looks have used is in the budgets of the task and of the day.
+fn assert_both_looks_are_counted(bench: &Bench, runs: i64) {
+    let spent = bench.step("A").task.spent;
+    assert_eq!((spent.runs, spent.tokens, spent.cost_micros), (runs, 18, 1_000_000));
+    let mut raw = Raw::open(&bench.yard.store().parse().expect("an address"), None);
+    let day = "SELECT sum(runs), sum(tokens), sum(cost_micros) FROM spent WHERE scope LIKE 'day:%'";
+    let expected = [runs.to_string(), "18".to_owned(), "1000000".to_owned()].map(Some).to_vec();
+    assert_eq!(raw.rows(day), [expected]);
+}
+
 #[test]
 fn a_criterion_in_prose_is_judged_by_whoever_may_review() {
     let bench = bench(SPEC, &[]);
@@ -49,6 +60,7 @@ fn a_criterion_in_prose_is_judged_by_whoever_may_review() {
     let question = format!("Is this met?\n\n{}", fence("every page has a text"));
     assert_eq!(asked.matches(&question).count(), 2, "{asked}");
     assert!(bench.prompt("A.2").contains("two pages are empty"), "{}", bench.prompt("A.2"));
+    assert_both_looks_are_counted(&bench, 2);
 }
 
 #[test]
@@ -81,6 +93,7 @@ fn what_somebody_did_by_hand_is_judged_the_same_way() {
     for said in ["I have looked at all but two", "now at all of them"] {
         assert_eq!(asked.matches(said).count(), 1, "{asked}");
     }
+    assert_both_looks_are_counted(&bench, 0);
 }
 
 #[test]

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use banksman::store::conn::Target;
-use banksman_core::time::Span;
-
 use super::{Bench, WAIT, runs, verdict};
+use crate::engine::cutting::cut_every_turn_off;
 use crate::engine::machines::Database;
 use crate::engine::processes::wait_until;
-use crate::engine::yard::{Yard, tasks};
-use crate::store::raw::Raw;
+use crate::engine::yard::Yard;
 
 /// A gate that fails once, a branch beside it, and both together, which are merged.
 const SPEC: &str = "workflow: { id: w, name: Cut off }
@@ -21,10 +18,6 @@ gates:
   - { id: G, reviewer: { level: auto }, on_pass: { next_step: C } }
   - { id: H, reviewer: { level: auto }, on_pass: { next_step: DONE }, on_fail: { next_step: B } }
 ";
-/// What the engine has taken in a turn that was cut off is left alone for ten seconds.
-const HELD: Span = Span(11_000);
-/// Far more than there are writes in one workflow of this size.
-const MOST_CUTS: usize = 2_000;
 
 fn bench(spec: &str) -> Bench {
     bench_in(Yard::new(&[]), spec)
@@ -107,97 +100,9 @@ fn completed() -> Left {
     left
 }
 
-/// Lets a number of writes to tasks and effects pass, and refuses the next.
-struct Scissors(Raw);
-
-impl Scissors {
-    fn new(bench: &Bench) -> Self {
-        let target: Target = bench.yard.store().parse().expect("an address");
-        let mut raw = Raw::open(&target, None);
-        raw.run(
-            "CREATE TABLE scissors (passing INTEGER NOT NULL); INSERT INTO scissors VALUES (-1);",
-        );
-        let cut = match &target {
-            Target::Sqlite(_) => {
-                "BEGIN
-                   SELECT CASE WHEN (SELECT passing FROM scissors) = 0 THEN RAISE(ABORT, 'cut off') END;
-                   UPDATE scissors SET passing = passing - 1 WHERE passing > 0;
-                 END"
-            }
-            Target::Postgres(_) => {
-                raw.run(
-                    "CREATE FUNCTION cut_off() RETURNS trigger AS $$ BEGIN
-                       IF (SELECT passing FROM scissors) = 0 THEN RAISE EXCEPTION 'cut off'; END IF;
-                       UPDATE scissors SET passing = passing - 1 WHERE passing > 0;
-                       RETURN NEW;
-                     END $$ LANGUAGE plpgsql;",
-                );
-                "FOR EACH ROW EXECUTE FUNCTION cut_off()"
-            }
-        };
-        raw.run(&format!(
-            "CREATE TRIGGER cut_effects BEFORE UPDATE OF state ON outbox {cut};
-             CREATE TRIGGER cut_moves BEFORE UPDATE OF version ON tasks {cut};
-             CREATE TRIGGER cut_births BEFORE INSERT ON tasks {cut};"
-        ));
-        Self(raw)
-    }
-
-    fn let_pass(&mut self, writes: usize) {
-        self.0.run(&format!("UPDATE scissors SET passing = {writes}"));
-    }
-
-    /// What has been taken comes due again. A server has a clock of its own, which nobody can move.
-    fn pass(&mut self, bench: &Bench, time: Span) {
-        match &self.0 {
-            Raw::Sqlite(_) => bench.driver.pass(time),
-            Raw::Postgres { .. } => self.0.run(&format!(
-                "UPDATE outbox SET due_at = due_at - {} WHERE state = 'pending'",
-                time.0
-            )),
-        }
-    }
-
-    fn put_away(mut self) {
-        let on = |table: &str| match &self.0 {
-            Raw::Sqlite(_) => String::new(),
-            Raw::Postgres { .. } => format!(" ON {table}"),
-        };
-        let (outbox, tasks) = (on("outbox"), on("tasks"));
-        self.0.run(&format!(
-            "DROP TRIGGER cut_effects{outbox}; DROP TRIGGER cut_moves{tasks};
-             DROP TRIGGER cut_births{tasks}; DROP TABLE scissors;"
-        ));
-    }
-}
-
-/// How far everything has got: moves that are on record, and effects that are settled.
-fn progress(bench: &Bench, scissors: &mut Scissors) -> (i64, i64) {
-    let moves = tasks(&bench.driver.store).iter().map(|stored| stored.task.version).sum();
-    let settled = "SELECT count(*) FROM outbox WHERE state <> 'pending'";
-    (moves, scissors.0.number(settled))
-}
-
-/// Every turn is cut off after its first write; only what belongs together, and so gets nowhere, is given one write more. So
-/// between any two writes of the workflow somebody was cut off once.
 fn cut_off(bench: &Bench, end: &str) -> Left {
-    let mut scissors = Scissors::new(bench);
-    let (mut writes, mut cuts) = (1, 0);
-    let mut before = progress(bench, &mut scissors);
-    wait_until(&format!("it is over\n{}", bench.yard.root().display()), || {
-        scissors.let_pass(writes);
-        let is_cut = bench.driver.try_turn().is_err();
-        let now = progress(bench, &mut scissors);
-        writes = if is_cut && now == before { writes + 1 } else { 1 };
-        before = now;
-        if is_cut {
-            cuts += 1;
-            scissors.pass(bench, HELD);
-        }
-        assert!(cuts < MOST_CUTS, "it gets nowhere");
-        bench.whole() == end && bench.is_put_away()
-    });
-    scissors.put_away();
+    let is_over = || bench.whole() == end && bench.is_put_away();
+    let cuts = cut_every_turn_off(&bench.driver, &bench.yard, is_over);
     bench.assert_clean();
     assert!(cuts > 30, "it was cut off {cuts} times only");
     Left::of(bench)

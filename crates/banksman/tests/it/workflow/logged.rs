@@ -7,7 +7,7 @@ use banksman::engine::{Engine, EngineError, Project, Projects};
 use banksman::exec::repo;
 use banksman_core::time::Span;
 
-use super::Bench;
+use super::{Bench, WAIT, verdict};
 use crate::engine::processes::wait_until;
 
 const SPEC: &str = "
@@ -46,10 +46,11 @@ impl Projects for Lost<'_> {
 /// A gate fails in a turn in which the project is away at one moment: the answer says whether the turn got so far.
 fn led_back_with(finds: u32) -> bool {
     let bench = Bench::new(SPEC);
-    bench.fails("G.1", "once more, please");
+    bench.script("G.1", &format!("{WAIT}{}", verdict("BLOCK", "once more, please")));
     bench.holds("A.2");
     // The verdict is there, and no turn has taken it.
     bench.until_started("G.1");
+    bench.go("G.1");
     wait_until("the reviewer has ended", || {
         bench.yard.agents().is_empty() && bench.yard.keepers().is_empty()
     });

@@ -51,6 +51,7 @@ fn good() -> Receipt {
         }),
         merge: None,
         opinion: None,
+        judging: None,
         left_over: 0,
         nudges: 0,
     }
@@ -86,7 +87,7 @@ fn fault(receipt: &mut Receipt, kind: FaultKind, structured: bool) {
 
 fn opinion(receipt: &mut Receipt, done: bool) {
     let reason = "by the log".to_owned();
-    receipt.opinion = Some(Opinion { done, reason, input_tokens: 1, output_tokens: 1 });
+    receipt.opinion = Some(Opinion { done, reason });
 }
 
 #[track_caller]

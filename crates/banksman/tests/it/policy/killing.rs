@@ -1,0 +1,225 @@
+//! Budgets that are used up while everything is cut off or killed: each time one question, a yes that counts once, never a run
+//! beyond it, and nothing that goes on waiting for nobody.
+
+use std::collections::BTreeMap;
+
+use banksman::store::Stored;
+use banksman_core::ids::TaskId;
+use banksman_core::time::Span;
+use serde_json::Value;
+
+use crate::engine::cutting::{cut_every_turn_off, kill_amid, kill_when};
+use crate::engine::driver::Driver;
+use crate::engine::machines::Database;
+use crate::engine::processes::wait_until;
+use crate::engine::yard::{Up, Yard, is_over, state_of};
+
+const DAY: i64 = 86_400_000;
+const TASKS: usize = 3;
+/// Time is passed in leaps here, and nobody renews a lease meanwhile.
+const LEASE: (&str, &str) = ("limits.lease", "\"1d\"");
+const ONE_A_DAY: (&str, &str) = ("budget.day_runs", "1");
+
+/// Three tasks with a budget for one of them.
+struct Desk {
+    yard: Yard,
+    driver: Driver,
+}
+
+impl Desk {
+    fn of_day(yard: Yard) -> Self {
+        yard.set(&[LEASE, ONE_A_DAY]);
+        Self::with_tasks(yard, &[])
+    }
+
+    fn of_batch(yard: Yard) -> Self {
+        yard.set(&[LEASE]);
+        yard.ok(&["batch", "create", "spring", "--concurrency", "8", "--runs", "1"]);
+        Self::with_tasks(yard, &["--batch", "spring"])
+    }
+
+    fn with_tasks(yard: Yard, more: &[&str]) -> Self {
+        for number in 1..=TASKS {
+            yard.add(&format!("part {number}"), more);
+        }
+        let driver = Driver::on(yard.root(), yard.store(), Span(100));
+        Self { yard, driver }
+    }
+
+    /// The one question that is open.
+    fn asked(&self) -> Option<String> {
+        let mut inbox = self.driver.store.inbox().expect("readable");
+        assert!(inbox.len() <= 1, "one question for all that wait: {inbox:?}");
+        inbox.pop().map(|decision| decision.id.to_string())
+    }
+
+    fn until_asked(&self) -> String {
+        wait_until("a person is asked", || self.asked().is_some());
+        self.asked().expect("it was there")
+    }
+
+    fn is_over(&self) -> bool {
+        let parts = (1..=TASKS).map(|number| TaskId(i64::try_from(number).expect("few")));
+        let mut parts = parts.map(|id| self.driver.store.task(id).expect("a part"));
+        parts.all(|part| is_over(&part))
+            && self.yard.jobs("here").is_empty()
+            && self.yard.worktrees().is_empty()
+    }
+
+    /// A person who says yes to whatever is asked; nobody starts more than that allows.
+    fn yes(&self) -> impl FnMut() -> bool {
+        let mut allowed = 1;
+        move || {
+            let starts = self.yard.starts();
+            assert!(starts.len() <= allowed, "{allowed} were allowed: {starts:?}");
+            if let Some(decision) = self.asked() {
+                self.yard.ok(&["decisions", "approve", &decision]);
+                allowed += 1;
+            }
+            self.is_over()
+        }
+    }
+
+    fn left(&self) -> Left {
+        self.yard.assert_clean(&["here"]);
+        let all = self.yard.tasks();
+        let moves_of = |id: TaskId| {
+            let history = self.driver.store.history(id, 0).expect("a history");
+            let moves = history.iter().map(|entry| &entry.record);
+            moves.map(|record| format!("{} -> {}", record.trigger, record.to)).collect()
+        };
+        let questions = all.iter().filter(|stored| stored.lifecycle.id == "allowance");
+        let batches = self.yard.json(&["batch", "list"]);
+        let mut starts = self.yard.starts();
+        starts.sort();
+        Left {
+            tasks: {
+                let how = |stored| format!("{}: {}", title(stored), state_of(stored));
+                let mut tasks: Vec<String> = all.iter().map(how).collect();
+                tasks.sort();
+                tasks
+            },
+            starts,
+            answers: questions
+                .map(|stored| (title(stored).to_owned(), moves_of(stored.task.id)))
+                .collect(),
+            budget: batches["batches"][0]["budget"]["runs"].clone(),
+        }
+    }
+}
+
+fn title(stored: &Stored) -> &str {
+    &stored.task.title
+}
+
+/// All that is left in the end, without times.
+#[derive(Debug, PartialEq, Eq)]
+struct Left {
+    tasks: Vec<String>,
+    starts: Vec<String>,
+    /// How each question has moved.
+    answers: BTreeMap<String, Vec<String>>,
+    /// The runs of the batch.
+    budget: Value,
+}
+
+fn expected(whose: &str, moves: &[&str], budget: Value) -> Left {
+    let asked = |how: &str| format!("The budget of {whose} is used up (runs: {how}");
+    let questions = [asked("1 of 1); 2 tasks wait"), asked("2 of 2); 1 task waits")];
+    let moves: Vec<String> = moves.iter().map(|one| (*one).to_owned()).collect();
+    let granted = questions.iter().map(|question| format!("{question}: granted"));
+    let done = (1..=TASKS).map(|number| format!("part {number}: done"));
+    Left {
+        tasks: granted.chain(done).collect(),
+        starts: ["r1.1", "r2.1", "r3.1"].map(str::to_owned).to_vec(),
+        answers: questions.into_iter().map(|question| (question, moves.clone())).collect(),
+        budget,
+    }
+}
+
+fn expected_of_day() -> Left {
+    expected("the day", &["create -> asking", "go_on -> granted"], Value::Null)
+}
+
+fn expected_of_batch() -> Left {
+    let moves = ["create -> asking", "go_on -> granted", "raised -> granted"];
+    expected("batch spring", &moves, Value::from(TASKS))
+}
+
+fn cut_off(desk: &Desk) -> Left {
+    let cuts = cut_every_turn_off(&desk.driver, &desk.yard, desk.yes());
+    assert!(cuts > 8, "it was cut off {cuts} times only");
+    desk.left()
+}
+
+#[test]
+fn the_budget_of_a_day_in_turns_that_are_cut_off_is_asked_about_once_each_time() {
+    let desk = Desk::of_day(Yard::new(&[]));
+    // Minutes are passed on the way, and they have to be minutes of one day.
+    desk.driver.pass(Span(DAY - desk.driver.now().0.rem_euclid(DAY)));
+    assert_eq!(cut_off(&desk), expected_of_day());
+}
+
+#[test]
+fn the_budget_of_a_day_in_turns_that_are_cut_off_on_postgresql() {
+    let Some(database) = Database::new("cut_day") else { return };
+    let desk = Desk::of_day(Yard::on_postgres(&database.url, &[]));
+    assert_eq!(cut_off(&desk), expected_of_day());
+}
+
+#[test]
+fn the_budget_of_a_batch_in_turns_that_are_cut_off_is_raised_once_by_each_yes() {
+    assert_eq!(cut_off(&Desk::of_batch(Yard::new(&[]))), expected_of_batch());
+}
+
+#[test]
+fn the_budget_of_a_batch_in_turns_that_are_cut_off_on_postgresql() {
+    let Some(database) = Database::new("cut_batch") else { return };
+    let desk = Desk::of_batch(Yard::on_postgres(&database.url, &[]));
+    assert_eq!(cut_off(&desk), expected_of_batch());
+}
+
+/// Until there is a question: a run that is claimed, and the question itself with what belongs to it.
+const ASKING: [&str; 4] = [
+    "INSERT ON runs WHEN NEW.task = 1",
+    "INSERT ON tasks WHEN NEW.title LIKE 'The budget%'",
+    "INSERT ON decisions",
+    "INSERT ON keys WHEN NEW.key LIKE 'allowance-batch%'",
+];
+/// A yes, as the person's own process writes it.
+const ANSWERING: [&str; 2] = ["UPDATE ON tasks WHEN NEW.state = 'granted'", "UPDATE ON decisions"];
+/// The budget that is raised, what says that it was, and the next run.
+const GOING_ON: [&str; 3] = [
+    "UPDATE OF budget_runs ON batches",
+    "INSERT ON keys WHEN NEW.key LIKE 'allowance-raised%'",
+    "INSERT ON runs WHEN NEW.task = 2",
+];
+
+#[test]
+fn a_budget_whose_up_is_killed_again_and_again_is_asked_about_and_raised_once_each_time() {
+    let desk = Desk::of_batch(Yard::new(&[]));
+    let Desk { yard, driver } = &desk;
+    let amid = |write: &str| kill_amid(yard, &driver.store, write, || yard.up());
+    ASKING.into_iter().for_each(amid);
+    assert_eq!(desk.asked(), None);
+    let up = yard.up();
+    let first = desk.until_asked();
+    kill_when(up, || yard.starts().len() == 1);
+    let approve = ["decisions", "approve", &first];
+    for write in ANSWERING {
+        let person = || Up::start(yard.command(&approve), &yard.path("person.log"));
+        kill_amid(yard, &driver.store, write, person);
+        assert_eq!(desk.asked().as_ref(), Some(&first), "nobody has answered");
+    }
+    yard.ok(&approve);
+    GOING_ON.into_iter().for_each(amid);
+    assert_eq!(yard.starts(), ["r1.1"]);
+    let up = yard.up();
+    let second = desk.until_asked();
+    kill_when(up, || yard.starts().len() == 2);
+    yard.ok(&["decisions", "approve", &second]);
+    let up = yard.up();
+    wait_until("all is done", || desk.is_over());
+    up.stop();
+    assert_eq!(desk.left(), expected_of_batch());
+}
