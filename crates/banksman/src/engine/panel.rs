@@ -66,13 +66,15 @@ impl Engine<'_> {
             return self.convene(whole, &asked, &panels, now);
         }
         let soon = now.plus(LOOK_AGAIN);
-        // Nobody can take a seat of a paused batch, so no seat is blamed for its silence.
-        if self.store.is_paused(whole.task.batch.as_deref())? {
+        // Nobody can take a seat of a paused batch, so no seat is blamed for its silence, and nobody is asked anew.
+        let is_paused = self.store.is_paused(whole.task.batch.as_deref())?;
+        if is_paused && seats.iter().any(|seat| !seat.state().terminal) {
             return Ok(Did::Later(soon));
         }
         let panel = record(whole, &seats, &panels, self.stood_still(whole)?);
         match next(&panel, now) {
             Next::Wait { until } => Ok(Did::Later(until.map_or(soon, |until| until.min(soon)))),
+            Next::Debate { .. } if is_paused => Ok(Did::Later(soon)),
             Next::Debate { round } => {
                 let holders = panel.seats.iter().filter(|seat| seat.holds_a_concern());
                 let holders: Vec<&str> = holders.map(|seat| seat.reviewer.as_str()).collect();

@@ -10,7 +10,7 @@ use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Lifecycle, builtin};
 
 /// What is made by the engine, or led by it.
-const LED: [&str; 4] = ["workflow", "step", "seat", "allowance"];
+const LED: [&str; 5] = ["workflow", "step", "seat", "leaf", "allowance"];
 /// Files that know these lifecycles; folders stand for all that is in them.
 const KNOWING: [&str; 8] = [
     "engine/steps.rs",
