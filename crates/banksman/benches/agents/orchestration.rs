@@ -125,6 +125,16 @@ fn prepare(spec: &str, failures: u32) -> Result<Place, Fault> {
     Ok(place)
 }
 
+/// What the steps of the example have to leave behind, where whoever drives it by hand works.
+fn leave_the_work(place: &Place) -> Result<(), Fault> {
+    for file in ["test/test_index.py", "src/chatcat/index.py", "src/chatcat/search.py"] {
+        let path = place.path("project").join(file);
+        fs::create_dir_all(path.parent().unwrap_or(&path))?;
+        fs::write(path, "work\n")?;
+    }
+    Ok(())
+}
+
 /// The program, which finds what stands beside the agent.
 fn program(place: &Place, words: &[&str]) -> Command {
     let mut command = place.command(words);
@@ -152,6 +162,7 @@ fn by_an_agent(
     (saves, until): (bool, Option<usize>),
 ) -> Result<(Talk, Duration), Fault> {
     let place = prepare(spec, failures)?;
+    leave_the_work(&place)?;
     let path = place.path("spec.yaml").display().to_string();
     let began = Instant::now();
     let mut talk = Talk::default();
