@@ -21,7 +21,7 @@ use crate::clock;
 use crate::config::Environment;
 
 /// Less processor time than this share of a core is what a waiting program uses for its timers.
-const BUSY_PERCENT: u128 = 2;
+const BUSY_PERCENT: u128 = 10;
 const SAMPLES_PER_IDLE_SPAN: u32 = 4;
 const LONGEST_SAMPLE: Duration = Duration::from_secs(60);
 /// Stands for the run's folder in what an adapter writes.
