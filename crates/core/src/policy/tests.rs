@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use super::*;
 
 static BUILT_IN: LazyLock<Policy> = LazyLock::new(builtin);
-const ROOT: &str = "/srv/work/t1";
+const ROOT: &str = "/worktree";
 
 fn class_of(command: &str) -> Class {
     BUILT_IN.look(&Action::Run(command.to_owned()), ROOT).class
@@ -32,7 +32,7 @@ fn everyday_work_is_green() {
             "git add -A && git commit -m 'push --force is a bad idea'",
             "git status; git diff HEAD~1",
             "rm -rf target/debug ./node_modules",
-            "rm -rf /srv/work/t1/target",
+            "rm -rf /worktree/target",
             "rm -rf /tmp/scratch-1",
             "cd sub && rm -rf other",
             "npm ci && npm run build",

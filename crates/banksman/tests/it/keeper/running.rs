@@ -146,18 +146,16 @@ fn nobody_is_started_for_an_answer_that_could_not_be_checked() {
     assert!(!world.folder("r1.1").path().join("work/started").exists());
 }
 
+fn shell_agent(script: &str) -> Setup {
+    let command = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+    Setup { kind: Kind::Command, command, model: None, env: Default::default(), pass: Vec::new() }
+}
+
 #[test]
 fn an_evaluator_is_asked_about_an_end_without_a_word() {
     let world = World::new();
     let opinion = r#"cat > facts; echo '{"type":"result","status":"success","text":"","answer":{"done":true,"reason":"it is all there"}}'"#;
-    let command = ["/bin/sh", "-c", opinion].map(str::to_owned).to_vec();
-    let setup = Setup {
-        kind: Kind::Command,
-        command,
-        model: None,
-        env: Default::default(),
-        pass: Vec::new(),
-    };
+    let setup = shell_agent(opinion);
     let evaluator = Evaluator { setup, prompt: "Look: {evidence}".to_owned(), timeout_ms: 60_000 };
     for (name, script, is_asked) in [("r1.1", "true", true), ("r1.2", SUCCESS, false)] {
         let mut plan = plan(name, script);
@@ -182,8 +180,7 @@ fn each_agent_has_the_variables_of_its_own_provider() {
     let work = agent(&mut plan);
     work.setup.pass = vec![doers.to_owned()];
     let judging = format!("{}; {opinion}", tells("judge"));
-    let command = ["/bin/sh", "-c", &judging].map(str::to_owned).to_vec();
-    let setup = Setup { command, pass: vec![judges.to_owned()], ..work.setup.clone() };
+    let setup = Setup { pass: vec![judges.to_owned()], ..shell_agent(&judging) };
     work.evaluator = Some(Evaluator { setup, prompt: "{evidence}".to_owned(), timeout_ms: 60_000 });
     assert!(world.run(&plan).opinion.is_some());
     assert_eq!(world.file("r1.1", "work/doer"), "doer \n");
@@ -194,14 +191,7 @@ fn each_agent_has_the_variables_of_its_own_provider() {
 fn an_evaluator_that_answers_nonsense_has_used_what_it_has_used() {
     let world = World::new();
     let nonsense = r#"echo '{"type":"result","status":"success","text":"well","usage":{"input_tokens":7,"output_tokens":2,"cost_usd":0.5}}'"#;
-    let command = ["/bin/sh", "-c", nonsense].map(str::to_owned).to_vec();
-    let setup = Setup {
-        kind: Kind::Command,
-        command,
-        model: None,
-        env: Default::default(),
-        pass: Vec::new(),
-    };
+    let setup = shell_agent(nonsense);
     let mut plan = plan("r1.1", "true");
     agent(&mut plan).evaluator =
         Some(Evaluator { setup, prompt: "Look: {evidence}".to_owned(), timeout_ms: 60_000 });
