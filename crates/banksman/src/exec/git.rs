@@ -13,6 +13,7 @@ mod status;
 mod steps;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -470,8 +471,25 @@ impl<'a> Git<'a> {
             std::thread::sleep(RECORD_PAUSE);
             output = self.runner.run(&program)?;
         }
+        if !output.ok() && mend_record(&self.folder, &output.stderr) {
+            output = self.runner.run(&program)?;
+        }
         Ok(output)
     }
+}
+
+/// A git that was killed while it made a worktree may leave an empty `commondir` in its record, and every git that looks at all
+/// worktrees gives up there. It gets what git itself would have written, and so does one that is still being made: nothing
+/// else is ever in it. Answers whether there was such a file.
+fn mend_record(folder: &Path, complaint: &str) -> bool {
+    let unread =
+        complaint.split_once("failed to read ").and_then(|(_, rest)| rest.split_once(": "));
+    let Some((file, _)) = unread else { return false };
+    let file = folder.join(file);
+    let is_record = file.ends_with("commondir") && file.iter().any(|part| part == "worktrees");
+    let is_empty =
+        || file.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() == 0);
+    is_record && is_empty() && fs::write(&file, "../..\n").is_ok()
 }
 
 /// The text of a path that goes onto a command line.
@@ -500,6 +518,7 @@ pub(super) fn said(output: &Output) -> String {
     let skip = words.chars().count().saturating_sub(DETAIL_CHARS);
     words.chars().skip(skip).collect()
 }
+
 fn is_of_another_record(complaint: &str) -> bool {
     complaint.contains(".git/worktrees/") && complaint.contains("No such file or directory")
 }

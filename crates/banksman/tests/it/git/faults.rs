@@ -68,6 +68,21 @@ fn a_worktree_left_on_something_else_is_brought_back_and_that_is_saved() {
     assert_eq!(saved, "changed there");
 }
 
+/// git reads the records of all worktrees before it does anything with one, and gives up at the sight of this.
+#[test]
+fn a_record_that_a_killed_git_left_half_written_is_in_nobodys_way() {
+    let world = World::new();
+    let [first, second] = ["t1", "t2"].map(|id| world.workspace(id));
+    drop(world.prepare(&first));
+    let record = world.repo().join(".git/worktrees/t1");
+    write(&record.join("commondir"), "");
+    write(&record.join("locked"), "initializing");
+    assert!(world.prepare(&second).fresh);
+    write(&record.join("commondir"), "");
+    assert!(world.prepare(&first).fresh);
+    assert_eq!(world.git(&first.worktree, &["branch", "--show-current"]), "banksman/t1");
+}
+
 #[test]
 fn a_rebase_left_half_way_is_undone() {
     let world = World::new();
