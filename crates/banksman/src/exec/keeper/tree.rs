@@ -8,12 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, waitid};
 
 /// What is read of a process's environment. Linux gives a new process at most 6 MiB for arguments and environment.
 const ENVIRONMENT_BYTES: u64 = 6 * 1024 * 1024;
+/// Threads of one process that are looked at.
+const THREADS: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::exec) struct Process {
@@ -58,9 +61,30 @@ fn below(root: Pid, exempt: Option<Pid>) -> Vec<Process> {
     found
 }
 
-/// The processor time that these have used, in the kernel's ticks. It may fall when one of them ends.
-pub(super) fn ticks(processes: &[Process]) -> u64 {
-    processes.iter().map(|process| process.ticks).sum()
+/// What processes ask of the processor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Demand {
+    /// Time that they got. It may fall when one of them ends.
+    pub(super) used: Duration,
+    /// One of them runs at this moment, or would if others did not.
+    pub(super) is_ready: bool,
+}
+
+pub(super) fn demand(processes: &[Process]) -> Demand {
+    let ticks: u64 = processes.iter().map(|process| process.ticks).sum();
+    let used = Duration::from_millis(ticks * 1_000 / rustix::param::clock_ticks_per_second());
+    Demand { used, is_ready: processes.iter().any(|process| has_ready_thread(process.pid)) }
+}
+
+fn has_ready_thread(pid: Pid) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid())) else {
+        return false;
+    };
+    let is_ready =
+        |stat: &str| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'));
+    let stats =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok());
+    stats.take(THREADS).any(|stat| is_ready(&stat))
 }
 
 /// Every living process with the marker in its environment, and all that is below them.

@@ -15,6 +15,7 @@ use super::child::{Child, Side, Start};
 use super::lease::millis;
 use super::lines::Lines;
 use super::log::Log;
+use super::tree::Demand;
 use super::watch::{Listener, Tended};
 use super::{Keeper, MARKER, tree};
 use crate::clock;
@@ -253,8 +254,8 @@ impl Listener for Hearing<'_> {
         if let Some(end) = &self.end {
             return Some(end.clone());
         }
-        let used = || tree::ticks(&tree::below_us(exempt));
-        let stalled = self.silence.lasts_too_long(now, used);
+        let demand = || tree::demand(&tree::below_us(exempt));
+        let stalled = self.silence.lasts_too_long(now, demand);
         self.over_budget().or_else(|| stalled.then_some(Ended::Stalled))
     }
 
@@ -304,7 +305,7 @@ struct Silence {
     /// Output has come since the last look.
     broken: bool,
     since: Moment,
-    sampled: Option<(Moment, u64)>,
+    sampled: Option<(Moment, Demand)>,
     next: Moment,
 }
 
@@ -318,8 +319,8 @@ impl Silence {
         self.next.min(self.since + self.limit)
     }
 
-    /// `used` counts processor ticks; it is asked only after a while without output, because the answer is not free.
-    fn lasts_too_long(&mut self, now: Moment, used: impl FnOnce() -> u64) -> bool {
+    /// The demand is asked for only after a while without output, because the answer is not free.
+    fn lasts_too_long(&mut self, now: Moment, demand: impl FnOnce() -> Demand) -> bool {
         if std::mem::take(&mut self.broken) {
             (self.since, self.sampled, self.next) = (now, None, now + self.period);
             return false;
@@ -327,21 +328,22 @@ impl Silence {
         if now < self.due_at() {
             return false;
         }
-        let ticks = used();
-        let (at, before) = self.sampled.replace((now, ticks)).unwrap_or((now, ticks));
+        let demand = demand();
+        let (at, before) = self.sampled.replace((now, demand)).unwrap_or((now, demand));
         self.next = now + self.period;
-        if is_busy(now - at, before, ticks) {
+        if is_busy(now - at, before, demand) {
             self.since = now;
         }
         now >= self.since + self.limit
     }
 }
 
-/// A count that falls means that a process has ended, which is a sign of life as well.
-fn is_busy(span: Duration, before: u64, ticks: u64) -> bool {
-    let Some(more) = ticks.checked_sub(before) else { return true };
-    let millis = u128::from(more) * 1_000 / u128::from(rustix::param::clock_ticks_per_second());
-    more > 0 && millis * 100 >= span.as_millis() * BUSY_PERCENT
+/// Processor time that falls means that a process has ended, which is a sign of life as well. On a machine that has too much to do,
+/// one that works may get next to nothing; it stands in line then whenever one looks, which one that waits does not.
+fn is_busy(span: Duration, before: Demand, now: Demand) -> bool {
+    let Some(used) = now.used.checked_sub(before.used) else { return true };
+    let has_worked = !used.is_zero() && used.as_micros() * 100 >= span.as_micros() * BUSY_PERCENT;
+    has_worked || (!span.is_zero() && before.is_ready && now.is_ready)
 }
 
 #[cfg(test)]
@@ -350,13 +352,21 @@ mod tests {
 
     const IDLE: Duration = Duration::from_secs(8);
 
-    /// Plays seconds; `ticks` is what was used up by each of them, and output comes in those of `output`.
-    fn stalls_after(ticks: impl Fn(u64) -> u64, output: &[u64]) -> Option<u64> {
+    /// Plays seconds; `used` are the hundredths that were used up by each of them, and output comes in those of `output`.
+    fn stalls_after(used: impl Fn(u64) -> u64, output: &[u64]) -> Option<u64> {
+        stalls_in_line(|second| (used(second), false), output)
+    }
+
+    /// The same on a machine where programs have to wait for the processor.
+    fn stalls_in_line(demand: impl Fn(u64) -> (u64, bool), output: &[u64]) -> Option<u64> {
         let start = clock::monotonic();
         let mut silence = Silence::new(IDLE, start);
         (1..100).find(|second| {
             silence.broken |= output.contains(second);
-            silence.lasts_too_long(start + Duration::from_secs(*second), || ticks(*second))
+            let (hundredths, is_ready) = demand(*second);
+            let used = Duration::from_millis(hundredths * 10);
+            silence
+                .lasts_too_long(start + Duration::from_secs(*second), || Demand { used, is_ready })
         })
     }
 
@@ -375,6 +385,13 @@ mod tests {
     #[test]
     fn timers_of_a_waiting_program_are_no_work() {
         assert_eq!(stalls_after(|second| second, &[]), Some(8));
+    }
+
+    #[test]
+    fn who_stands_in_line_works_and_who_wakes_now_and_then_does_not() {
+        assert_eq!(stalls_in_line(|_| (0, true), &[]), None);
+        assert_eq!(stalls_in_line(|second| (second, second % 4 == 0), &[]), Some(8));
+        assert_eq!(stalls_in_line(|second| (second, second < 20), &[]), Some(26));
     }
 
     #[test]
