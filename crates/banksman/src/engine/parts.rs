@@ -16,6 +16,8 @@ use crate::store::{StoreError, Stored};
 
 /// What the engine asks of parts, where their lifecycles have it.
 pub(super) const RESET: &str = "reset";
+/// What was given up is begun again where it stood.
+const TAKE_UP: &str = "take_up";
 pub(super) const CLOSE: &str = "close";
 const TRIP: &str = "trip";
 /// A person has decided about every part that was given up, and the whole waited for nothing else.
@@ -155,7 +157,7 @@ impl Engine<'_> {
         }
         if kind == Kind::Working && !whole.flag(LED) {
             // A person has taken it up again, and with it what was given up.
-            self.ask_parts(whole, RESET, |kind| kind == Kind::Failed, now)?;
+            self.ask_parts(whole, TAKE_UP, |kind| kind == Kind::Failed, now)?;
             self.note_run(whole, effect)?;
             self.set_led(whole, now)?;
             self.look_at_parts(&self.store.task(whole.task.id)?, now)?;

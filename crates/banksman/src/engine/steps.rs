@@ -146,7 +146,7 @@ impl Engine<'_> {
         let Some(flow) = flow_of(whole) else { return Ok(()) };
         let Some(mailbox) = self.mailbox(&whole.task.project)? else { return Ok(()) };
         let (id, state) = (whole.task.id, &whole.state().name);
-        let why = ["problem", "reason"].into_iter().find_map(|field| whole.text(field));
+        let why = ["reason", "problem"].into_iter().find_map(|field| whole.text(field));
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         let merged = if whole.flag("merged") { ", its work is merged" } else { "" };
         let text = format!("workflow {} ({id}) is {state}{merged}{why}", flow.id);

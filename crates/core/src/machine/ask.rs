@@ -38,7 +38,7 @@ fn try_rows(lifecycle: &Lifecycle, task: &Task, ask: &Ask, now: Instant) -> Resu
     }
     let light = Light { actor: &ask.actor, now, outcome: None };
     let cause = Cause { light, fields: &ask.fields, run_ended: false };
-    let mut errors: Vec<FieldError> = Vec::new();
+    let mut refusals: Vec<Vec<FieldError>> = Vec::new();
     for row in mine {
         let tried = match too_soon(task, row, now) {
             Some(error) => Err(vec![error]),
@@ -46,14 +46,22 @@ fn try_rows(lifecycle: &Lifecycle, task: &Task, ask: &Ask, now: Instant) -> Resu
         };
         match tried {
             Ok(step) => return Ok(step),
-            Err(more) => {
-                let new =
-                    more.into_iter().filter(|error| !errors.contains(error)).collect::<Vec<_>>();
-                errors.extend(new);
-            }
+            Err(errors) => refusals.push(errors),
         }
     }
-    Err(Rejected { why: Why::Invalid, errors, allowed: Vec::new() })
+    Err(Rejected { why: Why::Invalid, errors: nearest(refusals), allowed: Vec::new() })
+}
+
+/// Of several ways that are all refused, people are told what they lack for the one that lacks least.
+fn nearest(refusals: Vec<Vec<FieldError>>) -> Vec<FieldError> {
+    let least = refusals.iter().map(Vec::len).min().unwrap_or_default();
+    let mut errors: Vec<FieldError> = Vec::new();
+    for error in refusals.into_iter().filter(|errors| errors.len() == least).flatten() {
+        if !errors.contains(&error) {
+            errors.push(error);
+        }
+    }
+    errors
 }
 
 /// What the clock or another task has to do first.

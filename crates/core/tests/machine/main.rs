@@ -15,6 +15,7 @@ mod leave;
 mod mission;
 mod parts;
 mod play;
+mod questions;
 mod queue;
 mod random;
 mod ranks;

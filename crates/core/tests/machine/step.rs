@@ -142,7 +142,7 @@ fn a_veto_also_counts_after_the_fact() {
 #[test]
 fn a_human_gate_waits_for_a_person() {
     let mut world = at_gate("human", "gate(human)");
-    assert!(world.after("365d").is_empty(), "as long as it takes");
+    assert!(world.after("6d").is_empty(), "it is theirs for a week");
     for who in ["reviewer:rob", "agent:writer", "system"] {
         assert_eq!(world.refused(who, "on pass", json!({})).why, Why::Forbidden, "{who}");
     }
@@ -315,7 +315,7 @@ fn an_interactive_step_opens_by_itself() {
     let step = world.ends(Outcome::Met, "", json!({}), "interactive");
     assert_eq!(step.effects, [Effect::Notify, Effect::TellParent]);
     assert!(world.decision.is_some());
-    assert!(world.after("365d").is_empty(), "as long as it takes");
+    assert!(world.after("6d").is_empty(), "it is theirs for a week");
     world.goes("human:kim", "on signal", json!({}), "gate(auto)");
 
     let mut world = step_with(by_hand, &[]);

@@ -92,9 +92,9 @@ fn the_clock_is_not_overtaken() {
 }
 
 #[test]
-fn a_missing_thing_is_said_once_however_many_rows_miss_it() {
+fn of_several_ways_only_the_nearest_is_told_of() {
     let source = "
-lifecycle: twice
+lifecycle: near
 initial: desk
 fields: { note: text, sign: text }
 states:
@@ -102,11 +102,30 @@ states:
   done: { kind: done }
 transitions:
   - { from: desk, to: done, on: end, by: [human], guards: [{ field: note, message: Say why }, { field: sign, message: Sign it }] }
-  - { from: desk, to: done, on: stop, by: [human], guards: [{ field: note, message: Say why }] }
+  - { from: desk, to: done, on: end, by: [human], guards: [{ field: note, message: Say why }] }
+";
+    let rejected = of_source(source).refused("human:kim", "on end", json!({}));
+    assert_eq!(complaints(&rejected), ["note: Say why"]);
+    of_source(source).goes("human:kim", "on end", json!({ "note": "enough" }), "done");
+}
+
+#[test]
+fn a_missing_thing_is_said_once_however_many_rows_miss_it() {
+    let source = "
+lifecycle: twice
+initial: desk
+fields: { note: text, sign: text, seal: text }
+states:
+  desk: { kind: waiting }
+  done: { kind: done }
+transitions:
+  - { from: desk, to: done, on: end, by: [human], guards: [{ field: note, message: Say why }, { field: sign, message: Sign it }] }
+  - { from: desk, to: done, on: stop, by: [human], guards: [{ field: note, message: Say why }, { field: seal, message: Seal it }] }
 ";
     let rejected = of_source(source).refused("human:kim", "to done", json!({}));
-    assert_eq!(complaints(&rejected), ["note: Say why", "sign: Sign it"]);
-    of_source(source).goes("human:kim", "to done", json!({ "note": "enough" }), "done");
+    assert_eq!(complaints(&rejected), ["note: Say why", "sign: Sign it", "seal: Seal it"]);
+    let brought = json!({ "note": "enough", "seal": "red" });
+    of_source(source).goes("human:kim", "to done", brought, "done");
 
     let mut world = task_of("autonomous", json!({}));
     world.is_claimed_by("worker:w1", "active");

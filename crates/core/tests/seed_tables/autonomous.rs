@@ -107,6 +107,7 @@ pub(super) const TABLE: Table = Table {
         ("blocked", "cancelled", "cancel", &["human"], ""),
         ("dormant", "pending", "reactivate", &["human"], "clear assignee, worker_id; renew depth, blocks"),
         ("dormant", "cancelled", "cancel", &["human"], ""),
+        ("failed", "merge_ready", "retry", &["human"], "if diagnostic; clear diagnostic"),
         ("failed", "pending", "retry", &["human"], "if confirmation; clear assignee, worker_id, pr_url, pr_head, merged, problem, objection, irreducible, left_out, parts_asked, checkpoint, asked; count retry_count; renew depth, blocks, review_rounds"),
         ("failed", "cancelled", "cancel", &["human"], ""),
     ],
@@ -119,6 +120,7 @@ pub(super) const TABLE: Table = Table {
         ("in_progress", "failed", "stall_timeout", "24h", Progress, "set diagnostic=stalled"),
         ("review", "failed", "review_timeout", "7d", Progress, "set diagnostic=review timeout"),
         ("merge_ready(merging)", "merge_ready", "merge_timeout", "1d", Entry, "set problem=the merge does not come to an end"),
+        ("merge_ready", "failed", "merge_unanswered", "7d", Entry, "set diagnostic=merge approval timeout"),
         ("blocked", "failed", "blocked_timeout", "14d", Entry, "set diagnostic=blocked timeout"),
     ],
     requires: &[
@@ -234,7 +236,11 @@ pub(super) const TABLE: Table = Table {
     ],
 };
 
-/// The pairs of the seed's own table, copied from it row by row: no lifecycle row may add a pair to them.
+/// The seed wants that nothing waits for ever, and its table says of plans only what silence leads to. Silence about a merge leads
+/// to the same, and who takes the task up again is asked again: what was approved is not done twice.
+const PAIRS_OF_SILENCE: [(&str, &str); 2] = [("merge_ready", "failed"), ("failed", "merge_ready")];
+
+/// The pairs of the seed's own table, copied from it row by row: no other lifecycle row may add a pair to them.
 const SEED_PAIRS: [(&str, &str); 42] = [
     ("pending", "active"),
     ("pending", "cancelled"),
@@ -298,7 +304,8 @@ fn the_pairs_are_those_of_the_seed_and_no_others() {
         .filter(|(from, to)| base(from) != base(to) || from == to)
         .map(|(from, to)| (base(from), base(to)))
         .collect();
-    assert_eq!(is, BTreeSet::from(SEED_PAIRS));
+    let wanted = SEED_PAIRS.into_iter().chain(PAIRS_OF_SILENCE);
+    assert_eq!(is, wanted.collect::<BTreeSet<_>>());
 }
 
 /// The state of the seed that a state belongs to.
@@ -371,6 +378,25 @@ fn the_seeds_walkthrough_ends_in_done() {
         play.ask("human:kim", "done", json!({ "merged": true })).expect("it is merged"),
         "done"
     );
+}
+
+#[test]
+fn silence_about_a_merge_fails_and_a_retry_asks_again_without_new_work() {
+    let mut play = in_review();
+    play.walk(&[("system", "merge_ready")]);
+    assert_eq!(play.wait("6d"), "merge_ready");
+    assert_eq!(play.wait("1d"), "failed");
+    assert_eq!(play.field("diagnostic"), json!("merge approval timeout"));
+    assert_eq!(play.pull("human:kim", "retry", Value::Null).expect("people may"), "merge_ready");
+    assert_eq!(play.field("diagnostic"), Value::Null);
+    assert_eq!(play.field("pr_url"), json!("https://forge.test/1"));
+    assert_eq!(play.wait("7d"), "failed", "again after as long");
+}
+
+#[test]
+fn what_failed_before_its_merge_is_retried_from_the_beginning() {
+    let mut play = failed();
+    assert_eq!(play.pull("human:kim", "retry", Value::Null).expect("people may"), "pending");
 }
 
 #[test]

@@ -14,11 +14,12 @@ const OF_PLANNING: [&str; 7] =
     ["split", "parts_asked", "checkpoint", "irreducible", "left_out", "depth", "blocks"];
 
 #[rustfmt::skip] // One row, one line: it is read as a table.
-const OWN_MOVES: [Move; 12] = [
+const OWN_MOVES: [Move; 13] = [
     ("pending", "in_progress", "claim", &["worker"], "compute assignee, worker_id; clear confirmation"),
     ("pending", "blocked", "escalate", &["human"], "set asked=true"),
     ("pending", "dormant", "backburner", &["human"], ""),
     ("in_progress", "done", "pr_filed", &["system"], "if spike; keep findings"),
+    ("failed", "merge_ready", "reset", &["system"], "if diagnostic; clear diagnostic"),
     ("failed", "pending", "reset", &["system"], "clear assignee, worker_id, pr_url, pr_head, merged, problem, objection, asked; count retry_count"),
     // What is just being merged is not closed: whether it is in the base is known when that is over.
     ("pending", "cancelled", "close", &["system"], CLOSED),

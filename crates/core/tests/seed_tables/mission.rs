@@ -6,7 +6,7 @@ use banksman_core::lifecycle::Kind::{
     Blocked, Cancelled, Done, Queued, Reviewing, Waiting, Working,
 };
 use banksman_core::lifecycle::Setting;
-use banksman_core::lifecycle::Since::Progress;
+use banksman_core::lifecycle::Since::{Entry, Progress};
 use banksman_core::lifecycle::check::Overrides;
 use serde_json::{Value, json};
 
@@ -75,6 +75,9 @@ pub(super) const TABLE: Table = Table {
     ],
     timed: &[
         ("IN_PROGRESS", "BLOCKED", "stalled", "24h", Progress, "set blockReason=no progress for too long"),
+        ("REVIEW", "BLOCKED", "unanswered", "7d", Entry, "set blockReason=nobody has reviewed it"),
+        ("NEEDS_APPROVAL", "BLOCKED", "unanswered", "7d", Entry, "compute blockReason"),
+        ("BLOCKED", "CANCELED", "unanswered", "14d", Entry, "compute reason"),
     ],
     requires: &[
         ("ASSIGNED", &["assigneeIds"]),
@@ -414,6 +417,23 @@ fn the_third_review_cycle_blocks_with_a_loop_summary_until_a_person_unblocks() {
         play.ask("human:kim", "IN_PROGRESS", again).expect("a new allowance"),
         "IN_PROGRESS"
     );
+}
+
+#[test]
+fn silence_of_people_blocks_the_task_and_ends_it_at_last() {
+    let mut reviewed = begun(&Overrides::new());
+    reviewed.ask("specialist:ada", "REVIEW", submission()).expect("her task");
+    let mut asked = begun(&Overrides::new());
+    let request = json!({ "approvalRequest": "a new key" });
+    asked.ask("specialist:ada", "NEEDS_APPROVAL", request).expect("her task");
+    let why = ["nobody has reviewed it", "nobody has answered: a new key"];
+    for (mut play, why) in [reviewed, asked].into_iter().zip(why) {
+        assert_eq!(play.wait("7d"), "BLOCKED");
+        assert_eq!(play.field("blockReason"), json!(why));
+        assert_eq!(play.wait("13d"), "BLOCKED");
+        assert_eq!(play.wait("1d"), "CANCELED");
+        assert_eq!(play.field("reason"), json!(format!("nobody has answered: {why}")));
+    }
 }
 
 #[test]

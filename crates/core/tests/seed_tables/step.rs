@@ -98,6 +98,9 @@ pub(super) const TABLE: Table = Table {
         ("passed", "complete", "close", &["system"], "clear open_to_veto"),
         ("given_up", "pending", "reset", &["system"], "clear sent_back, open_to_veto, failed_for, diagnostic, reason, note"),
         ("given_up", "aborted", "close", &["system"], "clear sent_back"),
+        ("given_up", "gate(human)", "retry", &["human"], "if reason; clear reason"),
+        ("given_up", "gate(human)", "take_up", &["system"], "if reason; clear reason"),
+        ("given_up", "pending", "take_up", &["system"], "clear failed_for, diagnostic, reason, note"),
         ("given_up", "pending", "retry", &["human"], "clear failed_for, diagnostic, reason, note; renew failures, unproven"),
         ("given_up", "passed", "skip", &["human"], "clear reason, diagnostic"),
     ],
@@ -107,6 +110,8 @@ pub(super) const TABLE: Table = Table {
         ("gate(auto)", "gate(human)", "gate_timeout", "30min", Entry, "set diagnostic=no verdict"),
         ("gate(notify)", "gate(human)", "gate_timeout", "30min", Entry, "set diagnostic=no verdict"),
         ("gate(veto)", "passed", "unopposed", "15min", Entry, "set open_to_veto=true"),
+        ("interactive", "given_up", "unanswered", "7d", Entry, "set reason=nobody has done it"),
+        ("gate(human)", "given_up", "unanswered", "7d", Entry, "set reason=nobody has decided at its gate"),
         ("sent_back", "gate(human)", "not_led_back", "3d", Entry, "set diagnostic=nobody led it back, sent_back=false"),
     ],
     requires: &[("pending", &["spec", "workflow"]), ("given_up", &["reason"])],
@@ -293,7 +298,7 @@ fn a_gate_of_a_person_is_never_anybody_elses() {
         assert!(play.ask(who, "passed", Value::Null).is_err(), "{who}");
         assert!(play.ask(who, "sent_back", json!({ "feedback": "no" })).is_err(), "{who}");
     }
-    assert_eq!(play.wait("90d"), "gate(human)");
+    assert_eq!(play.wait("6d"), "gate(human)");
     for round in 1..=5 {
         fails(&mut play, "human:kim", &format!("round {round}"));
         run(&mut play);
@@ -305,6 +310,33 @@ fn a_gate_of_a_person_is_never_anybody_elses() {
 fn a_silent_gate_goes_to_a_person() {
     for level in ["auto", "notify"] {
         assert_eq!(signalled(Some(level)).wait("30min"), "gate(human)");
+    }
+}
+
+/// What was done stays done: whoever takes the step up again is asked once more, and no agent works in vain.
+#[test]
+fn silence_at_a_gate_gives_the_step_up_and_taking_it_up_asks_again() {
+    for (who, trigger) in [("human:kim", "retry"), ("system", "take_up")] {
+        let mut play = signalled(Some("human"));
+        assert_eq!(play.wait("7d"), "given_up");
+        assert_eq!(play.field("reason"), json!("nobody has decided at its gate"));
+        assert_eq!(play.wait("90d"), "given_up", "its workflow asks");
+        assert_eq!(play.pull(who, trigger, Value::Null).expect("it may"), "gate(human)");
+        assert_eq!(play.field("reason"), Value::Null);
+        play.walk(&[("human:kim", "passed")]);
+    }
+}
+
+#[test]
+fn silence_about_a_step_done_by_hand_gives_it_up_and_it_begins_again() {
+    for (who, trigger) in [("human:kim", "retry"), ("system", "take_up")] {
+        let fields =
+            json!({ "workflow": "search", "spec": { "id": "X-1" }, "launch": "interactive" });
+        let mut play =
+            Play::born("step", &Overrides::new(), fields).expect("it needs no other field");
+        play.walk(&[("system", "interactive")]);
+        assert_eq!(play.wait("7d"), "given_up");
+        assert_eq!(play.pull(who, trigger, Value::Null).expect("it may"), "pending");
     }
 }
 

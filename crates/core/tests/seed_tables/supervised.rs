@@ -66,6 +66,7 @@ pub(super) const TABLE: Table = Table {
         ("running", "evaluating", "stale", "10min", Progress, ""),
         ("running", "retrying", "timeout", "60min", Entry, "set error=the worker ran out of time; count retries"),
         ("evaluating", "retrying", "timeout", "10min", Progress, "set error=the evaluation gave no answer; count retries"),
+        ("blocked", "cancelled", "unanswered", "14d", Entry, "compute reason"),
     ],
     requires: &[
         ("retrying", &["error"]),
@@ -187,6 +188,15 @@ fn three_retries_then_it_is_blocked_and_an_unblock_gives_a_new_allowance() {
     play.walk(&[("human:kim", "queued")]);
     started(&mut play);
     assert_eq!(play.end_run(Outcome::Crashed, "again", Value::Null), "retrying");
+}
+
+#[test]
+fn silence_of_people_ends_what_is_blocked_at_last() {
+    let mut play = Play::of("supervised");
+    play.pull("human:kim", "block", json!({ "error": "a key is missing" })).expect("people may");
+    assert_eq!(play.wait("13d"), "blocked");
+    assert_eq!(play.wait("1d"), "cancelled");
+    assert_eq!(play.field("reason"), json!("nobody has answered: a key is missing"));
 }
 
 #[test]

@@ -38,6 +38,7 @@ pub(super) const TABLE: Table = Table {
     ],
     timed: &[
         ("running", "waiting", "trip", "14d", Entry, "set problem=it has taken longer than it may"),
+        ("waiting", "aborted", "unanswered", "7d", Entry, "compute reason"),
         ("merging", "waiting", "trip", "1d", Entry, "set problem=the merge does not come to an end"),
     ],
     requires: &[("waiting", &["problem"]), ("aborted", &["reason"])],
@@ -67,6 +68,15 @@ fn the_lifecycle_is_the_table() {
 fn running(merges: bool) -> Play {
     let fields = json!({ "merges": merges });
     Play::born("workflow", &Overrides::new(), fields).expect("it needs no other field")
+}
+
+#[test]
+fn silence_about_a_problem_ends_it_with_the_problem_as_the_reason() {
+    let mut play = running(false);
+    play.pull("human:kim", "trip", json!({ "problem": "a leak" })).expect("people may");
+    assert_eq!(play.wait("6d"), "waiting");
+    assert_eq!(play.wait("1d"), "aborted");
+    assert_eq!(play.field("reason"), json!("nobody has answered: a leak"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::{Kind, Target};
 use banksman_core::machine::Record;
 use banksman_core::time::Instant;
 use banksman_core::workflow::Flow;
@@ -192,8 +192,11 @@ fn is_moving(whole: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
         match state.kind {
             Kind::Queued => stored.task.open_needs == 0,
             Kind::Working | Kind::Reviewing | Kind::Blocked => true,
+            // Silence may be a yes, as in a window for a veto. Where it only gives up, a person is waited for.
             Kind::Waiting | Kind::Parked => {
-                stored.lifecycle.exits(stored.task.state).any(|row| row.bound.is_some())
+                let mut bounds =
+                    stored.lifecycle.exits(stored.task.state).filter(|row| row.bound.is_some());
+                bounds.any(|row| matches!(row.to, Target::State(to) if stored.lifecycle.state(to).kind == Kind::Done))
             }
             Kind::Done | Kind::Failed | Kind::Cancelled => false,
         }

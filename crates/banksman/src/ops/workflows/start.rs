@@ -20,7 +20,7 @@ use crate::ops::tasks::named;
 use crate::store::places::BatchChange;
 use crate::store::{Add, Applied, Definition, Edge, Key, Part, Store, Stored};
 
-/// A gate that is answered by hand is not taken away from whoever drives the workflow.
+/// Neither a step nor a gate is taken away from whoever drives the workflow by hand.
 const BY_HAND_PATIENCE: Span = Span(14 * 86_400_000);
 
 /// How a workflow is started.
@@ -212,6 +212,9 @@ impl Planning<'_> {
     /// What the file says of the gate, as settings of the step's lifecycle.
     fn settings(&self, step: &Step) -> Overrides {
         let mut overrides = Overrides::new();
+        if self.request.by_hand {
+            overrides.extend([setting("answer_timeout", Setting::Time(BY_HAND_PATIENCE))]);
+        }
         let Some(gate) = &step.gate else { return overrides };
         // No retry at all means what one means: the first failure asks a person.
         let retries = Setting::Number(f64::from(gate.max_retries.max(1)));

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use banksman_core::time::Span;
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -103,6 +104,52 @@ fn whoever_says_merge_has_it_merged() {
     let again = refusal(&desk, &["decisions", "merge", "t1"]);
     assert!(again.contains("settled"), "{again}");
     desk.until_quiet();
+}
+
+/// Longer than anybody is waited for.
+const A_WEEK: Span = Span(7 * 86_400_000 + 1);
+
+/// Nobody says anything until the whole is so. What is typed afterwards is typed today.
+fn silent_until(desk: &Desk, state: &str) {
+    desk.driver.pass(A_WEEK);
+    desk.until(WHOLE, state);
+    desk.driver.pass(Span(-A_WEEK.0));
+}
+
+#[test]
+fn a_merge_that_nobody_answers_fails_and_a_retry_asks_about_the_same_commit() {
+    let desk = reviewed();
+    let (pull, head) = (desk.field("pr_url"), desk.field("pr_head"));
+    silent_until(&desk, "failed");
+    desk.until_quiet();
+    desk.yard.ok(&["retry", "t1"]);
+    assert_eq!(desk.state(WHOLE), READY);
+    assert_eq!((desk.field("pr_url"), desk.field("pr_head")), (pull, head));
+    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.until(WHOLE, "done");
+    assert_eq!(merges(&desk, "t1"), 1);
+    desk.yard.ok(&["check"]);
+}
+
+#[test]
+fn silence_about_a_subtask_comes_back_as_a_decision_and_nothing_is_done_twice() {
+    let desk = Desk::new(&[plan(&[subtask("limiter", 1), subtask("docs", 1)], &[])]);
+    desk.approve();
+    desk.driver.turn_until("its parts are made", |_| desk.parts().len() == 2);
+    let parts = ["limiter", "docs"].map(|name| desk.part(name));
+    for part in parts {
+        desk.until(part, READY);
+    }
+    silent_until(&desk, "blocked");
+    let runs = || parts.map(|part| desk.driver.store.task(part).expect("it is there").task.epoch);
+    let before = runs();
+    desk.yard.ok(&["decisions", "answer", "t1", "resume"]);
+    for (name, part) in ["limiter", "docs"].into_iter().zip(parts) {
+        desk.until(part, READY);
+        desk.merge(name);
+    }
+    desk.until(WHOLE, "done");
+    assert_eq!(runs(), before, "nobody has worked again");
 }
 
 #[test]

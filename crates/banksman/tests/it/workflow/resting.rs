@@ -86,3 +86,32 @@ fn a_bound_begins_anew_when_a_person_lets_the_batch_go_on() {
     bench.yard.ok(&["batch", "resume", "w"]);
     assert_eq!(due(), after, "whoever says it twice gives it more than its time");
 }
+
+/// Nobody answers at the gate, and later somebody does.
+#[test]
+fn a_gate_that_nobody_answers_is_given_up_and_asked_about_again_without_new_work() {
+    let spec = SPEC.replace("level: auto", "level: human");
+    let bench = Bench::with(&[("limits.lease", "\"1d\"")], &spec);
+    bench.until_state("A", "gate(human)");
+    bench.until_state("B", "interactive");
+    let inbox = bench.yard.ok(&["decisions", "--json"]);
+    assert_eq!(inbox.matches("\"deadline\": null").count(), 0, "{inbox}");
+    bench.driver.pass(minutes(7 * 24 * 60 + 1));
+    bench.until("it waits for a person", |bench| bench.whole() == "waiting");
+    assert_eq!((bench.state("A").as_str(), bench.state("B").as_str()), ("given_up", "given_up"));
+    bench.whole_says("resume", &[]);
+    bench.until_state("A", "gate(human)");
+    bench.until_state("B", "interactive");
+    bench.says(&["G", "pass"]);
+    bench.says(&["B", "done"]);
+    bench.until_over("complete");
+    assert_eq!(bench.starts(), ["A.1"]);
+}
+
+#[test]
+fn a_workflow_that_nobody_answers_for_is_aborted_with_its_problem() {
+    let bench = at_rest();
+    bench.driver.pass(minutes(7 * 24 * 60 + 1));
+    bench.until_over("aborted");
+    assert_eq!(bench.logged("is aborted: nobody has answered: a step was given up"), 1);
+}
