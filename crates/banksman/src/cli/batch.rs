@@ -1,6 +1,9 @@
 //! `banksman batch`: tasks that belong together, how many of them run at once, and what they may use up.
 
-use banksman_core::schedule::Budget;
+use std::str::FromStr;
+
+use banksman_core::limits;
+use banksman_core::schedule::Bound;
 use banksman_core::time::Span;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -10,7 +13,8 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, table};
 use crate::api::dto;
-use crate::store::places::{Batch, BatchChange};
+use crate::ops::tasks::is_batch_name;
+use crate::store::places::{Batch, BatchChange, BudgetChange, NewBound};
 
 /// Tasks that belong together
 #[derive(Debug, Args)]
@@ -37,6 +41,7 @@ enum BatchCommand {
     #[command(before_long_help = "Examples:
   banksman batch set spring --concurrency 6
   banksman batch set spring --cost 40
+  banksman batch set spring --cost none
 ")]
     Set(BoundsArgs),
     List(ListArgs),
@@ -62,7 +67,7 @@ struct ListArgs {}
 #[derive(Debug, Args)]
 struct NameArgs {
     /// The batch
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = name)]
     name: String,
 }
 
@@ -73,19 +78,22 @@ struct BoundsArgs {
     /// Tasks of it that run at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     concurrency: Option<u32>,
-    /// Runs that it may use up in all
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
-    runs: Option<i64>,
-    /// Tokens that it may use up in all
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
-    tokens: Option<i64>,
-    /// US dollars that it may use up in all
-    #[arg(long, value_name = "DOLLARS")]
-    cost: Option<f64>,
-    /// Time of runs that it may use up in all
-    #[arg(long, value_name = "SPAN")]
-    time: Option<Span>,
+    /// Runs that it may use up in all; `none` lifts the bound
+    #[arg(long, value_name = "N|none", value_parser = bound(count))]
+    runs: Option<NewBound<i64>>,
+    /// Tokens that it may use up in all; `none` lifts the bound
+    #[arg(long, value_name = "N|none", value_parser = bound(count))]
+    tokens: Option<NewBound<i64>>,
+    /// US dollars that it may use up in all; `none` lifts the bound
+    #[arg(long, value_name = "DOLLARS|none", value_parser = bound(micros))]
+    cost: Option<NewBound<i64>>,
+    /// Time of runs that it may use up in all; `none` lifts the bound
+    #[arg(long, value_name = "SPAN|none", value_parser = bound(Span::from_str))]
+    time: Option<NewBound<Span>>,
 }
+
+/// What lifts a bound.
+const NO_BOUND: &str = "none";
 
 /// How many tasks of a batch run at once, if nothing else is said.
 const CONCURRENCY: u32 = 4;
@@ -96,12 +104,11 @@ pub(super) fn run(context: &Context, args: &BatchArgs) -> Result<Exit, Failure> 
     match &args.command {
         BatchCommand::Create(args) => {
             let name = &args.batch.name;
-            let bounds = args.change()?;
             let at_once = args.concurrency.unwrap_or(CONCURRENCY);
             context.store_or_new()?.put_batch(name, i64::from(at_once), context.now)?;
-            change(context, name, bounds)
+            change(context, name, args.change())
         }
-        BatchCommand::Set(args) => change(context, &args.batch.name, args.change()?),
+        BatchCommand::Set(args) => change(context, &args.batch.name, args.change()),
         BatchCommand::Pause(args) => change(
             context,
             &args.name,
@@ -117,22 +124,48 @@ pub(super) fn run(context: &Context, args: &BatchArgs) -> Result<Exit, Failure> 
 }
 
 impl BoundsArgs {
-    fn change(&self) -> Result<BatchChange, Failure> {
-        let cost_micros = self.cost.map(micros).transpose()?;
-        let budget = Budget { runs: self.runs, tokens: self.tokens, cost_micros, time: self.time };
-        let budget = Some(budget).filter(|budget| *budget != Budget::default());
-        Ok(BatchChange { concurrency: self.concurrency, paused: None, budget })
+    fn change(&self) -> BatchChange {
+        let budget = BudgetChange {
+            runs: self.runs.unwrap_or_default(),
+            tokens: self.tokens.unwrap_or_default(),
+            cost_micros: self.cost.unwrap_or_default(),
+            time: self.time.unwrap_or_default(),
+        };
+        BatchChange { concurrency: self.concurrency, paused: None, budget }
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "it is bounded first")]
-fn micros(dollars: f64) -> Result<i64, Failure> {
-    if (0.0..=MOST_DOLLARS).contains(&dollars) {
-        return Ok((dollars * 1e6).round() as i64);
+/// A name that tasks can give as theirs.
+fn name(text: &str) -> Result<String, String> {
+    if is_batch_name(text) {
+        return Ok(text.to_owned());
     }
-    Err(Failure::Argument {
-        message: format!("an amount of dollars is from 0 to {MOST_DOLLARS}"),
-        hint: "for example --cost 2.50".to_owned(),
+    let word = text.split_whitespace().collect::<Vec<_>>().join("-");
+    let example = Some(word).filter(|word| is_batch_name(word));
+    let example = example.map(|word| format!(", such as {word}")).unwrap_or_default();
+    Err(format!("a batch is one word of at most {} bytes{example}", limits::NAME_BYTES))
+}
+
+fn bound<T, E: ToString>(
+    most: fn(&str) -> Result<T, E>,
+) -> impl Fn(&str) -> Result<NewBound<T>, String> + Clone {
+    move |text| match text {
+        NO_BOUND => Ok(NewBound::Lifted),
+        most_of => most(most_of).map(NewBound::Most).map_err(|error| error.to_string()),
+    }
+}
+
+fn count(text: &str) -> Result<i64, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| format!("write a number from 1 on, or {NO_BOUND}"))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it is bounded first")]
+fn micros(text: &str) -> Result<i64, String> {
+    let dollars = text.parse::<f64>().ok().filter(|dollars| (0.0..=MOST_DOLLARS).contains(dollars));
+    let micros = dollars.map(|dollars| (dollars * 1e6).round() as i64);
+    micros.ok_or_else(|| {
+        format!("write an amount of dollars from 0 to {MOST_DOLLARS} such as 2.50, or {NO_BOUND}")
     })
 }
 
@@ -165,6 +198,8 @@ fn rows(batches: &[Batch]) -> String {
         let state = if batch.paused { "paused" } else { "active" };
         let progress = format!("{} of {}", batch.done, batch.tasks);
         let running = format!("{} of {}", batch.running, batch.concurrency);
+        let bounds: Vec<String> =
+            batch.budget.bounds(&batch.used).iter().map(Bound::to_string).collect();
         vec![
             batch.name.as_str().into(),
             state.into(),
@@ -172,8 +207,9 @@ fn rows(batches: &[Batch]) -> String {
             running.into(),
             batch.given_up.to_string().into(),
             batch.used.runs.to_string().into(),
+            bounds.join(", ").into(),
         ]
     };
     let rows: Vec<Vec<Cell>> = batches.iter().map(row).collect();
-    table(&["BATCH", "", "DONE", "RUNNING", "GIVEN UP", "RUNS"], &rows)
+    table(&["BATCH", "", "DONE", "RUNNING", "GIVEN UP", "RUNS", "BUDGET"], &rows)
 }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Setting, builtin};
 use banksman_core::machine::{Actor, NewTask};
-use banksman_core::schedule::{Held, over};
+use banksman_core::schedule::{Bound, Held, Scope};
 use banksman_core::time::{Instant, Span};
 use serde_json::json;
 
 use super::{Engine, EngineError};
-use crate::store::allowances::{ALLOWANCE, Next, Scope, UsedUp};
-use crate::store::{Add, Definition, Key};
+use crate::store::allowances::{ALLOWANCE, Next, UsedUp};
+use crate::store::{Add, Definition, Key, scope_name};
 
 /// The move that takes a question back.
 const CLOSE: &str = "close";
@@ -23,7 +23,8 @@ const PATIENCE: &str = "patience";
 const DAY_MILLIS: i64 = 86_400_000;
 
 impl Engine<'_> {
-    pub(super) fn ask_for_allowances(&self, now: Instant) -> Result<(), EngineError> {
+    /// Closes what is needed no more, carries out every yes, and asks about what is used up.
+    pub(super) fn see_to_allowances(&self, now: Instant) -> Result<(), EngineError> {
         let agents = &self.terms.agents;
         let day = &agents.budgets.day;
         for id in self.store.moot_allowances(day, &agents.node, now)? {
@@ -49,7 +50,7 @@ fn question(used_up: &UsedUp, key: &str, node: &str, now: Instant) -> Add {
             let left = DAY_MILLIS - now.0.rem_euclid(DAY_MILLIS);
             Overrides::from([(PATIENCE.to_owned(), Setting::Time(Span(left)))])
         }
-        Scope::Batch(_) => Overrides::new(),
+        Scope::Batch(_) | Scope::Task(_) => Overrides::new(),
     };
     let checked = builtin::get(ALLOWANCE, &overrides).expect("it ships with the program");
     let lifecycle = checked.expect("it is sound with any time of at most a day");
@@ -57,7 +58,7 @@ fn question(used_up: &UsedUp, key: &str, node: &str, now: Instant) -> Add {
     let (title, question) = words(used_up);
     let UsedUp { used, limit, more, .. } = used_up;
     let fields = json!({
-        "scope": used_up.scope.name(now),
+        "scope": scope_name(&used_up.scope, now),
         "node": node,
         "problem": question,
         "used": used,
@@ -78,29 +79,20 @@ fn question(used_up: &UsedUp, key: &str, node: &str, now: Instant) -> Add {
 
 /// A title that says how it stands, and what the answers mean.
 fn words(used_up: &UsedUp) -> (String, String) {
-    let bounds = over("", &used_up.limit, &used_up.used);
-    let bounds: Vec<String> = bounds.iter().filter_map(bound).collect();
-    let (whose, instead) = match &used_up.scope {
-        Scope::Day => ("the day".to_owned(), "the next day (UTC) begins anew".to_owned()),
-        Scope::Batch(batch) => (
-            format!("batch {batch}"),
-            format!("`banksman batch set {batch}` changes its budget at any time"),
-        ),
-    };
+    let UsedUp { scope, used, limit, .. } = used_up;
+    let bounds: Vec<String> = limit.reached(used).iter().map(Bound::to_string).collect();
     let waiting = match used_up.waiting {
         1 => "1 task waits".to_owned(),
         more => format!("{more} tasks wait"),
     };
-    let title = format!("The budget of {whose} is used up ({}); {waiting}", bounds.join(", "));
+    let title = format!("The budget of {scope} is used up ({}); {waiting}", bounds.join(", "));
+    let held = Held::over_budget(scope, limit, used).next();
+    let instead = held.map(|held| format!(" To do without: {}.", held.remedy()));
     let question = format!(
-        "{title}. A yes is as much again, beyond what is used up; after a no they go on waiting, and {instead}."
+        "{title}. A yes is as much again, beyond what is used up; after a no they go on waiting.{}",
+        instead.unwrap_or_default()
     );
     (title, question)
-}
-
-fn bound(held: &Held) -> Option<String> {
-    let Held::OverBudget { what, used, limit, .. } = held else { return None };
-    Some(format!("{what}: {used} of {limit}"))
 }
 
 #[cfg(test)]

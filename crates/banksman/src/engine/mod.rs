@@ -155,8 +155,10 @@ impl<'a> Engine<'a> {
     /// One turn of the loop.
     pub fn pulse(&self, local: Instant) -> Result<Pulse, EngineError> {
         let mut pulse = self.follow_up(local)?;
+        // A yes counts in this very turn, and what this turn uses up is asked about in it.
+        self.see_to_allowances(pulse.at)?;
         self.dispatch(pulse.at, &mut pulse)?;
-        self.ask_for_allowances(pulse.at)?;
+        self.see_to_allowances(pulse.at)?;
         if let Some(next) = self.next(pulse.at)? {
             pulse.look_at(next);
         }

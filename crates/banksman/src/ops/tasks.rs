@@ -92,14 +92,19 @@ fn edges(request: &AddRequest) -> Result<Vec<(TaskId, Edge)>, OpsError> {
 }
 
 pub(super) fn named(batch: &str) -> Result<&str, OpsError> {
-    let odd = batch.is_empty()
-        || batch.len() > limits::NAME_BYTES
-        || batch.chars().any(|c| c.is_control() || c.is_whitespace());
-    if odd {
-        Err(refuse("batch", format!("is one word of at most {} bytes", limits::NAME_BYTES)))
-    } else {
+    if is_batch_name(batch) {
         Ok(batch)
+    } else {
+        Err(refuse("batch", format!("is one word of at most {} bytes", limits::NAME_BYTES)))
     }
+}
+
+/// Whether tasks can be in a batch of this name.
+#[must_use]
+pub fn is_batch_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= limits::NAME_BYTES
+        && !name.chars().any(|c| c.is_control() || c.is_whitespace())
 }
 
 #[derive(Debug, Clone, Default)]

@@ -7,14 +7,13 @@ use banksman_core::lifecycle::{Activity, Kind, Lifecycle, Requirement, RoleId, T
 use banksman_core::machine::{Hold, TimerKind, hold};
 use banksman_core::panel::summary::line;
 use banksman_core::policy::ALLOW;
-use banksman_core::schedule::{Budget, BudgetOf, Held, choose};
+use banksman_core::schedule::{Budget, Held, choose};
 use banksman_core::time::{Instant, Span};
 
 use super::OpsError;
 use super::glance::last_run;
 use super::panels::{Doing, OpenSeat, is_at_panel, open_seats};
 use super::workflows::is_by_hand;
-use crate::store::allowances::Scope;
 use crate::store::query::{Decision, Detail};
 use crate::store::{Dispatch, Edge, Node, Store, Stored};
 
@@ -291,12 +290,8 @@ fn asked_for_more(
     held: Option<&Held>,
     now: Instant,
 ) -> Result<Option<Decision>, OpsError> {
-    let scope = match held.and_then(Held::budget_of) {
-        Some(BudgetOf::Day) => Scope::Day,
-        Some(BudgetOf::Batch(batch)) => Scope::Batch(batch.to_owned()),
-        Some(BudgetOf::Task) | None => return Ok(None),
-    };
-    let Some(asked) = store.allowance(&scope, now)? else { return Ok(None) };
+    let Some(Held::OverBudget { scope, .. }) = held else { return Ok(None) };
+    let Some(asked) = store.allowance(scope, now)? else { return Ok(None) };
     Ok(store.last_decision(asked)?.filter(|decision| decision.settled.is_none()))
 }
 

@@ -9,20 +9,18 @@ use std::sync::Arc;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Kind;
 use banksman_core::machine::{Actor, Event, Note};
-use banksman_core::schedule::{BatchLoad, Budget, Used, over};
+use banksman_core::schedule::{BatchLoad, Budget, Scope, Used};
 use banksman_core::time::Instant;
 use serde_json::Value as Json;
 
 use super::apply::{Key, apply_to, load_for_update, replay};
-use super::audit::Entry;
 use super::claim::readable;
 use super::conn::Conn;
 use super::definitions::Definitions;
 use super::dispatch::{batch_load, whole};
-use super::places::set_batch_budget;
-use super::query::task;
-use super::row::{Stored, is_damage};
-use super::spent::{batch_scope, day_scope, day_used, number};
+use super::places::set_budget_if;
+use super::row::Stored;
+use super::spent::{batch_scope, day_scope, day_used, number, scope_name};
 use super::{Store, StoreError, sql};
 
 /// The lifecycle of such a question.
@@ -30,28 +28,13 @@ pub const ALLOWANCE: &str = "allowance";
 /// The note that says that the bounds of a batch were raised.
 const RAISED: &str = "raised";
 
-/// Questions about one day or one batch: whoever has answered so many will raise the budget itself.
-const MOST: u32 = 50;
+/// The latest questions about one day or one batch that are looked at. What was said before them is forgotten, and at worst asked
+/// for again.
+const LATEST: u32 = 20;
+/// No question has a number beyond this.
+const LAST_NUMBER: u32 = 1 << 31;
 /// Batches with a budget for which tasks wait, and open questions, that are looked at.
 const LOOKED_AT: i64 = 1_000;
-
-/// What a budget is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
-    Day,
-    Batch(String),
-}
-
-impl Scope {
-    /// As it is kept: `day:2026-03-01`, `batch:spring`.
-    #[must_use]
-    pub fn name(&self, now: Instant) -> String {
-        match self {
-            Self::Day => day_scope(now),
-            Self::Batch(batch) => batch_scope(batch),
-        }
-    }
-}
 
 /// A budget that is used up while tasks wait for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,10 +89,8 @@ impl Store {
             }
             let answer = Asked::read(&asked);
             let scope = asked.text("scope").unwrap_or_default();
-            if let Some((name, batch)) = batch_of(conn, scope)?
-                && batch.budget == answer.limit
-            {
-                set_batch_budget(conn, &name, &answer.more.beyond(&answer.used))?;
+            if let Some(name) = batch_in(scope) {
+                set_budget_if(conn, name, &answer.limit, &answer.more.beyond(&answer.used))?;
             }
             let note = Note { actor: Actor::system(), trigger: RAISED.to_owned() };
             apply_to(conn, &definitions, asked, &Event::Noted(note), Some(&key), now)?;
@@ -141,15 +122,10 @@ impl Store {
     /// The open question about a budget.
     pub fn allowance(&self, scope: &Scope, now: Instant) -> Result<Option<TaskId>, StoreError> {
         self.read(|conn| {
-            let chain = Chain::read(conn, &self.definitions, &scope.name(now))?;
-            Ok(chain.list.last().filter(|asked| asked.is_open()).map(|asked| asked.task))
+            let chain = Chain::read(conn, &self.definitions, &scope_name(scope, now))?;
+            Ok(chain.list.first().filter(|asked| asked.is_open()).map(|asked| asked.task))
         })
     }
-}
-
-/// Whether nothing is left for another run.
-pub(super) fn is_over(budget: &Budget, used: &Used) -> bool {
-    !over("", budget, used).is_empty()
 }
 
 /// What was used up on a day, with the runs that are under way.
@@ -166,7 +142,7 @@ pub(super) fn day_budget(
     used: &Used,
     now: Instant,
 ) -> Result<Budget, StoreError> {
-    if !is_over(&budget, used) {
+    if !budget.is_used_up(used) {
         return Ok(budget);
     }
     Ok(Chain::read(conn, definitions, &day_scope(now))?.added_to(budget))
@@ -182,7 +158,7 @@ fn used_up_day(
         return Ok(None);
     }
     let used = day_with_open_runs(conn, now)?;
-    if !is_over(&day, &used) {
+    if !day.is_used_up(&used) {
         return Ok(None);
     }
     let waiting = number(conn, sql::COUNT_QUEUE_NOT_PAUSED, &[])?;
@@ -191,7 +167,7 @@ fn used_up_day(
     }
     let chain = Chain::read(conn, definitions, &day_scope(now))?;
     let limit = chain.added_to(day);
-    if !is_over(&limit, &used) {
+    if !limit.is_used_up(&used) {
         return Ok(None);
     }
     let next = chain.next(&limit, &day, &used);
@@ -206,7 +182,7 @@ fn used_up_batch(
     now: Instant,
 ) -> Result<Option<UsedUp>, StoreError> {
     let (limit, used) = (batch.budget, batch_used(conn, &name, batch)?);
-    if !is_over(&limit, &used) {
+    if !limit.is_used_up(&used) {
         return Ok(None);
     }
     let waiting = number(conn, sql::COUNT_QUEUE_OF_BATCH, &[name.as_str().into()])?;
@@ -214,11 +190,11 @@ fn used_up_batch(
         return Ok(None);
     }
     let scope = Scope::Batch(name);
-    let chain = Chain::read(conn, definitions, &scope.name(now))?;
+    let chain = Chain::read(conn, definitions, &scope_name(&scope, now))?;
     // As long as nobody has changed the bounds since the last yes, the next one adds as much as that one.
     let last = chain.granted().filter(|last| last.more.beyond(&last.used) == limit);
     let more = last.map_or(limit, |last| last.more);
-    let next = match chain.list.last().filter(|last| last.kind == Kind::Done) {
+    let next = match chain.list.first().filter(|last| last.kind == Kind::Done) {
         Some(last) if !is_known(conn, &raised_key(last.task))? => Next::Raise(last.task),
         Some(_) | None => chain.next(&limit, &more, &used),
     };
@@ -233,10 +209,9 @@ fn batch_used(conn: &mut dyn Conn, name: &str, batch: &BatchLoad) -> Result<Used
     Ok(batch.used.with_runs(under_way))
 }
 
-/// The batch that a question is about.
-fn batch_of(conn: &mut dyn Conn, scope: &str) -> Result<Option<(String, BatchLoad)>, StoreError> {
-    let Some(name) = scope.strip_prefix(&batch_scope("")) else { return Ok(None) };
-    conn.query(sql::BATCH_LOAD, &[name.into()])?.first().map(batch_load).transpose()
+/// The batch that a question is about, by its scope.
+fn batch_in(scope: &str) -> Option<&str> {
+    scope.strip_prefix(&batch_scope(""))
 }
 
 fn is_moot(
@@ -247,15 +222,17 @@ fn is_moot(
     now: Instant,
 ) -> Result<bool, StoreError> {
     let scope = asked.text("scope").unwrap_or_default();
-    if let Some((name, batch)) = batch_of(conn, scope)? {
-        return Ok(!is_over(&batch.budget, &batch_used(conn, &name, &batch)?));
+    if let Some(name) = batch_in(scope) {
+        let rows = conn.query(sql::BATCH_LOAD, &[name.into()])?;
+        let Some((_, batch)) = rows.first().map(batch_load).transpose()? else { return Ok(true) };
+        return Ok(!batch.budget.is_used_up(&batch_used(conn, name, &batch)?));
     }
     if scope != day_scope(now) {
         return Ok(true);
     }
     let used = day_with_open_runs(conn, now)?;
     let budget = day_budget(conn, definitions, day, &used, now)?;
-    Ok(asked.text("node") == Some(node) && !is_over(&budget, &used))
+    Ok(asked.text("node") == Some(node) && !budget.is_used_up(&used))
 }
 
 fn raised_key(id: TaskId) -> Key {
@@ -265,15 +242,6 @@ fn raised_key(id: TaskId) -> Key {
 
 fn is_known(conn: &mut dyn Conn, key: &Key) -> Result<bool, StoreError> {
     Ok(!conn.query(sql::KEY, &[key.text.as_str().into()])?.is_empty())
-}
-
-/// Whether a task was made by the system under this key.
-fn is_by_system(conn: &mut dyn Conn, id: TaskId, key: &str) -> Result<bool, StoreError> {
-    let rows = conn.query(sql::HISTORY, &[id.0.into(), 0.into(), 1.into(), 1.into()])?;
-    let entry = rows.first().map(|row| Entry::read(id, row)).transpose()?;
-    let is_own =
-        |entry: &Entry| entry.key.as_deref() == Some(key) && entry.record.actor == Actor::system();
-    Ok(entry.as_ref().is_some_and(is_own))
 }
 
 /// One question about a budget.
@@ -304,11 +272,11 @@ impl Asked {
     }
 }
 
-/// All questions about one day or one batch, the oldest first.
+/// The latest questions about one day or one batch, the newest first.
 struct Chain {
     list: Vec<Asked>,
-    /// The key of the next one; none when there have been enough.
-    free: Option<String>,
+    /// The key of the next one.
+    free: String,
 }
 
 impl Chain {
@@ -317,29 +285,22 @@ impl Chain {
         definitions: &Definitions,
         scope: &str,
     ) -> Result<Self, StoreError> {
+        let last = last_number(conn, scope)?;
         let mut list = Vec::new();
-        for number in 1..=MOST {
-            let key = format!("{ALLOWANCE}-{scope}-{number}");
-            let rows = conn.query(sql::KEY, &[key.as_str().into()])?;
-            let Some(row) = rows.first() else { return Ok(Self { list, free: Some(key) }) };
-            let id = TaskId(row.int(1)?);
-            // Somebody may have used the key for something else, and that grants nothing: only the system asks.
-            if !is_by_system(conn, id, &key)? {
-                continue;
-            }
-            match task(conn, definitions, id) {
-                Ok(found) => list.push(Asked::read(&found)),
-                // Nor does a damaged one, and it must not keep others from their work.
-                Err(error) if is_damage(&error) => {}
-                Err(error) => return Err(error),
+        for number in (last.saturating_sub(LATEST) + 1..=last).rev() {
+            // Somebody may have used the key for something else, and that grants nothing. Nor does a damaged one, and it must not
+            // keep others from their work.
+            for row in conn.query(sql::MADE_BY_SYSTEM, &[numbered_key(scope, number).into()])? {
+                let asked = readable(conn, definitions, &row)?;
+                list.extend(asked.as_ref().map(Asked::read));
             }
         }
-        Ok(Self { list, free: None })
+        Ok(Self { list, free: numbered_key(scope, last + 1) })
     }
 
     /// The last one that somebody has said yes to.
     fn granted(&self) -> Option<&Asked> {
-        self.list.iter().rev().find(|asked| asked.kind == Kind::Done)
+        self.list.iter().find(|asked| asked.kind == Kind::Done)
     }
 
     /// The budget of a day with what the last yes has added to it.
@@ -349,13 +310,36 @@ impl Chain {
 
     fn next(self, limit: &Budget, more: &Budget, used: &Used) -> Next {
         // A bound of nothing is a stop and not a question: twice nothing is nothing.
-        let would_help = !is_over(&more.beyond(used), used);
-        let is_asked = self.list.last().is_some_and(Asked::is_open);
+        let would_help = !more.beyond(used).is_used_up(used);
+        let is_asked = self.list.first().is_some_and(Asked::is_open);
         // Who has said no is not asked again about the same bounds.
         let is_refused = self.list.iter().any(|asked| asked.refused && asked.limit == *limit);
-        match self.free.filter(|_| would_help && !is_asked && !is_refused) {
-            Some(key) => Next::Ask(key),
-            None => Next::Nothing,
+        if would_help && !is_asked && !is_refused { Next::Ask(self.free) } else { Next::Nothing }
+    }
+}
+
+fn numbered_key(scope: &str, number: u32) -> String {
+    format!("{ALLOWANCE}-{scope}-{number}")
+}
+
+/// The number of the last question about a budget; 0 if there was none. They are numbered without gaps, so that a few looks find it,
+/// however many there are.
+fn last_number(conn: &mut dyn Conn, scope: &str) -> Result<u32, StoreError> {
+    let mut is_taken = |number: u32| -> Result<bool, StoreError> {
+        Ok(!conn.query(sql::KEY, &[numbered_key(scope, number).into()])?.is_empty())
+    };
+    let mut free = 1;
+    while free < LAST_NUMBER && is_taken(free)? {
+        free *= 2;
+    }
+    let mut last = free / 2;
+    while free - last > 1 {
+        let between = last + (free - last) / 2;
+        if is_taken(between)? {
+            last = between;
+        } else {
+            free = between;
         }
     }
+    Ok(last)
 }

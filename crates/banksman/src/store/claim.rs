@@ -11,7 +11,7 @@ use banksman_core::schedule::{Area, Budget, Used, areas};
 use banksman_core::time::{Instant, Span};
 use serde_json::Value as Json;
 
-use super::allowances::{day_budget, day_with_open_runs, is_over};
+use super::allowances::{day_budget, day_with_open_runs};
 use super::apply::{Applied, apply_to, checked};
 use super::conn::{Conn, Dialect, Row};
 use super::definitions::Definitions;
@@ -161,7 +161,7 @@ fn is_day_over(
         return Ok(false);
     }
     let used = day_with_open_runs(conn, now)?;
-    Ok(is_over(&day_budget(conn, definitions, budget, &used, now)?, &used))
+    Ok(day_budget(conn, definitions, budget, &used, now)?.is_used_up(&used))
 }
 
 /// Whether a batch may start another run. On PostgreSQL others may have started one since the queue was read, so this
@@ -179,7 +179,7 @@ fn has_room(conn: &mut dyn Conn, batch: Option<&str>) -> Result<bool, StoreError
 fn is_within(conn: &mut dyn Conn, stored: &Stored, budget: Budget) -> Result<bool, StoreError> {
     let used = task_used(conn, &stored.task, &budget)?;
     let budget = budget_of(conn, stored, budget, &used)?;
-    Ok(!is_over(&budget, &used))
+    Ok(!budget.is_used_up(&used))
 }
 
 /// What the runs of a task have used. Their time is added up only where it is bounded.

@@ -10,13 +10,13 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{CLAIM, Kind, Lifecycle, RoleId};
 use banksman_core::machine::{Actor, Claim};
 use banksman_core::schedule::{
-    AccountLoad, Area, BatchLoad, Budget, BudgetOf, Candidate, Held, Load, Running, Used, Worker,
+    AccountLoad, Area, BatchLoad, Budget, Candidate, Held, Load, Running, Scope, Used, Worker,
     choose,
 };
 use banksman_core::time::{Instant, Span};
 
 use super::accounts::{ACCOUNTS, AccountRow, account};
-use super::allowances::{day_budget, is_over};
+use super::allowances::day_budget;
 use super::claim::{Claimed, Post, Queue, Tried, areas_of, place, readable, task_used, try_claim};
 use super::conn::{Conn, Row};
 use super::definitions::Definitions;
@@ -126,9 +126,8 @@ impl Store {
             let is_paused = rows.first().map_or(Ok(0), |row| row.int(0))? != 0;
             let load = snapshot(conn, &definitions, &request, is_paused, now)?;
             let all = registry(conn, &request)?;
-            let is_day_over = is_over(&load.day_budget, &load.day.with_runs(open_runs(&load)));
             let definitions = &definitions;
-            Walk { conn, definitions, request: &request, all, load, is_day_over, now }.run()
+            Walk { conn, definitions, request: &request, all, load, now }.run()
         })
     }
 
@@ -190,7 +189,6 @@ struct Walk<'a> {
     request: &'a Dispatch,
     all: Vec<Worker>,
     load: Load,
-    is_day_over: bool,
     now: Instant,
 }
 
@@ -221,7 +219,7 @@ impl Walk<'_> {
             Ok(worker) => worker,
             Err(held) => {
                 self.load.promise(&candidate, &held);
-                let is_end = self.is_day_over || held.iter().any(holds_everything);
+                let is_end = held.iter().any(holds_everything);
                 let next = if is_end { Next::Stop } else { Next::Another };
                 // Without any worker at all, it is the workers that are missing and not one for this task.
                 let is_unserved = next == Next::Another
@@ -229,7 +227,7 @@ impl Walk<'_> {
                     && held.iter().any(|held| matches!(held, Held::NoWorker { .. }));
                 let own: Vec<Held> = held
                     .iter()
-                    .filter(|held| held.budget_of() == Some(BudgetOf::Task))
+                    .filter(|held| matches!(held, Held::OverBudget { scope: Scope::Task(_), .. }))
                     .cloned()
                     .collect();
                 if !own.is_empty() && dispatched.over_budget.len() < HELD {
@@ -273,13 +271,15 @@ enum Next {
     Stop,
 }
 
-/// Whether a reason against one task stands against every other one as well. So does the budget of the day, but a budget
-/// does not say whose it is.
+/// Whether a reason against one task stands against every other one as well.
 fn holds_everything(held: &Held) -> bool {
     match held {
-        Held::Paused | Held::Full { .. } | Held::NodeFull { .. } => true,
+        Held::Paused
+        | Held::OverBudget { scope: Scope::Day, .. }
+        | Held::Full { .. }
+        | Held::NodeFull { .. } => true,
         Held::NoWorker { .. }
-        | Held::OverBudget { .. }
+        | Held::OverBudget { scope: Scope::Task(_) | Scope::Batch(_), .. }
         | Held::BatchPaused { .. }
         | Held::NotHere { .. }
         | Held::AccountPaused { .. }

@@ -10,7 +10,6 @@ use banksman_core::policy::{self, Grant};
 use banksman_core::schedule::{Budget, Used};
 use banksman_core::time::{Instant, Span};
 
-use super::allowances::is_over;
 use super::conn::Conn;
 use super::query::{self, PAGE};
 use super::{Applied, Entry, Key, Store, StoreError, Stored};
@@ -74,7 +73,7 @@ pub(super) fn budget_of(
     budget: Budget,
     used: &Used,
 ) -> Result<Budget, StoreError> {
-    if !is_over(&budget, used) {
+    if !budget.is_used_up(used) {
         return Ok(budget);
     }
     let entries = pages(&stored.task, |after| query::history(conn, stored.task.id, after))?;

@@ -49,6 +49,7 @@ pub use nodes::Node;
 pub use parts::{Part, Parts};
 pub use row::{Stored, local_pull_request};
 pub use runs::{OpenRun, PastRun, RunEnd, When};
+pub use spent::scope_name;
 pub use timers::Fired;
 
 use conn::{Conn, Db, DbError, Mark, Migration, Options, Target, Waited};

@@ -34,8 +34,46 @@ pub struct Batch {
 pub struct BatchChange {
     pub concurrency: Option<u32>,
     pub paused: Option<bool>,
-    /// The same is true of each of its bounds.
-    pub budget: Option<Budget>,
+    pub budget: BudgetChange,
+}
+
+/// What a person changes about the budget of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BudgetChange {
+    pub runs: NewBound<i64>,
+    pub tokens: NewBound<i64>,
+    pub cost_micros: NewBound<i64>,
+    pub time: NewBound<Span>,
+}
+
+/// What becomes of one bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NewBound<T> {
+    #[default]
+    AsBefore,
+    Lifted,
+    Most(T),
+}
+
+impl<T> NewBound<T> {
+    fn after(self, before: Option<T>) -> Option<T> {
+        match self {
+            Self::AsBefore => before,
+            Self::Lifted => None,
+            Self::Most(most) => Some(most),
+        }
+    }
+}
+
+impl BudgetChange {
+    fn after(self, before: &Budget) -> Budget {
+        Budget {
+            runs: self.runs.after(before.runs),
+            tokens: self.tokens.after(before.tokens),
+            cost_micros: self.cost_micros.after(before.cost_micros),
+            time: self.time.after(before.time),
+        }
+    }
 }
 
 impl Store {
@@ -82,11 +120,12 @@ impl Store {
                 change.concurrency.map(|most| i64::from(most.max(1))).into(),
                 change.paused.map(i64::from).into(),
             ];
-            if conn.query(sql::SET_BATCH, &columns)?.is_empty() {
-                return Ok(false);
-            }
-            if let Some(budget) = &change.budget {
-                set_batch_budget(conn, &name, budget)?;
+            let rows = conn.query(sql::SET_BATCH, &columns)?;
+            let Some(row) = rows.first() else { return Ok(false) };
+            let before = budget(row, 0)?;
+            let after = change.budget.after(&before);
+            if after != before {
+                set_budget_if(conn, &name, &before, &after)?;
             }
             conn.notify();
             Ok(true)
@@ -103,20 +142,22 @@ impl Store {
     }
 }
 
-pub(super) fn set_batch_budget(
+/// Gives a batch other bounds, if its bounds are those that this was decided on.
+pub(super) fn set_budget_if(
     conn: &mut dyn Conn,
     name: &str,
-    budget: &Budget,
+    before: &Budget,
+    after: &Budget,
 ) -> Result<(), StoreError> {
-    let bound = |most: Option<i64>| Value::from(most.map(|most| most.max(0)));
-    let columns = [
-        name.into(),
-        bound(budget.runs),
-        bound(budget.tokens),
-        bound(budget.cost_micros),
-        bound(budget.time.map(|time| time.0)),
-    ];
+    let mut columns = vec![name.into()];
+    columns.extend([after, before].into_iter().flat_map(bounds));
     Ok(conn.write(sql::SET_BATCH_BUDGET, &columns)?)
+}
+
+fn bounds(budget: &Budget) -> [Value; 4] {
+    let time = budget.time.map(|time| time.0);
+    [budget.runs, budget.tokens, budget.cost_micros, time]
+        .map(|most| most.map(|most| most.max(0)).into())
 }
 
 /// A batch that tasks belong to is always known, because the queue is read batch by batch.

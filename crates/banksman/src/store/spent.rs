@@ -4,7 +4,7 @@
 //! another row while it holds them.
 
 use banksman_core::machine::{Spent, Step};
-use banksman_core::schedule::Used;
+use banksman_core::schedule::{Scope, Used};
 use banksman_core::time::{Instant, Span};
 
 use super::conn::{Conn, Row, Value};
@@ -14,7 +14,17 @@ use super::{StoreError, sql};
 /// overflow, which would keep every later run from ending.
 const MOST_OF_A_RUN: i64 = 1_000_000_000_000;
 
-/// `day:2026-03-01`: days are those of UTC, so that all nodes agree when one ends.
+/// A scope as it is kept: `day:2026-03-01`, `batch:spring`, `task:t12`.
+#[must_use]
+pub fn scope_name(scope: &Scope, now: Instant) -> String {
+    match scope {
+        Scope::Task(task) => format!("task:{task}"),
+        Scope::Batch(batch) => batch_scope(batch),
+        Scope::Day => day_scope(now),
+    }
+}
+
+/// Days are those of UTC, so that all nodes agree when one ends.
 pub(super) fn day_scope(now: Instant) -> String {
     let text = now.to_string();
     format!("day:{}", text.split('T').next().unwrap_or_default())

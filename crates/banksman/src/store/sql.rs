@@ -373,14 +373,23 @@ statements! {
     COUNT_QUEUE_NOT_PAUSED = "SELECT count(*) FROM tasks t WHERE t.queue_rank IS NOT NULL \
      AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.name = t.batch AND b.paused <> 0)";
     COUNT_QUEUE_OF_BATCH = "SELECT count(*) FROM tasks WHERE queue_rank IS NOT NULL AND batch = $1";
+    /// The task that the system, and nobody else, has made under a key.
+    MADE_BY_SYSTEM = select_task!(
+    "JOIN keys k ON k.task = t.id JOIN audit a ON a.task = k.task AND a.seq = k.seq \
+     WHERE k.key = $1 AND k.seq = 1 AND a.idempotency_key = k.key AND a.actor = 'system'"
+);
     /// By their decisions, because few are open however many tasks there are.
     OPEN_ALLOWANCES = select_task!(
     "WHERE t.id IN (SELECT d.task FROM decisions d WHERE d.settled_at IS NULL) \
      AND t.lifecycle IN (SELECT l.version FROM lifecycles l WHERE l.id = $1) ORDER BY t.id LIMIT $2"
 );
-    SET_BATCH = "UPDATE batches SET concurrency = coalesce($2, concurrency), paused = coalesce($3, paused) WHERE name = $1 RETURNING name";
-    SET_BATCH_BUDGET = "UPDATE batches SET budget_runs = coalesce($2, budget_runs), budget_tokens = coalesce($3, budget_tokens), \
-     budget_cost_micros = coalesce($4, budget_cost_micros), budget_millis = coalesce($5, budget_millis) WHERE name = $1";
+    /// With its bounds, whose row is held from then on.
+    SET_BATCH = "UPDATE batches SET concurrency = coalesce($2, concurrency), paused = coalesce($3, paused) WHERE name = $1 \
+     RETURNING budget_runs, budget_tokens, budget_cost_micros, budget_millis";
+    /// Names the bounds that the change was decided on.
+    SET_BATCH_BUDGET = "UPDATE batches SET budget_runs = $2, budget_tokens = $3, budget_cost_micros = $4, budget_millis = $5 \
+     WHERE name = $1 AND budget_runs IS NOT DISTINCT FROM $6 AND budget_tokens IS NOT DISTINCT FROM $7 \
+     AND budget_cost_micros IS NOT DISTINCT FROM $8 AND budget_millis IS NOT DISTINCT FROM $9";
     BLOCKED_STATES = "SELECT DISTINCT lifecycle, state FROM tasks WHERE kind = 'blocked' ORDER BY lifecycle, state LIMIT $1";
     BLOCKED_IN = "SELECT id FROM tasks WHERE kind = 'blocked' AND lifecycle = $1 AND state = $2 ORDER BY id LIMIT $3";
     RUNS_OF = "SELECT epoch, worker, activity, started_at, ended_at, outcome FROM runs \

@@ -4,13 +4,26 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Held;
+use crate::ids::TaskId;
 use crate::time::Span;
 
-/// How the scopes are called in the reasons; the remedy is found by it.
-pub(super) const DAY_SCOPE: &str = "the day";
-pub(super) const BATCH_SCOPE: &str = "batch ";
-pub(super) const TASK_SCOPE: &str = "task ";
+/// Whose budget it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    Task(TaskId),
+    Batch(String),
+    Day,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Task(task) => write!(f, "task {task}"),
+            Self::Batch(batch) => write!(f, "batch {batch}"),
+            Self::Day => f.write_str("the day"),
+        }
+    }
+}
 
 /// Upper bounds; none is no bound. Zero lets nothing start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -20,6 +33,21 @@ pub struct Budget {
     /// Millionths of a US dollar.
     pub cost_micros: Option<i64>,
     pub time: Option<Span>,
+}
+
+/// One bound of a budget, in words.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bound {
+    /// As the settings and the options of `batch` call it.
+    pub what: &'static str,
+    pub used: String,
+    pub limit: String,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} of {}", self.what, self.used, self.limit)
+    }
 }
 
 impl Budget {
@@ -32,6 +60,49 @@ impl Budget {
             cost_micros: self.cost_micros.map(|cost| cost.saturating_add(used.cost_micros)),
             time: self.time.map(|time| Span(time.0.saturating_add(used.time.0))),
         }
+    }
+
+    /// Whether nothing is left for another run.
+    #[must_use]
+    pub fn is_used_up(&self, used: &Used) -> bool {
+        !self.reached(used).is_empty()
+    }
+
+    /// Every bound that leaves nothing for another run, in the order of the settings. A budget is used up when it is
+    /// reached: what the next run costs is not known before it has run.
+    #[must_use]
+    pub fn reached(&self, used: &Used) -> Vec<Bound> {
+        Self {
+            runs: self.runs.filter(|limit| used.runs >= *limit),
+            tokens: self.tokens.filter(|limit| used.tokens >= *limit),
+            cost_micros: self.cost_micros.filter(|limit| used.cost_micros >= *limit),
+            time: self.time.filter(|limit| used.time >= *limit),
+        }
+        .bounds(used)
+    }
+
+    /// Every bound with what is used of it, in the order of the settings.
+    #[must_use]
+    pub fn bounds(&self, used: &Used) -> Vec<Bound> {
+        let number = |what, used: i64, limit: i64| Bound {
+            what,
+            used: used.to_string(),
+            limit: limit.to_string(),
+        };
+        let money = |limit| Bound {
+            what: "cost",
+            used: Dollars(used.cost_micros).to_string(),
+            limit: Dollars(limit).to_string(),
+        };
+        let time = |limit| Bound {
+            what: "time",
+            used: as_fine_as(limit, used.time).to_string(),
+            limit: limit.to_string(),
+        };
+        let runs = self.runs.map(|limit| number("runs", used.runs, limit));
+        let tokens = self.tokens.map(|limit| number("tokens", used.tokens, limit));
+        let all = [runs, tokens, self.cost_micros.map(money), self.time.map(time)];
+        all.into_iter().flatten().collect()
     }
 }
 
@@ -51,32 +122,6 @@ impl Used {
     pub fn with_runs(self, under_way: u32) -> Self {
         Self { runs: self.runs.saturating_add(i64::from(under_way)), ..self }
     }
-}
-
-/// Every bound that leaves nothing for another run, in the order of the settings. A budget is used up when it is
-/// reached: what the next run costs is not known before it has run.
-#[must_use]
-pub fn over(scope: &str, budget: &Budget, used: &Used) -> Vec<Held> {
-    let held = |what: &str, used: String, limit: String| Held::OverBudget {
-        scope: scope.to_owned(),
-        what: what.to_owned(),
-        used,
-        limit,
-    };
-    let mut list = Vec::new();
-    if let Some(limit) = budget.runs.filter(|limit| used.runs >= *limit) {
-        list.push(held("runs", used.runs.to_string(), limit.to_string()));
-    }
-    if let Some(limit) = budget.tokens.filter(|limit| used.tokens >= *limit) {
-        list.push(held("tokens", used.tokens.to_string(), limit.to_string()));
-    }
-    if let Some(limit) = budget.cost_micros.filter(|limit| used.cost_micros >= *limit) {
-        list.push(held("cost", Dollars(used.cost_micros).to_string(), Dollars(limit).to_string()));
-    }
-    if let Some(limit) = budget.time.filter(|limit| used.time >= *limit) {
-        list.push(held("time", as_fine_as(limit, used.time).to_string(), limit.to_string()));
-    }
-    list
 }
 
 /// Cut to the unit that the limit is written in, so that nobody has to read `7261408ms of 2h`.
@@ -105,7 +150,7 @@ mod tests {
     use super::*;
 
     fn lines(budget: Budget, used: Used) -> Vec<String> {
-        over("the day", &budget, &used).iter().map(Held::detail).collect()
+        budget.reached(&used).iter().map(Bound::to_string).collect()
     }
 
     #[test]
@@ -125,12 +170,7 @@ mod tests {
             Used { runs: 3, tokens: 1_000, cost_micros: 2_500_000, time: Span(7_200_000) };
         assert_eq!(
             lines(budget, reached),
-            [
-                "the day has used up its runs: 3 of 3",
-                "the day has used up its tokens: 1000 of 1000",
-                "the day has used up its cost: $2.50 of $2.50",
-                "the day has used up its time: 2h of 2h",
-            ]
+            ["runs: 3 of 3", "tokens: 1000 of 1000", "cost: $2.50 of $2.50", "time: 2h of 2h",]
         );
         for (alone, at) in [
             Used { runs: 3, ..just_below },

@@ -4,8 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::budget::{BATCH_SCOPE, DAY_SCOPE, TASK_SCOPE};
-use super::{Candidate, Held, Load, Worker, over, overlap};
+use super::{Candidate, Held, Load, Scope, Worker, overlap};
 use crate::time::Instant;
 
 /// The worker that shall take the task now, or every reason against it.
@@ -177,13 +176,14 @@ fn pauses_and_budgets(
     {
         held.push(Held::BatchPaused { batch: name.clone() });
     }
-    let scope = format!("{TASK_SCOPE}{}", candidate.task);
-    held.extend(over(&scope, &candidate.budget, &candidate.spent));
+    let task = Scope::Task(candidate.task);
+    held.extend(Held::over_budget(&task, &candidate.budget, &candidate.spent));
     if let Some((name, batch)) = batch {
         let used = batch.used.with_runs(busy.in_batch);
-        held.extend(over(&format!("{BATCH_SCOPE}{name}"), &batch.budget, &used));
+        held.extend(Held::over_budget(&Scope::Batch(name.clone()), &batch.budget, &used));
     }
-    held.extend(over(DAY_SCOPE, &load.day_budget, &load.day.with_runs(all_running(load))));
+    let used = load.day.with_runs(all_running(load));
+    held.extend(Held::over_budget(&Scope::Day, &load.day_budget, &used));
 }
 
 fn taken_areas(candidate: &Candidate<'_>, load: &Load, held: &mut Vec<Held>) {

@@ -1,7 +1,6 @@
 //! What holds a task back, in words: what it is, who or what it waits for, and what to type to change it.
 
-use super::Area;
-use super::budget::{BATCH_SCOPE, DAY_SCOPE};
+use super::{Area, Bound, Budget, Scope, Used};
 use crate::ids::TaskId;
 use crate::time::Instant;
 
@@ -22,10 +21,8 @@ pub enum Held {
         batch: String,
     },
     OverBudget {
-        scope: String,
-        what: String,
-        used: String,
-        limit: String,
+        scope: Scope,
+        bound: Bound,
     },
     /// Only other nodes have workers that can take it.
     NotHere {
@@ -71,16 +68,13 @@ pub enum Held {
     },
 }
 
-/// What a budget is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BudgetOf<'a> {
-    /// This very task.
-    Task,
-    Batch(&'a str),
-    Day,
-}
-
 impl Held {
+    /// One for each bound that leaves nothing for another run.
+    pub fn over_budget(scope: &Scope, budget: &Budget, used: &Used) -> impl Iterator<Item = Self> {
+        let held = |bound| Self::OverBudget { scope: scope.clone(), bound };
+        budget.reached(used).into_iter().map(held)
+    }
+
     /// For scripts: one word for each reason, which never changes.
     #[must_use]
     pub fn kind(&self) -> &'static str {
@@ -114,9 +108,7 @@ impl Held {
             }
             Self::Paused => "everything is paused".to_owned(),
             Self::BatchPaused { batch } => format!("batch {batch} is paused"),
-            Self::OverBudget { scope, what, used, limit } => {
-                format!("{scope} has used up its {what}: {used} of {limit}")
-            }
+            Self::OverBudget { scope, bound } => format!("{scope} has used up its {bound}"),
             Self::NotHere { node, workers } => {
                 format!("node {node} has no worker for it; others have: {}", workers.join(", "))
             }
@@ -168,12 +160,13 @@ impl Held {
     #[must_use]
     pub fn who(&self) -> Option<String> {
         match self {
-            Self::NoWorker { .. } | Self::Paused | Self::BatchPaused { .. } => {
-                Some("human".to_owned())
-            }
             // The day ends by itself.
-            Self::OverBudget { .. } => {
-                (self.budget_of() != Some(BudgetOf::Day)).then(|| "human".to_owned())
+            Self::OverBudget { scope: Scope::Day, .. } => None,
+            Self::NoWorker { .. }
+            | Self::Paused
+            | Self::BatchPaused { .. }
+            | Self::OverBudget { scope: Scope::Task(_) | Scope::Batch(_), .. } => {
+                Some("human".to_owned())
             }
             Self::NotHere { workers, .. } => Some(workers.join(", ")),
             Self::AreaTaken { by: task, .. } | Self::AreaPromised { to: task, .. } => {
@@ -186,16 +179,6 @@ impl Held {
             Self::NodeFull { node, .. } => Some(node.clone()),
             Self::Full { .. } | Self::BatchFull { .. } => None,
         }
-    }
-
-    /// Whose budget it is, if it is one.
-    #[must_use]
-    pub fn budget_of(&self) -> Option<BudgetOf<'_>> {
-        let Self::OverBudget { scope, .. } = self else { return None };
-        if scope == DAY_SCOPE {
-            return Some(BudgetOf::Day);
-        }
-        Some(scope.strip_prefix(BATCH_SCOPE).map_or(BudgetOf::Task, BudgetOf::Batch))
     }
 
     /// What would change it, in a short sentence that names the command to type or the setting to change.
@@ -214,16 +197,14 @@ impl Held {
             }
             Self::Paused => "type `banksman resume`".to_owned(),
             Self::BatchPaused { batch } => format!("type `banksman batch resume {batch}`"),
-            Self::OverBudget { what, .. } => match self.budget_of() {
-                Some(BudgetOf::Day) => {
-                    format!(
-                        "wait for the next day (UTC), or raise `budget.day_{what}` and start `up` again"
-                    )
+            Self::OverBudget { scope, bound: Bound { what, .. } } => match scope {
+                Scope::Day => format!(
+                    "wait for the next day (UTC), or raise `budget.day_{what}` and start `up` again"
+                ),
+                Scope::Batch(batch) => {
+                    format!("type `banksman batch set {batch} --{what} MORE` (or `none`)")
                 }
-                Some(BudgetOf::Batch(batch)) => {
-                    format!("type `banksman batch set {batch} --{what} MORE`")
-                }
-                Some(BudgetOf::Task) | None => format!("raise `budget.task_{what}`"),
+                Scope::Task(_) => format!("raise `budget.task_{what}`"),
             },
             Self::NotHere { .. } => {
                 "another node takes it; `workers` in the settings adds a worker here".to_owned()

@@ -29,9 +29,9 @@ use crate::limits;
 use crate::time::Instant;
 
 pub use areas::{Area, areas, overlap};
-pub use budget::{Budget, Used, over};
+pub use budget::{Bound, Budget, Scope, Used};
 pub use choose::{choose, could_serve};
-pub use held::{BudgetOf, Held};
+pub use held::Held;
 
 /// A worker of the registry: an agent with what it can do and what it costs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::schedule::{
-    AccountLoad, Area, BatchLoad, Budget, Held, Load, Promised, Running, Used, choose,
+    AccountLoad, Area, BatchLoad, Bound, Budget, Held, Load, Promised, Running, Scope, Used, choose,
 };
 use banksman_core::time::{Instant, Span};
 
@@ -36,12 +36,10 @@ fn in_area(task: i64, path: &str) -> Running {
     Running { areas: vec![area(path)], ..run(task, "other") }
 }
 
-fn over_budget(scope: &str, what: &str, used: &str, limit: &str) -> Held {
+fn over_budget(scope: Scope, what: &'static str, used: &str, limit: &str) -> Held {
     Held::OverBudget {
-        scope: scope.to_owned(),
-        what: what.to_owned(),
-        used: used.to_owned(),
-        limit: limit.to_owned(),
+        scope,
+        bound: Bound { what, used: used.to_owned(), limit: limit.to_owned() },
     }
 }
 
@@ -77,7 +75,7 @@ fn of_people() -> Vec<Row> {
 fn of_budgets() -> Vec<Row> {
     vec![
         (
-            over_budget("task t1", "time", "2h", "2h"),
+            over_budget(Scope::Task(TaskId(1)), "time", "2h", "2h"),
             |question| {
                 question.budget.time = Some(Span(7_200_000));
                 question.spent.time = Span(7_200_000);
@@ -88,7 +86,7 @@ fn of_budgets() -> Vec<Row> {
             },
         ),
         (
-            over_budget("batch night", "runs", "2", "2"),
+            over_budget(Scope::Batch("night".to_owned()), "runs", "2", "2"),
             |question| {
                 let night = batch("night", question);
                 (night.budget.runs, night.used.runs) = (Some(2), 1);
@@ -101,7 +99,7 @@ fn of_budgets() -> Vec<Row> {
             },
         ),
         (
-            over_budget("the day", "cost", "$1.00", "$1.00"),
+            over_budget(Scope::Day, "cost", "$1.00", "$1.00"),
             |question| {
                 question.load.day_budget.cost_micros = Some(1_000_000);
                 question.load.day.cost_micros = 1_000_000;
@@ -112,7 +110,7 @@ fn of_budgets() -> Vec<Row> {
             },
         ),
         (
-            over_budget("the day", "runs", "1", "1"),
+            over_budget(Scope::Day, "runs", "1", "1"),
             |question| {
                 question.load.day_budget.runs = Some(1);
                 question.load.running =

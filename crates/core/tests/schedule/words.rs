@@ -1,7 +1,7 @@
 //! What people read when a task is held back, and what they are told to type.
 
 use banksman_core::ids::TaskId;
-use banksman_core::schedule::{Area, Budget, Held, Used, over};
+use banksman_core::schedule::{Area, Budget, Held, Scope, Used};
 use banksman_core::time::{Instant, Span};
 
 fn text(word: &str) -> String {
@@ -25,9 +25,9 @@ fn every_reason() -> Vec<Held> {
         Held::Paused,
         Held::BatchPaused { batch: text("night") },
     ];
-    list.extend(over("task t12", &runs, &used));
-    list.extend(over("batch night", &rest, &used));
-    list.extend(over("the day", &runs, &used));
+    list.extend(Held::over_budget(&Scope::Task(TaskId(12)), &runs, &used));
+    list.extend(Held::over_budget(&Scope::Batch(text("night")), &rest, &used));
+    list.extend(Held::over_budget(&Scope::Day, &runs, &used));
     list.extend([
         Held::NotHere { node: text("n1"), workers: vec![text("jules"), text("codex")] },
         Held::AccountPaused { account: text("anthropic"), until, reason: text("5-hour limit") },

@@ -189,7 +189,7 @@ fn batches_have_bounds() {
     assert_snapshot!(yard.run(&["batch", "create", "spring", "--concurrency", "1"]), @"
     exit 0
     -- stdout
-    BATCH           DONE    RUNNING  GIVEN UP  RUNS
+    BATCH           DONE    RUNNING  GIVEN UP  RUNS  BUDGET
     spring  active  0 of 0  0 of 1   0         0
     -- stderr
     next: banksman batch list
@@ -197,7 +197,7 @@ fn batches_have_bounds() {
     assert_snapshot!(yard.run(&["batch", "list"]), @"
     exit 0
     -- stdout
-    BATCH           DONE    RUNNING  GIVEN UP  RUNS
+    BATCH           DONE    RUNNING  GIVEN UP  RUNS  BUDGET
     spring  active  0 of 0  0 of 1   0         0
     ");
     assert_snapshot!(yard.run(&["batch", "pause", "autumn"]), @"
@@ -209,8 +209,9 @@ fn batches_have_bounds() {
     assert_snapshot!(yard.run(&["batch", "set", "spring", "--cost=-1"]), @"
     exit 2
     -- stderr
-    error: an amount of dollars is from 0 to 1000000000 (BM-E001)
-    hint: for example --cost 2.50
+    error: invalid value '-1' for '--cost <DOLLARS|none>': write an amount of dollars from 0 to 1000000000 such as 2.50, or none
+
+    For more information, try '--help'.
     ");
     for title in ["First", "Second"] {
         let id = yard.ok(&["add", "-q", title, "--batch", "spring"]);
@@ -241,6 +242,58 @@ fn the_bounds_of_a_batch_that_are_not_named_stay() {
     assert_eq!(yard.json(&["batch", "set", "spring", "--cost", "40"])["budget"], budget);
     assert_eq!(yard.json(&["batch", "pause", "spring"])["budget"], budget);
     assert_eq!(yard.json(&["status"])["batches"][0]["budget"], budget, "told the same everywhere");
+}
+
+#[test]
+fn a_bound_of_a_batch_is_lifted_by_none() {
+    let yard = Yard::new();
+    yard.ok(&["batch", "create", "spring", "--runs", "10", "--tokens", "500", "--cost", "20"]);
+    assert_snapshot!(yard.run(&["batch", "set", "spring", "--cost", "none"]), @"
+    exit 0
+    -- stdout
+    BATCH           DONE    RUNNING  GIVEN UP  RUNS  BUDGET
+    spring  active  0 of 0  0 of 4   0         0     runs: 0 of 10, tokens: 0 of 500
+    -- stderr
+    next: banksman batch list
+    ");
+    let budget = json!({ "runs": 10, "tokens": 500, "costMicros": null, "time": null });
+    assert_eq!(yard.json(&["batch", "list"])["batches"][0]["budget"], budget);
+    yard.ok(&["batch", "set", "spring", "--runs", "none", "--tokens", "none", "--time", "none"]);
+    let nothing = json!({ "runs": null, "tokens": null, "costMicros": null, "time": null });
+    assert_eq!(yard.json(&["batch", "list"])["batches"][0]["budget"], nothing);
+    for odd in ["--runs=0", "--tokens=some", "--cost=lots", "--cost=-1", "--time=nothing"] {
+        assert_eq!(yard.run(&["batch", "set", "spring", odd]).code, Some(2), "{odd}");
+    }
+    assert_snapshot!(yard.run(&["batch", "set", "spring", "--cost", "lots"]), @"
+    exit 2
+    -- stderr
+    error: invalid value 'lots' for '--cost <DOLLARS|none>': write an amount of dollars from 0 to 1000000000 such as 2.50, or none
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn a_batch_is_only_made_if_tasks_can_be_in_it() {
+    let yard = Yard::new();
+    assert_snapshot!(yard.run(&["batch", "create", "spring cleaning"]), @"
+    exit 2
+    -- stderr
+    error: invalid value 'spring cleaning' for '<NAME>': a batch is one word of at most 64 bytes, such as spring-cleaning
+
+    For more information, try '--help'.
+    ");
+    let long = "x".repeat(65);
+    for odd in ["", " ", "a\tb", long.as_str()] {
+        assert_eq!(yard.run(&["batch", "create", odd]).code, Some(2), "{odd:?}");
+        assert_ne!(yard.run(&["add", "A task", "--batch", odd]).code, Some(0), "{odd:?}");
+    }
+    assert_eq!(yard.json(&["batch", "list"])["batches"], json!([]));
+    for name in ["t12", "a/b:c", "größe", &long[1..]] {
+        yard.ok(&["batch", "create", name]);
+        yard.ok(&["add", "A task", "--batch", name]);
+    }
+    assert_eq!(yard.json(&["batch", "list"])["batches"].as_array().map(Vec::len), Some(4));
 }
 
 #[test]

@@ -79,6 +79,12 @@ impl Driver {
         self.ahead.set(Span(self.ahead.get().0 + span.0));
     }
 
+    /// It is noon, so that no day ends in the midst of a test.
+    pub(crate) fn at_noon(self) -> Self {
+        self.pass(until_noon(self.now()));
+        self
+    }
+
     pub(crate) fn turn(&self) -> Pulse {
         self.try_turn().expect("a turn")
     }
@@ -112,6 +118,12 @@ impl Driver {
         setup.worker.capabilities.insert(capability.to_owned());
         self.terms.workers.push(setup);
     }
+}
+
+/// From now to the noon of the next day (UTC).
+pub(crate) fn until_noon(now: Instant) -> Span {
+    const DAY: i64 = 86_400_000;
+    Span(DAY - now.0.rem_euclid(DAY) + DAY / 2)
 }
 
 /// What several turns told.

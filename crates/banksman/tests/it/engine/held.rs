@@ -92,12 +92,15 @@ fn batch_paused() {
 
 #[test]
 fn over_budget() {
-    let yard = busy(&[("budget.day_runs", "1")], &[]);
-    let id = yard.add("held back", &[]);
+    let yard = Yard::new(&[]);
+    yard.script("any", BUSY);
+    yard.ok(&["batch", "create", "spring", "--runs", "1"]);
+    start_one(&yard, &["--batch", "spring"]);
+    let id = yard.add("held back", &["--batch", "spring"]);
     assert_eq!(yard.pulse()["started"], Value::Array(Vec::new()), "it was started");
     let reasons = reasons(&yard, id);
-    assert_eq!(reasons[0]["detail"], "the day has used up its runs: 1 of 1");
-    assert_eq!(reasons[0]["who"], Value::Null, "the day ends by itself");
+    assert_eq!(reasons[0]["detail"], "batch spring has used up its runs: 1 of 1");
+    assert_eq!(reasons[0]["who"], "human");
     assert_eq!((&reasons[1]["kind"], &reasons[1]["who"]), (&"decision".into(), &"human".into()));
     assert_eq!(
         yard.json(&["why", &id.to_string()])["next"],

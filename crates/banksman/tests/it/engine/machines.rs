@@ -3,8 +3,10 @@
 use std::env;
 use std::fs;
 
+use banksman::clock;
 use banksman::store::conn::Target;
 
+use super::driver::until_noon;
 use super::processes::wait_until;
 use super::yard::{Up, Yard, state_of};
 use crate::store::raw::Raw;
@@ -33,6 +35,21 @@ impl Database {
         let database = Self { server, name, url: own };
         database.run(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", database.name));
         database.run(&format!("CREATE DATABASE {}", database.name));
+        Some(database)
+    }
+
+    /// One whose clock says that it is noon, so that no day ends in the midst of a test. The store goes by that clock.
+    pub(crate) fn at_noon(name: &str) -> Option<Self> {
+        let database = Self::new(name)?;
+        let target: Target = database.url.parse().expect("a URL");
+        Raw::open(&target, None).run(&format!(
+            "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$
+                 SELECT pg_catalog.clock_timestamp() + interval '{} milliseconds'
+             $$;
+             ALTER DATABASE {} SET search_path TO public, pg_catalog",
+            until_noon(clock::now()).0,
+            database.name
+        ));
         Some(database)
     }
 

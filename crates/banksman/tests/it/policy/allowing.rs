@@ -1,5 +1,6 @@
 //! Budgets of a day and of a batch, with the real program: one question for all that wait, and what each answer does.
 
+use banksman::ops::why::{Bounds, why};
 use banksman::store::Store;
 use banksman_core::ids::{DecisionId, TaskId};
 use banksman_core::time::{Instant, Span};
@@ -24,13 +25,17 @@ fn until_done(yard: &Yard, id: TaskId) {
     yard.until("it is done", |store| state(store, id) == "done");
 }
 
+/// A task is done, and somebody is asked whether there is more.
+fn is_asked_after(store: &Store, id: TaskId) -> bool {
+    state(store, id) == "done" && !store.inbox().expect("readable").is_empty()
+}
+
 #[test]
 fn the_budget_of_a_day_is_one_question_for_all_that_wait() {
     let yard = Yard::new(&[("budget.day_runs", "1"), ("limits.agents", "1")]);
+    let driver = Driver::of(yard.root(), Span(100)).at_noon();
     let ids: Vec<TaskId> = (0..4).map(|number| yard.add(&format!("part {number}"), &[])).collect();
-    let up = yard.up();
-    until_asked(&yard, "d1");
-    until_done(&yard, ids[0]);
+    let mut told = driver.turn_until("a person is asked", |store| is_asked_after(store, ids[0]));
     let [asked] = &open_questions(&yard)[..] else { panic!("one question") };
     assert_eq!(
         (&asked["title"], &asked["lifecycle"], &asked["offers"]),
@@ -46,22 +51,38 @@ fn the_budget_of_a_day_is_one_question_for_all_that_wait() {
     assert_eq!(of_project["decisions"].as_array().map(Vec::len), Some(1));
 
     yard.ok(&["decisions", "approve", "d1"]);
-    until_done(&yard, ids[1]);
-    until_asked(&yard, "d2");
+    let more = driver.turn_until("a person is asked", |store| is_asked_after(store, ids[1]));
+    told.notices.extend(more.notices);
+    told.add(driver.turn());
     assert_eq!(yard.starts().len(), 2, "as much again, and no more");
     yard.ok(&["decisions", "cancel", "d2", "enough for today"]);
-    let said = up.stop();
-    assert_eq!(said.matches("The budget of the day is used up").count(), 2, "{said}");
-    yard.pulse();
+    told.add(driver.turn());
+    let is_about_it = |notice: &&String| notice.contains("The budget of the day is used up");
+    assert_eq!(told.notices.iter().filter(is_about_it).count(), 2, "{told:?}");
     assert_eq!(open_questions(&yard), Vec::<Value>::new(), "a no is not asked about again");
-    let why = yard.json(&["why", &ids[2].to_string()]);
+    let bounds = Bounds { day: driver.terms.agents.budgets.day, ..Bounds::default() };
+    let why = why(&driver.store, ids[2], &bounds, driver.now()).expect("an answer");
     assert_eq!(
-        why["next"],
+        why.next,
         "wait for the next day (UTC), or raise `budget.day_runs` and start `up` again"
     );
     assert_eq!((yard.state(ids[2]).as_str(), yard.starts().len()), ("queued", 2));
     yard.ok(&["check"]);
     yard.ok(&["audit", "verify"]);
+}
+
+#[test]
+fn after_a_yes_about_a_batch_one_turn_starts_what_waits() {
+    let yard = Yard::new(&[]);
+    yard.ok(&["batch", "create", "spring", "--runs", "1"]);
+    let ids = ["first", "second"].map(|title| yard.add(title, &["--batch", "spring"]));
+    let driver = Driver::of(yard.root(), Span(100));
+    driver.turn_until("a person is asked", |store| is_asked_after(store, ids[0]));
+    yard.ok(&["decisions", "approve", "d1"]);
+    let started = driver.turn().started;
+    let started: Vec<String> = started.iter().map(|(job, _)| job.to_string()).collect();
+    assert_eq!(started, ["r2.1"]);
+    driver.turn_until("it is done", |store| state(store, ids[1]) == "done");
 }
 
 #[test]
@@ -86,7 +107,11 @@ fn the_budget_of_a_batch_is_raised_by_a_yes_and_the_question_is_closed_by_who_ra
     yard.ok(&["batch", "set", "spring", "--runs", "9"]);
     until_done(&yard, ids[2]);
     yard.until("the question is closed", |store| store.inbox().expect("readable").is_empty());
-    up.stop();
+    let said = up.stop();
+    for asked in ["runs: 1 of 1", "runs: 2 of 2"] {
+        let asked = format!("The budget of batch spring is used up ({asked})");
+        assert_eq!(said.matches(&asked).count(), 1, "{said}");
+    }
     let batch = &yard.json(&["batch", "list"])["batches"][0];
     // What asks is no part of the batch, and nobody has worked on it.
     assert_eq!((&batch["tasks"], &batch["done"]), (&3.into(), &3.into()), "{batch}");
@@ -98,10 +123,10 @@ fn the_budget_of_a_batch_is_raised_by_a_yes_and_the_question_is_closed_by_who_ra
 #[test]
 fn a_question_about_a_day_ends_with_the_day() {
     let yard = Yard::new(&[("budget.day_runs", "1")]);
-    let driver = Driver::of(yard.root(), Span(100));
+    let driver = Driver::of(yard.root(), Span(100)).at_noon();
     let ids = [yard.add("today", &[]), yard.add("tomorrow", &[])];
     let asked = |store: &Store| !store.inbox().expect("readable").is_empty();
-    driver.turn_until("a person is asked", |store| asked(store) && state(store, ids[0]) == "done");
+    driver.turn_until("a person is asked", |store| is_asked_after(store, ids[0]));
     let decision = driver.store.inbox().expect("readable").remove(0);
     let opened: Instant = decision.opened_at;
     let midnight = Instant((opened.0.div_euclid(DAY) + 1) * DAY);
@@ -120,7 +145,7 @@ fn a_question_about_a_day_ends_with_the_day() {
 /// Both look at the same moment at what has come to its end.
 #[test]
 fn two_machines_ask_once() {
-    let Some(database) = Database::new("allowing") else { return };
+    let Some(database) = Database::at_noon("allowing") else { return };
     let yard = Yard::on_postgres(&database.url, &[("budget.day_runs", "2")]);
     let ids: Vec<TaskId> = (0..4).map(|number| yard.add(&format!("part {number}"), &[])).collect();
     let done = |store: &Store| ids.iter().filter(|id| state(store, **id) == "done").count();

@@ -14,7 +14,6 @@ use crate::engine::machines::Database;
 use crate::engine::processes::wait_until;
 use crate::engine::yard::{Up, Yard, is_over, state_of};
 
-const DAY: i64 = 86_400_000;
 const TASKS: usize = 3;
 /// Time is passed in leaps here, and nobody renews a lease meanwhile.
 const LEASE: (&str, &str) = ("limits.lease", "\"1d\"");
@@ -42,7 +41,7 @@ impl Desk {
         for number in 1..=TASKS {
             yard.add(&format!("part {number}"), more);
         }
-        let driver = Driver::on(yard.root(), yard.store(), Span(100));
+        let driver = Driver::on(yard.root(), yard.store(), Span(100)).at_noon();
         Self { yard, driver }
     }
 
@@ -155,14 +154,12 @@ fn cut_off(desk: &Desk) -> Left {
 #[test]
 fn the_budget_of_a_day_in_turns_that_are_cut_off_is_asked_about_once_each_time() {
     let desk = Desk::of_day(Yard::new(&[]));
-    // Minutes are passed on the way, and they have to be minutes of one day.
-    desk.driver.pass(Span(DAY - desk.driver.now().0.rem_euclid(DAY)));
     assert_eq!(cut_off(&desk), expected_of_day());
 }
 
 #[test]
 fn the_budget_of_a_day_in_turns_that_are_cut_off_on_postgresql() {
-    let Some(database) = Database::new("cut_day") else { return };
+    let Some(database) = Database::at_noon("cut_day") else { return };
     let desk = Desk::of_day(Yard::on_postgres(&database.url, &[]));
     assert_eq!(cut_off(&desk), expected_of_day());
 }

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use banksman::store::Stored;
-use banksman::store::allowances::{ALLOWANCE, Scope};
+use banksman::store::allowances::ALLOWANCE;
 use banksman::store::places::Batch;
+use banksman::store::{Stored, scope_name};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Kind;
-use banksman_core::schedule::Budget;
+use banksman_core::schedule::{Budget, Scope};
 use banksman_core::time::Instant;
 
 use super::life::Life;
@@ -87,7 +87,7 @@ impl Life {
 impl Life {
     /// A person may have given the day as much again.
     fn day_budget(&self) -> Budget {
-        let scope = Scope::Day.name(self.now());
+        let scope = scope_name(&Scope::Day, self.now());
         let granted = self.questions().filter(|asked| {
             asked.state().kind == Kind::Done && asked.text("scope") == Some(scope.as_str())
         });

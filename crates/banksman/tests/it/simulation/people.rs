@@ -2,13 +2,12 @@
 //!
 //! A refusal is an answer. What people do is never wrong here; what follows from it may be.
 
-use banksman::store::places::BatchChange;
+use banksman::store::places::{BatchChange, BudgetChange, NewBound};
 use banksman::store::{ClaimRequest, Store, StoreError, Stored};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::expr::Type;
 use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId};
 use banksman_core::machine::{Actor, Ask, Event, Finish};
-use banksman_core::schedule::Budget;
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
@@ -127,13 +126,13 @@ pub(super) fn person_switches(
         }
         4 => {
             let runs = i64::try_from(1 + chance.below(6)).expect("a small number");
-            let tokens = *chance.pick(&[3_500, 1_000_000_000]);
+            let tokens = *chance.pick(&[NewBound::Most(3_500), NewBound::Lifted]);
             let at_once = u32::try_from(1 + chance.below(3)).expect("a small number");
             let budget =
-                Some(Budget { runs: Some(runs), tokens: Some(tokens), ..Budget::default() });
+                BudgetChange { runs: NewBound::Most(runs), tokens, ..BudgetChange::default() };
             let concurrency = Some(at_once);
             store.set_batch(batch, BatchChange { budget, concurrency, paused: None })?;
-            Ok(format!("kim gives {batch} {runs} runs, {at_once} at once, {tokens} tokens"))
+            Ok(format!("kim gives {batch} {runs} runs, {at_once} at once, tokens: {tokens:?}"))
         }
         _ => {
             let paused = chance.percent(50);

@@ -6,6 +6,7 @@ use std::thread;
 
 use banksman::store::conn::DbError;
 use banksman::store::outbox::Pending;
+use banksman::store::places::{BudgetChange, NewBound};
 use banksman::store::{
     Add, Applied, ClaimRequest, Claimed, Definition, Dispatch, Dispatched, Edge, Key, Node, RunEnd,
     Store, StoreError,
@@ -203,6 +204,19 @@ pub(crate) fn db_error(error: StoreError) -> DbError {
     match error {
         StoreError::Db(error) => error,
         other => panic!("expected an error of the database, got {other:?}"),
+    }
+}
+
+/// The change that leaves a batch with these bounds and no others.
+pub(crate) fn exactly(budget: Budget) -> BudgetChange {
+    fn bound<T>(most: Option<T>) -> NewBound<T> {
+        most.map_or(NewBound::Lifted, NewBound::Most)
+    }
+    BudgetChange {
+        runs: bound(budget.runs),
+        tokens: bound(budget.tokens),
+        cost_micros: bound(budget.cost_micros),
+        time: bound(budget.time),
     }
 }
 

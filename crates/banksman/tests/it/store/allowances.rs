@@ -1,29 +1,33 @@
 //! Budgets of a day and of a batch: one question for all that wait, and a yes is as much again.
 
 use std::sync::LazyLock;
+use std::thread;
 
-use banksman::store::allowances::{ALLOWANCE, Next, Scope, UsedUp};
+use banksman::store::allowances::{ALLOWANCE, Next, UsedUp};
 use banksman::store::places::BatchChange;
-use banksman::store::{Add, ClaimRequest, Definition, Dispatch, Key, Store};
+use banksman::store::{Add, ClaimRequest, Definition, Dispatch, Key, Store, scope_name};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Outcome, builtin};
 use banksman_core::machine::{Actor, Event, Finish, NewTask};
-use banksman_core::schedule::Budget;
+use banksman_core::schedule::{Budget, Scope};
 use banksman_core::time::Instant;
 use serde_json::json;
 
 use super::acts::{
-    DAY, HOUR, MINUTE, NOON, TTL, actor, add, added, apply, ask, at_once, definition, finish, load,
-    node, request, state, worker,
+    DAY, HOUR, MINUTE, NOON, TTL, actor, add, added, apply, ask, at_once, definition, exactly,
+    finish, load, node, request, state, worker,
 };
 use super::on_both;
 use super::world::World;
+use crate::engine::processes::wait_until;
 
 on_both!(
     a_yes_gives_a_day_as_much_again_and_the_next_question_is_another_one,
+    people_are_asked_however_often_they_were_before,
     a_no_holds_for_the_bounds_that_it_was_about,
     a_day_that_is_over_asks_no_more,
     a_batch_is_raised_once_and_stays_as_a_person_has_set_it_since,
+    a_yes_does_not_undo_what_somebody_sets_at_the_same_time,
     another_yes_adds_as_much_to_a_batch_as_the_first,
     a_question_is_moot_when_the_budget_was_raised,
     only_the_node_that_asked_about_the_day_takes_its_question_back,
@@ -47,7 +51,7 @@ fn load_of_batch(title: &str) -> Add {
 
 fn question(used_up: &UsedUp, key: &str, node: &str, now: Instant) -> Add {
     let fields = json!({
-        "scope": used_up.scope.name(now), "node": node, "problem": "more?",
+        "scope": scope_name(&used_up.scope, now), "node": node, "problem": "more?",
         "used": used_up.used, "limit": used_up.limit, "more": used_up.more,
     });
     let fields = fields.as_object().cloned().expect("an object");
@@ -103,7 +107,7 @@ fn batch_runs(store: &Store) -> Option<i64> {
 }
 
 fn set_runs(store: &Store, runs: i64) {
-    let change = BatchChange { budget: Some(RUNS(runs)), ..BatchChange::default() };
+    let change = BatchChange { budget: exactly(RUNS(runs)), ..BatchChange::default() };
     assert!(store.set_batch(BATCH, change).expect("it is set"));
 }
 
@@ -138,6 +142,23 @@ fn a_yes_gives_a_day_as_much_again_and_the_next_question_is_another_one(world: &
     says(&store, second, "granted", NOON);
     assert!(claims(&store, RUN, NOON) && !claims(&store, RUN, NOON));
     assert_eq!(used_up(&store, &RUN, NOON).limit, RUNS(3));
+}
+
+/// Whoever says yes all day long is asked all day long, each time by one question.
+fn people_are_asked_however_often_they_were_before(world: &World) {
+    const OFTEN: i64 = 66;
+    let store = world.open();
+    for number in 0..=OFTEN {
+        add(&store, &format!("lift {number}"));
+    }
+    assert!(claims(&store, RUN, NOON));
+    for number in 1..=OFTEN {
+        let id = asks(&store, &RUN, NOON);
+        assert_eq!(store.inbox().unwrap().len(), 1);
+        says(&store, id, "granted", NOON);
+        assert!(claims(&store, RUN, NOON), "the yes number {number} counts");
+    }
+    assert_eq!(used_up(&store, &RUN, NOON).limit, RUNS(OFTEN + 1));
 }
 
 fn a_no_holds_for_the_bounds_that_it_was_about(world: &World) {
@@ -184,6 +205,22 @@ fn a_batch_is_raised_once_and_stays_as_a_person_has_set_it_since(world: &World) 
     assert_eq!(batch_runs(&store), Some(1));
     // It is used up again, so there is another question.
     assert_ne!(asks(&store, &Budget::default(), NOON), id);
+}
+
+fn a_yes_does_not_undo_what_somebody_sets_at_the_same_time(world: &World) {
+    let store = world.open();
+    batch_used_up(&store, 1);
+    let id = asks(&store, &Budget::default(), NOON);
+    says(&store, id, "granted", NOON);
+    let mut somebody = world.raw();
+    somebody.run(&format!("BEGIN; UPDATE batches SET budget_runs = 9 WHERE name = '{BATCH}'"));
+    thread::scope(|scope| {
+        let raising = scope.spawn(|| store.raise_batch(id, NOON));
+        wait_until("the yes waits for them", || somebody.is_waited_for() != Some(false));
+        somebody.run("COMMIT");
+        raising.join().expect("no panic").expect("it is on record");
+    });
+    assert_eq!(batch_runs(&store), Some(9));
 }
 
 fn another_yes_adds_as_much_to_a_batch_as_the_first(world: &World) {
@@ -300,7 +337,7 @@ states: { granted: { kind: queued }, over: { kind: done } }
 transitions: [{ from: granted, to: over, on: drop, by: [human] }]
 ";
     let mut add = Add { definition: definition(forged), ..load("forged") };
-    add.new.fields.insert("scope".to_owned(), json!(found.scope.name(NOON)));
+    add.new.fields.insert("scope".to_owned(), json!(scope_name(&found.scope, NOON)));
     add.new.fields.insert("used".to_owned(), json!(found.used));
     let forged = added(&store, Add { key: Some(Key::new(key, "mine")), ..add }).stored.task.id;
     says(&store, forged, "over", NOON);

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::acts::{
     CRANE, DAY, HOUR, MINUTE, NOON, TTL, actor, add, added, apply, at_once, claim, definition,
-    dispatch, ended, finish, load, node, request, state, worker,
+    dispatch, ended, exactly, finish, load, node, request, state, worker,
 };
 use super::world::World;
 use super::{on_both, on_both_damaging};
@@ -294,7 +294,7 @@ fn budgets_are_checked_where_tasks_are_claimed(world: &World) {
     let held = |dispatch: Dispatch| store.dispatch(dispatch, at).unwrap();
     let from_outside = ClaimRequest::new(actor("worker:w1"), TTL);
     let set_budget = |budget| {
-        let change = BatchChange { budget: Some(budget), ..BatchChange::default() };
+        let change = BatchChange { budget: exactly(budget), ..BatchChange::default() };
         assert!(store.set_batch("friday", change).unwrap());
     };
     let wide = Budget { runs: Some(2), tokens: Some(101), cost_micros: Some(8), time: Some(HOUR) };
@@ -316,7 +316,6 @@ fn budgets_are_checked_where_tasks_are_claimed(world: &World) {
         set_budget(budget);
         assert!(held(request(&site)).claimed.is_none(), "{budget:?}");
         assert!(claim(&store, "worker:w1", at).is_none(), "{budget:?}");
-        // The other bounds stay, so each of them has to be given to be wide again.
         set_budget(wide);
     }
     let request = Dispatch { day_budget: wide, task_budget: wide, ..request(&site) };

@@ -1,15 +1,24 @@
 //! Projects and batches.
 
-use banksman::store::places::Batch;
-use banksman::store::{Add, StoreError};
+use std::thread;
+
+use banksman::store::places::{Batch, BatchChange, BudgetChange, NewBound};
+use banksman::store::{Add, Store, StoreError};
 use banksman_core::machine::NewTask;
 use banksman_core::schedule::{Budget, Used};
 
-use super::acts::{NOON, added, at_once, load};
+use super::acts::{HOUR, NOON, added, at_once, exactly, load};
 use super::on_both;
 use super::world::World;
+use crate::engine::processes::wait_until;
 
-on_both!(a_project_has_one_folder, projects_that_race_have_one_folder, a_batch_counts_its_tasks);
+on_both!(
+    a_project_has_one_folder,
+    projects_that_race_have_one_folder,
+    a_batch_counts_its_tasks,
+    a_bound_that_is_lifted_is_gone_and_the_others_stay,
+    bounds_that_two_people_set_at_once_are_both_kept,
+);
 
 fn a_project_has_one_folder(world: &World) {
     let store = world.open();
@@ -70,4 +79,41 @@ fn a_batch_counts_its_tasks(world: &World) {
         world.open().overview().unwrap().batches,
         [batch("empty", 1, 0), batch("friday", 2, 3)]
     );
+}
+
+fn budget(store: &Store) -> Budget {
+    store.batches().expect("the batches are read").remove(0).budget
+}
+
+fn change(budget: BudgetChange) -> BatchChange {
+    BatchChange { budget, ..BatchChange::default() }
+}
+
+fn a_bound_that_is_lifted_is_gone_and_the_others_stay(world: &World) {
+    let store = world.open();
+    store.put_batch("friday", 2, NOON).unwrap();
+    let all = Budget { runs: Some(3), tokens: Some(500), cost_micros: Some(7), time: Some(HOUR) };
+    assert!(store.set_batch("friday", change(exactly(all))).unwrap());
+    assert_eq!(budget(&store), all);
+    let lifted = BudgetChange { cost_micros: NewBound::Lifted, ..BudgetChange::default() };
+    assert!(store.set_batch("friday", change(lifted)).unwrap());
+    assert_eq!(budget(&store), Budget { cost_micros: None, ..all });
+    assert!(store.set_batch("friday", change(exactly(Budget::default()))).unwrap());
+    assert_eq!(budget(&store), Budget::default());
+}
+
+fn bounds_that_two_people_set_at_once_are_both_kept(world: &World) {
+    let store = world.open();
+    store.put_batch("friday", 2, NOON).unwrap();
+    let mut somebody = world.raw();
+    somebody.run("BEGIN; UPDATE batches SET budget_tokens = 500 WHERE name = 'friday'");
+    let runs = BudgetChange { runs: NewBound::Most(3), ..BudgetChange::default() };
+    thread::scope(|scope| {
+        let second = scope.spawn(|| store.set_batch("friday", change(runs)));
+        wait_until("the second waits", || somebody.is_waited_for() != Some(false));
+        somebody.run("COMMIT");
+        assert!(second.join().expect("no panic").expect("it is set"));
+    });
+    let both = Budget { runs: Some(3), tokens: Some(500), ..Budget::default() };
+    assert_eq!(budget(&store), both);
 }

@@ -51,6 +51,18 @@ impl Raw {
         }
     }
 
+    /// Whether another connection waits for what this one has locked. SQLite does not tell.
+    pub(crate) fn is_waited_for(&mut self) -> Option<bool> {
+        match self {
+            Self::Sqlite(_) => None,
+            Self::Postgres { .. } => Some(
+                self.number(
+                    "SELECT count(*) FROM pg_locks WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))",
+                ) > 0,
+            ),
+        }
+    }
+
     /// The rows of a query as text; bytes are written `\x…` as PostgreSQL does.
     pub(crate) fn rows(&mut self, sql: &str) -> Vec<Vec<Option<String>>> {
         match self {
