@@ -156,14 +156,22 @@ impl Place {
 fn setup_of(plan: &Plan) -> Option<&Setup> {
     match &plan.work {
         Work::Agent(work) => Some(&work.setup),
-        Work::Check { .. } | Work::Merge { .. } | Work::CleanUp | Work::Look => None,
+        Work::Check { .. }
+        | Work::Inspect { .. }
+        | Work::Merge { .. }
+        | Work::CleanUp
+        | Work::Look => None,
     }
 }
 
 fn asked_session(plan: Option<&Plan>) -> Option<String> {
     match &plan?.work {
         Work::Agent(work) => work.ask.session.clone(),
-        Work::Check { .. } | Work::Merge { .. } | Work::CleanUp | Work::Look => None,
+        Work::Check { .. }
+        | Work::Inspect { .. }
+        | Work::Merge { .. }
+        | Work::CleanUp
+        | Work::Look => None,
     }
 }
 

@@ -312,7 +312,11 @@ fn reader_of(folder: &Folder) -> Result<Option<Box<dyn Reader>>, Failure> {
     let plan = folder.plan()?;
     Ok(plan.and_then(|plan| match plan.work {
         Work::Agent(work) => Some(reader(work.setup.kind, work.before)),
-        Work::Check { .. } | Work::Merge { .. } | Work::CleanUp | Work::Look => None,
+        Work::Check { .. }
+        | Work::Inspect { .. }
+        | Work::Merge { .. }
+        | Work::CleanUp
+        | Work::Look => None,
     }))
 }
 

@@ -32,7 +32,7 @@ use crate::exec::process::Plain;
 use crate::exec::repo;
 use crate::exec::site::LocalSite;
 use crate::exec::window;
-use crate::store::{Store, StoreError, Stored};
+use crate::store::{Store, StoreError};
 
 /// The longest sleep of `up`: a node that is not heard of for three of them counts as gone.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
@@ -40,6 +40,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 /// The same while there are keepers that an earlier `up` or a `pulse` has started: nobody tells us when one of them is killed.
 const LONGEST_SLEEP_BESIDE_OTHERS: Duration = Duration::from_secs(5);
+/// Somebody looks at the screen meanwhile.
+const LONGEST_SLEEP_OF_ONE_WHO_WAITS: Duration = Duration::from_secs(1);
 /// Worktrees that nobody took away are looked for this often.
 const BETWEEN_SWEEPS: Span = Span(60 * 60_000);
 /// How long a start waits for an `up` that is on its way out: a second.
@@ -285,13 +287,27 @@ pub(super) fn follow_up(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What speaks against it that a step of such a workflow is done in a folder.
-pub(super) fn doubt_by_hand(
+/// The same until it is said to be enough, which the first turn may be.
+pub(super) fn follow_up_until(
     context: &Context,
-    step: &Stored,
-    folder: &Path,
-) -> Result<Option<String>, Failure> {
-    Ok(Parts::of(&context.config)?.engine().doubt_by_hand(step, folder)?)
+    mut is_enough: impl FnMut(&Store) -> Result<bool, Failure>,
+) -> Result<Drove, Failure> {
+    let parts = Parts::of(&context.config)?;
+    let mut bell = None;
+    loop {
+        parts.engine().follow_up(clock::now())?;
+        if is_enough(&parts.store)? {
+            return Ok(Drove::Enough);
+        }
+        // What happens between a turn and the first bell is found by the turn after it.
+        let Some(bell) = &bell else {
+            bell = Some(Bell::hang(&parts.store, &parts.site.ended_folder())?);
+            continue;
+        };
+        if bell.wait(LONGEST_SLEEP_OF_ONE_WHO_WAITS) == Wake::Stop {
+            return Ok(Drove::Stopped);
+        }
+    }
 }
 
 fn say_notices(context: &Context, pulse: &Pulse) {

@@ -1,7 +1,8 @@
 //! Whether a file that answers for a person can be a person's.
 //!
 //! A file does not say who wrote it. But when it came to be is known, and no program can set that time; and the store knows which runs
-//! were at work by then. Decisions are people's, so what a run may have written is no answer, whoever wrote it.
+//! were at work by then, and since when there has been something to judge. Decisions are people's, so what a run may have written is
+//! no answer, and neither is what was there before the work was handed over, whoever wrote it.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +11,11 @@ use banksman_core::machine::Actor;
 use banksman_core::policy::REFUSED;
 use banksman_core::time::{Instant, Span};
 
-use super::signals::PASS;
+use super::signals::{FAIL, PASS, VETO};
 use super::{Engine, EngineError};
 use crate::clock;
 use crate::exec::mailbox::Seen;
-use crate::store::{Stored, When};
+use crate::store::{Entry, Stored, When};
 
 /// The clock of a file system may differ from that of the store, and its times are coarser.
 const MARGIN: Span = Span(1_000);
@@ -23,7 +24,7 @@ const NAMED: usize = 4;
 
 impl Engine<'_> {
     /// Why a person's answer in a file is not taken for one; none for one that is taken, and for what is no person's to say. The
-    /// refusal is in the history of the task, once for each stay and for the same runs, whatever number of files they write.
+    /// refusal is in the history of the task, once for each stay and for the same writers, whatever number of files they write.
     pub(super) fn doubt(
         &self,
         part: &Stored,
@@ -35,28 +36,40 @@ impl Engine<'_> {
         if actor.role != Actor::human("").role {
             return Ok(None);
         }
-        let runs = self.at_work_when_written(&part.task.project, seen)?;
-        if runs.is_empty() {
+        let written = self.written(seen)?;
+        let runs = self.at_work_when_written(&part.task.project, &written)?;
+        let (by, why) = if !runs.is_empty() {
+            let names = listed(&runs);
+            let why = format!("it was written while {names} worked");
+            (Actor { role: "run".to_owned(), name: Some(names) }, why)
+        } else if written.first() < self.judged_since(part)?.as_ref() {
+            (actor.clone(), "it was written before there was anything to judge".to_owned())
+        } else {
             return Ok(None);
-        }
-        let names = listed(&runs);
-        let by = Actor { role: "run".to_owned(), name: Some(names.clone()) };
+        };
         let (task, stay) = (part.task.id, part.task.entered);
-        self.store.note(task, &by, REFUSED, &format!("refused-file-{stay}-{names}"), now)?;
+        let writer = by.name.as_deref().unwrap_or_default();
+        self.store.note(task, &by, REFUSED, &format!("refused-file-{stay}-{writer}"), now)?;
         let instead = self.instead(part, trigger)?;
-        Ok(Some(format!(
-            "it changes nothing: it was written while {names} worked; if it is yours, type: {instead}"
-        )))
+        Ok(Some(format!("it changes nothing: {why}; if it is yours, type: {instead}")))
+    }
+
+    /// When a file came to be, and then when it came to be where it is, by the clock of the store.
+    pub(super) fn written(&self, seen: &Seen) -> Result<Vec<Instant>, EngineError> {
+        let local = clock::now();
+        let ahead = self.store.now(local)?.0 - local.0;
+        Ok(seen.changed.iter().map(|at| Instant(at.min(&local).0 + ahead)).collect())
     }
 
     /// Runs of a project on this machine that can have written a file, or have put it where it is.
-    fn at_work_when_written(&self, project: &str, seen: &Seen) -> Result<Vec<RunId>, EngineError> {
-        let local = clock::now();
-        let ahead = self.store.now(local)?.0 - local.0;
+    fn at_work_when_written(
+        &self,
+        project: &str,
+        written: &[Instant],
+    ) -> Result<Vec<RunId>, EngineError> {
         let limits = &self.terms.agents.limits;
         let mut runs = BTreeSet::new();
-        for changed in &seen.changed {
-            let at = Instant(changed.min(&local).0 + ahead);
+        for at in written {
             let when = When {
                 node: &self.terms.agents.node,
                 from: Instant(at.0 - MARGIN.0),
@@ -67,6 +80,25 @@ impl Engine<'_> {
             runs.extend(self.store.runs_at_work(project, &when)?);
         }
         Ok(runs.into_iter().collect())
+    }
+
+    /// Since when there has been something to judge: the step came from work to its gate, and is there, or has passed it, whoever was
+    /// asked in between. None where nobody is to judge it. A file from before is from whoever worked on it. Here no margin
+    /// is given: whoever says that he is done and that it is good does both within a moment, and a person who is
+    /// refused for a file that came so soon after the step is told what to type.
+    fn judged_since(&self, part: &Stored) -> Result<Option<Instant>, EngineError> {
+        let lifecycle = &part.lifecycle;
+        let is_judged = |state: &str| {
+            let mut exits =
+                lifecycle.find_state(state).into_iter().flat_map(|id| lifecycle.exits(id));
+            exits.any(|row| [PASS, FAIL, VETO].contains(&row.trigger.as_str()))
+        };
+        if !is_judged(&part.state().name) {
+            return Ok(None);
+        }
+        let history = self.store.latest_history(part)?;
+        let from_work = |entry: &&Entry| !entry.record.from.as_deref().is_some_and(is_judged);
+        Ok(history.iter().rev().find(from_work).map(|entry| entry.ts))
     }
 
     /// What a person types who means it.

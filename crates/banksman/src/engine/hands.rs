@@ -1,45 +1,67 @@
-//! Whether a step is done of which somebody says so who drives its workflow by hand: its files are looked for and its command is run
-//! where they work, while they wait. Nothing is committed, merged or moved here, and no turn of the engine comes here.
+//! Steps of workflows that somebody drives by hand: where they say that one is done, and the look at whether it is.
+//!
+//! The look is a keeper's job like any other check, so whoever says so, and by whatever means, is believed as little as an agent. They
+//! work where they like: it needs no worktree, and it leaves everything as it is.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use banksman_core::failure;
-use banksman_core::lifecycle::Outcome;
-use banksman_core::receipt::Evidence;
+use serde_json::{Map, Value, json};
 
+use super::plan::{environment, limits};
+use super::steps::is_driven_by_hand;
 use super::{Engine, EngineError, errand};
-use crate::config::Environment;
-use crate::exec::evidence::run_command;
-use crate::exec::files;
-use crate::exec::plan::Checks;
-use crate::exec::process::Plain;
+use crate::exec::plan::{Checks, JobId, Plan, Work};
 use crate::store::Stored;
 
+/// The folder in which a step was done, and the machine that has it.
+const DONE_IN: &str = "done_in";
+const DONE_ON: &str = "done_on";
+/// Whether more than a word shows that a step is done.
+const PROOF: &str = "proof";
+
 impl Engine<'_> {
-    /// What speaks against it; nothing where all is as the step demands. A criterion in prose is left to its gate.
-    pub fn doubt_by_hand(
+    /// The look at a step of which somebody says that it is done, or why there can be none. A criterion in prose is left to
+    /// its gate.
+    pub(super) fn inspect_plan(
         &self,
-        step: &Stored,
-        folder: &Path,
-    ) -> Result<Option<String>, EngineError> {
-        let errand = self.errand(step)?;
-        let project = self.projects.find(&step.task.project)?;
+        stored: &Stored,
+        job: JobId,
+    ) -> Result<Result<Plan, String>, EngineError> {
+        let task = &stored.task;
+        let said = stored.text(DONE_IN).map(str::to_owned);
+        let folder = match said {
+            Some(folder) => Some(folder),
+            None => self.store.project(&task.project)?,
+        };
+        let Some(folder) = folder.map(PathBuf::from) else {
+            let name = &task.project;
+            return Ok(Err(format!("no folder is known for the project `{name}`")));
+        };
+        let project = self.projects.find(&task.project)?;
         let agents = project.as_ref().map_or(&self.terms.agents, |project| &project.agents);
-        let checks = errand::checks(step, &errand, agents, project.as_ref());
-        let Checks { outputs, files, commands, timeout_ms, .. } = checks;
-        let missing = files::missing(folder, &outputs, &files);
-        let mut found = Evidence { missing, ..Evidence::default() };
-        let env = Environment::passed(&agents.pass);
-        for command in commands.iter().filter(|_| found.missing.is_empty()) {
-            match run_command(&mut Plain, folder, (command, timeout_ms), &env) {
-                Ok(check) => found.checks.push(check),
-                Err(error) => return Ok(Some(error.to_string())),
-            }
-            if found.checks.last().is_some_and(|check| !check.passed()) {
-                break;
-            }
-        }
-        let checked = failure::check(&found, None);
-        Ok((checked.outcome != Outcome::Passed).then_some(checked.detail))
+        let checks = errand::checks(stored, &self.errand(stored)?, agents, project.as_ref());
+        let checks = Checks { criterion: None, signal: None, ..checks };
+        Ok(Ok(Plan {
+            job: job.to_string(),
+            task: task.id.to_string(),
+            workspace: None,
+            work: Work::Inspect { folder, checks },
+            lease: None,
+            limits: limits(agents),
+            env: environment(task, None),
+            pass: agents.pass.clone(),
+        }))
+    }
+
+    /// The machine that has what is to be looked at, where it is another one: a folder of the same name here would show nothing.
+    pub(super) fn done_elsewhere<'s>(&self, stored: &'s Stored) -> Option<&'s str> {
+        stored.text(DONE_ON).filter(|node| *node != self.terms.agents.node)
+    }
+
+    /// What goes with a signal that was found on this machine.
+    pub(super) fn done_here(&self, part: &Stored) -> Map<String, Value> {
+        let is_looked_at = is_driven_by_hand(part) && part.flag(PROOF);
+        let node = is_looked_at.then(|| (DONE_ON.to_owned(), json!(self.terms.agents.node)));
+        node.into_iter().collect()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Engine::pulse`] is one turn and returns; `pulse` calls it once, `up` calls it whenever something may have changed.
 //! It runs no git, no agent and no check itself: those belong to keepers. Everything it does may be cut off at any
-//! point and is found again by the next turn. No turn is what `hands` does: it runs a command while somebody waits for it.
+//! point and is found again by the next turn.
 
 mod allowances;
 mod collect;

@@ -22,7 +22,7 @@ use self::roster::{reviewers, role_of_panel};
 use self::seats::{Invitation, SEAT, again, is_of_this_stay, name_of, part, record, round_of};
 use super::parts::CLOSE;
 use super::relay::{Did, LOOK_AGAIN};
-use super::steps::{BY_HAND, Step};
+use super::steps::{Step, is_driven_by_hand};
 use super::{Engine, EngineError};
 use crate::config::Panels;
 use crate::store::{Part, Stored};
@@ -52,7 +52,7 @@ impl Engine<'_> {
             return self.facts_answer(whole, now);
         }
         let step = Step::of(whole);
-        if step.is_some() && whole.text("driver") == Some(BY_HAND) {
+        if step.is_some() && is_driven_by_hand(whole) {
             return Ok(Did::Done);
         }
         if let Some(objection) = whole.text(OBJECTION) {

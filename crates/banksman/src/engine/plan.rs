@@ -17,7 +17,7 @@ use super::errand::{self, Errand, branch_of, place};
 use super::planning::is_spike;
 use super::policy::{allowed_in_words, guard, waited_for_leave};
 use super::prompt::Told;
-use super::steps::{flow_of, may_be_laid_out};
+use super::steps::{flow_of, is_driven_by_hand, may_be_laid_out};
 use super::{Engine, EngineError, Project, prompt};
 use crate::config::{Agents, WorkerSetup};
 use crate::exec::agent::{Ask, Before, Kind, McpServer, Setup};
@@ -205,6 +205,9 @@ impl Engine<'_> {
         job: JobId,
         projects: &mut Known,
     ) -> Result<Result<Plan, String>, EngineError> {
+        if is_driven_by_hand(stored) {
+            return self.inspect_plan(stored, job);
+        }
         let Some(project) = self.project(&stored.task.project, projects)?.cloned() else {
             let name = &stored.task.project;
             return Ok(Err(format!("no repository is known for the project `{name}`")));
@@ -416,7 +419,7 @@ fn before(earlier: &[&PastRun], resumed: Option<&PastRun>) -> Before {
     })
 }
 
-fn limits(agents: &Agents) -> Limits {
+pub(super) fn limits(agents: &Agents) -> Limits {
     Limits {
         wall_ms: agents.limits.run.0,
         idle_ms: agents.limits.idle.0,
@@ -427,7 +430,7 @@ fn limits(agents: &Agents) -> Limits {
     }
 }
 
-fn environment(task: &Task, token: Option<&str>) -> BTreeMap<String, String> {
+pub(super) fn environment(task: &Task, token: Option<&str>) -> BTreeMap<String, String> {
     let mut env = BTreeMap::from([("BANKSMAN_TASK".to_owned(), task.id.to_string())]);
     if let Some(token) = token {
         env.insert("BANKSMAN_TOKEN".to_owned(), token.to_owned());

@@ -189,6 +189,11 @@ impl Engine<'_> {
             self.report(stored, Outcome::Exhausted, detail, Map::new(), now)?;
             return Ok(Did::Done);
         }
+        if let Some(node) = self.done_elsewhere(stored) {
+            // It is the other's from now on, and due there at once.
+            self.store.keep_effect(effect, node)?;
+            return Ok(Did::Later(now));
+        }
         if self.is_in_the_way(job)? {
             return Ok(Did::Later(now.plus(SOON)));
         }

@@ -25,8 +25,8 @@ const RECENT: i64 = 200;
 /// Of what a step says with its signal; more than people write.
 const NOTE_BYTES: usize = limits::REPORT_TEXT_BYTES;
 pub(super) const PASS: &str = "pass";
-const FAIL: &str = "fail";
-const VETO: &str = "veto";
+pub(super) const FAIL: &str = "fail";
+pub(super) const VETO: &str = "veto";
 
 /// A step, and the workflow that it is part of.
 struct Awaiting {
@@ -101,7 +101,8 @@ impl Engine<'_> {
         let since = part.task.entered_at;
         if let Some(commit) = repo::marked_commit(&project.path, &branch, mark, since) {
             let key = format!("commit-{commit}-{}", part.task.id);
-            let what = self.obey(part.task.id, (agent(), SIGNAL, Map::new()), &key, now)?;
+            let fields = self.done_here(part);
+            let what = self.obey(part.task.id, (agent(), SIGNAL, fields), &key, now)?;
             let text = format!("commit {commit} with {mark} for {}: {what}", step.spec.id);
             if Mailbox::new(&project.path).record(&step.workflow, now, &text, &key)? {
                 pulse.notices.push(Notice { task: Some(part.task.id), urgent: false, text });
@@ -140,7 +141,9 @@ impl Engine<'_> {
         let mailbox = Mailbox::new(&project.path);
         for place in self.places_of(part, &project)? {
             for seen in place.look(&[sentinel(&step.spec.id, path)], now)? {
-                if matches!(seen.content, Content::NotYet { .. }) {
+                // Whoever was quick has signalled between the hand-over and this look at it.
+                let is_quick = self.written(&seen)?.first() >= Some(&part.task.entered_at);
+                if is_quick || matches!(seen.content, Content::NotYet { .. }) {
                     continue;
                 }
                 put_aside((&mailbox, &place), step, &seen, now)?;
@@ -198,7 +201,8 @@ impl Engine<'_> {
                 let note =
                     note.as_deref().map(|note| &note[..note.floor_char_boundary(NOTE_BYTES)]);
                 let note = note.map(|note| ("note".to_owned(), json!(note)));
-                Some((agent(), SIGNAL, note.into_iter().collect()))
+                let fields = self.done_here(&part).into_iter().chain(note).collect();
+                Some((agent(), SIGNAL, fields))
             }
             Content::Pass { .. } => Some((person(seen), PASS, Map::new())),
             Content::Fail { note, reason } => {

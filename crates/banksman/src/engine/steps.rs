@@ -27,8 +27,6 @@ use crate::store::{Entry, Stored};
 
 /// Says that a step is done.
 pub(super) const SIGNAL: &str = "signal";
-/// Whoever drives a workflow by hand also finds a place to work.
-pub(super) const BY_HAND: &str = "hand";
 /// The step after it has ended, so a person can no longer veto this one.
 const FOLLOWED: &str = "followed";
 /// The steps have heard that the workflow runs, and the field that holds it.
@@ -67,9 +65,14 @@ pub(super) fn is_by_hand(stored: &Stored) -> bool {
     does.is_some_and(|does| does.offers.iter().any(|(_, trigger)| trigger == SIGNAL))
 }
 
+/// Whether whoever does the step drives its workflow, for which nothing is started and nothing is laid out.
+pub(super) fn is_driven_by_hand(stored: &Stored) -> bool {
+    stored.text("driver") == Some("hand")
+}
+
 /// Whether the step gets a worktree without a run: it is done by hand, and whoever does it does not drive the workflow.
 pub(super) fn may_be_laid_out(stored: &Stored) -> bool {
-    stored.text("launch") == Some("interactive") && stored.text("driver") != Some(BY_HAND)
+    stored.text("launch") == Some("interactive") && !is_driven_by_hand(stored)
 }
 
 /// How often the step's gate has failed.

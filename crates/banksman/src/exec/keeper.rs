@@ -8,6 +8,7 @@ mod beat;
 pub(in crate::exec) mod cgroup;
 mod child;
 mod folder;
+mod inspect;
 mod lease;
 mod lines;
 mod log;

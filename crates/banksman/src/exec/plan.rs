@@ -132,6 +132,12 @@ pub enum Work {
         #[serde(default)]
         judge: Option<Box<Judge>>,
     },
+    /// Only a look: at files as they lie in a folder that is nobody's worktree, and at what the commands say there. Nothing is
+    /// committed, taken away or held.
+    Inspect {
+        folder: PathBuf,
+        checks: Checks,
+    },
     /// The task's branch goes into its base, if the checks pass on the result.
     Merge {
         checks: Checks,

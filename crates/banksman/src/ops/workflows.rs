@@ -2,6 +2,7 @@
 //! becomes a move of its task. Nothing here runs a step: the engine does.
 
 mod lint;
+mod looks;
 mod next;
 mod simulate;
 mod start;
@@ -26,6 +27,7 @@ use super::tasks::{MoveRequest, move_task};
 use crate::store::{Applied, Store, StoreError, Stored};
 
 pub use lint::{Linted, Subject, lint};
+pub use looks::{Look, look_at};
 pub use next::{Todo, TodoKind, is_done_by_hand, next};
 pub use simulate::{Simulated, Verdicts, simulate};
 pub use start::{StartRequest, Started, start};
@@ -330,9 +332,18 @@ impl Word {
 #[derive(Debug, Clone, Copy)]
 pub struct Said<'a> {
     pub word: Word,
+    /// Where it was done, for whoever drives the workflow by hand.
+    pub place: Option<Place<'a>>,
     pub note: Option<&'a str>,
     pub reason: Option<&'a str>,
     pub key: Option<&'a str>,
+}
+
+/// A folder, and the machine that has it.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    pub folder: &'a str,
+    pub node: &'a str,
 }
 
 /// The move that a report asks for. Who has done a step by hand need not wait until Banksman has laid it out: they open it themselves,
@@ -355,9 +366,12 @@ pub fn report(
     let (trigger, field) = said.word.meaning();
     let note = said.note.map(|note| (field.to_owned(), json!(note)));
     let reason = said.reason.map(|reason| ("failed_for".to_owned(), json!(reason)));
+    let place = said.place.filter(|_| said.word == Word::Done && step.flag("proof"));
+    let place = place.map(|Place { folder, node }| [("done_in", folder), ("done_on", node)]);
+    let place = place.into_iter().flatten().map(|(name, value)| (name.to_owned(), json!(value)));
     let request = MoveRequest {
         trigger: Some(trigger.to_owned()),
-        fields: note.into_iter().chain(reason).collect(),
+        fields: note.into_iter().chain(reason).chain(place).collect(),
         key: said.key.map(str::to_owned),
         ..MoveRequest::default()
     };

@@ -29,7 +29,8 @@ impl Store {
         Ok(policy::grants(&stored.lifecycle, records))
     }
 
-    fn latest_history(&self, stored: &Stored) -> Result<Vec<Entry>, StoreError> {
+    /// The records of a task, oldest first; of very many the latest.
+    pub fn latest_history(&self, stored: &Stored) -> Result<Vec<Entry>, StoreError> {
         pages(&stored.task, |after| self.history(stored.task.id, after))
     }
 

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use banksman_core::ids::TaskId;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
@@ -12,12 +11,12 @@ use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::moves::show;
-use crate::cli::up::{doubt_by_hand, follow_up};
+use crate::cli::up::{follow_up, follow_up_until};
 use crate::clock;
 use crate::ops::OpsError;
 use crate::ops::decisions::Which;
-use crate::ops::workflows::{self, Said, Word};
-use crate::store::{Store, StoreError};
+use crate::ops::workflows::{self, Look, Place, Said, Word};
+use crate::store::{Applied, StoreError};
 
 /// Report how a step or a gate ended
 ///
@@ -87,54 +86,72 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
         // A step that has become free since the last look can be reported on at once.
         follow_up(context)?;
     }
-    if by_hand && args.word == Word::Done {
-        look(context, &store, args, step.task.id)?;
-    } else if args.folder.is_some() {
+    let looks = by_hand && args.word == Word::Done;
+    if args.folder.is_some() && !looks {
         return Err(Failure::Argument {
             message: "`--in` is for `done`, in a workflow that is driven by hand".to_owned(),
             hint: "say it without `--in`".to_owned(),
         });
     }
+    let folder = folder_of(context, args);
+    let place = Place { folder: &folder, node: &context.config.agents.node };
     let said = Said {
         word: args.word,
+        place: looks.then_some(place),
         note: args.note.as_deref(),
         reason: args.reason.as_deref(),
         key: args.key.as_deref(),
     };
     let actor = context.actor(args.actor.actor.as_ref());
-    // The step's command may have taken its time.
-    match workflows::report(&store, &step, &actor, said, clock::now()) {
-        Ok(moved) => {
-            if by_hand {
-                follow_up(context)?;
-            }
-            let whole = step.task.parent.map(|id| format!(" {id}")).unwrap_or_default();
-            show(context, &store, moved, &[&format!("workflow next{whole}")])
-        }
+    let moved = match workflows::report(&store, &step, &actor, said, clock::now()) {
+        Ok(moved) => moved,
         Err(OpsError::Store(StoreError::Rejected(rejected))) if !context.out.json => {
             let hint = workflows::instead(&step, &actor, said);
-            Err(Failure::Refused { rejected, hint })
+            return Err(Failure::Refused { rejected, hint });
         }
-        Err(error) => context.refused(error),
-    }
+        Err(error) => return context.refused(error),
+    };
+    let whole = step.task.parent.map(|id| format!(" {id}")).unwrap_or_default();
+    let next = format!("workflow next{whole}");
+    let moved = match by_hand.then(|| look(context, &moved)).transpose()?.flatten() {
+        None => moved,
+        Some(Look::Over(moved)) => *moved,
+        Some(Look::Open) => {
+            context.out.say(&format!("stopped; it is looked at all the same: banksman {next}"));
+            return Ok(Exit::GaveUp);
+        }
+        Some(Look::Against { found, again }) => {
+            let message = format!("`{}` is not done: {found}", args.step);
+            return Err(Failure::Input { message, hint: mended(again, &folder, &next) });
+        }
+    };
+    show(context, &store, moved, &[&next])
 }
 
-/// A word proves nothing: what the step should leave is looked for where it was done, and its command is run there.
-fn look(context: &Context, store: &Store, args: &ReportArgs, id: TaskId) -> Result<(), Failure> {
-    let step = store.task(id)?;
-    if !workflows::is_done_by_hand(&step) {
-        return Ok(());
+/// What to do about a step that is not done.
+fn mended(again: bool, folder: &str, next: &str) -> String {
+    if !again {
+        return format!("a person has to say how it goes on: banksman {next}");
     }
-    let folder = args.folder.as_ref().map(|folder| context.config.folder.join(folder));
-    let folder = folder.as_ref().unwrap_or(&context.config.root);
-    match doubt_by_hand(context, &step, folder)? {
-        None => Ok(()),
-        Some(doubt) => Err(Failure::Input {
-            message: format!("`{}` is not done: {doubt}", args.step),
-            hint: format!(
-                "it was looked at in `{}`; mend it and report again, or name another checkout with `--in`",
-                folder.display()
-            ),
-        }),
-    }
+    format!(
+        "it was looked at in `{folder}`; mend it and report again, or name another checkout with `--in`"
+    )
+}
+
+/// A name of it that means the same wherever it is read.
+fn folder_of(context: &Context, args: &ReportArgs) -> String {
+    let named = args.folder.as_ref().map(|folder| context.config.folder.join(folder));
+    let folder = named.as_ref().unwrap_or(&context.config.root);
+    folder.canonicalize().as_ref().unwrap_or(folder).display().to_string()
+}
+
+/// A word proves nothing: what the step should leave is looked for where it was done, and its command is run there. Whoever says it
+/// waits for that, and no longer than the state lasts in which it is looked at.
+fn look(context: &Context, said: &Applied) -> Result<Option<Look>, Failure> {
+    let mut seen = None;
+    follow_up_until(context, |store| {
+        seen = workflows::look_at(store, said)?;
+        Ok(!matches!(seen, Some(Look::Open)))
+    })?;
+    Ok(seen)
 }

@@ -52,6 +52,7 @@ impl Keeper {
                     judge.as_ref().map_or(Ok(()), |judge| self.have_judged(judge, &mut receipt))
                 })
             }
+            Work::Inspect { folder, checks } => self.inspect(&plan, folder, checks, &mut receipt),
             Work::Merge { checks, message, commit } => {
                 self.merge_work(&plan, checks, message, commit.as_deref(), &mut receipt)
             }
@@ -231,7 +232,7 @@ impl Keeper {
     }
 
     /// Nothing is touched before it is certain that it is ours to touch, and that nobody has asked to stop.
-    fn make_sure_of_the_lease(&mut self) -> Result<(), Ended> {
+    pub(super) fn make_sure_of_the_lease(&mut self) -> Result<(), Ended> {
         drop(self.look_around(clock::monotonic()));
         while self.interrupt.is_none() && self.lease.as_ref().is_some_and(Lease::is_doubtful) {
             self.pass(BETWEEN_LOOKS);

@@ -125,13 +125,11 @@ impl Looked<'_> {
                 Some(_) | None => wait("an agent judges it"),
             },
             Some(Activity::Agent) => wait("an agent is at work"),
-            Some(
-                Activity::Check
-                | Activity::PullRequest
-                | Activity::Merge
-                | Activity::Capture
-                | Activity::Wait,
-            )
+            Some(Activity::Check) if by_hand => {
+                wait("what it should leave is looked at; ask again in a moment")
+            }
+            Some(Activity::Check) => wait("what it should leave is looked at"),
+            Some(Activity::PullRequest | Activity::Merge | Activity::Capture | Activity::Wait)
             | None => match state.kind {
                 Kind::Failed => {
                     let report = ["retry", "skip"].map(|word| self.report(&self.spec.id, word, ""));

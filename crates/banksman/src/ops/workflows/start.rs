@@ -10,7 +10,7 @@ use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::time::{Instant, Span};
-use banksman_core::workflow::{Flow, Launch, Need, Step};
+use banksman_core::workflow::{Criterion, Flow, Launch, Need, Step};
 use serde_json::{Map, Value, json};
 
 use super::{BY_HAND, STEP, WORKFLOW, find_step, recent};
@@ -169,7 +169,6 @@ impl Planning<'_> {
         let launch = if self.request.by_hand { Launch::Interactive } else { step.launch };
         let level = step.gate.as_ref().map_or("none", |gate| gate.level.as_str());
         let driver = if self.request.by_hand { BY_HAND } else { "engine" };
-        let at_hand = launch == Launch::Interactive && !self.request.by_hand;
         let fields = json!({
             "workflow": flow.id,
             "step": step.id,
@@ -177,7 +176,7 @@ impl Planning<'_> {
             "level": level,
             "launch": launch,
             "driver": driver,
-            "proof": at_hand && self.has_repo && can_be_shown(step),
+            "proof": launch == Launch::Interactive && self.can_be_shown(step),
         });
         let title = if step.name == step.id {
             step.id.clone()
@@ -207,6 +206,18 @@ impl Planning<'_> {
         self.places.insert((flow.id.clone(), step.id.clone()), self.parts.len());
         self.parts.push(part);
         Ok(())
+    }
+
+    /// Whether more than a word shows that a step done by hand is done. Where Banksman drives, that is proven in a worktree, and an
+    /// agent judges what only an agent can; where nobody is started, facts alone prove it, and the rest is left to the gate.
+    fn can_be_shown(&self, step: &Step) -> bool {
+        let by_criterion =
+            matches!(step.criterion, Some(Criterion::Command(_) | Criterion::File(_)));
+        let by_facts = by_criterion || !step.outputs.is_empty();
+        if self.request.by_hand {
+            return by_facts;
+        }
+        self.has_repo && (by_facts || step.criterion.is_some())
     }
 
     /// What the file says of the gate, as settings of the step's lifecycle.
@@ -291,9 +302,4 @@ fn setting(name: &str, value: Setting) -> (String, Setting) {
 fn latest(store: &Store, project: &str, id: &str) -> Result<Option<Stored>, OpsError> {
     let all = recent(store, Some(project))?;
     Ok(all.into_iter().find(|stored| stored.text("workflow") == Some(id)))
-}
-
-/// Whether more than a word shows that a step is done: facts, or an agent's judgement.
-fn can_be_shown(step: &Step) -> bool {
-    step.criterion.is_some() || !step.outputs.is_empty()
 }

@@ -81,7 +81,11 @@ pub(crate) fn plan(name: &str, script: &str) -> Plan {
 pub(crate) fn agent(plan: &mut Plan) -> &mut AgentWork {
     match &mut plan.work {
         Work::Agent(work) => work,
-        Work::Check { .. } | Work::Merge { .. } | Work::CleanUp | Work::Look => {
+        Work::Check { .. }
+        | Work::Inspect { .. }
+        | Work::Merge { .. }
+        | Work::CleanUp
+        | Work::Look => {
             panic!("not an agent's plan")
         }
     }

@@ -156,7 +156,11 @@ impl Ground {
             dies_at,
             wanted: match &plan.work {
                 Work::Merge { commit, .. } => commit.clone(),
-                Work::Agent(_) | Work::Check { .. } | Work::CleanUp | Work::Look => None,
+                Work::Agent(_)
+                | Work::Check { .. }
+                | Work::Inspect { .. }
+                | Work::CleanUp
+                | Work::Look => None,
             },
             lands_at: None,
             landed: None,

@@ -25,7 +25,7 @@ impl Doing {
     pub(super) fn of(work: &Work) -> Self {
         match work {
             Work::Agent(_) => Self::Agent,
-            Work::Check { .. } => Self::Check,
+            Work::Check { .. } | Work::Inspect { .. } => Self::Check,
             Work::Merge { .. } => Self::Merge,
             Work::CleanUp => Self::CleanUp,
             Work::Look => Self::Check,

@@ -9,6 +9,7 @@ mod back;
 mod breaker;
 mod by_hand;
 mod dag;
+mod driven;
 mod example;
 mod experiments;
 mod gates;

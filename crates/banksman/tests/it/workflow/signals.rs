@@ -197,9 +197,13 @@ fn what_lies_there_from_before_does_not_count() {
     assert_eq!(stage.listed("signals").iter().filter(|name| *name != "taken").count(), 0);
     assert!(!stage.repo("out/x.json").exists());
 
-    // The same between two steps: what came before the second began is not its signal.
-    stage.put("out/x.json", DONE);
+    // The same on the way: what came before the gate was reached does not open it, and what came before the second began is not its
+    // signal.
+    stage.signal("XG-pass", "");
     stage.signal("X-1-done.json", DONE);
+    stage.ok(&["pulse", "--quiet"]);
+    assert!(stage.step_is("people", "X-1", "gate(human)"), "{}", stage.log("people"));
+    stage.put("out/x.json", DONE);
     stage.signal("XG-pass", "");
     stage.pulse_until("the next is asked", || stage.step_is("people", "X-2", "interactive"));
     stage.ok(&["pulse", "--quiet"]);

@@ -170,7 +170,7 @@ fn a_workflow_is_driven_by_hand() {
     assert_snapshot!(workflow(&sandbox, &["report", "X-1", "done"]), @"
     exit 0
     -- stdout
-    ◎ t2  interactive → gate(auto) by human:kim (signal)
+    ◎ t2  checking → gate(auto) by system (proven)
     -- stderr
     next: banksman workflow next t1
     ");

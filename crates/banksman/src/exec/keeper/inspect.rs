@@ -1,0 +1,44 @@
+//! A look at work where somebody has done it, in a folder of theirs: no worktree is made for it, and nothing there is changed by us.
+
+use std::path::Path;
+
+use banksman_core::receipt::{Ended, Evidence, Receipt};
+
+use super::super::evidence::run_command;
+use super::super::files;
+use super::super::plan::{Checks, Plan};
+use super::Keeper;
+use super::beat::Stage;
+
+impl Keeper {
+    /// A command is not run where a file is missing already: it could say no more than that.
+    pub(super) fn inspect(
+        &mut self,
+        plan: &Plan,
+        folder: &Path,
+        checks: &Checks,
+        receipt: &mut Receipt,
+    ) -> Result<(), Ended> {
+        self.make_sure_of_the_lease()?;
+        self.pulse.beat.stage = Stage::Evidence;
+        let mut found = Evidence { missing: missing(folder, checks), ..Evidence::default() };
+        for command in checks.commands.iter().filter(|_| found.missing.is_empty()) {
+            let ran = run_command(self, folder, (command, checks.timeout_ms), &plan.env);
+            let check = ran.map_err(|error| self.hindered(&error))?;
+            let has_passed = check.passed();
+            found.checks.push(check);
+            if !has_passed {
+                break;
+            }
+        }
+        receipt.evidence = Some(found);
+        Ok(())
+    }
+}
+
+fn missing(folder: &Path, checks: &Checks) -> Vec<String> {
+    if !folder.is_dir() {
+        return vec![format!("{} (there is no such folder)", folder.display())];
+    }
+    files::missing(folder, &checks.outputs, &checks.files)
+}
