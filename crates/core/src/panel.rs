@@ -3,8 +3,9 @@
 //! The whole record of a panel goes in, one answer comes out ([`next`]); nothing is remembered between two questions, so a panel that
 //! was cut off anywhere goes on as if it had not been. It never asks anybody, and it never takes a missing verdict for an approval.
 //!
-//! Words for people are in `summary`, who sits on a panel is in `registry`.
+//! Words for people are in `summary`, the names of what a task keeps of a panel are in `on_record`, who sits on one is in `registry`.
 
+pub mod on_record;
 pub mod registry;
 pub mod summary;
 

@@ -289,6 +289,8 @@ pub enum MergeReport {
     AlreadyIn {
         head: String,
     },
+    /// The base was only looked at, and does not have it.
+    NotIn,
     Conflict {
         paths: Vec<String>,
     },

@@ -159,6 +159,7 @@ fn setup_of(plan: &Plan) -> Option<&Setup> {
         Work::Check { .. }
         | Work::Inspect { .. }
         | Work::Merge { .. }
+        | Work::FindMerge { .. }
         | Work::CleanUp
         | Work::Look => None,
     }
@@ -170,6 +171,7 @@ fn asked_session(plan: Option<&Plan>) -> Option<String> {
         Work::Check { .. }
         | Work::Inspect { .. }
         | Work::Merge { .. }
+        | Work::FindMerge { .. }
         | Work::CleanUp
         | Work::Look => None,
     }

@@ -315,6 +315,7 @@ fn reader_of(folder: &Folder) -> Result<Option<Box<dyn Reader>>, Failure> {
         Work::Check { .. }
         | Work::Inspect { .. }
         | Work::Merge { .. }
+        | Work::FindMerge { .. }
         | Work::CleanUp
         | Work::Look => None,
     }))

@@ -2,6 +2,7 @@
 
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Kind;
+use banksman_core::panel::on_record::VOICES;
 use banksman_core::time::Instant;
 use clap::Args;
 use serde_json::Value;
@@ -36,8 +37,6 @@ pub(super) struct ShowArgs {
     actor: ActorArgs,
 }
 
-/// Fields with what others have said about the work.
-const VOICES: [&str; 2] = ["verdicts", "concerns"];
 /// Parts that are shown.
 const PARTS: usize = 20;
 /// Runs that are shown; `log --run N` finds all of them.

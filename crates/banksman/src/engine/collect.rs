@@ -406,6 +406,7 @@ fn activity_outcome(activity: Activity, receipt: &Receipt) -> Option<(Outcome, S
             Some(MergeReport::Merged { .. } | MergeReport::AlreadyIn { .. }) => {
                 (Outcome::Merged, String::new())
             }
+            Some(MergeReport::NotIn) => (Outcome::NotMerged, String::new()),
             Some(MergeReport::Conflict { paths }) => {
                 (Outcome::Conflict, format!("it conflicts in {}", some_of(paths)))
             }

@@ -11,6 +11,10 @@ pub(super) mod words;
 use banksman_core::failure::Level;
 use banksman_core::lifecycle::{Outcome, Since};
 use banksman_core::machine::TimerKind;
+use banksman_core::panel::on_record::{
+    CONCERN, CONCERNS, OBJECTION, RATIONALE, RESPONSE, REVIEWER, SUGGESTIONS, SUMMARY, VERDICT,
+    VERDICTS, WHY,
+};
 use banksman_core::panel::registry::Reviewer;
 use banksman_core::panel::summary::{feedback, open_concerns, suggestions, unresolved};
 use banksman_core::panel::{Next, Panel, Reply, Ruling, Seat, Standing, Word, next};
@@ -33,14 +37,8 @@ const EVALUATOR: &str = "evaluator";
 /// What a run has to have reached for that.
 const PROVEN: [Level; 2] = [Level::Observed, Level::Verified];
 
-/// What a panel leaves in the fields of its task, where the lifecycle has them.
-pub(super) const VERDICTS: &str = "verdicts";
-pub(super) const CONCERNS: &str = "concerns";
-pub(super) const SUMMARY: &str = "review_summary";
 /// Why somebody is missing who was still reading.
 const OVER_BEFORE: &str = "the panel was over before it answered";
-/// What somebody has said against work that its reviewers were content with. It is a veto, and nobody else is asked.
-const OBJECTION: &str = "objection";
 /// Why a gate has failed: the reason that chooses the way back.
 const FAILED_FOR: &str = "failed_for";
 
@@ -212,7 +210,7 @@ impl Engine<'_> {
         let concerns: Vec<Value> = open_concerns(panel)
             .into_iter()
             .map(|open| {
-                json!({ "reviewer": open.reviewer, "concern": open.concern, "response": open.response })
+                json!({ REVIEWER: open.reviewer, CONCERN: open.concern, RESPONSE: open.response })
             })
             .collect();
         let told = [
@@ -266,11 +264,11 @@ impl Engine<'_> {
                 Word::Awaited => (None, Some(OVER_BEFORE)),
             };
             let mut all = json!({
-                "reviewer": said.reviewer,
-                "verdict": standing(said),
-                "rationale": rationale,
-                "suggestions": (!suggested.is_empty()).then_some(suggested),
-                "why": why,
+                REVIEWER: said.reviewer,
+                VERDICT: standing(said),
+                RATIONALE: rationale,
+                SUGGESTIONS: (!suggested.is_empty()).then_some(suggested),
+                WHY: why,
                 "task": seat.task.id.to_string(),
                 "worker": run.map(|run| run.worker.as_str()),
                 "agent": run.and_then(|run| run.agent.as_deref()),

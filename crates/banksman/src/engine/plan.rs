@@ -214,10 +214,14 @@ impl Engine<'_> {
         };
         let errand = self.errand(stored)?;
         let checks = errand::checks(stored, &errand, &project.agents, Some(&project));
-        let is_merge = stored.activity() == Some(Activity::Merge);
-        if is_merge {
+        let does = stored.state().does.as_ref();
+        if let Some(does) = does.filter(|does| does.activity == Activity::Merge) {
             let commit = stored.text(PR_HEAD).map(str::to_owned);
-            let work = Work::Merge { checks, message: commit_message(&stored.task), commit };
+            let work = if does.only_looks() {
+                Work::FindMerge { commit }
+            } else {
+                Work::Merge { checks, message: commit_message(&stored.task), commit }
+            };
             return self.job_plan(stored, job, &project, &errand, work).map(Ok);
         }
         // A step that was done by hand is looked at after its word; what it left uncommitted is its work, too.

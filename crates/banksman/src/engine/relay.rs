@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::collect::how;
 use super::{Engine, EngineError, Notice, Pulse};
-use crate::exec::plan::JobId;
+use crate::exec::plan::{JobId, Plan};
 use crate::exec::site::Sight;
 use crate::store::outbox::{After, Pending};
 use crate::store::{StoreError, Stored};
@@ -203,7 +203,9 @@ impl Engine<'_> {
                 if !self.store.keep_effect(effect, &self.terms.agents.node)? {
                     return Ok(Did::Later(now.plus(AT_WORK)));
                 }
-                self.site.begin(&plan)?;
+                if !self.begin_if_still(&plan, stored)? {
+                    return Ok(Did::Later(now.plus(SOON)));
+                }
                 pulse.started.push((job, stored.task.title.clone()));
                 Ok(Did::Begun(now.plus(AT_WORK)))
             }
@@ -212,6 +214,20 @@ impl Engine<'_> {
                 Ok(Did::Done)
             }
         }
+    }
+
+    /// Somebody may move the task on right before its job begins. Whoever looks for jobs of the task after that move sees this
+    /// one, because it is asked for with its folder held, or it is not begun: so nothing lands after others have found nothing.
+    fn begin_if_still(&self, plan: &Plan, stored: &Stored) -> Result<bool, EngineError> {
+        let (mut known, mut begins) = (Ok(()), false);
+        self.site.begin_if(plan, &mut || {
+            let task = self.store.task(stored.task.id);
+            begins = task.as_ref().is_ok_and(|now| now.task.entered == stored.task.entered);
+            known = task.map(|_| ());
+            begins
+        })?;
+        known?;
+        Ok(begins)
     }
 
     fn clean_up(

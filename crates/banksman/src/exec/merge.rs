@@ -71,6 +71,24 @@ pub fn merge(
     })
 }
 
+/// Whether the work is in its base, for whoever must know that before something else may happen. Nothing moves.
+pub fn find(
+    runner: &mut dyn Runner,
+    workspace: &Workspace,
+    commit: Option<&str>,
+    env: &BTreeMap<String, String>,
+) -> Result<MergeReport, RunError> {
+    let yard = Yard::of(workspace, env)?;
+    let mut git = yard.git(runner);
+    let base = tip(git.commit_of(&full(&workspace.base))?, &workspace.base)?;
+    let work = match commit {
+        Some(commit) => commit.to_owned(),
+        None => tip(git.commit_of(&full(&workspace.branch))?, &workspace.branch)?,
+    };
+    let is_in = git.is_ancestor(&work, &base)?;
+    Ok(if is_in { MergeReport::AlreadyIn { head: base } } else { MergeReport::NotIn })
+}
+
 fn full(branch: &str) -> String {
     format!("refs/heads/{branch}")
 }

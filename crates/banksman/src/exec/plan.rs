@@ -146,6 +146,10 @@ pub enum Work {
         #[serde(default)]
         commit: Option<String>,
     },
+    /// Looks whether the branch, or this commit of it, is in its base, and touches nothing.
+    FindMerge {
+        commit: Option<String>,
+    },
     /// Saves what is only in the worktree under a rescue ref, then takes the worktree away.
     CleanUp,
     /// Looks whether the branch has a pull request, and touches nothing.

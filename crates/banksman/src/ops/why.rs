@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::lifecycle::{Activity, Kind, Lifecycle, Requirement, RoleId, Transition};
+use banksman_core::lifecycle::{Activity, Does, Kind, Lifecycle, Requirement, RoleId, Transition};
 use banksman_core::machine::{Hold, TimerKind, hold};
 use banksman_core::panel::summary::line;
 use banksman_core::policy::ALLOW;
@@ -124,7 +124,13 @@ fn parts_at_work(store: &Store, id: TaskId) -> Result<Vec<Waiting>, OpsError> {
 /// What goes into the base, and who sees to it.
 fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(Waiting, String), OpsError> {
     let work = stored.local_branch().unwrap_or("its work");
-    let waiting = Waiting::new("merge", format!("{work} goes into its base"));
+    let only_looks = stored.state().does.as_ref().is_some_and(Does::only_looks);
+    let what = if only_looks {
+        format!("it is found out whether {work} is in its base")
+    } else {
+        format!("{work} goes into its base")
+    };
+    let waiting = Waiting::new("merge", what);
     Ok(if has_machines(store, now)? {
         (waiting, "it is done, or a person is asked again".to_owned())
     } else {

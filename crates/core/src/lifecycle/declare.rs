@@ -277,6 +277,9 @@ impl Checker<'_> {
         if source.outcomes.0.iter().any(|(_, route)| route.value == "again") {
             known.push(Outcome::Exhausted);
         }
+        if source.activity == Activity::Merge {
+            known.push(Outcome::NotMerged);
+        }
         for (name, route) in &source.outcomes.0 {
             if route.value == "again" && source.activity == Activity::Panel {
                 let help = "write a trigger that leads to another state";

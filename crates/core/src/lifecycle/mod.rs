@@ -206,6 +206,8 @@ pub enum Outcome {
     Failed,
     ChangesRequested,
     Merged,
+    /// Of a `merge` that only looks.
+    NotMerged,
     Closed,
     Conflict,
     Rejected,
@@ -238,6 +240,7 @@ impl Outcome {
             Self::Failed => "failed",
             Self::ChangesRequested => "changes_requested",
             Self::Merged => "merged",
+            Self::NotMerged => "not_merged",
             Self::Closed => "closed",
             Self::Conflict => "conflict",
             Self::Rejected => "rejected",
@@ -280,6 +283,14 @@ pub struct Does {
     pub when: Option<Expr>,
     pub outcomes: BTreeMap<Outcome, Route>,
     pub otherwise: Option<String>,
+}
+
+impl Does {
+    /// Whether its `merge` moves nothing and only finds out whether the work is in its base: it has a way for work that is not.
+    #[must_use]
+    pub fn only_looks(&self) -> bool {
+        self.outcomes.contains_key(&Outcome::NotMerged)
+    }
 }
 
 /// Something that must be true, with what is said when it is not.

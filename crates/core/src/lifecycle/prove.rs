@@ -387,12 +387,12 @@ impl Proof<'_> {
 pub(super) fn routes(does: &Does) -> impl Iterator<Item = (super::Outcome, Option<&str>)> {
     let repeats = does.outcomes.values().any(|route| *route == Route::Again);
     let exhausted = repeats.then_some(super::Outcome::Exhausted);
-    does.activity.outcomes().iter().copied().chain(exhausted).filter_map(|outcome| {
-        match does.outcomes.get(&outcome) {
-            Some(Route::Again) => None,
-            Some(Route::Trigger(trigger)) => Some((outcome, Some(trigger.as_str()))),
-            None => Some((outcome, does.otherwise.as_deref())),
-        }
+    let looked = does.only_looks().then_some(super::Outcome::NotMerged);
+    let known = does.activity.outcomes().iter().copied().chain(exhausted).chain(looked);
+    known.filter_map(|outcome| match does.outcomes.get(&outcome) {
+        Some(Route::Again) => None,
+        Some(Route::Trigger(trigger)) => Some((outcome, Some(trigger.as_str()))),
+        None => Some((outcome, does.otherwise.as_deref())),
     })
 }
 

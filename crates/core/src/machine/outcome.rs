@@ -50,7 +50,8 @@ pub(super) fn report(
         return Err(Rejected::one(Why::Invalid, "outcome", message));
     };
     let known = does.activity.outcomes();
-    if !known.contains(&report.outcome) && report.outcome != Outcome::Exhausted {
+    let is_mapped = does.outcomes.contains_key(&report.outcome);
+    if !is_mapped && !known.contains(&report.outcome) && report.outcome != Outcome::Exhausted {
         let hint = suggestion(report.outcome.as_str(), known.iter().map(|known| known.as_str()));
         let message = format!("`{}` does not end so; {hint}", does.activity.as_str());
         return Err(Rejected::one(Why::Invalid, "outcome", message));

@@ -131,10 +131,18 @@ fn reviewed_branches() -> [World; 2] {
     })
 }
 
-fn merging(mut world: World) -> World {
-    let step = world.goes("human:kim", "on approve_merge", json!({}), "merge_ready(merging)");
+/// A person has said yes, and nothing has begun.
+fn approved(mut world: World) -> World {
+    let step = world.goes("human:kim", "on approve_merge", json!({}), "merge_ready(approved)");
     assert_eq!(step.effects, [Effect::Start { activity: Activity::Merge }]);
     assert!(world.decision.is_none(), "nobody is asked while it is merged");
+    world
+}
+
+fn merging(world: World) -> World {
+    let mut world = approved(world);
+    let step = world.ends(Outcome::NotMerged, "", json!({}), "merge_ready(merging)");
+    assert_eq!(step.effects, [Effect::Start { activity: Activity::Merge }]);
     world
 }
 
@@ -161,7 +169,9 @@ fn a_merge_that_does_not_succeed_is_asked_about_again() {
             assert!(world.decision.is_some() && world.field("merged").is_null(), "{outcome}");
             let mut world = merging(world);
             assert!(world.field("problem").is_null(), "it is tried again");
-            world.times_out("1d", "merge_ready");
+            // It is ended and looked at before anybody is asked: it may have been in time.
+            world.times_out("1d", "merge_ready(taking_back)");
+            world.ends(Outcome::NotMerged, "", json!({}), "merge_ready");
             assert_eq!(world.field("problem"), "the merge does not come to an end");
             world.goes(
                 "human:kim",
@@ -173,6 +183,53 @@ fn a_merge_that_does_not_succeed_is_asked_about_again() {
             world.ends(Outcome::Approved, "", json!({}), "merge_ready");
             assert!(world.field("problem").is_null(), "they have looked at it");
         }
+    }
+}
+
+#[test]
+fn a_yes_is_taken_back_at_once_while_nothing_has_begun() {
+    for world in reviewed_branches() {
+        let mut world = approved(world);
+        world.goes("human:kim", "on take_back", json!({}), "merge_ready");
+        assert!(world.decision.is_some(), "it is asked again");
+        let mut world = approved(world);
+        world.goes("human:kim", "on decline", json!({ "reason": "no" }), "cancelled");
+    }
+    for (outcome, end) in [(Outcome::Merged, "done"), (Outcome::Exhausted, "merge_ready")] {
+        for world in reviewed_branches() {
+            approved(world).ends(outcome, "", json!({}), end);
+        }
+    }
+    for world in reviewed_branches() {
+        let mut world = approved(world);
+        world.times_out("1d", "merge_ready");
+        assert_eq!(world.field("problem"), "no machine has begun the merge");
+    }
+}
+
+/// Until the merge is known to have ended, nobody can cancel; and what was merged is done.
+#[test]
+fn a_yes_is_taken_back_from_a_merge_when_it_is_known_what_came_of_it() {
+    let taking_back = |world| {
+        let mut world = merging(world);
+        let step = world.goes("human:kim", "on take_back", json!({}), "merge_ready(taking_back)");
+        assert_eq!(step.effects, [Effect::Start { activity: Activity::Merge }]);
+        for way in ["decline", "cancel", "take_back", "approve_merge"] {
+            world.refused("human:kim", &format!("on {way}"), json!({ "reason": "no" }));
+        }
+        world.refused("system", "on close", json!({}));
+        world
+    };
+    for world in reviewed_branches() {
+        let mut world = taking_back(world);
+        world.ends(Outcome::NotMerged, "", json!({}), "merge_ready");
+        assert!(world.field("problem").is_null() && world.decision.is_some());
+        let mut world = taking_back(world);
+        let step = world.ends(Outcome::Merged, "", json!({}), "done");
+        assert_eq!((step.ending, world.field("merged")), (Some(Ending::Done), &json!(true)));
+    }
+    for world in reviewed_branches() {
+        taking_back(world).times_out("1d", "merge_ready");
     }
 }
 

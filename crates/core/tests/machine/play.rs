@@ -286,7 +286,7 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
         .iter()
         .flat_map(|activity| activity.outcomes())
         .copied()
-        .chain([Outcome::Exhausted])
+        .chain([Outcome::Exhausted, Outcome::NotMerged])
         .collect()
 }
 
@@ -440,7 +440,9 @@ fn carried(world: &World, epoch: Epoch) -> Option<i64> {
 fn outcome_here(world: &World, nth: u8) -> Outcome {
     let does = world.lifecycle.state(world.task.state).does.as_ref();
     let here = does.map_or(&[][..], |does| does.activity.outcomes());
-    let here: Vec<Outcome> = here.iter().copied().chain([Outcome::Exhausted]).collect();
+    let looks = does.filter(|does| does.only_looks()).map(|_| Outcome::NotMerged);
+    let here: Vec<Outcome> =
+        here.iter().copied().chain([Outcome::Exhausted]).chain(looks).collect();
     nth_of(&here, nth).copied().unwrap_or(Outcome::Exhausted)
 }
 

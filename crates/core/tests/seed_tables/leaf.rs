@@ -14,7 +14,7 @@ const OF_PLANNING: [&str; 7] =
     ["split", "parts_asked", "checkpoint", "irreducible", "left_out", "depth", "blocks"];
 
 #[rustfmt::skip] // One row, one line: it is read as a table.
-const OWN_MOVES: [Move; 13] = [
+const OWN_MOVES: [Move; 14] = [
     ("pending", "in_progress", "claim", &["worker"], "compute assignee, worker_id; clear confirmation"),
     ("pending", "blocked", "escalate", &["human"], "set asked=true"),
     ("pending", "dormant", "backburner", &["human"], ""),
@@ -26,6 +26,7 @@ const OWN_MOVES: [Move; 13] = [
     ("in_progress", "cancelled", "close", &["system"], CLOSED),
     ("review", "cancelled", "close", &["system"], CLOSED),
     ("merge_ready", "cancelled", "close", &["system"], CLOSED),
+    ("merge_ready(approved)", "cancelled", "close", &["system"], CLOSED),
     ("blocked", "cancelled", "close", &["system"], CLOSED),
     ("dormant", "cancelled", "close", &["system"], CLOSED),
     ("failed", "cancelled", "close", &["system"], CLOSED),

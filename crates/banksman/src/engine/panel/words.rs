@@ -2,12 +2,12 @@
 //! first pass nobody hears a word of the others, in a debate everybody hears all of them.
 
 use banksman_core::fence::fence;
+use banksman_core::panel::on_record::{self, CONCERN, CONCERNS, SUGGESTIONS, SUMMARY, VERDICTS};
 use banksman_core::panel::summary::transcript;
 use banksman_core::prompt::Part;
 use banksman_core::workflow::Gate;
 use serde_json::{Map, Value, json};
 
-use super::{CONCERNS, SUMMARY, VERDICTS};
 use crate::engine::errand::Sitting;
 use crate::engine::prompt::{Told, body_of, parts_of_step, tell, written};
 use crate::prompts::{PromptError, Prompts, built_in};
@@ -143,11 +143,11 @@ fn on_record(fields: &Map<String, Value>) -> String {
 /// the work pass sends it nowhere with feedback, so this is the only way by which its words arrive.
 pub(in crate::engine) fn advice(fields: &Map<String, Value>, told: &[&str]) -> String {
     let list = |name: &str| fields.get(name).and_then(Value::as_array).into_iter().flatten();
-    let who = |said: &Value| said["reviewer"].as_str().unwrap_or(REVIEWER).to_owned();
+    let who = |said: &Value| said[on_record::REVIEWER].as_str().unwrap_or(REVIEWER).to_owned();
     let concerns = list(CONCERNS)
-        .filter_map(|said| Some((who(said), "is concerned", said["concern"].as_str()?)));
+        .filter_map(|said| Some((who(said), "is concerned", said[CONCERN].as_str()?)));
     let suggestions = list(VERDICTS).flat_map(|said| {
-        let texts = said["suggestions"].as_array().into_iter().flatten();
+        let texts = said[SUGGESTIONS].as_array().into_iter().flatten();
         texts.filter_map(Value::as_str).map(move |text| (who(said), "suggests", text))
     });
     let is_new = |text: &str| !told.iter().any(|other| other.contains(text));

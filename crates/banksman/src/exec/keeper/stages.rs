@@ -15,7 +15,7 @@ use banksman_core::receipt::{
 use serde_json::Value;
 
 use super::super::agent::{Ask, Before, schema};
-use super::super::merge::merge;
+use super::super::merge::{find, merge};
 use super::super::plan::{AgentWork, Checks, Evaluator, Judge, Limits, Plan, Work, Workspace};
 use super::super::process::RunError;
 use super::super::{evidence, files, worktree};
@@ -56,6 +56,7 @@ impl Keeper {
             Work::Merge { checks, message, commit } => {
                 self.merge_work(&plan, checks, message, commit.as_deref(), &mut receipt)
             }
+            Work::FindMerge { commit } => self.find_merge(&plan, commit.as_deref(), &mut receipt),
             Work::CleanUp => self.clean_up(&plan),
             Work::Look => self.look_work(&plan, &mut receipt),
         };
@@ -202,6 +203,20 @@ impl Keeper {
         self.pulse.beat.stage = Stage::Merge;
         let merged = merge(self, workspace, checks, message, commit, &plan.env);
         receipt.merge = Some(merged.map_err(|error| self.hindered(&error))?);
+        Ok(())
+    }
+
+    fn find_merge(
+        &mut self,
+        plan: &Plan,
+        commit: Option<&str>,
+        receipt: &mut Receipt,
+    ) -> Result<(), Ended> {
+        self.make_sure_of_the_lease()?;
+        let workspace: &Workspace = plan.workspace.as_ref().ok_or_else(no_place)?;
+        self.pulse.beat.stage = Stage::Merge;
+        let found = find(self, workspace, commit, &plan.env);
+        receipt.merge = Some(found.map_err(|error| self.hindered(&error))?);
         Ok(())
     }
 

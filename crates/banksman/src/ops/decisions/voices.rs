@@ -1,6 +1,9 @@
 //! What others have said about the work that is to be decided on: reviewers' verdicts and concerns, dissent first.
 
 use banksman_core::limits;
+use banksman_core::panel::on_record::{
+    CONCERN, CONCERNS, RATIONALE, RESPONSE, REVIEWER, SUGGESTIONS, VERDICT, VERDICTS, WHY,
+};
 use banksman_core::panel::summary::{NO_RESPONSE, line};
 use serde_json::Value;
 
@@ -24,10 +27,10 @@ pub struct Voice {
 
 pub(super) fn voices(stored: &Stored, parts: &[Stored]) -> Vec<Voice> {
     let list = |field: &str| stored.task.fields.get(field).and_then(Value::as_array);
-    let verdicts = list("verdicts").into_iter().flatten().map(|said| voice(said, "reviewer"));
-    let concerns = list("concerns").into_iter().flatten().map(concern);
+    let verdicts = list(VERDICTS).into_iter().flatten().map(|said| voice(said, REVIEWER));
+    let concerns = list(CONCERNS).into_iter().flatten().map(concern);
     // A panel that is over has put on record what its seats have said.
-    let open = parts.iter().filter(|_| list("verdicts").is_none());
+    let open = parts.iter().filter(|_| list(VERDICTS).is_none());
     let seats = open.filter_map(seat);
     let mut voices: Vec<Voice> = verdicts.chain(concerns).chain(seats).take(MOST).collect();
     voices.sort_by_key(|voice| !voice.dissents);
@@ -53,9 +56,9 @@ fn seat(part: &Stored) -> Option<Voice> {
 /// What somebody stays with, and how it was defended where there was a debate. It is no verdict of its own.
 fn concern(said: &Value) -> Voice {
     let text = |key: &str| said.get(key).and_then(Value::as_str).map(str::trim);
-    let own = voice(said, "concern");
-    let Some(concern) = text("concern") else { return own };
-    let words = match text("response").filter(|response| !matches!(*response, "" | NO_RESPONSE)) {
+    let own = voice(said, CONCERN);
+    let Some(concern) = text(CONCERN) else { return own };
+    let words = match text(RESPONSE).filter(|response| !matches!(*response, "" | NO_RESPONSE)) {
         Some(response) => format!("{concern} (response: {response})"),
         None => concern.to_owned(),
     };
@@ -68,14 +71,14 @@ fn voice(said: &Value, who: &str) -> Voice {
         let texts = keys.iter().filter_map(|key| said.get(key).and_then(Value::as_str));
         texts.map(str::trim).find(|text| !text.is_empty()).unwrap_or_default().to_owned()
     };
-    let who_said = first(&["reviewer", "role", "by", "name"]);
-    let verdict = first(&["verdict", "response"]);
+    let who_said = first(&[REVIEWER, "role", "by", "name"]);
+    let verdict = first(&[VERDICT, RESPONSE]);
     let is_yes = YES.contains(&verdict.to_lowercase().as_str());
     // Who objects is asked for what has to change; a yes has only its reasons, and that of a withdrawal is the last one.
     let words = if is_yes {
-        first(&["why", "rationale", "summary", "text"])
+        first(&[WHY, RATIONALE, "summary", "text"])
     } else {
-        first(&["feedback", "rationale", "concern", "summary", "text", "why"])
+        first(&["feedback", RATIONALE, CONCERN, "summary", "text", WHY])
     };
     Voice {
         who: if who_said.is_empty() { who.to_owned() } else { who_said },
@@ -88,7 +91,7 @@ fn voice(said: &Value, who: &str) -> Voice {
 
 /// The answer of a seat has no bound of its own, so there is one here.
 fn suggestions(said: &Value) -> Vec<String> {
-    let texts = said.get("suggestions").and_then(Value::as_array).into_iter().flatten();
+    let texts = said.get(SUGGESTIONS).and_then(Value::as_array).into_iter().flatten();
     let lines = texts.filter_map(Value::as_str).map(|text| line(text, limits::OPINION_ITEM_BYTES));
     lines.filter(|line| !line.is_empty()).take(limits::OPINION_ITEMS).collect()
 }

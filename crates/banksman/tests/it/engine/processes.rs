@@ -48,6 +48,11 @@ impl Process {
         self.signal(Signal::STOP);
     }
 
+    /// It goes on.
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// It may have ended by itself meanwhile.
     fn signal(&self, signal: Signal) {
         if read(self.pid).is_some_and(|now| now.args == self.args) {

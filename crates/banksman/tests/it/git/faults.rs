@@ -401,7 +401,7 @@ fn a_merge_of_one_commit_killed_anywhere_is_made_once_or_not_at_all() {
             MergeReport::AlreadyIn { .. } => assert!(was_merged, "{calls}"),
             MergeReport::Merged { .. } => assert!(!was_merged && !has_moved_on, "{calls}"),
             MergeReport::MovedOn { .. } => assert!(!was_merged && has_moved_on, "{calls}"),
-            MergeReport::Conflict { .. } | MergeReport::Rejected { .. } => {
+            MergeReport::NotIn | MergeReport::Conflict { .. } | MergeReport::Rejected { .. } => {
                 panic!("{calls}: {again:?}")
             }
         }

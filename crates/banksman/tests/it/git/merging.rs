@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use banksman::exec::merge::merge;
+use banksman::exec::merge::{find, merge};
 use banksman::exec::plan::{Checks, Workspace};
 use banksman::exec::process::{Output, Plain, Program, RunError, Runner};
 use banksman_core::receipt::MergeReport;
@@ -51,6 +51,20 @@ fn merging_again_changes_nothing() {
     let again = try_merge(&world, &workspace, &checks(&["false"]));
     assert_eq!(again, MergeReport::AlreadyIn { head: head.clone() });
     assert_eq!(world.rev("main"), head);
+}
+
+#[test]
+fn whoever_only_looks_moves_nothing() {
+    let (world, workspace) = worked("new.txt", "new");
+    let (main, work) = (world.rev("main"), world.rev("banksman/t1"));
+    let look = |commit| find(&mut Plain, &workspace, commit, &world.env()).unwrap();
+    assert_eq!([look(None), look(Some(&work))], [MergeReport::NotIn, MergeReport::NotIn]);
+    assert_eq!(world.rev("main"), main);
+    let MergeReport::Merged { head } = try_merge(&world, &workspace, &checks(&[])) else {
+        panic!()
+    };
+    world.work(&workspace.worktree, "more.txt", "more");
+    assert_eq!([look(None), look(Some(&work))], [MergeReport::NotIn, already_in(&head)]);
 }
 
 #[test]

@@ -84,6 +84,7 @@ pub(crate) fn agent(plan: &mut Plan) -> &mut AgentWork {
         Work::Check { .. }
         | Work::Inspect { .. }
         | Work::Merge { .. }
+        | Work::FindMerge { .. }
         | Work::CleanUp
         | Work::Look => {
             panic!("not an agent's plan")

@@ -52,8 +52,9 @@ const SPLITTING: [Moment; 6] = [
     In(TaskId(5), "review"),
     In(TaskId(5), "merge_ready"),
 ];
-const FOLLOWING: [Moment; 5] = [
+const FOLLOWING: [Moment; 6] = [
     // Before the merge that a person has said yes to, when it was begun but is not known to be, and when it is done but not known to be.
+    Amid("UPDATE ON tasks WHEN NEW.id = 5 AND NEW.state = 'merge_ready(merging)'"),
     In(TaskId(5), "merge_ready(merging)"),
     Amid("UPDATE ON outbox WHEN NEW.task = 5 AND NEW.attempts = 1"),
     Amid("UPDATE ON tasks WHEN NEW.id = 5 AND NEW.state = 'done'"),

@@ -8,3 +8,4 @@ mod failing;
 mod iterating;
 mod killing;
 mod merging;
+mod taking_back;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use banksman::engine::Pulse;
 use banksman::exec::plan::JobId;
-use banksman::store::{OpenRun, Store, Stored};
+use banksman::store::{Entry, OpenRun, Store, Stored};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::{Activity, EntryEffect, Lifecycle, Outcome, Route};
 use banksman_core::machine::{Hold, hold};
@@ -15,7 +15,7 @@ use banksman_core::time::{Instant, Span};
 use super::ground::Ground;
 use super::job::Phase;
 use super::life::Life;
-use super::script::marks;
+use super::script::{Doing, marks};
 use super::setup::EffectRow;
 
 /// What the engine says about an activity that has lost its keeper too often, and how often that is.
@@ -26,8 +26,15 @@ const ATTEMPTS: u32 = 5;
 const PUT_OFF: Span = Span(200_000);
 
 /// States in which a job proves or merges the work, and the triggers that only such a job gives.
-const PROVING: [&str; 3] = ["checking", "merging", "merge_ready(merging)"];
-const RESULTS: [&str; 4] = ["passed", "merged", "rework", "branch_merged"];
+const PROVING: [&str; 5] = [
+    "checking",
+    "merging",
+    "merge_ready(approved)",
+    "merge_ready(merging)",
+    "merge_ready(taking_back)",
+];
+const RESULTS: [&str; 6] =
+    ["passed", "merged", "rework", "branch_merged", "merge_begun", "taken_back"];
 /// What is said about a job that was stopped, which must not count against the stay after it.
 const STOPPED: &str = "it was stopped";
 
@@ -152,6 +159,8 @@ impl Life {
             if says_merged && !ground.forge.is_in(stored.task.id) {
                 found.push(format!("record {} says merged, and the work is not there", entry.seq));
             }
+            drop(ground);
+            found.extend(taken_back(&mut self.ground.borrow_mut(), stored, &entry));
             if from != Some(to) {
                 read.entered = entry.seq;
             }
@@ -421,6 +430,28 @@ fn is_merged(lifecycle: &Lifecycle, from: &str, trigger: &str) -> bool {
         Route::Trigger(way) => way == trigger,
         Route::Again => false,
     })
+}
+
+/// A person has the last word about a merge again only when nobody is at it any more.
+fn taken_back(ground: &mut Ground, stored: &Stored, entry: &Entry) -> Option<String> {
+    let task = stored.task.id;
+    if entry.record.from.as_deref() != Some("merge_ready(taking_back)") {
+        return None;
+    }
+    if entry.record.trigger == "branch_merged" {
+        ground.seen.insert("a merge that was quicker than whoever took it back");
+    }
+    if entry.record.trigger != "taken_back" {
+        return None;
+    }
+    ground.seen.insert("a merge that was taken back");
+    let is_earlier = |id: &JobId| match *id {
+        JobId::Activity { task: of, seq } => of == task && seq < entry.seq,
+        JobId::Run(_) | JobId::CleanUp { .. } | JobId::Look { .. } => false,
+    };
+    let mut jobs = ground.jobs.iter().filter(|((_, id), _)| is_earlier(id));
+    let at_work = jobs.find(|(_, job)| job.doing == Doing::Merge && job.is_live());
+    at_work.map(|((_, id), _)| format!("record {} takes back what {id} merges", entry.seq))
 }
 
 /// Whether a check or a merge that was asked for in this stay has ended.

@@ -47,6 +47,12 @@ impl Forge {
         self.base.iter().filter(of).count() > 1
     }
 
+    /// What somebody finds who only looks.
+    pub(super) fn find(&self, task: TaskId) -> MergeReport {
+        let head = script::commit(self.head(task));
+        if self.is_in(task) { MergeReport::AlreadyIn { head } } else { MergeReport::NotIn }
+    }
+
     /// The decisive moment of a merge; none if it does not come so far.
     pub(super) fn merge(
         &mut self,

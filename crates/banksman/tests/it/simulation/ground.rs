@@ -125,12 +125,14 @@ impl Ground {
         let chance = &mut self.chance;
         let script = if calm { Script::Succeeds } else { Script::draw(doing, chance) };
         let takes = match doing {
+            // Sooner than anybody ends who was asked to.
+            Doing::FindMerge if calm => Span(500),
             Doing::Agent | Doing::Check | Doing::Merge | Doing::CleanUp if calm => Span(20_000),
             Doing::Agent => *chance.pick(&[Span(2_000), Span(90_000), Span(700_000)]),
             Doing::Check | Doing::Merge => {
                 *chance.pick(&[Span(3_000), Span(50_000), Span(400_000)])
             }
-            Doing::CleanUp => *chance.pick(&[Span(500), Span(20_000)]),
+            Doing::FindMerge | Doing::CleanUp => *chance.pick(&[Span(500), Span(20_000)]),
         };
         let asked = Asked::of(&plan.work);
         let answer = asked.map(|asked| asked.answer(id, calm, chance));
@@ -147,7 +149,12 @@ impl Ground {
             doing,
             phase: Phase::Waiting { until: now.plus(LOCK_WAIT).plus(doubt) },
             stop_asked: false,
-            worktree: plan.workspace.as_ref().map(|place| place.worktree.clone()),
+            // Who only looks for a merge works in no worktree, so nothing but the engine keeps it from looking too early.
+            worktree: plan
+                .workspace
+                .as_ref()
+                .filter(|_| doing != Doing::FindMerge)
+                .map(|place| place.worktree.clone()),
             script,
             answer,
             began: now,
@@ -159,6 +166,7 @@ impl Ground {
                 Work::Agent(_)
                 | Work::Check { .. }
                 | Work::Inspect { .. }
+                | Work::FindMerge { .. }
                 | Work::CleanUp
                 | Work::Look => None,
             },
@@ -371,6 +379,7 @@ impl Ground {
             }
             Some(MergeReport::Merged { .. }) => self.seen.insert("a merge"),
             Some(MergeReport::AlreadyIn { .. }) => self.seen.insert("a merge that was there"),
+            Some(MergeReport::NotIn) => false,
             Some(MergeReport::Conflict { .. }) => self.seen.insert("a conflict"),
             Some(MergeReport::Rejected { .. }) => self.seen.insert("a merge that was rejected"),
             Some(MergeReport::MovedOn { .. }) => self.seen.insert("a branch that has moved on"),
@@ -400,6 +409,10 @@ impl Ground {
                 receipt
             }
             Doing::Merge => script::job_receipt(script, key.1, job.landed.take(), began, now),
+            Doing::FindMerge => {
+                let found = self.forge.find(task);
+                script::job_receipt(script, key.1, Some(found), began, now)
+            }
             Doing::Check => script::job_receipt(script, key.1, None, began, now),
             Doing::CleanUp => {
                 if matches!(script, Script::NotPrepared(_)) {

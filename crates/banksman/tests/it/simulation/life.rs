@@ -462,6 +462,7 @@ impl Life {
                 let line = self.pulse(node, None);
                 self.note(&line);
             }
+            self.take_back()?;
             self.look(false);
             if self.is_broken() {
                 return Ok(());
@@ -488,6 +489,23 @@ impl Life {
             self.ground.borrow_mut().advance(to, &store);
         }
         self.ground.borrow_mut().breaks("it does not come to rest".to_owned());
+        Ok(())
+    }
+
+    /// Some are in time, and some come when the work has landed and nobody knows.
+    fn take_back(&mut self) -> Result<(), StoreError> {
+        let store = self.ledger.store.clone();
+        for (stored, _) in store.tasks_from(TaskId(0))? {
+            let is_in = self.ground.borrow().forge.is_in(stored.task.id);
+            let comes_late = (stored.task.id.0 / 2) % 2 == 0;
+            if comes_late != is_in {
+                continue;
+            }
+            if let Some(line) = people::person_takes_back(&store, &stored, self.now())? {
+                self.note(&line);
+                self.look(false);
+            }
+        }
         Ok(())
     }
 

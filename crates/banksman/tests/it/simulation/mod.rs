@@ -39,7 +39,7 @@ const SPARSE: usize = 97;
 /// Lives that are disturbed at every step.
 const SWEPT: usize = 4;
 /// What has to come about in so many lives, or nothing is shown by them.
-const EXPECTED: [&str; 15] = [
+const EXPECTED: [&str; 17] = [
     "a conflict",
     "a day that was used up",
     "a batch that was used up",
@@ -48,7 +48,9 @@ const EXPECTED: [&str; 15] = [
     "a keeper that doubts its lease",
     "a merge",
     "a merge by an answer",
+    "a merge that was quicker than whoever took it back",
     "a merge that was rejected",
+    "a merge that was taken back",
     "a merge that was there",
     "a merge without a receipt",
     "a plan in parts",

@@ -6,7 +6,7 @@ use banksman::store::places::{BatchChange, BudgetChange, NewBound};
 use banksman::store::{ClaimRequest, Store, StoreError, Stored};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::expr::Type;
-use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId};
+use banksman_core::lifecycle::{Does, Lifecycle, Outcome, RoleId};
 use banksman_core::machine::{Actor, Ask, Event, Finish};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
@@ -16,6 +16,7 @@ use super::setup::BATCHES;
 
 /// What people say to a plan, to a merge, and to a budget that is used up.
 const YES: [&str; 3] = ["approve", "approve_merge", "go_on"];
+const TAKE_BACK: &str = "take_back";
 
 /// Lets somebody take one of the ways out that are open to people, if there is one. Answers with what was tried.
 pub(super) fn person_moves(
@@ -73,6 +74,24 @@ pub(super) fn person_says_yes(
     let is_yes = |way: &&&str| YES.contains(*way) || (is_asked && **way == "unblock");
     let Some(way) = ways.iter().find(is_yes) else { return Ok(None) };
     takes(store, &stored, way, now).map(Some)
+}
+
+/// Somebody takes back a yes whose merge is under way, once for each task so that all come to an end.
+pub(super) fn person_takes_back(
+    store: &Store,
+    stored: &Stored,
+    now: Instant,
+) -> Result<Option<String>, StoreError> {
+    let is_looking = stored.state().does.as_ref().is_some_and(Does::only_looks);
+    let mut exits = stored.lifecycle.exits(stored.task.state);
+    if is_looking || !exits.any(|row| row.trigger == TAKE_BACK) {
+        return Ok(None);
+    }
+    let history = store.history(stored.task.id, 0)?;
+    if history.iter().any(|entry| entry.record.trigger == TAKE_BACK) {
+        return Ok(None);
+    }
+    takes(store, stored, TAKE_BACK, now).map(Some)
 }
 
 /// Everything that a way may ask for and a person may give.

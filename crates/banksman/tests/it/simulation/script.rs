@@ -18,6 +18,8 @@ pub(super) enum Doing {
     Agent,
     Check,
     Merge,
+    /// Looks whether it is merged.
+    FindMerge,
     CleanUp,
 }
 
@@ -27,6 +29,7 @@ impl Doing {
             Work::Agent(_) => Self::Agent,
             Work::Check { .. } | Work::Inspect { .. } => Self::Check,
             Work::Merge { .. } => Self::Merge,
+            Work::FindMerge { .. } => Self::FindMerge,
             Work::CleanUp => Self::CleanUp,
             Work::Look => Self::Check,
         }
@@ -107,7 +110,7 @@ const MERGE: &[(usize, Script)] = &[
     (1, Script::Unreadable),
     (1, Script::NotPrepared(PrepareFault::Environment)),
 ];
-const CLEAN_UP: &[(usize, Script)] = &[
+const PLAIN: &[(usize, Script)] = &[
     (12, Script::Succeeds),
     (1, Script::Unreadable),
     (1, Script::NotPrepared(PrepareFault::Environment)),
@@ -119,7 +122,7 @@ impl Script {
             Doing::Agent => AGENT,
             Doing::Check => CHECK,
             Doing::Merge => MERGE,
-            Doing::CleanUp => CLEAN_UP,
+            Doing::FindMerge | Doing::CleanUp => PLAIN,
         };
         chance.weighted(table)
     }
@@ -310,7 +313,7 @@ fn evidence(script: Script, branch: Branch) -> Evidence {
     }
 }
 
-/// The receipt of a check, a merge or a clean-up. `merge` is what came of a merge that could be tried.
+/// The receipt of a check, a merge or a clean-up. `merge` is what came of a merge that could be tried or looked for.
 pub(super) fn job_receipt(
     script: Script,
     job: JobId,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use banksman::prompts::BUILT_IN;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Lifecycle, builtin};
+use banksman_core::panel::on_record;
 
 /// What is made by the engine, or led by it.
 const LED: [&str; 5] = ["workflow", "step", "seat", "leaf", "allowance"];
@@ -66,6 +67,10 @@ fn every_field_that_is_read_is_a_field_of_a_lifecycle() {
         }
     }
     assert!(seen.len() > 12, "this test looks at the wrong files: {seen:?}");
+    for name in [on_record::VERDICTS, on_record::CONCERNS, on_record::SUMMARY, on_record::OBJECTION]
+    {
+        assert!(fields.contains(name), "there is no field `{name}`");
+    }
 }
 
 #[test]
