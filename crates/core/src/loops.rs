@@ -68,7 +68,7 @@ impl Failures {
 #[derive(Debug, Clone, Copy)]
 pub struct Turn<'a> {
     pub record: &'a Record,
-    /// A commit or other evidence that was not there before.
+    /// A commit, a plan or other evidence that was not there before.
     pub brings: bool,
 }
 
@@ -109,15 +109,16 @@ pub fn back_and_forth(turns: &[Turn<'_>], limit: u32) -> Option<String> {
     });
     let messages: Vec<String> = messages.map(|line| line.trim_end().to_owned()).collect();
     Some(format!(
-        "Loop: {times} times to and fro between {} and {from}, with no new commit and nobody who looked.\nLast moves:\n{}",
+        "Loop: {times} times to and fro between {} and {from}, with nothing new and nobody who looked.\nLast moves:\n{}",
         last.to,
         messages.join("\n")
     ))
 }
 
-/// The first words among what a record has changed.
+/// The first words among what a record has changed. The body is the work itself and not what was said about it.
 fn said(record: &Record) -> Option<&str> {
-    record.fields.values().find_map(|value| value.as_str())
+    let others = record.fields.iter().filter(|(name, _)| *name != "body");
+    others.into_iter().find_map(|(_, value)| value.as_str())
 }
 
 fn start_of(text: &str) -> &str {

@@ -11,7 +11,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::log::{folder_of, last_run, past_run};
-use super::output::{Cell, table};
+use super::output::facts;
 use crate::config::{Config, EnvVars, Windows};
 use crate::exec::agent::{Kind, Setup};
 use crate::exec::keeper::Folder;
@@ -134,7 +134,7 @@ impl Place {
             (None, Some(resume)) => resume.clone(),
             (_, None) => String::new(),
         };
-        let facts = [
+        facts([
             ("run", format!("{}, {state}", self.run)),
             ("worktree", self.worktree.as_ref().map(path).unwrap_or_default()),
             ("branch", self.branch.clone().unwrap_or_default()),
@@ -143,13 +143,7 @@ impl Place {
             ("agent", pid(self.agent)),
             ("session", self.session.clone().unwrap_or_default()),
             ("by hand", resume),
-        ];
-        let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
-        let rows: Vec<Vec<Cell>> =
-            known.map(|(name, value)| vec![name.into(), value.into()]).collect();
-        // The first line of a table is its header, and these lines need none.
-        let table = table(&["", ""], &rows);
-        table.split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
+        ])
     }
 }
 

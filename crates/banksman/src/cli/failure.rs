@@ -279,6 +279,9 @@ fn of_decision(error: &DecisionError) -> Class {
         DecisionError::NotYours { .. } | DecisionError::TooLate { .. } => {
             hinted(Code::Refused, "`banksman move ID STATE` makes any move that is allowed")
         }
+        DecisionError::GoneOn { task, .. } => {
+            hinted(Code::Stale, format!("`banksman show {task}` says where you may move it"))
+        }
         DecisionError::NoWayBack { task, .. } => {
             hinted(Code::Refused, format!("`banksman show {task}` says where you may move it"))
         }

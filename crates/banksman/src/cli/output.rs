@@ -128,7 +128,23 @@ impl From<&str> for Cell {
     }
 }
 
-/// Aligned columns. Free text belongs into the last one, which needs no width.
+impl Cell {
+    /// A text that keeps its lines. It belongs into the last column.
+    pub(crate) fn lines(text: &str) -> Self {
+        Self { text: shown_lines(text.trim_end()), style: Style::new() }
+    }
+}
+
+/// What is known of something, a name and a value each; what there is nothing to say about is left out.
+pub(crate) fn facts<'n>(facts: impl IntoIterator<Item = (&'n str, String)>) -> String {
+    let known = facts.into_iter().filter(|(_, value)| !value.trim().is_empty());
+    let rows: Vec<Vec<Cell>> =
+        known.map(|(name, value)| vec![name.into(), Cell::lines(&value)]).collect();
+    // The first line of a table is its header, and these lines need none.
+    table(&["", ""], &rows).split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
+}
+
+/// Aligned columns. Free text belongs into the last one, which needs no width; all its lines begin there.
 pub(crate) fn table(header: &[&str], rows: &[Vec<Cell>]) -> String {
     let dim = Style::new().dimmed();
     let header: Vec<Cell> =
@@ -141,14 +157,21 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<Cell>]) -> String {
         (0..header.len()).map(|column| width(column).unwrap_or_default()).collect();
     let mut text = String::new();
     for line in lines {
-        let mut padding = 0;
+        let (mut padding, mut begins) = (0, 0);
         for (cell, width) in line.iter().zip(&widths) {
-            if !cell.text.is_empty() {
-                text.extend(std::iter::repeat_n(' ', padding));
-                padding = 0;
-                text.push_str(&format!("{0}{1}{0:#}", cell.style, cell.text));
+            for (number, part) in cell.text.lines().enumerate() {
+                if number > 0 {
+                    text.push('\n');
+                    padding = begins;
+                }
+                if !part.is_empty() {
+                    text.extend(std::iter::repeat_n(' ', padding));
+                    padding = 0;
+                    text.push_str(&format!("{0}{part}{0:#}", cell.style));
+                }
             }
             padding += width - cell.text.chars().count() + 2;
+            begins += width + 2;
         }
         text.push('\n');
     }
@@ -167,6 +190,15 @@ mod tests {
             serde_json::from_str::<String>(&text).unwrap(),
             "a\u{1b}[2J\u{9b}2J\u{7f}\u{202e}ü"
         );
+    }
+
+    #[test]
+    fn all_lines_of_a_text_begin_below_its_first_one() {
+        let known = [("name", "a".to_owned()), ("text", "## One\n\n- two\u{1b}\n".to_owned())];
+        let nothing = [("none", String::new())];
+        let text = facts(known.into_iter().chain(nothing));
+        let text = anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(text, "name  a\ntext  ## One\n\n      - two\u{fffd}\n");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::context::Context;
 use super::decisions::show::voices;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{Cell, json_line, shown, shown_lines, table};
+use super::output::{self, Cell, json_line, shown, shown_lines, table};
 use super::signs::{amount, first_line, lasting, local, money, progress, style};
 use crate::api::dto::{Run, Task, TaskDetail};
 use crate::ops::decisions::on_record;
@@ -87,7 +87,7 @@ fn heading(context: &Context, detail: &Detail) -> String {
     )
 }
 
-/// What is known, one line each; what there is nothing to say about is left out.
+/// What is known of the task.
 fn facts(
     detail: &Detail,
     shown_task: &Task,
@@ -96,12 +96,8 @@ fn facts(
 ) -> String {
     let task = &detail.stored.task;
     let state = detail.stored.lifecycle.state(task.state);
-    let mut rows: Vec<Vec<Cell>> = Vec::new();
-    let mut fact = |name: &str, value: String| {
-        if !value.is_empty() {
-            rows.push(vec![name.into(), value.into()]);
-        }
-    };
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    let mut fact = |name, value| rows.push((name, value));
     let kind = if state.name == state.kind.as_str() {
         String::new()
     } else {
@@ -135,7 +131,7 @@ fn facts(
     let is_above = |name: &str, value: &Value| VOICES.contains(&name) && value.is_array();
     for (name, value) in shown_task.fields.iter().filter(|(name, value)| !is_above(name, value)) {
         let text = match value {
-            Value::String(text) => text.replace('\n', " "),
+            Value::String(text) => text.clone(),
             Value::Null
             | Value::Bool(_)
             | Value::Number(_)
@@ -152,8 +148,7 @@ fn facts(
     fact("added", local(task.created_at));
     fact("changed", format!("{}, version {}", local(task.updated_at), task.version));
     fact("you may", allowed.join(", "));
-    // The first line of a table is its header, and these lines need none.
-    table(&["", ""], &rows).split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
+    output::facts(rows)
 }
 
 /// Its parts in the order in which they were made. Of many those are shown first that are not done.

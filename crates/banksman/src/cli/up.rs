@@ -452,7 +452,8 @@ fn lines(pulse: &Pulse, now: Instant) -> String {
     }
     for notice in &pulse.notices {
         let word = if notice.urgent { "alert    " } else { "notice   " };
-        text.push_str(&format!("{at} {word} {}\n", shown(&notice.text)));
+        let said = notice.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.push_str(&format!("{at} {word} {}\n", shown(&said)));
     }
     for (job, title) in &pulse.started {
         text.push_str(&format!("{at} started   {job}  {}\n", shown(title)));
@@ -475,6 +476,15 @@ pub(super) fn renew(context: &Context, args: &RenewArgs) -> Result<Exit, Failure
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_notice_is_one_line() {
+        let text = "its policy cannot be used:\n --> policy.yaml:2:1\n  |".to_owned();
+        let notice = Notice { task: None, urgent: true, text };
+        let told = lines(&Pulse { notices: vec![notice], ..Pulse::default() }, Instant(0));
+        let end = "alert     its policy cannot be used: --> policy.yaml:2:1 |\n";
+        assert!(told.ends_with(end), "{told}");
+    }
 
     /// Whatever the clock of this machine shows: it is not asked.
     #[test]

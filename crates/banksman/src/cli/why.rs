@@ -45,7 +45,7 @@ fn text(why: &why::Why) -> String {
                 waiting.kind.into(),
                 until.into(),
                 waiting.who.clone().unwrap_or_default().into(),
-                waiting.detail.as_str().into(),
+                Cell::lines(&waiting.detail),
             ]
         };
         let rows: Vec<Vec<Cell>> = why.waiting_for.iter().map(row).collect();

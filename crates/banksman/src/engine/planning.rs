@@ -29,7 +29,8 @@ use crate::store::{Add, Definition, Edge, Key, Part, Stored};
 
 /// Whoever plays it is asked for a plan, where the lifecycle has a field for one.
 const PLANNER: &str = "planner";
-const PLAN: &str = "plan";
+/// A record has it when the plan is another one than before.
+pub(super) const PLAN: &str = "plan";
 const VERSION: &str = "plan_version";
 const HISTORY: &str = "plan_history";
 /// Whether parts do the work.

@@ -12,6 +12,7 @@ use banksman_core::schedule::Held;
 use banksman_core::time::Instant;
 use serde_json::{Map, Value};
 
+use super::planning::PLAN;
 use super::{Engine, EngineError, Notice, Pulse};
 use crate::config::{Agents, WorkerSetup};
 use crate::store::{OverBudget, PastRun, StoreError, Stored};
@@ -84,7 +85,9 @@ impl Engine<'_> {
             let began = entry.record.fields.get("epoch").and_then(Value::as_i64);
             epoch = began.unwrap_or(epoch);
             let now = head_of(epoch);
-            let brings = now.is_some() && now != head;
+            // A planner commits nothing: what it brings is a plan that differs from the former one.
+            let has_planned = entry.record.fields.contains_key(PLAN);
+            let brings = has_planned || (now.is_some() && now != head);
             head = now.or(head);
             Turn { record: &entry.record, brings }
         });

@@ -2,7 +2,7 @@
 //! from where a run gets them; nothing is written, claimed or started.
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{Activity, Outcome};
+use banksman_core::lifecycle::{Activity, Outcome, State};
 use banksman_core::machine::{Actor, Answer, Claim, Event, Report, Task, Waits, step, waits};
 use banksman_core::panel::registry::Reviewer;
 use banksman_core::panel::{Panel, Seat, Word};
@@ -59,8 +59,11 @@ impl Engine<'_> {
         };
         let found =
             candidates.iter().find_map(|setup| Some((*setup, on_paper(&stored, *setup, now)?)));
-        let (setup, claimed) =
+        let (setup, mut claimed) =
             found.unwrap_or_else(|| (candidates.first().copied().flatten(), stored.clone()));
+        if let Some(role) = &wish.role {
+            lead_to(&mut claimed, role);
+        }
         if candidates.len() > 1 {
             let name = setup.map(|setup| setup.worker.name.as_str());
             open.push(format!("which worker takes it; this is for {}", name.unwrap_or("none")));
@@ -229,6 +232,21 @@ fn on_paper(stored: &Stored, setup: Option<&WorkerSetup>, now: Instant) -> Optio
     claimed.task = roles.filter(plays).find_map(claim)?;
     advance_on_paper(&mut claimed, now);
     Some(claimed)
+}
+
+/// Puts a task to where an agent plays this part, if its lifecycle has such a state and it is in none of them.
+fn lead_to(stored: &mut Stored, role: &str) {
+    let plays = |state: &State| {
+        let does = state.does.as_ref().filter(|does| does.activity == Activity::Agent);
+        does.is_some_and(|does| does.role.as_deref() == Some(role))
+    };
+    if plays(stored.state()) {
+        return;
+    }
+    let found = stored.lifecycle.states.iter().find(|state| plays(state));
+    if let Some(state) = found.and_then(|state| stored.lifecycle.find_state(&state.name)) {
+        stored.task.state = state;
+    }
 }
 
 /// Leads a task on whose wait is over, as a run's start does.

@@ -139,7 +139,11 @@ impl Engine<'_> {
             mailbox.clear_for(&ids, &gate_ids, &paths, &format!("before-{id}"))?;
         }
         let what = if begins { "started" } else { "goes on" };
-        let text = format!("workflow {} {what} as {id} with {} steps", flow.id, parts.len());
+        let steps = match parts.len() {
+            1 => "1 step".to_owned(),
+            many => format!("{many} steps"),
+        };
+        let text = format!("workflow {} {what} as {id} with {steps}", flow.id);
         mailbox.record(&flow.id, whole.task.updated_at, &text, &format!("{id}#{}", effect.seq))?;
         Ok(())
     }
@@ -412,8 +416,6 @@ fn line(step: &Step, entry: &Entry) -> String {
     let at = if gate.is_empty() { String::new() } else { format!(" (gate {gate})") };
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let (id, name) = (&step.spec.id, &step.spec.name);
-    format!(
-        "{id} {name}{at} {from} -> {} on {} by {}{why}",
-        record.to, record.trigger, record.actor
-    )
+    let name = if name == id { String::new() } else { format!(" {name}") };
+    format!("{id}{name}{at} {from} -> {} on {} by {}{why}", record.to, record.trigger, record.actor)
 }

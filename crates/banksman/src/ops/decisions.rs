@@ -108,6 +108,8 @@ pub enum DecisionError {
     NotYours { id: DecisionId, by: String },
     #[error("{id} was answered at {at}, and an answer can be undone for {window}")]
     TooLate { id: DecisionId, at: Instant, window: Span },
+    #[error("{id} is not undone, because {task} has gone on since: {}", since.join("; "))]
+    GoneOn { id: DecisionId, task: TaskId, since: Vec<String> },
     #[error("there is no way back from {from} to {to} for people: {why}")]
     NoWayBack { task: TaskId, from: String, to: String, why: String },
 }

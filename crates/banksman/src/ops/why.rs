@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::expr::Type;
 use banksman_core::lifecycle::{Activity, Does, Kind, Lifecycle, Requirement, RoleId, Transition};
 use banksman_core::machine::{Hold, TimerKind, hold};
 use banksman_core::panel::summary::line;
@@ -11,6 +12,7 @@ use banksman_core::schedule::{Budget, Held, choose};
 use banksman_core::time::{Instant, Span};
 
 use super::OpsError;
+use super::decisions::{Voice, on_record};
 use super::glance::last_run;
 use super::panels::{Doing, OpenSeat, is_at_panel, open_seats};
 use super::workflows::is_by_hand;
@@ -71,7 +73,9 @@ pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<W
     let mut waiting_for = if hold == Hold::Ended { Vec::new() } else { waiting(&detail, &hold) };
     let mut remedy = None;
     if hold == Hold::Parts {
-        waiting_for.splice(0..0, parts_at_work(store, id)?);
+        let (parts, what) = parts_at_work(store, id)?;
+        waiting_for.splice(0..0, parts);
+        remedy = what;
     }
     if hold == Hold::Queue {
         let (reasons, what) = held_back(store, id, bounds, now)?;
@@ -101,7 +105,7 @@ pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<W
             remedy.unwrap_or_else(|| "the next turn of a running `up` starts it".to_owned())
         }
         Hold::Person => format!("a person answers: {}", answer(lifecycle, &detail)),
-        Hold::Parts => "its subtasks move it on".to_owned(),
+        Hold::Parts => remedy.unwrap_or_else(|| "its subtasks move it on".to_owned()),
         Hold::Parent(parent) => format!("{parent} comes to its end, or sends it back"),
         Hold::Timer(_) => remedy.unwrap_or_else(|| "nothing until its time has come".to_owned()),
         Hold::Stranded => "nothing: this is a fault, see `banksman check`".to_owned(),
@@ -109,16 +113,30 @@ pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<W
     Ok(Why { task: id, state: state.name.clone(), waiting_for, next })
 }
 
-/// The parts that are not done, each as it stands.
-fn parts_at_work(store: &Store, id: TaskId) -> Result<Vec<Waiting>, OpsError> {
+/// The parts that are not done, each as it stands, and what to type where one of them waits for a person.
+fn parts_at_work(store: &Store, id: TaskId) -> Result<(Vec<Waiting>, Option<String>), OpsError> {
     let parts = store.parts(id)?;
     let is_open = |part: &&Stored| !part.state().terminal;
+    let needs_somebody =
+        |part: &&Stored| matches!(part.state().kind, Kind::Waiting | Kind::Blocked);
+    let mut remedy = None;
+    for part in parts.iter().filter(is_open).filter(needs_somebody) {
+        let asked = store.last_decision(part.task.id)?.filter(|asked| asked.settled.is_none());
+        if let Some(asked) = asked {
+            let what = what_to_type(&asked);
+            remedy = Some(format!(
+                "its subtasks move it on; {} waits for a person: {what}",
+                part.task.id
+            ));
+            break;
+        }
+    }
     let line = |part: &Stored| {
         let (task, state) = (&part.task, &part.state().name);
         let what = format!("{} is {state}: {}", task.id, task.title);
         Waiting::new("part", what).who(&task.id.to_string())
     };
-    Ok(parts.iter().filter(is_open).map(line).collect())
+    Ok((parts.iter().filter(is_open).map(line).collect(), remedy))
 }
 
 /// What goes into the base, and who sees to it.
@@ -283,21 +301,29 @@ fn held_back(
     };
     let mut reasons: Vec<Waiting> = list.iter().map(waiting).collect();
     let mut remedy = list.first().map(Held::remedy);
-    if let Some(asked) = asked_for_more(store, list.first(), now)? {
+    if let Some(asked) = what_is_asked(store, id, list.first(), now)? {
         remedy = Some(format!("a person answers: {}", what_to_type(&asked)));
         reasons.push(question(&asked));
     }
     Ok((reasons, remedy))
 }
 
-/// The open question about the budget that holds it back, if people are asked about that one.
-fn asked_for_more(
+/// The open question that holds it back: about a budget, or about its whole, which pauses the batch of its parts while it waits. To
+/// resume the batch by hand would be to go past the question.
+fn what_is_asked(
     store: &Store,
+    id: TaskId,
     held: Option<&Held>,
     now: Instant,
 ) -> Result<Option<Decision>, OpsError> {
-    let Some(Held::OverBudget { scope, .. }) = held else { return Ok(None) };
-    let Some(asked) = store.allowance(scope, now)? else { return Ok(None) };
+    let asked = if let Some(Held::OverBudget { scope, .. }) = held {
+        store.allowance(scope, now)?
+    } else if matches!(held, Some(Held::BatchPaused { .. })) {
+        store.task(id)?.task.parent
+    } else {
+        None
+    };
+    let Some(asked) = asked else { return Ok(None) };
     Ok(store.last_decision(asked)?.filter(|decision| decision.settled.is_none()))
 }
 
@@ -336,6 +362,7 @@ fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {
         list.push(Waiting::new("person", what).who("human"));
     }
     list.extend(reasons(lifecycle, detail));
+    list.extend(dissent(detail));
     for timer in &detail.timers {
         if let TimerKind::Bound(row) = timer.kind
             && let Some(row) = lifecycle.transitions.get(row as usize)
@@ -391,12 +418,28 @@ fn reasons<'d>(lifecycle: &'d Lifecycle, detail: &'d Detail) -> impl Iterator<It
     let task = &detail.stored.task;
     let text = |requirement: &'d Requirement| {
         let text = task.fields.get(&requirement.field)?.as_str()?;
-        let text: String = text.chars().take(REASON_CHARS).collect::<String>().replace('\n', " ");
+        let text: String = text.chars().take(REASON_CHARS).collect();
         Some(Waiting::new("reason", format!("{}: {text}", requirement.field)))
+    };
+    // When something is due is told by its timer.
+    let is_time = |requirement: &Requirement| {
+        matches!(lifecycle.fields.get(&requirement.field), Some(Type::Time))
     };
     let kind = lifecycle.state(task.state).kind;
     let stuck = matches!(kind, Kind::Blocked | Kind::Waiting | Kind::Failed);
-    lifecycle.state(task.state).requires.iter().filter(move |_| stuck).filter_map(text)
+    let required = lifecycle.state(task.state).requires.iter();
+    required.filter(move |requirement| stuck && !is_time(requirement)).filter_map(text)
+}
+
+/// Who speaks against what a person is asked about, or has said nothing.
+fn dissent(detail: &Detail) -> impl Iterator<Item = Waiting> {
+    let is_asked = detail.decision.is_some() && detail.stored.state().kind == Kind::Waiting;
+    let voices =
+        on_record(&detail.stored).into_iter().filter(move |voice| is_asked && voice.dissents);
+    voices.map(|Voice { who, verdict, words, .. }| {
+        let said = [who.as_str(), verdict.as_str()].join(" ");
+        Waiting::new("reason", line(&format!("{}: {words}", said.trim_end()), REASON_CHARS))
+    })
 }
 
 /// The states that people can move it to from here.

@@ -16,7 +16,7 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::problem::{Problems, nearest, suggestion};
 use banksman_core::lifecycle::{Kind, Transition};
 use banksman_core::limits;
-use banksman_core::machine::Actor;
+use banksman_core::machine::{Actor, running_bounds};
 use banksman_core::time::Instant;
 use banksman_core::workflow::{self, Flow, Step};
 use serde_json::{Value, json};
@@ -271,6 +271,22 @@ fn find_step<'s>(steps: &'s [Stored], word: &str) -> Result<&'s Stored, OpsError
 
 fn gate_of(stored: &Stored) -> Option<String> {
     stored.spec::<Step>()?.gate.map(|gate| gate.id)
+}
+
+/// When a step is tried again that no agent is at work on.
+#[must_use]
+pub fn tried_again_at(stored: &Stored) -> Option<Instant> {
+    stored.task.not_before.filter(|_| stored.task.lease.is_none())
+}
+
+/// Until when people may say no to a step that an agent has let pass. Then it goes on by itself.
+#[must_use]
+pub fn veto_ends(stored: &Stored) -> Option<Instant> {
+    let offers = &stored.state().does.as_ref()?.offers;
+    let (_, bound) =
+        running_bounds(&stored.lifecycle, &stored.task).min_by_key(|(_, bound)| bound.time)?;
+    let is_open = offers.iter().any(|(offer, _)| offer == "veto");
+    is_open.then(|| stored.task.entered_at.plus(bound.time))
 }
 
 fn is_workflow(stored: &Stored) -> bool {

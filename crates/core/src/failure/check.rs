@@ -81,10 +81,14 @@ mod tests {
     #[test]
     fn facts_speak_for_themselves() {
         type Break = fn(&mut Evidence);
-        let broken: [(Break, &str); 4] = [
+        let broken: [(Break, &str); 5] = [
             (|found| found.missing = vec!["a.md".to_owned()], "has not left what it should: a.md"),
             (|found| found.denied = vec!["keys/a".to_owned()], "denied: keys/a"),
             (|found| found.outside = vec!["b".to_owned()], "not among the allowed ones: b"),
+            (
+                |found| found.checks = vec![Check { tail: String::new(), ..ran("make", 2) }],
+                "`make` exited with code 2\n(it was on another branch)",
+            ),
             (
                 |found| found.checks = vec![ran("true", 0), ran("make", 2)],
                 "`make` exited with code 2:\n2 of 3 failed\n(it was on another branch)",

@@ -65,10 +65,13 @@ pub(super) fn failed_check(evidence: &Evidence) -> Option<Failed> {
     Some(Failed { class: class_of(check), detail: told(check), basis })
 }
 
-/// A command with how it ended and the end of what it printed.
+/// A command with how it ended and the end of what it printed, if it printed anything.
 pub(super) fn told(check: &Check) -> String {
-    let command = start_of(&check.command, NAME_BYTES);
-    format!("`{command}` {}:\n{}", ended(check.exit), tail(check))
+    let ended = format!("`{}` {}", start_of(&check.command, NAME_BYTES), ended(check.exit));
+    match tail(check) {
+        "" => ended,
+        tail => format!("{ended}:\n{tail}"),
+    }
 }
 
 fn tail(check: &Check) -> &str {

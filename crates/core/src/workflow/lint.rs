@@ -22,12 +22,14 @@ pub fn lint(flow: &Flow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let mut view = View::of(flow);
     let mut doubts = Vec::new();
     for path in &flow.context_files {
-        let mut is_missing = |step: &Step| {
-            let inside = in_worktree(step.worktree.as_deref(), path);
-            !exists(&inside) && view.makers(&inside).is_empty()
-        };
-        if flow.steps.iter().any(&mut is_missing) {
-            let message = format!("the context file `{path}` does not exist, and no step makes it");
+        let mut missing = flow
+            .steps
+            .iter()
+            .map(|step| in_worktree(step.worktree.as_deref(), path))
+            .filter(|inside| !exists(inside) && view.makers(inside).is_empty());
+        if let Some(inside) = missing.next() {
+            let what = looked_for(path, &inside);
+            let message = format!("the context file {what} does not exist, and no step makes it");
             doubts.push(Problem { line: 0, column: 0, message, help: None });
         }
     }
@@ -130,6 +132,15 @@ fn alone(view: &View<'_>, number: usize) -> Option<Doubt> {
     })
 }
 
+/// A path as it is written, and where it is looked for: whoever made the one and not the other would not see what is missing.
+fn looked_for(path: &str, inside: &str) -> String {
+    if path == inside {
+        format!("`{path}`")
+    } else {
+        format!("`{path}` (`{inside}` in its worktree)")
+    }
+}
+
 /// Inputs and context that may not be there when the step begins.
 fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> Vec<Doubt> {
     let step = &view.flow.steps[number];
@@ -148,8 +159,9 @@ fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> V
             None if view.waits_elsewhere(number) => continue,
             None => Doubt(
                 format!(
-                    "`{}` reads `{path}`, which does not exist and which no step makes",
-                    step.id
+                    "`{}` reads {}, which does not exist and which no step makes",
+                    step.id,
+                    looked_for(path, &inside)
                 ),
                 "add it to the `outputs` of a step before this one",
             ),

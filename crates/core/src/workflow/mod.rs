@@ -152,8 +152,15 @@ pub struct Step {
 pub enum Need {
     /// A step of the same workflow, by its id.
     Step(String),
-    /// A step of another workflow of the same project.
+    /// A step of another workflow of the same project, or all that a name stands for there: see [`means`].
     Elsewhere { workflow: String, step: String },
+}
+
+/// Whether a name in `needs` means the step `id` of another workflow: its own name, that of the matrix that it was made by, or that of
+/// the file that it was included with. To wait for all steps of a file is to wait for its last ones.
+#[must_use]
+pub fn means(name: &str, id: &str) -> bool {
+    id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '/']))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

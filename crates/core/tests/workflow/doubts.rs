@@ -22,6 +22,14 @@ fn the_annotated_example_raises_no_doubt_where_its_files_are() {
         "the context file `docs/plans/phase-4-plan.md` does not exist, and no step makes it";
     assert_eq!((doubts[0].line, doubts[0].message.as_str()), (0, first));
     assert_eq!(doubts.len(), 5, "{doubts:?}");
+    let second = "the context file `phase-4/CLAUDE.md` (`CLAUDE.md` in its worktree) does not exist, and no step makes it";
+    assert_eq!(doubts[1].message, second);
+    assert!(
+        doubts[3]
+            .message
+            .starts_with("`X-1` reads `phase-4/CLAUDE.md` (`CLAUDE.md` in its worktree), which"),
+        "{doubts:?}"
+    );
 }
 
 #[test]

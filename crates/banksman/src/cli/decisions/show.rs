@@ -11,7 +11,7 @@ use crate::cli::arguments::ActorArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::{Cell, shown, shown_lines, table};
+use crate::cli::output::{self, Cell, shown, shown_lines, table};
 use crate::cli::signs::{Signs, amount, first_line, lasting, local, money};
 use crate::ops::decisions::{self, Offer, Question, Voice, Which};
 use crate::store::runs::PastRun;
@@ -128,12 +128,9 @@ pub(in crate::cli) fn voices(signs: Signs, voices: &[Voice]) -> String {
 fn facts(signs: Signs, question: &Question, diff: Option<&str>, now: Instant) -> String {
     let (decision, task) = (&question.item.decision, &question.detail.stored.task);
     let state = question.detail.stored.lifecycle.state(task.state);
-    let mut rows: Vec<Vec<Cell>> = Vec::new();
-    let mut fact = |name: &str, value: String| {
-        if !value.is_empty() {
-            rows.push(vec![name.into(), value.into()]);
-        }
-    };
+    let texts = decision::texts(question);
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    let mut fact = |name, value| rows.push((name, value));
     fact("task", format!("{}  {}", task.id, task.title));
     fact("state", format!("{}, version {}", state.name, task.version));
     let opened = question.opened.as_ref();
@@ -148,13 +145,12 @@ fn facts(signs: Signs, question: &Question, diff: Option<&str>, now: Instant) ->
         fact("deadline", format!("{}, in {left}; {then}", local(lapse.at)));
     }
     fact("put off", decision.snoozed_until.map(local).unwrap_or_default());
-    for (name, value) in decision::texts(question) {
-        fact(&name, excerpt(value.as_str().unwrap_or_default()).replace('\n', " "));
+    for (name, value) in &texts {
+        fact(name, excerpt(value.as_str().unwrap_or_default()));
     }
     fact("cost", cost(question.spent));
     fact("diff", diff.unwrap_or_default().to_owned());
-    // The first line of a table is its header, and these lines need none.
-    table(&["", ""], &rows).split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
+    output::facts(rows)
 }
 
 fn cost(spent: Spent) -> String {

@@ -242,6 +242,7 @@ impl Desk<'_> {
                 let env = Environment::passed(&["PATH".to_owned(), "HOME".to_owned()]);
                 let mut runner = Plain;
                 match Git::at(&mut runner, Path::new(&folder), &env).diff(&base, &head) {
+                    Ok(diff) if diff.trim().is_empty() => "nothing was changed".to_owned(),
                     Ok(diff) => head_of(&diff),
                     Err(error) => error.to_string(),
                 }

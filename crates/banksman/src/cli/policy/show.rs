@@ -146,7 +146,11 @@ fn document(verdict: &Verdict, rank: Rank, asks: bool) -> Value {
 
 fn text(verdict: &Verdict, rank: Rank, asks: bool) -> String {
     let then = if asks { "has to ask first" } else { "may do it" };
-    let mut lines = format!("{}  a {rank} {then}\n", verdict.class);
+    let article = match rank {
+        Rank::Intern => "an",
+        Rank::Specialist | Rank::Lead => "a",
+    };
+    let mut lines = format!("{}  {article} {rank} {then}\n", verdict.class);
     for finding in &verdict.findings {
         let by = finding.rule.as_ref().map(|(name, place)| format!("  ({name}, {place})"));
         lines.push_str(&format!(

@@ -152,7 +152,7 @@ fn say_next(context: &Context, args: &RunArgs, standings: &[Standing]) {
     let over = standings.iter().all(|standing| standing.workflow.state().terminal);
     match (over, args.by_hand, args.detach) {
         (true, _, _) => context.out.next(&["workflow status"]),
-        (false, true, _) => context.out.next(&["workflow next", "up"]),
+        (false, true, _) => context.out.next(&["workflow next"]),
         (false, false, true) => context.out.next(&["up", "workflow status"]),
         (false, false, false) => context.out.next(&["workflow next", "up"]),
     }

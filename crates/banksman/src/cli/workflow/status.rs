@@ -190,9 +190,14 @@ pub(super) fn picture(context: &Context, standing: &Standing, extent: Extent) ->
         let state = stored.state();
         let seats: Vec<String> = seats_of(standing, stored).iter().map(in_short).collect();
         let told = ["reason", "diagnostic", "feedback"];
-        let why = match seats.is_empty() {
-            true => told.into_iter().find_map(|name| stored.text(name)).map(str::to_owned),
-            false => Some(seats.join("; ")),
+        let again = workflows::tried_again_at(stored);
+        let again = again.map(|at| format!("tried again at {}", local_time(at)));
+        let why = match (seats.is_empty(), workflows::veto_ends(stored)) {
+            (_, Some(at)) => Some(format!("goes on at {} unless you say no", local_time(at))),
+            (true, None) => {
+                again.or(told.into_iter().find_map(|name| stored.text(name)).map(str::to_owned))
+            }
+            (false, None) => Some(seats.join("; ")),
         };
         vec![
             signs.sign_cell(state.kind),
@@ -220,7 +225,9 @@ pub(super) fn picture(context: &Context, standing: &Standing, extent: Extent) ->
 fn head(context: &Context, standing: &Standing) -> String {
     let workflow = &standing.workflow;
     let done = standing.steps.iter().filter(|step| is_done(step)).count();
-    let problem = workflow.text("problem").map(|problem| format!(": {}", shown(problem)));
+    // Why it has ended says more than what it waited for before.
+    let why = workflow.text("reason").or_else(|| workflow.text("problem"));
+    let why = why.map(|why| format!(": {}", shown(why)));
     let cost = Some(money(standing.cost_micros)).filter(|cost| !cost.is_empty());
     format!(
         "{} {}  {}  {}{}  ({done} of {} steps{})",
@@ -228,7 +235,7 @@ fn head(context: &Context, standing: &Standing) -> String {
         workflow.task.id,
         shown(&standing.flow.name),
         workflow.state().name,
-        problem.unwrap_or_default(),
+        why.unwrap_or_default(),
         standing.steps.len(),
         cost.map(|cost| format!(", {cost}")).unwrap_or_default(),
     )

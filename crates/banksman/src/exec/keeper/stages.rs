@@ -452,7 +452,7 @@ fn check_answer(schema: Option<&Value>, receipt: &mut Receipt) {
     let reading = receipt.reading.as_ref().filter(|reading| is_success(Some(reading)));
     let Some((schema, reading)) = schema.zip(reading) else { return };
     let Some(answer) = &reading.answer else {
-        receipt.objections.push("there was no answer in the wanted shape".to_owned());
+        receipt.objections.push("no JSON object was found in the answer".to_owned());
         return;
     };
     let answer = schema::without_idle_nulls(schema, answer.clone());

@@ -72,7 +72,14 @@ fn give(
     decision: Decision,
     now: Instant,
 ) -> Result<Answered, OpsError> {
-    let (action, trigger) = offered(&decision, &given.word)?;
+    // To whoever is too late, what the question once offered is of no use.
+    let (action, trigger) = match offered(&decision, &given.word) {
+        Ok(meant) => meant,
+        Err(_) if decision.settled.is_some() => {
+            return Err(stale(store, &decision, decision.seq)?.into());
+        }
+        Err(error) => return Err(error.into()),
+    };
     let mut stored = store.task(decision.task)?;
     let seen = given.seen.unwrap_or(decision.seq);
     // Leave is on record before the work goes on by it. Once for each question, whoever says it how often.

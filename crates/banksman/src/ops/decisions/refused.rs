@@ -61,6 +61,7 @@ pub(super) fn refused(
         | DecisionError::StillOpen(_)
         | DecisionError::NotYours { .. }
         | DecisionError::TooLate { .. }
+        | DecisionError::GoneOn { .. }
         | DecisionError::NoWayBack { .. } => return Ok(error.into()),
     };
     let name: String = actor.to_string().chars().take(NAME_CHARS).collect();

@@ -44,7 +44,7 @@ pub fn undo(
     if later.iter().any(changes_something) {
         let (id, task) = (decision.id, decision.task);
         let since = since(store, task, settled.seq)?;
-        return Err(DecisionError::MovedOn { id, task, seen: settled.seq, since }.into());
+        return Err(DecisionError::GoneOn { id, task, since }.into());
     }
     let (answer, before) = around(store, &decision, settled)?;
     let ask = way_back(&stored, actor, &answer, &before);

@@ -5,7 +5,7 @@ use banksman_core::workflow::assignment::{assignment, signal, unproven};
 use banksman_core::workflow::{Gate, Launch, Step};
 use serde::Serialize;
 
-use super::{Standing, is_by_hand};
+use super::{Standing, is_by_hand, tried_again_at, veto_ends};
 use crate::store::Stored;
 
 /// What there is to do about a step now.
@@ -124,7 +124,13 @@ impl Looked<'_> {
                 Some([_, _, ..]) => wait("its reviewers judge it"),
                 Some(_) | None => wait("an agent judges it"),
             },
-            Some(Activity::Agent) => wait("an agent is at work"),
+            Some(Activity::Agent) => match tried_again_at(self.stored) {
+                Some(at) => {
+                    let id = self.stored.task.id;
+                    wait(&format!("it is tried again at {at}, or now: banksman retry {id}"))
+                }
+                None => wait("an agent is at work"),
+            },
             Some(Activity::Check) if by_hand => {
                 wait("what it should leave is looked at; ask again in a moment")
             }
@@ -136,10 +142,12 @@ impl Looked<'_> {
                     Some((TodoKind::Decide, "it was given up".to_owned(), None, report.into()))
                 }
                 Kind::Blocked => wait("its gate failed; `banksman up` leads the work back"),
-                Kind::Queued if self.stored.task.open_needs == 0 => {
-                    wait("it waits for an agent; `banksman up` starts it")
+                Kind::Queued if self.stored.task.open_needs > 0 => None,
+                Kind::Queued if self.standing.workflow.state().kind == Kind::Waiting => {
+                    wait("nothing is begun before the workflow goes on")
                 }
-                Kind::Queued | Kind::Working | Kind::Reviewing | Kind::Waiting => None,
+                Kind::Queued => wait("it waits for an agent; `banksman up` starts it"),
+                Kind::Working | Kind::Reviewing | Kind::Waiting => None,
                 Kind::Parked | Kind::Done | Kind::Cancelled => None,
             },
         }
@@ -155,9 +163,10 @@ impl Looked<'_> {
     }
 
     fn to_decide(&self) -> Task {
-        let does = self.stored.state().does.as_ref();
-        if does.is_some_and(|does| does.offers.iter().any(|(offer, _)| offer == "veto")) {
-            let what = "an agent let it pass; a person may say no".to_owned();
+        if let Some(at) = veto_ends(self.stored) {
+            let what = format!(
+                "an agent let it pass; a person may say no until {at}, then it goes on by itself"
+            );
             let report = vec![
                 self.report(self.gate(), "pass", ""),
                 self.report(self.gate(), "veto", " --note '…'"),

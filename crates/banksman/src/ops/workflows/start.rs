@@ -10,10 +10,10 @@ use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::time::{Instant, Span};
-use banksman_core::workflow::{Criterion, Flow, Launch, Need, Step};
+use banksman_core::workflow::{Criterion, Flow, Launch, Need, Step, means};
 use serde_json::{Map, Value, json};
 
-use super::{BY_HAND, STEP, WORKFLOW, find_step, recent};
+use super::{BY_HAND, STEP, WORKFLOW, find_step, named_near, recent};
 use crate::ops::OpsError;
 use crate::ops::library::Library;
 use crate::ops::tasks::named;
@@ -111,15 +111,20 @@ impl Planning<'_> {
             }
             waiting.extend(flow.steps.iter().map(|step| (which, step)));
         }
+        if let Some(problem) = without_meaning(flows) {
+            return Err(problem);
+        }
         let mut placed: BTreeSet<(&str, &str)> = BTreeSet::new();
         let mut sorted = Vec::with_capacity(waiting.len());
         while !waiting.is_empty() {
             let is_ready = |(which, step): &(usize, &Step)| {
                 step.needs.iter().all(|need| match need {
                     Need::Step(id) => placed.contains(&(flows[*which].id.as_str(), id.as_str())),
-                    Need::Elsewhere { workflow, step } => {
-                        let here = flows.iter().any(|flow| flow.id == *workflow);
-                        !here || placed.contains(&(workflow.as_str(), step.as_str()))
+                    Need::Elsewhere { workflow, step: name } => {
+                        let here = flows.iter().filter(|flow| flow.id == *workflow);
+                        let mut meant =
+                            here.flat_map(|flow| &flow.steps).filter(|step| means(name, &step.id));
+                        meant.all(|step| placed.contains(&(workflow.as_str(), step.id.as_str())))
                     }
                 })
             };
@@ -192,13 +197,14 @@ impl Planning<'_> {
         part.add.new.tags.extend(step.worker.as_ref().map(|worker| format!("needs:{worker}")));
         part.parent = Some(head);
         for need in &step.needs {
-            let (workflow, id) = match need {
-                Need::Step(id) => (flow.id.clone(), id.clone()),
-                Need::Elsewhere { workflow, step } => (workflow.clone(), step.clone()),
-            };
-            match self.places.get(&(workflow.clone(), id.clone())) {
-                Some(place) => part.after.push((*place, Edge::Blocks)),
-                None => part.add.needs.push((self.elsewhere(&workflow, &id)?, Edge::Blocks)),
+            match need {
+                Need::Step(id) => {
+                    let place = self.places[&(flow.id.clone(), id.clone())];
+                    part.after.push((place, Edge::Blocks));
+                }
+                Need::Elsewhere { workflow, step } => {
+                    self.need_elsewhere(&mut part, workflow, step)?;
+                }
             }
         }
         part.after.sort_unstable();
@@ -280,8 +286,21 @@ impl Planning<'_> {
         Ok(Part { add, parent: None, after: Vec::new() })
     }
 
-    /// A step of a workflow that was started before.
-    fn elsewhere(&self, workflow: &str, step: &str) -> Result<TaskId, OpsError> {
+    /// Lets a step wait for what a name stands for in a workflow that is started with its own, or was started before.
+    fn need_elsewhere(&self, part: &mut Part, workflow: &str, name: &str) -> Result<(), OpsError> {
+        let is_meant =
+            |((of, id), _): &(&(String, String), &usize)| of == workflow && means(name, id);
+        let together = self.places.iter().filter(is_meant).map(|(_, place)| (*place, Edge::Blocks));
+        let before = part.after.len();
+        part.after.extend(together);
+        if part.after.len() == before {
+            let started = self.started_before(workflow, name)?;
+            part.add.needs.extend(started.into_iter().map(|task| (task, Edge::Blocks)));
+        }
+        Ok(())
+    }
+
+    fn started_before(&self, workflow: &str, name: &str) -> Result<Vec<TaskId>, OpsError> {
         let Some(latest) = latest(self.store, &self.request.project, workflow)? else {
             return Err(OpsError::input(
                 format!("the workflow `{workflow}` was never started in this project"),
@@ -291,8 +310,30 @@ impl Planning<'_> {
             ));
         };
         let steps = self.store.parts(latest.task.id)?;
-        find_step(&steps, step).map(|step| step.task.id)
+        let is_meant = |step: &&Stored| step.text("step").is_some_and(|id| means(name, id));
+        let meant: Vec<TaskId> = steps.iter().filter(is_meant).map(|step| step.task.id).collect();
+        if meant.is_empty() {
+            return find_step(&steps, name).map(|step| vec![step.task.id]);
+        }
+        Ok(meant)
     }
+}
+
+/// A name that stands for nothing in a workflow that is started together with the one that needs it.
+fn without_meaning(flows: &[Flow]) -> Option<OpsError> {
+    let needs = flows.iter().flat_map(|flow| &flow.steps).flat_map(|step| &step.needs);
+    needs.into_iter().find_map(|need| match need {
+        Need::Step(_) => None,
+        Need::Elsewhere { workflow, step: name } => {
+            let flow = flows.iter().find(|flow| flow.id == *workflow)?;
+            let mut ids = flow.steps.iter().map(|step| step.id.as_str());
+            if ids.clone().any(|id| means(name, id)) {
+                return None;
+            }
+            let message = format!("the workflow `{workflow}` has no step `{name}`");
+            Some(OpsError::input(message, named_near(name, &mut ids)))
+        }
+    })
 }
 
 fn setting(name: &str, value: Setting) -> (String, Setting) {

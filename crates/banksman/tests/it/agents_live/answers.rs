@@ -108,7 +108,7 @@ fn talk() -> Reply {
     Reply::text("It looks good to me.")
 }
 
-const NO_ANSWER: &str = "there was no answer in the wanted shape";
+const NO_ANSWER: &str = "no JSON object was found in the answer";
 const NO_SCORE: &str = "the answer `score` is missing";
 
 #[test]

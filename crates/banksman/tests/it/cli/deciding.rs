@@ -328,6 +328,21 @@ fn an_answer_is_undone_only_where_there_is_a_way_back() {
     let history = sandbox.json(&["history", "t1"]);
     let last = history.as_array().unwrap().last().unwrap();
     assert_eq!([&last["to"], &last["idempotency_key"]], ["merge_ready", "undo-d2"]);
+    sandbox.ok(&["decisions", "changes", "d3", "no docs"]);
+    to(&["in_progress", "--as", "reviewer:rob", "--set", "pr_comments=no docs"]);
+    assert_snapshot!(fails(&sandbox.run(&["decisions", "undo", "d3"])), @"
+    exit 1
+    -- stderr
+    error: d3 is not undone, because t1 has gone on since: in_progress by reviewer:rob (changes_requested) at 0000-00-00T00:00:00Z (BM-E012)
+    hint: `banksman show t1` says where you may move it
+    ");
+    // What the question offered is of no use to whoever comes too late.
+    assert_snapshot!(fails(&sandbox.run(&["decisions", "backburner", "d3"])), @"
+    exit 1
+    -- stderr
+    error: d3 is settled, and nothing was changed: review by human:kim (last_minute_concern) at 0000-00-00T00:00:00Z; in_progress by reviewer:rob (changes_requested) at 0000-00-00T00:00:00Z (BM-E012)
+    hint: `banksman history t1` has all of it
+    ");
 }
 
 #[test]

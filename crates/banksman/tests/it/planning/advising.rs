@@ -50,6 +50,20 @@ fn a_worker_is_told_what_reviewers_are_concerned_about_although_a_person_has_app
     let page = desk.yard.ok(&["decisions", "show", "t1"]);
     assert!(page.contains(" critic CONCERN: so\n"), "{page}");
     assert!(page.contains(" critic: no spike for Redis (response: it is open)\n"), "{page}");
+    // The summary keeps its lines, and `why` says who is not content.
+    let summary = "## Unresolved Review Concerns\n\n                ### Critic says:\n\n                no spike for Redis\n";
+    assert!(page.contains(summary), "{page}");
+    let why = desk.yard.json(&["why", "t1"]);
+    let list = why["waitingFor"].as_array().expect("a list").iter();
+    let reasons = list
+        .filter(|one| one["kind"] == "reason")
+        .map(|one| one["detail"].as_str().expect("a text"));
+    let expected = [
+        "approval_type: escalated",
+        "critic CONCERN: so",
+        "critic: no spike for Redis (response: it is open)",
+    ];
+    assert_eq!(reasons.collect::<Vec<_>>(), expected);
     desk.yard.ok(&["decisions", "approve", "t1"]);
     desk.until(WHOLE, "review");
     let told = desk.prompt("r1.2");

@@ -10,6 +10,15 @@ fn part(name: &str, state: &str, needs: &[&str]) -> (String, String, Vec<String>
     (name.to_owned(), state.to_owned(), needs.iter().map(|need| (*need).to_owned()).collect())
 }
 
+/// `why` of the whole says what to type where one of its parts waits for a person.
+fn assert_names_who_waits(desk: &Desk, part: &str) {
+    let next = desk.yard.json(&["why", "t1"])["next"].clone();
+    let part = desk.part(part);
+    let asked =
+        format!("its subtasks move it on; {part} waits for a person: banksman decisions show d");
+    assert!(next.as_str().is_some_and(|next| next.starts_with(&asked)), "{next}");
+}
+
 /// The whole shows the progress of its parts as its own. Its reviewers are parts of it as well, and are not counted.
 fn assert_progress(desk: &Desk, done: i64, total: i64) {
     let document = desk.yard.json(&["show", "t1"]);
@@ -89,6 +98,7 @@ fn a_task_is_planned_approved_and_carried_out_in_parts() {
     desk.merge("docs");
     assert_progress(&desk, i64::from(desk.state(desk.part("store")) == "done") + 1, 4);
     desk.until(desk.part("limiter"), "merge_ready");
+    assert_names_who_waits(&desk, "limiter");
     let told = desk.prompt("r5.1");
     assert!(told.contains("Redis is in use already"), "{told}");
     assert_eq!(desk.state(desk.part("routes")), "pending", "it waits for the merge");

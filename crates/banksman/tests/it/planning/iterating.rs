@@ -1,9 +1,11 @@
 //! One iteration after the other: what the planner is told, and when it is enough.
 
 use banksman_core::time::Span;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::desk::{Desk, WHOLE, answer, plan, rate_limits, subtask};
+
+const BLOCKS: &str = "answer {\"verdict\":\"BLOCK\",\"rationale\":\"no test\",\"concerns\":[],\"suggestions\":[]}\nsuccess looked\n";
 
 #[test]
 fn ten_iterations_are_the_most_and_the_history_tells_of_each() {
@@ -33,6 +35,40 @@ fn a_planner_may_say_that_it_cannot_be_broken_down() {
         body.contains("## Decomposition History\n\n- v1:") && body.contains("\n- v2:"),
         "{body}"
     );
+}
+
+/// A planner that takes the objections seriously commits nothing, and does not go in circles. The lifecycle says how often it is sent
+/// back before a person is asked.
+#[test]
+fn a_plan_that_is_changed_each_time_is_no_loop() {
+    let plans: Vec<Value> =
+        (1..=5).map(|files| plan(&[subtask("all", files), subtask("rest", 1)], &[])).collect();
+    let desk = Desk::new(&plans);
+    for panel in 1..=5 {
+        desk.yard.script(&format!("t{}", 2 * panel + 1), BLOCKS);
+    }
+    desk.until(WHOLE, "waiting");
+    assert_eq!(
+        (desk.field("plan_version"), desk.field("approval_type")),
+        (json!(5), json!("escalated"))
+    );
+}
+
+#[test]
+fn the_same_plan_again_and_again_is_a_loop() {
+    let desk = Desk::empty();
+    desk.yard.script("t1", &answer(&rate_limits()));
+    // The first plan is new; after it there are three times with nothing new.
+    for panel in 1..=4 {
+        desk.yard.script(&format!("t{}", 2 * panel + 1), BLOCKS);
+    }
+    desk.until(WHOLE, "blocked");
+    let told = desk.field("unblock_condition");
+    let told = told.as_str().expect("a text");
+    let expected = "Loop: 3 times to and fro between decomposing and consensus, with nothing new and nobody who looked.\n\
+                    Last moves:\n- decomposing by system (block) critic says BLOCK: no test\n";
+    assert!(told.starts_with(expected), "{told}");
+    assert!(!told.contains("Decomposition Proposal"), "the work itself is no message: {told}");
 }
 
 /// In the shape of the schema, and yet no plan: it counts as an iteration, and the next one is told.

@@ -31,6 +31,9 @@ fn an_action_is_classed_with_the_rule_and_its_line() {
     let yellow = yard.json(&["policy", "test", "git push"]);
     assert_eq!((&yellow["class"], &yellow["needsApproval"]), (&json!("YELLOW"), &json!(false)));
     let intern = yard.run(&["policy", "test", "--rank", "intern", "git push"]);
+    assert!(
+        String::from_utf8_lossy(&intern.stdout).starts_with("YELLOW  an intern has to ask first\n")
+    );
     assert_eq!(intern.status.code(), Some(1));
     let path = yard.run(&["policy", "test", "--write", ".github/workflows/ci.yml"]);
     assert!(String::from_utf8_lossy(&path.stdout).starts_with("RED"), "{path:?}");

@@ -101,6 +101,22 @@ fn what_a_project_says_about_its_reviewers() {
     told("seller", "You are the specialist for paint.");
 }
 
+/// Where the task stands does not matter to who asks for a part: the words are those of the state in which it is played.
+#[test]
+fn a_part_that_is_played_in_another_state() {
+    let yard = Yard::new(&[]);
+    yard.script("any", "nothing-to-do there is nothing\nsuccess so it is\n");
+    yard.ok(&["pause"]);
+    yard.add("paint it", &["--lifecycle", "autonomous"]);
+    yard.ok(&["move", "t1", "active", "--as", "worker:ada"]);
+    yard.ok(&["move", "t1", "blocked", "--set", "unblock_condition=the paint is there"]);
+    let shown = rendered(&yard, "t1", &["--role", "planner"]);
+    assert_eq!([&shown["template"], &shown["state"]], ["planner", "decomposing"]);
+    assert!(shown["schema"]["properties"]["subtasks"].is_object(), "{shown}");
+    let shown = rendered(&yard, "t1", &["--role", "worker"]);
+    assert_eq!([&shown["template"], &shown["state"]], ["worker", "in_progress"]);
+}
+
 #[test]
 fn a_step_and_its_gate() {
     let yard = Yard::new(&[]);

@@ -42,6 +42,15 @@ fn failures_trip_it_and_a_person_lets_it_go_on_for_as_many_more() {
     bench.until_state("B", "passed");
     bench.settle();
     assert!(!bench.has_started("A.3"), "nothing new starts");
+    // The way on is the answer, and not to resume the batch behind its back.
+    let why = bench.yard.json(&["why", "t2"]);
+    let way = "a person answers: banksman decisions show d1, then banksman decisions answer d1 resume|accept|abort";
+    assert_eq!(why["next"], way, "{why}");
+    let next = bench.yard.ok(&["workflow", "next"]);
+    assert!(
+        next.contains("t2  A Judged: nothing is begun before the workflow goes on\n"),
+        "{next}"
+    );
     bench.whole_says("resume", &[]);
     bench.until_started("A.3");
     assert_eq!(bench.whole(), "running", "it does not trip again at once");

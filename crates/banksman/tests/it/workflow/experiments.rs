@@ -181,7 +181,7 @@ gates:
     let words: Vec<&str> = states.values().map(String::as_str).collect();
     assert_eq!(words, ["gate(human)", "pending", "passed", "passed", "passed"]);
     assert_eq!(offered(&stage), [pair("A-1", "decide")]);
-    let told = stage.logged("levels", "B-2 B-2 (gate CG) gate(veto) -> passed on unopposed");
+    let told = stage.logged("levels", "B-2 (gate CG) gate(veto) -> passed on unopposed");
     assert_eq!(told, 1, "{}", stage.log("levels"));
     assert!(!stage.played().contains(&"AG".to_owned()), "an agent judged for the person");
 
@@ -253,6 +253,41 @@ fn experiment_6_the_other_workflow_may_be_on_its_way() {
     });
     assert_eq!(stage.played(), ["X-1", "X-2", "Y-1"]);
     stage.assert_put_away();
+}
+
+const MANY: &str = "
+workflow: { id: many, merge: false }
+steps:
+  - { id: M, for_each: [a, b] }
+  - { id: part, uses: x.yaml }
+";
+
+/// A matrix and an included file are needed by their names from outside as well as from inside.
+#[test]
+fn experiment_6_all_that_a_name_stands_for_is_waited_for() {
+    let stage = Stage::new();
+    stage.spec("x", X);
+    let many = stage.spec("many", MANY);
+    let after = "workflow: { id: after, merge: false }\nsteps:\n  - { id: Z, needs: [many/M, many/part] }\n";
+    let waits_for = |task: &str| {
+        let show = stage.json(&["show", task]);
+        let needs = show["needs"].as_array().expect("needs").len();
+        (show["fields"]["step"].as_str().expect("a step").to_owned(), needs)
+    };
+    let z = stage.spec("after", after);
+    // Two of the matrix and two of the file; `many` comes first, although it is named last.
+    stage.announce(&[&z, &many]);
+    assert_eq!(waits_for("t7"), ("Z".to_owned(), 4));
+    // The same where the other one was started before.
+    stage.announce(&[&z]);
+    assert_eq!(waits_for("t9"), ("Z".to_owned(), 4));
+
+    let typo =
+        stage.spec("typo", "workflow: { id: typo }\nsteps:\n  - { id: Z, needs: [many/N] }\n");
+    let said = stage.refused(&["workflow", "run", &typo, &many]);
+    assert!(said.contains("the workflow `many` has no step `N`"), "{said}");
+    let said = stage.refused(&["workflow", "run", &typo]);
+    assert!(said.contains("there is no step or gate `N`"), "{said}");
 }
 
 /// An agent that drives: it knows nothing but what `next` tells, and answers with the words that `next` gives it.

@@ -34,6 +34,22 @@ fn at_rest() -> Bench {
     bench
 }
 
+/// Nobody is at work on a step that rests before its next try, and it says until when.
+#[test]
+fn a_step_that_is_tried_again_says_when() {
+    let bench = Bench::with(&[("limits.lease", "\"1d\"")], SPEC);
+    bench.script("A.1", "exit 3\n");
+    bench.until_started("A.1");
+    bench.until("it rests", |bench| bench.state("A") == "running" && !bench.is_at_work("A.1"));
+    bench.settle();
+    let next = bench.yard.ok(&["workflow", "next"]);
+    assert!(
+        next.contains("A: it is tried again at ") && next.contains("or now: banksman retry t2\n"),
+        "{next}"
+    );
+    assert!(bench.yard.ok(&["workflow", "status"]).contains("  tried again at "));
+}
+
 fn goes_on(bench: &Bench) {
     bench.says(&["B", "skip"]);
     bench.until_started("G.1");
@@ -114,4 +130,6 @@ fn a_workflow_that_nobody_answers_for_is_aborted_with_its_problem() {
     bench.driver.pass(minutes(7 * 24 * 60 + 1));
     bench.until_over("aborted");
     assert_eq!(bench.logged("is aborted: nobody has answered: a step was given up"), 1);
+    let status = bench.yard.ok(&["workflow", "status", "t1"]);
+    assert!(status.contains("aborted: nobody has answered: a step was given up"), "{status}");
 }
