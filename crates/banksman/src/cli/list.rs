@@ -8,9 +8,9 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, shown, table};
-use super::signs::{about, style};
+use super::signs::{about, ended_reviewers, style};
 use crate::api::dto::{Task, TaskPage};
-use crate::ops::tasks;
+use crate::ops::tasks::{self, Listed};
 use crate::store::Stored;
 use crate::store::query::{Filter, PAGE, Progress};
 
@@ -20,6 +20,7 @@ use crate::store::query::{Filter, PAGE, Progress};
   banksman list
   banksman list --state blocked         a state, a group of states or a kind
   banksman list --project shop --tag bug
+  banksman list --all                   also reviewers who have answered
   banksman list -q --state done         only ids
   banksman list --json --limit 100 --before t40
 ")]
@@ -39,6 +40,9 @@ pub(super) struct ListArgs {
     /// Begin after this one, going back in time
     #[arg(long, value_name = "ID")]
     before: Option<TaskId>,
+    /// Also the reviewers of panels who have come to their end; --json and -q always have them
+    #[arg(long)]
+    all: bool,
 }
 
 pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
@@ -55,7 +59,13 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
         context.out.json(&TaskPage { tasks, next: next.map(|id| id.to_string()) })?;
         return Ok(Exit::Done);
     }
-    let (tasks, next) = store.list(&filter, args.before, args.limit)?;
+    let has_all = args.all || context.out.quiet;
+    let Listed { tasks, next, left_out } = if has_all {
+        let (tasks, next) = store.list(&filter, args.before, args.limit)?;
+        Listed { tasks, next, left_out: 0 }
+    } else {
+        tasks::listed(&store, &filter, args.before, args.limit)?
+    };
     if context.out.quiet {
         let ids: String = tasks.iter().map(|stored| format!("{}\n", stored.task.id)).collect();
         context.out.text(&ids)?;
@@ -63,6 +73,7 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
     }
     if tasks.is_empty() {
         context.out.say(&nothing(context, args)?);
+        say_left_out(context, left_out);
         context.out.next(&["add 'TITLE'", "status"]);
         return Ok(Exit::Done);
     }
@@ -70,11 +81,18 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
     let row = |stored: &Stored| row(context, stored, progress.get(&stored.task.id));
     let rows: Vec<Vec<Cell>> = tasks.iter().map(row).collect();
     context.out.text(&table(&["", "ID", "STATE", "SINCE", "PROJECT", "TITLE"], &rows))?;
+    say_left_out(context, left_out);
     match next {
         Some(id) => context.out.next(&[&format!("list --before {id}")]),
         None => context.out.next(&["show ID", "why ID"]),
     }
     Ok(Exit::Done)
+}
+
+fn say_left_out(context: &Context, reviewers: i64) {
+    if reviewers > 0 {
+        context.out.say(&format!("left out: {}", ended_reviewers(reviewers)));
+    }
 }
 
 /// No task fits; perhaps because there is no such state.
@@ -96,8 +114,13 @@ fn row(context: &Context, stored: &Stored, parts: Option<&Progress>) -> Vec<Cell
     let state = stored.lifecycle.state(task.state);
     let parts = parts.map(|parts| format!(" ({} of {})", parts.done, parts.total));
     let text = format!("{}{}", state.name, parts.unwrap_or_default());
+    let signs = context.out.signs;
+    let sign = match tasks::tried_again_at(stored) {
+        Some(_) => signs.retrying_cell(),
+        None => signs.sign_cell(state.kind),
+    };
     vec![
-        context.out.signs.sign_cell(state.kind),
+        sign,
         task.id.to_string().into(),
         Cell { text, style: style(state.kind) },
         about(context.now.since(task.entered_at)).into(),

@@ -60,6 +60,10 @@ impl Signs {
     pub(crate) fn sign_cell(self, kind: Kind) -> Cell {
         Cell { text: self.of(kind).to_owned(), style: style(kind) }
     }
+
+    pub(crate) fn retrying_cell(self) -> Cell {
+        Cell { text: self.retrying().to_owned(), style: style(Kind::Blocked) }
+    }
 }
 
 pub(crate) fn style(kind: Kind) -> Style {
@@ -112,6 +116,16 @@ pub(crate) fn progress(parts: Progress) -> String {
         text.push_str(&format!(", {count} {what}"));
     }
     text
+}
+
+/// The seats of panels that a table leaves out, and how to see them.
+pub(crate) fn ended_reviewers(count: i64) -> String {
+    let who = if count == 1 {
+        "1 reviewer who has".to_owned()
+    } else {
+        format!("{count} reviewers who have")
+    };
+    format!("{who} come to an end (banksman list --all)")
 }
 
 /// A span as people say it: one unit, the largest that fits.

@@ -15,7 +15,9 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, shown, table};
-use super::signs::{Signs, amount, first_line, kind_named, lasting, local, money, progress, style};
+use super::signs::{
+    Signs, amount, ended_reviewers, first_line, kind_named, lasting, local, money, progress, style,
+};
 use crate::api::dto;
 use crate::config::Config;
 use crate::exec::keeper::{Beat, Stage};
@@ -153,11 +155,21 @@ fn states(signs: Signs, glance: &Glance) -> String {
         let tasks = count.tasks.to_string();
         vec![sign, state, count.kind.as_str().into(), tasks.into(), note.into()]
     };
-    let rows: Vec<Vec<Cell>> = glance.overview.states.iter().map(row).collect();
+    let seats = &glance.overview.ended_seats;
+    let shown = glance.overview.states.iter().map(|count| without(count, seats));
+    let rows: Vec<Vec<Cell>> =
+        shown.filter(|count| count.tasks > 0).map(|count| row(&count)).collect();
     if rows.is_empty() {
         return "no tasks\n".to_owned();
     }
     table(&["", "STATE", "KIND", "TASKS", ""], &rows)
+}
+
+/// What is left of the tasks in a state without the reviewers who have come to their end.
+fn without(count: &StateCount, seats: &[StateCount]) -> StateCount {
+    let is_same = |seats: &&StateCount| seats.state == count.state && seats.kind == count.kind;
+    let ended = seats.iter().find(is_same).map_or(0, |seats| seats.tasks);
+    StateCount { tasks: count.tasks - ended, ..count.clone() }
 }
 
 fn facts(config: &Config, picture: &Picture, now: Instant) -> String {
@@ -167,6 +179,10 @@ fn facts(config: &Config, picture: &Picture, now: Instant) -> String {
         |name: &str, value: String| text.push_str(&format!("{name:<11}{}\n", shown(&value)));
     if overview.paused {
         fact("paused", "no agent is started until `banksman resume`".to_owned());
+    }
+    let ended: i64 = overview.ended_seats.iter().map(|seats| seats.tasks).sum();
+    if ended > 0 {
+        fact("left out", ended_reviewers(ended));
     }
     fact("ready", overview.ready.to_string());
     fact("running", overview.running.to_string());
@@ -267,7 +283,7 @@ fn retries(signs: Signs, retries: &[Retry], now: Instant) -> String {
             format!("{}: {}", retry.outcome, first_line(&retry.error))
         };
         vec![
-            Cell { style: style(Kind::Blocked), ..signs.retrying().into() },
+            signs.retrying_cell(),
             retry.task.to_string().into(),
             when.into(),
             retry.attempt.to_string().into(),

@@ -25,6 +25,9 @@ pub(super) struct WorkersArgs {
     /// This machine is gone for good: what only it could do, such as a merge of its branches, is everybody's from now on
     #[arg(long, value_name = "NODE")]
     forget: Option<String>,
+    /// As other lists are asked for
+    #[arg(value_name = "list", value_parser = ["list"], hide = true)]
+    _list: Option<String>,
 }
 
 /// Provider accounts that were paused

@@ -136,7 +136,7 @@ impl Engine<'_> {
             }
             // Somebody else has ended it, or moved the task on: the store has put that on record.
             Err(StoreError::Rejected(rejected)) if rejected.why == Why::StaleLease => {
-                Ok("came late".to_owned())
+                Ok(unawaited(&receipt.ended))
             }
             Err(error) => Err(error.into()),
         }
@@ -435,6 +435,11 @@ fn some_of(paths: &[String]) -> String {
         0 => named.join(", "),
         more => format!("{} and {more} more", named.join(", ")),
     }
+}
+
+/// The end of a run that its task has not waited for. Late is only what has come to an end by itself.
+fn unawaited(ended: &Ended) -> String {
+    if *ended == Ended::Completed { "came late".to_owned() } else { how(ended) }
 }
 
 /// An end in words.

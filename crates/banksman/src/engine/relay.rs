@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::{Activity, Outcome};
-use banksman_core::machine::{Effect, Event, Report, Waits, waits};
+use banksman_core::machine::{Effect, Event, Hold, Report, Waits, hold, waits};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value};
 
@@ -115,10 +115,10 @@ impl Engine<'_> {
                 Ok(Did::Done)
             }
             Effect::CleanUp => self.clean_up(effect, &stored, now),
-            Effect::Notify => Ok(notice(pulse, &stored, false, "")),
-            Effect::Alert => Ok(notice(pulse, &stored, true, "")),
+            Effect::Notify => self.tell(pulse, &stored, false, ""),
+            Effect::Alert => self.tell(pulse, &stored, true, ""),
             Effect::Remind { age_days } => {
-                Ok(notice(pulse, &stored, false, &format!(", for {age_days} days now")))
+                self.tell(pulse, &stored, false, &format!(", for {age_days} days now"))
             }
             Effect::TellParent => self.tell_parent(effect, &stored, now, pulse),
             Effect::LeadParts => self.lead_parts(effect, &stored, now),
@@ -298,12 +298,30 @@ impl Engine<'_> {
             Err(error) => Err(error.into()),
         }
     }
-}
 
-fn notice(pulse: &mut Pulse, stored: &Stored, urgent: bool, more: &str) -> Did {
-    let task = &stored.task;
-    let state = stored.lifecycle.state(task.state);
-    let text = format!("{} is {}{more}: {}", task.id, state.name, task.title);
-    pulse.notices.push(Notice { task: Some(task.id), urgent, text });
-    Did::Done
+    /// Tells people of a state, and what to type where one of them is asked. A state whose parts do what it is for asks nobody,
+    /// and they speak for themselves.
+    fn tell(
+        &self,
+        pulse: &mut Pulse,
+        stored: &Stored,
+        urgent: bool,
+        more: &str,
+    ) -> Result<Did, EngineError> {
+        let (task, state) = (&stored.task, stored.state());
+        let detail = self.store.detail(task.id)?;
+        let next = detail.timers.first().map(|timer| timer.due);
+        let hold = hold(&stored.lifecycle, task, next);
+        if hold == Hold::Parts {
+            return Ok(Did::Done);
+        }
+        let to_type = match detail.decision {
+            Some(decision) => format!(" (banksman decisions show {})", decision.id),
+            None if hold == Hold::Person => format!(" (banksman why {})", task.id),
+            None => String::new(),
+        };
+        let text = format!("{} is {}{more}: {}{to_type}", task.id, state.name, task.title);
+        pulse.notices.push(Notice { task: Some(task.id), urgent, text });
+        Ok(Did::Done)
+    }
 }

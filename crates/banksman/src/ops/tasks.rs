@@ -9,6 +9,7 @@ use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 
 use super::library::Library;
+use super::panels::is_seat;
 use super::{OpsError, refuse};
 use crate::store::query::{Filter, Need, PAGE, Progress};
 use crate::store::{Add, Applied, Edge, Entry, Key, Store, Stored};
@@ -211,6 +212,53 @@ pub fn page(
         View { stored, needs, progress }
     };
     Ok((complete.map(view).collect(), next))
+}
+
+/// Tasks as people look through them.
+#[derive(Debug, Default)]
+pub struct Listed {
+    pub tasks: Vec<Stored>,
+    /// Where the next page begins if there is one.
+    pub next: Option<TaskId>,
+    /// Reviewers who have come to their end, between the first task of the page and its last.
+    pub left_out: i64,
+}
+
+/// Tasks that fit, newest first, without the seats of panels that have ended: what they said is on record with their tasks,
+/// and soon there are more of them than of everything else.
+pub fn listed(
+    store: &Store,
+    filter: &Filter,
+    before: Option<TaskId>,
+    at_most: i64,
+) -> Result<Listed, OpsError> {
+    let wanted = usize::try_from(at_most.clamp(1, PAGE)).unwrap_or(1);
+    let mut listed = Listed { next: before, ..Listed::default() };
+    loop {
+        let (tasks, next) = store.list(filter, listed.next, PAGE)?;
+        for stored in tasks {
+            if is_seat(&stored) && stored.state().terminal {
+                listed.left_out += 1;
+                continue;
+            }
+            listed.next = Some(stored.task.id);
+            listed.tasks.push(stored);
+            if listed.tasks.len() == wanted {
+                return Ok(listed);
+            }
+        }
+        listed.next = next;
+        if next.is_none() {
+            return Ok(listed);
+        }
+    }
+}
+
+/// When a task is tried again by itself that nobody is at work on. What was never tried is only not to start yet.
+#[must_use]
+pub fn tried_again_at(stored: &Stored) -> Option<Instant> {
+    let task = &stored.task;
+    task.not_before.filter(|_| task.lease.is_none() && task.epoch > 0 && !stored.state().terminal)
 }
 
 /// The ids of tasks that were listed.

@@ -46,6 +46,8 @@ const DEPTH: usize = 3;
 /// Names that are listed when none is near to what was typed.
 const NAMES_LISTED: usize = 12;
 
+const NOT_UTF8: &str = "the file is not text in UTF-8";
+
 /// Values by the names of their parameters.
 pub type Params = BTreeMap<String, Value>;
 
@@ -71,6 +73,8 @@ pub fn load(paths: &[PathBuf], params: &Params) -> Result<Vec<Flow>, OpsError> {
 struct Source {
     path: PathBuf,
     text: String,
+    /// What is not has signs in its text that stand for what cannot be read.
+    is_utf8: bool,
     params: Params,
 }
 
@@ -79,8 +83,12 @@ impl Source {
         let mut sources = Vec::new();
         for path in paths {
             let fault = |source| WorkflowError::Read { path: path.clone(), source };
-            let text = read(path).map_err(fault)?;
-            sources.push(Self { path: path.clone(), text, params: params.clone() });
+            let bytes = read(path).map_err(fault)?;
+            let (text, is_utf8) = match String::from_utf8(bytes) {
+                Ok(text) => (text, true),
+                Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), false),
+            };
+            sources.push(Self { path: path.clone(), text, is_utf8, params: params.clone() });
         }
         if sources.len() > 1 {
             share(&mut sources, params)?;
@@ -93,10 +101,16 @@ impl Source {
     }
 
     fn flow(&self) -> Result<Flow, WorkflowError> {
-        let include =
-            |name: &str| read(&self.folder().join(name)).map_err(|error| error.to_string());
-        workflow::load(&self.text, &self.path.display().to_string(), &self.params, &include)
-            .map_err(|problems| WorkflowError::Unsound(Box::new(problems)))
+        let origin = self.path.display().to_string();
+        let unsound = |problems| WorkflowError::Unsound(Box::new(problems));
+        if !self.is_utf8 {
+            return Err(unsound(Problems::of_file(&origin, NOT_UTF8, "save it as UTF-8")));
+        }
+        let include = |name: &str| {
+            let bytes = read(&self.folder().join(name)).map_err(|error| error.to_string())?;
+            String::from_utf8(bytes).map_err(|_| NOT_UTF8.to_owned())
+        };
+        workflow::load(&self.text, &origin, &self.params, &include).map_err(unsound)
     }
 }
 
@@ -121,14 +135,14 @@ fn share(sources: &mut [Source], params: &Params) -> Result<(), OpsError> {
 }
 
 /// Also what claims to be short, such as a pipe, is not read without end.
-fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
     let most = limits::FLOW_BYTES as u64;
-    File::open(path)?.take(most + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > most {
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
         return Err(io::Error::other(format!("larger than {} KiB", most / 1024)));
     }
-    Ok(text)
+    Ok(bytes)
 }
 
 /// Workflows of a project, or of all, the one that was started last first.
@@ -271,12 +285,6 @@ fn find_step<'s>(steps: &'s [Stored], word: &str) -> Result<&'s Stored, OpsError
 
 fn gate_of(stored: &Stored) -> Option<String> {
     stored.spec::<Step>()?.gate.map(|gate| gate.id)
-}
-
-/// When a step is tried again that no agent is at work on.
-#[must_use]
-pub fn tried_again_at(stored: &Stored) -> Option<Instant> {
-    stored.task.not_before.filter(|_| stored.task.lease.is_none())
 }
 
 /// Until when people may say no to a step that an agent has let pass. Then it goes on by itself.

@@ -136,6 +136,8 @@ pub struct StateCount {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Overview {
     pub states: Vec<StateCount>,
+    /// Of those, the reviewers of panels who have come to their end.
+    pub ended_seats: Vec<StateCount>,
     pub ready: i64,
     pub open_decisions: i64,
     pub pending_effects: i64,
@@ -276,13 +278,8 @@ impl Store {
     pub fn overview(&self) -> Result<Overview, StoreError> {
         self.read(|conn| {
             let mut overview = Overview {
-                states: all(conn, sql::COUNT_BY_STATE, &[], |row| {
-                    Ok(StateCount {
-                        state: row.text(0)?.to_owned(),
-                        kind: row.text(1)?.to_owned(),
-                        tasks: row.int(2)?,
-                    })
-                })?,
+                states: all(conn, sql::COUNT_BY_STATE, &[], state_count)?,
+                ended_seats: all(conn, sql::COUNT_ENDED_SEATS, &[], state_count)?,
                 ready: first(conn, sql::COUNT_QUEUE)?,
                 open_decisions: first(conn, sql::COUNT_OPEN_DECISIONS)?,
                 pending_effects: first(conn, sql::COUNT_PENDING_EFFECTS)?,
@@ -311,6 +308,14 @@ impl Store {
             })
         })
     }
+}
+
+fn state_count(row: &Row) -> Result<StateCount, StoreError> {
+    Ok(StateCount {
+        state: row.text(0)?.to_owned(),
+        kind: row.text(1)?.to_owned(),
+        tasks: row.int(2)?,
+    })
 }
 
 fn narrowed(conn: &mut dyn Conn, filter: &Filter, before: i64) -> Result<Vec<Row>, StoreError> {

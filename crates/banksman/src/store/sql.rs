@@ -458,6 +458,9 @@ statements! {
      GROUP BY b.name, s.scope ORDER BY b.name LIMIT $1";
     STRAY_RECORDS = "SELECT DISTINCT a.task FROM audit a LEFT JOIN tasks t ON t.id = a.task WHERE t.id IS NULL ORDER BY a.task LIMIT $1";
     COUNT_BY_STATE = "SELECT state, kind, count(*) FROM tasks GROUP BY state, kind ORDER BY state, kind";
+    COUNT_ENDED_SEATS = "SELECT t.state, t.kind, count(*) FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle \
+     WHERE t.parent IS NOT NULL AND l.id = 'seat' AND t.kind IN ('done', 'failed', 'cancelled') \
+     GROUP BY t.state, t.kind ORDER BY t.state, t.kind";
     COUNT_QUEUE = "SELECT count(*) FROM tasks WHERE queue_rank IS NOT NULL";
     COUNT_AHEAD = "SELECT count(*) FROM tasks WHERE queue_rank IS NOT NULL AND queue_rank < $1";
     COUNT_OPEN_DECISIONS = "SELECT count(*) FROM decisions WHERE settled_at IS NULL";

@@ -21,6 +21,13 @@ pub struct Problems {
 }
 
 impl Problems {
+    /// What is wrong with a file of which nothing can be read.
+    #[must_use]
+    pub fn of_file(origin: &str, message: &str, help: &str) -> Self {
+        let (message, help) = (message.to_owned(), Some(help.to_owned()));
+        Self::new(origin, "", vec![Problem { line: 0, column: 0, message, help }])
+    }
+
     pub(crate) fn new(origin: &str, source: &str, mut list: Vec<Problem>) -> Self {
         list.sort();
         list.dedup();

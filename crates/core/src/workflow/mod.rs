@@ -69,6 +69,8 @@ pub fn load(
 pub struct Outline {
     /// The names of its parameters.
     pub params: Vec<String>,
+    /// A value that fits for each of them that has none by itself.
+    pub stand_ins: BTreeMap<String, Value>,
     /// The files that it includes, by their paths from its folder.
     pub uses: Vec<String>,
 }
@@ -77,6 +79,7 @@ pub struct Outline {
 pub fn outline(text: &str) -> Outline {
     let Ok(source) = source::read(text) else { return Outline::default() };
     Outline {
+        stand_ins: params::stand_ins(&source.workflow.params),
         params: source.workflow.params.0.into_iter().map(|(name, _)| name.value).collect(),
         uses: source
             .steps

@@ -55,6 +55,18 @@ pub(super) fn settle(
     values
 }
 
+/// A value that fits for each parameter that has none by itself: a file can be checked before anybody has chosen them.
+pub(super) fn stand_ins(declared: &Entries<Spanned<ParamSource>>) -> Values {
+    let mut values = Values::new();
+    for (name, source) in &declared.0 {
+        let declared = Declared::of(name, source, &mut Report::default());
+        if declared.default.is_none() {
+            values.insert(name.value.clone(), declared.stand_in(&name.value));
+        }
+    }
+    values
+}
+
 struct Declared {
     kind: ParamType,
     default: Option<Value>,
@@ -96,6 +108,17 @@ impl Declared {
             declared.default = declared.chosen(default, value, report);
         }
         declared
+    }
+
+    fn stand_in(&self, name: &str) -> Value {
+        let chosen = self.choices.first().cloned();
+        let text = || Value::from(format!("any-{name}"));
+        match self.kind {
+            ParamType::String => chosen.unwrap_or_else(text),
+            ParamType::Number => chosen.unwrap_or_else(|| Value::from(1)),
+            ParamType::Boolean => chosen.unwrap_or(Value::Bool(true)),
+            ParamType::List => Value::Array(vec![chosen.unwrap_or_else(text)]),
+        }
     }
 
     /// A value of the file, which must be of the type as it stands.

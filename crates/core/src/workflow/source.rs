@@ -11,6 +11,9 @@ use crate::lifecycle::problem::Problem;
 use crate::limits;
 use crate::yaml::{self, Entries, Name, OneOrMany, Spanned, TextOr};
 
+/// The document that shows every key.
+const MANUAL: &str = "docs/workflow-format.md";
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Source {
@@ -219,5 +222,15 @@ impl<'de> Deserialize<'de> for ParamSource {
 }
 
 pub(super) fn read(text: &str) -> Result<Source, Problem> {
-    yaml::read(text, limits::FLOW_BYTES, "docs/workflow-format.md")
+    let is_said = |line: &str| !line.is_empty() && !line.starts_with('#') && line != "---";
+    if text.len() <= limits::FLOW_BYTES && !text.lines().any(|line| is_said(line.trim())) {
+        let needed = "write `workflow: { id: NAME }` and `steps: [{ id: STEP }]`";
+        return Err(Problem {
+            line: 0,
+            column: 0,
+            message: "the file is empty".to_owned(),
+            help: Some(format!("{needed}; {MANUAL} shows every key")),
+        });
+    }
+    yaml::read(text, limits::FLOW_BYTES, MANUAL)
 }

@@ -1,6 +1,9 @@
 //! What is doubtful about a sound workflow.
 
-use banksman_core::workflow::{Outline, lint, outline, unsaid};
+use std::collections::BTreeMap;
+
+use banksman_core::workflow::{Outline, lint, load, outline, unsaid};
+use serde_json::json;
 
 use crate::{alone, example, steps};
 
@@ -103,8 +106,25 @@ fn a_file_says_what_it_takes_and_includes_before_it_is_checked() {
                 - { id: X, uses: part.yaml, needs: [nowhere] }\n  - { id: Y }\n";
     let expected = Outline {
         params: vec!["a".to_owned(), "b".to_owned()],
+        stand_ins: BTreeMap::from([("b".to_owned(), json!(["any-b"]))]),
         uses: vec!["part.yaml".to_owned()],
     };
     assert_eq!(outline(text), expected);
     assert_eq!(outline("steps: ["), Outline::default());
+}
+
+#[test]
+fn a_parameter_without_a_value_has_a_stand_in_that_fits() {
+    let text = "workflow:\n  id: w\n  params:\n    text: { type: string }\n    count: { type: number }\n    \
+                sure: { type: boolean }\n    all: { type: list }\n    os: { type: string, choices: [linux, mac] }\n    \
+                some: { type: list, choices: [linux, mac] }\n    level: { type: number, choices: [7] }\n    set: 3\n\
+                steps:\n  - { id: A, outputs: ['${{ params.text }}'] }\n";
+    let stand_ins = outline(text).stand_ins;
+    let expected = json!({
+        "text": "any-text", "count": 1, "sure": true, "all": ["any-all"], "os": "linux", "some": ["linux"], "level": 7,
+    });
+    assert_eq!(json!(stand_ins), expected);
+    let flow = load(text, "w.yaml", &stand_ins, &|_| Err(String::new()))
+        .expect("each of them is accepted");
+    assert_eq!(flow.params["set"], 3);
 }

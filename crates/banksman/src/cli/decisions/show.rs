@@ -1,7 +1,12 @@
 //! `banksman decisions show`: all that is needed to decide, on one page. Who objects comes first.
 
+use std::collections::BTreeSet;
+use std::iter;
+
+use banksman_core::failure::Level;
 use banksman_core::ids::RunId;
 use banksman_core::machine::Spent;
+use banksman_core::policy::ALLOW;
 use banksman_core::time::Instant;
 use clap::Args;
 
@@ -46,15 +51,21 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
         || decision::question(&question, command.as_deref()),
         || page(context.out.signs, &question, command.as_deref(), now),
     )?;
-    let (id, task) = (question.item.decision.id, question.item.decision.task);
-    let offer = question.offers.first().map(|offer| {
-        let version = question.detail.stored.task.version;
-        format!("decisions answer {id} {} --seen {version}", offer.action)
-    });
-    let show = format!("show {task}");
-    let next = [offer.as_deref(), Some(show.as_str())];
-    context.out.next(&next.into_iter().flatten().collect::<Vec<_>>());
+    let next = next(&question);
+    context.out.next(&next.iter().map(String::as_str).collect::<Vec<_>>());
     Ok(Exit::Done)
+}
+
+/// What to type next. Nobody is led to allow what he has not looked at, nor told of that answer alone.
+fn next(question: &Question) -> Vec<String> {
+    let (id, task) = (question.item.decision.id, question.item.decision.task);
+    let version = question.detail.stored.task.version;
+    let answer = |offer: &Offer| format!("decisions answer {id} {} --seen {version}", offer.action);
+    if question.offers.iter().any(|offer| offer.action == ALLOW) {
+        let look = format!("log {task}");
+        return iter::once(look).chain(question.offers.iter().map(answer)).collect();
+    }
+    question.offers.first().map(answer).into_iter().chain([format!("show {task}")]).collect()
 }
 
 /// Where the changes can be seen.
@@ -68,7 +79,10 @@ impl Diff {
     /// The pull request, or the commits that would be merged in its place, or those of the last run that left some.
     pub(super) fn of(context: &Context, question: &Question) -> Option<Self> {
         let stored = &question.detail.stored;
-        let last = || question.runs.iter().rev().find_map(|run| run.head.clone());
+        // A run without a commit, such as a planner's, ends where it began.
+        let has_commits = |run: &&PastRun| run.level.as_deref() != Some(Level::Claimed.as_str());
+        let last =
+            || question.runs.iter().rev().filter(has_commits).find_map(|run| run.head.clone());
         let head = stored.text("pr_head").map(str::to_owned).or_else(last);
         let base = context.config.agents.worktrees.base.clone();
         let pr = stored.text("pr_url").filter(|_| stored.local_branch().is_none());
@@ -145,8 +159,13 @@ fn facts(signs: Signs, question: &Question, diff: Option<&str>, now: Instant) ->
         fact("deadline", format!("{}, in {left}; {then}", local(lapse.at)));
     }
     fact("put off", decision.snoozed_until.map(local).unwrap_or_default());
+    let mut told = BTreeSet::new();
     for (name, value) in &texts {
-        fact(name, excerpt(value.as_str().unwrap_or_default()));
+        let text = value.as_str().unwrap_or_default();
+        // What one field says need not be read twice.
+        if told.insert(text) {
+            fact(name, excerpt(text));
+        }
     }
     fact("cost", cost(question.spent));
     fact("diff", diff.unwrap_or_default().to_owned());

@@ -41,11 +41,14 @@ pub(super) fn run(context: &Context, args: &RenderArgs) -> Result<Exit, Failure>
     let parts = Parts::of(&context.config)?;
     let wish = Wish { role: args.role.clone(), worker: args.worker.clone() };
     let now = parts.store.now(context.now)?;
-    let rendered =
-        parts.engine().render(args.task, &wish, now)?.map_err(|message| Failure::Input {
-            message,
-            hint: format!("`banksman why {}` says what it waits for", args.task),
-        })?;
+    let is_known =
+        |name: &String| parts.terms.workers.iter().any(|setup| setup.worker.name == *name);
+    let hint = match &args.worker {
+        Some(name) if !is_known(name) => "`banksman workers` lists those there are".to_owned(),
+        Some(_) | None => format!("`banksman why {}` says what it waits for", args.task),
+    };
+    let rendered = parts.engine().render(args.task, &wish, now)?;
+    let rendered = rendered.map_err(|message| Failure::Input { message, hint })?;
     let told = &rendered.told;
     context.out.answer(|| document(context, &rendered), || shown_lines(&told.text))?;
     let from = origin(context, told.file.as_deref());

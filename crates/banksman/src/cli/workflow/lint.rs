@@ -10,14 +10,15 @@ use super::ParamArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::shown_lines;
+use crate::cli::output::{shown, shown_lines};
 use crate::exec::files::missing;
 use crate::ops::workflows::{self, Linted, Subject};
 
 /// Check files of steps and gates
 ///
 /// An error is what cannot be run: exit code 5. A doubt is what will run, but perhaps not as it was meant: exit code 0, or 5
-/// with --strict. Paths in the files are looked for from the root of the repository. Starts nothing and writes nothing.
+/// with --strict. Paths in the files are looked for from the root of the repository. A parameter that has no value yet is looked
+/// at with one that fits. Starts nothing and writes nothing.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman workflow lint                         all of .workflow/specs
@@ -50,6 +51,13 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
         || json!({ "ok": is_sound, "workflows": linted.iter().map(|linted| document(linted, is_well(linted))).collect::<Vec<_>>() }),
         || linted.iter().flat_map(texts).collect::<Vec<_>>().join("\n"),
     )?;
+    for one in &linted {
+        for name in &one.stand_ins {
+            let path = one.path.display();
+            let how = format!("`{name}` has no value and was checked with a stand-in");
+            context.out.say(&shown(&format!("{path}: {how} (--param {name}=VALUE)")));
+        }
+    }
     let errors = linted.iter().filter_map(|linted| linted.errors.as_ref());
     let errors: usize = errors.map(|problems| problems.list.len()).sum();
     let doubts = linted.iter().map(|linted| linted.doubts.len()).sum();
@@ -84,6 +92,7 @@ fn document(linted: &Linted, is_well: bool) -> Value {
         "ok": is_well,
         "problems": errors.collect::<Vec<_>>(),
         "doubts": linted.doubts.iter().map(|doubt| entry(doubt, &file)).collect::<Vec<_>>(),
+        "standIns": linted.stand_ins,
     })
 }
 

@@ -12,6 +12,7 @@ use crate::cli::failure::Failure;
 use crate::cli::output::{Cell, shown, table};
 use crate::cli::signs::{first_line, local, local_time, money, style};
 use crate::ops::panels::{Doing, OpenSeat};
+use crate::ops::tasks;
 use crate::ops::workflows::{self, Standing};
 use crate::store::Stored;
 
@@ -190,7 +191,7 @@ pub(super) fn picture(context: &Context, standing: &Standing, extent: Extent) ->
         let state = stored.state();
         let seats: Vec<String> = seats_of(standing, stored).iter().map(in_short).collect();
         let told = ["reason", "diagnostic", "feedback"];
-        let again = workflows::tried_again_at(stored);
+        let again = tasks::tried_again_at(stored);
         let again = again.map(|at| format!("tried again at {}", local_time(at)));
         let why = match (seats.is_empty(), workflows::veto_ends(stored)) {
             (_, Some(at)) => Some(format!("goes on at {} unless you say no", local_time(at))),

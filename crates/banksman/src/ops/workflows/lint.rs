@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::lifecycle::problem::{Problem, Problems};
 use banksman_core::workflow;
+use serde_json::Value;
 
 use super::{Params, Source, WorkflowError};
 use crate::ops::OpsError;
@@ -23,6 +24,8 @@ pub struct Linted {
     pub errors: Option<Box<Problems>>,
     /// By line. A file with errors has none yet.
     pub doubts: Vec<Problem>,
+    /// The parameters that nobody has given a value and that were looked at with one that fits.
+    pub stand_ins: Vec<String>,
 }
 
 /// What is looked at.
@@ -52,10 +55,15 @@ pub fn lint(
         Subject::Repository { .. } => sources.iter().flat_map(included_by).collect(),
     };
     let mut linted = Vec::new();
-    for source in sources.into_iter().filter(|source| !included.contains(&source.path)) {
+    for mut source in sources.into_iter().filter(|source| !included.contains(&source.path)) {
+        let stand_ins = stand_in(&mut source);
+        // Nobody can know whether there is a path that has the name of a value which is not chosen yet.
+        let words: Vec<&str> = stand_ins.values().flat_map(texts).collect();
+        let is_open = |path: &str| words.iter().any(|word| path.contains(word));
+        let exists = |path: &str| is_open(path) || exists(path);
         let (errors, doubts) = match source.flow() {
             Ok(flow) => {
-                let mut doubts = workflow::lint(&flow, exists);
+                let mut doubts = workflow::lint(&flow, &exists);
                 doubts.extend(workflow::unsaid(&source.text));
                 doubts.sort();
                 (None, doubts)
@@ -63,9 +71,23 @@ pub fn lint(
             Err(WorkflowError::Unsound(problems)) => (Some(problems), Vec::new()),
             Err(error @ WorkflowError::Read { .. }) => return Err(error.into()),
         };
-        linted.push(Linted { path: source.path, text: source.text, errors, doubts });
+        let stand_ins = stand_ins.into_keys().collect();
+        linted.push(Linted { path: source.path, text: source.text, errors, doubts, stand_ins });
     }
     Ok(linted)
+}
+
+/// A value that is still to be chosen is no fault of the file: another one that fits stands in for it.
+fn stand_in(source: &mut Source) -> Params {
+    let mut stand_ins = workflow::outline(&source.text).stand_ins;
+    stand_ins.retain(|name, _| !source.params.contains_key(name));
+    source.params.extend(stand_ins.clone());
+    stand_ins
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    let parts = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    parts.iter().filter_map(Value::as_str).collect()
 }
 
 /// A file that includes itself is still looked at, because that is wrong with it.

@@ -5,7 +5,8 @@ use banksman_core::workflow::assignment::{assignment, signal, unproven};
 use banksman_core::workflow::{Gate, Launch, Step};
 use serde::Serialize;
 
-use super::{Standing, is_by_hand, tried_again_at, veto_ends};
+use super::{Standing, is_by_hand, veto_ends};
+use crate::ops::tasks::tried_again_at;
 use crate::store::Stored;
 
 /// What there is to do about a step now.

@@ -82,7 +82,6 @@ fn a_page_has_all_that_is_needed_and_dissent_comes_first() {
     deadline 0000-00-00 00:00:00, in 7 d; then → failed (approval_timeout)
     assignee ada
     note mind the index
-    worker_id ada
 
     ACTION LEADS TO
     approve → in_progress

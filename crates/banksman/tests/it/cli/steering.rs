@@ -321,6 +321,11 @@ fn workers_and_accounts_are_listed() {
     ada     yard  live  0 of 4   3     3      command  code docs refactor test
     ");
     assert_eq!(yard.json(&["workers"])["nodes"][0]["workers"][0]["account"], "command");
+    assert_eq!(
+        yard.ok(&["workers", "list"]),
+        yard.ok(&["workers"]),
+        "as other lists are asked for"
+    );
     let accounts = yard.ok(&["accounts", "list"]);
     assert!(accounts.contains("command  paused until 2"), "{accounts}");
     let second = yard.task("Build another", &[WORK, DONE]);

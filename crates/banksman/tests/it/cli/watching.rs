@@ -239,6 +239,8 @@ fn status_tells_running_retrying_and_waiting_apart() {
         yard.json(&["status"])["running"][0]["live"]["last"] == "laying bricks"
     });
     yard.pulse();
+    let listed = steady(&yard.run(&["list"]));
+    assert!(listed.contains("\n↻ t2 working ") && listed.contains("\n● t1 working "), "{listed}");
     assert_snapshot!(steady(&yard.run(&["status"])), @"
     exit 0
     -- stdout

@@ -42,7 +42,9 @@ fn a_block_sends_the_others_home_at_once() {
     table.turn_until_begun("r2.1");
     table.turn_until_begun("r3.1");
     fs::write(table.yard.path("go"), "").expect("written");
-    table.until_over("blocked");
+    let ended = table.until_over("blocked");
+    let sent_home = "r2.1 it was stopped: the task was moved on";
+    assert!(ended.iter().any(|run| run == sent_home), "{ended:?}");
     assert_eq!(table.seats(), [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "answered")]);
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "BLOCK")]));
     let expected = "critic says BLOCK: nobody asked for red\n- it is red, not green";
@@ -146,7 +148,8 @@ fn a_verdict_that_takes_too_long_is_missing() {
     table.turn_until_begun("r2.1");
     table.turn_until_seat("t3", "answered");
     table.driver.pass(Span(10 * MINUTE.0));
-    table.until_over("unresolved");
+    let ended = table.until_over("unresolved");
+    assert!(!ended.iter().any(|run| run.contains("came late")), "it was not: {ended:?}");
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "APPROVE")]));
 }
 

@@ -42,3 +42,38 @@ fn why_names_each_seat_and_what_it_does() {
     table.yard.ok(&["move", "t1", "--on", "cancel"]);
     table.until_home();
 }
+
+#[test]
+fn a_list_leaves_out_reviewers_who_have_ended_and_says_so() {
+    let table = Table::new(&[], &[("t3", "silent\n"), ("any", &approval())], &[]);
+    table.turn_until_seat("t2", "answered");
+    table.turn_until_begun("r3.1");
+    let ids = |args: &[&str]| -> Vec<String> {
+        let listed = table.yard.ok(&[&["list"], args].concat());
+        let words = listed.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1));
+        words.map(str::to_owned).collect()
+    };
+    assert_eq!(ids(&[]), ["t3", "t1"], "who still reads is shown");
+    assert_eq!(ids(&["--all"]), ["t3", "t2", "t1"]);
+    assert_eq!(ids(&["--limit", "2"]), ["t3", "t1"], "a page is filled with what is shown");
+    let left_out = "left out: 1 reviewer who has come to an end (banksman list --all)";
+    let told = |args: &[&str]| String::from_utf8(table.yard.run(args).stderr).expect("text");
+    assert!(told(&["list"]).contains(left_out), "{}", told(&["list"]));
+    assert!(!told(&["list", "--all"]).contains("left out"));
+    let none = told(&["list", "--state", "answered"]);
+    assert!(none.starts_with(&format!("no task fits\n{left_out}")), "{none}");
+    assert_eq!(table.yard.ok(&["list", "-q"]), "t3\nt2\nt1\n", "programs get all of them");
+    let page = table.yard.json(&["list"]);
+    assert_eq!(page["tasks"].as_array().expect("tasks").len(), 3, "{page}");
+    let status = table.yard.ok(&["status"]);
+    let states = || status.lines().take_while(|line| !line.starts_with("ready "));
+    assert!(!states().any(|line| line.contains(" answered ")), "{status}");
+    assert!(states().any(|line| line.contains(" reviewing ")), "{status}");
+    assert!(status.contains("left out   1 reviewer who has come to an end"), "{status}");
+    let counted = &table.yard.json(&["status"])["states"];
+    let mut states = counted.as_array().expect("states").iter();
+    let answered = states.find(|one| one["state"] == "answered");
+    assert_eq!(answered.expect("programs get all of them")["tasks"], 1, "{counted}");
+    table.yard.ok(&["move", "t1", "--on", "cancel"]);
+    table.until_home();
+}

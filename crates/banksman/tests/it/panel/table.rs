@@ -102,19 +102,19 @@ impl Table {
         Self { yard, driver, whole }
     }
 
-    /// Turns until the panel has ruled, and everybody has gone home.
-    pub(super) fn until_over(&self, expected: &str) {
+    /// Turns until the panel has ruled, and everybody has gone home. Answers with how each run has ended.
+    pub(super) fn until_over(&self, expected: &str) -> Vec<String> {
         let is_over = |store: &Store| state(store, self.whole) != "looked_at";
-        self.driver.turn_until("the panel rules", is_over);
+        let ruled = self.driver.turn_until("the panel rules", is_over);
         assert_eq!(state(&self.driver.store, self.whole), expected, "{:#?}", self.seats());
         let seats = self.driver.store.parts(self.whole).expect("seats");
         let is_empty = |seat: &Stored| seat.lifecycle.state(seat.task.state).terminal;
         assert!(seats.iter().all(is_empty), "somebody was not sent home: {:#?}", self.seats());
-        self.until_home();
+        [ruled.outcomes, self.until_home()].concat()
     }
 
-    pub(super) fn until_home(&self) {
-        self.driver.turn_until("all seats are empty", |store| {
+    pub(super) fn until_home(&self) -> Vec<String> {
+        let told = self.driver.turn_until("all seats are empty", |store| {
             let seats = store.parts(self.whole).expect("seats");
             let over = seats.iter().all(|seat| seat.lifecycle.state(seat.task.state).terminal);
             // A clean-up that finds a run in its way looks again a few seconds later.
@@ -123,6 +123,7 @@ impl Table {
         });
         wait_until("no agent is left", || self.yard.agents().is_empty());
         self.yard.assert_clean(&[NODE]);
+        told.outcomes
     }
 
     pub(super) fn turn_until_seat(&self, name: &str, expected: &str) {

@@ -30,12 +30,15 @@ fn a_worker_is_told_what_the_reviewers_of_the_plan_suggest() {
     assert!(page.contains(voice), "{page}");
     let page = desk.yard.json(&["decisions", "show", "t1"]);
     assert_eq!(page["voices"][0]["suggestions"], json!(["mind the clock", "log the limit"]));
+    assert_eq!(page["diff"], json!(null), "who plans changes nothing");
 
     desk.yard.ok(&["decisions", "approve", "t1", "--note", "go, but log the limit"]);
     desk.until(WHOLE, "merge_ready");
     let told = desk.prompt("r1.2");
     assert!(told.contains(&fence("custodiet suggests: mind the clock\n")), "{told}");
     assert_eq!(told.matches("log the limit").count(), 1, "a person has said it: {told}");
+    let page = desk.yard.json(&["decisions", "show", "t1"]);
+    assert!(page["diff"].as_str().is_some_and(|diff| diff.starts_with("git -C ")), "{page}");
 }
 
 #[test]

@@ -45,6 +45,17 @@ fn assert_progress(desk: &Desk, done: i64, total: i64) {
     assert_eq!(status["inParts"][0]["parts"]["total"], total, "{status}");
 }
 
+/// When the last part waits for its merge, so does the whole; but only the part has a question.
+fn assert_only_the_part_asks(desk: &Desk, name: &str) {
+    let part = desk.part(name);
+    let mut told = desk.until(part, "merge_ready");
+    told.notices.extend(desk.until(WHOLE, "merge_ready").notices);
+    told.add(desk.driver.turn());
+    let asks = format!("{part} is merge_ready: Do {name} (banksman decisions show d");
+    assert!(told.notices.iter().any(|text| text.starts_with(&asks)), "{told:?}");
+    assert!(!told.notices.iter().any(|text| text.starts_with("t1 ")), "{told:?}");
+}
+
 /// The example of the document: two iterations, the panel, a person, subtasks, their pull requests, the merge.
 #[test]
 fn a_task_is_planned_approved_and_carried_out_in_parts() {
@@ -104,8 +115,7 @@ fn a_task_is_planned_approved_and_carried_out_in_parts() {
     assert_eq!(desk.state(desk.part("routes")), "pending", "it waits for the merge");
     assert_eq!(desk.state(WHOLE), "in_progress");
     desk.merge("limiter");
-    desk.until(desk.part("routes"), "merge_ready");
-    desk.until(WHOLE, "merge_ready");
+    assert_only_the_part_asks(&desk, "routes");
     let links = desk.field("pr_url");
     assert_eq!(links.as_str().expect("links").split(' ').count(), 3, "{links}");
     assert_eq!(

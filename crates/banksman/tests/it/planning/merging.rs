@@ -214,7 +214,7 @@ fn what_does_not_go_together_is_asked_about_with_its_paths() {
         "r1.3",
         "run git merge -q -X ours main -m 'both'\nsuccess it is brought up to date\n",
     );
-    let seats = || desk.yard.ok(&["list"]).matches(" reviews ").count();
+    let seats = || desk.yard.ok(&["list", "--all"]).matches(" reviews ").count();
     let before = seats();
     desk.yard.ok(&["decisions", "changes", "t1", "bring it up to date"]);
     desk.until(WHOLE, "in_progress");

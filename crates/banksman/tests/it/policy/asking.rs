@@ -37,6 +37,13 @@ fn a_red_call_ends_the_run_and_leave_is_for_exactly_this() {
     let asked = question(&yard, id);
     assert!(asked.starts_with(&format!("RED: run \"{FORCE}\"\n")), "{asked}");
     assert!(asked.contains("rule force-push"), "{asked}");
+    let page = yard.run(&["decisions", "show", "t1"]);
+    let next = String::from_utf8(page.stderr).expect("text");
+    let next: Vec<&str> = next.trim_end().split(" | ").flat_map(|part| part.split(" · ")).collect();
+    let answer = |action: &str| format!("banksman decisions answer d1 {action} --seen 3");
+    let expected =
+        ["next: banksman log t1".to_owned(), answer("allow"), answer("unblock"), answer("cancel")];
+    assert_eq!(next, expected, "one looks first, and no is named as well as yes");
 
     let said = yard.json(&["policy", "allow", "t1"]);
     assert_eq!(said["actions"][0]["what"], FORCE);

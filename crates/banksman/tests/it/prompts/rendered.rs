@@ -170,7 +170,7 @@ fn what_is_known_only_later_is_said() {
     assert_snapshot!(said(&["prompts", "render", "t1", "--worker", "nobody"]), @"
     0 bytes
     error: there is no worker `nobody` on this machine (BM-E003)
-    hint: `banksman why t1` says what it waits for
+    hint: `banksman workers` lists those there are
     ");
     assert_snapshot!(said(&["prompts", "render", "t9"]), @"
     0 bytes
