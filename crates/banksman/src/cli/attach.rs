@@ -15,7 +15,7 @@ use super::output::facts;
 use crate::config::{Config, EnvVars, Windows};
 use crate::exec::agent::{Kind, Setup};
 use crate::exec::keeper::Folder;
-use crate::exec::plan::{Plan, Work};
+use crate::exec::plan::Plan;
 use crate::exec::process::{Plain, quoted};
 use crate::exec::window::{self, Screen};
 use crate::store::runs::PastRun;
@@ -148,27 +148,11 @@ impl Place {
 }
 
 fn setup_of(plan: &Plan) -> Option<&Setup> {
-    match &plan.work {
-        Work::Agent(work) => Some(&work.setup),
-        Work::Check { .. }
-        | Work::Inspect { .. }
-        | Work::Merge { .. }
-        | Work::FindMerge { .. }
-        | Work::CleanUp
-        | Work::Look => None,
-    }
+    Some(&plan.agent()?.setup)
 }
 
 fn asked_session(plan: Option<&Plan>) -> Option<String> {
-    match &plan?.work {
-        Work::Agent(work) => work.ask.session.clone(),
-        Work::Check { .. }
-        | Work::Inspect { .. }
-        | Work::Merge { .. }
-        | Work::FindMerge { .. }
-        | Work::CleanUp
-        | Work::Look => None,
-    }
+    plan?.agent()?.ask.session.clone()
 }
 
 /// What a person types to go on with a session. The flags of a run are not repeated: a person is asked before a tool is used.

@@ -20,7 +20,7 @@ use super::output::{Output, shown, shown_lines};
 use super::signs::local;
 use crate::exec::agent::{Reader, Seen, reader};
 use crate::exec::keeper::{Folder, Lines};
-use crate::exec::plan::{JobId, Work};
+use crate::exec::plan::{JobId, Plan};
 use crate::exec::site::LocalSite;
 use crate::store::Store;
 use crate::store::runs::PastRun;
@@ -310,15 +310,8 @@ fn look(out: Output, timed: bool, run: &str) -> Look<'_> {
 
 fn reader_of(folder: &Folder) -> Result<Option<Box<dyn Reader>>, Failure> {
     let plan = folder.plan()?;
-    Ok(plan.and_then(|plan| match plan.work {
-        Work::Agent(work) => Some(reader(work.setup.kind, work.before)),
-        Work::Check { .. }
-        | Work::Inspect { .. }
-        | Work::Merge { .. }
-        | Work::FindMerge { .. }
-        | Work::CleanUp
-        | Work::Look => None,
-    }))
+    let work = plan.as_ref().and_then(Plan::agent);
+    Ok(work.map(|work| reader(work.setup.kind, work.before)))
 }
 
 fn event_lines(

@@ -92,6 +92,14 @@ pub struct Plan {
     pub pass: Vec<String>,
 }
 
+impl Plan {
+    /// None for a job without an agent.
+    #[must_use]
+    pub fn agent(&self) -> Option<&AgentWork> {
+        if let Work::Agent(work) = &self.work { Some(work) } else { None }
+    }
+}
+
 /// The worktree that the job works in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {

@@ -79,17 +79,8 @@ pub(crate) fn plan(name: &str, script: &str) -> Plan {
 }
 
 pub(crate) fn agent(plan: &mut Plan) -> &mut AgentWork {
-    match &mut plan.work {
-        Work::Agent(work) => work,
-        Work::Check { .. }
-        | Work::Inspect { .. }
-        | Work::Merge { .. }
-        | Work::FindMerge { .. }
-        | Work::CleanUp
-        | Work::Look => {
-            panic!("not an agent's plan")
-        }
-    }
+    let Work::Agent(work) = &mut plan.work else { panic!("not an agent's plan") };
+    work
 }
 
 /// A lease that runs from now on and is renewed by a shell script.
