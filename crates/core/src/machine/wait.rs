@@ -33,24 +33,12 @@ pub fn waits(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Waits {
     if until.holds(&seen) {
         return Waits::Met;
     }
-    let time = |name: &Name| match name {
-        Name::Field(path) => {
-            let field = path.first()?;
-            let is_time = path.len() == 1 && lifecycle.fields.get(field) == Some(&Type::Time);
-            let text = task.fields.get(field).filter(|_| is_time)?.as_str()?;
-            text.parse::<Instant>().ok().filter(|at| *at > now)
-        }
-        Name::Constant(_)
-        | Name::Counter(_)
-        | Name::Title
-        | Name::Tags
-        | Name::Priority
-        | Name::Spent(_)
-        | Name::ActorRole
-        | Name::ActorName
-        | Name::Now
-        | Name::Outcome
-        | Name::Detail => None,
+    let time = |name: &Name| {
+        let path = name.field()?;
+        let field = path.first()?;
+        let is_time = path.len() == 1 && lifecycle.fields.get(field) == Some(&Type::Time);
+        let text = task.fields.get(field).filter(|_| is_time)?.as_str()?;
+        text.parse::<Instant>().ok().filter(|at| *at > now)
     };
     Waits::Until(until.names().filter_map(time).min())
 }

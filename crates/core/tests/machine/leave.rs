@@ -78,19 +78,9 @@ fn opens_a_question(lifecycle: &Lifecycle, row: &Transition) -> bool {
     let Target::State(to) = row.to else { return false };
     let does = lifecycle.state(to).does.as_ref();
     let Some(does) = does.filter(|does| does.activity == Activity::Human) else { return false };
-    let is_set = |name: &Name| match name {
-        Name::Field(path) => path.first().is_some_and(|field| row.changes.set.contains_key(field)),
-        Name::Constant(_)
-        | Name::Counter(_)
-        | Name::Title
-        | Name::Tags
-        | Name::Priority
-        | Name::Spent(_)
-        | Name::ActorRole
-        | Name::ActorName
-        | Name::Now
-        | Name::Outcome
-        | Name::Detail => false,
+    let is_set = |name: &Name| {
+        let field = name.field().and_then(<[String]>::first);
+        field.is_some_and(|field| row.changes.set.contains_key(field))
     };
     does.when.as_ref().is_none_or(|when| when.names().any(is_set))
 }

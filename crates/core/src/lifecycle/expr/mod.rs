@@ -73,6 +73,14 @@ pub enum Name {
     Detail,
 }
 
+impl Name {
+    /// The path of a field, if it is one.
+    #[must_use]
+    pub fn field(&self) -> Option<&[String]> {
+        if let Self::Field(path) = self { Some(path) } else { None }
+    }
+}
+
 /// The values of the names at one moment. A value that is missing is null.
 pub trait Env {
     fn value(&self, name: &Name) -> Cow<'_, Value>;
