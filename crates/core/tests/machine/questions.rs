@@ -1,4 +1,7 @@
 //! Every question to people has a deadline, whatever it is about, so that the inbox can say of each what happens without an answer.
+//! Those that something went wrong before are reminded of first.
+
+use std::collections::BTreeSet;
 
 use banksman_core::lifecycle::{Since, StateId};
 
@@ -24,4 +27,32 @@ fn every_question_has_a_deadline() {
         }
     }
     assert_eq!(asked, 15);
+}
+
+/// Nothing went wrong before these: work is handed in as it should be, or a window for a veto is open for minutes. A used-up budget is
+/// asked about anew, with an alert, each time that its question is closed.
+const NOT_REMINDED_OF: [(&str, &str); 4] = [
+    ("mission", "REVIEW"),
+    ("mission", "NEEDS_APPROVAL"),
+    ("step", "gate(veto)"),
+    ("allowance", "asking"),
+];
+
+#[test]
+fn every_question_that_can_be_an_escalation_is_reminded_of() {
+    let mut silent = BTreeSet::new();
+    for lifecycle in every_lifecycle() {
+        for (id, state) in (0_u16..).map(StateId).zip(&lifecycle.states) {
+            let Some(remind) = &state.remind else {
+                if asks_people(&lifecycle, id) {
+                    silent.insert((lifecycle.id.clone(), state.name.clone()));
+                }
+                continue;
+            };
+            let days: Vec<String> = remind.after.iter().map(ToString::to_string).collect();
+            assert_eq!(days, ["3d", "5d", "7d"], "{} {}", lifecycle.id, state.name);
+        }
+    }
+    let named = NOT_REMINDED_OF.map(|(lifecycle, state)| (lifecycle.to_owned(), state.to_owned()));
+    assert_eq!(silent, BTreeSet::from(named));
 }
