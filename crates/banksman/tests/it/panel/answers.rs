@@ -43,8 +43,10 @@ fn a_block_sends_the_others_home_at_once() {
     table.turn_until_begun("r3.1");
     fs::write(table.yard.path("go"), "").expect("written");
     let ended = table.until_over("blocked");
-    let sent_home = "r2.1 it was stopped: the task was moved on";
-    assert!(ended.iter().any(|run| run == sent_home), "{ended:?}");
+    // By the engine, or by its keeper, whichever is first to see that nobody waits for it.
+    let sent_home = ["the task was moved on", "its lease is gone"]
+        .map(|why| format!("r2.1 it was stopped: {why}"));
+    assert!(ended.iter().any(|run| sent_home.contains(run)), "{ended:?}");
     assert_eq!(table.seats(), [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "answered")]);
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "BLOCK")]));
     let expected = "critic says BLOCK: nobody asked for red\n- it is red, not green";
