@@ -24,10 +24,10 @@ use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::machine::Actor;
 
-pub use agents::{Agents, Budgets, Limits, Verify, WorkerSetup, Worktrees};
+pub use agents::{AgentLimits, Agents, Budgets, Verify, WorkerSetup, Worktrees};
 pub use daily::Daily;
 pub use environment::{DOCUMENTED, EnvVars, Environment};
-pub use keys::{COLORS, KEYS, Key};
+pub use keys::{COLORS, KEYS, SettingKey};
 pub use panel::Panels;
 pub use policy::PolicyFile;
 
@@ -81,14 +81,14 @@ pub type Flags = BTreeMap<&'static str, String>;
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum SettingOrigin {
     Default,
     File { path: PathBuf, line: usize },
     Env(&'static str),
     Flag(&'static str),
 }
 
-impl std::fmt::Display for Origin {
+impl std::fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -101,15 +101,15 @@ impl std::fmt::Display for Origin {
 
 /// A setting that holds, and where it is from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Effective {
+pub struct EffectiveSetting {
     pub key: String,
     pub value: String,
-    pub origin: Origin,
+    pub origin: SettingOrigin,
 }
 
 /// A file that settings are read from, if it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct ConfigFile {
     pub scope: &'static str,
     pub path: PathBuf,
     pub exists: bool,
@@ -159,8 +159,8 @@ pub struct Config {
     pub agents: Agents,
     pub daily: Daily,
     pub overrides: BTreeMap<String, Overrides>,
-    pub effective: Vec<Effective>,
-    pub sources: Vec<Source>,
+    pub effective: Vec<EffectiveSetting>,
+    pub sources: Vec<ConfigFile>,
 }
 
 impl Config {
@@ -202,8 +202,8 @@ fn root_of(folder: &Path) -> PathBuf {
     folder.ancestors().find(is_root).unwrap_or(folder).to_owned()
 }
 
-fn sources(environment: &Environment, root: &Path) -> Vec<Source> {
-    let source = |scope, path| Source { scope, path, exists: false };
+fn sources(environment: &Environment, root: &Path) -> Vec<ConfigFile> {
+    let source = |scope, path| ConfigFile { scope, path, exists: false };
     let below = |folder: PathBuf| folder.join("banksman").join(FILE);
     let mut list = vec![source("project", root.join(FOLDER).join(FILE))];
     list.extend(
@@ -218,19 +218,22 @@ fn sources(environment: &Environment, root: &Path) -> Vec<Source> {
 }
 
 /// Values by key; what comes later replaces what was there.
-struct Layers(BTreeMap<String, (Raw, Origin)>);
+struct Layers(BTreeMap<String, (Raw, SettingOrigin)>);
 
 impl Layers {
     fn defaults() -> Result<Self, ConfigError> {
         let given = layer::parse(DEFAULTS, "default-config.toml")?;
         Ok(Self(
-            given.into_iter().map(|given| (given.key, (given.value, Origin::Default))).collect(),
+            given
+                .into_iter()
+                .map(|given| (given.key, (given.value, SettingOrigin::Default)))
+                .collect(),
         ))
     }
 
     fn file(
         &mut self,
-        source: &Source,
+        source: &ConfigFile,
         root: &Path,
         environment: &Environment,
     ) -> Result<bool, ConfigError> {
@@ -243,7 +246,7 @@ impl Layers {
                 }
                 value @ (Raw::Text(_) | Raw::Number(_) | Raw::Flag(_) | Raw::List(_)) => value,
             };
-            let origin = Origin::File { path: source.path.clone(), line: given.line };
+            let origin = SettingOrigin::File { path: source.path.clone(), line: given.line };
             self.0.insert(given.key, (value, origin));
         }
         Ok(true)
@@ -254,7 +257,7 @@ impl Layers {
             if let Some(name) = key.env
                 && let Some(text) = environment.get(name)
             {
-                self.text(key, text, Origin::Env(name))?;
+                self.text(key, text, SettingOrigin::Env(name))?;
             }
         }
         Ok(())
@@ -263,13 +266,18 @@ impl Layers {
     fn flags(&mut self, flags: &Flags) -> Result<(), ConfigError> {
         for key in &KEYS {
             if let (Some(flag), Some(text)) = (key.flag, flags.get(key.name)) {
-                self.text(key, text, Origin::Flag(flag))?;
+                self.text(key, text, SettingOrigin::Flag(flag))?;
             }
         }
         Ok(())
     }
 
-    fn text(&mut self, key: &Key, text: &str, origin: Origin) -> Result<(), ConfigError> {
+    fn text(
+        &mut self,
+        key: &SettingKey,
+        text: &str,
+        origin: SettingOrigin,
+    ) -> Result<(), ConfigError> {
         let raw = Raw::Text(text.to_owned());
         key.holds.check(&raw).map_err(|message| {
             ConfigError::value(
@@ -287,7 +295,7 @@ impl Layers {
         environment: &Environment,
         folder: &Path,
         root: PathBuf,
-        sources: Vec<Source>,
+        sources: Vec<ConfigFile>,
     ) -> Result<Config, ConfigError> {
         if self.shown("store").is_empty() {
             self.fill("store", default_store(environment));
@@ -340,7 +348,7 @@ impl Layers {
     }
 
     fn fill(&mut self, key: &str, value: String) {
-        self.0.insert(key.to_owned(), (Raw::Text(value), Origin::Default));
+        self.0.insert(key.to_owned(), (Raw::Text(value), SettingOrigin::Default));
     }
 
     fn shown(&self, key: &str) -> String {
@@ -387,11 +395,11 @@ impl Layers {
         overrides
     }
 
-    fn effective(&self) -> Vec<Effective> {
+    fn effective(&self) -> Vec<EffectiveSetting> {
         let of_keys = KEYS.iter().filter_map(|key| self.0.get_key_value(key.name));
         let is_named = |key: &str| KEYS.iter().all(|known| known.name != key);
         let named = self.0.iter().filter(|(key, _)| is_named(key));
-        let entry = |(key, (raw, origin)): (&String, &(Raw, Origin))| Effective {
+        let entry = |(key, (raw, origin)): (&String, &(Raw, SettingOrigin))| EffectiveSetting {
             key: key.clone(),
             // A variable of a worker may be a key; it is used and never shown.
             value: if key.contains(".env.") { "(set)".to_owned() } else { raw.shown() },

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use banksman_core::limits;
-use banksman_core::prompt::{Problem, Template, check};
+use banksman_core::prompt::{Template, TemplateProblem, check};
 use serde_json::Value;
 
 /// A project's own, below its root.
@@ -32,7 +32,7 @@ const OF_RUNS: &[&str] =
 
 /// A template that ships with the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BuiltIn {
+pub struct BuiltInTemplate {
     pub name: &'static str,
     /// Who is told it, and when.
     pub told: &'static str,
@@ -63,7 +63,7 @@ impl Schema {
 
 macro_rules! template {
     ($name:literal, $told:literal) => {
-        BuiltIn {
+        BuiltInTemplate {
             name: $name,
             told: $told,
             text: include_str!(concat!("../prompts/", $name, ".md")),
@@ -71,7 +71,7 @@ macro_rules! template {
         }
     };
     ($name:literal, $told:literal, $schema:literal) => {
-        BuiltIn {
+        BuiltInTemplate {
             schema: Some(Schema {
                 name: $schema,
                 text: include_str!(concat!("../prompts/", $schema, ".schema.json")),
@@ -82,7 +82,7 @@ macro_rules! template {
 }
 
 /// All of them. One that is named after a role and made for the run of a task is for the agents of that role.
-pub const BUILT_IN: &[BuiltIn] = &[
+pub const BUILT_IN: &[BuiltInTemplate] = &[
     template!("worker", "the agent that does a task"),
     template!("planner", "the agent that breaks a task down", "plan"),
     template!("role", "an agent in any other part"),
@@ -104,7 +104,7 @@ fn is_plain(name: &str) -> bool {
 }
 
 #[must_use]
-pub fn built_in(name: &str) -> Option<&'static BuiltIn> {
+pub fn built_in(name: &str) -> Option<&'static BuiltInTemplate> {
     BUILT_IN.iter().find(|one| one.name == name)
 }
 
@@ -117,7 +117,7 @@ pub fn built_in_brief(reviewer: &str) -> Option<&'static str> {
 /// The template for the agents of a role: the one of its name, if that is made for a task's run. A role may well be called `reviewer`
 /// where no panel sits.
 #[must_use]
-pub fn for_role(role: &str) -> &'static BuiltIn {
+pub fn for_role(role: &str) -> &'static BuiltInTemplate {
     let own = built_in(role).filter(|own| {
         let template = Template::read(own.text);
         let names: Vec<&str> = template.names().map(|(name, _)| name).collect();
@@ -135,12 +135,12 @@ pub enum PromptError {
         source: io::Error,
     },
     #[error("the prompt `{}` cannot be used: line {}: {}; {}", path.display(), problem.line, problem.message, problem.help)]
-    Unsound { path: PathBuf, problem: Problem },
+    Unsound { path: PathBuf, problem: TemplateProblem },
 }
 
 /// A template as it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct TemplateSource {
     pub name: String,
     pub text: String,
     /// The file that it is from; none for one that ships with the program.
@@ -161,7 +161,10 @@ impl Prompts {
     }
 
     /// A template that may be used.
-    pub fn template(&self, built_in: &BuiltIn) -> Result<(Template, Source), PromptError> {
+    pub fn template(
+        &self,
+        built_in: &BuiltInTemplate,
+    ) -> Result<(Template, TemplateSource), PromptError> {
         let source = self.source(built_in)?;
         if let Some(path) = &source.file
             && let Some(problem) = problems(&source.text, built_in).into_iter().next()
@@ -193,15 +196,15 @@ impl Prompts {
     }
 
     /// The project's own words about a reviewer, by the name of its template.
-    pub fn own_brief(&self, name: &str) -> Result<Option<Source>, PromptError> {
+    pub fn own_brief(&self, name: &str) -> Result<Option<TemplateSource>, PromptError> {
         let reviewer = name.strip_prefix(REVIEWERS).filter(|reviewer| is_plain(reviewer));
         reviewer.map_or(Ok(None), |_| self.own(name))
     }
 
     /// The text of a template, whether it may be used or not.
-    pub fn source(&self, built_in: &BuiltIn) -> Result<Source, PromptError> {
+    pub fn source(&self, built_in: &BuiltInTemplate) -> Result<TemplateSource, PromptError> {
         let (name, text) = (built_in.name.to_owned(), built_in.text.to_owned());
-        Ok(self.own(built_in.name)?.unwrap_or(Source { name, text, file: None }))
+        Ok(self.own(built_in.name)?.unwrap_or(TemplateSource { name, text, file: None }))
     }
 
     /// A file of the project's folder.
@@ -218,7 +221,7 @@ impl Prompts {
     }
 
     /// The project's own text of this name.
-    pub fn own(&self, name: &str) -> Result<Option<Source>, PromptError> {
+    pub fn own(&self, name: &str) -> Result<Option<TemplateSource>, PromptError> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let path = folder.join(format!("{name}{END}"));
         let failed = |source| PromptError::Read { path: path.clone(), source };
@@ -232,7 +235,7 @@ impl Prompts {
             return Err(failed(io::Error::other(message)));
         }
         let text = fs::read_to_string(&path).map_err(failed)?;
-        Ok(Some(Source { name: name.to_owned(), text, file: Some(path) }))
+        Ok(Some(TemplateSource { name: name.to_owned(), text, file: Some(path) }))
     }
 
     /// The files of the project's folder, as paths below it, in their order.
@@ -263,16 +266,16 @@ impl Prompts {
 
 /// What is wrong with a text that is to stand in the place of a built-in one.
 #[must_use]
-pub fn problems(text: &str, instead_of: &BuiltIn) -> Vec<Problem> {
+pub fn problems(text: &str, instead_of: &BuiltInTemplate) -> Vec<TemplateProblem> {
     if text.trim().is_empty() {
         let message = "it is empty".to_owned();
         let help = "take the file away to have the built-in one again".to_owned();
-        return vec![Problem { line: 1, message, help }];
+        return vec![TemplateProblem { line: 1, message, help }];
     }
     let mut problems = check(text, &Template::read(instead_of.text), MAY_BE_MISSING);
     let keys = instead_of.schema.map(|schema| schema.keys()).unwrap_or_default();
     let unnamed = keys.into_iter().filter(|key| !text.contains(key.as_str()));
-    problems.extend(unnamed.map(|key| Problem {
+    problems.extend(unnamed.map(|key| TemplateProblem {
         line: text.lines().count().max(1),
         message: format!("the answer must have `{key}`, and nothing is said about it"),
         help: format!("`banksman prompts show {} --schema` says what is read", instead_of.name),
@@ -283,7 +286,7 @@ pub fn problems(text: &str, instead_of: &BuiltIn) -> Vec<Problem> {
 /// What a file of a project's folder is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose<'f> {
-    InsteadOf(&'static BuiltIn),
+    InsteadOf(&'static BuiltInTemplate),
     /// The words about a reviewer of this name.
     Reviewer(&'f str),
     /// The shape of an answer.

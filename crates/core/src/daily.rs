@@ -14,14 +14,14 @@ mod tests;
 use crate::ids::{DecisionId, TaskId};
 use crate::time::Span;
 
-pub use merge::{Report, merge};
-pub use parse::{Entry, Parsed, Said, parse};
+pub use merge::{EntryOutcome, merge};
+pub use parse::{NoteAnswer, NoteEntry, Parsed, parse};
 pub use render::{age, is_same, label};
 
 /// What the sections of a note show.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Page {
-    pub pending: Vec<Pending>,
+pub struct NotePage {
+    pub pending: Vec<PendingDecision>,
     /// Open questions that are not shown for want of room.
     pub left_out: usize,
     pub completed: Vec<Completed>,
@@ -30,7 +30,7 @@ pub struct Page {
 
 /// A question that waits for an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingDecision {
     pub id: DecisionId,
     /// The version of the task that the note shows; an answer is for this one.
     pub version: i64,
@@ -41,12 +41,12 @@ pub struct Pending {
     /// How much time is left, and the state that follows if nobody answers.
     pub lapse: Option<(Span, String)>,
     pub offers: Vec<Choice>,
-    pub about: About,
+    pub about: PendingDetails,
 }
 
 /// What is worth knowing before an answer, by the table that the question stands in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum About {
+pub enum PendingDetails {
     Standard { risk: String },
     Escalated { concern: String },
     Merge { pr: String, tests: String, reviews: String },
@@ -118,10 +118,10 @@ impl Section {
         }
     }
 
-    fn of(about: &About) -> Self {
+    fn of(about: &PendingDetails) -> Self {
         match about {
-            About::Standard { .. } | About::Escalated { .. } => Self::Decisions,
-            About::Merge { .. } => Self::Merge,
+            PendingDetails::Standard { .. } | PendingDetails::Escalated { .. } => Self::Decisions,
+            PendingDetails::Merge { .. } => Self::Merge,
         }
     }
 }

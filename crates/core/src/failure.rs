@@ -15,7 +15,7 @@ mod work;
 pub use check::{Checked, check};
 pub use judge::{is_ambiguous, judge};
 pub use link::pr_link;
-pub use retry::{Next, Past, Policy, Rule, next};
+pub use retry::{PastFailure, RetryDecision, RetryPolicy, RetryRule, next};
 pub use signature::signature;
 
 use std::fmt;
@@ -28,7 +28,7 @@ use crate::time::Instant;
 
 /// Why a run failed, as far as it decides what is done about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum FailureClass {
     /// A tool was needed and denied.
     Permission,
     /// There was nothing to do.
@@ -63,7 +63,7 @@ pub enum Class {
     Session,
 }
 
-impl Class {
+impl FailureClass {
     pub const ALL: [Self; 16] = [
         Self::Permission,
         Self::Noop,
@@ -127,7 +127,7 @@ impl Class {
     }
 }
 
-impl fmt::Display for Class {
+impl fmt::Display for FailureClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -136,21 +136,21 @@ impl fmt::Display for Class {
 /// A text that is not a class of failures.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a class of failures")]
-pub struct NotAClass(pub String);
+pub struct UnknownFailureClass(pub String);
 
-impl FromStr for Class {
-    type Err = NotAClass;
+impl FromStr for FailureClass {
+    type Err = UnknownFailureClass;
 
-    fn from_str(text: &str) -> Result<Self, NotAClass> {
+    fn from_str(text: &str) -> Result<Self, UnknownFailureClass> {
         let found = Self::ALL.into_iter().find(|class| class.as_str() == text);
-        found.ok_or_else(|| NotAClass(text.chars().take(64).collect()))
+        found.ok_or_else(|| UnknownFailureClass(text.chars().take(64).collect()))
     }
 }
 
 /// What a run was to bring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Expects {
+pub enum Deliverable {
     /// Commits on its branch.
     Change,
     /// An answer, such as a verdict or a plan.
@@ -161,8 +161,8 @@ pub enum Expects {
 
 /// What a run was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked<'a> {
-    pub expects: Expects,
+pub struct RunExpectation<'a> {
+    pub expects: Deliverable,
     /// The task's id, such as `t83`.
     pub task: &'a str,
     pub branch: &'a str,
@@ -172,7 +172,7 @@ pub struct Asked<'a> {
 
 /// How well the work is proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum ProofLevel {
     /// By the agent's word only.
     Claimed,
     /// Commits are there.
@@ -181,7 +181,7 @@ pub enum Level {
     Verified,
 }
 
-impl Level {
+impl ProofLevel {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -194,12 +194,12 @@ impl Level {
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judgement {
+pub struct Classification {
     /// One of the outcomes of an `agent`.
     pub outcome: Outcome,
     /// None for a success.
-    pub class: Option<Class>,
-    pub level: Level,
+    pub class: Option<FailureClass>,
+    pub level: ProofLevel,
     /// For people and for the next prompt, cut to a few KiB.
     pub detail: String,
     /// What makes two failures the same.
@@ -235,8 +235,8 @@ mod tests {
     use crate::lifecycle::Activity;
     use crate::quota::LONGEST_WAIT;
     use crate::receipt::{
-        Check, Ended, Evidence, Exit, Fault, FaultKind, Opinion, PrepareFault, Reading, Receipt,
-        SignalSeen, Terminal, Told,
+        AgentReport, CheckResult, EndCause, EvaluatorOpinion, Evidence, Fault, FaultKind,
+        ObservedSignal, PrepareFault, ProcessExit, Receipt, StreamSummary, Terminal,
     };
     use proptest::option;
     use proptest::prelude::{
@@ -247,16 +247,19 @@ mod tests {
 
     #[test]
     fn every_class_reads_what_it_prints() {
-        for class in Class::ALL {
+        for class in FailureClass::ALL {
             assert_eq!(class.to_string().parse(), Ok(class));
         }
-        assert_eq!("Quota".parse::<Class>(), Err(NotAClass("Quota".to_owned())));
-        assert!(Class::ALL.is_sorted(), "one of each, in the order of the enum");
+        assert_eq!("Quota".parse::<FailureClass>(), Err(UnknownFailureClass("Quota".to_owned())));
+        assert!(FailureClass::ALL.is_sorted(), "one of each, in the order of the enum");
     }
 
     #[test]
     fn levels_are_ordered() {
-        assert!(Level::Claimed < Level::Observed && Level::Observed < Level::Verified);
+        assert!(
+            ProofLevel::Claimed < ProofLevel::Observed
+                && ProofLevel::Observed < ProofLevel::Verified
+        );
     }
 
     fn any_text() -> impl Strategy<Value = String> {
@@ -278,43 +281,47 @@ mod tests {
         ]
     }
 
-    fn any_exit() -> impl Strategy<Value = Exit> {
+    fn any_exit() -> impl Strategy<Value = ProcessExit> {
         let code =
             option::of(prop_oneof![3 => Just(0), 1 => Just(1), 1 => Just(127), 1 => any::<i32>()]);
-        (code, option::of(1..32)).prop_map(|(code, signal)| Exit { code, signal })
+        (code, option::of(1..32)).prop_map(|(code, signal)| ProcessExit { code, signal })
     }
 
-    fn any_ended() -> impl Strategy<Value = Ended> {
+    fn any_ended() -> impl Strategy<Value = EndCause> {
         let fault =
             select(vec![PrepareFault::Environment, PrepareFault::Setup, PrepareFault::Diverged]);
         let plain = select(vec![
-            Ended::TimedOut,
-            Ended::Stalled,
-            Ended::Hopeless,
-            Ended::LeaseLost,
-            Ended::KeeperLost,
+            EndCause::TimedOut,
+            EndCause::Stalled,
+            EndCause::Hopeless,
+            EndCause::LeaseLost,
+            EndCause::KeeperLost,
         ]);
         prop_oneof![
-            8 => Just(Ended::Completed),
-            1 => (any_text(), fault).prop_map(|(detail, class)| Ended::NotPrepared { detail, class }),
-            1 => any_text().prop_map(|detail| Ended::NotStarted { detail }),
-            1 => any_text().prop_map(|detail| Ended::OverBudget { detail }),
-            1 => any_text().prop_map(|by| Ended::Stopped { by }),
-            1 => any_text().prop_map(|request| Ended::NotAllowed { request }),
-            1 => any_text().prop_map(|summary| Ended::Loop { summary }),
+            8 => Just(EndCause::Completed),
+            1 => (any_text(), fault).prop_map(|(detail, class)| EndCause::NotPrepared { detail, class }),
+            1 => any_text().prop_map(|detail| EndCause::NotStarted { detail }),
+            1 => any_text().prop_map(|detail| EndCause::OverBudget { detail }),
+            1 => any_text().prop_map(|by| EndCause::Stopped { by }),
+            1 => any_text().prop_map(|request| EndCause::NotAllowed { request }),
+            1 => any_text().prop_map(|summary| EndCause::Loop { summary }),
             3 => plain,
         ]
     }
 
-    fn any_told() -> impl Strategy<Value = Told> {
+    fn any_told() -> impl Strategy<Value = AgentReport> {
         prop_oneof![
-            any_text().prop_map(|question| Told::NeedsPerson { question }),
-            any_text().prop_map(|reason| Told::NothingToDo { reason }),
-            any_text().prop_map(|step| Told::Progress { step, files: vec![], blockers: vec![] }),
+            any_text().prop_map(|question| AgentReport::NeedsPerson { question }),
+            any_text().prop_map(|reason| AgentReport::NothingToDo { reason }),
+            any_text().prop_map(|step| AgentReport::Progress {
+                step,
+                files: vec![],
+                blockers: vec![]
+            }),
         ]
     }
 
-    fn any_reading() -> impl Strategy<Value = Reading> {
+    fn any_reading() -> impl Strategy<Value = StreamSummary> {
         let kind = select(vec![
             FaultKind::Quota,
             FaultKind::Auth,
@@ -337,20 +344,31 @@ mod tests {
         (terminal, any_text(), answer, fault, any::<Option<i64>>(), told).prop_map(
             |(terminal, text, answer, fault, resets_at, reports)| {
                 let resets_at = resets_at.map(Instant);
-                Reading { terminal, text, answer, fault, resets_at, reports, ..Reading::default() }
+                StreamSummary {
+                    terminal,
+                    text,
+                    answer,
+                    fault,
+                    resets_at,
+                    reports,
+                    ..StreamSummary::default()
+                }
             },
         )
     }
 
     fn any_evidence() -> impl Strategy<Value = Evidence> {
         let head = || select(vec!["", "a", "b"]).prop_map(str::to_owned);
-        let check = (any_text(), head(), any_exit(), any_text())
-            .prop_map(|(command, head, exit, tail)| Check { command, head, exit, millis: 1, tail });
+        let check =
+            (any_text(), head(), any_exit(), any_text()).prop_map(|(command, head, exit, tail)| {
+                CheckResult { command, head, exit, millis: 1, tail }
+            });
         let paths =
             || prop_oneof![4 => Just(vec![]), 1 => proptest::collection::vec(".{0,30}", 0..40)];
         let checks = proptest::collection::vec(check, 0..3);
-        let signal = (any::<bool>(), any_text(), option::of(any_text()), any::<bool>())
-            .prop_map(|(found, detail, note, failed)| SignalSeen { found, detail, note, failed });
+        let signal = (any::<bool>(), any_text(), option::of(any_text()), any::<bool>()).prop_map(
+            |(found, detail, note, failed)| ObservedSignal { found, detail, note, failed },
+        );
         let demanded = (paths(), option::weighted(0.3, signal), option::weighted(0.3, any_text()));
         (head(), head(), 0_u32..3, paths(), paths(), checks, demanded).prop_map(
             |(head, head_before, commits, outside, denied, checks, demanded)| Evidence {
@@ -369,8 +387,8 @@ mod tests {
     }
 
     fn any_receipt() -> impl Strategy<Value = Receipt> {
-        let opinion =
-            (any::<bool>(), any_text()).prop_map(|(done, reason)| Opinion { done, reason });
+        let opinion = (any::<bool>(), any_text())
+            .prop_map(|(done, reason)| EvaluatorOpinion { done, reason });
         let answer = option::of(Just(json!({"verdict": "approve"})));
         let objections = prop_oneof![3 => Just(vec![]), 1 => any_text().prop_map(|one| vec![one])];
         let parts = (
@@ -405,45 +423,45 @@ mod tests {
         #[test]
         fn every_receipt_has_a_sound_and_bounded_judgement(
             receipt in any_receipt(),
-            expects in select(vec![Expects::Change, Expects::Answer, Expects::Anything]),
+            expects in select(vec![Deliverable::Change, Deliverable::Answer, Deliverable::Anything]),
             schema_given in any::<bool>(),
         ) {
-            let asked = Asked { expects, task: "t83", branch: "banksman/t83", schema_given };
-            let judgement = judge(&receipt, &asked);
-            prop_assert!(Activity::Agent.outcomes().contains(&judgement.outcome));
-            prop_assert!(judgement.detail.len() <= judge::DETAIL_BYTES);
-            prop_assert!(judgement.signature.as_ref().is_none_or(|made| made.chars().count() <= 500));
-            prop_assert_eq!(judgement.ambiguous, is_ambiguous(&receipt, &asked));
-            prop_assert!(!judgement.ambiguous || receipt.ended == Ended::Completed);
-            prop_assert_eq!(judgement.class.is_none(), judgement.outcome == Outcome::Succeeded);
-            prop_assert_eq!(judgement.signature.is_none(), judgement.outcome == Outcome::Succeeded);
-            let named = judgement.resets_at;
-            prop_assert!(named.is_none() || judgement.outcome == Outcome::Quota);
+            let asked = RunExpectation { expects, task: "t83", branch: "banksman/t83", schema_given };
+            let classification = judge(&receipt, &asked);
+            prop_assert!(Activity::Agent.outcomes().contains(&classification.outcome));
+            prop_assert!(classification.detail.len() <= judge::DETAIL_BYTES);
+            prop_assert!(classification.signature.as_ref().is_none_or(|made| made.chars().count() <= 500));
+            prop_assert_eq!(classification.ambiguous, is_ambiguous(&receipt, &asked));
+            prop_assert!(!classification.ambiguous || receipt.ended == EndCause::Completed);
+            prop_assert_eq!(classification.class.is_none(), classification.outcome == Outcome::Succeeded);
+            prop_assert_eq!(classification.signature.is_none(), classification.outcome == Outcome::Succeeded);
+            let named = classification.resets_at;
+            prop_assert!(named.is_none() || classification.outcome == Outcome::Quota);
             prop_assert!(named.is_none_or(|at| at <= receipt.ended_at.plus(LONGEST_WAIT)));
 
             let evidence = receipt.evidence.clone().unwrap_or_default();
-            let here = |check: &&Check| check.head == evidence.head && !evidence.head.is_empty();
-            if judgement.level == Level::Verified {
+            let here = |check: &&CheckResult| check.head == evidence.head && !evidence.head.is_empty();
+            if classification.level == ProofLevel::Verified {
                 prop_assert!(evidence.commits > 0 && !evidence.checks.is_empty());
                 prop_assert!(evidence.checks.iter().all(|check| check.passed() && here(&check)));
             }
-            if judgement.outcome != Outcome::Succeeded {
+            if classification.outcome != Outcome::Succeeded {
                 return Ok(());
             }
             let reading = receipt.reading.clone().unwrap_or_default();
             let exited_well = receipt.exit.is_some_and(|exit| exit.code == Some(0));
             let opined = receipt.opinion.as_ref().is_some_and(|opinion| opinion.done);
-            prop_assert_eq!(&receipt.ended, &Ended::Completed);
+            prop_assert_eq!(&receipt.ended, &EndCause::Completed);
             prop_assert!(reading.terminal != Some(Terminal::Error));
-            prop_assert!(reading.terminal.is_some() || judgement.ambiguous);
-            prop_assert!(exited_well || (judgement.ambiguous && opined));
-            prop_assert!(opined || !judgement.ambiguous || judgement.level == Level::Verified);
+            prop_assert!(reading.terminal.is_some() || classification.ambiguous);
+            prop_assert!(exited_well || (classification.ambiguous && opined));
+            prop_assert!(opined || !classification.ambiguous || classification.level == ProofLevel::Verified);
             prop_assert!(evidence.outside.is_empty() && evidence.denied.is_empty());
             prop_assert!(evidence.missing.is_empty());
             prop_assert!(evidence.signal.is_none_or(|signal| signal.found && !signal.failed));
             prop_assert!(evidence.criterion.is_none() || opined);
-            prop_assert!(evidence.checks.iter().filter(here).all(Check::passed));
-            prop_assert!(expects != Expects::Change || evidence.commits > 0);
+            prop_assert!(evidence.checks.iter().filter(here).all(CheckResult::passed));
+            prop_assert!(expects != Deliverable::Change || evidence.commits > 0);
             prop_assert!(!schema_given || receipt.answer.is_some());
             prop_assert!(receipt.objections.is_empty());
         }

@@ -35,9 +35,9 @@ impl Globs {
 
 /// A pattern from the top of a tree that a file's whole path has to match, not only a folder that it is in.
 #[derive(Debug)]
-pub struct WholePath(Vec<Vec<u8>>);
+pub struct PathGlob(Vec<Vec<u8>>);
 
-impl WholePath {
+impl PathGlob {
     #[must_use]
     pub fn new(pattern: &str) -> Self {
         Self(pattern.split('/').map(|part| part.as_bytes().to_vec()).collect())

@@ -14,7 +14,7 @@ const LAST: usize = 3;
 
 /// Listens to one run for a call that fails in the same way again and again.
 #[derive(Debug, Default)]
-pub struct Failures {
+pub struct RepeatedFailures {
     open: VecDeque<Call>,
     /// The call that failed last, what it said, and how often in a row.
     failing: Option<(String, String, u32)>,
@@ -27,7 +27,7 @@ struct Call {
     changes: bool,
 }
 
-impl Failures {
+impl RepeatedFailures {
     /// A tool is called. `changes` says whether it could change something, so that a success of it is progress.
     pub fn called(&mut self, id: &str, what: &str, changes: bool) {
         if self.open.len() == OPEN_CALLS {
@@ -66,20 +66,21 @@ impl Failures {
 
 /// One record of a task, and whether new work came with it.
 #[derive(Debug, Clone, Copy)]
-pub struct Turn<'a> {
+pub struct LoopSample<'a> {
     pub record: &'a Record,
     /// A commit, a plan or other evidence that was not there before.
-    pub brings: bool,
+    pub produces: bool,
 }
 
 /// A summary when a task has gone to and fro between two states `limit` times, the newest record last, with no person and
 /// nothing new in between.
 #[must_use]
-pub fn back_and_forth(turns: &[Turn<'_>], limit: u32) -> Option<String> {
-    let is_move = |turn: &&Turn<'_>| turn.record.from.as_deref() != Some(turn.record.to.as_str());
+pub fn back_and_forth(turns: &[LoopSample<'_>], limit: u32) -> Option<String> {
+    let is_move =
+        |turn: &&LoopSample<'_>| turn.record.from.as_deref() != Some(turn.record.to.as_str());
     let mut moves: Vec<&Record> = Vec::new();
     for turn in turns.iter().rev() {
-        if turn.brings || turn.record.actor.role == Actor::human("").role {
+        if turn.produces || turn.record.actor.role == Actor::human("").role {
             break;
         }
         if !is_move(&turn) {

@@ -46,7 +46,7 @@ impl Verdict {
 
 /// Why a reviewer says so.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Opinion {
+pub struct Rationale {
     #[serde(default)]
     pub rationale: String,
     #[serde(default)]
@@ -60,9 +60,9 @@ pub struct Opinion {
 
 /// A seat in the first pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Word {
+pub enum FirstPass {
     Awaited,
-    Given(Verdict, Opinion),
+    Given(Verdict, Rationale),
     /// There is no verdict, and there will be none.
     Missing {
         why: String,
@@ -71,7 +71,7 @@ pub enum Word {
 
 /// What the holder of a concern says in one round of the debate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
+pub enum DebateReply {
     Awaited,
     Withdraw {
         why: String,
@@ -87,16 +87,16 @@ pub enum Reply {
 
 /// One reviewer of a panel and all that it has said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seat {
+pub struct ReviewAssignment {
     pub reviewer: String,
-    pub word: Word,
+    pub word: FirstPass,
     /// By round. Whoever holds no concern is not asked.
-    pub replies: Vec<Reply>,
+    pub replies: Vec<DebateReply>,
 }
 
 /// How a seat stands, everything that it has said taken together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum ReviewStatus {
     Waiting,
     Given(Verdict),
     /// It had a concern and gave it up in the debate.
@@ -104,36 +104,38 @@ pub enum Standing {
     Silent,
 }
 
-impl Seat {
+impl ReviewAssignment {
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> ReviewStatus {
         match &self.word {
-            Word::Awaited => Standing::Waiting,
-            Word::Missing { .. } => Standing::Silent,
-            Word::Given(Verdict::Concern, _) if self.has_withdrawn() => Standing::Withdrawn,
-            Word::Given(verdict, _) => Standing::Given(*verdict),
+            FirstPass::Awaited => ReviewStatus::Waiting,
+            FirstPass::Missing { .. } => ReviewStatus::Silent,
+            FirstPass::Given(Verdict::Concern, _) if self.has_withdrawn() => {
+                ReviewStatus::Withdrawn
+            }
+            FirstPass::Given(verdict, _) => ReviewStatus::Given(*verdict),
         }
     }
 
     fn has_withdrawn(&self) -> bool {
-        self.replies.iter().any(|reply| matches!(reply, Reply::Withdraw { .. }))
+        self.replies.iter().any(|reply| matches!(reply, DebateReply::Withdraw { .. }))
     }
 
     #[must_use]
     pub fn holds_a_concern(&self) -> bool {
-        self.standing() == Standing::Given(Verdict::Concern)
+        self.standing() == ReviewStatus::Given(Verdict::Concern)
     }
 
     fn is_awaited_in(&self, round: usize) -> bool {
         let reply = round.checked_sub(1).and_then(|at| self.replies.get(at));
-        matches!(reply, None | Some(Reply::Awaited))
+        matches!(reply, None | Some(DebateReply::Awaited))
     }
 }
 
 /// The whole record of a panel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Panel {
-    pub seats: Vec<Seat>,
+    pub assignments: Vec<ReviewAssignment>,
     /// When each round of the debate that has begun is over, whoever has replied by then.
     pub round_ends: Vec<Instant>,
     /// When the panel as a whole is over; none: it has no bound of its own.
@@ -167,7 +169,7 @@ impl Ruling {
 
 /// What is to be done next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum PanelAction {
     /// Somebody has yet to speak. At this time the answer is another one even if nobody does.
     Wait {
         until: Option<Instant>,
@@ -184,28 +186,31 @@ pub enum Next {
 
 /// What is to be done next, as the panel stands at this time.
 #[must_use]
-pub fn next(panel: &Panel, now: Instant) -> Next {
-    if panel.seats.is_empty() {
+pub fn next(panel: &Panel, now: Instant) -> PanelAction {
+    if panel.assignments.is_empty() {
         return decide(Ruling::Unavailable, "no reviewers".to_owned());
     }
-    let blocking = panel.who(|standing| standing == Standing::Given(Verdict::Block));
+    let blocking = panel.who(|standing| standing == ReviewStatus::Given(Verdict::Block));
     if !blocking.is_empty() {
         return decide(Ruling::Blocked, format!("blocked by {}", blocking.join(", ")));
     }
     let is_over = panel.ends.is_some_and(|ends| now >= ends);
-    if !is_over && panel.seats.iter().any(|seat| seat.standing() == Standing::Waiting) {
-        return Next::Wait { until: panel.ends };
+    if !is_over
+        && panel.assignments.iter().any(|assignment| assignment.standing() == ReviewStatus::Waiting)
+    {
+        return PanelAction::Wait { until: panel.ends };
     }
     // Whoever has not spoken when the panel is over is as missing as one that never will.
-    let missing = panel.who(|standing| matches!(standing, Standing::Silent | Standing::Waiting));
-    if missing.len() == panel.seats.len() {
+    let missing =
+        panel.who(|standing| matches!(standing, ReviewStatus::Silent | ReviewStatus::Waiting));
+    if missing.len() == panel.assignments.len() {
         return decide(Ruling::Unavailable, format!("no verdict of {}", missing.join(", ")));
     }
     let without = match missing.as_slice() {
         [] => String::new(),
         some => format!("no verdict of {}", some.join(", ")),
     };
-    let escalating = panel.who(|standing| standing == Standing::Given(Verdict::Escalate));
+    let escalating = panel.who(|standing| standing == ReviewStatus::Given(Verdict::Escalate));
     if !escalating.is_empty() {
         let also = if without.is_empty() { String::new() } else { format!("; {without}") };
         let reason = format!("{} asks for a person{also}", escalating.join(", "));
@@ -218,17 +223,19 @@ pub fn next(panel: &Panel, now: Instant) -> Next {
 }
 
 /// All have approved or have a concern.
-fn debate(panel: &Panel, is_over: bool, now: Instant) -> Next {
-    let holders: Vec<&Seat> = panel.seats.iter().filter(|seat| seat.holds_a_concern()).collect();
+fn debate(panel: &Panel, is_over: bool, now: Instant) -> PanelAction {
+    let holders: Vec<&ReviewAssignment> =
+        panel.assignments.iter().filter(|assignment| assignment.holds_a_concern()).collect();
     if holders.is_empty() {
         return decide(Ruling::Approved, approval(panel));
     }
     let round = panel.round_ends.len();
     if let Some(round_ends) = panel.round_ends.last() {
         let until = panel.ends.map_or(*round_ends, |ends| ends.min(*round_ends));
-        let slow = panel.who_of(|seat| seat.holds_a_concern() && seat.is_awaited_in(round));
+        let slow = panel
+            .who_of(|assignment| assignment.holds_a_concern() && assignment.is_awaited_in(round));
         if !slow.is_empty() && now < until {
-            return Next::Wait { until: Some(until) };
+            return PanelAction::Wait { until: Some(until) };
         }
         if !slow.is_empty() {
             let reason = format!("the debate ran out of time before {} replied", slow.join(", "));
@@ -236,9 +243,9 @@ fn debate(panel: &Panel, is_over: bool, now: Instant) -> Next {
         }
     }
     if round < panel.most_rounds && !is_over {
-        return Next::Debate { round: round + 1 };
+        return PanelAction::Debate { round: round + 1 };
     }
-    let who = panel.who_of(Seat::holds_a_concern);
+    let who = panel.who_of(ReviewAssignment::holds_a_concern);
     let debated = match round {
         0 => "has a concern".to_owned(),
         rounds => format!("stays with a concern after {rounds} rounds of debate"),
@@ -247,40 +254,41 @@ fn debate(panel: &Panel, is_over: bool, now: Instant) -> Next {
 }
 
 fn approval(panel: &Panel) -> String {
-    let withdrawn = panel.who(|standing| standing == Standing::Withdrawn);
-    match (panel.seats.len(), withdrawn.as_slice()) {
+    let withdrawn = panel.who(|standing| standing == ReviewStatus::Withdrawn);
+    match (panel.assignments.len(), withdrawn.as_slice()) {
         (1, []) => "the reviewer approves".to_owned(),
         (all, []) => format!("all {all} reviewers approve"),
         (_, some) => format!("{} withdrew their concerns, the others approve", some.join(", ")),
     }
 }
 
-fn decide(ruling: Ruling, reason: String) -> Next {
-    Next::Decide { ruling, reason }
+fn decide(ruling: Ruling, reason: String) -> PanelAction {
+    PanelAction::Decide { ruling, reason }
 }
 
 impl Panel {
     /// What the first of those who block names as the reason, if one of them names any.
     #[must_use]
     pub fn blocked_for(&self) -> Option<&str> {
-        self.seats.iter().find_map(|seat| match &seat.word {
-            Word::Given(Verdict::Block, opinion) => {
+        self.assignments.iter().find_map(|assignment| match &assignment.word {
+            FirstPass::Given(Verdict::Block, opinion) => {
                 Some(opinion.reason.as_str()).filter(|reason| !reason.is_empty())
             }
-            Word::Given(Verdict::Approve | Verdict::Concern | Verdict::Escalate, _)
-            | Word::Awaited
-            | Word::Missing { .. } => None,
+            FirstPass::Given(Verdict::Approve | Verdict::Concern | Verdict::Escalate, _)
+            | FirstPass::Awaited
+            | FirstPass::Missing { .. } => None,
         })
     }
 
     /// The names of those who stand so, sorted: no answer depends on the order of the seats.
-    fn who(&self, stands: impl Fn(Standing) -> bool) -> Vec<&str> {
-        self.who_of(|seat| stands(seat.standing()))
+    fn who(&self, stands: impl Fn(ReviewStatus) -> bool) -> Vec<&str> {
+        self.who_of(|assignment| stands(assignment.standing()))
     }
 
-    fn who_of(&self, wanted: impl Fn(&Seat) -> bool) -> Vec<&str> {
-        let seats = self.seats.iter().filter(|seat| wanted(seat));
-        let mut names: Vec<&str> = seats.map(|seat| seat.reviewer.as_str()).collect();
+    fn who_of(&self, wanted: impl Fn(&ReviewAssignment) -> bool) -> Vec<&str> {
+        let assignments = self.assignments.iter().filter(|assignment| wanted(assignment));
+        let mut names: Vec<&str> =
+            assignments.map(|assignment| assignment.reviewer.as_str()).collect();
         names.sort_unstable();
         names
     }

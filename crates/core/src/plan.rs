@@ -26,7 +26,7 @@ pub const MOST_REVIEW_MINUTES: u32 = 15;
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     pub subtasks: Vec<Subtask>,
-    pub edges: Vec<Edge>,
+    pub edges: Vec<PlanEdge>,
     pub spikes: Vec<Spike>,
     pub assumptions: Vec<String>,
     pub risks: Vec<Risk>,
@@ -78,7 +78,7 @@ impl Confidence {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Edge {
+pub struct PlanEdge {
     pub from: String,
     pub to: String,
     pub kind: EdgeKind,
@@ -118,19 +118,19 @@ pub struct Risk {
 
 /// A subtask or a spike at its place in the order of work, with the places of what comes before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed<'p> {
-    pub part: Part<'p>,
+pub struct OrderedItem<'p> {
+    pub item: PlanItem<'p>,
     pub blocked_by: BTreeSet<usize>,
     pub informed_by: BTreeSet<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part<'p> {
+pub enum PlanItem<'p> {
     Spike(&'p Spike),
     Subtask(&'p Subtask),
 }
 
-impl<'p> Part<'p> {
+impl<'p> PlanItem<'p> {
     #[must_use]
     pub fn id(self) -> &'p str {
         match self {
@@ -228,7 +228,7 @@ impl Plan {
             }
         }
         if faults.is_empty() && self.order().len() < self.subtasks.len() + self.spikes.len() {
-            let placed: BTreeSet<&str> = self.order().iter().map(|one| one.part.id()).collect();
+            let placed: BTreeSet<&str> = self.order().iter().map(|one| one.item.id()).collect();
             let left: Vec<&str> = known.into_keys().filter(|id| !placed.contains(id)).collect();
             faults.push(format!(
                 "these wait for each other in a circle, or behind one: {}",
@@ -246,13 +246,14 @@ impl Plan {
 
     /// The parts in the order in which they are made, spikes first, and otherwise as the planner gave them. What is in a circle has no place.
     #[must_use]
-    pub fn order(&self) -> Vec<Placed<'_>> {
-        let spikes = self.spikes.iter().map(Part::Spike);
-        let parts: Vec<Part<'_>> = spikes.chain(self.subtasks.iter().map(Part::Subtask)).collect();
+    pub fn order(&self) -> Vec<OrderedItem<'_>> {
+        let spikes = self.spikes.iter().map(PlanItem::Spike);
+        let parts: Vec<PlanItem<'_>> =
+            spikes.chain(self.subtasks.iter().map(PlanItem::Subtask)).collect();
         let before: Vec<BTreeMap<&str, EdgeKind>> =
             parts.iter().map(|part| self.before(*part)).collect();
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut order: Vec<Placed<'_>> = Vec::with_capacity(parts.len());
+        let mut order: Vec<OrderedItem<'_>> = Vec::with_capacity(parts.len());
         // In each round the first that waits for nothing open gets the next place, so there are as many rounds as parts.
         for _ in 0..parts.len() {
             let is_next = |at: &usize| {
@@ -264,8 +265,8 @@ impl Plan {
                 let ids = before[at].iter().filter(move |(_, kind)| **kind == wanted);
                 ids.filter_map(|(id, _)| places.get(id).copied()).collect()
             };
-            order.push(Placed {
-                part: parts[at],
+            order.push(OrderedItem {
+                item: parts[at],
                 blocked_by: of_kind(EdgeKind::Blocks),
                 informed_by: of_kind(EdgeKind::Informs),
             });
@@ -275,15 +276,15 @@ impl Plan {
     }
 
     /// What comes before a part. Of two edges between the same parts the harder one counts.
-    fn before(&self, part: Part<'_>) -> BTreeMap<&str, EdgeKind> {
+    fn before(&self, part: PlanItem<'_>) -> BTreeMap<&str, EdgeKind> {
         let mut before: BTreeMap<&str, EdgeKind> = BTreeMap::new();
         for edge in self.edges.iter().filter(|edge| edge.to == part.id()) {
             let known = before.entry(edge.from.as_str()).or_insert(edge.kind);
             *known = edge.kind.min(*known);
         }
         let waits = |spike: &&Spike| match part {
-            Part::Spike(_) => false,
-            Part::Subtask(own) => spike.holds_up(own),
+            PlanItem::Spike(_) => false,
+            PlanItem::Subtask(own) => spike.holds_up(own),
         };
         let spikes = self.spikes.iter().filter(waits);
         before.extend(spikes.map(|spike| (spike.id.as_str(), EdgeKind::Blocks)));

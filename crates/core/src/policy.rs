@@ -19,8 +19,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use grant::{ALLOW, Grant, REFUSED, grants, with_leave};
-pub use request::Request;
+pub use grant::{ALLOW, Grant, REFUSED, grants, with_permission};
+pub use request::PermissionRequest;
 pub use source::{BUILTIN, builtin, read};
 
 use place::{Ground, Spot, changed, named, spot_of};
@@ -30,7 +30,7 @@ use shell::{Script, Simple};
 /// How much an action can harm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Class {
+pub enum RiskClass {
     #[serde(alias = "green")]
     Green,
     /// For those who know what they do.
@@ -41,7 +41,7 @@ pub enum Class {
     Red,
 }
 
-impl Class {
+impl RiskClass {
     pub const ALL: [Self; 3] = [Self::Green, Self::Yellow, Self::Red];
 
     #[must_use]
@@ -54,7 +54,7 @@ impl Class {
     }
 }
 
-impl fmt::Display for Class {
+impl fmt::Display for RiskClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -133,9 +133,9 @@ impl Action {
 pub struct Rule {
     /// By which a project's file can leave it out.
     pub name: String,
-    pub about: About,
+    pub about: RuleSubject,
     pub pattern: String,
-    pub class: Class,
+    pub class: RiskClass,
     pub why: String,
     /// The file and the line.
     pub place: String,
@@ -144,7 +144,7 @@ pub struct Rule {
 /// What a rule is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum About {
+pub enum RuleSubject {
     Command,
     /// A path that is written.
     Write,
@@ -153,7 +153,7 @@ pub enum About {
     Tool,
 }
 
-impl About {
+impl RuleSubject {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -168,9 +168,9 @@ impl About {
 /// From which class on each rank has to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
-    pub intern: Class,
-    pub specialist: Class,
-    pub lead: Class,
+    pub intern: RiskClass,
+    pub specialist: RiskClass,
+    pub lead: RiskClass,
 }
 
 /// How often something may repeat before it is a loop.
@@ -186,7 +186,7 @@ pub struct Loops {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// The class of what no rule is about.
-    pub default: Class,
+    pub default: RiskClass,
     pub lead_may_close: bool,
     pub approval: Approval,
     pub loops: Loops,
@@ -195,17 +195,17 @@ pub struct Policy {
 
 /// What an action is, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
-    pub class: Class,
+pub struct Assessment {
+    pub class: RiskClass,
     /// What speaks for the class, the most severe first. Empty where nothing is said about the action.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<AssessedAction>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct AssessedAction {
     /// The part of the action that it is about.
     pub what: String,
-    pub class: Class,
+    pub class: RiskClass,
     pub why: String,
     /// The rule's name and place; none for what could not be read.
     pub rule: Option<(String, String)>,
@@ -217,12 +217,12 @@ const FINDINGS: usize = 20;
 impl Policy {
     /// The class of an action in the worktree `root`; an empty root knows of none.
     #[must_use]
-    pub fn look(&self, action: &Action, root: &str) -> Verdict {
+    pub fn look(&self, action: &Action, root: &str) -> Assessment {
         let mut look = Look { policy: self, root, findings: Vec::new() };
         match action {
             Action::Run(command) => look.command(command),
-            Action::Write(path) => look.path(path, &spot_of(path, "", root), About::Write),
-            Action::Read(path) => look.path(path, &spot_of(path, "", root), About::Touch),
+            Action::Write(path) => look.path(path, &spot_of(path, "", root), RuleSubject::Write),
+            Action::Read(path) => look.path(path, &spot_of(path, "", root), RuleSubject::Touch),
             Action::Use(tool) => look.tool(tool),
         }
         look.verdict()
@@ -230,7 +230,7 @@ impl Policy {
 
     /// Whether somebody of this rank needs leave for this class.
     #[must_use]
-    pub fn asks(&self, rank: Rank, class: Class) -> bool {
+    pub fn asks(&self, rank: Rank, class: RiskClass) -> bool {
         let from = match rank {
             Rank::Intern => self.approval.intern,
             Rank::Specialist => self.approval.specialist,
@@ -242,7 +242,7 @@ impl Policy {
 
 /// A policy as it holds for one run: who acts, and what was allowed already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Guard {
+pub struct PolicyGuard {
     pub policy: Policy,
     pub rank: Rank,
     /// Exactly these need no leave any more.
@@ -254,11 +254,11 @@ pub struct Guard {
 /// Actions that one request asks for.
 const ASKED: usize = 10;
 
-impl Guard {
+impl PolicyGuard {
     /// What has to be asked before these actions, if anything.
     #[must_use]
-    pub fn stops(&self, actions: &[Action]) -> Option<Request> {
-        let mut held: Vec<(Action, Verdict)> = Vec::new();
+    pub fn stops(&self, actions: &[Action]) -> Option<PermissionRequest> {
+        let mut held: Vec<(Action, Assessment)> = Vec::new();
         let mut bytes = 0;
         for action in actions.iter().map(|action| self.tidy(action)) {
             let verdict = self.policy.look(&action, &self.root);
@@ -271,7 +271,7 @@ impl Guard {
                 held.push((action, verdict));
             }
         }
-        (!held.is_empty()).then(|| Request::new(self.rank, held))
+        (!held.is_empty()).then(|| PermissionRequest::new(self.rank, held))
     }
 
     /// One way to write each action, so that what was allowed is found again: a path from the top of the worktree, a command
@@ -295,20 +295,20 @@ impl Guard {
 struct Look<'a> {
     policy: &'a Policy,
     root: &'a str,
-    findings: Vec<Finding>,
+    findings: Vec<AssessedAction>,
 }
 
 impl Look<'_> {
-    fn verdict(mut self) -> Verdict {
+    fn verdict(mut self) -> Assessment {
         self.findings.sort_by_key(|finding| std::cmp::Reverse(finding.class));
         self.findings.dedup();
         self.findings.truncate(FINDINGS);
-        let class = self.findings.first().map_or(Class::Green, |finding| finding.class);
-        Verdict { class, findings: self.findings }
+        let class = self.findings.first().map_or(RiskClass::Green, |finding| finding.class);
+        Assessment { class, findings: self.findings }
     }
 
     fn found(&mut self, what: &str, rule: &Rule) {
-        self.findings.push(Finding {
+        self.findings.push(AssessedAction {
             what: what.to_owned(),
             class: rule.class,
             why: rule.why.clone(),
@@ -318,20 +318,20 @@ impl Look<'_> {
 
     fn doubt(&mut self, what: &str, why: &str) {
         let (what, why) = (what.to_owned(), why.to_owned());
-        self.findings.push(Finding { what, class: Class::Yellow, why, rule: None });
+        self.findings.push(AssessedAction { what, class: RiskClass::Yellow, why, rule: None });
     }
 
     fn by_default(&mut self, what: &str) {
         let class = self.policy.default;
-        if class > Class::Green {
+        if class > RiskClass::Green {
             let why = "no rule is about it".to_owned();
-            self.findings.push(Finding { what: what.to_owned(), class, why, rule: None });
+            self.findings.push(AssessedAction { what: what.to_owned(), class, why, rule: None });
         }
     }
 
     fn tool(&mut self, tool: &str) {
         let policy = self.policy;
-        let rules = policy.rules.iter().filter(|rule| rule.about == About::Tool);
+        let rules = policy.rules.iter().filter(|rule| rule.about == RuleSubject::Tool);
         let fitting: Vec<&Rule> =
             rules.filter(|rule| rules::is_tool(&rule.pattern, tool)).collect();
         if fitting.is_empty() {
@@ -341,10 +341,11 @@ impl Look<'_> {
     }
 
     /// `access` is how it is used: rules about touching hold for both ways.
-    fn path(&mut self, shown: &str, spot: &Spot, access: About) {
+    fn path(&mut self, shown: &str, spot: &Spot, access: RuleSubject) {
         let policy = self.policy;
         let is_about = |rule: &&Rule| {
-            rule.about == About::Touch || (access == About::Write && rule.about == About::Write)
+            rule.about == RuleSubject::Touch
+                || (access == RuleSubject::Write && rule.about == RuleSubject::Write)
         };
         let fitting: Vec<&Rule> = policy
             .rules
@@ -352,7 +353,7 @@ impl Look<'_> {
             .filter(is_about)
             .filter(|rule| rules::is_path(&rule.pattern, spot))
             .collect();
-        if fitting.is_empty() && access == About::Write {
+        if fitting.is_empty() && access == RuleSubject::Write {
             self.by_default(shown);
         }
         fitting.into_iter().for_each(|rule| self.found(shown, rule));
@@ -369,7 +370,7 @@ impl Look<'_> {
         }
         let policy = self.policy;
         let rules: Vec<&Rule> =
-            policy.rules.iter().filter(|rule| rule.about == About::Command).collect();
+            policy.rules.iter().filter(|rule| rule.about == RuleSubject::Command).collect();
         for pipeline in &script.pipelines {
             let mut known: Vec<&Simple> = Vec::new();
             for rule in &rules {
@@ -378,7 +379,7 @@ impl Look<'_> {
                     self.found(&simple.shown(), rule);
                 }
             }
-            if policy.default > Class::Green {
+            if policy.default > RiskClass::Green {
                 for simple in pipeline.iter().filter(|simple| !known.contains(simple)) {
                     self.by_default(&simple.shown());
                 }
@@ -395,12 +396,12 @@ impl Look<'_> {
                         let why = format!("what `{}` is cannot be known", word.text);
                         self.doubt(&simple.shown(), &why);
                     }
-                    self.path(&word.text, &spot, About::Write);
+                    self.path(&word.text, &spot, RuleSubject::Write);
                 }
             }
             for word in named(simple) {
                 for spot in ground.spots(&word) {
-                    self.path(&word.text, &spot, About::Touch);
+                    self.path(&word.text, &spot, RuleSubject::Touch);
                 }
             }
         }

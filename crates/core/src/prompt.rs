@@ -37,7 +37,7 @@ enum StandsFor {
 
 /// What is wrong with a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct TemplateProblem {
     /// From 1.
     pub line: usize,
     pub message: String,
@@ -112,19 +112,19 @@ fn line_of(text: &str, at: usize) -> usize {
 
 /// Whether a text may stand in the place of a template: it wants no value that the template does not, and all that it must.
 #[must_use]
-pub fn check(text: &str, instead_of: &Template, may_be_missing: &[&str]) -> Vec<Problem> {
+pub fn check(text: &str, instead_of: &Template, may_be_missing: &[&str]) -> Vec<TemplateProblem> {
     let own = Template::read(text);
     let mut problems = Vec::new();
     if text.len() > limits::TEMPLATE_BYTES {
         let message = format!("it is longer than {} KiB", limits::TEMPLATE_BYTES / 1024);
         let help = "what an agent has to read at length belongs into files".to_owned();
-        problems.push(Problem { line: 1, message, help });
+        problems.push(TemplateProblem { line: 1, message, help });
     }
     let mut known: Vec<&str> = instead_of.names().map(|(name, _)| name).collect();
     known.sort_unstable();
     known.dedup();
     let unknown = own.names().filter(|(name, _)| !known.contains(name));
-    problems.extend(unknown.take(limits::TEMPLATE_PROBLEMS).map(|(name, line)| Problem {
+    problems.extend(unknown.take(limits::TEMPLATE_PROBLEMS).map(|(name, line)| TemplateProblem {
         line,
         message: format!("there is no value `{{{name}}}` here"),
         help: {
@@ -134,7 +134,7 @@ pub fn check(text: &str, instead_of: &Template, may_be_missing: &[&str]) -> Vec<
     }));
     let wanted = known.iter().filter(|name| !may_be_missing.contains(name));
     let missing = wanted.filter(|name| !own.names().any(|(own, _)| own == **name));
-    problems.extend(missing.map(|name| Problem {
+    problems.extend(missing.map(|name| TemplateProblem {
         line: text.lines().count().max(1),
         message: format!("`{{{name}}}` is missing"),
         help: "whoever is told this would not know it; put it where it belongs".to_owned(),
@@ -151,7 +151,7 @@ pub enum Keep {
 
 /// A text of a prompt that may be shortened.
 #[derive(Debug, Clone)]
-pub struct Part<'t> {
+pub struct PromptSection<'t> {
     /// As it is called where it is told that something was left out.
     pub name: &'static str,
     pub text: Cow<'t, str>,
@@ -162,7 +162,7 @@ pub struct Part<'t> {
     pub elsewhere: Option<&'static str>,
 }
 
-impl<'t> Part<'t> {
+impl<'t> PromptSection<'t> {
     pub fn new(name: &'static str, text: impl Into<Cow<'t, str>>) -> Self {
         let text = text.into();
         Self { name, text, keep: Keep::Start, most: usize::MAX, elsewhere: None }
@@ -184,7 +184,7 @@ impl<'t> Part<'t> {
         Self { elsewhere: Some(elsewhere), ..self }
     }
 
-    fn shortened(&self, most: usize) -> (String, Option<Cut>) {
+    fn shortened(&self, most: usize) -> (String, Option<Truncation>) {
         let of = self.text.len();
         if of <= most {
             return (self.text.clone().into_owned(), None);
@@ -198,14 +198,20 @@ impl<'t> Part<'t> {
             Keep::Start => format!("{kept}\n[{left_out} bytes are left out here]"),
             Keep::End => format!("[{left_out} bytes are left out here]\n{kept}"),
         };
-        let cut = Cut { part: self.name, keep: self.keep, left_out, of, elsewhere: self.elsewhere };
+        let cut = Truncation {
+            part: self.name,
+            keep: self.keep,
+            left_out,
+            of,
+            elsewhere: self.elsewhere,
+        };
         (text, Some(cut))
     }
 }
 
 /// What was left out of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
+pub struct Truncation {
     pub part: &'static str,
     pub keep: Keep,
     /// In bytes, as is `of`, the whole.
@@ -214,7 +220,7 @@ pub struct Cut {
     pub elsewhere: Option<&'static str>,
 }
 
-impl Cut {
+impl Truncation {
     /// For the one who reads the prompt, and for people.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -231,18 +237,18 @@ impl Cut {
 /// Writes a text of at most so many bytes. If that is not enough for all parts, the longest ones are shortened to the same length, and
 /// what was left out is told at the end. Without any part the text must fit.
 pub fn fit(
-    parts: &[Part<'_>],
+    parts: &[PromptSection<'_>],
     most: usize,
     write: impl Fn(&[String]) -> String,
-) -> (String, Vec<Cut>) {
+) -> (String, Vec<Truncation>) {
     let wanted: Vec<usize> = parts.iter().map(|part| part.text.len().min(part.most)).collect();
     let mut room: usize = wanted.iter().sum();
     loop {
         let level = level(&wanted, room);
         let shortened =
             parts.iter().zip(&wanted).map(|(part, own)| part.shortened(level.min(*own)));
-        let (texts, cuts): (Vec<String>, Vec<Option<Cut>>) = shortened.unzip();
-        let cuts: Vec<Cut> = cuts.into_iter().flatten().collect();
+        let (texts, cuts): (Vec<String>, Vec<Option<Truncation>>) = shortened.unzip();
+        let cuts: Vec<Truncation> = cuts.into_iter().flatten().collect();
         let text = write(&texts) + &told(&cuts);
         let Some(excess) = text.len().checked_sub(most + 1).filter(|_| room > 0) else {
             return (text, cuts);
@@ -266,7 +272,7 @@ fn level(wanted: &[usize], room: usize) -> usize {
     usize::MAX
 }
 
-fn told(cuts: &[Cut]) -> String {
+fn told(cuts: &[Truncation]) -> String {
     if cuts.is_empty() {
         return String::new();
     }

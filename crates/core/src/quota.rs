@@ -23,7 +23,7 @@ pub const UNNAMED: Backoff =
 /// An account rests. When the pause is over one run goes first, and only when the provider has answered it the pause is
 /// forgotten and the others follow; the store keeps the flag for that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pause {
+pub struct QuotaPause {
     pub until: Instant,
     pub reason: String,
     /// Pauses in a row, this one included.
@@ -32,7 +32,12 @@ pub struct Pause {
 
 /// A run of the account has hit its quota. `previous` is the pause that was not yet forgotten, whether it is over or not.
 #[must_use]
-pub fn hit(previous: Option<&Pause>, resets_at: Option<Instant>, now: Instant, key: &str) -> Pause {
+pub fn hit(
+    previous: Option<&QuotaPause>,
+    resets_at: Option<Instant>,
+    now: Instant,
+    key: &str,
+) -> QuotaPause {
     let named = resets_at.filter(|at| is_believable(*at, now));
     if let Some(pause) = previous.filter(|pause| pause.until > now) {
         return prolong(pause, named);
@@ -40,19 +45,19 @@ pub fn hit(previous: Option<&Pause>, resets_at: Option<Instant>, now: Instant, k
     let hits_before = previous.map_or(0, |pause| pause.hits);
     let hits = hits_before.saturating_add(1);
     match named {
-        Some(until) => Pause { until, reason: by_provider(until), hits },
+        Some(until) => QuotaPause { until, reason: by_provider(until), hits },
         None => {
             let until = now.plus(UNNAMED.spread(key, hits_before));
             let reason = format!("quota hit, no reset time was named; pause {hits} in a row");
-            Pause { until, reason, hits }
+            QuotaPause { until, reason, hits }
         }
     }
 }
 
 /// Runs that were already on their way hit the same wall: one pause for all of them, which does not grow by their number.
-fn prolong(pause: &Pause, named: Option<Instant>) -> Pause {
+fn prolong(pause: &QuotaPause, named: Option<Instant>) -> QuotaPause {
     match named.filter(|until| *until > pause.until) {
-        Some(until) => Pause { until, reason: by_provider(until), hits: pause.hits },
+        Some(until) => QuotaPause { until, reason: by_provider(until), hits: pause.hits },
         None => pause.clone(),
     }
 }
@@ -133,7 +138,7 @@ mod tests {
         fn a_pause_lies_ahead_and_is_bounded(
             until in -10_000_000_000_i64..10_000_000_000, hits in any::<u32>(), named in any::<Option<i64>>(), key in ".*",
         ) {
-            let previous = Pause { until: Instant(NOW.0 + until), reason: String::new(), hits };
+            let previous = QuotaPause { until: Instant(NOW.0 + until), reason: String::new(), hits };
             let pause = hit(Some(&previous), named.map(Instant), NOW, &key);
             prop_assert!(pause.until > NOW);
             prop_assert!(pause.until <= NOW.plus(LONGEST_WAIT).max(previous.until));

@@ -1,6 +1,6 @@
 //! What a run leaves behind: how its agent ended, what it said, and the facts that were found in its worktree.
 //!
-//! The keeper writes it, the failure policy judges it. These are plain data: an agent's words in [`Reading`] are a
+//! The keeper writes it, the failure policy judges it. These are plain data: an agent's words in [`StreamSummary`] are a
 //! hint, what is in [`Evidence`] was looked at.
 
 use serde::{Deserialize, Serialize};
@@ -15,10 +15,10 @@ pub struct Receipt {
     pub job: String,
     pub started_at: Instant,
     pub ended_at: Instant,
-    pub ended: Ended,
+    pub ended: EndCause,
     /// The agent's own exit; none when it was never started.
-    pub exit: Option<Exit>,
-    pub reading: Option<Reading>,
+    pub exit: Option<ProcessExit>,
+    pub reading: Option<StreamSummary>,
     /// The answer in the shape that was asked for. It was checked, unlike the one in the reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Value>,
@@ -30,7 +30,7 @@ pub struct Receipt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge: Option<MergeReport>,
     /// What the cheap evaluator said about an end that the facts left open.
-    pub opinion: Option<Opinion>,
+    pub opinion: Option<EvaluatorOpinion>,
     /// What asking it has used, whatever its answer was worth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judging: Option<Usage>,
@@ -43,7 +43,7 @@ pub struct Receipt {
 impl Receipt {
     /// Of a job of which nothing is known but that it is over, and why.
     #[must_use]
-    pub fn new(job: &str, started_at: Instant, ended: Ended) -> Self {
+    pub fn new(job: &str, started_at: Instant, ended: EndCause) -> Self {
         Self {
             job: job.to_owned(),
             started_at,
@@ -63,7 +63,7 @@ impl Receipt {
     }
 }
 
-impl Ended {
+impl EndCause {
     /// Whether the job could not be done for a reason outside of it, so that it may be begun again as it is.
     #[must_use]
     pub fn is_hindered(&self) -> bool {
@@ -85,7 +85,7 @@ impl Ended {
 /// Why the job is over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case")]
-pub enum Ended {
+pub enum EndCause {
     /// Everything that was to be done was done, well or badly; the other facts say which.
     Completed,
     /// The worktree or its set-up could not be made ready.
@@ -125,14 +125,14 @@ pub enum PrepareFault {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exit {
+pub struct ProcessExit {
     pub code: Option<i32>,
     pub signal: Option<i32>,
 }
 
 /// What an agent's event stream said.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Reading {
+pub struct StreamSummary {
     /// The agent's own terminal event; none when the stream ended without one.
     pub terminal: Option<Terminal>,
     pub session: Option<String>,
@@ -148,7 +148,7 @@ pub struct Reading {
     /// When the provider lets us go on.
     pub resets_at: Option<Instant>,
     /// What the agent told through its tools.
-    pub reports: Vec<Told>,
+    pub reports: Vec<AgentReport>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,7 +189,7 @@ pub enum FaultKind {
 /// Something that the agent told through its tools while it worked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tell", rename_all = "snake_case")]
-pub enum Told {
+pub enum AgentReport {
     Progress {
         step: String,
         files: Vec<String>,
@@ -229,7 +229,7 @@ pub struct Evidence {
     /// The commit that was made of them.
     pub committed: Option<String>,
     /// The commands that prove the work, in order, up to the first that failed.
-    pub checks: Vec<Check>,
+    pub checks: Vec<CheckResult>,
     /// What else a person should know: work on another branch, a check that changed what it was to prove.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -238,7 +238,7 @@ pub struct Evidence {
     pub missing: Vec<String>,
     /// What became of the signal that was demanded; none where nothing but a successful end was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signal: Option<SignalSeen>,
+    pub signal: Option<ObservedSignal>,
     /// What was changed and had to be asked for first, as a [`crate::policy::Request`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
@@ -249,7 +249,7 @@ pub struct Evidence {
 
 /// How a step said that it is finished, or that it did not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SignalSeen {
+pub struct ObservedSignal {
     pub found: bool,
     /// What was looked for, so that "the signal … was not given" is a sentence.
     pub detail: String,
@@ -261,16 +261,16 @@ pub struct SignalSeen {
 
 /// One verify command, and the head that it ran on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Check {
+pub struct CheckResult {
     pub command: String,
     pub head: String,
-    pub exit: Exit,
+    pub exit: ProcessExit,
     pub millis: i64,
     /// The end of what it printed.
     pub tail: String,
 }
 
-impl Check {
+impl CheckResult {
     #[must_use]
     pub fn passed(&self) -> bool {
         self.exit.code == Some(0)
@@ -296,7 +296,7 @@ pub enum MergeReport {
     },
     /// A check failed on the result.
     Rejected {
-        check: Check,
+        check: CheckResult,
     },
     /// The branch is not at the commit any more that was to be merged.
     MovedOn {
@@ -306,7 +306,7 @@ pub enum MergeReport {
 
 /// The evaluator's word about an ambiguous end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opinion {
+pub struct EvaluatorOpinion {
     pub done: bool,
     pub reason: String,
 }

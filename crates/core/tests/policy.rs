@@ -2,9 +2,9 @@
 
 use banksman_core::lifecycle::builtin;
 use banksman_core::lifecycle::check::Overrides;
-use banksman_core::loops::{Failures, Turn, back_and_forth};
+use banksman_core::loops::{LoopSample, RepeatedFailures, back_and_forth};
 use banksman_core::machine::{Actor, Record};
-use banksman_core::policy::{ALLOW, Action, grants, with_leave};
+use banksman_core::policy::{ALLOW, Action, grants, with_permission};
 use serde_json::{Map, Value, json};
 
 fn record(by: &str, from: &str, to: &str, trigger: &str, fields: Value) -> Record {
@@ -130,7 +130,7 @@ fn a_request_is_answered_with_leave_where_no_answer_gives_it() {
         words.iter().map(|word| ((*word).to_owned(), format!("by {word}"))).collect()
     };
     let words = |words: &[&str], opened: &Record| -> Vec<(String, String)> {
-        with_leave(&offers(words), opened)
+        with_permission(&offers(words), opened)
     };
     let leave = (ALLOW.to_owned(), "by resume".to_owned());
     assert_eq!(words(&["cancel", "resume"], &asked())[0], leave);
@@ -143,7 +143,7 @@ fn a_request_is_answered_with_leave_where_no_answer_gives_it() {
 
 #[test]
 fn the_same_failure_three_times_in_a_row_is_a_loop() {
-    let mut failures = Failures::default();
+    let mut failures = RepeatedFailures::default();
     let mut fail = |what: &str, said: &str| {
         failures.called("1", what, true);
         failures.ended("1", false, said, 3)
@@ -159,7 +159,7 @@ fn the_same_failure_three_times_in_a_row_is_a_loop() {
 
 #[test]
 fn a_failure_that_changes_or_work_in_between_is_none() {
-    let mut failures = Failures::default();
+    let mut failures = RepeatedFailures::default();
     for round in 0..10 {
         // Tests fail, something is edited, they fail again: that is work.
         failures.called("t", "run cargo test", true);
@@ -167,7 +167,7 @@ fn a_failure_that_changes_or_work_in_between_is_none() {
         failures.called("e", "write src/a.rs", true);
         assert_eq!(failures.ended("e", true, "", 3), None);
     }
-    let mut failures = Failures::default();
+    let mut failures = RepeatedFailures::default();
     for round in 0..10 {
         failures.called("t", "run cargo test", true);
         assert_eq!(failures.ended("t", false, &format!("{round} failed"), 3), None);
@@ -176,7 +176,7 @@ fn a_failure_that_changes_or_work_in_between_is_none() {
 
 #[test]
 fn looking_again_between_two_failures_changes_nothing() {
-    let mut failures = Failures::default();
+    let mut failures = RepeatedFailures::default();
     let mut found = None;
     for _ in 0..3 {
         failures.called("e", "write src/a.rs", true);
@@ -189,7 +189,7 @@ fn looking_again_between_two_failures_changes_nothing() {
 
 #[test]
 fn results_find_their_calls_by_id_or_by_order() {
-    let mut failures = Failures::default();
+    let mut failures = RepeatedFailures::default();
     for number in 0..3 {
         failures.called("a", "use x", false);
         failures.called("b", "use y", false);
@@ -212,10 +212,10 @@ fn to_and_fro(times: usize) -> Vec<Record> {
     (0..times).flat_map(|_| [there.clone(), back.clone()]).collect()
 }
 
-fn looped(records: &[Record], brings: impl Fn(usize) -> bool) -> Option<String> {
+fn looped(records: &[Record], produces: impl Fn(usize) -> bool) -> Option<String> {
     let turns = records.iter().enumerate();
-    let turns: Vec<Turn<'_>> =
-        turns.map(|(at, record)| Turn { record, brings: brings(at) }).collect();
+    let turns: Vec<LoopSample<'_>> =
+        turns.map(|(at, record)| LoopSample { record, produces: produces(at) }).collect();
     back_and_forth(&turns, 3)
 }
 
@@ -239,7 +239,7 @@ fn to_and_fro_three_times_without_anything_new_is_a_loop() {
     elsewhere.push(record("system", "work", "blocked", "block", json!({})));
     elsewhere.push(record("system", "blocked", "work", "unblock", json!({})));
     assert_eq!(looped(&elsewhere, |_| false), None, "it was somewhere else");
-    let mut beats = to_and_fro(3);
-    beats.insert(3, record("system", "review", "review", "again", json!({})));
-    assert!(looped(&beats, |_| false).is_some(), "what stays in its place is no move");
+    let mut heartbeats = to_and_fro(3);
+    heartbeats.insert(3, record("system", "review", "review", "again", json!({})));
+    assert!(looped(&heartbeats, |_| false).is_some(), "what stays in its place is no move");
 }

@@ -273,7 +273,7 @@ fn banksman_is_killed(spec: &str) -> Result<(usize, Duration), Fault> {
     says(&place, &["--quiet", "workflow", "run", &path, "--detach"])?;
     let mut up = program(&place, &["up"]).spawn()?;
     let halfway =
-        wait_until("half of it is done", || Ok(place.store.count_parts(WORKFLOW)?.done >= 10));
+        wait_until("half of it is done", || Ok(place.store.count_children(WORKFLOW)?.done >= 10));
     up.kill()?;
     up.wait()?;
     halfway?;

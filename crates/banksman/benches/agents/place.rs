@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use banksman::clock;
 use banksman::config::{self, Agents, Environment, Flags};
-use banksman::engine::{Engine, EngineError, Project, Projects, Pulse, Terms};
+use banksman::engine::{Engine, EngineConfig, EngineError, Project, Projects, TurnReport};
 use banksman::exec::site::LocalSite;
 use banksman::store::conn::{Options, Target};
 use banksman::store::{Add, Definition, Store};
-use banksman_core::failure::Policy;
+use banksman_core::failure::RetryPolicy;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::check::{Overrides, check};
 use banksman_core::machine::{Actor, NewTask};
@@ -35,7 +35,7 @@ pub(crate) struct Place {
     folder: TempDir,
     pub(crate) store: Store,
     site: LocalSite,
-    terms: Terms,
+    terms: EngineConfig,
     definition: Definition,
 }
 
@@ -78,11 +78,11 @@ impl Place {
             folder,
             store,
             site: site.with_env("BANKSMAN_STORE", &address),
-            terms: Terms {
+            terms: EngineConfig {
                 workers: agents.workers.clone(),
                 agents,
                 program: PROGRAM.into(),
-                policy: Policy::default(),
+                policy: RetryPolicy::default(),
                 secret: clock::secret,
             },
             definition: Definition { lifecycle: Arc::new(lifecycle), source, overrides },
@@ -125,7 +125,7 @@ impl Place {
     }
 
     /// One turn in this process.
-    pub(crate) fn turn(&self) -> Result<Pulse, Fault> {
+    pub(crate) fn turn(&self) -> Result<TurnReport, Fault> {
         let engine = Engine::new(&self.store, &self.site, &NoProjects, &self.terms);
         Ok(engine.pulse(clock::now())?)
     }

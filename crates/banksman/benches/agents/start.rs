@@ -21,7 +21,7 @@ const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 pub(crate) fn measure(size: Size, report: &mut Report) -> Result<(), Fault> {
     report.section("from the claim to the agent, without a checkout");
     let place = Place::new(SCRIPT, 4, 4)?;
-    let mut bell = Bell::hang(&place.path("bell"))?;
+    let mut waker = Waker::hang(&place.path("bell"))?;
     let mut rounds = Rounds::default();
     let mut turns = Vec::new();
     for round in 1..=size.pick(100, 20) {
@@ -29,9 +29,9 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> Result<(), Fault> {
         let began = Instant::now();
         place.turn()?;
         turns.push(millis(began.elapsed()));
-        bell.wait()?;
+        waker.wait()?;
         let ours = millis(began.elapsed());
-        rounds.add(ours, by_hand(&place, &mut bell)?);
+        rounds.add(ours, by_hand(&place, &mut waker)?);
         wait_until("the run is on record", || {
             place.turn()?;
             Ok(!place.path(&format!("runs/r{round}.1")).exists())
@@ -49,11 +49,11 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> Result<(), Fault> {
     Ok(())
 }
 
-fn by_hand(place: &Place, bell: &mut Bell) -> Result<f64, Fault> {
+fn by_hand(place: &Place, waker: &mut Waker) -> Result<f64, Fault> {
     let began = Instant::now();
     let mut command = Command::new("sh");
     let mut child = command.arg(place.path("agent.sh")).stdout(Stdio::null()).spawn()?;
-    bell.wait()?;
+    waker.wait()?;
     let took = millis(began.elapsed());
     child.wait()?;
     Ok(took)
@@ -61,9 +61,9 @@ fn by_hand(place: &Place, bell: &mut Bell) -> Result<f64, Fault> {
 
 /// Tells when an agent is there, to somebody who sleeps until then. Who looked for a file again and again would keep one core
 /// busy, and a keeper, which the kernel counts as another session, would have to wait for it.
-struct Bell(File);
+struct Waker(File);
 
-impl Bell {
+impl Waker {
     fn hang(path: &Path) -> Result<Self, Fault> {
         let made = Command::new("mkfifo").arg(path).status()?;
         if !made.success() {

@@ -10,7 +10,7 @@ use banksman::store::{Add, ClaimRequest, Claimed, Definition, Store};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::check::{Overrides, check};
-use banksman_core::machine::{Actor, Ask, Event, Finish, NewTask};
+use banksman_core::machine::{Actor, Event, Finish, NewTask, TransitionRequest};
 use banksman_core::time::Span;
 use serde_json::Map;
 use tempfile::TempDir;
@@ -104,7 +104,7 @@ pub(crate) fn finish(store: &Store, claimed: &Claimed) -> Result<(), Fault> {
 }
 
 pub(crate) fn move_to(store: &Store, task: TaskId, state: &str) -> Result<(), Fault> {
-    let asked = Event::Asked(Ask {
+    let asked = Event::Asked(TransitionRequest {
         actor: Actor::human("kim"),
         to: Some(state.to_owned()),
         trigger: None,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::dto::Run;
-use crate::ops::decisions::{Item, Lapse, Offer, Question, Voice};
+use crate::ops::decisions::{DecisionDetail, InboxItem, Lapse, Offer, ReviewerVerdict};
 
 /// A question in the inbox.
 #[derive(Debug, Clone, Serialize)]
@@ -35,9 +35,9 @@ pub struct Decision {
     pub settled: Option<Value>,
 }
 
-impl From<&Item> for Decision {
-    fn from(item: &Item) -> Self {
-        let Item { decision, stored, escalated, lapse } = item;
+impl From<&InboxItem> for Decision {
+    fn from(item: &InboxItem) -> Self {
+        let InboxItem { decision, stored, escalated, lapse } = item;
         let then = |lapse: &Lapse| json!({ "to": lapse.to, "trigger": lapse.trigger });
         let settled = decision.settled.as_ref();
         Self {
@@ -63,15 +63,15 @@ impl From<&Item> for Decision {
 
 /// A question with everything that is needed to answer it.
 #[must_use]
-pub fn question(question: &Question, diff: Option<&str>) -> Value {
-    let Question { item, detail, opened, offers, voices, runs, spent, .. } = question;
+pub fn question(question: &DecisionDetail, diff: Option<&str>) -> Value {
+    let DecisionDetail { item, detail, opened, offers, verdicts, runs, spent, .. } = question;
     let task = &detail.stored.task;
     let mut document = json!(Decision::from(item));
     document["actions"] = offers.iter().map(offer).collect();
     document["openedBy"] = json!(opened.as_ref().map(|entry| entry.record.actor.to_string()));
     document["body"] = json!(task.body);
     document["fields"] = json!(texts(question));
-    document["voices"] = voices.iter().map(voice).collect();
+    document["voices"] = verdicts.iter().map(verdict).collect();
     document["spent"] =
         json!({ "runs": spent.runs, "tokens": spent.tokens, "costMicros": spent.cost_micros });
     document["runs"] = runs.iter().map(|run| json!(Run::of(task.id, run))).collect();
@@ -81,7 +81,7 @@ pub fn question(question: &Question, diff: Option<&str>) -> Value {
 
 /// What the fields of a task say in words.
 #[must_use]
-pub fn texts(question: &Question) -> Map<String, Value> {
+pub fn texts(question: &DecisionDetail) -> Map<String, Value> {
     let stored = &question.detail.stored;
     let is_text = |name: &str| matches!(stored.lifecycle.fields.get(name), Some(Type::Text));
     let fields = stored.task.fields.iter().filter(|(name, _)| is_text(name));
@@ -100,12 +100,12 @@ fn offer(offer: &Offer) -> Value {
     })
 }
 
-fn voice(voice: &Voice) -> Value {
+fn verdict(verdict: &ReviewerVerdict) -> Value {
     json!({
-        "who": voice.who,
-        "verdict": voice.verdict,
-        "words": voice.words,
-        "suggestions": voice.suggestions,
-        "dissents": voice.dissents,
+        "who": verdict.who,
+        "verdict": verdict.verdict,
+        "words": verdict.words,
+        "suggestions": verdict.suggestions,
+        "dissents": verdict.dissents,
     })
 }

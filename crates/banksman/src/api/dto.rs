@@ -12,14 +12,14 @@ use banksman_core::time::Instant;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::ops::glance::{Ask, AtWork, Glance, Retry, Whole};
-use crate::ops::tasks::View;
+use crate::ops::status::{ActiveRun, NeedsPerson, ParentProgress, PendingRetry, StatusSummary};
+use crate::ops::tasks::TaskView;
 use crate::ops::why;
-use crate::store::health::Report;
+use crate::store::health::HealthReport;
 use crate::store::places::Batch;
 use crate::store::query::{Overview, Progress};
 use crate::store::runs::PastRun;
-use crate::store::{Edge, Entry, hex};
+use crate::store::{Edge, HistoryEntry, hex};
 
 pub use table::{lifecycle, setting};
 
@@ -86,8 +86,8 @@ pub struct Lease {
     pub worker: String,
 }
 
-impl From<&View> for Task {
-    fn from(view: &View) -> Self {
+impl From<&TaskView> for Task {
+    fn from(view: &TaskView) -> Self {
         let (task, lifecycle) = (&view.stored.task, &view.stored.lifecycle);
         let state = lifecycle.state(task.state);
         let needs = |edge| {
@@ -207,7 +207,7 @@ pub struct TaskPage {
 /// The answer to a request that changes a task.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub enum Change {
+pub enum TransitionResponse {
     Made {
         success: True,
         task: Box<Task>,
@@ -240,9 +240,9 @@ impl Serialize for False {
     }
 }
 
-impl Change {
+impl TransitionResponse {
     #[must_use]
-    pub fn made(view: &View, entry: Option<&Entry>) -> Self {
+    pub fn made(view: &TaskView, entry: Option<&HistoryEntry>) -> Self {
         Self::Made {
             success: True,
             task: Box::new(view.into()),
@@ -251,7 +251,7 @@ impl Change {
     }
 }
 
-impl From<&Rejected> for Change {
+impl From<&Rejected> for TransitionResponse {
     fn from(rejected: &Rejected) -> Self {
         let errors = rejected
             .errors
@@ -287,8 +287,8 @@ pub struct Record {
     pub hash: String,
 }
 
-impl From<&Entry> for Record {
-    fn from(entry: &Entry) -> Self {
+impl From<&HistoryEntry> for Record {
+    fn from(entry: &HistoryEntry) -> Self {
         Self {
             ts: entry.ts,
             task: entry.task.to_string(),
@@ -324,8 +324,8 @@ pub struct Waiting {
     pub who: Option<String>,
 }
 
-impl From<&why::Why> for Why {
-    fn from(why: &why::Why) -> Self {
+impl From<&why::Explanation> for Why {
+    fn from(why: &why::Explanation) -> Self {
         let waiting = why.waiting_for.iter().map(|waiting| Waiting {
             kind: waiting.kind,
             detail: waiting.detail.clone(),
@@ -343,21 +343,21 @@ impl From<&why::Why> for Why {
 
 /// Everything that is going on.
 #[must_use]
-pub fn glance(glance: &Glance) -> Value {
-    let mut document = overview(&glance.overview);
-    let accounts = glance.overview.paused_accounts.iter().map(|(name, account)| {
+pub fn summary(summary: &StatusSummary) -> Value {
+    let mut document = overview(&summary.overview);
+    let accounts = summary.overview.paused_accounts.iter().map(|(name, account)| {
         json!({ "name": name, "until": account.paused_until, "reason": account.reason })
     });
-    document["paused"] = json!(glance.overview.paused);
+    document["paused"] = json!(summary.overview.paused);
     document["pausedAccounts"] = accounts.collect();
-    document["running"] = glance.at_work.iter().map(at_work).collect();
-    document["retrying"] = glance.retries.iter().map(retry).collect();
-    document["needsPerson"] = glance.asks.iter().map(ask).collect();
-    document["inParts"] = glance.wholes.iter().map(whole).collect();
+    document["running"] = summary.at_work.iter().map(at_work).collect();
+    document["retrying"] = summary.retries.iter().map(retry).collect();
+    document["needsPerson"] = summary.asks.iter().map(ask).collect();
+    document["inParts"] = summary.parents.iter().map(whole).collect();
     document
 }
 
-fn at_work(at_work: &AtWork) -> Value {
+fn at_work(at_work: &ActiveRun) -> Value {
     json!({
         "task": at_work.run.task.to_string(),
         "run": at_work.run.to_string(),
@@ -370,7 +370,7 @@ fn at_work(at_work: &AtWork) -> Value {
     })
 }
 
-fn retry(retry: &Retry) -> Value {
+fn retry(retry: &PendingRetry) -> Value {
     json!({
         "task": retry.task.to_string(),
         "attempt": retry.attempt,
@@ -382,7 +382,7 @@ fn retry(retry: &Retry) -> Value {
     })
 }
 
-fn ask(ask: &Ask) -> Value {
+fn ask(ask: &NeedsPerson) -> Value {
     json!({
         "task": ask.task.to_string(),
         "title": ask.title,
@@ -393,7 +393,7 @@ fn ask(ask: &Ask) -> Value {
     })
 }
 
-fn whole(whole: &Whole) -> Value {
+fn whole(whole: &ParentProgress) -> Value {
     json!({
         "task": whole.task.to_string(),
         "title": whole.title,
@@ -452,7 +452,7 @@ pub fn batch(batch: &Batch) -> Value {
 
 /// What a look at everything found.
 #[must_use]
-pub fn report(report: &Report) -> Value {
+pub fn report(report: &HealthReport) -> Value {
     let findings = report
         .findings
         .iter()
@@ -468,7 +468,7 @@ pub fn report(report: &Report) -> Value {
 
 /// What a look at every history found, and the digest of them all.
 #[must_use]
-pub fn verification(report: &Report, expected: Option<&str>) -> Value {
+pub fn verification(report: &HealthReport, expected: Option<&str>) -> Value {
     let mut document = self::report(report);
     let is_expected = expected.is_none_or(|digest| digest == report.digest);
     document["ok"] = json!(report.findings.is_empty() && is_expected);

@@ -12,7 +12,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::files;
 use super::output::shown;
-use crate::api::dto::Change;
+use crate::api::dto::TransitionResponse;
 use crate::ops::tasks::{self, AddRequest};
 
 /// Add a task
@@ -90,7 +90,7 @@ pub(super) fn run(context: &Context, args: &AddArgs) -> Result<Exit, Failure> {
     let view = tasks::view_of(&store, added.stored)?;
     let task = &view.stored.task;
     context.out.answer(
-        || Change::made(&view, added.entry.as_ref()),
+        || TransitionResponse::made(&view, added.entry.as_ref()),
         || {
             let state = view.stored.lifecycle.state(task.state);
             if context.out.quiet {

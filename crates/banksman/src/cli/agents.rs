@@ -4,7 +4,7 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use banksman_core::limits::STREAM_LINE_BYTES;
-use banksman_core::receipt::{Exit as AgentExit, Reading, Terminal};
+use banksman_core::receipt::{ProcessExit as AgentExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -16,7 +16,7 @@ use super::failure::Failure;
 use super::files;
 use super::output::{Cell, shown_lines, table};
 use super::signs::local;
-use crate::exec::agent::{self, Before, Kind};
+use crate::exec::agent::{self, AgentKind, PriorUsage};
 
 /// Look into what agents write
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ enum AgentsCommand {
 struct ReadArgs {
     /// Whose stream it is
     #[arg(value_name = "AGENT", value_parser = kinds())]
-    agent: Kind,
+    agent: AgentKind,
     /// What it wrote to standard output; `-` reads standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -59,12 +59,12 @@ struct ReadArgs {
     at: Option<Instant>,
 }
 
-fn kinds() -> impl TypedValueParser<Value = Kind> {
+fn kinds() -> impl TypedValueParser<Value = AgentKind> {
     let named = |name: String| {
-        let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == name);
+        let kind = AgentKind::ALL.into_iter().find(|kind| kind.as_str() == name);
         kind.expect("clap has checked the name")
     };
-    PossibleValuesParser::new(Kind::ALL.map(Kind::as_str)).map(named)
+    PossibleValuesParser::new(AgentKind::ALL.map(AgentKind::as_str)).map(named)
 }
 
 pub(super) fn run(context: &Context, args: &AgentsArgs) -> Result<Exit, Failure> {
@@ -75,7 +75,7 @@ pub(super) fn run(context: &Context, args: &AgentsArgs) -> Result<Exit, Failure>
 
 fn read(context: &Context, args: &ReadArgs) -> Result<Exit, Failure> {
     let exit = exit_of(args.exit);
-    let mut reader = agent::reader(args.agent, Before::default());
+    let mut reader = agent::reader(args.agent, PriorUsage::default());
     let mut seen = Vec::new();
     each_line(&args.file, |line| {
         reader.line(line, &mut seen);
@@ -130,7 +130,7 @@ fn each_line(path: &Path, mut take: impl FnMut(&str)) -> Result<(), Failure> {
     }
 }
 
-fn document(reading: &Reading, exit: AgentExit) -> Value {
+fn document(reading: &StreamSummary, exit: AgentExit) -> Value {
     json!({
         "outcome": agent::outcome_of(reading, exit).as_str(),
         "terminal": reading.terminal.is_some(),
@@ -148,7 +148,7 @@ fn dollars(micros: i64) -> f64 {
     micros as f64 / 1e6
 }
 
-fn detail(reading: &Reading, exit: AgentExit) -> Option<String> {
+fn detail(reading: &StreamSummary, exit: AgentExit) -> Option<String> {
     if let Some(fault) = &reading.fault {
         return Some(fault.detail.clone());
     }
@@ -165,7 +165,7 @@ fn detail(reading: &Reading, exit: AgentExit) -> Option<String> {
     }
 }
 
-fn text(reading: &Reading, exit: AgentExit) -> String {
+fn text(reading: &StreamSummary, exit: AgentExit) -> String {
     let rows = [
         ("terminal", Some(if reading.terminal.is_some() { "yes" } else { "no" }.to_owned())),
         ("session", reading.session.clone()),

@@ -13,11 +13,11 @@ use super::failure::Failure;
 use super::log::{folder_of, last_run, past_run};
 use super::output::facts;
 use crate::config::{Config, EnvVars, Windows};
-use crate::exec::agent::{Kind, Setup};
-use crate::exec::keeper::Folder;
-use crate::exec::plan::Plan;
-use crate::exec::process::{Plain, quoted};
-use crate::exec::window::{self, Screen};
+use crate::exec::agent::{AgentKind, AgentSetup};
+use crate::exec::job::JobSpec;
+use crate::exec::keeper::JobFolder;
+use crate::exec::process::{PlainRunner, quoted};
+use crate::exec::window::{self, WindowHost};
 use crate::store::runs::PastRun;
 
 /// Show where an agent works: its folder, branch, log, processes and session
@@ -62,8 +62,8 @@ pub(super) fn run(context: &Context, args: &AttachArgs) -> Result<Exit, Failure>
     let folder = folder_of(context, run, &past)?;
     let place = Place::of(run, &folder, &past)?;
     let screen = match (args.tmux, args.tabby) {
-        (true, _) => Some(Screen::Tmux),
-        (false, true) => Some(Screen::Tabby),
+        (true, _) => Some(WindowHost::Tmux),
+        (false, true) => Some(WindowHost::Tabby),
         (false, false) => None,
     };
     if let Some(screen) = screen {
@@ -84,11 +84,11 @@ pub(super) fn run(context: &Context, args: &AttachArgs) -> Result<Exit, Failure>
 }
 
 impl Place {
-    fn of(run: RunId, folder: &Folder, past: &PastRun) -> Result<Self, Failure> {
+    fn of(run: RunId, folder: &JobFolder, past: &PastRun) -> Result<Self, Failure> {
         let plan = folder.plan()?;
         let is_alive = folder.is_locked()?;
         let begun = folder.begun()?.filter(|_| is_alive);
-        let beat = folder.beat()?.filter(|_| is_alive);
+        let heartbeat = folder.heartbeat()?.filter(|_| is_alive);
         let receipt = folder.receipt()?;
         let told = receipt.and_then(|receipt| receipt.reading).and_then(|said| said.session);
         let workspace = plan.as_ref().and_then(|plan| plan.workspace.as_ref());
@@ -102,13 +102,13 @@ impl Place {
             branch: workspace.map(|workspace| workspace.branch.clone()),
             folder: folder.path().to_owned(),
             keeper: begun.map(|begun| begun.pid),
-            agent: beat.and_then(|beat| beat.agent_pid),
+            agent: heartbeat.and_then(|heartbeat| heartbeat.agent_pid),
             session,
             resume,
         })
     }
 
-    fn document(&self, screen: Option<Screen>) -> serde_json::Value {
+    fn document(&self, screen: Option<WindowHost>) -> serde_json::Value {
         json!({
             "run": self.run.to_string(),
             "folder": self.folder,
@@ -119,7 +119,7 @@ impl Place {
             "agentPid": self.agent,
             "session": self.session,
             "resume": self.resume,
-            "window": screen.map(Screen::as_str),
+            "window": screen.map(WindowHost::as_str),
         })
     }
 
@@ -147,22 +147,22 @@ impl Place {
     }
 }
 
-fn setup_of(plan: &Plan) -> Option<&Setup> {
+fn setup_of(plan: &JobSpec) -> Option<&AgentSetup> {
     Some(&plan.agent()?.setup)
 }
 
-fn asked_session(plan: Option<&Plan>) -> Option<String> {
+fn asked_session(plan: Option<&JobSpec>) -> Option<String> {
     plan?.agent()?.ask.session.clone()
 }
 
 /// What a person types to go on with a session. The flags of a run are not repeated: a person is asked before a tool is used.
-fn resume(setup: &Setup, session: &str) -> Option<String> {
+fn resume(setup: &AgentSetup, session: &str) -> Option<String> {
     let flag = match setup.kind {
-        Kind::Claude | Kind::Gemini => "--resume",
-        Kind::Codex => "resume",
-        Kind::Opencode => "--session",
+        AgentKind::Claude | AgentKind::Gemini => "--resume",
+        AgentKind::Codex => "resume",
+        AgentKind::Opencode => "--session",
         // Neither has a command line of its own for it.
-        Kind::Acp | Kind::Command => return None,
+        AgentKind::Acp | AgentKind::Command => return None,
     };
     let mut words: Vec<String> = setup.command.iter().map(|word| quoted(word)).collect();
     if words.is_empty() {
@@ -173,17 +173,17 @@ fn resume(setup: &Setup, session: &str) -> Option<String> {
 }
 
 /// The terminal in which runs get windows by themselves, if the settings want any.
-pub(super) fn wanted_screen(windows: Windows) -> Option<Screen> {
+pub(super) fn wanted_screen(windows: Windows) -> Option<WindowHost> {
     match windows {
         Windows::None => None,
-        Windows::Auto => Screen::around(&window::environment()),
-        Windows::Tmux => Some(Screen::Tmux),
-        Windows::Tabby => Some(Screen::Tabby),
+        Windows::Auto => WindowHost::around(&window::environment()),
+        Windows::Tmux => Some(WindowHost::Tmux),
+        Windows::Tabby => Some(WindowHost::Tabby),
     }
 }
 
 /// Opens a window that follows the log of a run.
-pub(super) fn open_window(config: &Config, screen: Screen, run: RunId) -> Result<(), Failure> {
+pub(super) fn open_window(config: &Config, screen: WindowHost, run: RunId) -> Result<(), Failure> {
     let program = env::current_exe().map_err(Failure::Program)?;
     let agents = &config.agents;
     // A window has the environment of its terminal and not ours.
@@ -204,14 +204,14 @@ pub(super) fn open_window(config: &Config, screen: Screen, run: RunId) -> Result
     }
     let env = window::environment();
     let name = run.to_string();
-    let opened = window::open(screen, &mut Plain, &name, &command, &config.folder, &env);
+    let opened = window::open(screen, &mut PlainRunner, &name, &command, &config.folder, &env);
     opened.map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
         Failure::Input {
             message: format!("{error}{}", cause.unwrap_or_default()),
             hint: match screen {
-                Screen::Tmux => "run it inside of tmux".to_owned(),
-                Screen::Tabby => "run it inside of Tabby, with `tabby` on the PATH".to_owned(),
+                WindowHost::Tmux => "run it inside of tmux".to_owned(),
+                WindowHost::Tabby => "run it inside of Tabby, with `tabby` on the PATH".to_owned(),
             },
         }
     })
@@ -225,16 +225,16 @@ mod tests {
 
     #[test]
     fn a_session_is_resumed_by_the_agent_s_own_command() {
-        let check = |kind: Kind, command: &[&str], expected: Option<&str>| {
+        let check = |kind: AgentKind, command: &[&str], expected: Option<&str>| {
             let command = command.iter().map(|word| (*word).to_owned()).collect();
             let setup =
-                Setup { kind, command, model: None, env: BTreeMap::new(), pass: Vec::new() };
+                AgentSetup { kind, command, model: None, env: BTreeMap::new(), pass: Vec::new() };
             assert_eq!(resume(&setup, "a b").as_deref(), expected);
         };
-        check(Kind::Claude, &["claude"], Some("claude --resume 'a b'"));
-        check(Kind::Codex, &[], Some("codex resume 'a b'"));
-        check(Kind::Gemini, &["/it's/gemini"], Some("'/it'\\''s/gemini' --resume 'a b'"));
-        check(Kind::Opencode, &["opencode"], Some("opencode --session 'a b'"));
-        check(Kind::Command, &["x"], None);
+        check(AgentKind::Claude, &["claude"], Some("claude --resume 'a b'"));
+        check(AgentKind::Codex, &[], Some("codex resume 'a b'"));
+        check(AgentKind::Gemini, &["/it's/gemini"], Some("'/it'\\''s/gemini' --resume 'a b'"));
+        check(AgentKind::Opencode, &["opencode"], Some("opencode --session 'a b'"));
+        check(AgentKind::Command, &["x"], None);
     }
 }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use banksman_core::limits;
-use banksman_core::schedule::Bound;
+use banksman_core::schedule::BudgetLimit;
 use banksman_core::time::Span;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -199,7 +199,7 @@ fn rows(batches: &[Batch]) -> String {
         let progress = format!("{} of {}", batch.done, batch.tasks);
         let running = format!("{} of {}", batch.running, batch.concurrency);
         let bounds: Vec<String> =
-            batch.budget.bounds(&batch.used).iter().map(Bound::to_string).collect();
+            batch.budget.bounds(&batch.used).iter().map(BudgetLimit::to_string).collect();
         vec![
             batch.name.as_str().into(),
             state.into(),

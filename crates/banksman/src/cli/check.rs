@@ -7,7 +7,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::shown;
 use crate::api::dto;
-use crate::store::health::Report;
+use crate::store::health::HealthReport;
 
 /// Prove that no task is stranded or impossible
 ///
@@ -31,12 +31,12 @@ pub(super) fn run(context: &Context, _: &CheckArgs) -> Result<Exit, Failure> {
     Ok(exit(&report))
 }
 
-pub(super) fn findings(report: &Report) -> String {
+pub(super) fn findings(report: &HealthReport) -> String {
     let of_tasks = report.findings.iter();
     let of_tasks = of_tasks.map(|finding| format!("{}: {}\n", finding.task, shown(&finding.what)));
     of_tasks.chain(report.faults.iter().map(|fault| format!("{}\n", shown(fault)))).collect()
 }
 
-pub(super) fn exit(report: &Report) -> Exit {
+pub(super) fn exit(report: &HealthReport) -> Exit {
     if report.findings.is_empty() && report.faults.is_empty() { Exit::Done } else { Exit::Findings }
 }

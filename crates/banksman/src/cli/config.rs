@@ -8,7 +8,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, shown, table};
-use crate::config::{Effective, Source};
+use crate::config::{ConfigFile, EffectiveSetting};
 
 /// Show the settings that hold
 #[derive(Debug, Args)]
@@ -77,18 +77,19 @@ fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn document(setting: &Effective) -> Value {
+fn document(setting: &EffectiveSetting) -> Value {
     let origin = setting.origin.to_string();
     json!({ "key": setting.key, "value": setting.value, "origin": origin })
 }
 
-fn plain(settings: &[Effective]) -> String {
-    let line = |setting: &Effective| format!("{} = {}\n", setting.key, shown(&setting.value));
+fn plain(settings: &[EffectiveSetting]) -> String {
+    let line =
+        |setting: &EffectiveSetting| format!("{} = {}\n", setting.key, shown(&setting.value));
     settings.iter().map(line).collect()
 }
 
-fn with_origins(settings: &[Effective]) -> String {
-    let row = |setting: &Effective| -> Vec<Cell> {
+fn with_origins(settings: &[EffectiveSetting]) -> String {
+    let row = |setting: &EffectiveSetting| -> Vec<Cell> {
         let origin = setting.origin.to_string();
         vec![origin.into(), setting.key.as_str().into(), setting.value.as_str().into()]
     };
@@ -96,7 +97,7 @@ fn with_origins(settings: &[Effective]) -> String {
 }
 
 /// The settings as they may be shown: the store without its password.
-fn settings(context: &Context) -> Vec<Effective> {
+fn settings(context: &Context) -> Vec<EffectiveSetting> {
     let mut settings = context.config.effective.clone();
     for setting in settings.iter_mut().filter(|setting| setting.key == "store") {
         setting.value = context
@@ -123,8 +124,8 @@ fn get(context: &Context, args: &GetArgs) -> Result<Exit, Failure> {
 }
 
 fn path(context: &Context) -> Result<Exit, Failure> {
-    let document = |source: &Source| json!({ "scope": source.scope, "path": source.path, "exists": source.exists });
-    let row = |source: &Source| -> Vec<Cell> {
+    let document = |source: &ConfigFile| json!({ "scope": source.scope, "path": source.path, "exists": source.exists });
+    let row = |source: &ConfigFile| -> Vec<Cell> {
         let state = if source.exists { "read" } else { "not there" };
         vec![source.scope.into(), state.into(), source.path.display().to_string().into()]
     };

@@ -10,10 +10,10 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Output;
 use super::signs::Signs;
-use crate::api::dto::Change;
+use crate::api::dto::TransitionResponse;
 use crate::clock;
 use crate::config::{self, Color, Config, ConfigError, Environment, Flags};
-use crate::ops::decisions::{self, Which};
+use crate::ops::decisions::{self, DecisionRef};
 use crate::ops::library::Library;
 use crate::ops::{OpsError, projects};
 use crate::store::conn::{Options, Target};
@@ -79,12 +79,12 @@ impl Context {
     }
 
     /// Refuses what would settle a question if an agent's run asks for it, whoever it says it is, and puts that on record.
-    pub(crate) fn no_run_decides(&self, store: &Store, which: Which) -> Result<(), Failure> {
+    pub(crate) fn no_run_decides(&self, store: &Store, which: DecisionRef) -> Result<(), Failure> {
         if !self.config.is_of_run {
             return Ok(());
         }
         let is_open = decisions::find(store, which).is_ok_and(|found| found.settled.is_none());
-        if let Which::Task(_) = which
+        if let DecisionRef::Task(_) = which
             && !is_open
         {
             return Ok(());
@@ -96,7 +96,7 @@ impl Context {
     pub(crate) fn refused(&self, error: OpsError) -> Result<Exit, Failure> {
         match &error {
             OpsError::Store(StoreError::Rejected(rejected)) if self.out.json => {
-                self.out.json(&Change::from(rejected))?;
+                self.out.json(&TransitionResponse::from(rejected))?;
                 Ok(Exit::Failed)
             }
             OpsError::Store(_)

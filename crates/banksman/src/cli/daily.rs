@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use banksman_core::daily::Report;
+use banksman_core::daily::EntryOutcome;
 use banksman_core::ids::DecisionId;
 use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
@@ -19,7 +19,7 @@ use super::failure::Failure;
 use super::output::shown;
 use crate::config::Config;
 use crate::exec::note;
-use crate::ops::daily::{self, Day, Refreshed};
+use crate::ops::daily::{self, LocalDay, RefreshedNote};
 use crate::ops::decisions::DecisionError;
 use crate::store::Store;
 
@@ -74,22 +74,22 @@ pub(super) fn run(context: &Context, args: &DailyArgs) -> Result<Exit, Failure> 
     for (_, line) in lines(&refreshed.reports) {
         context.out.say(&line);
     }
-    let is_refused = |report: &Report| matches!(report, Report::Refused(_));
+    let is_refused = |report: &EntryOutcome| matches!(report, EntryOutcome::Refused(_));
     let any_refused = refreshed.reports.values().any(is_refused);
     Ok(if any_refused { Exit::Failed } else { Exit::Done })
 }
 
-fn wanted(now: Instant, date: Option<Date>) -> Result<Day, Failure> {
+fn wanted(now: Instant, date: Option<Date>) -> Result<LocalDay, Failure> {
     let zone = TimeZone::system();
     let wrong = |message: &str| Failure::Argument {
         message: message.to_owned(),
         hint: "a date is written as 2026-11-14".to_owned(),
     };
-    let today = Day::at(now, &zone).ok_or_else(|| wrong("there is no such day"))?;
+    let today = LocalDay::at(now, &zone).ok_or_else(|| wrong("there is no such day"))?;
     match date {
         None => Ok(today),
         Some(date) if date > today.date => Err(wrong("this day is yet to come")),
-        Some(date) => Day::new(date, &zone).ok_or_else(|| wrong("there is no such day")),
+        Some(date) => LocalDay::new(date, &zone).ok_or_else(|| wrong("there is no such day")),
     }
 }
 
@@ -111,10 +111,10 @@ fn sync(
     path: &Path,
     store: &Store,
     owner: &Actor,
-    day: &Day,
+    day: &LocalDay,
     now: Instant,
-) -> Result<(Refreshed, bool), Failure> {
-    let mut reports: BTreeMap<DecisionId, Report> = BTreeMap::new();
+) -> Result<(RefreshedNote, bool), Failure> {
+    let mut reports: BTreeMap<DecisionId, EntryOutcome> = BTreeMap::new();
     for _ in 0..TRIES {
         let seen = note::read(path)?.map(|seen| seen.text);
         let text = seen.as_deref().unwrap_or_default();
@@ -133,21 +133,21 @@ fn sync(
 }
 
 /// What became of answers, in one line each, and whether it needs a look.
-fn lines(reports: &BTreeMap<DecisionId, Report>) -> Vec<(bool, String)> {
-    let line = |(id, report): (&DecisionId, &Report)| match report {
-        Report::Answered(what) => (false, format!("{id} in the daily note: {}", shown(what))),
-        Report::Refused(why) => {
+fn lines(reports: &BTreeMap<DecisionId, EntryOutcome>) -> Vec<(bool, String)> {
+    let line = |(id, report): (&DecisionId, &EntryOutcome)| match report {
+        EntryOutcome::Answered(what) => (false, format!("{id} in the daily note: {}", shown(what))),
+        EntryOutcome::Refused(why) => {
             (true, format!("{id} in the daily note was not carried out: {}", shown(why)))
         }
     };
     reports.iter().map(line).collect()
 }
 
-fn document(day: &Day, path: &Path, note: &Refreshed, written: Option<bool>) -> Value {
-    let answer = |(id, report): (&DecisionId, &Report)| {
+fn document(day: &LocalDay, path: &Path, note: &RefreshedNote, written: Option<bool>) -> Value {
+    let answer = |(id, report): (&DecisionId, &EntryOutcome)| {
         let (done, detail) = match report {
-            Report::Answered(what) => (true, what),
-            Report::Refused(why) => (false, why),
+            EntryOutcome::Answered(what) => (true, what),
+            EntryOutcome::Refused(why) => (false, why),
         };
         json!({ "decision": id.to_string(), "answered": done, "detail": detail })
     };
@@ -197,7 +197,7 @@ pub(super) struct Turn {
 
 impl Turn {
     /// What stands in the note already was told before.
-    fn tell(&mut self, refreshed: &Refreshed, written: bool) {
+    fn tell(&mut self, refreshed: &RefreshedNote, written: bool) {
         if written {
             self.notices.extend(lines(&refreshed.reports));
         }

@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::output::{Cell, table};
 use super::signs::{Signs, first_line, lasting, local};
 use crate::api::decision::Decision;
-use crate::ops::decisions::{self, DecisionError, Item, UNDO_WINDOW, Which};
+use crate::ops::decisions::{self, DecisionError, DecisionRef, InboxItem, UNDO_WINDOW};
 use crate::store::query::PAGE;
 
 /// List what waits for you, and answer it
@@ -105,7 +105,7 @@ enum DecisionsCommand {
 struct SnoozeArgs {
     /// The decision, or its task
     #[arg(value_name = "ID")]
-    which: Which,
+    which: DecisionRef,
     /// For how long, such as 30min, 2h or 1d
     #[arg(value_name = "SPAN")]
     span: Span,
@@ -123,7 +123,7 @@ struct SnoozeArgs {
 struct UndoArgs {
     /// The decision, or its task. Left out: what you answered last
     #[arg(value_name = "ID")]
-    which: Option<Which>,
+    which: Option<DecisionRef>,
     #[command(flatten)]
     actor: ActorArgs,
 }
@@ -148,7 +148,7 @@ pub(super) fn run(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failu
 }
 
 /// Nothing that an agent has started may decide, whoever it says it is.
-fn only_people(context: &Context, which: &[Which]) -> Result<(), Failure> {
+fn only_people(context: &Context, which: &[DecisionRef]) -> Result<(), Failure> {
     if !context.config.is_of_run {
         return Ok(());
     }
@@ -192,15 +192,15 @@ fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn is_snoozed(item: &Item, now: Instant) -> bool {
+fn is_snoozed(item: &InboxItem, now: Instant) -> bool {
     item.decision.snoozed_until.is_some_and(|until| until > now)
 }
 
-fn text(signs: Signs, items: &[Item], now: Instant) -> String {
+fn text(signs: Signs, items: &[InboxItem], now: Instant) -> String {
     if items.is_empty() {
         return "nothing waits for you\n".to_owned();
     }
-    let row = |item: &Item| -> Vec<Cell> {
+    let row = |item: &InboxItem| -> Vec<Cell> {
         let decision = &item.decision;
         let actions: Vec<&str> =
             decision.offers.iter().map(|(action, _)| action.as_str()).collect();
@@ -219,11 +219,11 @@ fn text(signs: Signs, items: &[Item], now: Instant) -> String {
     table(&["", "ID", "TASK", "SINCE", "LEFT", "THEN", "ACTIONS", "QUESTION"], &rows)
 }
 
-fn mark(item: &Item) -> &'static str {
+fn mark(item: &InboxItem) -> &'static str {
     if item.escalated { "!!" } else { "!" }
 }
 
-fn lapse(signs: Signs, item: &Item) -> String {
+fn lapse(signs: Signs, item: &InboxItem) -> String {
     item.lapse.as_ref().map(|lapse| format!("{} {}", signs.arrow(), lapse.to)).unwrap_or_default()
 }
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use banksman_core::failure::Policy;
+use banksman_core::failure::RetryPolicy;
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::StateKind;
 use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
 use clap::Args;
@@ -20,7 +20,7 @@ use super::signs::style;
 use super::up::Parts;
 use crate::clock;
 use crate::config::{self, Environment, Flags};
-use crate::engine::wake::{Bell, Wake};
+use crate::engine::wake::{WakeReason, Waker};
 use crate::exec::scratch;
 use crate::ops::library::Library;
 use crate::ops::projects;
@@ -88,7 +88,7 @@ pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit, Failure> {
     context.out.say("eight tasks, four agents at once, each in a worktree of its own\n");
     let began = clock::now();
     let mut story = Story::new(began);
-    let bell = Bell::hang(&parts.store, &parts.site.ended_folder())?;
+    let waker = Waker::hang(&parts.store, &parts.site.ended_folder())?;
     loop {
         let pulse = parts.engine().pulse(clock::now())?;
         story.tell(context, &parts.store)?;
@@ -98,7 +98,7 @@ pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit, Failure> {
         }
         let next = pulse.next.map_or(1_000, |next| (next.0 - now.0).clamp(10, 1_000));
         let at_most = Duration::from_millis(u64::try_from(next).unwrap_or(1_000));
-        if bell.wait(at_most) == Wake::Stop {
+        if waker.wait(at_most) == WakeReason::Stop {
             context.out.say("stopped; agents at work go on by themselves");
             break;
         }
@@ -109,7 +109,7 @@ pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit, Failure> {
         || document(&tasks, &folder, &repo, took),
         || summary(&tasks, &parts.store, &folder, &repo, took),
     )?;
-    let done = tasks.iter().filter(|task| kind(task) == Kind::Done).count();
+    let done = tasks.iter().filter(|task| kind(task) == StateKind::Done).count();
     Ok(if done == PARTS.len() - 1 { Exit::Done } else { Exit::Failed })
 }
 
@@ -174,7 +174,7 @@ fn parts(folder: &Path, repo: &Path) -> Result<Parts, Failure> {
     let config = config::resolve(&flags, &environment, repo)?;
     let mut parts = Parts::of(&config)?;
     // The demo must not take an hour: failures are tried again at once.
-    parts.terms.policy = Policy::default().hasty(Span(1_500));
+    parts.terms.policy = RetryPolicy::default().hasty(Span(1_500));
     Ok(parts)
 }
 
@@ -208,13 +208,13 @@ fn all(store: &Store) -> Result<Vec<Stored>, Failure> {
     Ok(tasks.collect::<Result<_, _>>()?)
 }
 
-fn kind(stored: &Stored) -> Kind {
+fn kind(stored: &Stored) -> StateKind {
     stored.state().kind
 }
 
 /// Nothing moves any more without a person.
 fn is_over(store: &Store) -> Result<bool, Failure> {
-    let moving = |stored: &Stored| matches!(kind(stored), Kind::Queued | Kind::Working);
+    let moving = |stored: &Stored| matches!(kind(stored), StateKind::Queued | StateKind::Working);
     Ok(!all(store)?.iter().any(moving))
 }
 
@@ -297,7 +297,7 @@ fn summary(tasks: &[Stored], store: &Store, folder: &Path, repo: &Path, took: Sp
         ]
     };
     let rows: Vec<Vec<Cell>> = tasks.iter().map(row).collect();
-    let done = tasks.iter().filter(|task| kind(task) == Kind::Done).count();
+    let done = tasks.iter().filter(|task| kind(task) == StateKind::Done).count();
     let seconds = took.0 / 1_000;
     let mut text = format!("\n{}", table(&["TASK", "STATE", "RUNS", "TITLE", "ON THE WAY"], &rows));
     text.push_str(&format!(

@@ -18,8 +18,8 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use crate::clock;
-use crate::exec::plan::JobId;
-use crate::exec::site::{LocalSite, Sight, Site};
+use crate::exec::job::JobId;
+use crate::exec::site::{JobStatus, LocalSite, Site};
 
 /// A turn of `up` may be waiting for a busy store.
 const UP_ENDS_WITHIN: Duration = Duration::from_secs(60);
@@ -191,7 +191,7 @@ fn end_agents(context: &Context) -> Result<Agents, Failure> {
     let by = format!("{} by `banksman down`", context.actor(None));
     let mut running = Vec::new();
     for job in site.jobs()? {
-        if site.look(job)? == Sight::Running {
+        if site.look(job)? == JobStatus::Running {
             site.stop(job, &by)?;
             running.push(job);
         }
@@ -203,7 +203,8 @@ fn end_agents(context: &Context) -> Result<Agents, Failure> {
     loop {
         let mut left = Vec::new();
         for job in ended.still_running {
-            let list = if site.look(job)? == Sight::Running { &mut left } else { &mut ended.ended };
+            let list =
+                if site.look(job)? == JobStatus::Running { &mut left } else { &mut ended.ended };
             list.push(job);
         }
         ended.still_running = left;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use banksman_core::ids::TaskId;
-use banksman_core::machine::{FieldError, Rejected, Why};
+use banksman_core::machine::{FieldError, RejectReason, Rejected};
 
 use super::exit::Code;
 use crate::config::ConfigError;
@@ -307,9 +307,9 @@ fn of_store(error: &StoreError) -> Class {
         StoreError::Db(error) => (of_db(error), error.hint().map(str::to_owned)),
         StoreError::Rejected(rejected) => {
             let hint = match rejected.why {
-                Why::Invalid => missing_field(rejected),
-                Why::Forbidden => Some("say who you are with `--as ROLE:NAME`".to_owned()),
-                Why::StaleLease | Why::StaleVersion => {
+                RejectReason::Invalid => missing_field(rejected),
+                RejectReason::Forbidden => Some("say who you are with `--as ROLE:NAME`".to_owned()),
+                RejectReason::StaleLease | RejectReason::StaleVersion => {
                     Some("look again with `banksman show ID`, then decide anew".to_owned())
                 }
             };
@@ -335,9 +335,9 @@ fn of_store(error: &StoreError) -> Class {
 
 fn of_rejected(rejected: &Rejected) -> Code {
     match rejected.why {
-        Why::Invalid => Code::Refused,
-        Why::Forbidden => Code::Forbidden,
-        Why::StaleLease | Why::StaleVersion => Code::Stale,
+        RejectReason::Invalid => Code::Refused,
+        RejectReason::Forbidden => Code::Forbidden,
+        RejectReason::StaleLease | RejectReason::StaleVersion => Code::Stale,
     }
 }
 

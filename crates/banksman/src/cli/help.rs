@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::StateKind;
 use clap::Args;
 
 use super::command;
@@ -98,7 +98,7 @@ fn states() -> String {
     let mut text = String::from(
         "States\n\nEach lifecycle names its own states (`banksman lifecycle show NAME`). Every state is of one kind:\n\n",
     );
-    for kind in Kind::ALL {
+    for kind in StateKind::ALL {
         line!(
             text,
             "  {} {}  {:<10} {}",
@@ -112,17 +112,17 @@ fn states() -> String {
             kind.\nThe second sign is shown where the terminal has no UTF-8.\n"
 }
 
-fn meaning(kind: Kind) -> &'static str {
+fn meaning(kind: StateKind) -> &'static str {
     match kind {
-        Kind::Queued => "waits in the queue for a worker",
-        Kind::Working => "an agent is at work, or about to be",
-        Kind::Reviewing => "others look at the work",
-        Kind::Waiting => "needs you: a person has to answer",
-        Kind::Blocked => "something outside has to happen first",
-        Kind::Parked => "put aside by a person",
-        Kind::Done => "ended as it should",
-        Kind::Failed => "ended without success",
-        Kind::Cancelled => "ended because nobody wants it any more",
+        StateKind::Queued => "waits in the queue for a worker",
+        StateKind::Working => "an agent is at work, or about to be",
+        StateKind::Reviewing => "others look at the work",
+        StateKind::Waiting => "needs you: a person has to answer",
+        StateKind::Blocked => "something outside has to happen first",
+        StateKind::Parked => "put aside by a person",
+        StateKind::Done => "ended as it should",
+        StateKind::Failed => "ended without success",
+        StateKind::Cancelled => "ended because nobody wants it any more",
     }
 }
 

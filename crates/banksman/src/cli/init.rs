@@ -58,9 +58,9 @@ pub(super) fn run(context: &Context, args: &InitArgs) -> Result<Exit, Failure> {
         },
     )?;
     // What a project brings along may be wrong, and it is better known before an agent is to work with it.
-    let brings = |name: &str| root.join(config::FOLDER).join(name).exists();
+    let produces = |name: &str| root.join(config::FOLDER).join(name).exists();
     let own = [("policy.yaml", "policy lint"), ("prompts", "prompts lint")];
-    let own = own.into_iter().filter(|(file, _)| brings(file)).map(|(_, command)| command);
+    let own = own.into_iter().filter(|(file, _)| produces(file)).map(|(_, command)| command);
     let next: Vec<&str> = own.chain(["add 'TITLE'", "list", "help"]).collect();
     context.out.next(&next);
     Ok(Exit::Done)

@@ -11,7 +11,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, table};
-use crate::ops::library::{Library, LibraryError, Origin};
+use crate::ops::library::{Library, LibraryError, LifecycleOrigin};
 
 /// List, show, prove and draw lifecycles
 #[derive(Debug, Args)]
@@ -96,10 +96,10 @@ fn summary(library: &Library, name: &str) -> Result<(Option<String>, String), Fa
 }
 
 /// Where a lifecycle is from; its file as seen from the root of the project.
-fn origin_text(context: &Context, origin: &Origin) -> String {
+fn origin_text(context: &Context, origin: &LifecycleOrigin) -> String {
     match origin {
-        Origin::BuiltIn => "built-in".to_owned(),
-        Origin::File(path) => {
+        LifecycleOrigin::BuiltIn => "built-in".to_owned(),
+        LifecycleOrigin::File(path) => {
             path.strip_prefix(&context.config.root).unwrap_or(path).display().to_string()
         }
     }

@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::output::{Cell, shown, table};
 use super::signs::{about, ended_reviewers, style};
 use crate::api::dto::{Task, TaskPage};
-use crate::ops::tasks::{self, Listed};
+use crate::ops::tasks::{self, TaskListing};
 use crate::store::Stored;
 use crate::store::query::{Filter, PAGE, Progress};
 
@@ -60,9 +60,9 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let has_all = args.all || context.out.quiet;
-    let Listed { tasks, next, left_out } = if has_all {
+    let TaskListing { tasks, next, left_out } = if has_all {
         let (tasks, next) = store.list(&filter, args.before, args.limit)?;
-        Listed { tasks, next, left_out: 0 }
+        TaskListing { tasks, next, left_out: 0 }
     } else {
         tasks::listed(&store, &filter, args.before, args.limit)?
     };
@@ -109,11 +109,11 @@ fn nothing(context: &Context, args: &ListArgs) -> Result<String, Failure> {
     Ok(format!("no task fits, and no lifecycle here has a state `{}`; {hint}", shown(state)))
 }
 
-fn row(context: &Context, stored: &Stored, parts: Option<&Progress>) -> Vec<Cell> {
+fn row(context: &Context, stored: &Stored, children: Option<&Progress>) -> Vec<Cell> {
     let task = &stored.task;
     let state = stored.lifecycle.state(task.state);
-    let parts = parts.map(|parts| format!(" ({} of {})", parts.done, parts.total));
-    let text = format!("{}{}", state.name, parts.unwrap_or_default());
+    let children = children.map(|children| format!(" ({} of {})", children.done, children.total));
+    let text = format!("{}{}", state.name, children.unwrap_or_default());
     let signs = context.out.signs;
     let sign = match tasks::tried_again_at(stored) {
         Some(_) => signs.retrying_cell(),

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use banksman_core::ids::{NotAnId, RunId, TaskId};
-use banksman_core::receipt::Told;
+use banksman_core::receipt::AgentReport;
 use banksman_core::time::Instant;
 use clap::Args;
 
@@ -18,9 +18,9 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Output, shown, shown_lines};
 use super::signs::local;
-use crate::exec::agent::{Reader, Seen, reader};
-use crate::exec::keeper::{Folder, Lines};
-use crate::exec::plan::{JobId, Plan};
+use crate::exec::agent::{AgentEvent, StreamReader, reader};
+use crate::exec::job::{JobId, JobSpec};
+use crate::exec::keeper::{JobFolder, Lines};
 use crate::exec::site::LocalSite;
 use crate::store::Store;
 use crate::store::runs::PastRun;
@@ -119,7 +119,13 @@ impl LogTarget {
     }
 }
 
-fn hint_at_others(context: &Context, folder: &Folder, past: &PastRun, run: RunId, args: &LogArgs) {
+fn hint_at_others(
+    context: &Context,
+    folder: &JobFolder,
+    past: &PastRun,
+    run: RunId,
+    args: &LogArgs,
+) {
     let has_more = std::fs::metadata(folder.path().join(ERR)).is_ok_and(|file| file.len() > 0);
     let mut next = Vec::new();
     if has_more && !args.stderr {
@@ -154,7 +160,11 @@ pub(super) fn past_run(store: &Store, run: RunId) -> Result<PastRun, Failure> {
 }
 
 /// The folder of a run of this machine, or where else it is.
-pub(super) fn folder_of(context: &Context, run: RunId, past: &PastRun) -> Result<Folder, Failure> {
+pub(super) fn folder_of(
+    context: &Context,
+    run: RunId,
+    past: &PastRun,
+) -> Result<JobFolder, Failure> {
     let agents = &context.config.agents;
     if let Some(folder) = LocalSite::find(&agents.home, JobId::Run(run)) {
         return Ok(folder);
@@ -203,7 +213,7 @@ enum Mode {
 struct Events {
     out: Tail,
     lines: Lines,
-    reader: Option<Box<dyn Reader>>,
+    reader: Option<Box<dyn StreamReader>>,
     reports: Tail,
     report_lines: Lines,
 }
@@ -212,7 +222,7 @@ impl Shown {
     fn new(
         context: &Context,
         run: RunId,
-        folder: &Folder,
+        folder: &JobFolder,
         args: &LogArgs,
     ) -> Result<Self, Failure> {
         let stream = if args.stderr { ERR } else { OUT };
@@ -295,7 +305,7 @@ impl Shown {
         self.out.text(&text)
     }
 
-    fn end(&self, folder: &Folder, past: &PastRun) -> Result<(), Failure> {
+    fn end(&self, folder: &JobFolder, past: &PastRun) -> Result<(), Failure> {
         let receipt = folder.receipt()?;
         if matches!(self.mode, Mode::Raw(_)) || (receipt.is_none() && past.ended_at.is_none()) {
             return Ok(());
@@ -308,29 +318,29 @@ fn look(out: Output, timed: bool, run: &str) -> Look<'_> {
     Look { json: out.json, signs: out.signs, timed, run }
 }
 
-fn reader_of(folder: &Folder) -> Result<Option<Box<dyn Reader>>, Failure> {
+fn reader_of(folder: &JobFolder) -> Result<Option<Box<dyn StreamReader>>, Failure> {
     let plan = folder.plan()?;
-    let work = plan.as_ref().and_then(Plan::agent);
+    let work = plan.as_ref().and_then(JobSpec::agent);
     Ok(work.map(|work| reader(work.setup.kind, work.before)))
 }
 
 fn event_lines(
     look: &Look<'_>,
-    reader: Option<&mut (dyn Reader + 'static)>,
+    reader: Option<&mut (dyn StreamReader + 'static)>,
     line: &str,
     at: Option<Instant>,
 ) -> String {
     let mut seen = Vec::new();
     match reader {
         Some(reader) => reader.line(line, &mut seen),
-        None => seen.push(Seen::Text { text: line.to_owned() }),
+        None => seen.push(AgentEvent::Text { text: line.to_owned() }),
     }
     seen.iter().filter_map(|seen| look.event(seen, at)).collect()
 }
 
 /// A line that says nothing known is passed over: the agent could write here itself.
 fn report_line(look: &Look<'_>, line: &str, at: Option<Instant>) -> String {
-    serde_json::from_str::<Told>(line).map(|told| look.told(&told, at)).unwrap_or_default()
+    serde_json::from_str::<AgentReport>(line).map(|told| look.told(&told, at)).unwrap_or_default()
 }
 
 /// The bytes as they are. A terminal would obey some of them, so there they are made harmless.

@@ -8,8 +8,8 @@ use super::arguments::{ActorArgs, FieldArgs};
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
-use crate::api::dto::Change;
-use crate::ops::decisions::Which;
+use crate::api::dto::TransitionResponse;
+use crate::ops::decisions::DecisionRef;
 use crate::ops::tasks::{self, MoveRequest};
 use crate::store::{Applied, Store};
 
@@ -65,7 +65,7 @@ pub(super) fn ask(
     request: &MoveRequest,
 ) -> Result<Exit, Failure> {
     let store = context.store()?;
-    context.no_run_decides(&store, Which::Task(id))?;
+    context.no_run_decides(&store, DecisionRef::Task(id))?;
     match tasks::move_task(&store, id, actor, request, context.now) {
         Ok(moved) => show(context, &store, moved, &[&format!("show {id}"), &format!("why {id}")]),
         Err(error) => context.refused(error),
@@ -82,7 +82,7 @@ pub(super) fn show(
     let id = moved.stored.task.id;
     let view = tasks::view_of(store, moved.stored)?;
     context.out.answer(
-        || Change::made(&view, moved.entry.as_ref()),
+        || TransitionResponse::made(&view, moved.entry.as_ref()),
         || {
             let signs = context.out.signs;
             let state = view.stored.state();

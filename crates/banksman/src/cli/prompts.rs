@@ -11,7 +11,9 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, shown, shown_lines, table};
-use crate::ops::prompts::{Finding, Listed, find, lint as findings, list as listed, values};
+use crate::ops::prompts::{
+    PromptEntry, PromptFinding, find, lint as findings, list as listed, values,
+};
 use crate::prompts::{Prompts, built_in};
 
 /// List, show, check and render what agents are told
@@ -106,7 +108,7 @@ fn below_root(context: &Context, path: &Path) -> String {
     path.strip_prefix(&context.config.root).unwrap_or(path).display().to_string()
 }
 
-fn document(context: &Context, one: &Listed) -> Value {
+fn document(context: &Context, one: &PromptEntry) -> Value {
     json!({
         "name": one.name,
         "told": one.told,
@@ -118,7 +120,7 @@ fn document(context: &Context, one: &Listed) -> Value {
     })
 }
 
-fn row(context: &Context, one: &Listed) -> Vec<Cell> {
+fn row(context: &Context, one: &PromptEntry) -> Vec<Cell> {
     let told =
         if one.is_sound { one.told.as_str() } else { "not sound, see `banksman prompts lint`" };
     vec![
@@ -168,7 +170,7 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
 
 fn lint(context: &Context) -> Result<Exit, Failure> {
     let found = findings(&of_project(context))?;
-    let document = |finding: &Finding| {
+    let document = |finding: &PromptFinding| {
         json!({
             "file": below_root(context, &finding.path),
             "line": finding.problem.line,
@@ -176,7 +178,7 @@ fn lint(context: &Context) -> Result<Exit, Failure> {
             "help": finding.problem.help,
         })
     };
-    let line = |Finding { path, problem }: &Finding| {
+    let line = |PromptFinding { path, problem }: &PromptFinding| {
         let place = below_root(context, path);
         let text = format!("{place}:{}: {}; {}", problem.line, problem.message, problem.help);
         format!("{}\n", shown(&text))

@@ -1,7 +1,7 @@
 //! `banksman show`: everything about one task.
 
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::StateKind;
 use banksman_core::panel::on_record::VOICES;
 use banksman_core::time::Instant;
 use clap::Args;
@@ -9,16 +9,16 @@ use serde_json::Value;
 
 use super::arguments::ActorArgs;
 use super::context::Context;
-use super::decisions::show::voices;
+use super::decisions::show::verdicts;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{self, Cell, json_line, shown, shown_lines, table};
 use super::signs::{amount, first_line, lasting, local, money, progress, style};
 use crate::api::dto::{Run, Task, TaskDetail};
 use crate::ops::decisions::on_record;
-use crate::ops::panels::is_seat;
-use crate::ops::tasks::{self, View};
-use crate::store::query::{Detail, Need, Progress};
+use crate::ops::panels::is_review;
+use crate::ops::tasks::{self, TaskView};
+use crate::store::query::{Dependency, Detail, Progress};
 use crate::store::runs::PastRun;
 use crate::store::{Edge, Stored};
 
@@ -48,7 +48,7 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     let actor = context.actor(args.actor.actor.as_ref());
     let allowed_transitions = tasks::allowed_moves(&detail.stored, &actor, context.now);
     let progress = store.progress(&[args.id])?.remove(&args.id);
-    let view = View { stored: detail.stored.clone(), needs: detail.needs.clone(), progress };
+    let view = TaskView { stored: detail.stored.clone(), needs: detail.needs.clone(), progress };
     let task = Task::from(&view);
     let past = store.past_runs(args.id, RUNS)?;
     if context.out.json {
@@ -57,13 +57,13 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let mut text = heading(context, &detail);
-    text.push_str(&voices(context.out.signs, &on_record(&detail.stored)));
+    text.push_str(&verdicts(context.out.signs, &on_record(&detail.stored)));
     text.push_str(&facts(&detail, &task, progress, &allowed_transitions));
     if !detail.stored.task.body.is_empty() {
         text.push_str(&format!("\n{}\n", shown_lines(detail.stored.task.body.trim_end())));
     }
     if progress.is_some() {
-        text.push_str(&parts(context, store.parts(args.id)?));
+        text.push_str(&parts(context, store.children(args.id)?));
     }
     text.push_str(&runs(args.id, &past, context.now));
     context.out.text(&text)?;
@@ -153,10 +153,10 @@ fn facts(
 
 /// Its parts in the order in which they were made. Of many those are shown first that are not done.
 fn parts(context: &Context, mut parts: Vec<Stored>) -> String {
-    parts.retain(|part| !is_seat(part));
+    parts.retain(|part| !is_review(part));
     let all = parts.len();
     if all > PARTS {
-        parts.sort_by_key(|part| part.state().kind == Kind::Done);
+        parts.sort_by_key(|part| part.state().kind == StateKind::Done);
         parts.truncate(PARTS);
     }
     let row = |part: &Stored| -> Vec<Cell> {
@@ -213,6 +213,6 @@ fn needed_as(edge: Edge) -> &'static str {
     }
 }
 
-fn needed(need: &Need) -> String {
+fn needed(need: &Dependency) -> String {
     format!("{} {}: {}", need.task, need.state, need.title)
 }

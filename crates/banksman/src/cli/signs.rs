@@ -1,7 +1,7 @@
 //! Signs and colours of the kinds of states, and times as people read them. A colour never stands alone.
 
 use anstyle::{AnsiColor, Style};
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::StateKind;
 use banksman_core::time::{Instant, Span};
 use jiff::tz::TimeZone;
 
@@ -16,17 +16,17 @@ pub(crate) enum Signs {
 }
 
 impl Signs {
-    pub(crate) fn of(self, kind: Kind) -> &'static str {
+    pub(crate) fn of(self, kind: StateKind) -> &'static str {
         let (unicode, ascii) = match kind {
-            Kind::Queued => ("◌", "o"),
-            Kind::Working => ("●", "*"),
-            Kind::Reviewing => ("◎", "@"),
-            Kind::Waiting => ("!", "!"),
-            Kind::Blocked => ("⚠", "#"),
-            Kind::Parked => ("‖", "="),
-            Kind::Done => ("✓", "+"),
-            Kind::Failed => ("✗", "x"),
-            Kind::Cancelled => ("–", "-"),
+            StateKind::Queued => ("◌", "o"),
+            StateKind::Working => ("●", "*"),
+            StateKind::Reviewing => ("◎", "@"),
+            StateKind::Waiting => ("!", "!"),
+            StateKind::Blocked => ("⚠", "#"),
+            StateKind::Parked => ("‖", "="),
+            StateKind::Done => ("✓", "+"),
+            StateKind::Failed => ("✗", "x"),
+            StateKind::Cancelled => ("–", "-"),
         };
         self.pick(unicode, ascii)
     }
@@ -42,7 +42,7 @@ impl Signs {
 
     /// Whether something went well.
     pub(crate) fn well(self, is_well: bool) -> &'static str {
-        self.of(if is_well { Kind::Done } else { Kind::Failed })
+        self.of(if is_well { StateKind::Done } else { StateKind::Failed })
     }
 
     /// Between commands of which one may be chosen.
@@ -57,32 +57,32 @@ impl Signs {
         }
     }
 
-    pub(crate) fn sign_cell(self, kind: Kind) -> Cell {
+    pub(crate) fn sign_cell(self, kind: StateKind) -> Cell {
         Cell { text: self.of(kind).to_owned(), style: style(kind) }
     }
 
     pub(crate) fn retrying_cell(self) -> Cell {
-        Cell { text: self.retrying().to_owned(), style: style(Kind::Blocked) }
+        Cell { text: self.retrying().to_owned(), style: style(StateKind::Blocked) }
     }
 }
 
-pub(crate) fn style(kind: Kind) -> Style {
+pub(crate) fn style(kind: StateKind) -> Style {
     let color = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
     match kind {
-        Kind::Queued => Style::new(),
-        Kind::Working => color(AnsiColor::Blue),
-        Kind::Reviewing => color(AnsiColor::Cyan),
-        Kind::Waiting => color(AnsiColor::Yellow).bold(),
-        Kind::Blocked => color(AnsiColor::Yellow),
-        Kind::Parked | Kind::Cancelled => Style::new().dimmed(),
-        Kind::Done => color(AnsiColor::Green),
-        Kind::Failed => color(AnsiColor::Red),
+        StateKind::Queued => Style::new(),
+        StateKind::Working => color(AnsiColor::Blue),
+        StateKind::Reviewing => color(AnsiColor::Cyan),
+        StateKind::Waiting => color(AnsiColor::Yellow).bold(),
+        StateKind::Blocked => color(AnsiColor::Yellow),
+        StateKind::Parked | StateKind::Cancelled => Style::new().dimmed(),
+        StateKind::Done => color(AnsiColor::Green),
+        StateKind::Failed => color(AnsiColor::Red),
     }
 }
 
 /// The word that the store keeps for a kind.
-pub(crate) fn kind_named(name: &str) -> Option<Kind> {
-    Kind::ALL.into_iter().find(|kind| kind.as_str() == name)
+pub(crate) fn kind_named(name: &str) -> Option<StateKind> {
+    StateKind::ALL.into_iter().find(|kind| kind.as_str() == name)
 }
 
 /// A point in time where the reader is.
@@ -104,13 +104,13 @@ pub(crate) fn local_time(instant: Instant) -> String {
 }
 
 /// How far the parts of a task are; what there is none of is left out.
-pub(crate) fn progress(parts: Progress) -> String {
-    let mut text = format!("{} of {} done", parts.done, parts.total);
+pub(crate) fn progress(children: Progress) -> String {
+    let mut text = format!("{} of {} done", children.done, children.total);
     let counts = [
-        (parts.at_work, "at work"),
-        (parts.held, "held up"),
-        (parts.failed, "failed"),
-        (parts.cancelled, "cancelled"),
+        (children.at_work, "at work"),
+        (children.held, "held up"),
+        (children.failed, "failed"),
+        (children.cancelled, "cancelled"),
     ];
     for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
         text.push_str(&format!(", {count} {what}"));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::StateKind;
 use banksman_core::time::{Instant, Span};
 use clap::Args;
 use serde_json::{Value, json};
@@ -20,12 +20,14 @@ use super::signs::{
 };
 use crate::api::dto;
 use crate::config::Config;
-use crate::exec::keeper::{Beat, Stage};
-use crate::exec::plan::JobId;
+use crate::exec::job::JobId;
+use crate::exec::keeper::{KeeperStatus, Stage};
 use crate::exec::site::LocalSite;
 use crate::exec::worktree::mark;
 use crate::exec::worktree::removal::{DiskUse, disk_use};
-use crate::ops::glance::{Ask, AtWork, Glance, Retry, Whole, glance};
+use crate::ops::status::{
+    ActiveRun, NeedsPerson, ParentProgress, PendingRetry, StatusSummary, summary,
+};
 use crate::store::query::StateCount;
 
 /// Files that are counted before the use of the disk is only said to be more than that.
@@ -46,9 +48,9 @@ pub(super) struct StatusArgs {
 
 /// Everything that is shown, from the store and from the folders of this machine.
 struct Picture {
-    glance: Glance,
+    summary: StatusSummary,
     /// What the runs of this machine say of themselves, by their names.
-    beats: BTreeMap<String, Beat>,
+    heartbeats: BTreeMap<String, KeeperStatus>,
     home: Home,
 }
 
@@ -65,36 +67,36 @@ pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure>
     if is_live && io::stdin().is_terminal() {
         return live::watch(context, &store);
     }
-    let glance = glance(&store)?;
-    let beats = beats(&context.config, &glance);
-    let home = home(&context.config, &glance);
-    let picture = Picture { glance, beats, home };
+    let summary = summary(&store)?;
+    let heartbeats = heartbeats(&context.config, &summary);
+    let home = home(&context.config, &summary);
+    let picture = Picture { summary, heartbeats, home };
     context.out.answer(
         || document(&picture),
         || text(context.out.signs, &context.config, &picture, context.now),
     )?;
-    let is_empty = picture.glance.overview.states.is_empty();
+    let is_empty = picture.summary.overview.states.is_empty();
     let mut next = vec![if is_empty { "add 'TITLE'" } else { "list --state STATE" }];
-    if !picture.glance.at_work.is_empty() {
+    if !picture.summary.at_work.is_empty() {
         next.push("log ID -f");
     }
     context.out.next(&next);
     Ok(Exit::Done)
 }
 
-fn beats(config: &Config, glance: &Glance) -> BTreeMap<String, Beat> {
-    let beat = |at_work: &AtWork| {
+fn heartbeats(config: &Config, summary: &StatusSummary) -> BTreeMap<String, KeeperStatus> {
+    let heartbeat = |at_work: &ActiveRun| {
         let folder = LocalSite::find(&config.agents.home, JobId::Run(at_work.run))?;
         // A beat that cannot be read is only missed.
-        Some((at_work.run.to_string(), folder.beat().ok()??))
+        Some((at_work.run.to_string(), folder.heartbeat().ok()??))
     };
-    glance.at_work.iter().filter_map(beat).collect()
+    summary.at_work.iter().filter_map(heartbeat).collect()
 }
 
-fn home(config: &Config, glance: &Glance) -> Home {
+fn home(config: &Config, summary: &StatusSummary) -> Home {
     let home = &config.agents.home;
     let repos: Vec<PathBuf> =
-        glance.overview.projects.iter().map(|(_, path)| PathBuf::from(path)).collect();
+        summary.overview.projects.iter().map(|(_, path)| PathBuf::from(path)).collect();
     // A folder that cannot be read has nothing that could be counted.
     let worktrees = mark::worktrees(home, &repos).unwrap_or_default();
     let mut disk = disk_use(home, DISK_ENTRIES);
@@ -110,17 +112,17 @@ fn home(config: &Config, glance: &Glance) -> Home {
 }
 
 fn document(picture: &Picture) -> Value {
-    let mut document = dto::glance(&picture.glance);
+    let mut document = dto::summary(&picture.summary);
     let running = document["running"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
     for run in running {
-        let beat = run["run"].as_str().and_then(|name| picture.beats.get(name));
-        run["live"] = beat.map_or(Value::Null, |beat| {
+        let heartbeat = run["run"].as_str().and_then(|name| picture.heartbeats.get(name));
+        run["live"] = heartbeat.map_or(Value::Null, |heartbeat| {
             json!({
-                "stage": beat.stage,
-                "last": beat.last,
-                "lastOutputAt": beat.last_output_at,
-                "tokens": beat.input_tokens + beat.output_tokens,
-                "costMicros": beat.cost_micros,
+                "stage": heartbeat.stage,
+                "last": heartbeat.last,
+                "lastOutputAt": heartbeat.last_output_at,
+                "tokens": heartbeat.input_tokens + heartbeat.output_tokens,
+                "costMicros": heartbeat.cost_micros,
             })
         });
     }
@@ -131,18 +133,18 @@ fn document(picture: &Picture) -> Value {
 }
 
 fn text(signs: Signs, config: &Config, picture: &Picture, now: Instant) -> String {
-    let glance = &picture.glance;
-    let mut text = states(signs, glance);
+    let summary = &picture.summary;
+    let mut text = states(signs, summary);
     text.push_str(&facts(config, picture, now));
     text.push_str(&at_work(signs, picture, now));
-    text.push_str(&wholes(&glance.wholes));
-    text.push_str(&retries(signs, &glance.retries, now));
-    text.push_str(&asks(signs, &glance.asks, now));
+    text.push_str(&parents(&summary.parents));
+    text.push_str(&retries(signs, &summary.retries, now));
+    text.push_str(&asks(signs, &summary.asks, now));
     text
 }
 
-fn states(signs: Signs, glance: &Glance) -> String {
-    let retrying = glance.retries_by_state();
+fn states(signs: Signs, summary: &StatusSummary) -> String {
+    let retrying = summary.retries_by_state();
     let row = |count: &StateCount| -> Vec<Cell> {
         let kind = kind_named(&count.kind);
         let sign = kind.map(|kind| signs.sign_cell(kind)).unwrap_or_default();
@@ -155,8 +157,8 @@ fn states(signs: Signs, glance: &Glance) -> String {
         let tasks = count.tasks.to_string();
         vec![sign, state, count.kind.as_str().into(), tasks.into(), note.into()]
     };
-    let seats = &glance.overview.ended_seats;
-    let shown = glance.overview.states.iter().map(|count| without(count, seats));
+    let reviews = &summary.overview.ended_reviews;
+    let shown = summary.overview.states.iter().map(|count| without(count, reviews));
     let rows: Vec<Vec<Cell>> =
         shown.filter(|count| count.tasks > 0).map(|count| row(&count)).collect();
     if rows.is_empty() {
@@ -166,21 +168,22 @@ fn states(signs: Signs, glance: &Glance) -> String {
 }
 
 /// What is left of the tasks in a state without the reviewers who have come to their end.
-fn without(count: &StateCount, seats: &[StateCount]) -> StateCount {
-    let is_same = |seats: &&StateCount| seats.state == count.state && seats.kind == count.kind;
-    let ended = seats.iter().find(is_same).map_or(0, |seats| seats.tasks);
+fn without(count: &StateCount, reviews: &[StateCount]) -> StateCount {
+    let is_same =
+        |reviews: &&StateCount| reviews.state == count.state && reviews.kind == count.kind;
+    let ended = reviews.iter().find(is_same).map_or(0, |reviews| reviews.tasks);
     StateCount { tasks: count.tasks - ended, ..count.clone() }
 }
 
 fn facts(config: &Config, picture: &Picture, now: Instant) -> String {
-    let overview = &picture.glance.overview;
+    let overview = &picture.summary.overview;
     let mut text = String::new();
     let mut fact =
         |name: &str, value: String| text.push_str(&format!("{name:<11}{}\n", shown(&value)));
     if overview.paused {
         fact("paused", "no agent is started until `banksman resume`".to_owned());
     }
-    let ended: i64 = overview.ended_seats.iter().map(|seats| seats.tasks).sum();
+    let ended: i64 = overview.ended_reviews.iter().map(|reviews| reviews.tasks).sum();
     if ended > 0 {
         fact("left out", ended_reviewers(ended));
     }
@@ -232,14 +235,16 @@ fn facts(config: &Config, picture: &Picture, now: Instant) -> String {
 }
 
 fn at_work(signs: Signs, picture: &Picture, now: Instant) -> String {
-    let row = |at_work: &AtWork| -> Vec<Cell> {
-        let beat = picture.beats.get(&at_work.run.to_string());
-        let tokens = beat.map(|beat| amount(beat.input_tokens + beat.output_tokens));
-        let cost = beat.and_then(|beat| beat.cost_micros).map(money);
-        let stage = beat.map_or("", |beat| stage(beat.stage));
-        let last = beat.map(|beat| first_line(&beat.last)).filter(|last| !last.is_empty());
+    let row = |at_work: &ActiveRun| -> Vec<Cell> {
+        let heartbeat = picture.heartbeats.get(&at_work.run.to_string());
+        let tokens =
+            heartbeat.map(|heartbeat| amount(heartbeat.input_tokens + heartbeat.output_tokens));
+        let cost = heartbeat.and_then(|heartbeat| heartbeat.cost_micros).map(money);
+        let stage = heartbeat.map_or("", |heartbeat| stage(heartbeat.stage));
+        let last =
+            heartbeat.map(|heartbeat| first_line(&heartbeat.last)).filter(|last| !last.is_empty());
         vec![
-            signs.sign_cell(Kind::Working),
+            signs.sign_cell(StateKind::Working),
             at_work.run.task.to_string().into(),
             at_work.run.to_string().into(),
             at_work.run.epoch.to_string().into(),
@@ -252,29 +257,29 @@ fn at_work(signs: Signs, picture: &Picture, now: Instant) -> String {
             last.unwrap_or_else(|| first_line(&at_work.title)).into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = picture.glance.at_work.iter().map(row).collect();
+    let rows: Vec<Vec<Cell>> = picture.summary.at_work.iter().map(row).collect();
     let header =
         ["", "TASK", "RUN", "TRY", "WORKER", "NODE", "STAGE", "FOR", "TOKENS", "COST", "AT WORK"];
     section(&header, &rows)
 }
 
 /// Tasks whose work is done in parts, and how far those are.
-fn wholes(wholes: &[Whole]) -> String {
-    let row = |whole: &Whole| -> Vec<Cell> {
+fn parents(parents: &[ParentProgress]) -> String {
+    let row = |parent: &ParentProgress| -> Vec<Cell> {
         vec![
-            whole.task.to_string().into(),
-            whole.state.as_str().into(),
-            progress(whole.progress).into(),
-            first_line(&whole.title).into(),
+            parent.task.to_string().into(),
+            parent.state.as_str().into(),
+            progress(parent.progress).into(),
+            first_line(&parent.title).into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = wholes.iter().map(row).collect();
+    let rows: Vec<Vec<Cell>> = parents.iter().map(row).collect();
     section(&["TASK", "STATE", "PARTS", "TITLE"], &rows)
 }
 
 /// A task that is to be tried again has a sign of its own: it is neither at work nor has it failed.
-fn retries(signs: Signs, retries: &[Retry], now: Instant) -> String {
-    let row = |retry: &Retry| -> Vec<Cell> {
+fn retries(signs: Signs, retries: &[PendingRetry], now: Instant) -> String {
+    let row = |retry: &PendingRetry| -> Vec<Cell> {
         let wait = retry.at.since(now);
         let when = if wait > Span(0) { format!("in {}", lasting(wait)) } else { "now".to_owned() };
         let error = if retry.error.is_empty() {
@@ -295,11 +300,11 @@ fn retries(signs: Signs, retries: &[Retry], now: Instant) -> String {
     section(&["", "TASK", "NEXT TRY", "ATTEMPT", "TITLE", "LAST ERROR"], &rows)
 }
 
-fn asks(signs: Signs, asks: &[Ask], now: Instant) -> String {
-    let row = |ask: &Ask| -> Vec<Cell> {
+fn asks(signs: Signs, asks: &[NeedsPerson], now: Instant) -> String {
+    let row = |ask: &NeedsPerson| -> Vec<Cell> {
         let until = ask.until.map(|until| lasting(until.since(now))).unwrap_or_default();
         vec![
-            signs.sign_cell(Kind::Waiting),
+            signs.sign_cell(StateKind::Waiting),
             ask.task.to_string().into(),
             ask.state.as_str().into(),
             lasting(now.since(ask.since)).into(),

@@ -2,7 +2,7 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
-use banksman_core::machine::HASTENED;
+use banksman_core::machine::DELAY_SKIPPED;
 use clap::Args;
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::moves;
-use crate::ops::decisions::Which;
+use crate::ops::decisions::DecisionRef;
 use crate::ops::policy;
 use crate::ops::tasks::{self, MoveRequest};
 
@@ -79,7 +79,7 @@ pub(super) struct EscalateArgs {
 
 pub(super) fn escalate(context: &Context, args: &EscalateArgs) -> Result<Exit, Failure> {
     let store = context.store()?;
-    context.no_run_decides(&store, Which::Task(args.id))?;
+    context.no_run_decides(&store, DecisionRef::Task(args.id))?;
     let actor = context.actor(args.actor.actor.as_ref());
     match policy::escalate(&store, args.id, &actor, &args.reason, context.now) {
         Ok(moved) => moves::show(context, &store, moved, &["decisions"]),
@@ -89,13 +89,13 @@ pub(super) fn escalate(context: &Context, args: &EscalateArgs) -> Result<Exit, F
 
 pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit, Failure> {
     let store = context.store()?;
-    context.no_run_decides(&store, Which::Task(args.id))?;
+    context.no_run_decides(&store, DecisionRef::Task(args.id))?;
     let known = store.task(args.id)?.lifecycle;
     let fields = known_fields(&known, &[("confirmation", args.confirm.as_deref())]);
     let (id, actor) = (args.id, context.actor(None));
     match tasks::retry(&store, id, &actor, fields, context.now) {
         Ok(moved) => {
-            if moved.entry.as_ref().is_some_and(|entry| entry.record.trigger == HASTENED) {
+            if moved.entry.as_ref().is_some_and(|entry| entry.record.trigger == DELAY_SKIPPED) {
                 context.out.say("it is tried again now, and not only at its time");
             }
             let next = [format!("show {id}"), format!("why {id}")];

@@ -8,9 +8,9 @@ use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use banksman_core::failure::Policy;
+use banksman_core::failure::RetryPolicy;
 use banksman_core::ids::RunId;
-use banksman_core::machine::Why;
+use banksman_core::machine::RejectReason;
 use banksman_core::time::{Instant, Span};
 use clap::Args;
 use serde_json::json;
@@ -24,11 +24,11 @@ use super::output::{json_line, shown};
 use super::signs::local_time;
 use crate::clock;
 use crate::config::{self, Config, EnvVars, Environment, Flags, PolicyFile};
-use crate::engine::wake::{Bell, Wake};
-use crate::engine::{Engine, EngineError, Notice, Project, Projects, Pulse, Terms};
+use crate::engine::wake::{WakeReason, Waker};
+use crate::engine::{Engine, EngineConfig, EngineError, Notice, Project, Projects, TurnReport};
+use crate::exec::job::{JobId, LOST};
 use crate::exec::lock::lock_within;
-use crate::exec::plan::{JobId, LOST};
-use crate::exec::process::Plain;
+use crate::exec::process::PlainRunner;
 use crate::exec::repo;
 use crate::exec::site::LocalSite;
 use crate::exec::window;
@@ -90,7 +90,7 @@ pub(super) struct Parts {
     pub(super) store: Store,
     pub(super) site: LocalSite,
     projects: OnDisk,
-    pub(super) terms: Terms,
+    pub(super) terms: EngineConfig,
 }
 
 impl Parts {
@@ -108,8 +108,8 @@ impl Parts {
         let environment = Environment::of_process()?;
         let (known, policies) = (RefCell::default(), RefCell::default());
         let projects = OnDisk { store: store.clone(), environment, known, policies };
-        let policy = Policy::default();
-        let terms = Terms { agents, workers, program, policy, secret: clock::secret };
+        let policy = RetryPolicy::default();
+        let terms = EngineConfig { agents, workers, program, policy, secret: clock::secret };
         Ok(Self { store, site, projects, terms })
     }
 
@@ -175,7 +175,7 @@ pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit, Failure> {
 pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
     let parts = Parts::of(&context.config)?;
     let _only = only_one(&parts.terms.agents.home)?;
-    let mut bell = Bell::hang(&parts.store, &parts.site.ended_folder())?;
+    let mut waker = Waker::hang(&parts.store, &parts.site.ended_folder())?;
     welcome(context, &parts);
     let desk = Desk::of(&context.config).map(Desk::at_a_pace);
     let mut swept = Instant(0);
@@ -187,7 +187,7 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
             Ok(mut pulse) => {
                 after_note(desk.as_ref(), &parts, answers, &mut pulse, now);
                 open_windows(context, &pulse);
-                bell.watch_signals(&pulse.watched);
+                waker.watch_signals(&pulse.watched);
                 show(context, &pulse, now)?;
                 // A folder that cannot be read is told of by the next turn.
                 let others = parts.site.has_others_keepers().unwrap_or(true);
@@ -206,7 +206,7 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
                 context.out.say(&format!("{} {}", local_time(now), Failure::from(error)));
             }
         }
-        if bell.wait(sleep) == Wake::Stop {
+        if waker.wait(sleep) == WakeReason::Stop {
             return farewell(context, &parts);
         }
     }
@@ -218,7 +218,13 @@ fn look_at_note(desk: Option<&Desk>, parts: &Parts, now: Instant) -> Turn {
 }
 
 /// Tells what came of the answers, and puts into the note what the turn has changed.
-fn after_note(desk: Option<&Desk>, parts: &Parts, before: Turn, pulse: &mut Pulse, now: Instant) {
+fn after_note(
+    desk: Option<&Desk>,
+    parts: &Parts,
+    before: Turn,
+    pulse: &mut TurnReport,
+    now: Instant,
+) {
     let Some(desk) = desk else { return };
     let is_idle = pulse.ended.is_empty()
         && pulse.started.is_empty()
@@ -254,7 +260,7 @@ pub(super) fn drive(
         Err(Failure::AlreadyUp { .. }) => None,
         Err(failure) => return Err(failure),
     };
-    let mut bell = Bell::hang(&parts.store, &parts.site.ended_folder())?;
+    let mut waker = Waker::hang(&parts.store, &parts.site.ended_folder())?;
     if only.is_some() {
         say_if_nobody_works(context, &parts);
     }
@@ -265,7 +271,7 @@ pub(super) fn drive(
                 let began = clock::monotonic();
                 let pulse = parts.engine().pulse(clock::now())?;
                 open_windows(context, &pulse);
-                bell.watch_signals(&pulse.watched);
+                waker.watch_signals(&pulse.watched);
                 say_notices(context, &pulse);
                 sleep_after(&pulse, clock::monotonic().duration_since(began))
             }
@@ -274,7 +280,7 @@ pub(super) fn drive(
         if is_enough(&parts.store)? {
             return Ok(Drove::Enough);
         }
-        if bell.wait(sleep) == Wake::Stop {
+        if waker.wait(sleep) == WakeReason::Stop {
             return Ok(Drove::Stopped);
         }
     }
@@ -293,31 +299,31 @@ pub(super) fn follow_up_until(
     mut is_enough: impl FnMut(&Store) -> Result<bool, Failure>,
 ) -> Result<Drove, Failure> {
     let parts = Parts::of(&context.config)?;
-    let mut bell = None;
+    let mut waker = None;
     loop {
         parts.engine().follow_up(clock::now())?;
         if is_enough(&parts.store)? {
             return Ok(Drove::Enough);
         }
         // What happens between a turn and the first bell is found by the turn after it.
-        let Some(bell) = &bell else {
-            bell = Some(Bell::hang(&parts.store, &parts.site.ended_folder())?);
+        let Some(waker) = &waker else {
+            waker = Some(Waker::hang(&parts.store, &parts.site.ended_folder())?);
             continue;
         };
-        if bell.wait(LONGEST_SLEEP_OF_ONE_WHO_WAITS) == Wake::Stop {
+        if waker.wait(LONGEST_SLEEP_OF_ONE_WHO_WAITS) == WakeReason::Stop {
             return Ok(Drove::Stopped);
         }
     }
 }
 
-fn say_notices(context: &Context, pulse: &Pulse) {
+fn say_notices(context: &Context, pulse: &TurnReport) {
     for notice in &pulse.notices {
         context.out.say(&shown(&notice.text));
     }
 }
 
 /// A window that cannot be opened is a pity and nothing more.
-fn open_windows(context: &Context, pulse: &Pulse) {
+fn open_windows(context: &Context, pulse: &TurnReport) {
     let Some(screen) = wanted_screen(context.config.windows) else { return };
     for (job, _) in &pulse.started {
         let opened = match job {
@@ -328,10 +334,11 @@ fn open_windows(context: &Context, pulse: &Pulse) {
             context.out.say(&format!("no window for {job}: {}", shown(&failure.to_string())));
         }
     }
-    for step in &pulse.by_hand {
+    for step in &pulse.manual_steps {
         let command = ["sh", "-c", step.command.as_str()].map(str::to_owned);
         let env = window::environment();
-        let opened = window::open(screen, &mut Plain, &step.name, &command, &step.folder, &env);
+        let opened =
+            window::open(screen, &mut PlainRunner, &step.name, &command, &step.folder, &env);
         if let Err(error) = opened {
             context.out.say(&format!("no window for {}: {error}", step.name));
         }
@@ -340,7 +347,7 @@ fn open_windows(context: &Context, pulse: &Pulse) {
 
 /// How long there is nothing to do after a turn that took so long. The times of a turn are by the store's clock, and the clock
 /// of this machine may be minutes ahead: measured by it, everything would be overdue and no sleep long enough.
-fn sleep_after(pulse: &Pulse, took: Duration) -> Duration {
+fn sleep_after(pulse: &TurnReport, took: Duration) -> Duration {
     let Some(next) = pulse.next else { return LONGEST_SLEEP };
     let millis = u64::try_from(next.since(pulse.at).0).unwrap_or(u64::MAX);
     let left = Duration::from_millis(millis).saturating_sub(took);
@@ -408,7 +415,7 @@ fn farewell(context: &Context, parts: &Parts) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn show(context: &Context, pulse: &Pulse, now: Instant) -> Result<(), Failure> {
+fn show(context: &Context, pulse: &TurnReport, now: Instant) -> Result<(), Failure> {
     let idle = pulse.ended.is_empty()
         && pulse.started.is_empty()
         && pulse.recovered.is_empty()
@@ -422,7 +429,7 @@ fn show(context: &Context, pulse: &Pulse, now: Instant) -> Result<(), Failure> {
     context.out.text(&lines(pulse, now))
 }
 
-fn document(pulse: &Pulse) -> serde_json::Value {
+fn document(pulse: &TurnReport) -> serde_json::Value {
     let job =
         |(job, what): &(JobId, String), name: &str| json!({ "job": job.to_string(), name: what });
     json!({
@@ -441,7 +448,7 @@ fn document(pulse: &Pulse) -> serde_json::Value {
 }
 
 /// In the order of a turn: what has ended comes first, and what that has made room for is started last.
-fn lines(pulse: &Pulse, now: Instant) -> String {
+fn lines(pulse: &TurnReport, now: Instant) -> String {
     let at = local_time(now);
     let mut text = String::new();
     for (job, outcome) in &pulse.ended {
@@ -466,7 +473,9 @@ pub(super) fn renew(context: &Context, args: &RenewArgs) -> Result<Exit, Failure
     let store = context.store()?;
     let answer = match store.renew(args.run, args.ttl, args.progressed, context.now) {
         Ok(expires_at) => expires_at.to_string(),
-        Err(StoreError::Rejected(rejected)) if rejected.why == Why::StaleLease => LOST.to_owned(),
+        Err(StoreError::Rejected(rejected)) if rejected.why == RejectReason::StaleLease => {
+            LOST.to_owned()
+        }
         Err(error) => return Err(error.into()),
     };
     context.out.text(&format!("{answer}\n"))?;
@@ -481,7 +490,8 @@ mod tests {
     fn a_notice_is_one_line() {
         let text = "its policy cannot be used:\n --> policy.yaml:2:1\n  |".to_owned();
         let notice = Notice { task: None, urgent: true, text };
-        let told = lines(&Pulse { notices: vec![notice], ..Pulse::default() }, Instant(0));
+        let told =
+            lines(&TurnReport { notices: vec![notice], ..TurnReport::default() }, Instant(0));
         let end = "alert     its policy cannot be used: --> policy.yaml:2:1 |\n";
         assert!(told.ends_with(end), "{told}");
     }
@@ -492,7 +502,7 @@ mod tests {
         let at = Instant(1_000_000);
         let after = |next: Option<i64>, took: u64| {
             let next = next.map(|millis| at.plus(Span(millis)));
-            let pulse = Pulse { at, next, ..Pulse::default() };
+            let pulse = TurnReport { at, next, ..TurnReport::default() };
             sleep_after(&pulse, Duration::from_millis(took))
         };
         assert_eq!(after(Some(10_000), 400), Duration::from_millis(9_600));

@@ -25,7 +25,7 @@ pub(super) struct WhyArgs {
 
 pub(super) fn run(context: &Context, args: &WhyArgs) -> Result<Exit, Failure> {
     let agents = &context.config.agents;
-    let bounds = why::Bounds {
+    let bounds = why::WhyLimits {
         total: agents.limits.total,
         accounts: agents.accounts.clone(),
         day: agents.budgets.day,
@@ -36,10 +36,10 @@ pub(super) fn run(context: &Context, args: &WhyArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn text(why: &why::Why) -> String {
+fn text(why: &why::Explanation) -> String {
     let mut text = format!("{} is in {}\n", why.task, why.state);
     if !why.waiting_for.is_empty() {
-        let row = |waiting: &why::Waiting| -> Vec<Cell> {
+        let row = |waiting: &why::WaitReason| -> Vec<Cell> {
             let until = waiting.until.map(local).unwrap_or_default();
             vec![
                 waiting.kind.into(),

@@ -18,7 +18,7 @@ use super::{ConfigError, Environment, Layers};
 pub struct Agents {
     pub home: PathBuf,
     pub node: String,
-    pub limits: Limits,
+    pub limits: AgentLimits,
     pub budgets: Budgets,
     pub worktrees: Worktrees,
     pub verify: Verify,
@@ -36,7 +36,7 @@ pub struct Agents {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct AgentLimits {
     pub agents: u32,
     pub total: Option<u32>,
     pub lease: Span,
@@ -134,7 +134,7 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents, ConfigError
     Ok(Agents {
         home: PathBuf::from(layers.shown("home")),
         node: layers.shown("node"),
-        limits: Limits {
+        limits: AgentLimits {
             agents: narrow(layers.whole("limits.agents")),
             total: Some(narrow(layers.whole("limits.total"))).filter(|total| *total > 0),
             lease: span(layers, "limits.lease"),

@@ -29,7 +29,7 @@ pub(super) enum Holds {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Key {
+pub struct SettingKey {
     pub name: &'static str,
     pub env: Option<&'static str>,
     pub flag: Option<&'static str>,
@@ -41,8 +41,8 @@ const fn key(
     env: Option<&'static str>,
     flag: Option<&'static str>,
     holds: Holds,
-) -> Key {
-    Key { name, env, flag, holds }
+) -> SettingKey {
+    SettingKey { name, env, flag, holds }
 }
 
 pub const COLORS: &[&str] = &["auto", "always", "never"];
@@ -56,12 +56,12 @@ const MANY: u64 = 10_000;
 /// Tokens of a budget.
 const MOST_TOKENS: u64 = 1_000_000_000_000;
 
-const fn plain(name: &'static str, holds: Holds) -> Key {
+const fn plain(name: &'static str, holds: Holds) -> SettingKey {
     key(name, None, None, holds)
 }
 
 /// Every setting, in the order in which they are listed.
-pub const KEYS: [Key; 52] = [
+pub const KEYS: [SettingKey; 52] = [
     key("store", Some(EnvVars::STORE), Some("--store"), Holds::Text),
     key("actor", Some(EnvVars::ACTOR), Some("--as"), Holds::Text),
     key("lifecycle", Some(EnvVars::LIFECYCLE), Some("--lifecycle"), Holds::Text),

@@ -28,7 +28,7 @@ pub struct Panels {
     pub rounds: u32,
     pub reply_timeout: Span,
     pub round_timeout: Span,
-    pub whole: Span,
+    pub total_timeout: Span,
 }
 
 impl Panels {
@@ -64,7 +64,7 @@ pub(super) fn panels(layers: &Layers, root: &Path) -> Result<Panels, ConfigError
         rounds: narrow(layers.whole("panel.rounds")),
         reply_timeout: span(layers, "panel.reply_timeout"),
         round_timeout: span(layers, "panel.round_timeout"),
-        whole: span(layers, "panel.whole"),
+        total_timeout: span(layers, "panel.whole"),
     })
 }
 

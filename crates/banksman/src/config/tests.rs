@@ -29,7 +29,7 @@ fn the_defaults_are_enough() {
     assert_eq!((config.lifecycle.as_str(), config.connections), ("autonomous", 8));
     assert_eq!(config.actor.to_string(), "human");
     assert_eq!((config.store, config.project), (None, None));
-    assert!(config.effective.iter().all(|setting| setting.origin == Origin::Default));
+    assert!(config.effective.iter().all(|setting| setting.origin == SettingOrigin::Default));
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn the_answers_of_a_note_are_those_of_a_person() {
     let owner = |text: &str, actor: &str| {
         let mut layers = Layers::defaults().unwrap();
         let given = layer::parse(text, "x").unwrap().into_iter();
-        layers.0.extend(given.map(|given| (given.key, (given.value, Origin::Default))));
+        layers.0.extend(given.map(|given| (given.key, (given.value, SettingOrigin::Default))));
         daily::daily(&layers, &actor.parse().unwrap()).map(|daily| daily.owner.to_string())
     };
     assert_eq!(owner("", "human:kim").unwrap(), "human:kim");
@@ -65,7 +65,7 @@ fn a_setting_of_a_lifecycle_is_read_as_the_lifecycle_reads_it() {
     let text = "[lifecycles.a]\nb = 2\nc = true\nd = \"7d\"\ne = \"x\"\n";
     let given = layer::parse(text, "x").unwrap();
     let layers = Layers(
-        given.into_iter().map(|given| (given.key, (given.value, Origin::Default))).collect(),
+        given.into_iter().map(|given| (given.key, (given.value, SettingOrigin::Default))).collect(),
     );
     let settings: Vec<Setting> = layers.overrides()["a"].values().cloned().collect();
     let day = banksman_core::time::Span(86_400_000);
@@ -85,7 +85,7 @@ fn a_worker_is_read_from_its_table() {
                 [workers.ben]\nagent = \"claude\"\n[accounts.codex]\nmax_concurrent = 2\n";
     let given = layer::parse(text, "x").unwrap();
     let mut layers = Layers::defaults().unwrap();
-    let given = given.into_iter().map(|given| (given.key, (given.value, Origin::Default)));
+    let given = given.into_iter().map(|given| (given.key, (given.value, SettingOrigin::Default)));
     layers.0.extend(given);
     let agents = agents::agents(&layers, Path::new("/nowhere")).unwrap();
     let [anna, ben] = &agents.workers[..] else { panic!("{:?}", agents.workers) };
@@ -101,7 +101,7 @@ fn a_worker_is_read_from_its_table() {
 #[test]
 fn a_worker_without_an_agent_is_refused() {
     let mut layers = Layers::defaults().unwrap();
-    let origin = Origin::File { path: "a.toml".into(), line: 3 };
+    let origin = SettingOrigin::File { path: "a.toml".into(), line: 3 };
     layers.0.insert("workers.anna.cost".to_owned(), (Raw::Number(1.0), origin));
     let error = agents::agents(&layers, Path::new("/nowhere")).unwrap_err();
     assert_eq!(error.to_string(), "a.toml:3: the worker `anna` has no agent");
@@ -110,7 +110,7 @@ fn a_worker_without_an_agent_is_refused() {
 fn with_panel(text: &str, root: &Path) -> Result<Panels, ConfigError> {
     let mut layers = Layers::defaults().unwrap();
     let given = layer::parse(text, "x")?.into_iter();
-    layers.0.extend(given.map(|given| (given.key, (given.value, Origin::Default))));
+    layers.0.extend(given.map(|given| (given.key, (given.value, SettingOrigin::Default))));
     Ok(agents::agents(&layers, root)?.panels)
 }
 
@@ -126,7 +126,7 @@ fn the_defaults_of_panels_are_those_of_the_protocol() {
         panels.second_retry,
         panels.reply_timeout,
         panels.round_timeout,
-        panels.whole,
+        panels.total_timeout,
     ];
     assert_eq!(
         times.map(|time| time.to_string()),

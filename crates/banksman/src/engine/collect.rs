@@ -1,22 +1,24 @@
 //! Jobs that have ended: their receipts are judged, and what came of them becomes an event.
 
-use banksman_core::failure::{self, Asked, Class, Judgement, Level, Next, Past};
+use banksman_core::failure::{
+    self, Classification, FailureClass, PastFailure, ProofLevel, RetryDecision, RunExpectation,
+};
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::{Activity, Outcome, Route};
-use banksman_core::machine::{Event, Finish, Rejected, Report, Why};
+use banksman_core::machine::{ActivityReport, Event, Finish, RejectReason, Rejected};
 use banksman_core::quota;
-use banksman_core::receipt::{Ended, MergeReport, Receipt, Usage};
+use banksman_core::receipt::{EndCause, MergeReport, Receipt, Usage};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
-use super::panel::seats::{SEAT, in_a_line};
+use super::panel::reviews::{REVIEW, in_a_line};
 use super::plan::expects;
 use super::planning::{is_planning, is_spike};
-use super::steps::flow_of;
-use super::{Engine, EngineError, Notice, Pulse};
-use crate::exec::plan::JobId;
-use crate::exec::site::{Sight, SiteError};
-use crate::store::{AccountPause, PastRun, RunEnd, StoreError, Stored, local_pull_request};
+use super::steps::workflow_of;
+use super::{Engine, EngineError, Notice, TurnReport};
+use crate::exec::job::JobId;
+use crate::exec::site::{JobStatus, SiteError};
+use crate::store::{PastRun, PauseRequest, RunEnd, StoreError, Stored, local_pull_request};
 
 /// Runs that the failure policy looks back on.
 const LOOK_BACK: i64 = 100;
@@ -32,7 +34,7 @@ const HINDERED_PAUSE: Span = Span(5_000);
 const AUTH_PAUSE: Span = Span(30 * 60_000);
 
 impl Engine<'_> {
-    pub(super) fn collect(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+    pub(super) fn collect(&self, now: Instant, pulse: &mut TurnReport) -> Result<(), EngineError> {
         for job in self.site.ended()? {
             let Some(receipt) = self.receipt_of(job, now, pulse) else { continue };
             let outcome = match job {
@@ -51,27 +53,27 @@ impl Engine<'_> {
     /// The effect behind an activity is held until its next look, which may be a minute away. It is settled in this turn, or
     /// begun again if its keeper was lost; one that was hindered is begun again after a while. That is decided here, by the
     /// clock of the store: the receipt has the time of a machine whose clock may be wrong.
-    fn look_again_at(&self, job: JobId, ended: &Ended, now: Instant) -> Result<(), EngineError> {
-        let waits = ended.is_hindered() && *ended != Ended::KeeperLost;
+    fn look_again_at(&self, job: JobId, ended: &EndCause, now: Instant) -> Result<(), EngineError> {
+        let waits = ended.is_hindered() && *ended != EndCause::KeeperLost;
         let due = move |attempts: i64| if waits { now.plus(pause_after(attempts)) } else { now };
         match job {
             JobId::Run(_) | JobId::Look { .. } => Ok(()),
             JobId::Activity { task, seq } | JobId::CleanUp { task, seq } => {
-                Ok(self.store.effects_due((task, seq), &self.terms.agents.node, due)?)
+                Ok(self.store.effects_due((task, seq), &self.config.agents.node, due)?)
             }
         }
     }
 
     /// How a job ended; none if it has not, or if what it left behind cannot be ended yet.
-    fn receipt_of(&self, job: JobId, now: Instant, pulse: &mut Pulse) -> Option<Receipt> {
+    fn receipt_of(&self, job: JobId, now: Instant, pulse: &mut TurnReport) -> Option<Receipt> {
         let mut tell = |error: SiteError| {
             let text = error.to_string();
             pulse.notices.push(Notice { task: Some(job.task()), urgent: true, text });
         };
         match self.site.look(job) {
-            Ok(Sight::Ended(receipt)) => return Some(*receipt),
-            Ok(Sight::Absent | Sight::Running) => return None,
-            Ok(Sight::Lost) => {}
+            Ok(JobStatus::Ended(receipt)) => return Some(*receipt),
+            Ok(JobStatus::Absent | JobStatus::Running) => return None,
+            Ok(JobStatus::Lost) => {}
             // What cannot be read proves nothing: the work is judged as lost, and its folder stays for a look.
             Err(error @ SiteError::Receipt { .. }) => tell(error),
             Err(error @ (SiteError::File { .. } | SiteError::Keeper { .. })) => {
@@ -84,18 +86,18 @@ impl Engine<'_> {
             return None;
         }
         pulse.recovered.push(job);
-        Some(lost(job, Ended::KeeperLost, now))
+        Some(lost(job, EndCause::KeeperLost, now))
     }
 
     /// A run that left no receipt of its own.
     pub(super) fn end_lost(
         &self,
         run: RunId,
-        ended: Ended,
+        ended: EndCause,
         now: Instant,
     ) -> Result<String, EngineError> {
         let receipt = lost(JobId::Run(run), ended, now);
-        self.end_run(run, &receipt, now, &mut Pulse::default())
+        self.end_run(run, &receipt, now, &mut TurnReport::default())
     }
 
     fn end_run(
@@ -103,20 +105,20 @@ impl Engine<'_> {
         run: RunId,
         receipt: &Receipt,
         now: Instant,
-        pulse: &mut Pulse,
+        pulse: &mut TurnReport,
     ) -> Result<String, EngineError> {
         let stored = self.store.task(run.task)?;
         let past = self.store.past_runs(run.task, LOOK_BACK)?;
         let branch = self.branch_of(&stored)?;
-        let asked = Asked {
+        let asked = RunExpectation {
             expects: expects(&stored),
             task: &run.task.to_string(),
             branch: &branch,
             schema_given: stored.lifecycle.fields.contains_key(ANSWER) || is_planning(&stored),
         };
-        let judgement = failure::judge(receipt, &asked);
-        let judgement = self.look_for_a_loop(&stored, receipt, judgement, &past)?;
-        let end = self.run_end(&stored, run, receipt, &judgement, &past, now)?;
+        let classification = failure::judge(receipt, &asked);
+        let classification = self.look_for_a_loop(&stored, receipt, classification, &past)?;
+        let end = self.run_end(&stored, run, receipt, &classification, &past, now)?;
         if let Some(pause) = &end.pause {
             let text = format!(
                 "account {} is paused until {}: {}",
@@ -128,14 +130,14 @@ impl Engine<'_> {
         match self.store.end_run(run.task, end.clone(), now) {
             Ok(_) => Ok(outcome),
             // It has ended all the same: a run that could not would hold up the end of every other one.
-            Err(StoreError::Rejected(rejected)) if rejected.why == Why::Invalid => {
+            Err(StoreError::Rejected(rejected)) if rejected.why == RejectReason::Invalid => {
                 let bare = without_what_it_brought(end, &rejected);
                 let outcome = bare.finish.outcome.as_str().to_owned();
                 self.store.end_run(run.task, bare, now)?;
                 Ok(outcome)
             }
             // Somebody else has ended it, or moved the task on: the store has put that on record.
-            Err(StoreError::Rejected(rejected)) if rejected.why == Why::StaleLease => {
+            Err(StoreError::Rejected(rejected)) if rejected.why == RejectReason::StaleLease => {
                 Ok(unawaited(&receipt.ended))
             }
             Err(error) => Err(error.into()),
@@ -147,25 +149,27 @@ impl Engine<'_> {
         stored: &Stored,
         run: RunId,
         receipt: &Receipt,
-        judgement: &Judgement,
+        classification: &Classification,
         past: &[PastRun],
         now: Instant,
     ) -> Result<RunEnd, EngineError> {
         let this = past.iter().find(|past| past.epoch == run.epoch);
         let worker = this.and_then(|run| self.worker(&run.worker));
         let account = worker.map(|setup| setup.worker.account.as_str());
-        let pause = account.map(|account| self.pause(account, run, judgement, now)).transpose()?;
+        let pause =
+            account.map(|account| self.pause(account, run, classification, now)).transpose()?;
         let pause = pause.flatten();
         let first = self.store.first_run_after_a_person(run.task)?.unwrap_or(run.epoch);
         let counts = |past: &&PastRun| (first..run.epoch).contains(&past.epoch);
         let past: Vec<&PastRun> = past.iter().filter(counts).collect();
-        let (outcome, detail, again_at) = self.follow_policy(stored, run, judgement, &past, now);
-        let mut fields = self.brought(stored, receipt, judgement, pause.as_ref())?;
+        let (outcome, detail, again_at) =
+            self.follow_policy(stored, run, classification, &past, now);
+        let mut fields = self.collected(stored, receipt, classification, pause.as_ref())?;
         let answer = receipt.answer.as_ref().filter(|_| outcome == Outcome::Succeeded);
         let planned = answer.filter(|_| is_planning(stored));
         let planned = planned.map(|answer| self.planned(stored, answer)).transpose()?;
         // Whoever answers by a schema has no words for people; the log has the answer as it came.
-        let verdict = answer.filter(|_| stored.lifecycle.id == SEAT).and_then(in_a_line);
+        let verdict = answer.filter(|_| stored.lifecycle.id == REVIEW).and_then(in_a_line);
         let in_words = planned.as_ref().map(|one| one.line.clone()).or(verdict);
         let (changed, body) = planned.map(|one| (one.fields, one.body)).unzip();
         fields.extend(changed.unwrap_or_default());
@@ -186,12 +190,12 @@ impl Engine<'_> {
                 again_at: again_at.filter(|_| pause.is_none()),
             },
             body,
-            class: judgement.class.map(|class| class.as_str().to_owned()),
-            signature: judgement.signature.clone(),
+            class: classification.class.map(|class| class.as_str().to_owned()),
+            signature: classification.signature.clone(),
             session: reading.and_then(|said| said.session.clone()),
             agent: worker.map(|setup| setup.agent.clone()),
             head: receipt.evidence.as_ref().map(|found| found.head.clone()),
-            level: Some(judgement.level.as_str().to_owned()),
+            level: Some(classification.level.as_str().to_owned()),
             input_tokens: reading.map_or(0, |said| said.input_tokens),
             output_tokens: reading.map_or(0, |said| said.output_tokens),
             answers: reading.is_some() && pause.is_none(),
@@ -200,16 +204,16 @@ impl Engine<'_> {
     }
 
     /// The facts that the lifecycle has a field for.
-    fn brought(
+    fn collected(
         &self,
         stored: &Stored,
         receipt: &Receipt,
-        judgement: &Judgement,
-        pause: Option<&AccountPause>,
+        classification: &Classification,
+        pause: Option<&PauseRequest>,
     ) -> Result<Map<String, Value>, EngineError> {
         let reading = receipt.reading.as_ref();
-        let resets_at = judgement.resets_at.or(pause.map(|pause| pause.until));
-        let (pr_url, pr_head) = self.pull_request(stored, receipt, judgement)?;
+        let resets_at = classification.resets_at.or(pause.map(|pause| pause.until));
+        let (pr_url, pr_head) = self.pull_request(stored, receipt, classification)?;
         let facts = [
             ("pr_url", pr_url.map(Value::from)),
             (PR_HEAD, pr_head.map(Value::from)),
@@ -229,14 +233,14 @@ impl Engine<'_> {
         &self,
         stored: &Stored,
         receipt: &Receipt,
-        judgement: &Judgement,
+        classification: &Classification,
     ) -> Result<(Option<String>, Option<String>), EngineError> {
-        if judgement.pr_url.is_some() || judgement.outcome != Outcome::Succeeded {
-            return Ok((judgement.pr_url.clone(), None));
+        if classification.pr_url.is_some() || classification.outcome != Outcome::Succeeded {
+            return Ok((classification.pr_url.clone(), None));
         }
         let project = self.projects.find(&stored.task.project)?;
         let is_local = project.is_some_and(|project| project.remote.is_none());
-        if !is_local || judgement.level < Level::Observed {
+        if !is_local || classification.level < ProofLevel::Observed {
             return Ok((None, None));
         }
         let head = receipt.evidence.as_ref().map(|found| found.head.clone());
@@ -248,28 +252,30 @@ impl Engine<'_> {
         &self,
         stored: &Stored,
         run: RunId,
-        judgement: &Judgement,
+        classification: &Classification,
         past: &[&PastRun],
         now: Instant,
     ) -> (Outcome, String, Option<Instant>) {
-        let detail = judgement.detail.clone();
+        let detail = classification.detail.clone();
         let does = stored.state().does.as_ref();
-        let route = does.and_then(|does| does.outcomes.get(&judgement.outcome));
+        let route = does.and_then(|does| does.outcomes.get(&classification.outcome));
         if route != Some(&Route::Again) {
-            return (judgement.outcome, detail, None);
+            return (classification.outcome, detail, None);
         }
-        let before: Vec<Past> = past
+        let before: Vec<PastFailure> = past
             .iter()
             .filter(|past| past.outcome.is_some())
-            .map(|past| Past {
-                class: past.class.as_deref().and_then(|class| class.parse::<Class>().ok()),
+            .map(|past| PastFailure {
+                class: past.class.as_deref().and_then(|class| class.parse::<FailureClass>().ok()),
                 signature: past.signature.clone(),
             })
             .collect();
         let key = run.task.to_string();
-        match failure::next(&self.terms.policy, judgement, &before, &key, now) {
-            Next::Again { at, .. } => (judgement.outcome, detail, Some(at)),
-            Next::GiveUp { reason } => (Outcome::Exhausted, format!("{reason}: {detail}"), None),
+        match failure::next(&self.config.policy, classification, &before, &key, now) {
+            RetryDecision::Again { at, .. } => (classification.outcome, detail, Some(at)),
+            RetryDecision::GiveUp { reason } => {
+                (Outcome::Exhausted, format!("{reason}: {detail}"), None)
+            }
         }
     }
 
@@ -278,29 +284,29 @@ impl Engine<'_> {
         &self,
         account: &str,
         run: RunId,
-        judgement: &Judgement,
+        classification: &Classification,
         now: Instant,
-    ) -> Result<Option<AccountPause>, EngineError> {
+    ) -> Result<Option<PauseRequest>, EngineError> {
         let account = account.to_owned();
-        if judgement.outcome == Outcome::Auth {
-            let reason = format!("its key is refused: {}", judgement.detail);
-            return Ok(Some(AccountPause {
+        if classification.outcome == Outcome::Auth {
+            let reason = format!("its key is refused: {}", classification.detail);
+            return Ok(Some(PauseRequest {
                 account,
                 until: now.plus(AUTH_PAUSE),
                 reason,
                 hits: 1,
             }));
         }
-        if judgement.outcome != Outcome::Quota {
+        if classification.outcome != Outcome::Quota {
             return Ok(None);
         }
         let known = self.store.accounts()?.into_iter().find(|(name, _)| *name == account);
         let previous = known.and_then(|(_, row)| {
-            Some(quota::Pause { until: row.paused_until?, reason: row.reason, hits: row.hits })
+            Some(quota::QuotaPause { until: row.paused_until?, reason: row.reason, hits: row.hits })
         });
         let key = format!("{account}-{run}");
-        let pause = quota::hit(previous.as_ref(), judgement.resets_at, now, &key);
-        Ok(Some(AccountPause {
+        let pause = quota::hit(previous.as_ref(), classification.resets_at, now, &key);
+        Ok(Some(PauseRequest {
             account,
             until: pause.until,
             reason: pause.reason,
@@ -323,43 +329,43 @@ impl Engine<'_> {
         }
         let told = activity.and_then(|activity| activity_outcome(activity, receipt));
         let Some((outcome, detail)) = told else {
-            let by_hand = activity == Some(Activity::Human);
-            return Ok(if by_hand { "laid out" } else { "came late" }.to_owned());
+            let manual = activity == Some(Activity::Human);
+            return Ok(if manual { "laid out" } else { "came late" }.to_owned());
         };
         let mut fields = Map::new();
         if outcome == Outcome::Merged && stored.lifecycle.fields.contains_key("merged") {
             fields.insert("merged".to_owned(), json!(true));
         }
         // For any other task the reviewers who sat on its panels would be counted.
-        if flow_of(&stored).is_some() {
-            fields.extend(self.counts_of_parts(&stored)?);
+        if workflow_of(&stored).is_some() {
+            fields.extend(self.child_counts(&stored)?);
         }
         let entered = stored.task.entered;
         let Usage { tokens, cost_micros } = receipt.judging.unwrap_or_default();
-        let report = Report { entered, outcome, detail, fields, tokens, cost_micros };
+        let report = ActivityReport { entered, outcome, detail, fields, tokens, cost_micros };
         match self.store.apply(stored.task.id, Event::Reported(report), None, now) {
             Ok(_) | Err(StoreError::Rejected(_)) => Ok(outcome.as_str().to_owned()),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn end_clean_up(&self, job: JobId, receipt: &Receipt, pulse: &mut Pulse) -> String {
+    fn end_clean_up(&self, job: JobId, receipt: &Receipt, pulse: &mut TurnReport) -> String {
         match &receipt.ended {
-            Ended::Completed => "cleaned up".to_owned(),
-            Ended::NotPrepared { detail, .. } | Ended::NotStarted { detail } => {
+            EndCause::Completed => "cleaned up".to_owned(),
+            EndCause::NotPrepared { detail, .. } | EndCause::NotStarted { detail } => {
                 let text = format!("the worktree of {} is still there: {detail}", job.task());
                 pulse.notices.push(Notice { task: Some(job.task()), urgent: true, text });
                 "not cleaned up".to_owned()
             }
-            Ended::TimedOut
-            | Ended::Stalled
-            | Ended::OverBudget { .. }
-            | Ended::Hopeless
-            | Ended::NotAllowed { .. }
-            | Ended::Loop { .. }
-            | Ended::Stopped { .. }
-            | Ended::LeaseLost
-            | Ended::KeeperLost => "lost".to_owned(),
+            EndCause::TimedOut
+            | EndCause::Stalled
+            | EndCause::OverBudget { .. }
+            | EndCause::Hopeless
+            | EndCause::NotAllowed { .. }
+            | EndCause::Loop { .. }
+            | EndCause::Stopped { .. }
+            | EndCause::LeaseLost
+            | EndCause::KeeperLost => "lost".to_owned(),
         }
     }
 }
@@ -373,7 +379,7 @@ fn without_what_it_brought(end: RunEnd, refused: &Rejected) -> RunEnd {
         again_at: None,
         ..end.finish
     };
-    RunEnd { finish, body: None, class: Some(Class::Model.as_str().to_owned()), ..end }
+    RunEnd { finish, body: None, class: Some(FailureClass::Model.as_str().to_owned()), ..end }
 }
 
 /// The last words of an agent that was asked a question.
@@ -388,14 +394,14 @@ fn pause_after(attempts: i64) -> Span {
 }
 
 /// A receipt for a job that could not write one.
-fn lost(job: JobId, ended: Ended, now: Instant) -> Receipt {
+fn lost(job: JobId, ended: EndCause, now: Instant) -> Receipt {
     Receipt::new(&job.to_string(), now, ended)
 }
 
 fn activity_outcome(activity: Activity, receipt: &Receipt) -> Option<(Outcome, String)> {
     match activity {
         Activity::Check => {
-            let found = receipt.evidence.as_ref().filter(|_| receipt.ended == Ended::Completed);
+            let found = receipt.evidence.as_ref().filter(|_| receipt.ended == EndCause::Completed);
             let checked = found.map(|found| failure::check(found, receipt.opinion.as_ref()));
             Some(checked.map_or_else(
                 || (Outcome::Exhausted, how(&receipt.ended)),
@@ -438,23 +444,23 @@ fn some_of(paths: &[String]) -> String {
 }
 
 /// The end of a run that its task has not waited for. Late is only what has come to an end by itself.
-fn unawaited(ended: &Ended) -> String {
-    if *ended == Ended::Completed { "came late".to_owned() } else { how(ended) }
+fn unawaited(ended: &EndCause) -> String {
+    if *ended == EndCause::Completed { "came late".to_owned() } else { how(ended) }
 }
 
 /// An end in words.
-pub(super) fn how(ended: &Ended) -> String {
+pub(super) fn how(ended: &EndCause) -> String {
     match ended {
-        Ended::Completed => "it ended without a result".to_owned(),
-        Ended::NotPrepared { detail, .. } | Ended::NotStarted { detail } => detail.clone(),
-        Ended::TimedOut => "it took too long".to_owned(),
-        Ended::Stalled => "it stalled".to_owned(),
-        Ended::OverBudget { detail } => detail.clone(),
-        Ended::Hopeless => "it could not get any further".to_owned(),
-        Ended::NotAllowed { request } => request.clone(),
-        Ended::Loop { summary } => summary.clone(),
-        Ended::Stopped { by } => format!("it was stopped: {by}"),
-        Ended::LeaseLost => "its lease was lost".to_owned(),
-        Ended::KeeperLost => "its keeper was lost".to_owned(),
+        EndCause::Completed => "it ended without a result".to_owned(),
+        EndCause::NotPrepared { detail, .. } | EndCause::NotStarted { detail } => detail.clone(),
+        EndCause::TimedOut => "it took too long".to_owned(),
+        EndCause::Stalled => "it stalled".to_owned(),
+        EndCause::OverBudget { detail } => detail.clone(),
+        EndCause::Hopeless => "it could not get any further".to_owned(),
+        EndCause::NotAllowed { request } => request.clone(),
+        EndCause::Loop { summary } => summary.clone(),
+        EndCause::Stopped { by } => format!("it was stopped: {by}"),
+        EndCause::LeaseLost => "its lease was lost".to_owned(),
+        EndCause::KeeperLost => "its keeper was lost".to_owned(),
     }
 }

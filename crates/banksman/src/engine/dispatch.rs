@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::lifecycle::{Activity, Kind};
-use banksman_core::machine::{Actor, Ask, Event};
-use banksman_core::receipt::Ended;
-use banksman_core::schedule::{Held, could_serve};
+use banksman_core::lifecycle::{Activity, StateKind};
+use banksman_core::machine::{Actor, Event, TransitionRequest};
+use banksman_core::receipt::EndCause;
+use banksman_core::schedule::{Ineligible, could_serve};
 use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
-use super::{Engine, EngineError, NODE_GONE, Notice, Project, Pulse};
-use crate::exec::plan::{JobId, Plan};
+use super::{Engine, EngineError, NODE_GONE, Notice, Project, TurnReport};
+use crate::exec::job::{JobId, JobSpec};
 use crate::exec::site::SiteError;
 use crate::store::{Claimed, Dispatch, StoreError, Stored};
 
@@ -24,7 +24,7 @@ const WORKER_AVAILABLE: &str = "worker_available";
 const STUCK: i64 = 1_000;
 
 /// A run that was claimed and has no keeper yet.
-pub(super) struct Taken {
+pub(super) struct ClaimedRun {
     pub(super) stored: Stored,
     pub(super) run: RunId,
     pub(super) worker: String,
@@ -33,11 +33,11 @@ pub(super) struct Taken {
 }
 
 impl Engine<'_> {
-    pub(super) fn dispatch(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+    pub(super) fn dispatch(&self, now: Instant, pulse: &mut TurnReport) -> Result<(), EngineError> {
         let mut projects = BTreeMap::new();
         let (mut unserved, mut over_budget) = (Vec::new(), Vec::new());
-        for _ in 0..self.terms.agents.limits.agents {
-            let token = (self.terms.secret)();
+        for _ in 0..self.config.agents.limits.agents {
+            let token = (self.config.secret)();
             let request = Dispatch { token: Some(hash_of(&token)), ..self.request(now) };
             let dispatched = self.store.dispatch(request, now)?;
             (unserved, over_budget) = (dispatched.unserved, dispatched.over_budget);
@@ -45,10 +45,10 @@ impl Engine<'_> {
                 break;
             };
             let Claimed { stored, run, .. } = claimed;
-            self.begin(Taken { stored, run, worker, token }, &mut projects, now, pulse)?;
+            self.begin(ClaimedRun { stored, run, worker, token }, &mut projects, now, pulse)?;
         }
         for (task, reasons) in unserved {
-            let detail = reasons.first().map(Held::detail).unwrap_or_default();
+            let detail = reasons.first().map(Ineligible::detail).unwrap_or_default();
             self.say_unserved(task, &detail, now, pulse)?;
         }
         for over in over_budget {
@@ -59,7 +59,7 @@ impl Engine<'_> {
 
     /// What this node offers and is bound by.
     pub(super) fn request(&self, now: Instant) -> Dispatch {
-        let agents = &self.terms.agents;
+        let agents = &self.config.agents;
         Dispatch {
             node: agents.node.clone(),
             workers: self.workers(),
@@ -77,13 +77,13 @@ impl Engine<'_> {
     /// Starts the keeper of a run that was claimed. May be called again for the same run after a crash.
     pub(super) fn begin(
         &self,
-        taken: Taken,
+        taken: ClaimedRun,
         projects: &mut BTreeMap<String, Option<Project>>,
         now: Instant,
-        pulse: &mut Pulse,
+        pulse: &mut TurnReport,
     ) -> Result<(), EngineError> {
         let run = taken.run;
-        let taken = Taken { stored: self.advance(taken.stored, now)?, ..taken };
+        let taken = ClaimedRun { stored: self.advance(taken.stored, now)?, ..taken };
         let stored = &taken.stored;
         let is_agents = stored.activity() == Some(Activity::Agent);
         if stored.task.run() != Some(run) || !is_agents {
@@ -110,7 +110,7 @@ impl Engine<'_> {
             Err(detail) => {
                 let text = format!("{run} could not be started: {detail}");
                 pulse.notices.push(Notice { task: Some(run.task), urgent: true, text });
-                self.end_lost(run, Ended::NotStarted { detail }, now)?;
+                self.end_lost(run, EndCause::NotStarted { detail }, now)?;
             }
         }
         Ok(())
@@ -120,8 +120,8 @@ impl Engine<'_> {
     /// one who does; a run that is over is begun by nobody.
     fn begin_known(
         &self,
-        Taken { run, token, .. }: &Taken,
-        plan: &Plan,
+        ClaimedRun { run, token, .. }: &ClaimedRun,
+        plan: &JobSpec,
     ) -> Result<Result<(), SiteError>, StoreError> {
         let mut is_known = Ok(true);
         let begun = self.site.begin_if(plan, &mut || {
@@ -136,7 +136,7 @@ impl Engine<'_> {
         id: TaskId,
         detail: &str,
         now: Instant,
-        pulse: &mut Pulse,
+        pulse: &mut TurnReport,
     ) -> Result<(), EngineError> {
         let stored = self.store.task(id)?;
         let (task, lifecycle) = (&stored.task, &stored.lifecycle);
@@ -149,7 +149,7 @@ impl Engine<'_> {
         }
         let moved = self.ask(&stored, NO_WORKER, now)?;
         if let Some(moved) = moved {
-            let blocked = moved.state().kind == Kind::Blocked;
+            let blocked = moved.state().kind == StateKind::Blocked;
             let then =
                 if blocked { "it waits until there is one" } else { "tried again in an hour" };
             let text = format!("nobody can take {id}: {detail}; {then}");
@@ -183,7 +183,7 @@ impl Engine<'_> {
         trigger: &str,
         now: Instant,
     ) -> Result<Option<Stored>, EngineError> {
-        let ask = Ask {
+        let ask = TransitionRequest {
             actor: Actor::system(),
             to: None,
             trigger: Some(trigger.to_owned()),

@@ -4,19 +4,19 @@
 //! It runs no git, no agent and no check itself: those belong to keepers. Everything it does may be cut off at any
 //! point and is found again by the next turn.
 
-mod allowances;
+mod assignment;
+mod budgets;
+mod children;
 mod collect;
 mod dispatch;
-mod doubts;
-mod errand;
-mod hands;
-mod judging;
+mod evaluators;
+mod manual;
 mod panel;
-mod parts;
 mod plan;
 mod planning;
 mod policy;
 mod prompt;
+mod provenance;
 mod pulls;
 mod recover;
 mod relay;
@@ -26,23 +26,23 @@ mod steps;
 mod sweep;
 pub mod wake;
 
-pub use prompt::Told;
-pub use render::{Rendered, Wish};
+pub use prompt::RenderedPrompt;
+pub use render::{PreviewRequest, PromptPreview};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use banksman_core::failure::Policy;
+use banksman_core::failure::RetryPolicy;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
-use banksman_core::machine::{Event, Report, Waits, waits};
+use banksman_core::machine::{ActivityReport, Event, WaitStatus, waits};
 use banksman_core::schedule::Worker;
 use banksman_core::time::{Instant, Span};
 
 use crate::config::{Agents, WorkerSetup};
+use crate::exec::job::JobId;
 use crate::exec::mailbox::MailboxError;
-use crate::exec::plan::JobId;
-use crate::exec::site::{Sight, Site, SiteError};
+use crate::exec::site::{JobStatus, Site, SiteError};
 use crate::store::{Node, Store, StoreError, Stored};
 
 /// Nodes that were not seen for this long do not count as live. Three times the longest sleep of `up`.
@@ -80,12 +80,12 @@ pub trait Projects {
 }
 
 /// What the engine is told once: who it is and what it may use.
-pub struct Terms {
+pub struct EngineConfig {
     pub agents: Agents,
     pub workers: Vec<WorkerSetup>,
     /// Our own program, by which keepers renew leases and agents reach their tools.
     pub program: PathBuf,
-    pub policy: Policy,
+    pub policy: RetryPolicy,
     /// A secret that nobody can guess, for the token of a run.
     pub secret: fn() -> String,
 }
@@ -100,7 +100,7 @@ pub struct Notice {
 
 /// A step that somebody does by hand, for a window in front of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ByHand {
+pub struct ManualStep {
     pub name: String,
     /// Where the command is started.
     pub folder: PathBuf,
@@ -110,7 +110,7 @@ pub struct ByHand {
 
 /// What one turn did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Pulse {
+pub struct TurnReport {
     /// When the turn began, by the store's clock; `next` is by the same one.
     pub at: Instant,
     /// Jobs whose end was put on record.
@@ -121,14 +121,14 @@ pub struct Pulse {
     pub timers: usize,
     pub effects: usize,
     pub notices: Vec<Notice>,
-    pub by_hand: Vec<ByHand>,
+    pub manual_steps: Vec<ManualStep>,
     /// Where somebody may say something at any time.
     pub watched: Vec<PathBuf>,
     /// When there is something to do again, if nothing else happens before.
     pub next: Option<Instant>,
 }
 
-impl Pulse {
+impl TurnReport {
     fn look_at(&mut self, at: Instant) {
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }
@@ -138,7 +138,7 @@ pub struct Engine<'a> {
     store: &'a Store,
     site: &'a dyn Site,
     projects: &'a dyn Projects,
-    terms: &'a Terms,
+    config: &'a EngineConfig,
 }
 
 impl<'a> Engine<'a> {
@@ -147,18 +147,18 @@ impl<'a> Engine<'a> {
         store: &'a Store,
         site: &'a dyn Site,
         projects: &'a dyn Projects,
-        terms: &'a Terms,
+        config: &'a EngineConfig,
     ) -> Self {
-        Self { store, site, projects, terms }
+        Self { store, site, projects, config }
     }
 
     /// One turn of the loop.
-    pub fn pulse(&self, local: Instant) -> Result<Pulse, EngineError> {
+    pub fn pulse(&self, local: Instant) -> Result<TurnReport, EngineError> {
         let mut pulse = self.follow_up(local)?;
         // A yes counts in this very turn, and what this turn uses up is asked about in it.
-        self.see_to_allowances(pulse.at)?;
+        self.settle_budgets(pulse.at)?;
         self.dispatch(pulse.at, &mut pulse)?;
-        self.see_to_allowances(pulse.at)?;
+        self.settle_budgets(pulse.at)?;
         if let Some(next) = self.next(pulse.at)? {
             pulse.look_at(next);
         }
@@ -166,9 +166,9 @@ impl<'a> Engine<'a> {
     }
 
     /// A turn that claims nothing for agents: what follows from what has happened, for whoever drives a workflow by hand.
-    pub fn follow_up(&self, local: Instant) -> Result<Pulse, EngineError> {
+    pub fn follow_up(&self, local: Instant) -> Result<TurnReport, EngineError> {
         let now = self.store.now(local)?;
-        let mut pulse = Pulse { at: now, ..Pulse::default() };
+        let mut pulse = TurnReport { at: now, ..TurnReport::default() };
         let joined = self.store.put_node(&self.node(now))?;
         self.collect(now, &mut pulse)?;
         self.recover(now, &mut pulse)?;
@@ -184,19 +184,19 @@ impl<'a> Engine<'a> {
 
     fn node(&self, now: Instant) -> Node {
         Node {
-            name: self.terms.agents.node.clone(),
+            name: self.config.agents.node.clone(),
             seen_at: now,
-            capacity: self.terms.agents.limits.agents,
+            capacity: self.config.agents.limits.agents,
             workers: self.workers(),
         }
     }
 
     fn workers(&self) -> Vec<Worker> {
-        self.terms.workers.iter().map(|setup| setup.worker.clone()).collect()
+        self.config.workers.iter().map(|setup| setup.worker.clone()).collect()
     }
 
     fn worker(&self, name: &str) -> Option<&WorkerSetup> {
-        self.terms.workers.iter().find(|setup| setup.worker.name == name)
+        self.config.workers.iter().find(|setup| setup.worker.name == name)
     }
 
     /// The projects of a turn are looked up once each.
@@ -211,7 +211,7 @@ impl<'a> Engine<'a> {
         Ok(known.get(name).and_then(Option::as_ref))
     }
 
-    fn fire(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+    fn fire(&self, now: Instant, pulse: &mut TurnReport) -> Result<(), EngineError> {
         loop {
             let fired = self.store.fire_due(now, PER_TURN)?;
             pulse.timers += fired.len();
@@ -221,7 +221,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn end_pauses(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+    fn end_pauses(&self, now: Instant, pulse: &mut TurnReport) -> Result<(), EngineError> {
         for account in self.store.end_pauses(now)? {
             let text = format!("the pause of account {account} is over; one run tries first");
             pulse.notices.push(Notice { task: None, urgent: false, text });
@@ -232,10 +232,10 @@ impl<'a> Engine<'a> {
     /// Leads a task on whose wait is over. Answers with the task as it stands then.
     fn advance(&self, stored: Stored, now: Instant) -> Result<Stored, EngineError> {
         let (task, lifecycle) = (&stored.task, &stored.lifecycle);
-        if waits(lifecycle, task, now) != Waits::Met {
+        if waits(lifecycle, task, now) != WaitStatus::Met {
             return Ok(stored);
         }
-        let report = Report {
+        let report = ActivityReport {
             entered: task.entered,
             outcome: Outcome::Met,
             detail: String::new(),
@@ -254,7 +254,7 @@ impl<'a> Engine<'a> {
         let touches = |other: &JobId| !matches!(other, JobId::Look { .. });
         let others = self.site.jobs()?.into_iter().filter(|other| *other != job && touches(other));
         for other in others.filter(|other| other.task() == job.task()) {
-            if self.site.look(other)? != Sight::Absent {
+            if self.site.look(other)? != JobStatus::Absent {
                 return Ok(true);
             }
         }
@@ -263,7 +263,7 @@ impl<'a> Engine<'a> {
 
     /// The earliest of everything that has a time.
     fn next(&self, now: Instant) -> Result<Option<Instant>, EngineError> {
-        let next = self.store.next_work(&self.terms.agents.node, now)?;
+        let next = self.store.next_work(&self.config.agents.node, now)?;
         Ok(next.map(|at| at.max(now.plus(SHORTEST_SLEEP))))
     }
 }

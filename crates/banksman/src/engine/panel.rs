@@ -2,13 +2,13 @@
 //! at once, what they have answered goes to `core::panel` as one record, and its answer is carried out.
 //!
 //! Nothing is decided here, and nothing is remembered but the seats: every look at a panel begins with them, so one that was cut off
-//! goes on where it stood. Seats are in `seats`, who takes them in `roster`, what they are told in `words`.
+//! goes on where it stood. Seats are in `reviews`, who takes them in `roster`, what they are told in `prompts`.
 
+pub(super) mod prompts;
+pub(super) mod reviews;
 pub(super) mod roster;
-pub(super) mod seats;
-pub(super) mod words;
 
-use banksman_core::failure::Level;
+use banksman_core::failure::ProofLevel;
 use banksman_core::lifecycle::{Outcome, Since};
 use banksman_core::machine::TimerKind;
 use banksman_core::panel::on_record::{
@@ -17,25 +17,27 @@ use banksman_core::panel::on_record::{
 };
 use banksman_core::panel::registry::Reviewer;
 use banksman_core::panel::summary::{feedback, open_concerns, suggestions, unresolved};
-use banksman_core::panel::{Next, Panel, Reply, Ruling, Seat, Standing, Word, next};
+use banksman_core::panel::{
+    DebateReply, FirstPass, Panel, PanelAction, ReviewAssignment, ReviewStatus, Ruling, next,
+};
 use banksman_core::schedule::could_serve;
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
+use self::reviews::{Invitation, REVIEW, again, child, is_of_this_stay, name_of, record, round_of};
 use self::roster::{reviewers, role_of_panel};
-use self::seats::{Invitation, SEAT, again, is_of_this_stay, name_of, part, record, round_of};
-use super::parts::CLOSE;
-use super::relay::{Did, LOOK_AGAIN};
-use super::steps::{Step, is_driven_by_hand};
+use super::children::CLOSE;
+use super::relay::{EffectResult, LOOK_AGAIN};
+use super::steps::{StepTask, is_driven_manually};
 use super::{Engine, EngineError};
 use crate::config::Panels;
-use crate::store::{Part, Stored};
+use crate::store::{NewChild, Stored};
 
 /// Whose question the facts of the last run can answer.
 const EVALUATOR: &str = "evaluator";
 
 /// What a run has to have reached for that.
-const PROVEN: [Level; 2] = [Level::Observed, Level::Verified];
+const PROVEN: [ProofLevel; 2] = [ProofLevel::Observed, ProofLevel::Verified];
 
 /// Why somebody is missing who was still reading.
 const OVER_BEFORE: &str = "the panel was over before it answered";
@@ -44,53 +46,59 @@ const FAILED_FOR: &str = "failed_for";
 
 impl Engine<'_> {
     /// One look at a panel: as it stands, what comes next is done. Answers when to look again.
-    pub(super) fn hold_panel(&self, whole: &Stored, now: Instant) -> Result<Did, EngineError> {
-        let role = role_of_panel(whole);
+    pub(super) fn hold_panel(
+        &self,
+        parent: &Stored,
+        now: Instant,
+    ) -> Result<EffectResult, EngineError> {
+        let role = role_of_panel(parent);
         if role == EVALUATOR {
-            return self.facts_answer(whole, now);
+            return self.facts_answer(parent, now);
         }
-        let step = Step::of(whole);
-        if step.is_some() && is_driven_by_hand(whole) {
-            return Ok(Did::Done);
+        let step = StepTask::of(parent);
+        if step.is_some() && is_driven_manually(parent) {
+            return Ok(EffectResult::Done);
         }
-        if let Some(objection) = whole.text(OBJECTION) {
-            self.report(whole, Ruling::Blocked.outcome(), objection.to_owned(), Map::new(), now)?;
-            return Ok(Did::Done);
+        if let Some(objection) = parent.text(OBJECTION) {
+            self.report(parent, Ruling::Blocked.outcome(), objection.to_owned(), Map::new(), now)?;
+            return Ok(EffectResult::Done);
         }
-        let panels = self.panels_of(whole, step.as_ref())?;
-        let seats = self.seats_of(whole)?;
-        if seats.is_empty() {
-            let asked = reviewers(whole, role, step.as_ref(), &panels);
-            return self.convene(whole, &asked, &panels, now);
+        let panels = self.panels_of(parent, step.as_ref())?;
+        let assignments = self.reviews_of(parent)?;
+        if assignments.is_empty() {
+            let asked = reviewers(parent, role, step.as_ref(), &panels);
+            return self.convene(parent, &asked, &panels, now);
         }
         let soon = now.plus(LOOK_AGAIN);
         // Nobody can take a seat of a paused batch, so no seat is blamed for its silence, and nobody is asked anew.
-        let is_paused = self.store.is_paused(whole.task.batch.as_deref())?;
-        if is_paused && seats.iter().any(|seat| !seat.state().terminal) {
-            return Ok(Did::Later(soon));
+        let is_paused = self.store.is_paused(parent.task.batch.as_deref())?;
+        if is_paused && assignments.iter().any(|review| !review.state().terminal) {
+            return Ok(EffectResult::Later(soon));
         }
-        let panel = record(whole, &seats, &panels, self.stood_still(whole)?);
+        let panel = record(parent, &assignments, &panels, self.stood_still(parent)?);
         match next(&panel, now) {
-            Next::Wait { until } => Ok(Did::Later(until.map_or(soon, |until| until.min(soon)))),
-            Next::Debate { .. } if is_paused => Ok(Did::Later(soon)),
-            Next::Debate { round } => {
-                let holders = panel.seats.iter().filter(|seat| seat.holds_a_concern());
-                let holders: Vec<&str> = holders.map(|seat| seat.reviewer.as_str()).collect();
-                let first = seats.iter().filter(|seat| round_of(seat) == 0);
-                let invited = first.filter(|seat| holders.contains(&name_of(seat)));
-                let invited: Vec<Invitation> = invited.map(|seat| again(seat, round)).collect();
-                self.invite(whole, &invited, &panels, now)?;
-                let ends = now.plus(panels.round_timeout);
-                Ok(Did::Later(ends.min(soon)))
+            PanelAction::Wait { until } => {
+                Ok(EffectResult::Later(until.map_or(soon, |until| until.min(soon))))
             }
-            Next::Decide { ruling, reason } => {
-                self.rule(whole, &seats, &panel, (ruling, reason), now)?;
-                Ok(Did::Done)
+            PanelAction::Debate { .. } if is_paused => Ok(EffectResult::Later(soon)),
+            PanelAction::Debate { round } => {
+                let holders = panel.assignments.iter().filter(|review| review.holds_a_concern());
+                let holders: Vec<&str> = holders.map(|review| review.reviewer.as_str()).collect();
+                let first = assignments.iter().filter(|review| round_of(review) == 0);
+                let invited = first.filter(|review| holders.contains(&name_of(review)));
+                let invited: Vec<Invitation> = invited.map(|review| again(review, round)).collect();
+                self.invite(parent, &invited, &panels, now)?;
+                let ends = now.plus(panels.round_timeout);
+                Ok(EffectResult::Later(ends.min(soon)))
+            }
+            PanelAction::Decide { ruling, reason } => {
+                self.rule(parent, &assignments, &panel, (ruling, reason), now)?;
+                Ok(EffectResult::Done)
             }
         }
     }
 
-    fn facts_answer(&self, stored: &Stored, now: Instant) -> Result<Did, EngineError> {
+    fn facts_answer(&self, stored: &Stored, now: Instant) -> Result<EffectResult, EngineError> {
         let past = self.store.past_runs(stored.task.id, 1)?;
         let level = past.last().and_then(|run| run.level.as_deref());
         let proves = |level: &str| PROVEN.iter().any(|proven| proven.as_str() == level);
@@ -100,19 +108,19 @@ impl Engine<'_> {
             None => (Outcome::Unavailable, "there is no run whose facts could answer".to_owned()),
         };
         self.report(stored, outcome, detail, Map::new(), now)?;
-        Ok(Did::Done)
+        Ok(EffectResult::Done)
     }
 
     /// Everybody is asked at once, and nobody is told what the others say. Where no worker could ever take a seat, nobody is.
     fn convene(
         &self,
-        whole: &Stored,
+        parent: &Stored,
         asked: &[Reviewer],
         panels: &Panels,
         now: Instant,
-    ) -> Result<Did, EngineError> {
+    ) -> Result<EffectResult, EngineError> {
         let workers = self.reviewing_workers(now)?;
-        let past = self.store.past_runs(whole.task.id, 1)?;
+        let past = self.store.past_runs(parent.task.id, 1)?;
         let last = past.last().map(|run| run.worker.as_str());
         let invited = asked.iter().map(|reviewer| Invitation {
             reviewer: reviewer.name.clone(),
@@ -121,55 +129,56 @@ impl Engine<'_> {
             round: 0,
         });
         let invited: Vec<Invitation> = invited.collect();
-        if !invited.iter().any(|seat| could_serve(&seat.tags, &workers)) {
+        if !invited.iter().any(|review| could_serve(&review.tags, &workers)) {
             let names: Vec<&str> = asked.iter().map(|one| one.name.as_str()).collect();
             let detail = match names.as_slice() {
                 [] => "no reviewers are set up".to_owned(),
                 some => format!("no reviewers: no worker can play {}", some.join(", ")),
             };
-            self.report(whole, Ruling::Unavailable.outcome(), detail, Map::new(), now)?;
-            return Ok(Did::Done);
+            self.report(parent, Ruling::Unavailable.outcome(), detail, Map::new(), now)?;
+            return Ok(EffectResult::Done);
         }
-        self.invite(whole, &invited, panels, now)?;
-        Ok(Did::Later(now.plus(LOOK_AGAIN)))
+        self.invite(parent, &invited, panels, now)?;
+        Ok(EffectResult::Later(now.plus(LOOK_AGAIN)))
     }
 
     /// The settings of a panel. How long a verdict may take, the gate itself may say.
-    fn panels_of(&self, whole: &Stored, step: Option<&Step>) -> Result<Panels, EngineError> {
-        let project = self.projects.find(&whole.task.project)?;
-        let agents = project.as_ref().map_or(&self.terms.agents, |project| &project.agents);
+    fn panels_of(&self, parent: &Stored, step: Option<&StepTask>) -> Result<Panels, EngineError> {
+        let project = self.projects.find(&parent.task.project)?;
+        let agents = project.as_ref().map_or(&self.config.agents, |project| &project.agents);
         let mut panels = agents.panels.clone();
         let gate = step.and_then(|step| step.spec.gate.as_ref());
         if let Some(timeout) = gate.and_then(|gate| gate.timeout) {
-            (panels.verdict_timeout, panels.whole) = (timeout, timeout);
+            (panels.verdict_timeout, panels.total_timeout) = (timeout, timeout);
         }
         Ok(panels)
     }
 
     /// The seats of the panel that the task is in, in the order in which they were made.
-    fn seats_of(&self, whole: &Stored) -> Result<Vec<Stored>, EngineError> {
-        let mut seats = self.store.parts(whole.task.id)?;
-        seats.retain(|seat| seat.lifecycle.id == SEAT && is_of_this_stay(seat, whole));
-        Ok(seats)
+    fn reviews_of(&self, parent: &Stored) -> Result<Vec<Stored>, EngineError> {
+        let mut assignments = self.store.children(parent.task.id)?;
+        assignments
+            .retain(|review| review.lifecycle.id == REVIEW && is_of_this_stay(review, parent));
+        Ok(assignments)
     }
 
     /// The panel that a task is in, as it stands.
     pub(super) fn panel_of(
         &self,
-        whole: &Stored,
-        step: Option<&Step>,
+        parent: &Stored,
+        step: Option<&StepTask>,
     ) -> Result<Panel, EngineError> {
-        let (seats, panels) = (self.seats_of(whole)?, self.panels_of(whole, step)?);
-        Ok(record(whole, &seats, &panels, self.stood_still(whole)?))
+        let (assignments, panels) = (self.reviews_of(parent)?, self.panels_of(parent, step)?);
+        Ok(record(parent, &assignments, &panels, self.stood_still(parent)?))
     }
 
     /// For how long the bounds of the task's state have stood still, because its batch was paused.
-    fn stood_still(&self, whole: &Stored) -> Result<Span, EngineError> {
-        let timers = self.store.timers_of(whole.task.id)?;
+    fn stood_still(&self, parent: &Stored) -> Result<Span, EngineError> {
+        let timers = self.store.timers_of(parent.task.id)?;
         let late = timers.iter().filter_map(|timer| {
             let TimerKind::Bound(row) = timer.kind else { return None };
-            let bound = whole.lifecycle.transitions.get(row as usize)?.bound.as_ref()?;
-            let due = whole.task.entered_at.plus(bound.time);
+            let bound = parent.lifecycle.transitions.get(row as usize)?.bound.as_ref()?;
+            let due = parent.task.entered_at.plus(bound.time);
             (bound.since == Since::Entry).then(|| timer.due.since(due))
         });
         Ok(late.max().map_or(Span(0), |late| Span(late.0.max(0))))
@@ -177,27 +186,27 @@ impl Engine<'_> {
 
     fn invite(
         &self,
-        whole: &Stored,
+        parent: &Stored,
         invited: &[Invitation],
         panels: &Panels,
         now: Instant,
     ) -> Result<(), EngineError> {
-        let parts = invited.iter().map(|seat| part(whole, seat, panels));
-        let parts: Vec<Part> = parts.collect::<Result<_, _>>()?;
-        self.store.add_parts(&parts, now)?;
+        let children = invited.iter().map(|review| child(parent, review, panels));
+        let children: Vec<NewChild> = children.collect::<Result<_, _>>()?;
+        self.store.add_children(&children, now)?;
         Ok(())
     }
 
     /// The end of a panel goes to its task with all that was said, and whoever still reads is sent home.
     fn rule(
         &self,
-        whole: &Stored,
-        seats: &[Stored],
+        parent: &Stored,
+        assignments: &[Stored],
         panel: &Panel,
         (ruling, reason): (Ruling, String),
         now: Instant,
     ) -> Result<(), EngineError> {
-        let known = |name: &str| whole.lifecycle.fields.contains_key(name);
+        let known = |name: &str| parent.lifecycle.fields.contains_key(name);
         let summary = match ruling {
             Ruling::Escalated | Ruling::Unresolved | Ruling::Unavailable => Some(unresolved(panel)),
             Ruling::Approved | Ruling::Blocked => None,
@@ -214,54 +223,54 @@ impl Engine<'_> {
             })
             .collect();
         let told = [
-            (VERDICTS, Some(json!(self.verdicts(seats, panel)?))),
+            (VERDICTS, Some(json!(self.verdicts(assignments, panel)?))),
             (CONCERNS, Some(json!(concerns)).filter(|_| !concerns.is_empty())),
             (SUMMARY, summary.map(Value::from)),
             (FAILED_FOR, panel.blocked_for().map(Value::from)),
         ];
         // What an earlier panel has left is not true of this one.
-        let kept = |name: &str| whole.task.fields.contains_key(name);
+        let kept = |name: &str| parent.task.fields.contains_key(name);
         let told =
             told.into_iter().filter(|(name, value)| known(name) && (value.is_some() || kept(name)));
         let fields: Map<String, Value> =
             told.map(|(name, value)| (name.to_owned(), value.unwrap_or_default())).collect();
         let none = fields.keys().map(|name| (name.clone(), Value::Null)).collect();
         // A task without room for the words still has to hear the ruling.
-        if !self.report(whole, ruling.outcome(), detail, fields, now)? {
-            self.report(whole, ruling.outcome(), reason, none, now)?;
+        if !self.report(parent, ruling.outcome(), detail, fields, now)? {
+            self.report(parent, ruling.outcome(), reason, none, now)?;
         }
-        for seat in seats.iter().filter(|seat| !seat.state().terminal) {
-            self.ask_of(seat.task.id, CLOSE, [], now)?;
+        for review in assignments.iter().filter(|review| !review.state().terminal) {
+            self.ask_of(review.task.id, CLOSE, [], now)?;
         }
         Ok(())
     }
 
     /// A task that has left its panel needs no verdict any more.
-    pub(super) fn close_seats(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
-        if self.store.count_parts(whole.task.id)?.open() == 0 {
+    pub(super) fn close_reviews(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
+        if self.store.count_children(parent.task.id)?.open() == 0 {
             return Ok(());
         }
-        for seat in self.store.parts(whole.task.id)? {
-            let is_left = !seat.state().terminal && !is_of_this_stay(&seat, whole);
-            if seat.lifecycle.id == SEAT && is_left {
-                self.ask_of(seat.task.id, CLOSE, [], now)?;
+        for review in self.store.children(parent.task.id)? {
+            let is_left = !review.state().terminal && !is_of_this_stay(&review, parent);
+            if review.lifecycle.id == REVIEW && is_left {
+                self.ask_of(review.task.id, CLOSE, [], now)?;
             }
         }
         Ok(())
     }
 
     /// Who said what, and which worker, agent and model was behind it.
-    fn verdicts(&self, seats: &[Stored], panel: &Panel) -> Result<Vec<Value>, EngineError> {
-        let first = seats.iter().filter(|seat| round_of(seat) == 0);
+    fn verdicts(&self, assignments: &[Stored], panel: &Panel) -> Result<Vec<Value>, EngineError> {
+        let first = assignments.iter().filter(|review| round_of(review) == 0);
         let mut verdicts = Vec::new();
-        for ((seat, said), suggested) in first.zip(&panel.seats).zip(suggestions(panel)) {
-            let past = self.store.past_runs(seat.task.id, 1)?;
+        for ((review, said), suggested) in first.zip(&panel.assignments).zip(suggestions(panel)) {
+            let past = self.store.past_runs(review.task.id, 1)?;
             let run = past.last();
             let setup = run.and_then(|run| self.worker(&run.worker));
             let (rationale, why) = match &said.word {
-                Word::Given(_, opinion) => (Some(opinion.rationale.as_str()), gave_up(said)),
-                Word::Missing { why } => (None, Some(why.as_str())),
-                Word::Awaited => (None, Some(OVER_BEFORE)),
+                FirstPass::Given(_, opinion) => (Some(opinion.rationale.as_str()), gave_up(said)),
+                FirstPass::Missing { why } => (None, Some(why.as_str())),
+                FirstPass::Awaited => (None, Some(OVER_BEFORE)),
             };
             let mut all = json!({
                 REVIEWER: said.reviewer,
@@ -269,7 +278,7 @@ impl Engine<'_> {
                 RATIONALE: rationale,
                 SUGGESTIONS: (!suggested.is_empty()).then_some(suggested),
                 WHY: why,
-                "task": seat.task.id.to_string(),
+                "task": review.task.id.to_string(),
                 "worker": run.map(|run| run.worker.as_str()),
                 "agent": run.and_then(|run| run.agent.as_deref()),
                 "model": setup.and_then(|setup| setup.model.as_deref()),
@@ -282,17 +291,17 @@ impl Engine<'_> {
 }
 
 /// Why a concern is held no longer.
-fn gave_up(seat: &Seat) -> Option<&str> {
-    seat.replies.iter().find_map(|reply| match reply {
-        Reply::Withdraw { why } => Some(why.as_str()),
-        Reply::Awaited | Reply::Maintain { .. } | Reply::Missing { .. } => None,
+fn gave_up(review: &ReviewAssignment) -> Option<&str> {
+    review.replies.iter().find_map(|reply| match reply {
+        DebateReply::Withdraw { why } => Some(why.as_str()),
+        DebateReply::Awaited | DebateReply::Maintain { .. } | DebateReply::Missing { .. } => None,
     })
 }
 
-fn standing(seat: &Seat) -> &'static str {
-    match seat.standing() {
-        Standing::Given(verdict) => verdict.as_str(),
-        Standing::Withdrawn => "WITHDRAWN",
-        Standing::Waiting | Standing::Silent => "MISSING",
+fn standing(review: &ReviewAssignment) -> &'static str {
+    match review.standing() {
+        ReviewStatus::Given(verdict) => verdict.as_str(),
+        ReviewStatus::Withdrawn => "WITHDRAWN",
+        ReviewStatus::Waiting | ReviewStatus::Silent => "MISSING",
     }
 }

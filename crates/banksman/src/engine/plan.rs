@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use banksman_core::failure::Expects;
+use banksman_core::failure::Deliverable;
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Activity;
 use banksman_core::machine::Task;
@@ -11,17 +11,19 @@ use banksman_core::policy::Action;
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
+use super::assignment::{self, Assignment, branch_of, place};
 use super::collect::PR_HEAD;
-use super::dispatch::Taken;
-use super::errand::{self, Errand, branch_of, place};
+use super::dispatch::ClaimedRun;
 use super::planning::is_spike;
-use super::policy::{allowed_in_words, guard, waited_for_leave};
-use super::prompt::Told;
-use super::steps::{flow_of, is_driven_by_hand, may_be_laid_out};
+use super::policy::{allowed_in_words, guard, waited_for_permission};
+use super::prompt::RenderedPrompt;
+use super::steps::{is_driven_manually, may_be_laid_out, workflow_of};
 use super::{Engine, EngineError, Project, prompt};
 use crate::config::{Agents, WorkerSetup};
-use crate::exec::agent::{Ask, Before, Kind, McpServer, Setup};
-use crate::exec::plan::{AgentWork, Checks, JobId, LeaseTerms, Limits, Plan, Work, Workspace};
+use crate::exec::agent::{AgentKind, AgentRequest, AgentSetup, McpServer, PriorUsage};
+use crate::exec::job::{
+    AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, Verification, Workspace,
+};
 use crate::exec::worktree::names;
 use crate::prompts::{PromptError, Prompts, for_role};
 use crate::store::{PastRun, Stored};
@@ -30,18 +32,18 @@ pub(super) type Known = BTreeMap<String, Option<Project>>;
 
 /// What an agent is told, and what its run takes over from the ones before it.
 pub(super) struct Briefing {
-    pub(super) told: Told,
+    pub(super) told: RenderedPrompt,
     pub(super) schema: Option<Value>,
     /// The session in which it goes on.
     pub(super) session: Option<String>,
-    before: Before,
+    before: PriorUsage,
     /// All of the task's text.
     body: String,
-    checks: Checks,
+    checks: Verification,
     /// What people have allowed on this task.
     allowed: Vec<Action>,
     /// Whether only that was missing.
-    waited_for_leave: bool,
+    waited_for_permission: bool,
 }
 
 /// Runs whose failures the next one is told of.
@@ -51,40 +53,42 @@ impl Engine<'_> {
     /// The plan of a run, or why there can be none.
     pub(super) fn run_plan(
         &self,
-        Taken { stored, run, worker, token }: &Taken,
+        ClaimedRun { stored, run, worker, token }: &ClaimedRun,
         projects: &mut Known,
         now: Instant,
-    ) -> Result<Result<Plan, String>, EngineError> {
+    ) -> Result<Result<JobSpec, String>, EngineError> {
         let Some(setup) = self.worker(worker) else {
             return Ok(Err(format!("there is no worker `{worker}` on this machine any more")));
         };
         let project = self.project(&stored.task.project, projects)?.cloned();
-        let agents = project.as_ref().map_or(&self.terms.agents, |project| &project.agents);
+        let agents = project.as_ref().map_or(&self.config.agents, |project| &project.agents);
         let past = self.store.past_runs(stored.task.id, TOLD)?;
         let lease = stored.task.lease.as_ref();
         let Some(lease) = lease.filter(|lease| lease.epoch == run.epoch) else {
             return Ok(Err("its lease is gone".to_owned()));
         };
-        let errand = self.errand(stored)?;
-        let work = self.agent_work(stored, setup, (project.as_ref(), agents), &errand, &past)?;
+        let assignment = self.assignment(stored)?;
+        let work =
+            self.agent_work(stored, setup, (project.as_ref(), agents), &assignment, &past)?;
         let work = match work {
             Ok(work) => work,
             Err(reason) => return Ok(Err(reason)),
         };
-        let workspace = project.as_ref().map(|project| self.workspace(stored, project, &errand));
+        let workspace =
+            project.as_ref().map(|project| self.workspace(stored, project, &assignment));
         let workspace = workspace.transpose()?;
-        let plan = Plan {
+        let plan = JobSpec {
             job: run.to_string(),
             task: run.task.to_string(),
             workspace,
-            work: Work::Agent(Box::new(work)),
-            lease: Some(LeaseTerms {
+            work: JobWork::Agent(Box::new(work)),
+            lease: Some(LeaseConfig {
                 expires_at: lease.expires_at,
                 ttl_ms: agents.limits.lease.0,
                 left_ms: lease.expires_at.since(now).0,
                 renew: self.renew(*run, agents),
             }),
-            limits: Limits { wall_ms: wall(&errand, agents), ..limits(agents) },
+            limits: RunLimits { wall_ms: wall(&assignment, agents), ..limits(agents) },
             env: environment(&stored.task, Some(token)),
             pass: agents.pass.clone(),
         };
@@ -96,14 +100,20 @@ impl Engine<'_> {
         stored: &Stored,
         worker: &WorkerSetup,
         (project, agents): (Option<&Project>, &Agents),
-        errand: &Errand,
+        assignment: &Assignment,
         past: &[PastRun],
     ) -> Result<Result<AgentWork, String>, EngineError> {
         let Some(setup) = agent_setup(worker) else {
             return Ok(Err(format!("the agent `{}` is not known", worker.agent)));
         };
-        let briefing =
-            self.briefing(stored, Some(worker), (project, agents), errand, past, role_of(stored))?;
+        let briefing = self.briefing(
+            stored,
+            Some(worker),
+            (project, agents),
+            assignment,
+            past,
+            role_of(stored),
+        )?;
         let prompts = prompts_of(project);
         let told = |error: PromptError| error.to_string();
         let texts = briefing.and_then(|briefing| {
@@ -123,12 +133,12 @@ impl Engine<'_> {
         };
         let mcp = McpServer {
             name: "banksman".to_owned(),
-            command: self.terms.program.display().to_string(),
+            command: self.config.program.display().to_string(),
             args: vec!["mcp".to_owned()],
             env: BTreeMap::from([("BANKSMAN_RUN_FOLDER".to_owned(), "{folder}".to_owned())]),
         };
         Ok(Ok(AgentWork {
-            ask: Ask {
+            ask: AgentRequest {
                 prompt: briefing.told.text,
                 session: briefing.session,
                 schema: briefing.schema,
@@ -136,7 +146,7 @@ impl Engine<'_> {
                 cost_micros: agents.budgets.run.cost_micros,
                 guard: Some(Box::new(guard)),
             },
-            counts_earlier: briefing.waited_for_leave,
+            counts_earlier: briefing.waited_for_permission,
             before: briefing.before,
             nudge,
             about: json!({ "title": stored.task.title, "body": briefing.body }),
@@ -154,7 +164,7 @@ impl Engine<'_> {
         stored: &Stored,
         worker: Option<&WorkerSetup>,
         (project, agents): (Option<&Project>, &Agents),
-        errand: &Errand,
+        assignment: &Assignment,
         past: &[PastRun],
         role: &str,
     ) -> Result<Result<Briefing, String>, EngineError> {
@@ -162,7 +172,7 @@ impl Engine<'_> {
         let earlier: Vec<&PastRun> =
             past.iter().filter(|past| past.epoch < stored.task.epoch).collect();
         let resumed =
-            worker.and_then(|worker| resumable(&earlier, worker, &self.terms.agents.node));
+            worker.and_then(|worker| resumable(&earlier, worker, &self.config.agents.node));
         let brief = prompt::Brief {
             task: &detail.stored.task,
             role,
@@ -171,19 +181,20 @@ impl Engine<'_> {
             resumes: resumed.is_some(),
             context: self.context_of(stored)?,
         };
-        let checks = errand::checks(stored, errand, agents, project);
+        let checks = assignment::checks(stored, assignment, agents, project);
         let base = project.map_or("HEAD", |project| project.base.as_str());
-        let mut told = match errand::prompt(errand, &prompts_of(project), &brief, &checks, base) {
-            Ok(told) => told,
-            Err(error) => return Ok(Err(error.to_string())),
-        };
+        let mut told =
+            match assignment::prompt(assignment, &prompts_of(project), &brief, &checks, base) {
+                Ok(told) => told,
+                Err(error) => return Ok(Err(error.to_string())),
+            };
         let allowed = self.allowed(stored)?;
         told.text += &allowed_in_words(&allowed);
         Ok(Ok(Briefing {
             told,
             allowed,
-            waited_for_leave: waited_for_leave(&earlier),
-            schema: errand::schema(errand).or_else(|| of_role(errand, role)),
+            waited_for_permission: waited_for_permission(&earlier),
+            schema: assignment::schema(assignment).or_else(|| of_role(assignment, role)),
             session: resumed.and_then(|past| past.session.clone()),
             before: before(&earlier, resumed),
             body: detail.stored.task.body,
@@ -193,7 +204,7 @@ impl Engine<'_> {
 
     /// Our own program, told to renew the lease of a run. The store's address is in the keeper's environment.
     fn renew(&self, run: RunId, agents: &Agents) -> Vec<String> {
-        let program = self.terms.program.display().to_string();
+        let program = self.config.program.display().to_string();
         let ttl = agents.limits.lease.to_string();
         vec![program, "renew".to_owned(), run.to_string(), "--ttl".to_owned(), ttl]
     }
@@ -204,36 +215,36 @@ impl Engine<'_> {
         stored: &Stored,
         job: JobId,
         projects: &mut Known,
-    ) -> Result<Result<Plan, String>, EngineError> {
-        if is_driven_by_hand(stored) {
+    ) -> Result<Result<JobSpec, String>, EngineError> {
+        if is_driven_manually(stored) {
             return self.inspect_plan(stored, job);
         }
         let Some(project) = self.project(&stored.task.project, projects)?.cloned() else {
             let name = &stored.task.project;
             return Ok(Err(format!("no repository is known for the project `{name}`")));
         };
-        let errand = self.errand(stored)?;
-        let checks = errand::checks(stored, &errand, &project.agents, Some(&project));
+        let assignment = self.assignment(stored)?;
+        let checks = assignment::checks(stored, &assignment, &project.agents, Some(&project));
         let does = stored.state().does.as_ref();
         if let Some(does) = does.filter(|does| does.activity == Activity::Merge) {
             let commit = stored.text(PR_HEAD).map(str::to_owned);
             let work = if does.only_looks() {
-                Work::FindMerge { commit }
+                JobWork::FindMerge { commit }
             } else {
-                Work::Merge { checks, message: commit_message(&stored.task), commit }
+                JobWork::Merge { checks, message: commit_message(&stored.task), commit }
             };
-            return self.job_plan(stored, job, &project, &errand, work).map(Ok);
+            return self.job_plan(stored, job, &project, &assignment, work).map(Ok);
         }
         // A step that was done by hand is looked at after its word; what it left uncommitted is its work, too.
-        let by_hand = matches!(errand, Errand::Step(_));
+        let by_hand = matches!(assignment, Assignment::Step(_));
         let message = by_hand.then(|| commit_message(&stored.task));
-        let checks = Checks { signal: None, even_unchanged: true, ..checks };
-        let judge = match self.judge_of_hand(stored, &project, &checks) {
+        let checks = Verification { signal: None, even_unchanged: true, ..checks };
+        let judge = match self.judge_of_manual_step(stored, &project, &checks) {
             Ok(judge) => judge,
             Err(error) => return Ok(Err(error.to_string())),
         };
-        let work = Work::Check { checks, message, judge };
-        self.job_plan(stored, job, &project, &errand, work).map(Ok)
+        let work = JobWork::Check { checks, message, judge };
+        self.job_plan(stored, job, &project, &assignment, work).map(Ok)
     }
 
     /// Only the worktree of a task, for somebody who works there by hand.
@@ -242,9 +253,10 @@ impl Engine<'_> {
         stored: &Stored,
         job: JobId,
         project: &Project,
-    ) -> Result<Plan, EngineError> {
-        let checks = Checks { mailbox: Some(project.path.clone()), ..Checks::default() };
-        let work = Work::Check { checks, message: None, judge: None };
+    ) -> Result<JobSpec, EngineError> {
+        let checks =
+            Verification { mailbox: Some(project.path.clone()), ..Verification::default() };
+        let work = JobWork::Check { checks, message: None, judge: None };
         self.plan_of_work(stored, job, project, work)
     }
 
@@ -254,8 +266,8 @@ impl Engine<'_> {
         stored: &Stored,
         job: JobId,
         project: &Project,
-    ) -> Result<Plan, EngineError> {
-        self.plan_of_work(stored, job, project, Work::Look)
+    ) -> Result<JobSpec, EngineError> {
+        self.plan_of_work(stored, job, project, JobWork::Look)
     }
 
     /// None for a task that never had a worktree.
@@ -264,14 +276,14 @@ impl Engine<'_> {
         stored: &Stored,
         job: JobId,
         projects: &mut Known,
-    ) -> Result<Option<Plan>, EngineError> {
+    ) -> Result<Option<JobSpec>, EngineError> {
         // A workflow merges in one, and a step may have been done by hand, both without a run.
-        let without_run = flow_of(stored).is_some() || may_be_laid_out(stored);
+        let without_run = workflow_of(stored).is_some() || may_be_laid_out(stored);
         if stored.task.epoch == 0 && !without_run {
             return Ok(None);
         }
         let project = self.project(&stored.task.project, projects)?.cloned();
-        let plan = |project| self.plan_of_work(stored, job, &project, Work::CleanUp);
+        let plan = |project| self.plan_of_work(stored, job, &project, JobWork::CleanUp);
         project.map(plan).transpose()
     }
 
@@ -281,9 +293,9 @@ impl Engine<'_> {
         stored: &Stored,
         job: JobId,
         project: &Project,
-        work: Work,
-    ) -> Result<Plan, EngineError> {
-        self.job_plan(stored, job, project, &self.errand(stored)?, work)
+        work: JobWork,
+    ) -> Result<JobSpec, EngineError> {
+        self.job_plan(stored, job, project, &self.assignment(stored)?, work)
     }
 
     fn job_plan(
@@ -291,14 +303,14 @@ impl Engine<'_> {
         stored: &Stored,
         job: JobId,
         project: &Project,
-        errand: &Errand,
-        work: Work,
-    ) -> Result<Plan, EngineError> {
+        assignment: &Assignment,
+        work: JobWork,
+    ) -> Result<JobSpec, EngineError> {
         let task = &stored.task;
-        Ok(Plan {
+        Ok(JobSpec {
             job: job.to_string(),
             task: task.id.to_string(),
-            workspace: Some(self.workspace(stored, project, errand)?),
+            workspace: Some(self.workspace(stored, project, assignment)?),
             work,
             lease: None,
             limits: limits(&project.agents),
@@ -310,7 +322,7 @@ impl Engine<'_> {
     pub(super) fn branch_of(&self, stored: &Stored) -> Result<String, EngineError> {
         let mut known = Known::new();
         let project = self.project(&stored.task.project, &mut known)?;
-        let agents = project.map_or(&self.terms.agents, |project| &project.agents);
+        let agents = project.map_or(&self.config.agents, |project| &project.agents);
         Ok(branch_of(stored, agents))
     }
 
@@ -319,7 +331,7 @@ impl Engine<'_> {
         stored: &Stored,
         project: &Project,
     ) -> Result<PathBuf, EngineError> {
-        let (home, path) = (&self.terms.agents.home, &project.agents.worktrees.path);
+        let (home, path) = (&self.config.agents.home, &project.agents.worktrees.path);
         let (id, _) = place(stored);
         names::worktree_path(path, &project.path, home, &id).map_err(|error| EngineError::Project {
             project: stored.task.project.clone(),
@@ -331,9 +343,9 @@ impl Engine<'_> {
         &self,
         stored: &Stored,
         project: &Project,
-        errand: &Errand,
+        assignment: &Assignment,
     ) -> Result<Workspace, EngineError> {
-        let home = &self.terms.agents.home;
+        let home = &self.config.agents.home;
         let worktrees = &project.agents.worktrees;
         let worktree = self.worktree_of(stored, project)?;
         Ok(Workspace {
@@ -341,8 +353,8 @@ impl Engine<'_> {
             repo: project.path.clone(),
             worktree,
             branch: branch_of(stored, &project.agents),
-            brings: self.brings(stored, errand, &project.agents)?,
-            retry: errand::feedback_globs(errand),
+            produces: self.produces(stored, assignment, &project.agents)?,
+            retry: assignment::feedback_globs(assignment),
             base: project.base.clone(),
             remote: project.remote.clone(),
             setup: worktrees.setup.clone(),
@@ -352,21 +364,21 @@ impl Engine<'_> {
 }
 
 /// How long one attempt may take.
-fn wall(errand: &Errand, agents: &Agents) -> i64 {
-    let own = match errand {
-        Errand::Step(piece) => piece.step.spec.timeout,
-        Errand::Seat(sitting) => sitting.timeout,
-        Errand::Plan(planning) => planning.timeout,
-        Errand::Plain => None,
+fn wall(assignment: &Assignment, agents: &Agents) -> i64 {
+    let own = match assignment {
+        Assignment::Step(step) => step.step.spec.timeout,
+        Assignment::Review(review) => review.timeout,
+        Assignment::Plan(planning) => planning.timeout,
+        Assignment::Plain => None,
     };
     own.unwrap_or(agents.limits.run).0
 }
 
 /// The shape of the answer that the template of a role asks for.
-fn of_role(errand: &Errand, role: &str) -> Option<Value> {
-    match errand {
-        Errand::Plain => for_role(role).schema.map(|schema| schema.value()),
-        Errand::Step(_) | Errand::Seat(_) | Errand::Plan(_) => None,
+fn of_role(assignment: &Assignment, role: &str) -> Option<Value> {
+    match assignment {
+        Assignment::Plain => for_role(role).schema.map(|schema| schema.value()),
+        Assignment::Step(_) | Assignment::Review(_) | Assignment::Plan(_) => None,
     }
 }
 
@@ -381,16 +393,16 @@ pub(super) fn role_of(stored: &Stored) -> &str {
 }
 
 /// What a run in the task's state has to bring.
-pub(super) fn expects(stored: &Stored) -> Expects {
+pub(super) fn expects(stored: &Stored) -> Deliverable {
     if is_spike(stored) {
-        return Expects::Answer;
+        return Deliverable::Answer;
     }
     let does = stored.state().does.as_ref();
-    does.map_or(Expects::Anything, |does| does.brings)
+    does.map_or(Deliverable::Anything, |does| does.produces)
 }
 
-pub(super) fn agent_setup(worker: &WorkerSetup) -> Option<Setup> {
-    Some(Setup {
+pub(super) fn agent_setup(worker: &WorkerSetup) -> Option<AgentSetup> {
+    Some(AgentSetup {
         kind: agent_kind(&worker.agent)?,
         command: worker.command.clone(),
         model: worker.model.clone(),
@@ -399,8 +411,8 @@ pub(super) fn agent_setup(worker: &WorkerSetup) -> Option<Setup> {
     })
 }
 
-fn agent_kind(name: &str) -> Option<Kind> {
-    Kind::ALL.into_iter().find(|kind| kind.as_str() == name)
+fn agent_kind(name: &str) -> Option<AgentKind> {
+    AgentKind::ALL.into_iter().find(|kind| kind.as_str() == name)
 }
 
 /// The latest run whose session this worker can go on with: the same agent, on this machine, where the work is.
@@ -413,18 +425,18 @@ fn resumable<'p>(earlier: &[&'p PastRun], worker: &WorkerSetup, node: &str) -> O
 }
 
 /// What the session had used up: all runs that shared it.
-fn before(earlier: &[&PastRun], resumed: Option<&PastRun>) -> Before {
-    let Some(resumed) = resumed else { return Before::default() };
+fn before(earlier: &[&PastRun], resumed: Option<&PastRun>) -> PriorUsage {
+    let Some(resumed) = resumed else { return PriorUsage::default() };
     let shared = earlier.iter().filter(|past| past.session == resumed.session);
-    shared.fold(Before::default(), |sum, past| Before {
+    shared.fold(PriorUsage::default(), |sum, past| PriorUsage {
         input_tokens: sum.input_tokens + past.input_tokens,
         output_tokens: sum.output_tokens + past.output_tokens,
         cost_micros: sum.cost_micros + past.cost_micros,
     })
 }
 
-pub(super) fn limits(agents: &Agents) -> Limits {
-    Limits {
+pub(super) fn limits(agents: &Agents) -> RunLimits {
+    RunLimits {
         wall_ms: agents.limits.run.0,
         idle_ms: agents.limits.idle.0,
         grace_ms: agents.limits.grace.0,
@@ -449,7 +461,7 @@ fn own_variables(worker: &WorkerSetup) -> Vec<String> {
     provider.chain(worker.pass.iter().cloned()).collect()
 }
 
-fn provider_variables(agent: Kind) -> &'static [&'static str] {
+fn provider_variables(agent: AgentKind) -> &'static [&'static str] {
     const CLAUDE: &[&str] = &[
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_AUTH_TOKEN",
@@ -461,11 +473,11 @@ fn provider_variables(agent: Kind) -> &'static [&'static str] {
     const GEMINI: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"];
     const ANY: &[&str] = &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
     match agent {
-        Kind::Claude => CLAUDE,
-        Kind::Codex => CODEX,
-        Kind::Gemini => GEMINI,
-        Kind::Opencode | Kind::Acp => ANY,
-        Kind::Command => &[],
+        AgentKind::Claude => CLAUDE,
+        AgentKind::Codex => CODEX,
+        AgentKind::Gemini => GEMINI,
+        AgentKind::Opencode | AgentKind::Acp => ANY,
+        AgentKind::Command => &[],
     }
 }
 

@@ -5,27 +5,27 @@
 
 use std::sync::Arc;
 
-use banksman_core::failure::Expects;
+use banksman_core::failure::Deliverable;
 use banksman_core::lifecycle::check::Overrides;
-use banksman_core::lifecycle::{Activity, Kind, PARTS_MOVED, Setting, builtin};
+use banksman_core::lifecycle::{Activity, CHILDREN_MOVED, Setting, StateKind, builtin};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::plan::proposal::{
     Iteration, body_of, history, in_a_line, needs_another_pass, proposal, with_part,
 };
-use banksman_core::plan::{Part as Piece, Placed, Plan, Subtask};
+use banksman_core::plan::{OrderedItem, Plan, PlanItem, Subtask};
 use banksman_core::time::{Instant, Span};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::panel::words::advice;
-use super::parts::{CLOSE, RESET};
+use super::children::{CLOSE, RESET};
+use super::panel::prompts::advice;
 use super::prompt::ADVICE_BYTES;
-use super::relay::Did;
+use super::relay::EffectResult;
 use super::{Engine, EngineError};
 use crate::prompts::built_in;
-use crate::store::outbox::Pending;
-use crate::store::{Add, Definition, Edge, Key, Part, Stored};
+use crate::store::outbox::PendingEffect;
+use crate::store::{Add, Definition, Edge, IdempotencyKey, NewChild, Stored};
 
 /// Whoever plays it is asked for a plan, where the lifecycle has a field for one.
 const PLANNER: &str = "planner";
@@ -68,7 +68,7 @@ pub(super) struct Planning {
     /// What stood against it.
     pub(super) objections: Vec<String>,
     /// How the parts of the former plan stand, if there were any.
-    pub(super) parts: String,
+    pub(super) subtasks: String,
 }
 
 /// What an iteration changes about its task.
@@ -83,7 +83,7 @@ pub(super) struct Planned {
 pub(super) fn is_planning(stored: &Stored) -> bool {
     let does = stored.state().does.as_ref();
     let plans = does.is_some_and(|does| {
-        does.role.as_deref() == Some(PLANNER) && does.brings == Expects::Answer
+        does.role.as_deref() == Some(PLANNER) && does.produces == Deliverable::Answer
     });
     plans && stored.lifecycle.fields.contains_key(PLAN)
 }
@@ -115,13 +115,13 @@ impl Engine<'_> {
         };
         let former = plan_of(stored).map(|plan| proposal(version_of(stored), &plan));
         let last = iterations_of(stored).pop();
-        let parts = self.planned_parts(stored)?;
-        let lines = parts.iter().map(|part| format!("- {}\n", standing(part)));
+        let subtasks = self.planned_subtasks(stored)?;
+        let lines = subtasks.iter().map(|subtask| format!("- {}\n", standing(subtask)));
         Ok(Planning {
             timeout,
             former: former.unwrap_or_default(),
             objections: last.map(|last| last.objections).unwrap_or_default(),
-            parts: lines.collect(),
+            subtasks: lines.collect(),
         })
     }
 
@@ -159,8 +159,8 @@ impl Engine<'_> {
                 fields.insert("irreducible".to_owned(), why);
             }
             None => {
-                let whole = json!([{ "id": "plan", "pr_sized": false, "too_big": objections }]);
-                fields.insert("subtasks".to_owned(), whole);
+                let parent = json!([{ "id": "plan", "pr_sized": false, "too_big": objections }]);
+                fields.insert("subtasks".to_owned(), parent);
             }
         }
         // What is ready is shown by itself; a person who has to find another way sees all that was tried.
@@ -173,92 +173,96 @@ impl Engine<'_> {
     }
 
     /// The parts of the plan that the task has now, in their order. Seats of panels and parts of earlier plans are none.
-    pub(super) fn planned_parts(&self, whole: &Stored) -> Result<Vec<Stored>, EngineError> {
-        if !whole.task.fields.contains_key(PLAN) {
+    pub(super) fn planned_subtasks(&self, parent: &Stored) -> Result<Vec<Stored>, EngineError> {
+        if !parent.task.fields.contains_key(PLAN) {
             return Ok(Vec::new());
         }
-        let mut parts = self.store.parts(whole.task.id)?;
-        parts.retain(|part| part.text(SUBTASK).is_some() && version_of(part) == version_of(whole));
-        Ok(parts)
+        let mut subtasks = self.store.children(parent.task.id)?;
+        subtasks.retain(|subtask| {
+            subtask.text(SUBTASK).is_some() && version_of(subtask) == version_of(parent)
+        });
+        Ok(subtasks)
     }
 
     /// The parts of a plan follow their task: made when it is approved, begun again when a person says so, and ended with it.
     pub(super) fn lead_planned(
         &self,
-        effect: &Pending,
-        whole: &Stored,
+        effect: &PendingEffect,
+        parent: &Stored,
         now: Instant,
-    ) -> Result<Did, EngineError> {
-        match whole.state().kind {
-            Kind::Done | Kind::Failed | Kind::Cancelled => {
-                self.ask_parts(whole, CLOSE, |_| true, now)?;
+    ) -> Result<EffectResult, EngineError> {
+        match parent.state().kind {
+            StateKind::Done | StateKind::Failed | StateKind::Cancelled => {
+                self.ask_children(parent, CLOSE, |_| true, now)?;
             }
-            Kind::Working | Kind::Reviewing if !whole.task.is_active(&whole.lifecycle) => {
-                self.make_parts(whole, now)?;
-                self.let_go(whole, now)?;
+            StateKind::Working | StateKind::Reviewing
+                if !parent.task.is_active(&parent.lifecycle) =>
+            {
+                self.make_subtasks(parent, now)?;
+                self.let_go(parent, now)?;
                 if self.is_answered(effect)? {
-                    self.ask_planned(whole, RESET, now)?;
+                    self.ask_planned(parent, RESET, now)?;
                 }
-                self.look_at_planned(whole, now)?;
+                self.look_at_planned(parent, now)?;
             }
-            Kind::Queued
-            | Kind::Working
-            | Kind::Reviewing
-            | Kind::Waiting
-            | Kind::Blocked
-            | Kind::Parked => {}
+            StateKind::Queued
+            | StateKind::Working
+            | StateKind::Reviewing
+            | StateKind::Waiting
+            | StateKind::Blocked
+            | StateKind::Parked => {}
         }
-        Ok(Did::Done)
+        Ok(EffectResult::Done)
     }
 
     /// Whether the move that the effect is of has answered what a person was asked about the parts.
-    fn is_answered(&self, effect: &Pending) -> Result<bool, EngineError> {
+    fn is_answered(&self, effect: &PendingEffect) -> Result<bool, EngineError> {
         let entry = self.store.record(effect.task, effect.seq)?;
         let asked = entry.as_ref().and_then(|entry| entry.record.fields.get(ASKED));
         Ok(asked.is_some_and(Value::is_null))
     }
 
-    fn make_parts(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
-        let Some(plan) = plan_of(whole) else { return Ok(()) };
+    fn make_subtasks(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
+        let Some(plan) = plan_of(parent) else { return Ok(()) };
         let order = plan.order();
-        let parts: Vec<Part> = order.iter().map(|placed| part(whole, placed)).collect();
-        self.store.add_parts(&parts, now)?;
+        let subtasks: Vec<NewChild> = order.iter().map(|placed| subtask(parent, placed)).collect();
+        self.store.add_children(&subtasks, now)?;
         Ok(())
     }
 
     /// Nobody waits any more for a part that a person goes on without.
-    fn let_go(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
-        for part in self.planned_parts(whole)? {
-            if is_given_up(&part) && is_left_out(whole, &part) {
-                self.store.leave_out(part.task.id, now)?;
+    fn let_go(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
+        for subtask in self.planned_subtasks(parent)? {
+            if is_given_up(&subtask) && is_left_out(parent, &subtask) {
+                self.store.leave_out(subtask.task.id, now)?;
             }
         }
         Ok(())
     }
 
     /// Asks this of every part that was given up and not left out.
-    fn ask_planned(&self, whole: &Stored, trigger: &str, now: Instant) -> Result<(), EngineError> {
-        for part in self.planned_parts(whole)? {
-            if is_given_up(&part) && !is_left_out(whole, &part) {
-                self.ask_of(part.task.id, trigger, [], now)?;
+    fn ask_planned(&self, parent: &Stored, trigger: &str, now: Instant) -> Result<(), EngineError> {
+        for subtask in self.planned_subtasks(parent)? {
+            if is_given_up(&subtask) && !is_left_out(parent, &subtask) {
+                self.ask_of(subtask.task.id, trigger, [], now)?;
             }
         }
         Ok(())
     }
 
     /// Tells a task how its parts stand, as long as that leads it somewhere.
-    pub(super) fn look_at_planned(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
-        let parts = self.planned_parts(whole)?;
-        if parts.is_empty() {
+    pub(super) fn look_at_planned(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
+        let subtasks = self.planned_subtasks(parent)?;
+        if subtasks.is_empty() {
             return Ok(());
         }
-        if matches!(kind_of(whole), Kind::Done | Kind::Failed | Kind::Cancelled) {
+        if matches!(kind_of(parent), StateKind::Done | StateKind::Failed | StateKind::Cancelled) {
             // One that was just being merged could not be ended with the others.
-            return self.ask_parts(whole, CLOSE, |_| true, now);
+            return self.ask_children(parent, CLOSE, |_| true, now);
         }
         for _ in 0..MOST_MOVES {
-            let whole = self.store.task(whole.task.id)?;
-            if !self.ask_of(whole.task.id, PARTS_MOVED, facts(&whole, &parts), now)? {
+            let parent = self.store.task(parent.task.id)?;
+            if !self.ask_of(parent.task.id, CHILDREN_MOVED, facts(&parent, &subtasks), now)? {
                 break;
             }
         }
@@ -273,8 +277,13 @@ impl Engine<'_> {
             return Ok(words);
         }
         if let Some(parent) = stored.task.parent.filter(|_| is_planned) {
-            let whole = self.store.task(parent)?;
-            words += &format!("The whole is {parent}: {}\n{}", whole.task.title, reviewed(&whole));
+            let parent = self.store.task(parent)?;
+            words += &format!(
+                "The parent task is {}: {}\n{}",
+                parent.task.id,
+                parent.task.title,
+                reviewed(&parent)
+            );
         }
         for need in self.store.needs(stored.task.id)? {
             let before = self.store.task(need.task)?;
@@ -317,21 +326,21 @@ fn judged(plan: &Plan) -> Value {
 }
 
 /// The task that a part of a plan becomes.
-fn part(whole: &Stored, placed: &Placed<'_>) -> Part {
-    let task = &whole.task;
-    let (version, id) = (version_of(whole), placed.part.id());
-    let (title, tags, files) = match placed.part {
-        Piece::Spike(spike) => (format!("Spike: {}", spike.question), &[][..], &[][..]),
-        Piece::Subtask(own) => (own.title.clone(), own.tags.as_slice(), own.files.as_slice()),
+fn subtask(parent: &Stored, placed: &OrderedItem<'_>) -> NewChild {
+    let task = &parent.task;
+    let (version, id) = (version_of(parent), placed.item.id());
+    let (title, tags, files) = match placed.item {
+        PlanItem::Spike(spike) => (format!("Spike: {}", spike.question), &[][..], &[][..]),
+        PlanItem::Subtask(own) => (own.title.clone(), own.tags.as_slice(), own.files.as_slice()),
     };
     // A tag with a colon chooses a worker, which is not for a planner to do.
     let own = tags.iter().filter(|tag| !tag.contains(':') && !task.tags.contains(tag));
     let tags = task.tags.iter().chain(own).take(limits::TAGS).cloned().collect();
     let mut fields =
         Map::from_iter([(SUBTASK.to_owned(), json!(id)), (VERSION.to_owned(), json!(version))]);
-    match placed.part {
-        Piece::Spike(_) => fields.insert(SPIKE.to_owned(), json!(true)),
-        Piece::Subtask(_) => fields.insert("touches".to_owned(), json!(files)),
+    match placed.item {
+        PlanItem::Spike(_) => fields.insert(SPIKE.to_owned(), json!(true)),
+        PlanItem::Subtask(_) => fields.insert("touches".to_owned(), json!(files)),
     };
     let lifecycle = builtin::get(LEAF, &Overrides::new())
         .and_then(Result::ok)
@@ -339,7 +348,7 @@ fn part(whole: &Stored, placed: &Placed<'_>) -> Part {
     let source = builtin::source(LEAF).unwrap_or_default().to_owned();
     let new = NewTask {
         title,
-        body: body_of(placed.part, version, (&task.id.to_string(), &task.title)),
+        body: body_of(placed.item, version, (&task.id.to_string(), &task.title)),
         project: task.project.clone(),
         batch: task.batch.clone(),
         tags,
@@ -358,47 +367,49 @@ fn part(whole: &Stored, placed: &Placed<'_>) -> Part {
         },
         needs: Vec::new(),
         actor: Actor::system(),
-        key: Some(Key::new(&key, &key)),
+        key: Some(IdempotencyKey::new(&key, &key)),
         arrival: None,
     };
     let blocks = placed.blocked_by.iter().map(|at| (*at, Edge::Blocks));
     let informs = placed.informed_by.iter().map(|at| (*at, Edge::Informs));
-    Part { add, parent: None, after: blocks.chain(informs).collect() }
+    NewChild { add, parent: None, after: blocks.chain(informs).collect() }
 }
 
-fn kind_of(part: &Stored) -> Kind {
-    part.state().kind
+fn kind_of(subtask: &Stored) -> StateKind {
+    subtask.state().kind
 }
 
-fn is_given_up(part: &Stored) -> bool {
-    matches!(kind_of(part), Kind::Failed | Kind::Cancelled)
+fn is_given_up(subtask: &Stored) -> bool {
+    matches!(kind_of(subtask), StateKind::Failed | StateKind::Cancelled)
 }
 
-fn is_left_out(whole: &Stored, part: &Stored) -> bool {
-    let list = whole.task.fields.get(LEFT_OUT).and_then(Value::as_array);
-    let id = part.task.id.to_string();
+fn is_left_out(parent: &Stored, subtask: &Stored) -> bool {
+    let list = parent.task.fields.get(LEFT_OUT).and_then(Value::as_array);
+    let id = subtask.task.id.to_string();
     list.is_some_and(|list| list.iter().any(|one| one.as_str() == Some(&id)))
 }
 
 /// How the parts stand, for the lifecycle to decide on.
-fn facts<'n>(whole: &Stored, parts: &[Stored]) -> [(&'n str, Value); 8] {
+fn facts<'n>(parent: &Stored, subtasks: &[Stored]) -> [(&'n str, Value); 8] {
     let (mut open, mut in_review, mut waiting, mut done) = (0, 0, 0, 0);
     let mut given_up: Vec<&Stored> = Vec::new();
-    for part in parts {
-        match kind_of(part) {
-            Kind::Queued | Kind::Working | Kind::Blocked | Kind::Parked => open += 1,
+    for subtask in subtasks {
+        match kind_of(subtask) {
+            StateKind::Queued | StateKind::Working | StateKind::Blocked | StateKind::Parked => {
+                open += 1
+            }
             // What is just being merged is reviewed, and a person has said yes to it.
-            Kind::Reviewing if part.activity() == Some(Activity::Merge) => waiting += 1,
-            Kind::Reviewing => in_review += 1,
-            Kind::Waiting => waiting += 1,
-            Kind::Done => done += 1,
-            Kind::Failed | Kind::Cancelled => given_up.push(part),
+            StateKind::Reviewing if subtask.activity() == Some(Activity::Merge) => waiting += 1,
+            StateKind::Reviewing => in_review += 1,
+            StateKind::Waiting => waiting += 1,
+            StateKind::Done => done += 1,
+            StateKind::Failed | StateKind::Cancelled => given_up.push(subtask),
         }
     }
     let asked: Vec<&Stored> =
-        given_up.iter().copied().filter(|part| !is_left_out(whole, part)).collect();
-    let ids: Vec<String> = given_up.iter().map(|part| part.task.id.to_string()).collect();
-    let links: Vec<&str> = parts.iter().filter_map(|part| part.text("pr_url")).collect();
+        given_up.iter().copied().filter(|subtask| !is_left_out(parent, subtask)).collect();
+    let ids: Vec<String> = given_up.iter().map(|subtask| subtask.task.id.to_string()).collect();
+    let links: Vec<&str> = subtasks.iter().filter_map(|subtask| subtask.text("pr_url")).collect();
     let link = if links.is_empty() { Value::Null } else { json!(links.join(" ")) };
     let problem = if asked.is_empty() { Value::Null } else { json!(problem(&asked)) };
     [
@@ -415,8 +426,8 @@ fn facts<'n>(whole: &Stored, parts: &[Stored]) -> [(&'n str, Value); 8] {
 
 /// What a person has to decide about.
 fn problem(asked: &[&Stored]) -> String {
-    let lines: Vec<String> = asked.iter().map(|part| standing(part)).collect();
-    let cancelled = asked.iter().any(|part| kind_of(part) == Kind::Cancelled);
+    let lines: Vec<String> = asked.iter().map(|subtask| standing(subtask)).collect();
+    let cancelled = asked.iter().any(|subtask| kind_of(subtask) == StateKind::Cancelled);
     let how = if cancelled {
         "what is cancelled cannot be begun again"
     } else {
@@ -430,14 +441,14 @@ fn problem(asked: &[&Stored]) -> String {
 }
 
 /// A part in one line: which it is, how it stands, and why.
-fn standing(part: &Stored) -> String {
-    let state = &part.state().name;
+fn standing(subtask: &Stored) -> String {
+    let state = &subtask.state().name;
     let why = ["diagnostic", "reason", "unblock_condition"].into_iter();
-    let given_up = is_given_up(part) || kind_of(part) == Kind::Blocked;
-    let why = why.filter(|_| given_up).find_map(|field| part.text(field));
+    let given_up = is_given_up(subtask) || kind_of(subtask) == StateKind::Blocked;
+    let why = why.filter(|_| given_up).find_map(|field| subtask.text(field));
     let why = why.map(|why| format!(" ({})", clip(why, 300))).unwrap_or_default();
-    let name = part.text(SUBTASK).unwrap_or_default();
-    format!("{name} ({}) {}: {state}{why}", part.task.id, part.task.title)
+    let name = subtask.text(SUBTASK).unwrap_or_default();
+    format!("{name} ({}) {}: {state}{why}", subtask.task.id, subtask.task.title)
 }
 
 fn clip(text: &str, bytes: usize) -> &str {

@@ -1,19 +1,19 @@
 //! The policy around a run: what it is told and held to, and whether its task goes in circles.
 
-use banksman_core::failure::{Class, Judgement};
+use banksman_core::failure::{Classification, FailureClass};
 use banksman_core::fence::fence;
-use banksman_core::lifecycle::expr::Name;
+use banksman_core::lifecycle::expr::ResolvedName;
 use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId, Route, StateId, Transition};
-use banksman_core::loops::{self, Turn};
-use banksman_core::machine::{Actor, Ask};
-use banksman_core::policy::{Action, Grant, Guard, Request};
+use banksman_core::loops::{self, LoopSample};
+use banksman_core::machine::{Actor, TransitionRequest};
+use banksman_core::policy::{Action, Grant, PermissionRequest, PolicyGuard};
 use banksman_core::receipt::Receipt;
-use banksman_core::schedule::Held;
+use banksman_core::schedule::Ineligible;
 use banksman_core::time::Instant;
 use serde_json::{Map, Value};
 
 use super::planning::PLAN;
-use super::{Engine, EngineError, Notice, Pulse};
+use super::{Engine, EngineError, Notice, TurnReport};
 use crate::config::{Agents, WorkerSetup};
 use crate::store::{OverBudget, PastRun, StoreError, Stored};
 
@@ -35,15 +35,15 @@ impl Engine<'_> {
         &self,
         over: &OverBudget,
         now: Instant,
-        pulse: &mut Pulse,
+        pulse: &mut TurnReport,
     ) -> Result<(), EngineError> {
         let stored = self.store.task(over.task)?;
         let way = way_to_ask(&stored.lifecycle, stored.task.state);
         let Some((trigger, field)) = way else { return Ok(()) };
-        let spent: Vec<String> = over.held.iter().map(Held::detail).collect();
+        let spent: Vec<String> = over.held.iter().map(Ineligible::detail).collect();
         let text = format!("Over budget: {}", spent.join("; "));
         let words = format!("{text}. To let it go on is to give it as much again.");
-        let ask = Ask {
+        let ask = TransitionRequest {
             actor: Actor::system(),
             to: None,
             trigger: Some(trigger.to_owned()),
@@ -65,13 +65,13 @@ impl Engine<'_> {
         &self,
         stored: &Stored,
         receipt: &Receipt,
-        judgement: Judgement,
+        classification: Classification,
         past: &[PastRun],
-    ) -> Result<Judgement, EngineError> {
+    ) -> Result<Classification, EngineError> {
         let mut known = super::plan::Known::new();
         let project = self.project(&stored.task.project, &mut known)?;
-        let agents = project.map_or(&self.terms.agents, |project| &project.agents);
-        let Ok(policy) = agents.policy.read() else { return Ok(judgement) };
+        let agents = project.map_or(&self.config.agents, |project| &project.agents);
+        let Ok(policy) = agents.policy.read() else { return Ok(classification) };
         let recent = stored.task.version.saturating_sub(LOOKED_BACK);
         let entries = self.store.history(stored.task.id, recent)?;
         let own = receipt.evidence.as_ref().map(|found| found.head.as_str());
@@ -87,22 +87,22 @@ impl Engine<'_> {
             let now = head_of(epoch);
             // A planner commits nothing: what it brings is a plan that differs from the former one.
             let has_planned = entry.record.fields.contains_key(PLAN);
-            let brings = has_planned || (now.is_some() && now != head);
+            let produces = has_planned || (now.is_some() && now != head);
             head = now.or(head);
-            Turn { record: &entry.record, brings }
+            LoopSample { record: &entry.record, produces }
         });
-        let turns: Vec<Turn<'_>> = turns.collect();
-        let is_done = judgement.outcome == Outcome::NeedsPerson;
+        let turns: Vec<LoopSample<'_>> = turns.collect();
+        let is_done = classification.outcome == Outcome::NeedsPerson;
         let Some(summary) =
             loops::back_and_forth(&turns, policy.loops.back_and_forth).filter(|_| !is_done)
         else {
-            return Ok(judgement);
+            return Ok(classification);
         };
-        Ok(Judgement {
+        Ok(Classification {
             outcome: Outcome::NeedsPerson,
-            class: Some(Class::ModelLoop),
+            class: Some(FailureClass::ModelLoop),
             detail: summary,
-            ..judgement
+            ..classification
         })
     }
 }
@@ -119,7 +119,7 @@ fn way_to_ask(lifecycle: &Lifecycle, state: StateId) -> Option<(&str, &str)> {
 
 /// The field into which a row puts what a run has said.
 fn place_of_detail(row: &Transition) -> Option<&str> {
-    let is_detail = |name: &Name| matches!(name, Name::Detail);
+    let is_detail = |name: &ResolvedName| matches!(name, ResolvedName::Detail);
     let mut computed = row.changes.compute.iter();
     computed.find(|(_, expr)| expr.names().any(is_detail)).map(|(field, _)| field.as_str())
 }
@@ -140,12 +140,12 @@ pub(super) fn guard(
     agents: &Agents,
     root: String,
     allowed: Vec<Action>,
-) -> Result<Guard, String> {
+) -> Result<PolicyGuard, String> {
     let policy = agents.policy.read();
     let policy = policy.map_err(|problems| {
         format!("its policy cannot be used, see `banksman policy lint`: {problems}")
     })?;
-    Ok(Guard { policy: policy.clone(), rank: worker.rank, allowed, root })
+    Ok(PolicyGuard { policy: policy.clone(), rank: worker.rank, allowed, root })
 }
 
 /// What was allowed, for the prompt; nothing where nothing was.
@@ -168,17 +168,17 @@ pub(super) fn allowed_in_words(allowed: &[Action]) -> String {
 }
 
 /// Whether the last run had done its work and waited only for leave, which has been given.
-pub(super) fn waited_for_leave(earlier: &[&PastRun]) -> bool {
+pub(super) fn waited_for_permission(earlier: &[&PastRun]) -> bool {
     let Some(last) = earlier.last() else { return false };
-    let asked = last.detail.as_deref().and_then(Request::asked_in).unwrap_or_default();
-    last.class.as_deref() == Some(Class::Policy.as_str())
+    let asked = last.detail.as_deref().and_then(PermissionRequest::asked_in).unwrap_or_default();
+    last.class.as_deref() == Some(FailureClass::Policy.as_str())
         && asked.iter().any(|action| matches!(action, Action::Write(_)))
 }
 
 #[cfg(test)]
 mod tests {
     use banksman_core::lifecycle::check::Overrides;
-    use banksman_core::lifecycle::{Activity, Kind, State, builtin};
+    use banksman_core::lifecycle::{Activity, State, StateKind, builtin};
 
     use super::*;
 
@@ -190,7 +190,7 @@ mod tests {
     fn wherever_a_task_waits_for_an_agent_its_budget_can_be_asked_for() {
         let waits_for_an_agent = |state: &State| {
             let does = state.does.as_ref().map(|does| does.activity);
-            state.kind == Kind::Queued || does == Some(Activity::Agent)
+            state.kind == StateKind::Queued || does == Some(Activity::Agent)
         };
         let mut silent = Vec::new();
         for (name, _) in builtin::SOURCES {

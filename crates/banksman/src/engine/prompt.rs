@@ -7,15 +7,15 @@ use banksman_core::fence::fence;
 use banksman_core::limits;
 use banksman_core::machine::Task;
 use banksman_core::plan::proposal::without_part;
-use banksman_core::prompt::{Cut, Part, fit};
+use banksman_core::prompt::{PromptSection, Truncation, fit};
 use banksman_core::workflow::assignment::{self, assignment};
-use banksman_core::workflow::{Criterion, Flow};
+use banksman_core::workflow::{Criterion, Workflow};
 use serde_json::{Map, Value};
 
-use super::errand::{Piece, retry_context};
-use super::panel::words::advice;
+use super::assignment::{StepContext, retry_context};
+use super::panel::prompts::advice;
 use super::planning::Planning;
-use crate::exec::plan::Checks;
+use crate::exec::job::Verification;
 use crate::prompts::{PromptError, Prompts, built_in, for_role};
 use crate::store::PastRun;
 
@@ -45,34 +45,34 @@ pub(super) struct Brief<'a> {
 
 /// What an agent is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct RenderedPrompt {
     pub text: String,
     /// The name of the template.
     pub template: String,
     /// The project's file that stands in for the built-in one.
     pub file: Option<PathBuf>,
     /// What was left out because it was too long.
-    pub cuts: Vec<Cut>,
+    pub cuts: Vec<Truncation>,
 }
 
 /// Fills a template in, shortened so that it fits.
 pub(super) fn tell<'v>(
     prompts: &Prompts,
     name: &str,
-    parts: &[Part<'_>],
+    parts: &[PromptSection<'_>],
     values: impl Fn(&[String]) -> Vec<(&'v str, String)>,
-) -> Result<Told, PromptError> {
+) -> Result<RenderedPrompt, PromptError> {
     let built_in = built_in(name).expect("every template that is asked for ships with the program");
     let (template, source) = prompts.template(built_in)?;
     let (text, cuts) = fit(parts, limits::PROMPT_BYTES, |texts| template.fill(&values(texts)));
-    Ok(Told { text, template: source.name, file: source.file, cuts })
+    Ok(RenderedPrompt { text, template: source.name, file: source.file, cuts })
 }
 
 pub(super) fn for_run(
     prompts: &Prompts,
     brief: &Brief<'_>,
-    checks: &Checks,
-) -> Result<Told, PromptError> {
+    checks: &Verification,
+) -> Result<RenderedPrompt, PromptError> {
     let task = brief.task;
     let failures = failures(brief.past);
     let goes_on = brief.resumes && !failures.is_empty();
@@ -80,11 +80,11 @@ pub(super) fn for_run(
     // One that goes on knows its task.
     let (title, body) = if goes_on { ("", "") } else { (task.title.as_str(), body_of(task)) };
     let mut parts = vec![
-        Part::new("the title of the task", title),
-        Part::new("the text of the task", body).all_is_in(TASK_TOOL),
-        Part::new("what is known about the whole", brief.context.as_str()),
-        Part::new("what earlier attempts ended with", failures.as_str()).latest_last(),
-        Part::new("the rules", rules(checks)),
+        PromptSection::new("the title of the task", title),
+        PromptSection::new("the text of the task", body).all_is_in(TASK_TOOL),
+        PromptSection::new("what is known about the whole", brief.context.as_str()),
+        PromptSection::new("what earlier attempts ended with", failures.as_str()).latest_last(),
+        PromptSection::new("the rules", rules(checks)),
     ];
     parts.extend(said(brief.fields));
     let of_whole = "What is known about the whole, and about what came before:";
@@ -109,19 +109,19 @@ pub(super) fn for_planner(
     prompts: &Prompts,
     planning: &Planning,
     brief: &Brief<'_>,
-) -> Result<Told, PromptError> {
+) -> Result<RenderedPrompt, PromptError> {
     let task = brief.task;
     let own = without_part(&task.body);
     let objections: String =
         planning.objections.iter().map(|objection| format!("- {objection}\n")).collect();
     let time = planning.timeout.map_or_else(|| "little time".to_owned(), |time| time.to_string());
     let mut parts = vec![
-        Part::new("the title of the task", &task.title),
-        Part::new("the text of the task", text_or_none(&own)).all_is_in(TASK_TOOL),
-        Part::new("the proposal so far", &planning.former),
-        Part::new("what stands against the proposal", objections),
-        Part::new("how earlier subtasks stand", &planning.parts),
-        Part::new("what earlier attempts ended with", failures(brief.past)).latest_last(),
+        PromptSection::new("the title of the task", &task.title),
+        PromptSection::new("the text of the task", text_or_none(&own)).all_is_in(TASK_TOOL),
+        PromptSection::new("the proposal so far", &planning.former),
+        PromptSection::new("what stands against the proposal", objections),
+        PromptSection::new("how earlier subtasks stand", &planning.subtasks),
+        PromptSection::new("what earlier attempts ended with", failures(brief.past)).latest_last(),
     ];
     parts.extend(said(brief.fields));
     tell(prompts, "planner", &parts, |texts| {
@@ -151,24 +151,26 @@ fn section(heading: &str, text: &str) -> String {
 /// For the agent of a workflow's step.
 pub(super) fn for_step(
     prompts: &Prompts,
-    piece: &Piece,
+    step: &StepContext,
     brief: &Brief<'_>,
-    checks: &Checks,
-) -> Result<Told, PromptError> {
-    let spec = &piece.step.spec;
+    checks: &Verification,
+) -> Result<RenderedPrompt, PromptError> {
+    let spec = &step.step.spec;
     let signal = assignment::signal(&spec.signal);
     let signal = if signal.is_empty() { signal } else { format!("- {signal}\n") };
-    let mut parts = parts_of_step(piece);
-    parts.push(Part::new("what is known about the steps before", brief.context.as_str()));
-    parts.push(Part::new("what earlier attempts ended with", failures(brief.past)).latest_last());
-    parts.push(Part::new("the rules", rules(checks)));
+    let mut parts = parts_of_step(step);
+    parts.push(PromptSection::new("what is known about the steps before", brief.context.as_str()));
+    parts.push(
+        PromptSection::new("what earlier attempts ended with", failures(brief.past)).latest_last(),
+    );
+    parts.push(PromptSection::new("the rules", rules(checks)));
     tell(prompts, "step", &parts, |texts| {
         let [of_step @ .., context, failures, rules] = texts else { return Vec::new() };
         let before = section("What reviewers said about the steps before it:", context);
         vec![
             ("step", spec.id.clone()),
             ("role", spec.role.clone()),
-            ("assignment", written(piece, of_step) + &before),
+            ("assignment", written(step, of_step) + &before),
             ("failures", earlier(failures)),
             ("rules", rules.clone()),
             ("signal", signal.clone()),
@@ -177,31 +179,31 @@ pub(super) fn for_step(
 }
 
 /// The texts and lists of a step that may be long, in the order in which [`written`] takes them back.
-pub(super) fn parts_of_step(piece: &Piece) -> Vec<Part<'_>> {
-    let (flow, spec) = (&piece.flow, &piece.step.spec);
+pub(super) fn parts_of_step(step: &StepContext) -> Vec<PromptSection<'_>> {
+    let (flow, spec) = (&step.flow, &step.step.spec);
     let judged = match &spec.criterion {
         Some(Criterion::Judged(words)) => words.as_str(),
         Some(Criterion::Command(_) | Criterion::File(_)) | None => "",
     };
     vec![
-        Part::new("what the workflow is about", &flow.about),
-        Part::new("what the step is told", &spec.prompt),
-        Part::new("when the step is done", judged),
-        Part::new("the files of the workflow to read", flow.context_files.join("\n")),
-        Part::new("the files of the step to read", spec.context.join("\n")),
-        Part::new("the inputs", spec.inputs.join("\n")),
-        Part::new("the outputs", spec.outputs.join("\n")),
-        Part::new("what gates have said", retry_context(piece)).latest_last(),
+        PromptSection::new("what the workflow is about", &flow.about),
+        PromptSection::new("what the step is told", &spec.prompt),
+        PromptSection::new("when the step is done", judged),
+        PromptSection::new("the files of the workflow to read", flow.context_files.join("\n")),
+        PromptSection::new("the files of the step to read", spec.context.join("\n")),
+        PromptSection::new("the inputs", spec.inputs.join("\n")),
+        PromptSection::new("the outputs", spec.outputs.join("\n")),
+        PromptSection::new("what gates have said", retry_context(step)).latest_last(),
     ]
 }
 
 /// A step in words, with its texts as they were left.
-pub(super) fn written(piece: &Piece, texts: &[String]) -> String {
+pub(super) fn written(step: &StepContext, texts: &[String]) -> String {
     let [about, prompt, judged, all_read, context, inputs, outputs, said] = texts else {
         return String::new();
     };
     let lines = |text: &String| text.lines().map(str::to_owned).collect();
-    let (flow, spec) = (&piece.flow, &piece.step.spec);
+    let (flow, spec) = (&step.flow, &step.step.spec);
     let mut step = spec.clone();
     step.prompt.clone_from(prompt);
     step.context = lines(context);
@@ -210,7 +212,7 @@ pub(super) fn written(piece: &Piece, texts: &[String]) -> String {
     if let Some(Criterion::Judged(words)) = &mut step.criterion {
         words.clone_from(judged);
     }
-    let flow = Flow {
+    let flow = Workflow {
         id: flow.id.clone(),
         name: flow.name.clone(),
         about: about.clone(),
@@ -233,12 +235,12 @@ fn text_or_none(body: &str) -> &str {
     if body.trim().is_empty() { "(There is no more text than the title.)" } else { body }
 }
 
-pub(super) fn nudge(prompts: &Prompts) -> Result<Told, PromptError> {
+pub(super) fn nudge(prompts: &Prompts) -> Result<RenderedPrompt, PromptError> {
     tell(prompts, "nudge", &[], |_| Vec::new())
 }
 
 /// `{evidence}` is left for the keeper to fill in.
-pub(super) fn evaluator(prompts: &Prompts) -> Result<Told, PromptError> {
+pub(super) fn evaluator(prompts: &Prompts) -> Result<RenderedPrompt, PromptError> {
     tell(prompts, "evaluator", &[], |_| Vec::new())
 }
 
@@ -279,15 +281,17 @@ fn earlier(failures: &str) -> String {
 }
 
 /// What reviewers and people have said about it.
-fn said(fields: &Map<String, Value>) -> Vec<Part<'_>> {
+fn said(fields: &Map<String, Value>) -> Vec<PromptSection<'_>> {
     let texts = SAID.iter().filter_map(|name| fields.get(*name)).filter_map(Value::as_str);
     let mut texts: Vec<&str> = texts.collect();
     texts.dedup();
     let advice = advice(fields, &texts);
-    let part = |text| Part::new("what was said about the work", Cow::Borrowed(text));
-    let mut parts: Vec<Part<'_>> = texts.into_iter().map(part).collect();
+    let part = |text| PromptSection::new("what was said about the work", Cow::Borrowed(text));
+    let mut parts: Vec<PromptSection<'_>> = texts.into_iter().map(part).collect();
     if !advice.is_empty() {
-        parts.push(Part::new("what reviewers said about the work", advice).at_most(ADVICE_BYTES));
+        parts.push(
+            PromptSection::new("what reviewers said about the work", advice).at_most(ADVICE_BYTES),
+        );
     }
     parts
 }
@@ -300,7 +304,7 @@ fn feedback(said: &[String]) -> String {
     format!("\nThis was said about the work so far:\n\n{}\n", texts.join("\n"))
 }
 
-fn rules(checks: &Checks) -> String {
+fn rules(checks: &Verification) -> String {
     let list =
         |items: &[String]| items.iter().map(|item| format!("- `{item}`\n")).collect::<String>();
     let mut text = String::new();
@@ -341,8 +345,8 @@ mod tests {
         task: &Task,
         detail: Option<&str>,
         fields: &Map<String, Value>,
-        checks: &Checks,
-    ) -> Told {
+        checks: &Verification,
+    ) -> RenderedPrompt {
         let run = PastRun {
             epoch: 1,
             outcome: Some("needs_person".to_owned()),
@@ -377,13 +381,13 @@ mod tests {
     #[test]
     fn an_agent_that_goes_on_is_told_what_people_said() {
         let note = Map::from_iter([("note".to_owned(), Value::from("take the green one"))]);
-        let (task, checks) = (task(""), Checks::default());
-        let Told { text, template, .. } = told(&task, Some("which one?"), &note, &checks);
+        let (task, checks) = (task(""), Verification::default());
+        let RenderedPrompt { text, template, .. } = told(&task, Some("which one?"), &note, &checks);
         assert_eq!(template, "again");
         let failure = fence("Attempt 1 ended with needs_person: which one?");
         assert!(text.contains("task t7") && text.contains(&failure), "{text}");
         assert!(text.contains(&fence("take the green one")), "{text}");
-        let Told { text, .. } = told(&task, Some("which one?"), &Map::new(), &checks);
+        let RenderedPrompt { text, .. } = told(&task, Some("which one?"), &Map::new(), &checks);
         assert!(!text.contains("was said") && !text.contains('{'), "{text}");
     }
 
@@ -392,8 +396,8 @@ mod tests {
         let task = task(&"a line of the body\n".repeat(13_000));
         let note = Map::from_iter([("note".to_owned(), Value::from("n".repeat(100_000)))]);
         let commands = (0..9_000).map(|at| format!("make check-{at}")).collect();
-        let checks = Checks { commands, ..Checks::default() };
-        let Told { text, cuts, .. } = told(&task, None, &note, &checks);
+        let checks = Verification { commands, ..Verification::default() };
+        let RenderedPrompt { text, cuts, .. } = told(&task, None, &note, &checks);
         assert!(text.len() <= limits::PROMPT_BYTES, "{}", text.len());
         assert!(text.len() > limits::PROMPT_BYTES - 3_000, "{}", text.len());
         let names: Vec<&str> = cuts.iter().map(|cut| cut.part).collect();

@@ -6,18 +6,18 @@
 use std::path::Path;
 
 use banksman_core::ids::TaskId;
-use banksman_core::receipt::{Ended, Receipt};
+use banksman_core::receipt::{EndCause, Receipt};
 use banksman_core::time::{Instant, Span};
 use serde_json::Map;
 
+use super::assignment::branch_of;
 use super::collect::how;
-use super::errand::branch_of;
 use super::signals::agent;
-use super::steps::{SIGNAL, Step};
-use super::{Engine, EngineError, Notice, Project, Pulse};
-use crate::exec::plan::JobId;
+use super::steps::{SIGNAL, StepTask};
+use super::{Engine, EngineError, Notice, Project, TurnReport};
+use crate::exec::job::JobId;
 use crate::exec::repo;
-use crate::exec::site::Sight;
+use crate::exec::site::JobStatus;
 use crate::store::Stored;
 
 /// From the beginning of a step, or from the last push, to the first look; each wait after it is twice as long.
@@ -29,30 +29,31 @@ impl Engine<'_> {
     /// Begins a look if one is due, on the machine that has the worktree.
     pub(super) fn look_for_pull(
         &self,
-        part: &Stored,
+        child: &Stored,
         project: &Project,
         now: Instant,
-        pulse: &mut Pulse,
+        pulse: &mut TurnReport,
     ) -> Result<(), EngineError> {
         let Some(remote) = &project.remote else { return Ok(()) };
-        if !self.worktree_of(part, project)?.join(".git").exists() {
+        if !self.worktree_of(child, project)?.join(".git").exists() {
             return Ok(());
         }
-        let branch = branch_of(part, &project.agents);
+        let branch = branch_of(child, &project.agents);
         let log = repo::published_log(&project.path, remote, &branch);
         pulse.watched.extend(log.and_then(|log| log.parent().map(Path::to_owned)));
         // Whoever has pushed is about to open it.
         let pushed = repo::published_at(&project.path, remote, &branch);
         let pushed = pushed.filter(|at| *at <= now).unwrap_or_default();
-        let Looks { due, next } = looks(part.task.entered_at.max(pushed), now);
+        let Looks { due, next } = looks(child.task.entered_at.max(pushed), now);
         pulse.look_at(next);
         let Some(due) = due else { return Ok(()) };
-        let task = part.task.id;
+        let task = child.task.id;
         let job = JobId::Look { task, due: due.0 / 1_000 };
         let looks_already =
             |job: &JobId| matches!(job, JobId::Look { task: of, .. } if *of == task);
-        if self.site.look(job)? == Sight::Absent && !self.site.jobs()?.iter().any(looks_already) {
-            self.site.begin(&self.look_plan(part, job, project)?)?;
+        if self.site.look(job)? == JobStatus::Absent && !self.site.jobs()?.iter().any(looks_already)
+        {
+            self.site.begin(&self.look_plan(child, job, project)?)?;
         }
         Ok(())
     }
@@ -64,15 +65,16 @@ impl Engine<'_> {
         task: TaskId,
         receipt: &Receipt,
         now: Instant,
-        pulse: &mut Pulse,
+        pulse: &mut TurnReport,
     ) -> Result<String, EngineError> {
-        let part = self.store.task(task)?;
-        let (Some(step), Some(mailbox)) = (Step::of(&part), self.mailbox(&part.task.project)?)
+        let child = self.store.task(task)?;
+        let (Some(step), Some(mailbox)) =
+            (StepTask::of(&child), self.mailbox(&child.task.project)?)
         else {
             return Ok("came late".to_owned());
         };
-        let (id, stay) = (&step.spec.id, part.task.entered);
-        let evidence = receipt.evidence.as_ref().filter(|_| receipt.ended == Ended::Completed);
+        let (id, stay) = (&step.spec.id, child.task.entered);
+        let evidence = receipt.evidence.as_ref().filter(|_| receipt.ended == EndCause::Completed);
         let (text, mark) = match evidence.map(|found| (found, found.signal.as_ref())) {
             None => {
                 let text =

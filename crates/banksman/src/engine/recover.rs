@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use banksman_core::receipt::Ended;
+use banksman_core::receipt::EndCause;
 use banksman_core::time::{Instant, Span};
 
-use super::dispatch::Taken;
-use super::{Engine, EngineError, Notice, Pulse};
-use crate::exec::plan::JobId;
-use crate::exec::site::Sight;
+use super::dispatch::ClaimedRun;
+use super::{Engine, EngineError, Notice, TurnReport};
+use crate::exec::job::JobId;
+use crate::exec::site::JobStatus;
 use crate::store::OpenRun;
 
 /// Leases that one turn looks at.
@@ -18,10 +18,10 @@ const PER_TURN: i64 = 500;
 const LOOK_AGAIN: Span = Span(1_000);
 
 impl Engine<'_> {
-    pub(super) fn recover(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+    pub(super) fn recover(&self, now: Instant, pulse: &mut TurnReport) -> Result<(), EngineError> {
         // The jobs first: whoever has begun one in the meantime had its lease before.
         let jobs = self.site.jobs()?;
-        let open = self.store.open_runs(Some(&self.terms.agents.node))?;
+        let open = self.store.open_runs(Some(&self.config.agents.node))?;
         self.begin_what_was_claimed(&open, now, pulse)?;
         self.end_what_has_no_right(&jobs, &open, now)?;
         self.expire(now, pulse)
@@ -32,16 +32,16 @@ impl Engine<'_> {
         &self,
         open: &[OpenRun],
         now: Instant,
-        pulse: &mut Pulse,
+        pulse: &mut TurnReport,
     ) -> Result<(), EngineError> {
         let mut projects = BTreeMap::new();
         for open in open.iter().filter(|open| open.expires_at > now) {
             let job = JobId::Run(open.run);
-            if self.site.look(job)? == Sight::Absent {
+            if self.site.look(job)? == JobStatus::Absent {
                 let stored = self.store.task(open.run.task)?;
                 // Its token went with that turn: only the hash is kept.
-                let (run, worker, token) = (open.run, open.worker.clone(), (self.terms.secret)());
-                self.begin(Taken { stored, run, worker, token }, &mut projects, now, pulse)?;
+                let (run, worker, token) = (open.run, open.worker.clone(), (self.config.secret)());
+                self.begin(ClaimedRun { stored, run, worker, token }, &mut projects, now, pulse)?;
                 pulse.recovered.push(job);
             }
         }
@@ -68,7 +68,7 @@ impl Engine<'_> {
                 | JobId::CleanUp { .. }
                 | JobId::Look { .. } => continue,
             };
-            if self.site.look(job)? == Sight::Absent {
+            if self.site.look(job)? == JobStatus::Absent {
                 // Its keeper was never started, and nobody will start it any more.
                 self.site.put_away(job, now)?;
             } else {
@@ -80,14 +80,14 @@ impl Engine<'_> {
 
     /// Leases of any node that ran out. The keeper of such a run has ended its agent before that moment; where it is one of
     /// ours it is told again, and the task is given on only when it is gone.
-    fn expire(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+    fn expire(&self, now: Instant, pulse: &mut TurnReport) -> Result<(), EngineError> {
         for open in self.store.expired(now, PER_TURN)? {
             let job = JobId::Run(open.run);
-            let ours = open.node.as_deref() == Some(self.terms.agents.node.as_str());
-            if ours && self.site.look(job)? == Sight::Running {
+            let ours = open.node.as_deref() == Some(self.config.agents.node.as_str());
+            if ours && self.site.look(job)? == JobStatus::Running {
                 // As long as its keeper lives nobody else may have the worktree, and its end comes with its receipt.
                 self.site.stop(job, "its lease ran out")?;
-                let overdue_at = open.expires_at.plus(Span(4 * self.terms.agents.limits.grace.0));
+                let overdue_at = open.expires_at.plus(Span(4 * self.config.agents.limits.grace.0));
                 if now >= overdue_at {
                     self.site.kill_keeper(job)?;
                 }
@@ -101,7 +101,7 @@ impl Engine<'_> {
                 pulse.notices.push(Notice { task: Some(open.run.task), urgent: true, text });
                 continue;
             }
-            let outcome = self.end_lost(open.run, Ended::LeaseLost, now)?;
+            let outcome = self.end_lost(open.run, EndCause::LeaseLost, now)?;
             pulse.recovered.push(job);
             pulse.ended.push((job, outcome));
         }

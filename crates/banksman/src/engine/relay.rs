@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::{Activity, Outcome};
-use banksman_core::machine::{Effect, Event, Hold, Report, Waits, hold, waits};
+use banksman_core::machine::{ActivityReport, Driver, Effect, Event, WaitStatus, hold, waits};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value};
 
 use super::collect::how;
-use super::{Engine, EngineError, Notice, Pulse};
-use crate::exec::plan::{JobId, Plan};
-use crate::exec::site::Sight;
-use crate::store::outbox::{After, Pending};
+use super::{Engine, EngineError, Notice, TurnReport};
+use crate::exec::job::{JobId, JobSpec};
+use crate::exec::site::JobStatus;
+use crate::store::outbox::{EffectFailure, PendingEffect};
 use crate::store::{StoreError, Stored};
 
 /// How long others leave an effect alone that this turn has taken: much longer than it takes to do all of them. If the turn
@@ -32,7 +32,7 @@ const MOST_ATTEMPTS: i64 = 5;
 const ROUNDS: usize = 50;
 
 /// What became of an effect.
-pub(super) enum Did {
+pub(super) enum EffectResult {
     Done,
     /// Begun, which counts as an attempt, and looked at again at this time.
     Begun(Instant),
@@ -43,9 +43,9 @@ pub(super) enum Did {
 }
 
 impl Engine<'_> {
-    pub(super) fn relay(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+    pub(super) fn relay(&self, now: Instant, pulse: &mut TurnReport) -> Result<(), EngineError> {
         for _ in 0..ROUNDS {
-            let node = &self.terms.agents.node;
+            let node = &self.config.agents.node;
             let effects = self.store.take_effects(node, now, HOLD, AT_ONCE)?;
             if effects.is_empty() {
                 return Ok(());
@@ -63,10 +63,10 @@ impl Engine<'_> {
     /// One after the other. Those that are done go to `done`; what becomes of the others is put on record at once.
     fn do_effects<'e>(
         &self,
-        effects: &'e [Pending],
+        effects: &'e [PendingEffect],
         now: Instant,
-        pulse: &mut Pulse,
-        done: &mut Vec<&'e Pending>,
+        pulse: &mut TurnReport,
+        done: &mut Vec<&'e PendingEffect>,
     ) -> Result<(), EngineError> {
         for effect in effects {
             let did = match self.do_effect(effect, now, pulse) {
@@ -80,15 +80,19 @@ impl Engine<'_> {
                 ) => {
                     let (task, text) = (Some(effect.task), error.to_string());
                     pulse.notices.push(Notice { task, urgent: true, text });
-                    Did::Later(now.plus(AT_WORK))
+                    EffectResult::Later(now.plus(AT_WORK))
                 }
             };
             match did {
-                Did::Done => done.push(effect),
-                Did::Begun(at) => self.store.effect_failed(effect, "not yet", After::Again(at))?,
-                Did::Later(at) => self.store.effect_later(effect, at.max(now.plus(Span(1))))?,
-                Did::Dead(text) => {
-                    self.store.effect_failed(effect, &text, After::Dead)?;
+                EffectResult::Done => done.push(effect),
+                EffectResult::Begun(at) => {
+                    self.store.effect_failed(effect, "not yet", EffectFailure::Again(at))?
+                }
+                EffectResult::Later(at) => {
+                    self.store.effect_later(effect, at.max(now.plus(Span(1))))?
+                }
+                EffectResult::Dead(text) => {
+                    self.store.effect_failed(effect, &text, EffectFailure::Dead)?;
                     pulse.notices.push(Notice { task: Some(effect.task), urgent: true, text });
                 }
             }
@@ -98,13 +102,13 @@ impl Engine<'_> {
 
     fn do_effect(
         &self,
-        effect: &Pending,
+        effect: &PendingEffect,
         now: Instant,
-        pulse: &mut Pulse,
-    ) -> Result<Did, EngineError> {
+        pulse: &mut TurnReport,
+    ) -> Result<EffectResult, EngineError> {
         let stored = match self.store.task(effect.task) {
             Ok(stored) => stored,
-            Err(StoreError::Corrupt { what, .. }) => return Ok(Did::Dead(what)),
+            Err(StoreError::Corrupt { what, .. }) => return Ok(EffectResult::Dead(what)),
             Err(error) => return Err(error.into()),
         };
         match effect.effect {
@@ -112,7 +116,7 @@ impl Engine<'_> {
             Effect::Stop { epoch } => {
                 let job = JobId::Run(RunId { task: effect.task, epoch });
                 self.site.stop(job, "the task was moved on")?;
-                Ok(Did::Done)
+                Ok(EffectResult::Done)
             }
             Effect::CleanUp => self.clean_up(effect, &stored, now),
             Effect::Notify => self.tell(pulse, &stored, false, ""),
@@ -121,104 +125,104 @@ impl Engine<'_> {
                 self.tell(pulse, &stored, false, &format!(", for {age_days} days now"))
             }
             Effect::TellParent => self.tell_parent(effect, &stored, now, pulse),
-            Effect::LeadParts => self.lead_parts(effect, &stored, now),
+            Effect::LeadChildren => self.lead_children(effect, &stored, now),
         }
     }
 
     fn start(
         &self,
-        effect: &Pending,
+        effect: &PendingEffect,
         activity: Activity,
         stored: Stored,
         now: Instant,
-        pulse: &mut Pulse,
-    ) -> Result<Did, EngineError> {
+        pulse: &mut TurnReport,
+    ) -> Result<EffectResult, EngineError> {
         let still = stored.task.entered <= effect.seq && stored.activity() == Some(activity);
         if !still || !stored.task.is_active(&stored.lifecycle) {
             if activity == Activity::Panel {
-                self.close_seats(&stored, now)?;
+                self.close_reviews(&stored, now)?;
             }
-            return Ok(Did::Done);
+            return Ok(EffectResult::Done);
         }
         match activity {
             Activity::Wait => match waits(&stored.lifecycle, &stored.task, now) {
-                Waits::Not => Ok(Did::Done),
-                Waits::Met => {
+                WaitStatus::Not => Ok(EffectResult::Done),
+                WaitStatus::Met => {
                     self.advance(stored, now)?;
-                    Ok(Did::Done)
+                    Ok(EffectResult::Done)
                 }
-                Waits::Until(at) => {
-                    self.look_at_parts(&stored, now)?;
+                WaitStatus::Until(at) => {
+                    self.look_at_children(&stored, now)?;
                     let soon = now.plus(LOOK_AGAIN);
-                    Ok(Did::Later(at.map_or(soon, |at| at.min(soon))))
+                    Ok(EffectResult::Later(at.map_or(soon, |at| at.min(soon))))
                 }
             },
             Activity::Check | Activity::Merge => self.start_job(effect, &stored, now, pulse),
             Activity::Panel => self.hold_panel(&stored, now),
             Activity::PullRequest | Activity::Capture => {
                 let what = activity.as_str();
-                Ok(Did::Dead(format!("`{what}` is not available in this version")))
+                Ok(EffectResult::Dead(format!("`{what}` is not available in this version")))
             }
-            Activity::Agent | Activity::Human => Ok(Did::Done),
+            Activity::Agent | Activity::Human => Ok(EffectResult::Done),
         }
     }
 
     /// An activity of a keeper: begun once, looked after until its end is on record, begun again if its keeper is lost.
     fn start_job(
         &self,
-        effect: &Pending,
+        effect: &PendingEffect,
         stored: &Stored,
         now: Instant,
-        pulse: &mut Pulse,
-    ) -> Result<Did, EngineError> {
+        pulse: &mut TurnReport,
+    ) -> Result<EffectResult, EngineError> {
         let job = JobId::Activity { task: effect.task, seq: effect.seq };
         let hindered = match self.site.look(job)? {
-            Sight::Absent => String::new(),
-            Sight::Ended(receipt) if receipt.ended.is_hindered() => {
+            JobStatus::Absent => String::new(),
+            JobStatus::Ended(receipt) if receipt.ended.is_hindered() => {
                 if self.is_yet_to_be_collected(job)? {
-                    return Ok(Did::Later(now.plus(AT_WORK)));
+                    return Ok(EffectResult::Later(now.plus(AT_WORK)));
                 }
                 how(&receipt.ended)
             }
-            Sight::Running | Sight::Lost | Sight::Ended(_) => {
-                return Ok(Did::Later(now.plus(AT_WORK)));
+            JobStatus::Running | JobStatus::Lost | JobStatus::Ended(_) => {
+                return Ok(EffectResult::Later(now.plus(AT_WORK)));
             }
         };
         if effect.attempts >= MOST_ATTEMPTS {
             let detail = format!("it was begun {MOST_ATTEMPTS} times in vain. {hindered}");
             self.report(stored, Outcome::Exhausted, detail, Map::new(), now)?;
-            return Ok(Did::Done);
+            return Ok(EffectResult::Done);
         }
         if let Some(node) = self.done_elsewhere(stored) {
             // It is the other's from now on, and due there at once.
             self.store.keep_effect(effect, node)?;
-            return Ok(Did::Later(now));
+            return Ok(EffectResult::Later(now));
         }
         if self.is_in_the_way(job)? {
-            return Ok(Did::Later(now.plus(SOON)));
+            return Ok(EffectResult::Later(now.plus(SOON)));
         }
         let mut projects = BTreeMap::new();
         match self.activity_plan(stored, job, &mut projects)? {
             Ok(plan) => {
-                if !self.store.keep_effect(effect, &self.terms.agents.node)? {
-                    return Ok(Did::Later(now.plus(AT_WORK)));
+                if !self.store.keep_effect(effect, &self.config.agents.node)? {
+                    return Ok(EffectResult::Later(now.plus(AT_WORK)));
                 }
                 if !self.begin_if_still(&plan, stored)? {
-                    return Ok(Did::Later(now.plus(SOON)));
+                    return Ok(EffectResult::Later(now.plus(SOON)));
                 }
                 pulse.started.push((job, stored.task.title.clone()));
-                Ok(Did::Begun(now.plus(AT_WORK)))
+                Ok(EffectResult::Begun(now.plus(AT_WORK)))
             }
             Err(reason) => {
                 self.report(stored, Outcome::Exhausted, reason, Map::new(), now)?;
-                Ok(Did::Done)
+                Ok(EffectResult::Done)
             }
         }
     }
 
     /// Somebody may move the task on right before its job begins. Whoever looks for jobs of the task after that move sees this
     /// one, because it is asked for with its folder held, or it is not begun: so nothing lands after others have found nothing.
-    fn begin_if_still(&self, plan: &Plan, stored: &Stored) -> Result<bool, EngineError> {
+    fn begin_if_still(&self, plan: &JobSpec, stored: &Stored) -> Result<bool, EngineError> {
         let (mut known, mut begins) = (Ok(()), false);
         self.site.begin_if(plan, &mut || {
             let task = self.store.task(stored.task.id);
@@ -232,47 +236,47 @@ impl Engine<'_> {
 
     fn clean_up(
         &self,
-        effect: &Pending,
+        effect: &PendingEffect,
         stored: &Stored,
         now: Instant,
-    ) -> Result<Did, EngineError> {
+    ) -> Result<EffectResult, EngineError> {
         let job = JobId::CleanUp { task: effect.task, seq: effect.seq };
         match self.site.look(job)? {
-            Sight::Running => return Ok(Did::Later(now.plus(AT_WORK))),
-            Sight::Ended(receipt) if receipt.ended.is_hindered() => {
+            JobStatus::Running => return Ok(EffectResult::Later(now.plus(AT_WORK))),
+            JobStatus::Ended(receipt) if receipt.ended.is_hindered() => {
                 if self.is_yet_to_be_collected(job)? {
-                    return Ok(Did::Later(now.plus(AT_WORK)));
+                    return Ok(EffectResult::Later(now.plus(AT_WORK)));
                 }
             }
-            Sight::Ended(_) => return Ok(Did::Done),
+            JobStatus::Ended(_) => return Ok(EffectResult::Done),
             // What a lost keeper has left is ended first.
-            Sight::Lost => return Ok(Did::Later(now.plus(SOON))),
-            Sight::Absent => {}
+            JobStatus::Lost => return Ok(EffectResult::Later(now.plus(SOON))),
+            JobStatus::Absent => {}
         }
         let state = stored.state();
         // A person may have sent the task back to work meanwhile; then its worktree is needed again.
         if stored.task.entered > effect.seq && !state.terminal {
-            return Ok(Did::Done);
+            return Ok(EffectResult::Done);
         }
         if effect.attempts >= MOST_ATTEMPTS {
-            return Ok(Did::Dead("its worktree could not be put away".to_owned()));
+            return Ok(EffectResult::Dead("its worktree could not be put away".to_owned()));
         }
         if self.is_put_away_by_another(stored)? {
-            return Ok(Did::Done);
+            return Ok(EffectResult::Done);
         }
         if self.is_in_the_way(job)? {
-            return Ok(Did::Later(now.plus(SOON)));
+            return Ok(EffectResult::Later(now.plus(SOON)));
         }
         let mut projects = BTreeMap::new();
         match self.clean_up_plan(stored, job, &mut projects)? {
             Some(plan) => {
-                if !self.store.keep_effect(effect, &self.terms.agents.node)? {
-                    return Ok(Did::Later(now.plus(AT_WORK)));
+                if !self.store.keep_effect(effect, &self.config.agents.node)? {
+                    return Ok(EffectResult::Later(now.plus(AT_WORK)));
                 }
                 self.site.begin(&plan)?;
-                Ok(Did::Begun(now.plus(AT_WORK)))
+                Ok(EffectResult::Begun(now.plus(AT_WORK)))
             }
-            None => Ok(Did::Done),
+            None => Ok(EffectResult::Done),
         }
     }
 
@@ -291,7 +295,7 @@ impl Engine<'_> {
         now: Instant,
     ) -> Result<bool, EngineError> {
         let (entered, tokens, cost_micros) = (stored.task.entered, 0, 0);
-        let report = Report { entered, outcome, detail, fields, tokens, cost_micros };
+        let report = ActivityReport { entered, outcome, detail, fields, tokens, cost_micros };
         match self.store.apply(stored.task.id, Event::Reported(report), None, now) {
             Ok(_) => Ok(true),
             Err(StoreError::Rejected(_)) => Ok(false),
@@ -303,25 +307,25 @@ impl Engine<'_> {
     /// and they speak for themselves.
     fn tell(
         &self,
-        pulse: &mut Pulse,
+        pulse: &mut TurnReport,
         stored: &Stored,
         urgent: bool,
         more: &str,
-    ) -> Result<Did, EngineError> {
+    ) -> Result<EffectResult, EngineError> {
         let (task, state) = (&stored.task, stored.state());
         let detail = self.store.detail(task.id)?;
         let next = detail.timers.first().map(|timer| timer.due);
         let hold = hold(&stored.lifecycle, task, next);
-        if hold == Hold::Parts {
-            return Ok(Did::Done);
+        if hold == Driver::Parts {
+            return Ok(EffectResult::Done);
         }
         let to_type = match detail.decision {
             Some(decision) => format!(" (banksman decisions show {})", decision.id),
-            None if hold == Hold::Person => format!(" (banksman why {})", task.id),
+            None if hold == Driver::Person => format!(" (banksman why {})", task.id),
             None => String::new(),
         };
         let text = format!("{} is {}{more}: {}{to_type}", task.id, state.name, task.title);
         pulse.notices.push(Notice { task: Some(task.id), urgent, text });
-        Ok(Did::Done)
+        Ok(EffectResult::Done)
     }
 }

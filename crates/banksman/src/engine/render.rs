@@ -3,17 +3,19 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, Outcome, State};
-use banksman_core::machine::{Actor, Answer, Claim, Event, Report, Task, Waits, step, waits};
+use banksman_core::machine::{
+    ActivityReport, Actor, Claim, Event, StepResult, Task, WaitStatus, step, waits,
+};
 use banksman_core::panel::registry::Reviewer;
-use banksman_core::panel::{Panel, Seat, Word};
+use banksman_core::panel::{FirstPass, Panel, ReviewAssignment};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value};
 
-use super::errand::{Errand, Sitting};
+use super::assignment::{Assignment, ReviewContext};
 use super::panel::roster::{reviewers, role_of_panel};
 use super::plan::{TOLD, role_of};
-use super::prompt::Told;
-use super::steps::Step;
+use super::prompt::RenderedPrompt;
+use super::steps::StepTask;
 use super::{Engine, EngineError, Project};
 use crate::config::{Agents, WorkerSetup};
 use crate::store::Stored;
@@ -23,7 +25,7 @@ const ON_PAPER: Span = Span(60 * 60_000);
 
 /// Whose words are wanted, where it is not left to the task.
 #[derive(Debug, Clone, Default)]
-pub struct Wish {
+pub struct PreviewRequest {
     /// A part that an agent plays, or a reviewer.
     pub role: Option<String>,
     pub worker: Option<String>,
@@ -31,8 +33,8 @@ pub struct Wish {
 
 /// What an agent would be told.
 #[derive(Debug, Clone)]
-pub struct Rendered {
-    pub told: Told,
+pub struct PromptPreview {
+    pub told: RenderedPrompt,
     /// The shape of the answer that it must give.
     pub schema: Option<Value>,
     /// The state in which it would work.
@@ -48,9 +50,9 @@ impl Engine<'_> {
     pub fn render(
         &self,
         id: TaskId,
-        wish: &Wish,
+        wish: &PreviewRequest,
         now: Instant,
-    ) -> Result<Result<Rendered, String>, EngineError> {
+    ) -> Result<Result<PromptPreview, String>, EngineError> {
         let stored = self.store.task(id)?;
         let mut open = Vec::new();
         let candidates = match self.candidates(wish, &stored) {
@@ -72,26 +74,26 @@ impl Engine<'_> {
             open.push("what it waits for: those tasks may change what it is told".to_owned());
         }
         let project = self.projects.find(&stored.task.project)?;
-        let agents = project.as_ref().map_or(&self.terms.agents, |project| &project.agents);
-        let errand = match self.errand_for(&claimed, wish, agents)? {
-            Ok(errand) => errand,
+        let agents = project.as_ref().map_or(&self.config.agents, |project| &project.agents);
+        let assignment = match self.assignment_for(&claimed, wish, agents)? {
+            Ok(assignment) => assignment,
             Err(reason) => return Ok(Err(reason)),
         };
-        let role = wish.role.clone().unwrap_or_else(|| match &errand {
-            Errand::Step(piece) => piece.step.spec.role.clone(),
-            Errand::Seat(sitting) => sitting.reviewer.clone(),
-            Errand::Plain | Errand::Plan(_) => role_of(&claimed).to_owned(),
+        let role = wish.role.clone().unwrap_or_else(|| match &assignment {
+            Assignment::Step(step) => step.step.spec.role.clone(),
+            Assignment::Review(review) => review.reviewer.clone(),
+            Assignment::Plain | Assignment::Plan(_) => role_of(&claimed).to_owned(),
         });
         let past = self.store.past_runs(id, TOLD)?;
         let place: (Option<&Project>, &Agents) = (project.as_ref(), agents);
-        let briefing = self.briefing(&claimed, setup, place, &errand, &past, &role)?;
+        let briefing = self.briefing(&claimed, setup, place, &assignment, &past, &role)?;
         Ok(briefing.map(|briefing| {
             if briefing.session.is_some() {
                 open.push(
                     "it goes on in its session, as long as the same agent takes it".to_owned(),
                 );
             }
-            Rendered {
+            PromptPreview {
                 told: briefing.told,
                 schema: briefing.schema,
                 state: claimed.state().name.clone(),
@@ -105,7 +107,7 @@ impl Engine<'_> {
     /// For whom it may be: the one who was asked for or has it, else everybody, and at last nobody in particular.
     fn candidates(
         &self,
-        wish: &Wish,
+        wish: &PreviewRequest,
         stored: &Stored,
     ) -> Result<Vec<Option<&WorkerSetup>>, String> {
         if let Some(name) = &wish.worker {
@@ -118,34 +120,36 @@ impl Engine<'_> {
         if let Some(holder) = held.and_then(|held| self.worker(held)) {
             return Ok(vec![Some(holder)]);
         }
-        Ok(self.terms.workers.iter().map(Some).chain([None]).collect())
+        Ok(self.config.workers.iter().map(Some).chain([None]).collect())
     }
 
     /// As what the words would be: as for a run, or for the reviewer that was asked for.
-    fn errand_for(
+    fn assignment_for(
         &self,
         claimed: &Stored,
-        wish: &Wish,
+        wish: &PreviewRequest,
         agents: &Agents,
-    ) -> Result<Result<Errand, String>, EngineError> {
+    ) -> Result<Result<Assignment, String>, EngineError> {
         let panels = &agents.panels;
-        let asked = reviewers(claimed, role_of_panel(claimed), Step::of(claimed).as_ref(), panels);
+        let asked =
+            reviewers(claimed, role_of_panel(claimed), StepTask::of(claimed).as_ref(), panels);
         if let Some(role) = &wish.role {
             let known = asked.iter().chain(&panels.named).find(|one| one.name == *role);
             if let Some(reviewer) = known {
-                let sitting = self.imagined(claimed, reviewer, &asked, agents)?;
-                return Ok(Ok(Errand::Seat(Box::new(sitting))));
+                let review = self.imagined(claimed, reviewer, &asked, agents)?;
+                return Ok(Ok(Assignment::Review(Box::new(review))));
             }
-            return self.errand(claimed).map(Ok);
+            return self.assignment(claimed).map(Ok);
         }
         let state = claimed.state();
         match state.does.as_ref().map(|does| does.activity) {
-            Some(Activity::Agent) => self.errand(claimed).map(Ok),
+            Some(Activity::Agent) => self.assignment(claimed).map(Ok),
             Some(Activity::Panel) => {
-                let seats = self.store.parts(claimed.task.id)?;
-                let seats = seats.iter().filter(|seat| seat.task.fields.contains_key("asked_at"));
-                let open = seats.filter(|seat| !seat.state().terminal);
-                let open: Vec<String> = open.map(|seat| seat.task.id.to_string()).collect();
+                let reviews = self.store.children(claimed.task.id)?;
+                let reviews =
+                    reviews.iter().filter(|review| review.task.fields.contains_key("asked_at"));
+                let open = reviews.filter(|review| !review.state().terminal);
+                let open: Vec<String> = open.map(|review| review.task.id.to_string()).collect();
                 let names: Vec<&str> = asked.iter().map(|one| one.name.as_str()).collect();
                 Ok(Err(match open.as_slice() {
                     [] => format!(
@@ -180,32 +184,32 @@ impl Engine<'_> {
     /// A seat in the first pass, as a panel that begins now would make it.
     fn imagined(
         &self,
-        whole: &Stored,
+        parent: &Stored,
         reviewer: &Reviewer,
         asked: &[Reviewer],
         agents: &Agents,
-    ) -> Result<Sitting, EngineError> {
+    ) -> Result<ReviewContext, EngineError> {
         let most_rounds = usize::try_from(agents.panels.rounds).unwrap_or_default();
-        let mut with_body = self.store.detail(whole.task.id)?.stored;
-        with_body.task.state = whole.task.state;
-        let seat = |one: &Reviewer| Seat {
+        let mut with_body = self.store.detail(parent.task.id)?.stored;
+        with_body.task.state = parent.task.state;
+        let review = |one: &Reviewer| ReviewAssignment {
             reviewer: one.name.clone(),
-            word: Word::Awaited,
+            word: FirstPass::Awaited,
             replies: Vec::new(),
         };
-        let seats = asked.iter().map(seat).collect();
-        let gate = match Step::of(whole) {
-            Some(step) => self.piece(with_body.clone(), step)?,
+        let reviews = asked.iter().map(review).collect();
+        let gate = match StepTask::of(parent) {
+            Some(step) => self.step(with_body.clone(), step)?,
             None => None,
         };
-        Ok(Sitting {
+        Ok(ReviewContext {
             reviewer: reviewer.name.clone(),
             brief: reviewer.brief.clone(),
             round: 0,
             timeout: None,
-            whole: with_body,
+            parent: with_body,
             gate,
-            panel: Panel { seats, round_ends: vec![], ends: None, most_rounds },
+            panel: Panel { assignments: reviews, round_ends: vec![], ends: None, most_rounds },
         })
     }
 }
@@ -224,8 +228,8 @@ fn on_paper(stored: &Stored, setup: Option<&WorkerSetup>, now: Instant) -> Optio
         let actor = Actor { role: role.clone(), name };
         let claim = Event::Claimed(Claim { actor, expires_at: now.plus(ON_PAPER) });
         match step(&stored.lifecycle, &task, &claim, now) {
-            Ok(Answer::Step(claimed)) => Some(claimed.task),
-            Ok(Answer::Later(_) | Answer::Ignored(_)) | Err(_) => None,
+            Ok(StepResult::Step(claimed)) => Some(claimed.task),
+            Ok(StepResult::Later(_) | StepResult::Ignored(_)) | Err(_) => None,
         }
     };
     let mut claimed = stored.clone();
@@ -252,10 +256,10 @@ fn lead_to(stored: &mut Stored, role: &str) {
 /// Leads a task on whose wait is over, as a run's start does.
 fn advance_on_paper(stored: &mut Stored, now: Instant) {
     let (task, lifecycle) = (&stored.task, &stored.lifecycle);
-    if waits(lifecycle, task, now) != Waits::Met {
+    if waits(lifecycle, task, now) != WaitStatus::Met {
         return;
     }
-    let report = Report {
+    let report = ActivityReport {
         entered: task.entered,
         outcome: Outcome::Met,
         detail: String::new(),
@@ -263,7 +267,7 @@ fn advance_on_paper(stored: &mut Stored, now: Instant) {
         tokens: 0,
         cost_micros: 0,
     };
-    if let Ok(Answer::Step(moved)) = step(lifecycle, task, &Event::Reported(report), now) {
+    if let Ok(StepResult::Step(moved)) = step(lifecycle, task, &Event::Reported(report), now) {
         stored.task = moved.task;
     }
 }

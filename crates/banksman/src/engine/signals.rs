@@ -8,17 +8,17 @@ use std::path::Path;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Activity;
 use banksman_core::limits;
-use banksman_core::machine::{Actor, Ask, Event};
+use banksman_core::machine::{Actor, Event, TransitionRequest};
 use banksman_core::time::Instant;
 use banksman_core::workflow::Signal;
 use serde_json::{Map, Value, json};
 
-use super::errand::branch_of;
-use super::steps::{SIGNAL, Step, flow_of, is_by_hand};
-use super::{Engine, EngineError, Notice, Project, Pulse};
-use crate::exec::mailbox::{Content, Expected, Mailbox, Seen};
+use super::assignment::branch_of;
+use super::steps::{SIGNAL, StepTask, is_manual, workflow_of};
+use super::{Engine, EngineError, Notice, Project, TurnReport};
+use crate::exec::mailbox::{Content, ExpectedSignal, Mailbox, SignalFile};
 use crate::exec::repo;
-use crate::store::{Key, StoreError, Stored};
+use crate::store::{IdempotencyKey, StoreError, Stored};
 
 /// Workflows whose signals are looked for, the latest first.
 const RECENT: i64 = 200;
@@ -30,13 +30,17 @@ pub(super) const VETO: &str = "veto";
 
 /// A step, and the workflow that it is part of.
 struct Awaiting {
-    step: Step,
-    part: Stored,
+    step: StepTask,
+    child: Stored,
 }
 
 impl Engine<'_> {
     /// Takes what lies in the folders of signals of all projects that are on this machine.
-    pub(super) fn take_signals(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
+    pub(super) fn take_signals(
+        &self,
+        now: Instant,
+        pulse: &mut TurnReport,
+    ) -> Result<(), EngineError> {
         for (project, path) in self.store.projects()? {
             let mailbox = Mailbox::new(Path::new(&path));
             pulse.watched.push(mailbox.signals_folder());
@@ -46,7 +50,7 @@ impl Engine<'_> {
             let taken = self.take_from(&mailbox, &project, now, pulse);
             tell_of_folders(taken, None, pulse)?;
         }
-        self.look_where_hands_work(now, pulse)
+        self.look_at_manual_steps(now, pulse)
     }
 
     fn take_from(
@@ -54,7 +58,7 @@ impl Engine<'_> {
         mailbox: &Mailbox,
         project: &str,
         now: Instant,
-        pulse: &mut Pulse,
+        pulse: &mut TurnReport,
     ) -> Result<(), EngineError> {
         for waits in &self.awaiting(project)? {
             for seen in mailbox.look(&expected(&waits.step), now)? {
@@ -65,12 +69,16 @@ impl Engine<'_> {
     }
 
     /// Steps that are done by hand also signal where they are done: in their worktree, on their branch, at a path of their own.
-    fn look_where_hands_work(&self, now: Instant, pulse: &mut Pulse) -> Result<(), EngineError> {
-        for part in self.store.waiting_parts(RECENT)? {
-            let Some(step) = Step::of(&part).filter(|_| is_by_hand(&part)) else { continue };
-            let Some(project) = self.projects.find(&part.task.project)? else { continue };
-            let id = part.task.id;
-            let waits = Awaiting { step, part };
+    fn look_at_manual_steps(
+        &self,
+        now: Instant,
+        pulse: &mut TurnReport,
+    ) -> Result<(), EngineError> {
+        for child in self.store.waiting_children(RECENT)? {
+            let Some(step) = StepTask::of(&child).filter(|_| is_manual(&child)) else { continue };
+            let Some(project) = self.projects.find(&child.task.project)? else { continue };
+            let id = child.task.id;
+            let waits = Awaiting { step, child };
             let looked = match &waits.step.spec.signal {
                 Signal::GitCommit { mark } => {
                     self.look_for_commit(&waits, mark, &project, now, pulse)
@@ -78,7 +86,7 @@ impl Engine<'_> {
                 Signal::SentinelFile { path } => {
                     self.look_for_sentinel(&waits, path, &project, now, pulse)
                 }
-                Signal::PrCreation => self.look_for_pull(&waits.part, &project, now, pulse),
+                Signal::PrCreation => self.look_for_pull(&waits.child, &project, now, pulse),
                 Signal::StdoutExit => Ok(()),
             };
             tell_of_folders(looked, Some(id), pulse)?;
@@ -89,23 +97,23 @@ impl Engine<'_> {
     /// The log of the branch is read, no git is started.
     fn look_for_commit(
         &self,
-        Awaiting { step, part }: &Awaiting,
+        Awaiting { step, child }: &Awaiting,
         mark: &str,
         project: &Project,
         now: Instant,
-        pulse: &mut Pulse,
+        pulse: &mut TurnReport,
     ) -> Result<(), EngineError> {
-        let branch = branch_of(part, &project.agents);
+        let branch = branch_of(child, &project.agents);
         let log = repo::branch_log(&project.path, &branch);
         pulse.watched.extend(log.and_then(|log| log.parent().map(Path::to_owned)));
-        let since = part.task.entered_at;
+        let since = child.task.entered_at;
         if let Some(commit) = repo::marked_commit(&project.path, &branch, mark, since) {
-            let key = format!("commit-{commit}-{}", part.task.id);
-            let fields = self.done_here(part);
-            let what = self.obey(part.task.id, (agent(), SIGNAL, fields), &key, now)?;
+            let key = format!("commit-{commit}-{}", child.task.id);
+            let fields = self.done_here(child);
+            let what = self.obey(child.task.id, (agent(), SIGNAL, fields), &key, now)?;
             let text = format!("commit {commit} with {mark} for {}: {what}", step.spec.id);
             if Mailbox::new(&project.path).record(&step.workflow, now, &text, &key)? {
-                pulse.notices.push(Notice { task: Some(part.task.id), urgent: false, text });
+                pulse.notices.push(Notice { task: Some(child.task.id), urgent: false, text });
             }
         }
         Ok(())
@@ -117,10 +125,10 @@ impl Engine<'_> {
         path: &str,
         project: &Project,
         now: Instant,
-        pulse: &mut Pulse,
+        pulse: &mut TurnReport,
     ) -> Result<(), EngineError> {
         let mailbox = Mailbox::new(&project.path);
-        for place in self.places_of(&waits.part, project)? {
+        for place in self.places_of(&waits.child, project)? {
             pulse.watched.push(place.make_room_for(path)?);
             for seen in place.look(&[sentinel(&waits.step.spec.id, path)], now)? {
                 self.take_signal((&mailbox, &place), waits, &seen, now, pulse)?;
@@ -132,17 +140,17 @@ impl Engine<'_> {
     /// What lies there when a step is handed to somebody was not left by him.
     pub(super) fn forget_early_signals(
         &self,
-        part: &Stored,
-        step: &Step,
+        child: &Stored,
+        step: &StepTask,
         now: Instant,
     ) -> Result<(), EngineError> {
         let Signal::SentinelFile { path } = &step.spec.signal else { return Ok(()) };
-        let Some(project) = self.projects.find(&part.task.project)? else { return Ok(()) };
+        let Some(project) = self.projects.find(&child.task.project)? else { return Ok(()) };
         let mailbox = Mailbox::new(&project.path);
-        for place in self.places_of(part, &project)? {
+        for place in self.places_of(child, &project)? {
             for seen in place.look(&[sentinel(&step.spec.id, path)], now)? {
                 // Whoever was quick has signalled between the hand-over and this look at it.
-                let is_quick = self.written(&seen)?.first() >= Some(&part.task.entered_at);
+                let is_quick = self.written(&seen)?.first() >= Some(&child.task.entered_at);
                 if is_quick || matches!(seen.content, Content::NotYet { .. }) {
                     continue;
                 }
@@ -153,26 +161,26 @@ impl Engine<'_> {
     }
 
     /// Where somebody who does a step by hand may leave its signal: in the repository, and in the step's worktree.
-    fn places_of(&self, part: &Stored, project: &Project) -> Result<Vec<Mailbox>, EngineError> {
-        let worktree = self.worktree_of(part, project)?;
+    fn places_of(&self, child: &Stored, project: &Project) -> Result<Vec<Mailbox>, EngineError> {
+        let worktree = self.worktree_of(child, project)?;
         let worktree = worktree.join(".git").exists().then_some(worktree);
         Ok([Some(project.path.clone()), worktree].into_iter().flatten().map(Mailbox::new).collect())
     }
 
     /// The steps that a signal may be for: those of workflows that still run first.
     fn awaiting(&self, project: &str) -> Result<Vec<Awaiting>, EngineError> {
-        let mut wholes: Vec<Stored> = Vec::new();
-        for id in self.store.wholes(RECENT)? {
-            let whole = self.store.task(id)?;
-            if whole.task.project == project && flow_of(&whole).is_some() {
-                wholes.push(whole);
+        let mut parents: Vec<Stored> = Vec::new();
+        for id in self.store.parents(RECENT)? {
+            let parent = self.store.task(id)?;
+            if parent.task.project == project && workflow_of(&parent).is_some() {
+                parents.push(parent);
             }
         }
-        wholes.sort_by_key(|whole| whole.state().terminal);
+        parents.sort_by_key(|parent| parent.state().terminal);
         let mut awaiting = Vec::new();
-        for whole in wholes {
-            for part in self.store.parts(whole.task.id)? {
-                awaiting.extend(Step::of(&part).map(|step| Awaiting { step, part }));
+        for parent in parents {
+            for child in self.store.children(parent.task.id)? {
+                awaiting.extend(StepTask::of(&child).map(|step| Awaiting { step, child }));
             }
         }
         Ok(awaiting)
@@ -183,16 +191,16 @@ impl Engine<'_> {
         &self,
         (mailbox, place): (&Mailbox, &Mailbox),
         waits: &Awaiting,
-        seen: &Seen,
+        seen: &SignalFile,
         now: Instant,
-        pulse: &mut Pulse,
+        pulse: &mut TurnReport,
     ) -> Result<(), EngineError> {
-        let part = self.store.task(waits.part.task.id)?;
-        let began_now = is_by_hand(&part) && part.task.entered != waits.part.task.entered;
+        let child = self.store.task(waits.child.task.id)?;
+        let began_now = is_manual(&child) && child.task.entered != waits.child.task.entered;
         if began_now && matches!(seen.content, Content::Done { .. }) {
             return put_aside((mailbox, place), &waits.step, seen, now);
         }
-        let at_work = part.activity() == Some(Activity::Agent);
+        let at_work = child.activity() == Some(Activity::Agent);
         let ask = match &seen.content {
             // Its keeper reads it when the agent has ended.
             Content::Done { .. } if at_work => return Ok(()),
@@ -201,7 +209,7 @@ impl Engine<'_> {
                 let note =
                     note.as_deref().map(|note| &note[..note.floor_char_boundary(NOTE_BYTES)]);
                 let note = note.map(|note| ("note".to_owned(), json!(note)));
-                let fields = self.done_here(&part).into_iter().chain(note).collect();
+                let fields = self.done_here(&child).into_iter().chain(note).collect();
                 Some((agent(), SIGNAL, fields))
             }
             Content::Pass { .. } => Some((person(seen), PASS, Map::new())),
@@ -209,17 +217,17 @@ impl Engine<'_> {
                 let mut fields = Map::from_iter([("feedback".to_owned(), json!(note))]);
                 let reason = reason.as_ref().map(|reason| ("failed_for".to_owned(), json!(reason)));
                 fields.extend(reason);
-                Some((person(seen), objection(&part), fields))
+                Some((person(seen), objection(&child), fields))
             }
             Content::Done { failed: true, .. } | Content::Unreadable { .. } => None,
         };
         let (what, urgent) = match ask {
             Some((actor, trigger, fields)) => {
-                match self.doubt(&part, &actor, trigger, seen, now)? {
+                match self.doubt(&child, &actor, trigger, seen, now)? {
                     Some(refusal) => (refusal, true),
                     None => {
-                        let key = format!("signal-{}-{}", part.task.id, seen.key());
-                        (self.obey(part.task.id, (actor, trigger, fields), &key, now)?, false)
+                        let key = format!("signal-{}-{}", child.task.id, seen.key());
+                        (self.obey(child.task.id, (actor, trigger, fields), &key, now)?, false)
                     }
                 }
             }
@@ -228,7 +236,7 @@ impl Engine<'_> {
         let id = &waits.step.spec.id;
         let text = format!("signal {} for {id}: {what}", seen.path);
         if mailbox.record(&waits.step.workflow, now, &text, &seen.mark())? {
-            pulse.notices.push(Notice { task: Some(part.task.id), urgent, text });
+            pulse.notices.push(Notice { task: Some(child.task.id), urgent, text });
         }
         mailbox.take_from(place, seen)?;
         Ok(())
@@ -242,7 +250,7 @@ impl Engine<'_> {
         key: &str,
         now: Instant,
     ) -> Result<String, EngineError> {
-        let ask = Ask {
+        let ask = TransitionRequest {
             actor,
             to: None,
             trigger: Some(trigger.to_owned()),
@@ -250,7 +258,7 @@ impl Engine<'_> {
             epoch: None,
             version: None,
         };
-        let key = Key::new(key, key);
+        let key = IdempotencyKey::new(key, key);
         match self.store.apply(id, Event::Asked(ask), Some(key), now) {
             Ok(applied) if applied.replayed => {
                 Ok("it was taken before and changes nothing".to_owned())
@@ -268,15 +276,15 @@ pub(super) fn agent() -> Actor {
 }
 
 /// Whoever judges by a file.
-fn person(seen: &Seen) -> Actor {
+fn person(seen: &SignalFile) -> Actor {
     let owner = seen.owner.map(|owner| format!(" of uid {owner}"));
     Actor::human(&format!("signal{}", owner.unwrap_or_default()))
 }
 
 /// What a person's no is called where the step stands: an agent may have let it pass already.
-fn objection(part: &Stored) -> &'static str {
+fn objection(child: &Stored) -> &'static str {
     let has =
-        |trigger: &str| part.lifecycle.exits(part.task.state).any(|row| row.trigger == trigger);
+        |trigger: &str| child.lifecycle.exits(child.task.state).any(|row| row.trigger == trigger);
     if has(VETO) && !has(FAIL) { VETO } else { FAIL }
 }
 
@@ -284,7 +292,7 @@ fn objection(part: &Stored) -> &'static str {
 fn tell_of_folders(
     done: Result<(), EngineError>,
     task: Option<TaskId>,
-    pulse: &mut Pulse,
+    pulse: &mut TurnReport,
 ) -> Result<(), EngineError> {
     match done {
         Err(EngineError::Mailbox(error)) => {
@@ -299,8 +307,8 @@ fn tell_of_folders(
 /// A step that begins in this very turn was not done by whoever left this before.
 fn put_aside(
     (mailbox, place): (&Mailbox, &Mailbox),
-    step: &Step,
-    seen: &Seen,
+    step: &StepTask,
+    seen: &SignalFile,
     now: Instant,
 ) -> Result<(), EngineError> {
     let (path, id) = (&seen.path, &step.spec.id);
@@ -310,21 +318,21 @@ fn put_aside(
     Ok(())
 }
 
-fn sentinel(id: &str, path: &str) -> Expected {
-    Expected::Step { id: id.to_owned(), path: Some(path.to_owned()) }
+fn sentinel(id: &str, path: &str) -> ExpectedSignal {
+    ExpectedSignal::Step { id: id.to_owned(), path: Some(path.to_owned()) }
 }
 
-fn expected(step: &Step) -> Vec<Expected> {
+fn expected(step: &StepTask) -> Vec<ExpectedSignal> {
     let path = match &step.spec.signal {
         Signal::SentinelFile { path } => Some(path.clone()),
         Signal::GitCommit { .. } | Signal::PrCreation | Signal::StdoutExit => None,
     };
-    let gate = step.spec.gate.as_ref().map(|gate| Expected::Gate { id: gate.id.clone() });
-    let step = Expected::Step { id: step.spec.id.clone(), path };
+    let gate = step.spec.gate.as_ref().map(|gate| ExpectedSignal::Gate { id: gate.id.clone() });
+    let step = ExpectedSignal::Step { id: step.spec.id.clone(), path };
     [step].into_iter().chain(gate).collect()
 }
 
-fn complaint(seen: &Seen) -> String {
+fn complaint(seen: &SignalFile) -> String {
     match &seen.content {
         Content::Done { note, .. } => {
             let note = note.as_deref().unwrap_or("it does not say why");

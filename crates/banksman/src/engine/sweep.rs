@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use banksman_core::lifecycle::EntryEffect;
 
 use super::{Engine, EngineError, Project};
-use crate::exec::plan::{JobId, Plan};
-use crate::exec::site::Sight;
-use crate::exec::worktree::mark::OfTask;
+use crate::exec::job::{JobId, JobSpec};
+use crate::exec::site::JobStatus;
+use crate::exec::worktree::mark::TaskWorktree;
 use crate::store::StoreError;
 
 /// Clean-ups that one sweep begins; the next one goes on.
@@ -38,9 +38,9 @@ impl Engine<'_> {
     /// How to put a worktree away, if it is time for that.
     fn plan_for_left_over(
         &self,
-        worktree: OfTask,
+        worktree: TaskWorktree,
         projects: &mut BTreeMap<String, Option<Project>>,
-    ) -> Result<Option<Plan>, EngineError> {
+    ) -> Result<Option<JobSpec>, EngineError> {
         let stored = match self.store.task(worktree.task) {
             Ok(stored) => stored,
             // Not ours to judge: another store may have used the folder.
@@ -52,7 +52,7 @@ impl Engine<'_> {
             return Ok(None);
         }
         let job = JobId::CleanUp { task: worktree.task, seq: stored.task.version };
-        if self.site.look(job)? != Sight::Absent || self.is_in_the_way(job)? {
+        if self.site.look(job)? != JobStatus::Absent || self.is_in_the_way(job)? {
             return Ok(None);
         }
         let Some(mut plan) = self.clean_up_plan(&stored, job, projects)? else { return Ok(None) };

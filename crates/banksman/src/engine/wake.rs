@@ -22,7 +22,7 @@ use crate::store::conn::Waited;
 
 /// Why `up` looks again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wake {
+pub enum WakeReason {
     /// Something may have changed, or the time has come.
     Look,
     /// The process was asked to end.
@@ -43,13 +43,13 @@ pub enum WakeError {
 }
 
 /// Everything that `up` sleeps on.
-pub struct Bell {
-    receiver: Receiver<Wake>,
-    sender: Sender<Wake>,
+pub struct Waker {
+    receiver: Receiver<WakeReason>,
+    sender: Sender<WakeReason>,
     folders: Folders,
 }
 
-impl Bell {
+impl Waker {
     /// `ended` is the folder in which keepers leave a mark when their job is over.
     pub fn hang(store: &Store, ended: &Path) -> Result<Self, WakeError> {
         let (sender, receiver) = mpsc::channel();
@@ -59,7 +59,7 @@ impl Bell {
         // When nobody listens any more, the watcher goes with the listener.
         let mut folders = Folders::watched_by(move |event: notify::Result<notify::Event>| {
             if is_news(&event) {
-                on_news.send(Wake::Look).unwrap_or_default();
+                on_news.send(WakeReason::Look).unwrap_or_default();
             }
         })?;
         folders.watcher.watch(ended, RecursiveMode::NonRecursive).map_err(WakeError::Watch)?;
@@ -72,20 +72,20 @@ impl Bell {
     pub fn watch_signals(&mut self, folders: &[PathBuf]) {
         if self.folders.follow(folders) {
             // The receiver is our own.
-            self.sender.send(Wake::Look).unwrap_or_default();
+            self.sender.send(WakeReason::Look).unwrap_or_default();
         }
     }
 
     /// Sleeps until something happens or the time is over. Many wakes at once are one.
     #[must_use]
-    pub fn wait(&self, at_most: Duration) -> Wake {
+    pub fn wait(&self, at_most: Duration) -> WakeReason {
         let first = match self.receiver.recv_timeout(at_most) {
             Ok(wake) => wake,
-            Err(RecvTimeoutError::Timeout) => Wake::Look,
-            Err(RecvTimeoutError::Disconnected) => Wake::Stop,
+            Err(RecvTimeoutError::Timeout) => WakeReason::Look,
+            Err(RecvTimeoutError::Disconnected) => WakeReason::Stop,
         };
-        let stop = self.receiver.try_iter().any(|wake| wake == Wake::Stop);
-        if stop { Wake::Stop } else { first }
+        let stop = self.receiver.try_iter().any(|wake| wake == WakeReason::Stop);
+        if stop { WakeReason::Stop } else { first }
     }
 }
 
@@ -160,26 +160,26 @@ fn is_news(event: &notify::Result<notify::Event>) -> bool {
     !is_own
 }
 
-fn listen_to_store(store: Store, sender: Sender<Wake>) {
+fn listen_to_store(store: Store, sender: Sender<WakeReason>) {
     let mut mark = store.mark();
     thread::spawn(move || {
         loop {
             let waited = store.wait(mark, SIT);
             // Taken before the look, so that what comes after it wakes again.
             mark = store.mark();
-            if waited == Waited::Notified && sender.send(Wake::Look).is_err() {
+            if waited == Waited::Notified && sender.send(WakeReason::Look).is_err() {
                 return;
             }
         }
     });
 }
 
-fn listen_to_signals(sender: Sender<Wake>) -> Result<(), WakeError> {
+fn listen_to_signals(sender: Sender<WakeReason>) -> Result<(), WakeError> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGCHLD]).map_err(WakeError::Signals)?;
     thread::spawn(move || {
         for signal in signals.forever() {
             // A keeper that is killed leaves no mark in the folder; its parent hears of it all the same.
-            let wake = if signal == SIGCHLD { Wake::Look } else { Wake::Stop };
+            let wake = if signal == SIGCHLD { WakeReason::Look } else { WakeReason::Stop };
             if sender.send(wake).is_err() {
                 return;
             }
@@ -195,7 +195,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::exec::mailbox::{Expected, Mailbox, Taken};
+    use crate::exec::mailbox::{ExpectedSignal, Mailbox, SignalResult};
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -246,10 +246,10 @@ mod tests {
         let (mut folders, events) = folders();
         assert!(folders.follow(std::slice::from_ref(&signals)));
 
-        let gates = ["G", "H"].map(|id| Expected::Gate { id: id.to_owned() });
+        let gates = ["G", "H"].map(|id| ExpectedSignal::Gate { id: id.to_owned() });
         let seen = mailbox.look(&gates, Instant(0)).unwrap();
         assert_eq!(seen.len(), 2);
-        assert!(matches!(mailbox.take(&seen[0]).unwrap(), Taken::Moved(_)));
+        assert!(matches!(mailbox.take(&seen[0]).unwrap(), SignalResult::Moved(_)));
         let moved = mailbox.clear_for(&[], &["G".to_owned(), "H".to_owned()], &[], "r1").unwrap();
         assert_eq!(moved, 2);
         mailbox.record("w", Instant(0), "it was taken", "t1#1").unwrap();

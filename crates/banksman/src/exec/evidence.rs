@@ -14,12 +14,12 @@ use banksman_core::globs::Globs;
 use banksman_core::limits::EVIDENCE_PATHS;
 use banksman_core::receipt::Evidence;
 
-use super::git::{Changes, Git, LINK_MODE, SUBMODULE_MODE, Status, failure, shown};
-use super::plan::{Checks, Workspace};
+use super::git::{Diff, Git, LINK_MODE, SUBMODULE_MODE, Status, failure, shown};
+use super::job::{Verification, Workspace};
 use super::process::{RunError, Runner};
-use super::worktree::yard::Yard;
+use super::worktree::pool::WorktreePool;
 use super::worktree::{Place, Prepared, Standing, bring_home, restore_branch};
-pub use proof::{Proof, run_checks, run_command};
+pub use proof::{CheckProof, run_checks, run_command};
 
 /// Symbolic links that are followed to where they point; a change with more of them is not looked through.
 const LINKS: usize = 200;
@@ -31,20 +31,20 @@ pub fn gather(
     runner: &mut dyn Runner,
     workspace: &Workspace,
     prepared: &Prepared,
-    checks: &Checks,
+    checks: &Verification,
     commit_message: Option<&str>,
     env: &BTreeMap<String, String>,
 ) -> Result<Evidence, RunError> {
-    let yard = Yard::of(workspace, env)?;
+    let pool = WorktreePool::of(workspace, env)?;
     let worktree = workspace.worktree.as_path();
-    let record = still_ours(&yard, worktree)?;
+    let record = still_ours(&pool, worktree)?;
     let mut evidence = Evidence {
         base: prepared.base.clone(),
         head_before: prepared.head.clone(),
         notes: prepared.notes.clone(),
         ..Evidence::default()
     };
-    let mut git = yard.git_in(runner, worktree);
+    let mut git = pool.git_in(runner, worktree);
     let mut look = Look::at(&mut git, workspace, &record, &mut evidence.notes)?;
     let mut changes = git.changes(&prepared.base, &look.head)?;
     evidence.was_dirty = !look.status.is_clean();
@@ -75,8 +75,8 @@ pub fn gather(
 }
 
 /// An agent may have put another repository in the worktree's place; its commits would prove nothing.
-fn still_ours(yard: &Yard<'_>, worktree: &Path) -> Result<PathBuf, RunError> {
-    let why = match yard.look(worktree)? {
+fn still_ours(pool: &WorktreePool<'_>, worktree: &Path) -> Result<PathBuf, RunError> {
+    let why = match pool.look(worktree)? {
         Place::Ours(record) => return Ok(record),
         Place::Free => "it is gone".to_owned(),
         Place::Unfinished | Place::Orphan => "its record in the repository is gone".to_owned(),
@@ -152,7 +152,7 @@ fn commit_rest(
     git.commit_of("HEAD")
 }
 
-fn count_changes(evidence: &mut Evidence, changes: &Changes, status: &Status) {
+fn count_changes(evidence: &mut Evidence, changes: &Diff, status: &Status) {
     let paths: BTreeSet<&Vec<u8>> =
         changes.list.iter().map(|change| &change.path).chain(status.paths()).collect();
     evidence.paths = paths.into_iter().take(EVIDENCE_PATHS).map(|path| shown(path)).collect();
@@ -164,8 +164,8 @@ fn count_changes(evidence: &mut Evidence, changes: &Changes, status: &Status) {
 fn find_violations(
     git: &mut Git<'_>,
     worktree: &Path,
-    checks: &Checks,
-    (changes, status): (&Changes, &Status),
+    checks: &Verification,
+    (changes, status): (&Diff, &Status),
     evidence: &mut Evidence,
 ) -> Result<(), RunError> {
     let allowed = Globs::new(&checks.allowed_paths);
@@ -198,7 +198,7 @@ fn find_violations(
 fn links_to_outside(
     git: &mut Git<'_>,
     worktree: &Path,
-    changes: &Changes,
+    changes: &Diff,
     status: &Status,
 ) -> Result<Vec<String>, RunError> {
     let mut found = Vec::new();

@@ -6,7 +6,7 @@ use std::fs::{self, DirEntry};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use banksman_core::globs::WholePath;
+use banksman_core::globs::PathGlob;
 
 /// Entries that one pattern may be compared with: a large checkout with what was built in it.
 const ENTRIES: usize = 300_000;
@@ -73,7 +73,7 @@ pub(in crate::exec) fn find(
 
 /// Begins at the deepest folder that the pattern names in full.
 fn walk(folder: &Path, pattern: &str, fits: &dyn Fn(u64) -> bool) -> Vec<Found> {
-    let whole = WholePath::new(pattern);
+    let whole = PathGlob::new(pattern);
     let parts = pattern.split('/').take_while(|part| !part.contains(['*', '?', '[', '\\']));
     let start: PathBuf = parts.collect();
     let is_here = |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(folder));

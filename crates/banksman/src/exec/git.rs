@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use super::process::{Output, Program, RunError, Runner};
 
-pub use changes::{Change, Changes, LINK_MODE, SUBMODULE_MODE};
+pub use changes::{Change, Diff, LINK_MODE, SUBMODULE_MODE};
 pub use pulls::PullRequest;
 pub use quoted::shown;
 pub use status::Status;
@@ -94,14 +94,14 @@ pub struct Git<'a> {
 
 /// What a new worktree stands on.
 #[derive(Debug, Clone, Copy)]
-pub enum On<'a> {
+pub enum CheckoutTarget<'a> {
     Branch(&'a str),
     Commit(&'a str),
 }
 
 /// A worktree that git knows of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Listed {
+pub struct WorktreeEntry {
     pub path: PathBuf,
     /// The full name of the ref that it is on.
     pub branch: Option<String>,
@@ -231,12 +231,14 @@ impl<'a> Git<'a> {
         self.must(args, patience)
     }
 
-    pub fn add_worktree(&mut self, path: &Path, on: On<'_>) -> Result<(), RunError> {
+    pub fn add_worktree(&mut self, path: &Path, on: CheckoutTarget<'_>) -> Result<(), RunError> {
         let path = text_of(path)?;
         let mut args = vec!["worktree", "add", "--quiet"];
         match on {
-            On::Branch(branch) => args.extend(["--end-of-options", path, branch]),
-            On::Commit(commit) => args.extend(["--detach", "--end-of-options", path, commit]),
+            CheckoutTarget::Branch(branch) => args.extend(["--end-of-options", path, branch]),
+            CheckoutTarget::Commit(commit) => {
+                args.extend(["--detach", "--end-of-options", path, commit])
+            }
         }
         self.among_worktrees(&args, LONG).map(drop)
     }
@@ -263,12 +265,12 @@ impl<'a> Git<'a> {
         self.among_worktrees(&args, LONG).map(drop)
     }
 
-    pub fn worktrees(&mut self) -> Result<Vec<Listed>, RunError> {
+    pub fn worktrees(&mut self) -> Result<Vec<WorktreeEntry>, RunError> {
         let output = self.among_worktrees(&["worktree", "list", "--porcelain", "-z"], SHORT)?;
-        let mut found: Vec<Listed> = Vec::new();
+        let mut found: Vec<WorktreeEntry> = Vec::new();
         for field in output.stdout.split('\0') {
             if let Some(path) = field.strip_prefix("worktree ") {
-                found.push(Listed { path: PathBuf::from(path), branch: None });
+                found.push(WorktreeEntry { path: PathBuf::from(path), branch: None });
             } else if let (Some(branch), Some(last)) =
                 (field.strip_prefix("branch "), found.last_mut())
             {
@@ -279,12 +281,12 @@ impl<'a> Git<'a> {
     }
 
     /// Goes to a branch or a commit and throws away what is in the way.
-    pub fn force_to(&mut self, on: On<'_>) -> Result<(), RunError> {
+    pub fn force_to(&mut self, on: CheckoutTarget<'_>) -> Result<(), RunError> {
         // `--discard-changes` still refuses to overwrite files that are not tracked, whatever its manual says.
         let mut args = vec!["switch", "--quiet", "--force", "--no-guess"];
         match on {
-            On::Branch(branch) => args.extend(["--end-of-options", branch]),
-            On::Commit(commit) => args.extend(["--detach", "--end-of-options", commit]),
+            CheckoutTarget::Branch(branch) => args.extend(["--end-of-options", branch]),
+            CheckoutTarget::Commit(commit) => args.extend(["--detach", "--end-of-options", commit]),
         }
         self.must(&args, LONG).map(drop)
     }
@@ -471,7 +473,7 @@ impl<'a> Git<'a> {
             std::thread::sleep(RECORD_PAUSE);
             output = self.runner.run(&program)?;
         }
-        if !output.ok() && mend_record(&self.folder, &output.stderr) {
+        if !output.ok() && repair_record(&self.folder, &output.stderr) {
             output = self.runner.run(&program)?;
         }
         Ok(output)
@@ -481,7 +483,7 @@ impl<'a> Git<'a> {
 /// A git that was killed while it made a worktree may leave an empty `commondir` in its record, and every git that looks at all
 /// worktrees gives up there. It gets what git itself would have written, and so does one that is still being made: nothing
 /// else is ever in it. Answers whether there was such a file.
-fn mend_record(folder: &Path, complaint: &str) -> bool {
+fn repair_record(folder: &Path, complaint: &str) -> bool {
     let unread =
         complaint.split_once("failed to read ").and_then(|(_, rest)| rest.split_once(": "));
     let Some((file, _)) = unread else { return false };

@@ -4,10 +4,10 @@
 //! renewed by a short child. One loop, no threads, and nothing of it is needed to end what it has started: see
 //! [`super::site`]. Its standard input is the lock of its folder, which it never hands on.
 
-mod beat;
 pub(in crate::exec) mod cgroup;
 mod child;
 mod folder;
+mod heartbeat;
 mod inspect;
 mod lease;
 mod lines;
@@ -32,19 +32,19 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant as Moment};
 
-use banksman_core::receipt::{Ended, Receipt};
+use banksman_core::receipt::{EndCause, Receipt};
 use banksman_core::time::Instant;
 use rustix::process::{getpid, setsid};
 
-pub use beat::{Beat, Stage};
-pub use folder::{Begun, FileError, Folder, Stop};
+pub use folder::{FileError, JobFolder, KeeperStart, StopRequest};
+pub use heartbeat::{KeeperStatus, Stage};
 pub use lines::Lines;
 
-use super::plan::Plan;
+use super::job::JobSpec;
 use crate::clock;
 use crate::config::{EnvVars, Environment};
-use beat::Pulse;
 use cgroup::Cgroup;
+use heartbeat::KeeperStatusWriter;
 use lease::{Lease, millis};
 use wake::Wake;
 
@@ -96,7 +96,7 @@ enum KeepError {
 
 fn keep(folder: &Path) -> Result<(), KeepError> {
     let folder = folder.canonicalize().map_err(|source| set_up("find its folder", source))?;
-    let folder = Folder::new(folder);
+    let folder = JobFolder::new(folder);
     if !holds_lock(&folder) {
         return Err(KeepError::NoLock);
     }
@@ -124,10 +124,10 @@ fn keep(folder: &Path) -> Result<(), KeepError> {
     keeper.close(&receipt)
 }
 
-fn not_understood(folder: &Folder, error: &FileError) -> Receipt {
+fn not_understood(folder: &JobFolder, error: &FileError) -> Receipt {
     let job = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (now, cause) = (clock::now(), &error.source);
-    Receipt::new(&job, now, Ended::NotStarted { detail: format!("{error}: {cause}") })
+    Receipt::new(&job, now, EndCause::NotStarted { detail: format!("{error}: {cause}") })
 }
 
 fn set_up(action: &'static str, source: io::Error) -> KeepError {
@@ -135,7 +135,7 @@ fn set_up(action: &'static str, source: io::Error) -> KeepError {
 }
 
 /// Locking again what is locked by the same open file changes nothing, so this only asks.
-fn holds_lock(folder: &Folder) -> bool {
+fn holds_lock(folder: &JobFolder) -> bool {
     let Ok(own) = io::stdin().as_fd().try_clone_to_owned().map(File::from) else { return false };
     let is_same =
         |own: Metadata, lock: Metadata| (own.dev(), own.ino()) == (lock.dev(), lock.ino());
@@ -144,8 +144,8 @@ fn holds_lock(folder: &Folder) -> bool {
 }
 
 struct Keeper {
-    folder: Folder,
-    plan: Rc<Plan>,
+    folder: JobFolder,
+    plan: Rc<JobSpec>,
     /// The value of [`MARKER`].
     marker: String,
     started_at: Instant,
@@ -154,10 +154,10 @@ struct Keeper {
     wake: Wake,
     lease: Option<Lease>,
     cgroup: Option<Cgroup>,
-    pulse: Pulse,
+    pulse: KeeperStatusWriter,
     next_tick: Moment,
     /// Why the whole job is to end now.
-    interrupt: Option<Ended>,
+    interrupt: Option<EndCause>,
     /// Whether there was output since the lease was last renewed.
     progressed: bool,
     reported_bytes: u64,
@@ -167,7 +167,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn begin(folder: Folder, plan: Plan) -> Result<Self, KeepError> {
+    fn begin(folder: JobFolder, plan: JobSpec) -> Result<Self, KeepError> {
         if let Err(error) = setsid() {
             // Only a leader of a group cannot: it was started by hand, and stays with its terminal.
             eprintln!("{} failed to leave the session: {error}", clock::now());
@@ -178,7 +178,7 @@ impl Keeper {
         let cgroup = Cgroup::planned(&format!("banksman-{}", marker.replace(':', "-")));
         let pid = getpid().as_raw_pid();
         let started_at = clock::now();
-        folder.write_begun(&Begun {
+        folder.write_begun(&KeeperStart {
             pid,
             process_start: tree::start_of(pid).unwrap_or(0),
             at: started_at,
@@ -197,7 +197,7 @@ impl Keeper {
             wake,
             lease,
             cgroup,
-            pulse: Pulse::new(now),
+            pulse: KeeperStatusWriter::new(now),
             next_tick: now,
             interrupt: None,
             progressed: false,

@@ -27,7 +27,7 @@ use disk::DRAFT_ENDING;
 use hiding::EXCLUDE;
 pub(super) use hiding::hide_from_git;
 pub use names::file_name;
-pub use signals::{Content, Expected, Seen, Taken, word_of};
+pub use signals::{Content, ExpectedSignal, SignalFile, SignalResult, word_of};
 
 const FOLDER: &str = ".workflow";
 const SPECS: &str = ".workflow/specs";
@@ -69,7 +69,7 @@ pub enum MailboxError {
 
 /// What became of a spec that was to be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kept {
+pub enum SpecCopy {
     Written(String),
     AlreadyThere(String),
     /// There is another text under its name, which stays.
@@ -96,28 +96,28 @@ impl Mailbox {
     }
 
     /// Keeps the text of a workflow in `specs/`, unless there is one of its name.
-    pub fn keep_spec(&self, id: &str, yaml: &str) -> Result<Kept, MailboxError> {
+    pub fn keep_spec(&self, id: &str, yaml: &str) -> Result<SpecCopy, MailboxError> {
         let lock = self.lock()?;
         let path = format!("{SPECS}/{}.yaml", file_name(id));
         let full = place::made(&self.root, &path)?;
         let kept = if disk::put_new(&full, yaml.as_bytes())? {
-            Kept::Written(path)
+            SpecCopy::Written(path)
         } else if disk::holds(&full, yaml.as_bytes())? {
-            Kept::AlreadyThere(path)
+            SpecCopy::AlreadyThere(path)
         } else {
-            Kept::Differs(path)
+            SpecCopy::Differs(path)
         };
         drop(lock);
         Ok(kept)
     }
 
     /// The same of a file, unless it is one of those that people keep there themselves.
-    pub fn keep_spec_file(&self, id: &str, file: &Path) -> Result<Kept, MailboxError> {
+    pub fn keep_spec_file(&self, id: &str, file: &Path) -> Result<SpecCopy, MailboxError> {
         let failed = |source| fault("read", file, source);
         let real = file.canonicalize().map_err(failed)?;
         let specs = self.root.join(SPECS);
         if specs.canonicalize().is_ok_and(|specs| real.starts_with(specs)) {
-            return Ok(Kept::AlreadyThere(file.display().to_string()));
+            return Ok(SpecCopy::AlreadyThere(file.display().to_string()));
         }
         let text = fs::read_to_string(&real).map_err(failed)?;
         self.keep_spec(id, &text)

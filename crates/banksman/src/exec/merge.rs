@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use banksman_core::receipt::{Check, MergeReport};
+use banksman_core::receipt::{CheckResult, MergeReport};
 
 use super::evidence::run_checks;
-use super::git::{MergeTree, On, said};
-use super::plan::{Checks, Workspace};
+use super::git::{CheckoutTarget, MergeTree, said};
+use super::job::{Verification, Workspace};
 use super::process::{Output, RunError, Runner};
-use super::worktree::yard::Yard;
-use super::worktree::{Place, hold, names, set_up};
+use super::worktree::pool::WorktreePool;
+use super::worktree::{Place, lock, names, set_up};
 
 /// How often the base may move on while the checks run before a person has to look.
 const ROUNDS: u32 = 25;
@@ -22,23 +22,23 @@ const ROUNDS: u32 = 25;
 pub fn merge(
     runner: &mut dyn Runner,
     workspace: &Workspace,
-    checks: &Checks,
+    checks: &Verification,
     message: &str,
     commit: Option<&str>,
     env: &BTreeMap<String, String>,
 ) -> Result<MergeReport, RunError> {
-    let yard = Yard::of(workspace, env)?;
+    let pool = WorktreePool::of(workspace, env)?;
     let mut line = None;
     for round in 0..ROUNDS {
         if round > 0 && line.is_none() {
             // Those who came too late stand in line, so that they do not overtake each other again and again. Nobody stands
             // there for ever: the base moves by compare-and-swap, with or without the line.
-            let lock = hold::lock_of_merges(yard.spare, &yard.common);
-            if let Ok(held) = hold::hold(runner, &lock, yard.env) {
+            let lock = lock::lock_of_merges(pool.spare, &pool.common);
+            if let Ok(held) = lock::hold(runner, &lock, pool.env) {
                 line = Some(held);
             }
         }
-        let mut git = yard.git(runner);
+        let mut git = pool.git(runner);
         let base = tip(git.commit_of(&full(&workspace.base))?, &workspace.base)?;
         let branch = git.commit_of(&full(&workspace.branch))?;
         let work = match commit {
@@ -56,10 +56,10 @@ pub fn merge(
             MergeTree::Conflict { paths } => return Ok(MergeReport::Conflict { paths }),
         };
         let head = git.commit_tree(&tree, &[&base, &work], message)?;
-        if let Some(check) = failed_check(runner, &yard, workspace, checks, &head)? {
+        if let Some(check) = failed_check(runner, &pool, workspace, checks, &head)? {
             return Ok(MergeReport::Rejected { check });
         }
-        match land(runner, &yard, workspace, &base, &head)? {
+        match land(runner, &pool, workspace, &base, &head)? {
             Landing::Landed => return Ok(MergeReport::Merged { head }),
             Landing::Moved => {}
             Landing::Refused(check) => return Ok(MergeReport::Rejected { check }),
@@ -78,8 +78,8 @@ pub fn find(
     commit: Option<&str>,
     env: &BTreeMap<String, String>,
 ) -> Result<MergeReport, RunError> {
-    let yard = Yard::of(workspace, env)?;
-    let mut git = yard.git(runner);
+    let pool = WorktreePool::of(workspace, env)?;
+    let mut git = pool.git(runner);
     let base = tip(git.commit_of(&full(&workspace.base))?, &workspace.base)?;
     let work = match commit {
         Some(commit) => commit.to_owned(),
@@ -103,29 +103,29 @@ fn tip(commit: Option<String>, branch: &str) -> Result<String, RunError> {
 /// The first check that does not pass on the merged tree, in a worktree that is there for nothing else.
 fn failed_check(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     workspace: &Workspace,
-    checks: &Checks,
+    checks: &Verification,
     head: &str,
-) -> Result<Option<Check>, RunError> {
+) -> Result<Option<CheckResult>, RunError> {
     if checks.commands.is_empty() {
         return Ok(None);
     }
-    let path = yard.spare.join("merging").join(names::hash_of(&workspace.worktree));
-    let _held = hold::hold(runner, &hold::lock_of_worktree(yard.spare, &path), yard.env)?;
-    if yard.look(&path)? != Place::Free {
-        yard.discard(runner, &path)?;
+    let path = pool.spare.join("merging").join(names::hash_of(&workspace.worktree));
+    let _held = lock::hold(runner, &lock::lock_of_worktree(pool.spare, &path), pool.env)?;
+    if pool.look(&path)? != Place::Free {
+        pool.discard(runner, &path)?;
     }
-    let record = yard.obtain(runner, &path, On::Commit(head))?;
+    let record = pool.obtain(runner, &path, CheckoutTarget::Commit(head))?;
     if let Some(command) = &workspace.setup
-        && let Some(output) = set_up(runner, command, &path, &record, yard.env)?
+        && let Some(output) = set_up(runner, command, &path, &record, pool.env)?
     {
-        yard.retire(runner, &path, &record, head)?;
+        pool.retire(runner, &path, &record, head)?;
         return Ok(Some(check_of(command, head, &output)));
     }
-    let proof = run_checks(runner, &path, checks, yard.env)?;
+    let proof = run_checks(runner, &path, checks, pool.env)?;
     let holds = proof.holds(checks);
-    yard.retire(runner, &path, &record, head)?;
+    pool.retire(runner, &path, &record, head)?;
     if holds {
         return Ok(None);
     }
@@ -136,8 +136,8 @@ fn failed_check(
     })
 }
 
-fn check_of(command: &str, head: &str, output: &Output) -> Check {
-    Check {
+fn check_of(command: &str, head: &str, output: &Output) -> CheckResult {
+    CheckResult {
         command: command.to_owned(),
         head: head.to_owned(),
         exit: output.exit,
@@ -150,21 +150,21 @@ enum Landing {
     Landed,
     /// The base is no longer where it was when the result was made.
     Moved,
-    Refused(Check),
+    Refused(CheckResult),
 }
 
 /// Moves the base from `old` to `new`, and a checkout of it along with it.
 fn land(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     workspace: &Workspace,
     old: &str,
     new: &str,
 ) -> Result<Landing, RunError> {
-    let lock = hold::lock_of_repository(yard.spare, &yard.common);
-    let _held = hold::hold(runner, &lock, yard.env)?;
+    let lock = lock::lock_of_repository(pool.spare, &pool.common);
+    let _held = lock::hold(runner, &lock, pool.env)?;
     let name = full(&workspace.base);
-    let mut git = yard.git(runner);
+    let mut git = pool.git(runner);
     let is_here = |path: &Path| path.symlink_metadata().is_ok();
     let mut checkouts: Vec<_> = git
         .worktrees()?
@@ -191,8 +191,8 @@ fn land(
         return Ok(Landing::Moved);
     }
     // This moves files and branch together or not at all, and only forward.
-    let output = yard.git_in(runner, &checkout.path).fast_forward(new)?;
-    let now = yard.git(runner).commit_of(&name)?;
+    let output = pool.git_in(runner, &checkout.path).fast_forward(new)?;
+    let now = pool.git(runner).commit_of(&name)?;
     if now.as_deref() == Some(new) {
         return Ok(Landing::Landed);
     }

@@ -33,7 +33,7 @@ pub enum NoteError {
 
 /// A note as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct NoteFile {
     pub text: String,
     pub modified: Instant,
 }
@@ -86,7 +86,7 @@ fn refuse_work(real: &Path, folder: &Path, projects: &[PathBuf]) -> Result<(), N
 }
 
 /// The note; none if there is none.
-pub fn read(path: &Path) -> Result<Option<Seen>, NoteError> {
+pub fn read(path: &Path) -> Result<Option<NoteFile>, NoteError> {
     let odd = |why: String| NoteError::Odd { path: path.to_owned(), why };
     match disk::read(path, limits::DAILY_BYTES)? {
         Found::Nothing => Ok(None),
@@ -96,7 +96,7 @@ pub fn read(path: &Path) -> Result<Option<Seen>, NoteError> {
         }
         Found::Plain(meta, bytes) => {
             let text = String::from_utf8(bytes).map_err(|_| odd("it is not UTF-8".to_owned()))?;
-            Ok(Some(Seen { text, modified: disk::modified(&meta) }))
+            Ok(Some(NoteFile { text, modified: disk::modified(&meta) }))
         }
     }
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use banksman_core::receipt::Exit;
+use banksman_core::receipt::ProcessExit;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -31,7 +31,7 @@ pub struct Program {
 
 #[derive(Debug, Clone)]
 pub struct Output {
-    pub exit: Exit,
+    pub exit: ProcessExit,
     pub stdout: String,
     pub stderr: String,
     /// Whether bytes of a stream were dropped.
@@ -76,9 +76,9 @@ pub trait Runner {
 
 /// A runner that does nothing beside the program: it waits, reads, and kills the program's group when its time is up.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Plain;
+pub struct PlainRunner;
 
-impl Runner for Plain {
+impl Runner for PlainRunner {
     fn run(&mut self, program: &Program) -> Result<Output, RunError> {
         let mut running = Running::start(program)?;
         let watched = running.watch(program.timeout);
@@ -90,7 +90,7 @@ impl Runner for Plain {
         let millis = i64::try_from(running.began.elapsed().as_millis()).unwrap_or(i64::MAX);
         let (stdout, stderr) = (running.stdout.text(), running.stderr.text());
         Ok(Output {
-            exit: Exit { code: status.code(), signal: status.signal() },
+            exit: ProcessExit { code: status.code(), signal: status.signal() },
             stdout,
             stderr,
             cut: running.stdout.cut || running.stderr.cut,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use super::process::{Plain, Program, RunError, Runner};
+use super::process::{PlainRunner, Program, RunError, Runner};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScratchError {
@@ -40,7 +40,7 @@ fn git(folder: &Path, args: &[&str], env: &BTreeMap<String, String>) -> Result<(
         timeout: Duration::from_secs(30),
         keep: 4_096,
     };
-    let output = Plain.run(&program)?;
+    let output = PlainRunner.run(&program)?;
     if output.ok() {
         return Ok(());
     }

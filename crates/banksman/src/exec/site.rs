@@ -12,13 +12,13 @@ use banksman_core::time::Instant;
 
 pub use local::LocalSite;
 
+use super::job::{JobId, JobSpec};
 use super::keeper::FileError;
-use super::plan::{JobId, Plan};
-use super::worktree::mark::OfTask;
+use super::worktree::mark::TaskWorktree;
 
 /// What there is to be seen of a job.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Sight {
+pub enum JobStatus {
     /// There is no folder, or a plan that no keeper ever took up.
     Absent,
     Running,
@@ -56,12 +56,16 @@ impl From<FileError> for SiteError {
 pub trait Site {
     /// Writes the plan and starts the keeper. Does nothing for a job that is running or has ended, so it may be called
     /// again after a crash.
-    fn begin(&self, plan: &Plan) -> Result<(), SiteError> {
+    fn begin(&self, plan: &JobSpec) -> Result<(), SiteError> {
         self.begin_if(plan, &mut || true)
     }
     /// The same, if that may be. Whoever is asked is the one whose plan is begun: nobody else can begin the job meanwhile.
-    fn begin_if(&self, plan: &Plan, may_begin: &mut dyn FnMut() -> bool) -> Result<(), SiteError>;
-    fn look(&self, job: JobId) -> Result<Sight, SiteError>;
+    fn begin_if(
+        &self,
+        plan: &JobSpec,
+        may_begin: &mut dyn FnMut() -> bool,
+    ) -> Result<(), SiteError>;
+    fn look(&self, job: JobId) -> Result<JobStatus, SiteError>;
     /// Jobs that have ended, or lost their keeper, and were not yet put away.
     fn ended(&self) -> Result<Vec<JobId>, SiteError>;
     /// Every job that has a folder and was not put away.
@@ -77,7 +81,7 @@ pub trait Site {
     /// written into their environment, or by their cgroup, never by their name.
     fn end_left_over(&self, job: JobId) -> Result<u32, SiteError>;
     /// The worktrees that tasks of this node have, or should no longer have, in these repositories and in its home.
-    fn worktrees(&self, _repos: &[PathBuf]) -> Result<Vec<OfTask>, SiteError> {
+    fn worktrees(&self, _repos: &[PathBuf]) -> Result<Vec<TaskWorktree>, SiteError> {
         Ok(Vec::new())
     }
     /// The end of the job is on record: it is no longer among the jobs. Its log stays for `log` until it is too old.

@@ -27,12 +27,12 @@ const NEEDED: [&str; 8] = [
 
 /// A terminal that can be asked for a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Screen {
+pub enum WindowHost {
     Tmux,
     Tabby,
 }
 
-impl Screen {
+impl WindowHost {
     /// The one that this process runs in. A tmux inside of Tabby is the nearer of the two.
     #[must_use]
     pub fn around(env: &BTreeMap<String, String>) -> Option<Self> {
@@ -61,7 +61,7 @@ pub fn environment() -> BTreeMap<String, String> {
 /// Opens a window with a name in which the command runs; it comes up behind the one that has the focus, and stays when
 /// the command has ended.
 pub fn open(
-    screen: Screen,
+    screen: WindowHost,
     runner: &mut dyn Runner,
     name: &str,
     command: &[String],
@@ -86,10 +86,10 @@ pub fn open(
     Err(RunError::Failed { what, detail: said.trim().to_owned() })
 }
 
-fn arguments(screen: Screen, name: &str, command: &[String], folder: &Path) -> Vec<String> {
+fn arguments(screen: WindowHost, name: &str, command: &[String], folder: &Path) -> Vec<String> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     match screen {
-        Screen::Tmux => {
+        WindowHost::Tmux => {
             // A dot or a colon would be read as the address of something else.
             let name = name.replace(['.', ':'], "-");
             let mut args = words(&["new-window", "-d", "-n", &name, "-c"]);
@@ -101,7 +101,7 @@ fn arguments(screen: Screen, name: &str, command: &[String], folder: &Path) -> V
             args.extend(words(&["remain-on-exit", "on"]));
             args
         }
-        Screen::Tabby => {
+        WindowHost::Tabby => {
             let mut args = words(&["run"]);
             args.extend(command.iter().cloned());
             args
@@ -125,19 +125,22 @@ mod tests {
     fn the_nearest_terminal_is_found() {
         let around = |given: &[(&str, &str)]| {
             let env = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-            Screen::around(&env.collect())
+            WindowHost::around(&env.collect())
         };
         assert_eq!(around(&[]), None);
         assert_eq!(around(&[("TMUX", "")]), None);
         assert_eq!(around(&[("TERM_PROGRAM", "xterm")]), None);
-        assert_eq!(around(&[("TERM_PROGRAM", "Tabby")]), Some(Screen::Tabby));
-        assert_eq!(around(&[("TERM_PROGRAM", "Tabby"), ("TMUX", "/s,1,0")]), Some(Screen::Tmux));
+        assert_eq!(around(&[("TERM_PROGRAM", "Tabby")]), Some(WindowHost::Tabby));
+        assert_eq!(
+            around(&[("TERM_PROGRAM", "Tabby"), ("TMUX", "/s,1,0")]),
+            Some(WindowHost::Tmux)
+        );
     }
 
     #[test]
     fn no_word_is_taken_for_something_else() {
         let command = ["a;", "b c", ";"].map(str::to_owned);
-        let args = arguments(Screen::Tmux, "r1.2", &command, Path::new("/x"));
+        let args = arguments(WindowHost::Tmux, "r1.2", &command, Path::new("/x"));
         let expected = [
             "new-window",
             "-d",
@@ -158,6 +161,6 @@ mod tests {
             "on",
         ];
         assert_eq!(args, expected);
-        assert_eq!(arguments(Screen::Tabby, "r1.2", &command, Path::new("/x"))[1..], command);
+        assert_eq!(arguments(WindowHost::Tabby, "r1.2", &command, Path::new("/x"))[1..], command);
     }
 }

@@ -1,18 +1,18 @@
 //! Worktrees: one for each task, on its own branch, made fast, used again, and never removed with unsaved work in it.
 //!
 //! Nothing here says what a task is or when its worktree is to go. `names` has the templates, `mark` finds the worktrees that
-//! there are, `yard` has the spare ones, `bring` merges other tasks' work in, `rescue` saves work, `removal` takes worktrees away.
+//! there are, `pool` has the spare ones, `bring` merges other tasks' work in, `rescue` saves work, `removal` takes worktrees away.
 
 mod bring;
-pub mod hold;
 mod link;
+pub mod lock;
 pub mod mark;
 mod moving;
 pub mod names;
+pub(in crate::exec) mod pool;
 mod recover;
 pub mod removal;
 pub mod rescue;
-pub(in crate::exec) mod yard;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,13 +21,13 @@ use std::time::Duration;
 
 use banksman_core::receipt::PrepareFault;
 
-use super::git::{self, Git, On};
-use super::plan::Workspace;
+use super::git::{self, CheckoutTarget, Git};
+use super::job::Workspace;
 use super::process::{Output, Program, RunError, Runner};
-use hold::Held;
 pub(in crate::exec) use link::Place;
+use lock::WorktreeLock;
+use pool::{SET_UP, WorktreePool, failed};
 pub(in crate::exec) use recover::{Standing, bring_home, restore_branch};
-use yard::{SET_UP, Yard, failed};
 
 /// A set-up command that takes longer has hung.
 const SET_UP_TIME: Duration = Duration::from_secs(30 * 60);
@@ -45,7 +45,7 @@ pub struct Prepared {
     /// What a person may want to know and nobody has to act on: a fetch that failed, work that was saved.
     pub notes: Vec<String>,
     /// Keeps others out of the worktree for as long as this is kept.
-    pub held: Held,
+    pub held: WorktreeLock,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -71,34 +71,34 @@ pub fn prepare(
     env: &BTreeMap<String, String>,
 ) -> Result<Prepared, NotPrepared> {
     check_names(workspace)?;
-    let lock = hold::lock_of_worktree(&workspace.spare, &workspace.worktree);
-    let held = hold::hold(runner, &lock, env)?;
-    let yard = Yard::of(workspace, env)?;
+    let lock = lock::lock_of_worktree(&workspace.spare, &workspace.worktree);
+    let held = lock::hold(runner, &lock, env)?;
+    let pool = WorktreePool::of(workspace, env)?;
     let mut notes = Vec::new();
-    let ground = survey(runner, &yard, workspace, &mut notes)?;
+    let ground = survey(runner, &pool, workspace, &mut notes)?;
 
-    recover::clear_locks(&yard, &workspace.branch, None)?;
-    let place = match yard.look(&workspace.worktree)? {
+    recover::clear_locks(&pool, &workspace.branch, None)?;
+    let place = match pool.look(&workspace.worktree)? {
         Place::Orphan => {
-            recover::adopt(runner, &yard, workspace, &ground.start, &mut notes)?;
-            yard.look(&workspace.worktree)?
+            recover::adopt(runner, &pool, workspace, &ground.start, &mut notes)?;
+            pool.look(&workspace.worktree)?
         }
         place @ (Place::Free | Place::Ours(_) | Place::Unfinished | Place::Foreign(_)) => place,
     };
     let marking = |error| failed("marking", &workspace.worktree, &error);
     let made = match place {
         Place::Ours(record) => {
-            let is_clean = recover::recover(runner, &yard, workspace, &record, &mut notes)?;
+            let is_clean = recover::recover(runner, &pool, workspace, &record, &mut notes)?;
             Made { record, fresh: false, is_clean }
         }
         Place::Unfinished => {
-            yard.discard(runner, &workspace.worktree)?;
+            pool.discard(runner, &workspace.worktree)?;
             mark::intend(workspace).map_err(marking)?;
-            make(runner, &yard, workspace, &ground)?
+            make(runner, &pool, workspace, &ground)?
         }
         Place::Free => {
             mark::intend(workspace).map_err(marking)?;
-            make(runner, &yard, workspace, &ground)?
+            make(runner, &pool, workspace, &ground)?
         }
         Place::Orphan => return Err(in_the_way(workspace, "its record in the repository is gone")),
         Place::Foreign(why) => return Err(in_the_way(workspace, &why)),
@@ -113,9 +113,9 @@ pub fn prepare(
     let fresh = if is_new {
         Ok((ground.start.clone(), ground.start.clone()))
     } else {
-        freshen(runner, &yard, workspace, (&ground, made.is_clean), &mut notes)
+        freshen(runner, &pool, workspace, (&ground, made.is_clean), &mut notes)
     };
-    let ready = fresh.and_then(|at| bring::bring(runner, &yard, workspace, at, &mut notes));
+    let ready = fresh.and_then(|at| bring::bring(runner, &pool, workspace, at, &mut notes));
     // Any other fault was told by a git that has come to its end.
     if !ready.as_ref().is_err_and(|fault| fault.class == PrepareFault::Environment) {
         moving::end(&made.record)?;
@@ -162,12 +162,12 @@ fn in_the_way(workspace: &Workspace, why: &str) -> NotPrepared {
 
 fn survey(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     workspace: &Workspace,
     notes: &mut Vec<String>,
 ) -> Result<Ground, NotPrepared> {
     let Workspace { base, branch, remote, .. } = workspace;
-    let mut git = yard.git(runner);
+    let mut git = pool.git(runner);
     if let Some(remote) = remote {
         let fetched = git.fetch(remote, base, branch)?;
         if !fetched.ok() {
@@ -215,7 +215,7 @@ fn further(
 
 fn make(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     workspace: &Workspace,
     ground: &Ground,
 ) -> Result<Made, RunError> {
@@ -224,13 +224,13 @@ fn make(
         let start = ground.published.as_ref().unwrap_or(&ground.start);
         let name = format!("refs/heads/{branch}");
         // Made apart from the worktree, so that each step can be repeated after the other one has failed.
-        if !yard.git(runner).swap_ref(&name, start, "")? {
+        if !pool.git(runner).swap_ref(&name, start, "")? {
             let detail = "a branch whose name begins or goes on like this one may stand in the way";
             let what = format!("making the branch `{branch}`");
             return Err(RunError::Failed { what, detail: detail.to_owned() });
         }
     }
-    let record = yard.obtain(runner, &workspace.worktree, On::Branch(branch))?;
+    let record = pool.obtain(runner, &workspace.worktree, CheckoutTarget::Branch(branch))?;
     Ok(Made { record, fresh: true, is_clean: true })
 }
 
@@ -238,12 +238,12 @@ fn make(
 /// with the base and the head.
 fn freshen(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     workspace: &Workspace,
     (ground, is_clean): (&Ground, bool),
     notes: &mut Vec<String>,
 ) -> Result<(String, String), NotPrepared> {
-    let mut git = yard.git_in(runner, &workspace.worktree);
+    let mut git = pool.git_in(runner, &workspace.worktree);
     let mut head = head_of(&mut git)?;
     if let Some(published) = &ground.published {
         head = follow(&mut git, workspace, (head, published), is_clean, notes)?;

@@ -8,11 +8,11 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use banksman_core::limits::{BODY_BYTES, REPORTS, REPORTS_BYTES, REPORTS_KEPT_FREE, TITLE_BYTES};
-use banksman_core::policy::{Action, Guard};
-use banksman_core::receipt::Told;
+use banksman_core::policy::{Action, PolicyGuard};
+use banksman_core::receipt::AgentReport;
 use serde::Deserialize;
 
-/// One [`Told`] per line.
+/// One [`AgentReport`] per line.
 const REPORTS_FILE: &str = "reports.jsonl";
 /// The task that the run is about, written beside the plan.
 const TASK_FILE: &str = "task.json";
@@ -26,7 +26,7 @@ const GUARD_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What came of asking for leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Leave {
+pub enum Permission {
     GoOn,
     /// The question, which is now for a person.
     Asked(String),
@@ -59,7 +59,7 @@ impl RunFolder {
         Self { folder }
     }
 
-    pub(super) fn tell(&self, told: &Told) -> Result<(), TellError> {
+    pub(super) fn tell(&self, told: &AgentReport) -> Result<(), TellError> {
         let path = self.folder.join(REPORTS_FILE);
         let mut file = OpenOptions::new()
             .read(true)
@@ -76,24 +76,24 @@ impl RunFolder {
     }
 
     /// Whether an action needs leave, and if so the question for a person is put on record. The error is for the agent.
-    pub fn ask_leave(&self, action: &Action, words: &str) -> Result<Leave, String> {
+    pub fn request_permission(&self, action: &Action, words: &str) -> Result<Permission, String> {
         let guard = self.guard().map_err(|error| format!("failed to read the policy: {error}"))?;
-        let Some(guard) = guard else { return Ok(Leave::GoOn) };
+        let Some(guard) = guard else { return Ok(Permission::GoOn) };
         let Some(request) = guard.stops(std::slice::from_ref(action)) else {
-            return Ok(Leave::GoOn);
+            return Ok(Permission::GoOn);
         };
         let question = request.saying(words).to_string();
-        self.tell(&Told::NeedsPerson { question: question.clone() }).map_err(
-            |error| match error {
+        self.tell(&AgentReport::NeedsPerson { question: question.clone() }).map_err(|error| {
+            match error {
                 TellError::Full => error.to_string(),
                 TellError::File(ref cause) => format!("{error}: {cause}"),
-            },
-        )?;
-        Ok(Leave::Asked(question))
+            }
+        })?;
+        Ok(Permission::Asked(question))
     }
 
     /// None for a run that nobody watches.
-    fn guard(&self) -> io::Result<Option<Guard>> {
+    fn guard(&self) -> io::Result<Option<PolicyGuard>> {
         let file = match File::open(self.folder.join(GUARD_FILE)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -118,10 +118,10 @@ impl RunFolder {
 }
 
 /// The bounds hold to within one report for each server that writes at the same moment.
-fn has_room(file: &File, told: &Told, more: u64) -> io::Result<bool> {
+fn has_room(file: &File, told: &AgentReport, more: u64) -> io::Result<bool> {
     let kept_free = match told {
-        Told::Progress { .. } => REPORTS_KEPT_FREE,
-        Told::NeedsPerson { .. } | Told::NothingToDo { .. } => 0,
+        AgentReport::Progress { .. } => REPORTS_KEPT_FREE,
+        AgentReport::NeedsPerson { .. } | AgentReport::NothingToDo { .. } => 0,
     };
     let share = |of: u64| of - of * kept_free as u64 / REPORTS as u64;
     if file.metadata()?.len() + more > share(REPORTS_BYTES) {

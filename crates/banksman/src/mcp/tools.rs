@@ -5,15 +5,15 @@
 
 use banksman_core::limits::{REPORT_ITEMS, REPORT_TEXT_BYTES};
 use banksman_core::policy::Action;
-use banksman_core::receipt::Told;
+use banksman_core::receipt::AgentReport;
 use serde_json::{Map, Value, json};
 
 use super::rpc::{Refusal, WRONG_PARAMS};
-use super::run_folder::{Leave, RunFolder, TellError};
+use super::run_folder::{Permission, RunFolder, TellError};
 
 const PROGRESS: &str = "report_progress";
 const ASK: &str = "ask_person";
-const LEAVE: &str = "request_approval";
+const PERMISSION: &str = "request_approval";
 const NOTHING: &str = "nothing_to_do";
 const TASK: &str = "task";
 
@@ -38,7 +38,7 @@ pub(super) fn list() -> Value {
             &["question"],
         ),
         tool(
-            LEAVE,
+            PERMISSION,
             "Ask before you do something that others cannot take back or that reaches beyond your worktree: a forced push, a publication, a \
              deletion elsewhere, a change of pipelines or keys. Give exactly one of `command`, `path` and `tool`, word for word as you will \
              use it. You are told to go on, or a person is asked and you end your turn.",
@@ -80,7 +80,7 @@ pub(super) fn call(run: &RunFolder, params: &Value) -> Result<Value, Refusal> {
     let done = match name {
         PROGRESS => progress(run, arguments),
         ASK => ask(run, arguments),
-        LEAVE => leave(run, arguments),
+        PERMISSION => leave(run, arguments),
         NOTHING => nothing(run, arguments),
         TASK => task(run),
         _ => return Err(Refusal::new(WRONG_PARAMS, format!("there is no tool `{name}`"))),
@@ -98,14 +98,14 @@ type Said = Result<String, String>;
 fn progress(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
     let step = text(arguments, "step")?;
     let (files, blockers) = (texts(arguments, "files")?, texts(arguments, "blockers")?);
-    tell(run, &Told::Progress { step, files, blockers }, "Noted.")
+    tell(run, &AgentReport::Progress { step, files, blockers }, "Noted.")
 }
 
 fn ask(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
     let question = text(arguments, "question")?;
     tell(
         run,
-        &Told::NeedsPerson { question },
+        &AgentReport::NeedsPerson { question },
         "A person will be asked. End your turn now; you will be started again with the answer.",
     )
 }
@@ -120,9 +120,9 @@ fn leave(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
         (None, None, Some(tool)) => Action::Use(tool),
         (_, _, _) => return Err("give exactly one of `command`, `path` and `tool`".to_owned()),
     };
-    Ok(match run.ask_leave(&action, &reason)? {
-        Leave::GoOn => "Go on: it needs no approval, or has it.".to_owned(),
-        Leave::Asked(question) => format!(
+    Ok(match run.request_permission(&action, &reason)? {
+        Permission::GoOn => "Go on: it needs no approval, or has it.".to_owned(),
+        Permission::Asked(question) => format!(
             "Do not do it now. A person will be asked:\n{question}\nEnd your turn; you will be started again with the answer."
         ),
     })
@@ -130,7 +130,7 @@ fn leave(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
 
 fn nothing(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
     let reason = text(arguments, "reason")?;
-    tell(run, &Told::NothingToDo { reason }, "Noted. End your turn now.")
+    tell(run, &AgentReport::NothingToDo { reason }, "Noted. End your turn now.")
 }
 
 fn task(run: &RunFolder) -> Said {
@@ -141,7 +141,7 @@ fn task(run: &RunFolder) -> Said {
     }
 }
 
-fn tell(run: &RunFolder, told: &Told, answer: &str) -> Said {
+fn tell(run: &RunFolder, told: &AgentReport, answer: &str) -> Said {
     run.tell(told).map(|()| answer.to_owned()).map_err(|error| match error {
         TellError::Full => error.to_string(),
         TellError::File(ref cause) => format!("{error}: {cause}"),

@@ -8,7 +8,7 @@ mod gather;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use banksman_core::daily::{self, Entry, Report, Said};
+use banksman_core::daily::{self, EntryOutcome, NoteAnswer, NoteEntry};
 use banksman_core::ids::DecisionId;
 use banksman_core::machine::Actor;
 use banksman_core::time::Instant;
@@ -18,19 +18,19 @@ use serde_json::Map;
 use sha2::{Digest, Sha256};
 
 use super::OpsError;
-use super::decisions::{self, Answer, DecisionError, Which};
+use super::decisions::{self, AnswerRequest, DecisionError, DecisionRef};
 use crate::store::{Store, StoreError};
 
 /// A day where the reader is.
 #[derive(Debug, Clone)]
-pub struct Day {
+pub struct LocalDay {
     pub date: Date,
     zone: TimeZone,
     from: Instant,
     until: Instant,
 }
 
-impl Day {
+impl LocalDay {
     /// None for a date that the calendar cannot place.
     #[must_use]
     pub fn new(date: Date, zone: &TimeZone) -> Option<Self> {
@@ -68,10 +68,10 @@ impl Day {
 
 /// A note after a look at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refreshed {
+pub struct RefreshedNote {
     pub text: String,
     /// What became of the answers in it that were not dealt with before.
-    pub reports: BTreeMap<DecisionId, Report>,
+    pub reports: BTreeMap<DecisionId, EntryOutcome>,
     pub pending: usize,
     pub completed: usize,
     pub alerts: usize,
@@ -82,10 +82,10 @@ pub struct Refreshed {
 pub fn refresh(
     store: &Store,
     owner: &Actor,
-    day: &Day,
+    day: &LocalDay,
     text: &str,
     now: Instant,
-) -> Result<Refreshed, OpsError> {
+) -> Result<RefreshedNote, OpsError> {
     let reports = answers(store, owner, text, now)?;
     made(store, owner, day, (text, reports), now)
 }
@@ -94,10 +94,10 @@ pub fn refresh(
 pub fn preview(
     store: &Store,
     owner: &Actor,
-    day: &Day,
+    day: &LocalDay,
     text: &str,
     now: Instant,
-) -> Result<Refreshed, OpsError> {
+) -> Result<RefreshedNote, OpsError> {
     made(store, owner, day, (text, BTreeMap::new()), now)
 }
 
@@ -107,22 +107,22 @@ pub fn has_answers(text: &str) -> bool {
     daily::parse(text).entries.iter().any(is_to_be_looked_at)
 }
 
-fn is_to_be_looked_at(entry: &Entry) -> bool {
-    entry.said != Said::Nothing && !entry.is_dealt_with
+fn is_to_be_looked_at(entry: &NoteEntry) -> bool {
+    entry.said != NoteAnswer::Nothing && !entry.is_dealt_with
 }
 
 fn made(
     store: &Store,
     owner: &Actor,
-    day: &Day,
-    (text, reports): (&str, BTreeMap<DecisionId, Report>),
+    day: &LocalDay,
+    (text, reports): (&str, BTreeMap<DecisionId, EntryOutcome>),
     now: Instant,
-) -> Result<Refreshed, OpsError> {
+) -> Result<RefreshedNote, OpsError> {
     let now = store.now(now)?;
     let edited = daily::parse(text).entries.into_iter().filter(|entry| entry.is_edited);
     let edited: BTreeSet<DecisionId> = edited.map(|entry| entry.id).collect();
     let page = gather::page(store, owner, day, &edited, now)?;
-    Ok(Refreshed {
+    Ok(RefreshedNote {
         text: daily::merge(text, &day.date.to_string(), &page, &reports),
         reports,
         pending: page.pending.len() + page.left_out,
@@ -136,16 +136,16 @@ fn answers(
     owner: &Actor,
     text: &str,
     now: Instant,
-) -> Result<BTreeMap<DecisionId, Report>, OpsError> {
+) -> Result<BTreeMap<DecisionId, EntryOutcome>, OpsError> {
     let mut reports = BTreeMap::new();
     for entry in daily::parse(text).entries.iter().filter(|entry| is_to_be_looked_at(entry)) {
         let report = match &entry.said {
-            Said::Nothing => continue,
-            Said::Unclear(why) => Report::Refused(why.clone()),
-            Said::Answer { word, note } => {
+            NoteAnswer::Nothing => continue,
+            NoteAnswer::Unclear(why) => EntryOutcome::Refused(why.clone()),
+            NoteAnswer::Answer { word, note } => {
                 match answer(store, owner, (entry, word, note.as_ref()), now) {
-                    Ok(done) => Report::Answered(done),
-                    Err(error) => Report::Refused(told(error)?),
+                    Ok(done) => EntryOutcome::Answered(done),
+                    Err(error) => EntryOutcome::Refused(told(error)?),
                 }
             }
         };
@@ -157,14 +157,14 @@ fn answers(
 fn answer(
     store: &Store,
     owner: &Actor,
-    (entry, word, note): (&Entry, &str, Option<&String>),
+    (entry, word, note): (&NoteEntry, &str, Option<&String>),
     now: Instant,
 ) -> Result<String, OpsError> {
-    let decision = decisions::find(store, Which::Decision(entry.id))?;
+    let decision = decisions::find(store, DecisionRef::Decision(entry.id))?;
     let offered = decision.offers.iter().map(|(action, _)| action);
     let meant = offered.into_iter().find(|action| daily::is_same(action, word));
-    let given = Answer {
-        which: Which::Decision(entry.id),
+    let given = AnswerRequest {
+        which: DecisionRef::Decision(entry.id),
         word: meant.cloned().unwrap_or_else(|| word.to_lowercase()),
         note: note.cloned(),
         fields: Map::new(),
@@ -176,7 +176,7 @@ fn answer(
 }
 
 /// The same words for the same question are the same answer, however often and from whichever copy they are read.
-fn key(entry: &Entry, word: &str, note: Option<&String>) -> String {
+fn key(entry: &NoteEntry, word: &str, note: Option<&String>) -> String {
     let said = serde_json::json!([word.to_lowercase(), note]);
     let digest = Sha256::digest(said.to_string().as_bytes());
     let short: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();

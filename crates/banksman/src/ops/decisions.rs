@@ -7,31 +7,31 @@
 mod answer;
 mod refused;
 mod undo;
-mod voices;
+mod verdicts;
 mod words;
 
 use std::fmt;
 use std::str::FromStr;
 
 use banksman_core::ids::{DecisionId, NotAnId, TaskId};
-use banksman_core::lifecycle::Target;
+use banksman_core::lifecycle::TransitionTarget;
 use banksman_core::machine::{
-    self, Actor, Answer as Verdict, Ask, Event, FieldError, Spent, running_bounds,
+    self, Actor, Event, FieldError, Spent, StepResult as Verdict, TransitionRequest, running_bounds,
 };
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value};
 
 use super::OpsError;
-use super::glance::readable;
+use super::status::readable;
 use crate::store::query::{Decision, Detail};
 use crate::store::runs::PastRun;
-use crate::store::{Entry, Store, Stored};
+use crate::store::{HistoryEntry, Store, Stored};
 
-pub use answer::{Answer, Answered, answer, synonyms};
+pub use answer::{AnswerRequest, AnswerResult, answer, synonyms};
 pub use refused::refuse_run;
 pub(super) use refused::{only_a_person, settled};
 pub use undo::{UNDO_WINDOW, has_way_back, undo};
-pub use voices::Voice;
+pub use verdicts::ReviewerVerdict;
 
 /// Fields by which the move that asks says that something went wrong, and the one by which a lifecycle says so itself.
 const TROUBLE: [&str; 2] = ["diagnostic", "problem"];
@@ -43,12 +43,12 @@ const LONGEST_SNOOZE: Span = Span(90 * 86_400_000);
 
 /// Which question: by its own id, or the one that is asked about a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub enum DecisionRef {
     Decision(DecisionId),
     Task(TaskId),
 }
 
-impl FromStr for Which {
+impl FromStr for DecisionRef {
     type Err = NotAnId;
 
     /// The letter is needed: a bare number could be either.
@@ -65,7 +65,7 @@ impl FromStr for Which {
     }
 }
 
-impl fmt::Display for Which {
+impl fmt::Display for DecisionRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Decision(id) => id.fmt(f),
@@ -116,7 +116,7 @@ pub enum DecisionError {
 
 /// One open question in the inbox.
 #[derive(Debug, Clone)]
-pub struct Item {
+pub struct InboxItem {
     pub decision: Decision,
     /// Without its body.
     pub stored: Stored,
@@ -157,14 +157,14 @@ impl Offer {
 
 /// A question with everything that is needed to answer it.
 #[derive(Debug, Clone)]
-pub struct Question {
-    pub item: Item,
+pub struct DecisionDetail {
+    pub item: InboxItem,
     pub detail: Detail,
     /// The record that led to it.
-    pub opened: Option<Entry>,
+    pub opened: Option<HistoryEntry>,
     pub offers: Vec<Offer>,
     /// Those who object come first.
-    pub voices: Vec<Voice>,
+    pub verdicts: Vec<ReviewerVerdict>,
     /// The last runs, the oldest first.
     pub runs: Vec<PastRun>,
     /// By the task and its parts.
@@ -175,7 +175,7 @@ pub struct Question {
 
 /// Open questions of one project or of all, the one that is due first in front. What belongs to no project, such as the budget of a
 /// day, concerns each of them. Those of damaged tasks are left out, and `check` names them.
-pub fn inbox(store: &Store, project: Option<&str>) -> Result<Vec<Item>, OpsError> {
+pub fn inbox(store: &Store, project: Option<&str>) -> Result<Vec<InboxItem>, OpsError> {
     let mut items = Vec::new();
     for decision in store.inbox()? {
         let Some(stored) = readable(store, decision.task)? else { continue };
@@ -187,14 +187,14 @@ pub fn inbox(store: &Store, project: Option<&str>) -> Result<Vec<Item>, OpsError
     Ok(items)
 }
 
-fn item(store: &Store, decision: Decision, stored: Stored) -> Result<Item, OpsError> {
+fn item(store: &Store, decision: Decision, stored: Stored) -> Result<InboxItem, OpsError> {
     let opened = store.record(decision.task, decision.seq)?;
     let lapse = decision.settled.is_none().then(|| lapse(&decision, &stored)).flatten();
     let escalated = is_escalated(&stored, opened.as_ref());
-    Ok(Item { escalated, lapse, decision, stored })
+    Ok(InboxItem { escalated, lapse, decision, stored })
 }
 
-fn is_escalated(stored: &Stored, opened: Option<&Entry>) -> bool {
+fn is_escalated(stored: &Stored, opened: Option<&HistoryEntry>) -> bool {
     let (field, word) = ESCALATION;
     let is_said = stored.text(field) == Some(word);
     let says = |name: &&'static str| {
@@ -213,10 +213,10 @@ fn lapse(decision: &Decision, stored: &Stored) -> Option<Lapse> {
 }
 
 /// A question, open or settled.
-pub fn find(store: &Store, which: Which) -> Result<Decision, OpsError> {
+pub fn find(store: &Store, which: DecisionRef) -> Result<Decision, OpsError> {
     let (found, missing) = match which {
-        Which::Decision(id) => (store.decision(id)?, DecisionError::Unknown(id)),
-        Which::Task(id) => {
+        DecisionRef::Decision(id) => (store.decision(id)?, DecisionError::Unknown(id)),
+        DecisionRef::Task(id) => {
             store.task(id)?;
             (store.last_decision(id)?, DecisionError::NothingAsked(id))
         }
@@ -226,18 +226,18 @@ pub fn find(store: &Store, which: Which) -> Result<Decision, OpsError> {
 
 pub fn question(
     store: &Store,
-    which: Which,
+    which: DecisionRef,
     actor: &Actor,
     now: Instant,
-) -> Result<Question, OpsError> {
+) -> Result<DecisionDetail, OpsError> {
     let now = store.now(now)?;
     let decision = find(store, which)?;
     let detail = store.detail(decision.task)?;
-    let parts = store.parts(decision.task)?;
-    let spent = parts.iter().fold(detail.stored.task.spent, |sum, part| Spent {
-        runs: sum.runs + part.task.spent.runs,
-        tokens: sum.tokens + part.task.spent.tokens,
-        cost_micros: sum.cost_micros + part.task.spent.cost_micros,
+    let children = store.children(decision.task)?;
+    let spent = children.iter().fold(detail.stored.task.spent, |sum, child| Spent {
+        runs: sum.runs + child.task.spent.runs,
+        tokens: sum.tokens + child.task.spent.tokens,
+        cost_micros: sum.cost_micros + child.task.spent.cost_micros,
     });
     let is_open = decision.settled.is_none();
     let offer = |(action, trigger): &(String, String)| {
@@ -245,9 +245,9 @@ pub fn question(
     };
     let project = &detail.stored.task.project;
     let folder = store.projects()?.into_iter().find(|(name, _)| name == project);
-    Ok(Question {
+    Ok(DecisionDetail {
         offers: decision.offers.iter().filter_map(offer).collect(),
-        voices: voices::voices(&detail.stored, &parts),
+        verdicts: verdicts::verdicts(&detail.stored, &children),
         runs: store.past_runs(decision.task, RUNS)?,
         opened: store.record(decision.task, decision.seq)?,
         item: item(store, decision, detail.stored.clone())?,
@@ -259,21 +259,21 @@ pub fn question(
 
 /// What each answer to an open question would do to the task as it stands.
 #[must_use]
-pub fn offers(item: &Item, actor: &Actor, now: Instant) -> Vec<Offer> {
+pub fn offers(item: &InboxItem, actor: &Actor, now: Instant) -> Vec<Offer> {
     let of =
         |(action, trigger): &(String, String)| offer(&item.stored, actor, action, trigger, now);
     item.decision.offers.iter().map(of).collect()
 }
 
 /// What others have said about the work, those who object first.
-pub fn opinions(store: &Store, item: &Item) -> Result<Vec<Voice>, OpsError> {
-    Ok(voices::voices(&item.stored, &store.parts(item.decision.task)?))
+pub fn opinions(store: &Store, item: &InboxItem) -> Result<Vec<ReviewerVerdict>, OpsError> {
+    Ok(verdicts::verdicts(&item.stored, &store.children(item.decision.task)?))
 }
 
 /// What the task itself has on record of what others have said, those who object first.
 #[must_use]
-pub fn on_record(stored: &Stored) -> Vec<Voice> {
-    voices::voices(stored, &[])
+pub fn on_record(stored: &Stored) -> Vec<ReviewerVerdict> {
+    verdicts::verdicts(stored, &[])
 }
 
 /// What an answer would do to the task as it stands.
@@ -298,7 +298,7 @@ fn tried(
     trigger: &str,
     now: Instant,
 ) -> Result<String, Vec<FieldError>> {
-    let event = Event::Asked(Ask {
+    let event = Event::Asked(TransitionRequest {
         actor: actor.clone(),
         to: None,
         trigger: Some(trigger.to_owned()),
@@ -317,8 +317,8 @@ fn row_target(stored: &Stored, trigger: &str) -> String {
     let (task, lifecycle) = (&stored.task, &stored.lifecycle);
     let row = lifecycle.exits(task.state).find(|row| row.trigger == trigger);
     let state = row.and_then(|row| match row.to {
-        Target::State(id) => Some(id),
-        Target::Prior => task.prior,
+        TransitionTarget::State(id) => Some(id),
+        TransitionTarget::Prior => task.prior,
     });
     state.map(|id| lifecycle.state(id).name.clone()).unwrap_or_default()
 }
@@ -335,7 +335,12 @@ pub(super) fn place_for_words(
 }
 
 /// Puts an open question off: it leaves the inbox and its reminders wait until then. Its deadline stays.
-pub fn snooze(store: &Store, which: Which, span: Span, now: Instant) -> Result<Decision, OpsError> {
+pub fn snooze(
+    store: &Store,
+    which: DecisionRef,
+    span: Span,
+    now: Instant,
+) -> Result<Decision, OpsError> {
     let now = store.now(now)?;
     let decision = find(store, which)?;
     if span > LONGEST_SNOOZE {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use banksman_core::lifecycle::check::{Overrides, check};
 use banksman_core::lifecycle::problem::{Problems, suggestion};
-use banksman_core::lifecycle::{Kind, Setting, builtin};
+use banksman_core::lifecycle::{Setting, StateKind, builtin};
 use banksman_core::limits;
 
 use crate::store::Definition;
@@ -29,7 +29,7 @@ pub enum LibraryError {
 
 /// Where a lifecycle comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum LifecycleOrigin {
     BuiltIn,
     File(PathBuf),
 }
@@ -59,14 +59,14 @@ impl Library {
     }
 
     /// Every lifecycle by name; a file hides a built-in one of the same name.
-    pub fn names(&self) -> Result<Vec<(String, Origin)>, LibraryError> {
-        let mut names: BTreeMap<String, Origin> = builtin::SOURCES
+    pub fn names(&self) -> Result<Vec<(String, LifecycleOrigin)>, LibraryError> {
+        let mut names: BTreeMap<String, LifecycleOrigin> = builtin::SOURCES
             .iter()
-            .map(|(name, _)| ((*name).to_owned(), Origin::BuiltIn))
+            .map(|(name, _)| ((*name).to_owned(), LifecycleOrigin::BuiltIn))
             .collect();
         for path in self.files()? {
             if let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) {
-                names.insert(name.to_owned(), Origin::File(path.clone()));
+                names.insert(name.to_owned(), LifecycleOrigin::File(path.clone()));
             }
         }
         Ok(names.into_iter().collect())
@@ -94,12 +94,14 @@ impl Library {
     }
 
     /// The text of a lifecycle and where it is from.
-    pub fn source(&self, name: &str) -> Result<(String, Origin), LibraryError> {
+    pub fn source(&self, name: &str) -> Result<(String, LifecycleOrigin), LibraryError> {
         let names = self.names()?;
         match names.iter().find(|(known, _)| known == name) {
-            Some((_, Origin::File(path))) => Ok((read(path)?, Origin::File(path.clone()))),
-            Some((_, Origin::BuiltIn)) => {
-                Ok((builtin::source(name).unwrap_or_default().to_owned(), Origin::BuiltIn))
+            Some((_, LifecycleOrigin::File(path))) => {
+                Ok((read(path)?, LifecycleOrigin::File(path.clone())))
+            }
+            Some((_, LifecycleOrigin::BuiltIn)) => {
+                Ok((builtin::source(name).unwrap_or_default().to_owned(), LifecycleOrigin::BuiltIn))
             }
             None => {
                 let hint = suggestion(name, names.iter().map(|(known, _)| known.as_str()));
@@ -117,8 +119,8 @@ impl Library {
     pub fn definition_with(&self, name: &str, own: Overrides) -> Result<Definition, LibraryError> {
         let (source, origin) = self.source(name)?;
         let origin = match origin {
-            Origin::BuiltIn => format!("built-in {name}"),
-            Origin::File(path) => path.display().to_string(),
+            LifecycleOrigin::BuiltIn => format!("built-in {name}"),
+            LifecycleOrigin::File(path) => path.display().to_string(),
         };
         let mut overrides = self.overrides.get(name).cloned().unwrap_or_default();
         overrides.extend(own);
@@ -137,7 +139,7 @@ impl Library {
 
     /// All that a task can be looked for by: the states of every sound lifecycle, their groups and their kinds.
     pub fn state_words(&self) -> Result<BTreeSet<String>, LibraryError> {
-        let mut words: BTreeSet<String> = Kind::ALL.iter().map(ToString::to_string).collect();
+        let mut words: BTreeSet<String> = StateKind::ALL.iter().map(ToString::to_string).collect();
         for (name, _) in self.names()? {
             let definition = match self.definition(&name) {
                 Ok(definition) => definition,

@@ -3,19 +3,19 @@
 
 pub mod daily;
 pub mod decisions;
-pub mod glance;
 pub mod library;
 pub mod panels;
 pub mod policy;
 pub mod projects;
 pub mod prompts;
+pub mod status;
 pub mod tasks;
 pub mod transfer;
 pub mod why;
 pub mod workflows;
 
 use banksman_core::ids::NotAnId;
-use banksman_core::machine::{Rejected, Why};
+use banksman_core::machine::{RejectReason, Rejected};
 
 use crate::store::StoreError;
 use decisions::DecisionError;
@@ -63,5 +63,5 @@ impl OpsError {
 
 /// A refusal because of what was given, before the machine was asked.
 pub(crate) fn refuse(field: &str, message: impl Into<String>) -> OpsError {
-    OpsError::Store(StoreError::Rejected(Rejected::one(Why::Invalid, field, message)))
+    OpsError::Store(StoreError::Rejected(Rejected::one(RejectReason::Invalid, field, message)))
 }

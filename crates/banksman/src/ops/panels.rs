@@ -11,16 +11,16 @@ use super::OpsError;
 use crate::store::{Store, Stored};
 
 /// The lifecycle of a seat.
-pub(super) const SEAT: &str = "seat";
+pub(super) const REVIEW: &str = "seat";
 /// What is shown of why an answer did not count, in bytes.
 const MISSED_BYTES: usize = 300;
 
 /// A seat whose answer is awaited.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenSeat {
+pub struct PendingReview {
     pub task: TaskId,
     pub reviewer: String,
-    pub doing: Doing,
+    pub doing: ReviewerStatus,
     /// Why its last answer did not count, in one line, if it is asked again.
     pub missed: Option<String>,
     /// Whether there is a run that can be looked at.
@@ -28,7 +28,7 @@ pub struct OpenSeat {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
+pub enum ReviewerStatus {
     /// Until its time for an answer is over.
     Reading { run: RunId, until: Option<Instant> },
     /// It is asked again at this time.
@@ -39,64 +39,64 @@ pub enum Doing {
 
 /// Whether the task waits for the word of others.
 #[must_use]
-pub fn is_at_panel(whole: &Stored) -> bool {
-    whole.activity() == Some(Activity::Panel)
+pub fn is_at_panel(parent: &Stored) -> bool {
+    parent.activity() == Some(Activity::Panel)
 }
 
 /// Whether a part of a task is there to judge it, and not to do some of its work.
 #[must_use]
-pub fn is_seat(part: &Stored) -> bool {
-    part.lifecycle.id == SEAT
+pub fn is_review(child: &Stored) -> bool {
+    child.lifecycle.id == REVIEW
 }
 
 /// Who reviews from a seat.
 #[must_use]
-pub fn reviewer(seat: &Stored) -> &str {
-    seat.text("seat").unwrap_or("reviewer")
+pub fn reviewer(review: &Stored) -> &str {
+    review.text("seat").unwrap_or("reviewer")
 }
 
 /// The seats of the panel that the task is in now whose answers are awaited, in the order in which they were made.
-pub fn open_seats(store: &Store, whole: &Stored) -> Result<Vec<OpenSeat>, OpsError> {
-    if !is_at_panel(whole) {
+pub fn open_reviews(store: &Store, parent: &Stored) -> Result<Vec<PendingReview>, OpsError> {
+    if !is_at_panel(parent) {
         return Ok(Vec::new());
     }
-    let asked_at = |seat: &Stored| seat.task.fields.get("asked_at").and_then(Value::as_i64);
+    let asked_at = |review: &Stored| review.task.fields.get("asked_at").and_then(Value::as_i64);
     let mut open = Vec::new();
-    for seat in store.parts(whole.task.id)? {
-        let is_of_this_stay = is_seat(&seat) && asked_at(&seat) == Some(whole.task.entered);
-        if is_of_this_stay && !seat.state().terminal {
-            open.push(open_seat(store, &seat)?);
+    for review in store.children(parent.task.id)? {
+        let is_of_this_stay = is_review(&review) && asked_at(&review) == Some(parent.task.entered);
+        if is_of_this_stay && !review.state().terminal {
+            open.push(open_review(store, &review)?);
         }
     }
     Ok(open)
 }
 
-fn open_seat(store: &Store, seat: &Stored) -> Result<OpenSeat, OpsError> {
-    let task = &seat.task;
-    let is_ready = task.rank(&seat.lifecycle).is_some();
+fn open_review(store: &Store, review: &Stored) -> Result<PendingReview, OpsError> {
+    let task = &review.task;
+    let is_ready = task.rank(&review.lifecycle).is_some();
     let until = match (is_ready, task.not_before) {
         (true, _) => None,
         (false, Some(at)) => Some(at),
         (false, None) => store.timers_of(task.id)?.first().map(|timer| timer.due),
     };
     let doing = match (task.run(), is_ready) {
-        (Some(run), _) => Doing::Reading { run, until },
-        (None, true) => Doing::Queued,
-        (None, false) => Doing::Resting { until },
+        (Some(run), _) => ReviewerStatus::Reading { run, until },
+        (None, true) => ReviewerStatus::Queued,
+        (None, false) => ReviewerStatus::Resting { until },
     };
-    Ok(OpenSeat {
+    Ok(PendingReview {
         task: task.id,
-        reviewer: reviewer(seat).to_owned(),
+        reviewer: reviewer(review).to_owned(),
         doing,
-        missed: missed(seat),
+        missed: missed(review),
         was_asked: task.epoch > 0,
     })
 }
 
 /// Why the last answer of a seat did not count.
 #[must_use]
-pub fn missed(seat: &Stored) -> Option<String> {
-    let why = seat.text("diagnostic").filter(|_| seat.task.epoch > 0)?;
+pub fn missed(review: &Stored) -> Option<String> {
+    let why = review.text("diagnostic").filter(|_| review.task.epoch > 0)?;
     // What comes after the first line is what the agent has said about it.
     Some(line(why.trim().lines().next().unwrap_or_default(), MISSED_BYTES))
 }

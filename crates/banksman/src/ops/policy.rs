@@ -2,12 +2,12 @@
 
 use banksman_core::ids::{DecisionId, TaskId};
 use banksman_core::machine::Actor;
-use banksman_core::policy::{ALLOW, Action, Guard, Policy, Rank, Request};
+use banksman_core::policy::{ALLOW, Action, PermissionRequest, Policy, PolicyGuard, Rank};
 use banksman_core::time::Instant;
 use serde_json::{Map, Value};
 
 use super::OpsError;
-use super::decisions::{self, Answer, Answered, DecisionError, Which};
+use super::decisions::{self, AnswerRequest, AnswerResult, DecisionError, DecisionRef};
 use crate::store::query::Decision;
 use crate::store::{Applied, Store};
 
@@ -18,11 +18,11 @@ const GOES_ON: [&str; 6] = ["approve", "allow", "yes", "resume", "unblock", "ret
 
 /// What came of asking.
 #[derive(Debug, Clone)]
-pub enum Asked {
+pub enum PermissionResult {
     /// It needs no leave, or has it already.
     GoOn,
     /// A person is asked.
-    Waits { request: Box<Request>, applied: Box<Applied> },
+    Waits { request: Box<PermissionRequest>, applied: Box<Applied> },
 }
 
 /// Asks for leave as somebody who works on a task through this program: the system moves the task to where people are asked,
@@ -33,16 +33,18 @@ pub fn ask(
     (id, actor): (TaskId, &Actor),
     (action, words): (&Action, &str),
     now: Instant,
-) -> Result<Asked, OpsError> {
+) -> Result<PermissionResult, OpsError> {
     let now = store.now(now)?;
     let grants = store.grants(id)?;
     let rank: Rank = actor.role.parse().unwrap_or(Rank::Specialist);
     let allowed = grants.into_iter().flat_map(|grant| grant.actions).collect();
-    let guard = Guard { policy, rank, allowed, root: String::new() };
-    let Some(request) = guard.stops(std::slice::from_ref(action)) else { return Ok(Asked::GoOn) };
+    let guard = PolicyGuard { policy, rank, allowed, root: String::new() };
+    let Some(request) = guard.stops(std::slice::from_ref(action)) else {
+        return Ok(PermissionResult::GoOn);
+    };
     let request = request.saying(&format!("{words} ({actor})"));
     let applied = escalate(store, id, &Actor::system(), &request.to_string(), now)?;
-    Ok(Asked::Waits { request: Box::new(request), applied: Box::new(applied) })
+    Ok(PermissionResult::Waits { request: Box::new(request), applied: Box::new(applied) })
 }
 
 /// Asks people about a task, with words.
@@ -66,21 +68,21 @@ pub fn escalate(
 
 /// What a person has allowed, and how the task went on.
 #[derive(Debug, Clone)]
-pub struct Allowed {
+pub struct PermissionGranted {
     pub decision: DecisionId,
     pub actions: Vec<Action>,
     /// None where no answer of the question lets the work go on by itself.
-    pub answered: Option<Box<Answered>>,
+    pub answered: Option<Box<AnswerResult>>,
 }
 
 /// Gives leave for what a question asks for, exactly that, and lets the task go on.
 pub fn allow(
     store: &Store,
     actor: &Actor,
-    which: Which,
+    which: DecisionRef,
     note: Option<&str>,
     now: Instant,
-) -> Result<Allowed, OpsError> {
+) -> Result<PermissionGranted, OpsError> {
     let now = store.now(now)?;
     decisions::only_a_person(actor)?;
     let decision = decisions::find(store, which)?;
@@ -91,8 +93,8 @@ pub fn allow(
     let word = GOES_ON.into_iter().find(|word| decision.offers.iter().any(|(own, _)| own == word));
     // Once for each question, whoever says it how often.
     store.note(decision.task, actor, ALLOW, &format!("{ALLOW}-{}", decision.id), now)?;
-    let answer = |word: &str| Answer {
-        which: Which::Decision(decision.id),
+    let answer = |word: &str| AnswerRequest {
+        which: DecisionRef::Decision(decision.id),
         word: word.to_owned(),
         note: note.map(str::to_owned),
         fields: Map::new(),
@@ -101,12 +103,12 @@ pub fn allow(
     };
     let answered = word.map(|word| decisions::answer(store, actor, &answer(word), now));
     let answered = answered.transpose()?.map(Box::new);
-    Ok(Allowed { decision: decision.id, actions, answered })
+    Ok(PermissionGranted { decision: decision.id, actions, answered })
 }
 
 fn asked_by(store: &Store, decision: &Decision) -> Result<Vec<Action>, OpsError> {
     let opened = store.record(decision.task, decision.seq)?;
     let texts = opened.iter().flat_map(|entry| entry.record.fields.values());
-    let found = texts.filter_map(Value::as_str).find_map(Request::asked_in);
+    let found = texts.filter_map(Value::as_str).find_map(PermissionRequest::asked_in);
     found.ok_or_else(|| DecisionError::NothingToAllow(decision.id).into())
 }

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use banksman_core::lifecycle::problem::suggestion;
-use banksman_core::prompt::{Problem, Template};
+use banksman_core::prompt::{Template, TemplateProblem};
 
 use super::OpsError;
-use crate::prompts::{BUILT_IN, BuiltIn, PromptError, Prompts, Purpose, built_in, problems};
+use crate::prompts::{
+    BUILT_IN, BuiltInTemplate, PromptError, Prompts, Purpose, built_in, problems,
+};
 
 /// A prompt of a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct PromptEntry {
     pub name: String,
     pub told: String,
     /// The project's own file.
@@ -23,13 +25,13 @@ pub struct Listed {
 
 /// What is wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct PromptFinding {
     pub path: PathBuf,
-    pub problem: Problem,
+    pub problem: TemplateProblem,
 }
 
 /// Every prompt, the built-in ones first.
-pub fn list(prompts: &Prompts) -> Result<Vec<Listed>, PromptError> {
+pub fn list(prompts: &Prompts) -> Result<Vec<PromptEntry>, PromptError> {
     let found = lint(prompts)?;
     let is_sound = |file: &Option<PathBuf>| {
         file.as_ref().is_none_or(|file| !found.iter().any(|finding| finding.path == *file))
@@ -37,7 +39,7 @@ pub fn list(prompts: &Prompts) -> Result<Vec<Listed>, PromptError> {
     let mut list = Vec::new();
     for built_in in BUILT_IN {
         let file = prompts.file_of(built_in.name);
-        list.push(Listed {
+        list.push(PromptEntry {
             name: built_in.name.to_owned(),
             told: built_in.told.to_owned(),
             is_sound: is_sound(&file),
@@ -50,7 +52,7 @@ pub fn list(prompts: &Prompts) -> Result<Vec<Listed>, PromptError> {
         let listed = format!("reviewers/{name}");
         if built_in(&listed).is_none() {
             let file = prompts.file_of(&listed);
-            list.push(Listed {
+            list.push(PromptEntry {
                 told: format!("the reviewer {name}, as what it looks for"),
                 is_sound: is_sound(&file),
                 name: listed,
@@ -65,7 +67,7 @@ pub fn list(prompts: &Prompts) -> Result<Vec<Listed>, PromptError> {
 
 /// The names of the values that a template puts in, each once.
 #[must_use]
-pub fn values(built_in: &BuiltIn) -> Vec<String> {
+pub fn values(built_in: &BuiltInTemplate) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (name, _) in Template::read(built_in.text).names() {
         if !names.iter().any(|known| known == name) {
@@ -76,7 +78,7 @@ pub fn values(built_in: &BuiltIn) -> Vec<String> {
 }
 
 /// One that ships with the program, by its name.
-pub fn find(name: &str) -> Result<&'static BuiltIn, OpsError> {
+pub fn find(name: &str) -> Result<&'static BuiltInTemplate, OpsError> {
     built_in(name).ok_or_else(|| {
         let known = BUILT_IN.iter().map(|one| one.name);
         let name: String = name.chars().take(64).collect();
@@ -87,7 +89,7 @@ pub fn find(name: &str) -> Result<&'static BuiltIn, OpsError> {
 }
 
 /// All that is wrong with the project's own files.
-pub fn lint(prompts: &Prompts) -> Result<Vec<Finding>, PromptError> {
+pub fn lint(prompts: &Prompts) -> Result<Vec<PromptFinding>, PromptError> {
     let mut findings = Vec::new();
     for file in prompts.files()? {
         let path = prompts.path_of(&file);
@@ -112,16 +114,17 @@ pub fn lint(prompts: &Prompts) -> Result<Vec<Finding>, PromptError> {
                 vec![problem("nobody is told this", &help)]
             }
         };
-        findings.extend(found.into_iter().map(|problem| Finding { path: path.clone(), problem }));
+        findings
+            .extend(found.into_iter().map(|problem| PromptFinding { path: path.clone(), problem }));
     }
     Ok(findings)
 }
 
-fn problem(message: &str, help: &str) -> Problem {
-    Problem { line: 1, message: message.to_owned(), help: help.to_owned() }
+fn problem(message: &str, help: &str) -> TemplateProblem {
+    TemplateProblem { line: 1, message: message.to_owned(), help: help.to_owned() }
 }
 
-fn unreadable(error: &PromptError) -> Problem {
+fn unreadable(error: &PromptError) -> TemplateProblem {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     problem(&format!("it cannot be read: {}", cause.unwrap_or_default()), "mend or remove it")
 }

@@ -4,15 +4,15 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
 use banksman_core::lifecycle::expr::Type;
 use banksman_core::limits;
-use banksman_core::machine::{Actor, Ask, Event, NewTask, allowed};
+use banksman_core::machine::{Actor, Event, NewTask, TransitionRequest, allowed};
 use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 
 use super::library::Library;
-use super::panels::is_seat;
+use super::panels::is_review;
 use super::{OpsError, refuse};
-use crate::store::query::{Filter, Need, PAGE, Progress};
-use crate::store::{Add, Applied, Edge, Entry, Key, Store, Stored};
+use crate::store::query::{Dependency, Filter, PAGE, Progress};
+use crate::store::{Add, Applied, Edge, HistoryEntry, IdempotencyKey, Store, Stored};
 
 /// Tasks of a batch that run at the same time unless it is told otherwise (seed default).
 pub(super) const BATCH_CONCURRENCY: i64 = 4;
@@ -141,7 +141,7 @@ pub fn move_task(
         request.version
     ]);
     let key = key(request.key.as_deref(), &asked)?;
-    let ask = Ask {
+    let ask = TransitionRequest {
         actor: actor.clone(),
         to: request.to.clone(),
         trigger: request.trigger.clone(),
@@ -167,7 +167,7 @@ pub fn retry(
     let has_a_way = lifecycle.exits(task.state).any(|row| row.trigger == RETRY);
     let is_tried_again = task.epoch > 0 && task.is_claimable(&lifecycle);
     if is_tried_again && !has_a_way {
-        return Ok(store.apply(id, Event::Hastened(actor.clone()), None, store.now(now)?)?);
+        return Ok(store.apply(id, Event::DelaySkipped(actor.clone()), None, store.now(now)?)?);
     }
     let trigger = Some(RETRY.to_owned());
     move_task(store, id, actor, &MoveRequest { trigger, fields, ..MoveRequest::default() }, now)
@@ -175,26 +175,26 @@ pub fn retry(
 
 /// A task with what the surfaces show beside its row.
 #[derive(Debug, Clone)]
-pub struct View {
+pub struct TaskView {
     pub stored: Stored,
-    pub needs: Vec<Need>,
+    pub needs: Vec<Dependency>,
     /// How far its parts are, if it has any and somebody has looked.
     pub progress: Option<Progress>,
 }
 
-pub fn view(store: &Store, id: TaskId) -> Result<View, OpsError> {
+pub fn view(store: &Store, id: TaskId) -> Result<TaskView, OpsError> {
     let progress = store.progress(&[id])?.remove(&id);
-    Ok(View { stored: store.task(id)?, needs: store.needs(id)?, progress })
+    Ok(TaskView { stored: store.task(id)?, needs: store.needs(id)?, progress })
 }
 
 /// Completes a task that was listed or has just been moved: rows come without their bodies.
-pub fn view_of(store: &Store, mut stored: Stored) -> Result<View, OpsError> {
+pub fn view_of(store: &Store, mut stored: Stored) -> Result<TaskView, OpsError> {
     let id = stored.task.id;
     if stored.task.body.is_empty() {
         stored.task.body = store.task(id)?.task.body;
     }
     let progress = store.progress(&[id])?.remove(&id);
-    Ok(View { needs: store.needs(id)?, stored, progress })
+    Ok(TaskView { needs: store.needs(id)?, stored, progress })
 }
 
 /// Tasks that fit, newest first, and where the next page begins if there is one.
@@ -203,20 +203,20 @@ pub fn page(
     filter: &Filter,
     before: Option<TaskId>,
     at_most: i64,
-) -> Result<(Vec<View>, Option<TaskId>), OpsError> {
+) -> Result<(Vec<TaskView>, Option<TaskId>), OpsError> {
     let (tasks, next) = store.list(filter, before, at_most)?;
     let mut progress = store.progress(&ids(&tasks))?;
     let complete = store.complete(&tasks)?.into_iter();
-    let view = |(stored, needs): (Stored, Vec<Need>)| {
+    let view = |(stored, needs): (Stored, Vec<Dependency>)| {
         let progress = progress.remove(&stored.task.id);
-        View { stored, needs, progress }
+        TaskView { stored, needs, progress }
     };
     Ok((complete.map(view).collect(), next))
 }
 
 /// Tasks as people look through them.
 #[derive(Debug, Default)]
-pub struct Listed {
+pub struct TaskListing {
     pub tasks: Vec<Stored>,
     /// Where the next page begins if there is one.
     pub next: Option<TaskId>,
@@ -231,13 +231,13 @@ pub fn listed(
     filter: &Filter,
     before: Option<TaskId>,
     at_most: i64,
-) -> Result<Listed, OpsError> {
+) -> Result<TaskListing, OpsError> {
     let wanted = usize::try_from(at_most.clamp(1, PAGE)).unwrap_or(1);
-    let mut listed = Listed { next: before, ..Listed::default() };
+    let mut listed = TaskListing { next: before, ..TaskListing::default() };
     loop {
         let (tasks, next) = store.list(filter, listed.next, PAGE)?;
         for stored in tasks {
-            if is_seat(&stored) && stored.state().terminal {
+            if is_review(&stored) && stored.state().terminal {
                 listed.left_out += 1;
                 continue;
             }
@@ -270,7 +270,7 @@ pub fn ids(tasks: &[Stored]) -> Vec<TaskId> {
 /// Shows every task, oldest first, without how far its parts are: those are shown themselves.
 pub fn each_task<E: From<OpsError>>(
     store: &Store,
-    mut show: impl FnMut(&View) -> Result<(), E>,
+    mut show: impl FnMut(&TaskView) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut after = TaskId(0);
     loop {
@@ -278,7 +278,7 @@ pub fn each_task<E: From<OpsError>>(
         let Some(last) = page.last() else { return Ok(()) };
         after = last.0.task.id;
         for (stored, needs) in page {
-            show(&View { stored, needs, progress: None })?;
+            show(&TaskView { stored, needs, progress: None })?;
         }
     }
 }
@@ -287,7 +287,7 @@ pub fn each_task<E: From<OpsError>>(
 pub fn each_record<E: From<OpsError>>(
     store: &Store,
     id: TaskId,
-    mut show: impl FnMut(&Entry) -> Result<(), E>,
+    mut show: impl FnMut(&HistoryEntry) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut after = 0;
     loop {
@@ -308,7 +308,7 @@ pub fn allowed_moves(stored: &Stored, actor: &Actor, now: Instant) -> Vec<String
     allowed(&stored.lifecycle, &stored.task, actor, now)
 }
 
-pub(super) fn key(text: Option<&str>, asked: &Value) -> Result<Option<Key>, OpsError> {
+pub(super) fn key(text: Option<&str>, asked: &Value) -> Result<Option<IdempotencyKey>, OpsError> {
     let Some(text) = text else { return Ok(None) };
     if text.is_empty() || text.len() > limits::KEY_BYTES || text.chars().any(char::is_control) {
         return Err(refuse(
@@ -316,7 +316,7 @@ pub(super) fn key(text: Option<&str>, asked: &Value) -> Result<Option<Key>, OpsE
             format!("is 1 to {} bytes without control characters", limits::KEY_BYTES),
         ));
     }
-    Ok(Some(Key::new(text, &asked.to_string())))
+    Ok(Some(IdempotencyKey::new(text, &asked.to_string())))
 }
 
 /// Values as people type them, in the types that the lifecycle declares. `workPlan.bullets` sets a member.

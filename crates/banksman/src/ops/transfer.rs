@@ -9,7 +9,7 @@ use std::io::BufRead;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::problem::suggestion;
 use banksman_core::lifecycle::{Lifecycle, StateId};
-use banksman_core::machine::{Actor, Arrival, NewTask};
+use banksman_core::machine::{Actor, ImportedState, NewTask};
 use banksman_core::time::Instant;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -226,7 +226,7 @@ fn arrival(
     let named = |name: &String| state_named(lifecycle, name);
     let prior = line.prior.as_ref().map(named).transpose()?;
     let state = line.state.as_ref().map(named).transpose()?;
-    let arrival = state.map(|state| Arrival { state, prior });
+    let arrival = state.map(|state| ImportedState { state, prior });
     let new = NewTask {
         title: line.title.clone(),
         body: line.body.clone(),

@@ -4,31 +4,33 @@ use std::collections::BTreeMap;
 
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::expr::Type;
-use banksman_core::lifecycle::{Activity, Does, Kind, Lifecycle, Requirement, RoleId, Transition};
-use banksman_core::machine::{Hold, TimerKind, hold};
+use banksman_core::lifecycle::{
+    Activity, Lifecycle, Requirement, RoleId, StateActivity, StateKind, Transition,
+};
+use banksman_core::machine::{Driver, TimerKind, hold};
 use banksman_core::panel::summary::line;
 use banksman_core::policy::ALLOW;
-use banksman_core::schedule::{Budget, Held, choose};
+use banksman_core::schedule::{Budget, Ineligible, choose};
 use banksman_core::time::{Instant, Span};
 
 use super::OpsError;
-use super::decisions::{Voice, on_record};
-use super::glance::last_run;
-use super::panels::{Doing, OpenSeat, is_at_panel, open_seats};
-use super::workflows::is_by_hand;
+use super::decisions::{ReviewerVerdict, on_record};
+use super::panels::{PendingReview, ReviewerStatus, is_at_panel, open_reviews};
+use super::status::last_run;
+use super::workflows::is_manual;
 use crate::store::query::{Decision, Detail};
 use crate::store::{Dispatch, Edge, Node, Store, Stored};
 
 /// One thing that a task waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitReason {
     pub kind: &'static str,
     pub detail: String,
     pub until: Option<Instant>,
     pub who: Option<String>,
 }
 
-impl Waiting {
+impl WaitReason {
     fn new(kind: &'static str, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), until: None, who: None }
     }
@@ -43,17 +45,17 @@ impl Waiting {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Why {
+pub struct Explanation {
     pub task: TaskId,
     pub state: String,
-    pub waiting_for: Vec<Waiting>,
+    pub waiting_for: Vec<WaitReason>,
     /// What happens next, in a sentence.
     pub next: String,
 }
 
 /// Bounds that are settings and not in the store.
 #[derive(Debug, Clone, Default)]
-pub struct Bounds {
+pub struct WhyLimits {
     pub total: Option<u32>,
     pub accounts: BTreeMap<String, u32>,
     pub day: Budget,
@@ -65,26 +67,31 @@ const REASON_CHARS: usize = 500;
 /// A machine that was not heard of for this long takes nothing.
 const GONE: Span = Span(180_000);
 
-pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<Why, OpsError> {
+pub fn why(
+    store: &Store,
+    id: TaskId,
+    bounds: &WhyLimits,
+    now: Instant,
+) -> Result<Explanation, OpsError> {
     let detail = store.detail(id)?;
     let (task, lifecycle) = (&detail.stored.task, &detail.stored.lifecycle);
     let state = lifecycle.state(task.state);
     let hold = hold(lifecycle, task, detail.timers.first().map(|timer| timer.due));
-    let mut waiting_for = if hold == Hold::Ended { Vec::new() } else { waiting(&detail, &hold) };
+    let mut waiting_for = if hold == Driver::Ended { Vec::new() } else { waiting(&detail, &hold) };
     let mut remedy = None;
-    if hold == Hold::Parts {
-        let (parts, what) = parts_at_work(store, id)?;
-        waiting_for.splice(0..0, parts);
+    if hold == Driver::Parts {
+        let (children, what) = children_at_work(store, id)?;
+        waiting_for.splice(0..0, children);
         remedy = what;
     }
-    if hold == Hold::Queue {
+    if hold == Driver::Queue {
         let (reasons, what) = held_back(store, id, bounds, now)?;
         waiting_for.extend(reasons);
         remedy = what;
     }
-    if is_at_panel(&detail.stored) && matches!(hold, Hold::Timer(_) | Hold::Person) {
-        let (seats, what) = panel(store, &detail.stored, bounds, now)?;
-        waiting_for.splice(0..0, seats);
+    if is_at_panel(&detail.stored) && matches!(hold, Driver::Timer(_) | Driver::Person) {
+        let (reviews, what) = panel(store, &detail.stored, bounds, now)?;
+        waiting_for.splice(0..0, reviews);
         remedy = Some(what);
     }
     if detail.stored.activity() == Some(Activity::Merge) {
@@ -98,62 +105,65 @@ pub fn why(store: &Store, id: TaskId, bounds: &Bounds, now: Instant) -> Result<W
         remedy = what;
     }
     let next = match &hold {
-        Hold::Ended => format!("nothing: {} is an end", state.name),
-        Hold::Lease(_) => "its run ends, or its lease does".to_owned(),
-        Hold::Needs(_) => "it becomes ready when what it waits for is done".to_owned(),
-        Hold::Queue => {
+        Driver::Ended => format!("nothing: {} is an end", state.name),
+        Driver::Lease(_) => "its run ends, or its lease does".to_owned(),
+        Driver::Needs(_) => "it becomes ready when what it waits for is done".to_owned(),
+        Driver::Queue => {
             remedy.unwrap_or_else(|| "the next turn of a running `up` starts it".to_owned())
         }
-        Hold::Person => format!("a person answers: {}", answer(lifecycle, &detail)),
-        Hold::Parts => remedy.unwrap_or_else(|| "its subtasks move it on".to_owned()),
-        Hold::Parent(parent) => format!("{parent} comes to its end, or sends it back"),
-        Hold::Timer(_) => remedy.unwrap_or_else(|| "nothing until its time has come".to_owned()),
-        Hold::Stranded => "nothing: this is a fault, see `banksman check`".to_owned(),
+        Driver::Person => format!("a person answers: {}", answer(lifecycle, &detail)),
+        Driver::Parts => remedy.unwrap_or_else(|| "its subtasks move it on".to_owned()),
+        Driver::Parent(parent) => format!("{parent} comes to its end, or sends it back"),
+        Driver::Timer(_) => remedy.unwrap_or_else(|| "nothing until its time has come".to_owned()),
+        Driver::Stranded => "nothing: this is a fault, see `banksman check`".to_owned(),
     };
-    Ok(Why { task: id, state: state.name.clone(), waiting_for, next })
+    Ok(Explanation { task: id, state: state.name.clone(), waiting_for, next })
 }
 
 /// The parts that are not done, each as it stands, and what to type where one of them waits for a person.
-fn parts_at_work(store: &Store, id: TaskId) -> Result<(Vec<Waiting>, Option<String>), OpsError> {
-    let parts = store.parts(id)?;
-    let is_open = |part: &&Stored| !part.state().terminal;
+fn children_at_work(
+    store: &Store,
+    id: TaskId,
+) -> Result<(Vec<WaitReason>, Option<String>), OpsError> {
+    let children = store.children(id)?;
+    let is_open = |child: &&Stored| !child.state().terminal;
     let needs_somebody =
-        |part: &&Stored| matches!(part.state().kind, Kind::Waiting | Kind::Blocked);
+        |child: &&Stored| matches!(child.state().kind, StateKind::Waiting | StateKind::Blocked);
     let mut remedy = None;
-    for part in parts.iter().filter(is_open).filter(needs_somebody) {
-        let asked = store.last_decision(part.task.id)?.filter(|asked| asked.settled.is_none());
+    for child in children.iter().filter(is_open).filter(needs_somebody) {
+        let asked = store.last_decision(child.task.id)?.filter(|asked| asked.settled.is_none());
         if let Some(asked) = asked {
             let what = what_to_type(&asked);
             remedy = Some(format!(
                 "its subtasks move it on; {} waits for a person: {what}",
-                part.task.id
+                child.task.id
             ));
             break;
         }
     }
-    let line = |part: &Stored| {
-        let (task, state) = (&part.task, &part.state().name);
+    let line = |child: &Stored| {
+        let (task, state) = (&child.task, &child.state().name);
         let what = format!("{} is {state}: {}", task.id, task.title);
-        Waiting::new("part", what).who(&task.id.to_string())
+        WaitReason::new("part", what).who(&task.id.to_string())
     };
-    Ok((parts.iter().filter(is_open).map(line).collect(), remedy))
+    Ok((children.iter().filter(is_open).map(line).collect(), remedy))
 }
 
 /// What goes into the base, and who sees to it.
-fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(Waiting, String), OpsError> {
+fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(WaitReason, String), OpsError> {
     let work = stored.local_branch().unwrap_or("its work");
-    let only_looks = stored.state().does.as_ref().is_some_and(Does::only_looks);
+    let only_looks = stored.state().does.as_ref().is_some_and(StateActivity::only_looks);
     let what = if only_looks {
         format!("it is found out whether {work} is in its base")
     } else {
         format!("{work} goes into its base")
     };
-    let waiting = Waiting::new("merge", what);
+    let waiting = WaitReason::new("merge", what);
     Ok(if has_machines(store, now)? {
         (waiting, "it is done, or a person is asked again".to_owned())
     } else {
         let (nobody, what) = nobody_works();
-        (Waiting { who: nobody.who, ..waiting }, what)
+        (WaitReason { who: nobody.who, ..waiting }, what)
     })
 }
 
@@ -168,61 +178,65 @@ fn live_machines(store: &Store, now: Instant) -> Result<Vec<Node>, OpsError> {
     Ok(store.nodes()?.into_iter().filter(|node| node.seen_at > alive_after).collect())
 }
 
-fn nobody_works() -> (Waiting, String) {
-    let waiting = Waiting::new("machine", "no machine works on this store").who("banksman up");
+fn nobody_works() -> (WaitReason, String) {
+    let waiting = WaitReason::new("machine", "no machine works on this store").who("banksman up");
     (waiting, "start agents: banksman up".to_owned())
 }
 
 /// Whose word a task at a panel waits for, and where to look.
 fn panel(
     store: &Store,
-    whole: &Stored,
-    bounds: &Bounds,
+    parent: &Stored,
+    bounds: &WhyLimits,
     now: Instant,
-) -> Result<(Vec<Waiting>, String), OpsError> {
-    let seats = open_seats(store, whole)?;
-    let mut list = Vec::with_capacity(seats.len());
+) -> Result<(Vec<WaitReason>, String), OpsError> {
+    let reviews = open_reviews(store, parent)?;
+    let mut list = Vec::with_capacity(reviews.len());
     let mut remedy = None;
-    for seat in &seats {
-        let (held, what) = match seat.doing {
-            Doing::Queued => held_back(store, seat.task, bounds, now)?,
-            Doing::Reading { .. } | Doing::Resting { .. } => (Vec::new(), None),
+    for review in &reviews {
+        let (held, what) = match review.doing {
+            ReviewerStatus::Queued => held_back(store, review.task, bounds, now)?,
+            ReviewerStatus::Reading { .. } | ReviewerStatus::Resting { .. } => (Vec::new(), None),
         };
         remedy = remedy.or(what);
-        list.push(seat_at_work(seat, &held));
+        list.push(review_at_work(review, &held));
     }
-    if seats.is_empty() && is_by_hand(whole) {
+    if reviews.is_empty() && is_manual(parent) {
         let what = "whoever drives the workflow answers: banksman workflow next".to_owned();
         return Ok((list, what));
     }
-    let rests = |seat: &&OpenSeat| matches!(seat.doing, Doing::Resting { .. });
-    let sooner = seats.iter().find(rests);
-    let sooner = sooner.map(|seat| format!("; banksman retry {} asks it at once", seat.task));
-    let next = match seats.iter().find(|seat| seat.was_asked) {
-        Some(seat) => format!(
+    let rests = |review: &&PendingReview| matches!(review.doing, ReviewerStatus::Resting { .. });
+    let sooner = reviews.iter().find(rests);
+    let sooner = sooner.map(|review| format!("; banksman retry {} asks it at once", review.task));
+    let next = match reviews.iter().find(|review| review.was_asked) {
+        Some(review) => format!(
             "they answer, and it is decided; see banksman log {}{}",
-            seat.task,
+            review.task,
             sooner.unwrap_or_default()
         ),
-        None if seats.is_empty() => "the next turn of a running `up` asks its reviewers".to_owned(),
+        None if reviews.is_empty() => {
+            "the next turn of a running `up` asks its reviewers".to_owned()
+        }
         None => remedy.unwrap_or_else(|| "the next turn of a running `up` asks them".to_owned()),
     };
     Ok((list, next))
 }
 
-fn seat_at_work(seat: &OpenSeat, held: &[Waiting]) -> Waiting {
-    let OpenSeat { task, reviewer, missed, .. } = seat;
+fn review_at_work(review: &PendingReview, held: &[WaitReason]) -> WaitReason {
+    let PendingReview { task, reviewer, missed, .. } = review;
     let missed = missed.as_deref().map(|why| format!("its last answer did not count: {why}"));
     let because = missed.as_ref().map(|why| format!(", because {why}")).unwrap_or_default();
-    let (what, until) = match (seat.doing, &missed) {
-        (Doing::Reading { run, until }, None) => (format!("{reviewer} reads ({run})"), until),
-        (Doing::Reading { run, until }, Some(_)) => {
+    let (what, until) = match (review.doing, &missed) {
+        (ReviewerStatus::Reading { run, until }, None) => {
+            (format!("{reviewer} reads ({run})"), until)
+        }
+        (ReviewerStatus::Reading { run, until }, Some(_)) => {
             (format!("{reviewer} reads again ({run}){because}"), until)
         }
-        (Doing::Resting { until }, _) => {
+        (ReviewerStatus::Resting { until }, _) => {
             (format!("{reviewer} is asked again at this time{because}"), until)
         }
-        (Doing::Queued, _) => {
+        (ReviewerStatus::Queued, _) => {
             let held: Vec<&str> = held.iter().map(|one| one.detail.as_str()).collect();
             let why = match held.as_slice() {
                 [] => String::new(),
@@ -231,7 +245,7 @@ fn seat_at_work(seat: &OpenSeat, held: &[Waiting]) -> Waiting {
             (format!("{reviewer} waits for a worker{why}"), None)
         }
     };
-    Waiting { until, ..Waiting::new("seat", format!("{task}: {what}")).who(reviewer) }
+    WaitReason { until, ..WaitReason::new("seat", format!("{task}: {what}")).who(reviewer) }
 }
 
 /// What was never tried is only not to start yet; what was is tried again, and why says how it ended.
@@ -239,10 +253,10 @@ fn delay(
     store: &Store,
     stored: &Stored,
     at: Instant,
-) -> Result<(Waiting, Option<String>), OpsError> {
+) -> Result<(WaitReason, Option<String>), OpsError> {
     let id = stored.task.id;
     let Some(last) = last_run(store, id)? else {
-        let waiting = Waiting::new("delay", "it is not to start before this time");
+        let waiting = WaitReason::new("delay", "it is not to start before this time");
         return Ok((waiting.until(at), None));
     };
     let run = RunId { task: id, epoch: last.epoch };
@@ -253,16 +267,16 @@ fn delay(
     };
     let what = format!("it is tried again at this time, because {run} ended with {why}");
     let next = format!("it is tried again at its time, or now: banksman retry {id}");
-    Ok((Waiting::new("delay", what).until(at), Some(next)))
+    Ok((WaitReason::new("delay", what).until(at), Some(next)))
 }
 
 /// What keeps every live machine from starting it, and what would change that. The dispatcher is asked, not imitated.
 fn held_back(
     store: &Store,
     id: TaskId,
-    bounds: &Bounds,
+    bounds: &WhyLimits,
     now: Instant,
-) -> Result<(Vec<Waiting>, Option<String>), OpsError> {
+) -> Result<(Vec<WaitReason>, Option<String>), OpsError> {
     let now = store.now(now)?;
     let alive_after = Instant(now.0 - GONE.0);
     let live = live_machines(store, now)?;
@@ -270,7 +284,7 @@ fn held_back(
         let (waiting, what) = nobody_works();
         return Ok((vec![waiting], Some(what)));
     }
-    let mut list: Vec<Held> = Vec::new();
+    let mut list: Vec<Ineligible> = Vec::new();
     for node in live {
         let request = Dispatch {
             node: node.name,
@@ -293,14 +307,14 @@ fn held_back(
     }
     list.sort();
     list.dedup();
-    let waiting = |held: &Held| Waiting {
+    let waiting = |held: &Ineligible| WaitReason {
         kind: held.kind(),
         detail: held.detail(),
         until: held.until(),
         who: held.who(),
     };
-    let mut reasons: Vec<Waiting> = list.iter().map(waiting).collect();
-    let mut remedy = list.first().map(Held::remedy);
+    let mut reasons: Vec<WaitReason> = list.iter().map(waiting).collect();
+    let mut remedy = list.first().map(Ineligible::remedy);
     if let Some(asked) = what_is_asked(store, id, list.first(), now)? {
         remedy = Some(format!("a person answers: {}", what_to_type(&asked)));
         reasons.push(question(&asked));
@@ -313,12 +327,12 @@ fn held_back(
 fn what_is_asked(
     store: &Store,
     id: TaskId,
-    held: Option<&Held>,
+    held: Option<&Ineligible>,
     now: Instant,
 ) -> Result<Option<Decision>, OpsError> {
-    let asked = if let Some(Held::OverBudget { scope, .. }) = held {
+    let asked = if let Some(Ineligible::OverBudget { scope, .. }) = held {
         store.allowance(scope, now)?
-    } else if matches!(held, Some(Held::BatchPaused { .. })) {
+    } else if matches!(held, Some(Ineligible::BatchPaused { .. })) {
         store.task(id)?.task.parent
     } else {
         None
@@ -328,23 +342,23 @@ fn what_is_asked(
 }
 
 /// What people are asked, and what they can answer.
-fn question(decision: &Decision) -> Waiting {
+fn question(decision: &Decision) -> WaitReason {
     let actions: Vec<&str> = decision.offers.iter().map(|(action, _)| action.as_str()).collect();
     let what = format!("{} ({})", decision.asks, actions.join(", "));
-    let waiting = Waiting::new("decision", what).who("human");
-    Waiting { until: decision.deadline, ..waiting }
+    let waiting = WaitReason::new("decision", what).who("human");
+    WaitReason { until: decision.deadline, ..waiting }
 }
 
-fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {
+fn waiting(detail: &Detail, hold: &Driver) -> Vec<WaitReason> {
     let (task, lifecycle) = (&detail.stored.task, &detail.stored.lifecycle);
     let mut list = Vec::new();
     if let Some(lease) = &task.lease {
         let what = format!("run {} of {}", lease.epoch, lease.worker);
-        list.push(Waiting::new("run", what).until(lease.expires_at).who(&lease.worker));
+        list.push(WaitReason::new("run", what).until(lease.expires_at).who(&lease.worker));
     }
     for need in detail.needs.iter().filter(|need| need.edge == Edge::Blocks && !need.done) {
         let what = format!("{} is {}: {}", need.task, need.state, need.title);
-        list.push(Waiting::new("task", what).who(&need.task.to_string()));
+        list.push(WaitReason::new("task", what).who(&need.task.to_string()));
     }
     if let Some(ahead) = detail.ahead {
         let what = match ahead {
@@ -352,14 +366,14 @@ fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {
             1 => "1 task is before it in the queue".to_owned(),
             more => format!("{more} tasks are before it in the queue"),
         };
-        list.push(Waiting::new("queue", what).who("a worker"));
+        list.push(WaitReason::new("queue", what).who("a worker"));
     }
     if let Some(decision) = &detail.decision {
         list.push(question(decision));
-    } else if *hold == Hold::Person {
+    } else if *hold == Driver::Person {
         let what =
             format!("a person may move it to {}", people_moves(lifecycle, detail).join(", "));
-        list.push(Waiting::new("person", what).who("human"));
+        list.push(WaitReason::new("person", what).who("human"));
     }
     list.extend(reasons(lifecycle, detail));
     list.extend(dissent(detail));
@@ -368,7 +382,7 @@ fn waiting(detail: &Detail, hold: &Hold) -> Vec<Waiting> {
             && let Some(row) = lifecycle.transitions.get(row as usize)
         {
             let what = format!("{} leads to {}", row.trigger, lifecycle.target_name(row.to));
-            list.push(Waiting::new("timer", what).until(timer.due).who("system"));
+            list.push(WaitReason::new("timer", what).until(timer.due).who("system"));
         }
     }
     list
@@ -394,8 +408,8 @@ fn answer(lifecycle: &Lifecycle, detail: &Detail) -> String {
         let moves = || format!("banksman move {id} {}", people_moves(lifecycle, detail).join("|"));
         return short.unwrap_or_else(moves);
     };
-    let gives_leave = decision.offers.iter().any(|(action, _)| action == ALLOW);
-    match short.filter(|_| !gives_leave) {
+    let grants_permission = decision.offers.iter().any(|(action, _)| action == ALLOW);
+    match short.filter(|_| !grants_permission) {
         Some(short) => format!("banksman decisions show {}, then {short}", decision.id),
         None => what_to_type(decision),
     }
@@ -414,31 +428,34 @@ fn what_to_type(decision: &Decision) -> String {
 }
 
 /// What the state's own requirements say about it: the question, the condition, the fault.
-fn reasons<'d>(lifecycle: &'d Lifecycle, detail: &'d Detail) -> impl Iterator<Item = Waiting> + 'd {
+fn reasons<'d>(
+    lifecycle: &'d Lifecycle,
+    detail: &'d Detail,
+) -> impl Iterator<Item = WaitReason> + 'd {
     let task = &detail.stored.task;
     let text = |requirement: &'d Requirement| {
         let text = task.fields.get(&requirement.field)?.as_str()?;
         let text: String = text.chars().take(REASON_CHARS).collect();
-        Some(Waiting::new("reason", format!("{}: {text}", requirement.field)))
+        Some(WaitReason::new("reason", format!("{}: {text}", requirement.field)))
     };
     // When something is due is told by its timer.
     let is_time = |requirement: &Requirement| {
         matches!(lifecycle.fields.get(&requirement.field), Some(Type::Time))
     };
     let kind = lifecycle.state(task.state).kind;
-    let stuck = matches!(kind, Kind::Blocked | Kind::Waiting | Kind::Failed);
+    let stuck = matches!(kind, StateKind::Blocked | StateKind::Waiting | StateKind::Failed);
     let required = lifecycle.state(task.state).requires.iter();
     required.filter(move |requirement| stuck && !is_time(requirement)).filter_map(text)
 }
 
 /// Who speaks against what a person is asked about, or has said nothing.
-fn dissent(detail: &Detail) -> impl Iterator<Item = Waiting> {
-    let is_asked = detail.decision.is_some() && detail.stored.state().kind == Kind::Waiting;
-    let voices =
-        on_record(&detail.stored).into_iter().filter(move |voice| is_asked && voice.dissents);
-    voices.map(|Voice { who, verdict, words, .. }| {
+fn dissent(detail: &Detail) -> impl Iterator<Item = WaitReason> {
+    let is_asked = detail.decision.is_some() && detail.stored.state().kind == StateKind::Waiting;
+    let verdicts =
+        on_record(&detail.stored).into_iter().filter(move |verdict| is_asked && verdict.dissents);
+    verdicts.map(|ReviewerVerdict { who, verdict, words, .. }| {
         let said = [who.as_str(), verdict.as_str()].join(" ");
-        Waiting::new("reason", line(&format!("{}: {words}", said.trim_end()), REASON_CHARS))
+        WaitReason::new("reason", line(&format!("{}: {words}", said.trim_end()), REASON_CHARS))
     })
 }
 

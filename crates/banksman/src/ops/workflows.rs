@@ -14,21 +14,21 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::problem::{Problems, nearest, suggestion};
-use banksman_core::lifecycle::{Kind, Transition};
+use banksman_core::lifecycle::{StateKind, Transition};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, running_bounds};
 use banksman_core::time::Instant;
-use banksman_core::workflow::{self, Flow, Step};
+use banksman_core::workflow::{self, Step, Workflow};
 use serde_json::{Value, json};
 
 use super::OpsError;
-use super::panels::{OpenSeat, open_seats};
+use super::panels::{PendingReview, open_reviews};
 use super::tasks::{MoveRequest, move_task};
 use crate::store::{Applied, Store, StoreError, Stored};
 
-pub use lint::{Linted, Subject, lint};
-pub use looks::{Look, look_at};
-pub use next::{Todo, TodoKind, is_done_by_hand, next};
+pub use lint::{LintTarget, Linted, lint};
+pub use looks::{ManualCheck, look_at};
+pub use next::{NextAction, NextActionKind, is_manual_step, next};
 pub use simulate::{Simulated, Verdicts, simulate};
 pub use start::{StartRequest, Started, start};
 
@@ -38,7 +38,7 @@ const STEP: &str = "step";
 /// By which a step that is done by hand is laid out for whoever does it.
 const OPEN: &str = "open";
 /// The driver of a workflow for which nothing is started.
-const BY_HAND: &str = "hand";
+const MANUAL: &str = "hand";
 /// Workflows that are looked through for one of a name.
 const RECENT: i64 = 1_000;
 /// From a reviewer's seat to its step, and from there to the workflow. Nothing is nested deeper.
@@ -64,7 +64,7 @@ pub enum WorkflowError {
 }
 
 /// Reads files and what they include, and puts the parameters in. A parameter goes to those files that declare it.
-pub fn load(paths: &[PathBuf], params: &Params) -> Result<Vec<Flow>, OpsError> {
+pub fn load(paths: &[PathBuf], params: &Params) -> Result<Vec<Workflow>, OpsError> {
     let sources = Source::read_all(paths, params)?;
     sources.iter().map(|source| Ok(source.flow()?)).collect()
 }
@@ -100,7 +100,7 @@ impl Source {
         self.path.parent().unwrap_or(Path::new("."))
     }
 
-    fn flow(&self) -> Result<Flow, WorkflowError> {
+    fn flow(&self) -> Result<Workflow, WorkflowError> {
         let origin = self.path.display().to_string();
         let unsound = |problems| WorkflowError::Unsound(Box::new(problems));
         if !self.is_utf8 {
@@ -148,7 +148,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Workflows of a project, or of all, the one that was started last first.
 pub fn recent(store: &Store, project: Option<&str>) -> Result<Vec<Stored>, OpsError> {
     let mut found = Vec::new();
-    for id in store.wholes(RECENT)? {
+    for id in store.parents(RECENT)? {
         let stored = store.task(id)?;
         let here = project.is_none_or(|project| project == stored.task.project);
         if here && stored.task.parent.is_none() && is_workflow(&stored) {
@@ -169,7 +169,7 @@ pub fn find(store: &Store, project: Option<&str>, word: Option<&str>) -> Result<
         return Ok(named.clone());
     }
     if let Ok(id) = word.parse::<TaskId>() {
-        return whole_of(store, id);
+        return parent_of(store, id);
     }
     if all.is_empty() {
         return Err(none_yet());
@@ -180,7 +180,7 @@ pub fn find(store: &Store, project: Option<&str>, word: Option<&str>) -> Result<
 }
 
 /// The workflow that a task is, or is part of.
-fn whole_of(store: &Store, id: TaskId) -> Result<Stored, OpsError> {
+fn parent_of(store: &Store, id: TaskId) -> Result<Stored, OpsError> {
     let mut stored = store.task(id)?;
     for _ in 0..DEPTH {
         if is_workflow(&stored) {
@@ -215,29 +215,29 @@ fn named_near(word: &str, known: &mut dyn Iterator<Item = &str>) -> String {
 
 /// A workflow as it stands, its steps in an order in which they can start.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct WorkflowStatus {
     pub workflow: Stored,
     pub steps: Vec<Stored>,
-    pub flow: Flow,
+    pub flow: Workflow,
     /// Of all its runs that have ended, those of reviewers among them.
     pub cost_micros: i64,
     /// Whose word the steps at a gate of agents wait for.
-    pub seats: BTreeMap<TaskId, Vec<OpenSeat>>,
+    pub reviews: BTreeMap<TaskId, Vec<PendingReview>>,
 }
 
-pub fn standing(store: &Store, workflow: Stored) -> Result<Standing, OpsError> {
-    let steps = store.parts(workflow.task.id)?;
+pub fn standing(store: &Store, workflow: Stored) -> Result<WorkflowStatus, OpsError> {
+    let steps = store.children(workflow.task.id)?;
     let damaged =
         || OpsError::input("the workflow cannot be read from the store", "banksman check");
-    let mut flow: Flow = workflow.spec().ok_or_else(damaged)?;
+    let mut flow: Workflow = workflow.spec().ok_or_else(damaged)?;
     flow.steps = steps.iter().map(Stored::spec).collect::<Option<_>>().ok_or_else(damaged)?;
     let cost_micros = cost_of(store, &workflow, &steps)?;
-    let mut seats = BTreeMap::new();
+    let mut reviews = BTreeMap::new();
     for step in &steps {
-        seats.insert(step.task.id, open_seats(store, step)?);
+        reviews.insert(step.task.id, open_reviews(store, step)?);
     }
-    seats.retain(|_, open| !open.is_empty());
-    Ok(Standing { workflow, steps, flow, cost_micros, seats })
+    reviews.retain(|_, open| !open.is_empty());
+    Ok(WorkflowStatus { workflow, steps, flow, cost_micros, reviews })
 }
 
 /// A workflow has a batch of its own, which reviewers belong to as well.
@@ -251,18 +251,18 @@ fn cost_of(store: &Store, workflow: &Stored, steps: &[Stored]) -> Result<i64, Op
     Ok(own.map_or_else(of_steps, |batch| batch.used.cost_micros))
 }
 
-impl Standing {
+impl WorkflowStatus {
     /// Whether Banksman starts nothing for it.
     #[must_use]
-    pub fn is_by_hand(&self) -> bool {
-        self.steps.iter().any(is_by_hand)
+    pub fn is_manual(&self) -> bool {
+        self.steps.iter().any(is_manual)
     }
 }
 
 /// Whether a step is done, and its gate answered, by whoever drives the workflow.
 #[must_use]
-pub fn is_by_hand(step: &Stored) -> bool {
-    step.text("driver") == Some(BY_HAND)
+pub fn is_manual(step: &Stored) -> bool {
+    step.text("driver") == Some(MANUAL)
 }
 
 /// Finds a step by its id in the file, by its gate's, or by its task's.
@@ -303,7 +303,7 @@ fn is_workflow(stored: &Stored) -> bool {
 
 /// How a step or a gate ended, as people say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
+pub enum ReportedOutcome {
     Done,
     Pass,
     Fail,
@@ -313,7 +313,7 @@ pub enum Word {
     Skip,
 }
 
-impl Word {
+impl ReportedOutcome {
     pub const ALL: [Self; 7] =
         [Self::Done, Self::Pass, Self::Fail, Self::Veto, Self::Abort, Self::Retry, Self::Skip];
 
@@ -354,10 +354,10 @@ impl Word {
 
 /// What somebody says about a step.
 #[derive(Debug, Clone, Copy)]
-pub struct Said<'a> {
-    pub word: Word,
+pub struct StepReport<'a> {
+    pub word: ReportedOutcome,
     /// Where it was done, for whoever drives the workflow by hand.
-    pub place: Option<Place<'a>>,
+    pub place: Option<WorkFolder<'a>>,
     pub note: Option<&'a str>,
     pub reason: Option<&'a str>,
     pub key: Option<&'a str>,
@@ -365,7 +365,7 @@ pub struct Said<'a> {
 
 /// A folder, and the machine that has it.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct WorkFolder<'a> {
     pub folder: &'a str,
     pub node: &'a str,
 }
@@ -376,10 +376,10 @@ pub fn report(
     store: &Store,
     step: &Stored,
     actor: &Actor,
-    said: Said<'_>,
+    said: StepReport<'_>,
     now: Instant,
 ) -> Result<Applied, OpsError> {
-    if said.word == Word::Done && next::awaits_a_hand(step) {
+    if said.word == ReportedOutcome::Done && next::awaits_manual_step(step) {
         let open = MoveRequest { trigger: Some(OPEN.to_owned()), ..MoveRequest::default() };
         match move_task(store, step.task.id, actor, &open, now) {
             // The engine was faster, or it is not theirs to open: what was said decides.
@@ -390,8 +390,8 @@ pub fn report(
     let (trigger, field) = said.word.meaning();
     let note = said.note.map(|note| (field.to_owned(), json!(note)));
     let reason = said.reason.map(|reason| ("failed_for".to_owned(), json!(reason)));
-    let place = said.place.filter(|_| said.word == Word::Done && step.flag("proof"));
-    let place = place.map(|Place { folder, node }| [("done_in", folder), ("done_on", node)]);
+    let place = said.place.filter(|_| said.word == ReportedOutcome::Done && step.flag("proof"));
+    let place = place.map(|WorkFolder { folder, node }| [("done_in", folder), ("done_on", node)]);
     let place = place.into_iter().flatten().map(|(name, value)| (name.to_owned(), json!(value)));
     let request = MoveRequest {
         trigger: Some(trigger.to_owned()),
@@ -404,19 +404,22 @@ pub fn report(
 
 /// What to say instead of what was refused.
 #[must_use]
-pub fn instead(step: &Stored, actor: &Actor, said: Said<'_>) -> String {
+pub fn instead(step: &Stored, actor: &Actor, said: StepReport<'_>) -> String {
     let lifecycle = &step.lifecycle;
     let may =
         |row: &&Transition| row.roles.iter().any(|role| lifecycle.role_name(*role) == actor.role);
-    let open = |word: &Word| {
+    let open = |word: &ReportedOutcome| {
         lifecycle.exits(step.task.state).filter(may).any(|row| row.trigger == word.meaning().0)
     };
-    let fits = |word: &&Word| open(word) || (**word == Word::Done && next::awaits_a_hand(step));
-    let words: Vec<&str> = Word::ALL.iter().filter(fits).map(|word| word.as_str()).collect();
+    let fits = |word: &&ReportedOutcome| {
+        open(word) || (**word == ReportedOutcome::Done && next::awaits_manual_step(step))
+    };
+    let words: Vec<&str> =
+        ReportedOutcome::ALL.iter().filter(fits).map(|word| word.as_str()).collect();
     let name = step.text("step").unwrap_or_default();
     let id = step.task.id;
     let how = match step.state() {
-        state if state.kind == Kind::Queued && step.task.open_needs > 0 => {
+        state if state.kind == StateKind::Queued && step.task.open_needs > 0 => {
             format!("{} and waits for other steps", state.name)
         }
         state => state.name.clone(),
@@ -440,13 +443,13 @@ pub fn step_named(
     workflow: Option<&str>,
     word: &str,
 ) -> Result<Stored, OpsError> {
-    let of = |whole: &Stored| -> Result<Stored, OpsError> {
-        find_step(&store.parts(whole.task.id)?, word).cloned()
+    let of = |parent: &Stored| -> Result<Stored, OpsError> {
+        find_step(&store.children(parent.task.id)?, word).cloned()
     };
-    let here = find(store, project, workflow).and_then(|whole| of(&whole));
+    let here = find(store, project, workflow).and_then(|parent| of(&parent));
     match (here, workflow, word.parse::<TaskId>()) {
         // A task's id needs no workflow to be found; an id in a file may be a number as well, and goes first.
-        (Err(OpsError::Input { .. }), None, Ok(id)) => of(&whole_of(store, id)?),
+        (Err(OpsError::Input { .. }), None, Ok(id)) => of(&parent_of(store, id)?),
         (here, _, _) => here,
     }
 }

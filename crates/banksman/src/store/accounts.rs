@@ -23,7 +23,7 @@ pub struct AccountRow {
 
 /// A provider has told us to wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccountPause {
+pub struct PauseRequest {
     pub account: String,
     pub until: Instant,
     pub reason: String,
@@ -62,7 +62,7 @@ impl Store {
     }
 }
 
-pub(super) fn pause(conn: &mut dyn Conn, pause: &AccountPause) -> Result<(), StoreError> {
+pub(super) fn pause(conn: &mut dyn Conn, pause: &PauseRequest) -> Result<(), StoreError> {
     let reason: String = pause.reason.chars().take(REASON_CHARS).collect();
     let columns = [
         pause.account.as_str().into(),

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::Kind;
-use banksman_core::machine::{Actor, Event, Note};
-use banksman_core::schedule::{BatchLoad, Budget, Scope, Used};
+use banksman_core::lifecycle::StateKind;
+use banksman_core::machine::{Actor, Event, HistoryNote};
+use banksman_core::schedule::{BatchLoad, Budget, BudgetScope, Used};
 use banksman_core::time::Instant;
 use serde_json::Value as Json;
 
-use super::apply::{Key, apply_to, load_for_update, replay};
+use super::apply::{IdempotencyKey, apply_to, load_for_update, replay};
 use super::claim::readable;
 use super::conn::Conn;
 use super::definitions::Definitions;
@@ -38,8 +38,8 @@ const LOOKED_AT: i64 = 1_000;
 
 /// A budget that is used up while tasks wait for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UsedUp {
-    pub scope: Scope,
+pub struct ExhaustedBudget {
+    pub scope: BudgetScope,
     /// With runs that are under way.
     pub used: Used,
     /// The bounds with all that people have added.
@@ -48,12 +48,12 @@ pub struct UsedUp {
     pub more: Budget,
     /// Tasks in the queue that no pause of their batch holds back.
     pub waiting: i64,
-    pub next: Next,
+    pub next: BudgetAction,
 }
 
 /// What has to be done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum BudgetAction {
     /// A person is asked already or has said no, or a yes would change nothing.
     Nothing,
     /// A person has said yes to this question, and the batch does not know yet.
@@ -64,7 +64,7 @@ pub enum Next {
 
 impl Store {
     /// Every budget that holds tasks back. While everything is paused none does, nor that of a batch that is paused.
-    pub fn used_up(&self, day: &Budget, now: Instant) -> Result<Vec<UsedUp>, StoreError> {
+    pub fn used_up(&self, day: &Budget, now: Instant) -> Result<Vec<ExhaustedBudget>, StoreError> {
         self.read(|conn| {
             if number(conn, sql::PAUSED, &[])? != 0 {
                 return Ok(Vec::new());
@@ -92,7 +92,7 @@ impl Store {
             if let Some(name) = batch_in(scope) {
                 set_budget_if(conn, name, &answer.limit, &answer.more.beyond(&answer.used))?;
             }
-            let note = Note { actor: Actor::system(), trigger: RAISED.to_owned() };
+            let note = HistoryNote { actor: Actor::system(), trigger: RAISED.to_owned() };
             apply_to(conn, &definitions, asked, &Event::Noted(note), Some(&key), now)?;
             conn.notify();
             Ok(())
@@ -120,7 +120,11 @@ impl Store {
     }
 
     /// The open question about a budget.
-    pub fn allowance(&self, scope: &Scope, now: Instant) -> Result<Option<TaskId>, StoreError> {
+    pub fn allowance(
+        &self,
+        scope: &BudgetScope,
+        now: Instant,
+    ) -> Result<Option<TaskId>, StoreError> {
         self.read(|conn| {
             let chain = Chain::read(conn, &self.definitions, &scope_name(scope, now))?;
             Ok(chain.list.first().filter(|asked| asked.is_open()).map(|asked| asked.task))
@@ -153,7 +157,7 @@ fn used_up_day(
     definitions: &Definitions,
     day: Budget,
     now: Instant,
-) -> Result<Option<UsedUp>, StoreError> {
+) -> Result<Option<ExhaustedBudget>, StoreError> {
     if day == Budget::default() {
         return Ok(None);
     }
@@ -171,7 +175,7 @@ fn used_up_day(
         return Ok(None);
     }
     let next = chain.next(&limit, &day, &used);
-    Ok(Some(UsedUp { scope: Scope::Day, used, limit, more: day, waiting, next }))
+    Ok(Some(ExhaustedBudget { scope: BudgetScope::Day, used, limit, more: day, waiting, next }))
 }
 
 fn used_up_batch(
@@ -180,7 +184,7 @@ fn used_up_batch(
     name: String,
     batch: &BatchLoad,
     now: Instant,
-) -> Result<Option<UsedUp>, StoreError> {
+) -> Result<Option<ExhaustedBudget>, StoreError> {
     let (limit, used) = (batch.budget, batch_used(conn, &name, batch)?);
     if !limit.is_used_up(&used) {
         return Ok(None);
@@ -189,16 +193,16 @@ fn used_up_batch(
     if waiting == 0 {
         return Ok(None);
     }
-    let scope = Scope::Batch(name);
+    let scope = BudgetScope::Batch(name);
     let chain = Chain::read(conn, definitions, &scope_name(&scope, now))?;
     // As long as nobody has changed the bounds since the last yes, the next one adds as much as that one.
     let last = chain.granted().filter(|last| last.more.beyond(&last.used) == limit);
     let more = last.map_or(limit, |last| last.more);
-    let next = match chain.list.first().filter(|last| last.kind == Kind::Done) {
-        Some(last) if !is_known(conn, &raised_key(last.task))? => Next::Raise(last.task),
+    let next = match chain.list.first().filter(|last| last.kind == StateKind::Done) {
+        Some(last) if !is_known(conn, &raised_key(last.task))? => BudgetAction::Raise(last.task),
         Some(_) | None => chain.next(&limit, &more, &used),
     };
-    Ok(Some(UsedUp { scope, used, limit, more, waiting, next }))
+    Ok(Some(ExhaustedBudget { scope, used, limit, more, waiting, next }))
 }
 
 fn batch_used(conn: &mut dyn Conn, name: &str, batch: &BatchLoad) -> Result<Used, StoreError> {
@@ -235,19 +239,19 @@ fn is_moot(
     Ok(asked.text("node") == Some(node) && !budget.is_used_up(&used))
 }
 
-fn raised_key(id: TaskId) -> Key {
+fn raised_key(id: TaskId) -> IdempotencyKey {
     let text = format!("{ALLOWANCE}-{RAISED}-{id}");
-    Key::new(&text, &text)
+    IdempotencyKey::new(&text, &text)
 }
 
-fn is_known(conn: &mut dyn Conn, key: &Key) -> Result<bool, StoreError> {
+fn is_known(conn: &mut dyn Conn, key: &IdempotencyKey) -> Result<bool, StoreError> {
     Ok(!conn.query(sql::KEY, &[key.text.as_str().into()])?.is_empty())
 }
 
 /// One question about a budget.
 struct Asked {
     task: TaskId,
-    kind: Kind,
+    kind: StateKind,
     refused: bool,
     used: Used,
     limit: Budget,
@@ -268,7 +272,7 @@ impl Asked {
     }
 
     fn is_open(&self) -> bool {
-        self.kind == Kind::Waiting
+        self.kind == StateKind::Waiting
     }
 }
 
@@ -300,7 +304,7 @@ impl Chain {
 
     /// The last one that somebody has said yes to.
     fn granted(&self) -> Option<&Asked> {
-        self.list.iter().find(|asked| asked.kind == Kind::Done)
+        self.list.iter().find(|asked| asked.kind == StateKind::Done)
     }
 
     /// The budget of a day with what the last yes has added to it.
@@ -308,13 +312,17 @@ impl Chain {
         self.granted().map_or(budget, |granted| budget.beyond(&granted.used))
     }
 
-    fn next(self, limit: &Budget, more: &Budget, used: &Used) -> Next {
+    fn next(self, limit: &Budget, more: &Budget, used: &Used) -> BudgetAction {
         // A bound of nothing is a stop and not a question: twice nothing is nothing.
         let would_help = !more.beyond(used).is_used_up(used);
         let is_asked = self.list.first().is_some_and(Asked::is_open);
         // Who has said no is not asked again about the same bounds.
         let is_refused = self.list.iter().any(|asked| asked.refused && asked.limit == *limit);
-        if would_help && !is_asked && !is_refused { Next::Ask(self.free) } else { Next::Nothing }
+        if would_help && !is_asked && !is_refused {
+            BudgetAction::Ask(self.free)
+        } else {
+            BudgetAction::Nothing
+        }
     }
 }
 

@@ -7,14 +7,15 @@
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{Kind, Lifecycle};
+use banksman_core::lifecycle::{Lifecycle, StateKind};
 use banksman_core::machine::{
-    self, Actor, Answer, Arrival, Ending, Event, Ignored, NewTask, Rejected, Step, Why,
+    self, Actor, Ending, Event, Ignored, ImportedState, NewTask, RejectReason, Rejected,
+    StepResult, TaskUpdate,
 };
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
-use super::audit::{Entry, GENESIS};
+use super::audit::{GENESIS, HistoryEntry};
 use super::conn::{Conn, DbError, Value};
 use super::definitions::{Definition, Definitions};
 use super::follow::follow_up;
@@ -25,13 +26,13 @@ use super::{Store, StoreError, query, sql};
 
 /// Lets a request be repeated without being done twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct IdempotencyKey {
     pub text: String,
     /// Hash of the request, so that the same key for another request is noticed.
     pub request: Vec<u8>,
 }
 
-impl Key {
+impl IdempotencyKey {
     #[must_use]
     pub fn new(text: &str, request: &str) -> Self {
         Self { text: text.to_owned(), request: Sha256::digest(request.as_bytes()).to_vec() }
@@ -64,9 +65,9 @@ pub struct Add {
     pub definition: Definition,
     pub needs: Vec<(TaskId, Edge)>,
     pub actor: Actor,
-    pub key: Option<Key>,
+    pub key: Option<IdempotencyKey>,
     /// The state in which a task from another store arrives; the initial one otherwise.
-    pub arrival: Option<Arrival>,
+    pub arrival: Option<ImportedState>,
 }
 
 /// What came of an event.
@@ -74,7 +75,7 @@ pub struct Add {
 pub struct Applied {
     pub stored: Stored,
     /// The record that the event left in the history, if it left one.
-    pub entry: Option<Entry>,
+    pub entry: Option<HistoryEntry>,
     /// Whether this is the answer to an earlier request with the same key.
     pub replayed: bool,
 }
@@ -96,7 +97,7 @@ impl Store {
         &self,
         id: TaskId,
         event: Event,
-        key: Option<Key>,
+        key: Option<IdempotencyKey>,
         now: Instant,
     ) -> Result<Applied, StoreError> {
         let epoch = epoch_of(&event);
@@ -113,11 +114,11 @@ impl Store {
     ) -> Result<Applied, StoreError> {
         let applied = self.once_more(attempt);
         if let (Err(StoreError::Rejected(rejected)), Some(epoch)) = (&applied, epoch)
-            && rejected.why == Why::StaleLease
+            && rejected.why == RejectReason::StaleLease
         {
             // Once for each epoch: a writer that goes on knocking must not fill the history.
             let text = format!("came-late-{id}-{epoch}");
-            let (event, key) = (Event::CameLate { epoch }, Key::new(&text, &text));
+            let (event, key) = (Event::StaleWrite { epoch }, IdempotencyKey::new(&text, &text));
             self.once_more(|store| store.attempt(id, &event, Some(&key), now))?;
         }
         applied
@@ -127,7 +128,7 @@ impl Store {
         &self,
         id: TaskId,
         event: &Event,
-        key: Option<&Key>,
+        key: Option<&IdempotencyKey>,
         now: Instant,
     ) -> Result<Applied, StoreError> {
         let definitions = Arc::clone(&self.definitions);
@@ -157,14 +158,14 @@ impl Store {
 fn epoch_of(event: &Event) -> Option<i64> {
     match event {
         Event::Asked(ask) => ask.epoch,
-        Event::Beaten(beat) => Some(beat.epoch),
+        Event::Heartbeat(heartbeat) => Some(heartbeat.epoch),
         Event::Finished(finish) => Some(finish.epoch),
         Event::Claimed(_)
         | Event::Reported(_)
         | Event::Due { .. }
-        | Event::CameLate { .. }
+        | Event::StaleWrite { .. }
         | Event::Noted(_)
-        | Event::Hastened(_)
+        | Event::DelaySkipped(_)
         | Event::NeedsLeft(_) => None,
     }
 }
@@ -201,7 +202,7 @@ fn open_needs(conn: &mut dyn Conn, add: &Add) -> Result<i64, StoreError> {
     for (needed, edge) in &add.needs {
         let rows = conn.query(sql::NEEDED_TASK.pick(conn), &[needed.0.into()])?;
         let kind = rows.first().ok_or(StoreError::NoTask(*needed))?.text(0)?;
-        if *edge == Edge::Blocks && kind != Kind::Done.as_str() {
+        if *edge == Edge::Blocks && kind != StateKind::Done.as_str() {
             open += 1;
         }
     }
@@ -216,7 +217,7 @@ fn insert(
     conn: &mut dyn Conn,
     lifecycle: &Arc<Lifecycle>,
     add: &Add,
-    step: Step,
+    step: TaskUpdate,
     now: Instant,
 ) -> Result<Applied, StoreError> {
     sound(lifecycle, &step)?;
@@ -277,7 +278,7 @@ pub(super) fn checked(stored: Stored) -> Result<Stored, StoreError> {
     }
 }
 
-fn sound(lifecycle: &Lifecycle, step: &Step) -> Result<(), StoreError> {
+fn sound(lifecycle: &Lifecycle, step: &TaskUpdate) -> Result<(), StoreError> {
     machine::check(lifecycle, &step.task)
         .map_err(|broken| StoreError::Bug { task: step.task.id, broken })
 }
@@ -286,7 +287,7 @@ fn sound(lifecycle: &Lifecycle, step: &Step) -> Result<(), StoreError> {
 pub(super) fn replay(
     conn: &mut dyn Conn,
     definitions: &Definitions,
-    key: Option<&Key>,
+    key: Option<&IdempotencyKey>,
 ) -> Result<Option<Applied>, StoreError> {
     let Some(key) = key else { return Ok(None) };
     let rows = conn.query(sql::KEY, &[key.text.as_str().into()])?;
@@ -299,7 +300,8 @@ pub(super) fn replay(
     let (id, seq) = (TaskId(row.int(1)?), row.int(2)?);
     let current = load_for_update(conn, definitions, id)?;
     let rows = conn.query(sql::HISTORY, &[id.0.into(), 0.into(), seq.into(), i64::MAX.into()])?;
-    let entries = rows.iter().map(|row| Entry::read(id, row)).collect::<Result<Vec<_>, _>>()?;
+    let entries =
+        rows.iter().map(|row| HistoryEntry::read(id, row)).collect::<Result<Vec<_>, _>>()?;
     let dated: Vec<machine::Dated<'_>> =
         entries.iter().map(|entry| (entry.seq, entry.ts, &entry.record)).collect();
     let task = machine::rewind(&current.lifecycle, &current.task, &dated)
@@ -314,16 +316,17 @@ pub(super) fn apply_to(
     definitions: &Definitions,
     old: Stored,
     event: &Event,
-    key: Option<&Key>,
+    key: Option<&IdempotencyKey>,
     now: Instant,
 ) -> Result<Applied, StoreError> {
     match machine::step(&old.lifecycle, &old.task, event, now)? {
-        Answer::Step(step) => save_if_version(conn, definitions, old, *step, key, now),
-        Answer::Later(due) => {
-            let late = Rejected::one(Why::Invalid, "now", format!("is not due before {due}"));
+        StepResult::Step(step) => save_if_version(conn, definitions, old, *step, key, now),
+        StepResult::Later(due) => {
+            let late =
+                Rejected::one(RejectReason::Invalid, "now", format!("is not due before {due}"));
             Err(StoreError::Rejected(late))
         }
-        Answer::Ignored(Ignored::NothingNew | Ignored::Stale) => {
+        StepResult::Ignored(Ignored::NothingNew | Ignored::Stale) => {
             Ok(Applied { stored: old, entry: None, replayed: false })
         }
     }
@@ -338,7 +341,7 @@ pub(super) fn apply_with_body(
     body: &str,
     now: Instant,
 ) -> Result<Applied, StoreError> {
-    let Answer::Step(mut step) = machine::step(&old.lifecycle, &old.task, event, now)? else {
+    let StepResult::Step(mut step) = machine::step(&old.lifecycle, &old.task, event, now)? else {
         return apply_to(conn, definitions, old, event, None, now);
     };
     let Some(record) = &mut step.record else {
@@ -354,8 +357,8 @@ pub(super) fn save_if_version(
     conn: &mut dyn Conn,
     definitions: &Definitions,
     old: Stored,
-    step: Step,
-    key: Option<&Key>,
+    step: TaskUpdate,
+    key: Option<&IdempotencyKey>,
     now: Instant,
 ) -> Result<Applied, StoreError> {
     let lifecycle = old.lifecycle;
@@ -384,13 +387,20 @@ pub(super) fn save_if_version(
 }
 
 fn entry(
-    step: &Step,
+    step: &TaskUpdate,
     record: machine::Record,
-    key: Option<&Key>,
+    key: Option<&IdempotencyKey>,
     prev: Vec<u8>,
     now: Instant,
-) -> Entry {
-    Entry::new(step.task.id, step.task.version, now, record, key.map(|key| key.text.clone()), prev)
+) -> HistoryEntry {
+    HistoryEntry::new(
+        step.task.id,
+        step.task.version,
+        now,
+        record,
+        key.map(|key| key.text.clone()),
+        prev,
+    )
 }
 
 /// A task is done: those that wait for it wait for one less. It is so no more: they wait for one more.

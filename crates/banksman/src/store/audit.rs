@@ -15,7 +15,7 @@ pub(super) const GENESIS: [u8; 32] = [0; 32];
 
 /// One record of a task's history, as it is stored.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct HistoryEntry {
     pub task: TaskId,
     pub seq: i64,
     pub ts: Instant,
@@ -27,7 +27,7 @@ pub struct Entry {
     fields_text: String,
 }
 
-impl Entry {
+impl HistoryEntry {
     pub(super) fn new(
         task: TaskId,
         seq: i64,

@@ -3,7 +3,7 @@
 //! There is no index by time, because nothing else needs one. So only the newest tasks are looked at, and the work is bounded
 //! however many there are.
 
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::StateKind;
 use banksman_core::time::Instant;
 
 use super::conn::{Conn, Value};
@@ -18,7 +18,7 @@ impl Store {
     /// Tasks that came into a state of this kind in a stretch of time and are still in it, the latest first.
     pub fn ended_between(
         &self,
-        kind: Kind,
+        kind: StateKind,
         from: Instant,
         until: Instant,
         at_most: i64,

@@ -9,7 +9,7 @@ use banksman_core::machine::Actor;
 use banksman_core::time::Instant;
 
 use super::apply::load_for_update;
-use super::audit::Entry;
+use super::audit::HistoryEntry;
 use super::query::{Decision, PAGE, all, decision};
 use super::{Store, StoreError, sql};
 
@@ -40,9 +40,9 @@ impl Store {
     }
 
     /// One record of a task's history.
-    pub fn record(&self, task: TaskId, seq: i64) -> Result<Option<Entry>, StoreError> {
+    pub fn record(&self, task: TaskId, seq: i64) -> Result<Option<HistoryEntry>, StoreError> {
         let params = [task.0.into(), (seq - 1).into(), seq.into(), 1.into()];
-        let read = |row: &_| Entry::read(task, row);
+        let read = |row: &_| HistoryEntry::read(task, row);
         self.read(|conn| Ok(all(conn, sql::HISTORY, &params, read)?.pop()))
     }
 

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{CLAIM, Kind, Lifecycle, RoleId};
+use banksman_core::lifecycle::{CLAIM, Lifecycle, RoleId, StateKind};
 use banksman_core::machine::{Actor, Claim};
 use banksman_core::schedule::{
-    AccountLoad, Area, BatchLoad, Budget, Candidate, Held, Load, Running, Scope, Used, Worker,
-    choose,
+    AccountLoad, Area, BatchLoad, Budget, BudgetScope, Candidate, Ineligible, Load, Running, Used,
+    Worker, choose,
 };
 use banksman_core::time::{Instant, Span};
 
@@ -62,9 +62,9 @@ pub struct Dispatched {
     /// The worker that was chosen for it.
     pub worker: Option<String>,
     /// Tasks that were passed over, and everything that stands against each; at most 100.
-    pub held: Vec<(TaskId, Vec<Held>)>,
+    pub held: Vec<(TaskId, Vec<Ineligible>)>,
     /// Those that no worker of any live node could ever take; at most 100.
-    pub unserved: Vec<(TaskId, Vec<Held>)>,
+    pub unserved: Vec<(TaskId, Vec<Ineligible>)>,
     /// Those whose own budget is used up; at most 100.
     pub over_budget: Vec<OverBudget>,
 }
@@ -75,7 +75,7 @@ pub struct OverBudget {
     pub task: TaskId,
     pub used: Used,
     /// What of it is used up.
-    pub held: Vec<Held>,
+    pub held: Vec<Ineligible>,
 }
 
 /// A task as the scheduler is asked about it.
@@ -110,7 +110,7 @@ impl Considered {
 
 /// Everything that `schedule::choose` asks for about one task, from one snapshot.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct TaskSituation {
     pub considered: Considered,
     pub load: Load,
     /// The registry of every live node.
@@ -142,7 +142,7 @@ impl Store {
         id: TaskId,
         request: &Dispatch,
         now: Instant,
-    ) -> Result<Option<Asked>, StoreError> {
+    ) -> Result<Option<TaskSituation>, StoreError> {
         self.read(|conn| {
             let stored = task(conn, &self.definitions, id)?;
             let Some(rank) = stored.queue_rank else { return Ok(None) };
@@ -153,7 +153,7 @@ impl Store {
             let place = (&stored, rank);
             promise_ahead(conn, &self.definitions, place, request, load_and_workers, now)?;
             know_batch(conn, &mut load, considered.batch.as_deref())?;
-            Ok(Some(Asked { considered, load, all }))
+            Ok(Some(TaskSituation { considered, load, all }))
         })
     }
 }
@@ -224,10 +224,12 @@ impl Walk<'_> {
                 // Without any worker at all, it is the workers that are missing and not one for this task.
                 let is_unserved = next == Next::Another
                     && !self.all.is_empty()
-                    && held.iter().any(|held| matches!(held, Held::NoWorker { .. }));
-                let own: Vec<Held> = held
+                    && held.iter().any(|held| matches!(held, Ineligible::NoWorker { .. }));
+                let own: Vec<Ineligible> = held
                     .iter()
-                    .filter(|held| matches!(held, Held::OverBudget { scope: Scope::Task(_), .. }))
+                    .filter(|held| {
+                        matches!(held, Ineligible::OverBudget { scope: BudgetScope::Task(_), .. })
+                    })
                     .cloned()
                     .collect();
                 if !own.is_empty() && dispatched.over_budget.len() < HELD {
@@ -272,23 +274,23 @@ enum Next {
 }
 
 /// Whether a reason against one task stands against every other one as well.
-fn holds_everything(held: &Held) -> bool {
+fn holds_everything(held: &Ineligible) -> bool {
     match held {
-        Held::Paused
-        | Held::OverBudget { scope: Scope::Day, .. }
-        | Held::Full { .. }
-        | Held::NodeFull { .. } => true,
-        Held::NoWorker { .. }
-        | Held::OverBudget { scope: Scope::Task(_) | Scope::Batch(_), .. }
-        | Held::BatchPaused { .. }
-        | Held::NotHere { .. }
-        | Held::AccountPaused { .. }
-        | Held::AccountProbing { .. }
-        | Held::AreaTaken { .. }
-        | Held::AreaPromised { .. }
-        | Held::AccountFull { .. }
-        | Held::WorkerBusy { .. }
-        | Held::BatchFull { .. } => false,
+        Ineligible::Paused
+        | Ineligible::OverBudget { scope: BudgetScope::Day, .. }
+        | Ineligible::Full { .. }
+        | Ineligible::NodeFull { .. } => true,
+        Ineligible::NoWorker { .. }
+        | Ineligible::OverBudget { scope: BudgetScope::Task(_) | BudgetScope::Batch(_), .. }
+        | Ineligible::BatchPaused { .. }
+        | Ineligible::NotHere { .. }
+        | Ineligible::AccountPaused { .. }
+        | Ineligible::AccountProbing { .. }
+        | Ineligible::AreaTaken { .. }
+        | Ineligible::AreaPromised { .. }
+        | Ineligible::AccountFull { .. }
+        | Ineligible::WorkerBusy { .. }
+        | Ineligible::BatchFull { .. } => false,
     }
 }
 
@@ -418,20 +420,20 @@ fn roles_of(lifecycle: &Lifecycle, stored: &Stored) -> Vec<String> {
     let state = lifecycle.state(stored.task.state);
     let named = state.does.as_ref().and_then(|does| does.role.clone());
     let ids: Vec<RoleId> = match (state.kind, named) {
-        (Kind::Working | Kind::Reviewing, Some(role)) => return vec![role],
-        (Kind::Queued, _) => {
+        (StateKind::Working | StateKind::Reviewing, Some(role)) => return vec![role],
+        (StateKind::Queued, _) => {
             let claims = lifecycle.exits(stored.task.state).filter(|row| row.trigger == CLAIM);
             claims.flat_map(|row| row.roles.iter().copied()).collect()
         }
         (
-            Kind::Working
-            | Kind::Reviewing
-            | Kind::Waiting
-            | Kind::Blocked
-            | Kind::Parked
-            | Kind::Done
-            | Kind::Failed
-            | Kind::Cancelled,
+            StateKind::Working
+            | StateKind::Reviewing
+            | StateKind::Waiting
+            | StateKind::Blocked
+            | StateKind::Parked
+            | StateKind::Done
+            | StateKind::Failed
+            | StateKind::Cancelled,
             _,
         ) => Vec::new(),
     };

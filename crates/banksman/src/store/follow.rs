@@ -1,13 +1,13 @@
 //! What a step writes beside the task's row: history, key, timers, outbox, the start of a run, artifacts and decisions.
 
 use banksman_core::lifecycle::{Activity, Lifecycle};
-use banksman_core::machine::{Effect, Step, Task};
+use banksman_core::machine::{Effect, Task, TaskUpdate};
 use banksman_core::policy;
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
-use super::apply::Key;
-use super::audit::Entry;
+use super::apply::IdempotencyKey;
+use super::audit::HistoryEntry;
 use super::conn::{Conn, Value};
 use super::row::json;
 use super::{StoreError, sql};
@@ -16,9 +16,9 @@ use super::{StoreError, sql};
 pub(super) fn follow_up(
     conn: &mut dyn Conn,
     lifecycle: &Lifecycle,
-    step: &Step,
-    entry: Option<&Entry>,
-    key: Option<&Key>,
+    step: &TaskUpdate,
+    entry: Option<&HistoryEntry>,
+    key: Option<&IdempotencyKey>,
     now: Instant,
 ) -> Result<(), StoreError> {
     let (id, version) = (step.task.id.0, step.task.version);
@@ -46,7 +46,7 @@ pub(super) fn follow_up(
     started_run(conn, lifecycle, step, entry, now)
 }
 
-fn write_timers(conn: &mut dyn Conn, step: &Step) -> Result<(), StoreError> {
+fn write_timers(conn: &mut dyn Conn, step: &TaskUpdate) -> Result<(), StoreError> {
     let Some(timers) = &step.timers else { return Ok(()) };
     let id = Value::from(step.task.id.0);
     conn.write(sql::DELETE_TIMERS, std::slice::from_ref(&id))?;
@@ -61,8 +61,8 @@ fn write_timers(conn: &mut dyn Conn, step: &Step) -> Result<(), StoreError> {
 
 fn write_decision(
     conn: &mut dyn Conn,
-    step: &Step,
-    entry: Option<&Entry>,
+    step: &TaskUpdate,
+    entry: Option<&HistoryEntry>,
     now: Instant,
 ) -> Result<(), StoreError> {
     let (id, version) = (step.task.id.0, step.task.version);
@@ -73,7 +73,7 @@ fn write_decision(
     }
     if let Some(decision) = &step.decision.opens {
         let offers = match entry {
-            Some(entry) => json(&policy::with_leave(&decision.offers, &entry.record)),
+            Some(entry) => json(&policy::with_permission(&decision.offers, &entry.record)),
             None => json(&decision.offers),
         };
         let (asks, offers) = (decision.asks.as_str().into(), offers.into());
@@ -86,7 +86,7 @@ fn write_decision(
 
 fn write_effects(
     conn: &mut dyn Conn,
-    step: &Step,
+    step: &TaskUpdate,
     recorded: bool,
     now: Instant,
 ) -> Result<(), StoreError> {
@@ -135,7 +135,7 @@ fn of_run(task: &Task, effect: &Effect) -> Option<i64> {
         | Effect::Alert
         | Effect::Remind { .. }
         | Effect::TellParent
-        | Effect::LeadParts => None,
+        | Effect::LeadChildren => None,
     }
 }
 
@@ -143,8 +143,8 @@ fn of_run(task: &Task, effect: &Effect) -> Option<i64> {
 fn started_run(
     conn: &mut dyn Conn,
     lifecycle: &Lifecycle,
-    step: &Step,
-    entry: Option<&Entry>,
+    step: &TaskUpdate,
+    entry: Option<&HistoryEntry>,
     now: Instant,
 ) -> Result<(), StoreError> {
     let task = &step.task;

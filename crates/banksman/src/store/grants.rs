@@ -4,15 +4,15 @@
 //! has done it.
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{Kind, Lifecycle};
-use banksman_core::machine::{Actor, Ask, Event, Note, Task};
+use banksman_core::lifecycle::{Lifecycle, StateKind};
+use banksman_core::machine::{Actor, Event, HistoryNote, Task, TransitionRequest};
 use banksman_core::policy::{self, Grant};
 use banksman_core::schedule::{Budget, Used};
 use banksman_core::time::{Instant, Span};
 
 use super::conn::Conn;
 use super::query::{self, PAGE};
-use super::{Applied, Entry, Key, Store, StoreError, Stored};
+use super::{Applied, HistoryEntry, IdempotencyKey, Store, StoreError, Stored};
 
 /// Pages of a history that are read; what is older than this is forgotten, and has to be asked for again.
 const PAGES: i64 = 50;
@@ -30,7 +30,7 @@ impl Store {
     }
 
     /// The records of a task, oldest first; of very many the latest.
-    pub fn latest_history(&self, stored: &Stored) -> Result<Vec<Entry>, StoreError> {
+    pub fn latest_history(&self, stored: &Stored) -> Result<Vec<HistoryEntry>, StoreError> {
         pages(&stored.task, |after| self.history(stored.task.id, after))
     }
 
@@ -38,13 +38,14 @@ impl Store {
     pub fn ask_for_budget(
         &self,
         stored: &Stored,
-        ask: Ask,
+        ask: TransitionRequest,
         used: &Used,
         now: Instant,
     ) -> Result<Applied, StoreError> {
         let key = key_of(stored, used);
-        let ask = Ask { actor: Actor::system(), version: Some(stored.task.version), ..ask };
-        self.apply(stored.task.id, Event::Asked(ask), Some(Key::new(&key, &key)), now)
+        let ask =
+            TransitionRequest { actor: Actor::system(), version: Some(stored.task.version), ..ask };
+        self.apply(stored.task.id, Event::Asked(ask), Some(IdempotencyKey::new(&key, &key)), now)
     }
 
     /// What a task had used up when a person last gave it as much again as its budget.
@@ -62,8 +63,8 @@ impl Store {
         key: &str,
         now: Instant,
     ) -> Result<Applied, StoreError> {
-        let note = Note { actor: actor.clone(), trigger: trigger.to_owned() };
-        self.apply(id, Event::Noted(note), Some(Key::new(key, key)), now)
+        let note = HistoryNote { actor: actor.clone(), trigger: trigger.to_owned() };
+        self.apply(id, Event::Noted(note), Some(IdempotencyKey::new(key, key)), now)
     }
 }
 
@@ -85,9 +86,9 @@ pub(super) fn budget_of(
 /// The records of a task, oldest first.
 fn pages(
     task: &Task,
-    mut page: impl FnMut(i64) -> Result<Vec<Entry>, StoreError>,
-) -> Result<Vec<Entry>, StoreError> {
-    let mut entries: Vec<Entry> = Vec::new();
+    mut page: impl FnMut(i64) -> Result<Vec<HistoryEntry>, StoreError>,
+) -> Result<Vec<HistoryEntry>, StoreError> {
+    let mut entries: Vec<HistoryEntry> = Vec::new();
     let oldest = task.version.saturating_sub(PAGES * PAGE).max(0);
     for _ in 0..=PAGES {
         let after = entries.last().map_or(oldest, |entry| entry.seq);
@@ -114,9 +115,9 @@ fn used_in(key: &str) -> Option<Used> {
 }
 
 /// The question is the system's, and the next move after it is a person's that lets the work go on.
-fn raised_at(lifecycle: &Lifecycle, entries: &[Entry]) -> Option<Used> {
+fn raised_at(lifecycle: &Lifecycle, entries: &[HistoryEntry]) -> Option<Used> {
     let (mut asked, mut raised) = (None, None);
-    for Entry { record, key, .. } in entries {
+    for HistoryEntry { record, key, .. } in entries {
         if record.from.as_deref() == Some(record.to.as_str()) {
             continue;
         }
@@ -131,5 +132,5 @@ fn raised_at(lifecycle: &Lifecycle, entries: &[Entry]) -> Option<Used> {
 
 fn goes_on(lifecycle: &Lifecycle, state: &str) -> bool {
     let kind = lifecycle.find_state(state).map(|id| lifecycle.state(id).kind);
-    !matches!(kind, None | Some(Kind::Failed | Kind::Cancelled | Kind::Parked))
+    !matches!(kind, None | Some(StateKind::Failed | StateKind::Cancelled | StateKind::Parked))
 }

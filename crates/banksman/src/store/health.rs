@@ -2,11 +2,11 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
-use banksman_core::machine::{self, Dated, Folded, Hold, Record, Task};
+use banksman_core::machine::{self, Dated, Driver, Folded, Record, Task};
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
-use super::audit::{Entry, GENESIS, hex};
+use super::audit::{GENESIS, HistoryEntry, hex};
 use super::conn::Conn;
 use super::definitions::Definitions;
 use super::query::{self, PAGE};
@@ -15,17 +15,17 @@ use super::{Store, StoreError, sql};
 
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct HealthFinding {
     pub task: TaskId,
     pub what: String,
 }
 
 /// The result of a look at everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Report {
+pub struct HealthReport {
     pub tasks: i64,
     pub records: i64,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<HealthFinding>,
     /// What is wrong with the store and belongs to no task.
     pub faults: Vec<String>,
     /// Hash over the heads of all histories. Noted down elsewhere, it shows even the loss of a whole task.
@@ -38,7 +38,7 @@ const MOST_FINDINGS: usize = 1_000;
 impl Store {
     /// Checks every task: its invariants, what will move it on, and that its queue place, timers, needs and runs are right.
     /// Then what the store keeps beside the tasks: the switch, the accounts, and what was used up.
-    pub fn check(&self) -> Result<Report, StoreError> {
+    pub fn check(&self) -> Result<HealthReport, StoreError> {
         let mut report = self.look_at_all(|conn, stored, _| {
             let mut findings = Vec::new();
             state_findings(conn, stored, &mut findings)?;
@@ -50,7 +50,7 @@ impl Store {
     }
 
     /// Verifies every history: the chain of hashes, its numbers, and that it folds to the task.
-    pub fn verify_history(&self) -> Result<Report, StoreError> {
+    pub fn verify_history(&self) -> Result<HealthReport, StoreError> {
         self.look_at_all(|conn, stored, digest| {
             digest.update(stored.task.id.0.to_be_bytes());
             digest.update(&stored.head);
@@ -61,8 +61,8 @@ impl Store {
     fn look_at_all(
         &self,
         look: impl Fn(&mut dyn Conn, &Stored, &mut Sha256) -> Result<(Vec<String>, i64), StoreError>,
-    ) -> Result<Report, StoreError> {
-        let mut report = Report::default();
+    ) -> Result<HealthReport, StoreError> {
+        let mut report = HealthReport::default();
         let mut digest = Sha256::new();
         let mut after = 0;
         while report.findings.len() < MOST_FINDINGS {
@@ -87,7 +87,7 @@ struct Page {
     last: Option<i64>,
     tasks: i64,
     records: i64,
-    findings: Vec<Finding>,
+    findings: Vec<HealthFinding>,
     digest: Sha256,
 }
 
@@ -112,11 +112,14 @@ fn look_at_page(
         match looked {
             Ok((findings, records)) => {
                 page.records += records;
-                page.findings.extend(findings.into_iter().map(|what| Finding { task: id, what }));
+                page.findings
+                    .extend(findings.into_iter().map(|what| HealthFinding { task: id, what }));
             }
-            Err(StoreError::Corrupt { task, what }) => page.findings.push(Finding { task, what }),
+            Err(StoreError::Corrupt { task, what }) => {
+                page.findings.push(HealthFinding { task, what })
+            }
             Err(error @ (StoreError::Definition { .. } | StoreError::NoDefinition(_))) => {
-                page.findings.push(Finding { task: id, what: error.to_string() });
+                page.findings.push(HealthFinding { task: id, what: error.to_string() });
             }
             Err(error) => return Err(error),
         }
@@ -126,11 +129,11 @@ fn look_at_page(
 }
 
 /// Records of tasks that are not there.
-fn strays(conn: &mut dyn Conn) -> Result<Vec<Finding>, StoreError> {
+fn strays(conn: &mut dyn Conn) -> Result<Vec<HealthFinding>, StoreError> {
     let rows = conn.query(sql::STRAY_RECORDS, &[PAGE.into()])?;
     rows.iter()
         .map(|row| {
-            Ok(Finding {
+            Ok(HealthFinding {
                 task: TaskId(row.int(0)?),
                 what: "has a history but is not there".to_owned(),
             })
@@ -189,7 +192,8 @@ fn state_findings(
         findings.push("its place in the queue is wrong".to_owned());
     }
     let timers = query::timers(conn, task.id)?;
-    if machine::hold(lifecycle, task, timers.first().map(|(timer, _)| timer.due)) == Hold::Stranded
+    if machine::hold(lifecycle, task, timers.first().map(|(timer, _)| timer.due))
+        == Driver::Stranded
     {
         findings.push(format!(
             "is stranded in {}: nothing will move it on",
@@ -275,7 +279,7 @@ fn fold_finding(
     (!same).then(|| "its times are not what its history says".to_owned())
 }
 
-fn chain(entry: &Entry, prev: &[u8], place: usize, findings: &mut Vec<String>) {
+fn chain(entry: &HistoryEntry, prev: &[u8], place: usize, findings: &mut Vec<String>) {
     if entry.hash != entry.computed_hash() {
         findings.push(format!("record {} was changed: its hash does not fit", entry.seq));
     }

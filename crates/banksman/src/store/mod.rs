@@ -1,6 +1,6 @@
 //! The store, in the words of the domain. One store serves many repositories.
 //!
-//! Writers come in through [`Store::add`], [`Store::add_parts`], [`Store::apply`], [`Store::apply_each`], [`Store::claim`], [`Store::dispatch`], [`Store::end_run`],
+//! Writers come in through [`Store::add`], [`Store::add_children`], [`Store::apply`], [`Store::apply_each`], [`Store::claim`], [`Store::dispatch`], [`Store::end_run`],
 //! [`Store::renew`] and [`Store::fire_due`], which all end in `apply.rs`: load, decide (`banksman_core::machine`), write everything in one
 //! transaction. `query` reads. `sql` holds every statement, `conn` the two drivers; nothing outside this
 //! folder speaks SQL. Logs, worktrees and prompts are files and never come here.
@@ -9,6 +9,7 @@ pub mod accounts;
 pub mod allowances;
 mod apply;
 mod audit;
+mod children;
 mod claim;
 #[cfg(test)]
 mod conformance;
@@ -22,7 +23,6 @@ mod grants;
 pub mod health;
 pub mod nodes;
 pub mod outbox;
-mod parts;
 pub mod places;
 pub mod query;
 mod row;
@@ -39,20 +39,20 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::problem::Problems;
 use banksman_core::machine::{Broken, Rejected};
 
-pub use accounts::AccountPause;
-pub use apply::{Add, Applied, Edge, Key};
-pub use audit::{Entry, hex};
+pub use accounts::PauseRequest;
+pub use apply::{Add, Applied, Edge, IdempotencyKey};
+pub use audit::{HistoryEntry, hex};
+pub use children::{ChildCounts, NewChild};
 pub use claim::{ClaimRequest, Claimed};
 pub use definitions::Definition;
 pub use dispatch::{Dispatch, Dispatched, OverBudget};
 pub use nodes::Node;
-pub use parts::{Part, Parts};
 pub use row::{Stored, local_pull_request};
-pub use runs::{OpenRun, PastRun, RunEnd, When};
+pub use runs::{NodeTime, OpenRun, PastRun, RunEnd};
 pub use spent::scope_name;
-pub use timers::Fired;
+pub use timers::TimerResult;
 
-use conn::{Conn, Db, DbError, Mark, Migration, Options, Target, Waited};
+use conn::{Conn, Db, DbError, Migration, Options, Target, Waited, WakeMark};
 use definitions::Definitions;
 
 /// The steps by which a store came to its present form. A released one is never edited.
@@ -104,12 +104,12 @@ impl Store {
 
     /// The present, to be taken before looking.
     #[must_use]
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&self) -> WakeMark {
         self.db.mark()
     }
 
     /// Waits until something has changed since the mark, or the time is over. A hint: look again.
-    pub fn wait(&self, mark: Mark, at_most: Duration) -> Waited {
+    pub fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
         self.db.wait(mark, at_most)
     }
 

@@ -25,20 +25,20 @@ pub struct Node {
 
 /// What a node's word about itself changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Changed {
+pub struct NodeChange {
     /// Its workers are not those that it had before: what nobody could serve may be served now.
     pub workers: bool,
 }
 
 impl Store {
     /// Notes that a node lives, and what it has. Nothing is written while that is known.
-    pub fn put_node(&self, node: &Node) -> Result<Changed, StoreError> {
+    pub fn put_node(&self, node: &Node) -> Result<NodeChange, StoreError> {
         let node = node.clone();
         self.write(move |conn| {
             let workers = json(&node.workers);
             let rows = conn.query(sql::NODE.pick(conn), &[node.name.as_str().into()])?;
             let known_workers = rows.first().map(|row| row.text(3)).transpose()?;
-            let changed = Changed { workers: known_workers != Some(workers.as_str()) };
+            let changed = NodeChange { workers: known_workers != Some(workers.as_str()) };
             let known = rows.first().map(self::node).transpose()?;
             if !changed.workers && known.is_some_and(|known| says_as_much(&known, &node)) {
                 return Ok(changed);

@@ -12,7 +12,7 @@ const DEAD: &str = "dead";
 
 /// One effect, told apart for ever by the move that decided it: the key under which the outside is asked for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingEffect {
     pub task: TaskId,
     pub seq: i64,
     pub number: i64,
@@ -20,7 +20,7 @@ pub struct Pending {
     pub attempts: i64,
 }
 
-impl Pending {
+impl PendingEffect {
     /// The same at every attempt.
     #[must_use]
     pub fn key(&self) -> String {
@@ -30,7 +30,7 @@ impl Pending {
 
 /// What becomes of an effect that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum After {
+pub enum EffectFailure {
     Again(Instant),
     /// Not tried any more; `status` and `check` show it.
     Dead,
@@ -45,7 +45,7 @@ impl Store {
         now: Instant,
         hold: Span,
         at_most: i64,
-    ) -> Result<Vec<Pending>, StoreError> {
+    ) -> Result<Vec<PendingEffect>, StoreError> {
         let params = [now.0.into(), node.into(), at_most.clamp(1, AT_ONCE).into()];
         self.write(move |conn| {
             let mut taken = Vec::new();
@@ -61,7 +61,7 @@ impl Store {
                 };
                 let until = [now.plus(hold).0.into()];
                 conn.write(sql::EFFECT_HELD, &[key.as_slice(), &until].concat())?;
-                taken.push(Pending { task, seq, number, effect, attempts: row.int(4)? });
+                taken.push(PendingEffect { task, seq, number, effect, attempts: row.int(4)? });
             }
             Ok(taken)
         })
@@ -69,18 +69,19 @@ impl Store {
 
     /// Makes an effect that any node may do this node's own, and answers whether it is. To be asked before a job is begun for
     /// it: the hold may run out while the job is at work, and then another node must not begin it, too.
-    pub fn keep_effect(&self, effect: &Pending, node: &str) -> Result<bool, StoreError> {
+    pub fn keep_effect(&self, effect: &PendingEffect, node: &str) -> Result<bool, StoreError> {
         let columns = [effect.task.0.into(), effect.seq.into(), effect.number.into(), node.into()];
         self.write(move |conn| Ok(!conn.query(sql::EFFECT_KEPT, &columns)?.is_empty()))
     }
 
     /// All of them in one transaction.
-    pub fn effects_done(&self, effects: &[&Pending]) -> Result<(), StoreError> {
+    pub fn effects_done(&self, effects: &[&PendingEffect]) -> Result<(), StoreError> {
         if effects.is_empty() {
             return Ok(());
         }
-        let key =
-            |effect: &&Pending| [effect.task.0.into(), effect.seq.into(), effect.number.into()];
+        let key = |effect: &&PendingEffect| {
+            [effect.task.0.into(), effect.seq.into(), effect.number.into()]
+        };
         let keys: Vec<_> = effects.iter().map(key).collect();
         self.write(move |conn| {
             for key in &keys {
@@ -91,7 +92,7 @@ impl Store {
     }
 
     /// Nothing was tried yet: the effect is looked at again at this time, and that is no attempt.
-    pub fn effect_later(&self, effect: &Pending, at: Instant) -> Result<(), StoreError> {
+    pub fn effect_later(&self, effect: &PendingEffect, at: Instant) -> Result<(), StoreError> {
         let columns = [effect.task.0.into(), effect.seq.into(), effect.number.into(), at.0.into()];
         self.write(move |conn| Ok(conn.write(sql::EFFECT_HELD, &columns)?))
     }
@@ -117,13 +118,13 @@ impl Store {
 
     pub fn effect_failed(
         &self,
-        effect: &Pending,
+        effect: &PendingEffect,
         error: &str,
-        after: After,
+        after: EffectFailure,
     ) -> Result<(), StoreError> {
         let (due, state) = match after {
-            After::Again(at) => (at.0, "pending"),
-            After::Dead => (i64::MAX, DEAD),
+            EffectFailure::Again(at) => (at.0, "pending"),
+            EffectFailure::Dead => (i64::MAX, DEAD),
         };
         let error: String = error.chars().take(2_000).collect();
         let columns = [

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use banksman_core::ids::{DecisionId, RunId, TaskId};
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::StateKind;
 use banksman_core::machine::Timer;
 use banksman_core::machine::TimerKind;
 use banksman_core::time::Instant;
@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use super::accounts::{AccountRow, account};
 use super::apply::Edge;
-use super::audit::{Entry, hex};
+use super::audit::{HistoryEntry, hex};
 use super::conn::{Conn, Row};
 use super::definitions::Definitions;
 use super::places::{Batch, batches};
@@ -33,7 +33,7 @@ pub struct Filter {
 
 /// A task that another one depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Need {
+pub struct Dependency {
     pub task: TaskId,
     pub edge: Edge,
     pub done: bool,
@@ -65,12 +65,12 @@ pub struct Decision {
     /// Nobody wants to be reminded of it before.
     pub snoozed_until: Option<Instant>,
     /// None while it is open.
-    pub settled: Option<Settled>,
+    pub settled: Option<DecisionEnd>,
 }
 
 /// How a question came to its end: answered, or its task was moved on by something else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settled {
+pub struct DecisionEnd {
     pub at: Instant,
     pub by: String,
     /// Version of the task that the move gave it.
@@ -89,7 +89,7 @@ pub struct ArtifactRow {
 #[derive(Debug, Clone)]
 pub struct Detail {
     pub stored: Stored,
-    pub needs: Vec<Need>,
+    pub needs: Vec<Dependency>,
     pub runs: Vec<RunRow>,
     pub artifacts: Vec<ArtifactRow>,
     pub decision: Option<Decision>,
@@ -111,15 +111,15 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub(super) fn add(&mut self, kind: Kind, parts: i64) {
-        self.total += parts;
+    pub(super) fn add(&mut self, kind: StateKind, children: i64) {
+        self.total += children;
         match kind {
-            Kind::Queued => {}
-            Kind::Working | Kind::Reviewing => self.at_work += parts,
-            Kind::Waiting | Kind::Blocked | Kind::Parked => self.held += parts,
-            Kind::Done => self.done += parts,
-            Kind::Failed => self.failed += parts,
-            Kind::Cancelled => self.cancelled += parts,
+            StateKind::Queued => {}
+            StateKind::Working | StateKind::Reviewing => self.at_work += children,
+            StateKind::Waiting | StateKind::Blocked | StateKind::Parked => self.held += children,
+            StateKind::Done => self.done += children,
+            StateKind::Failed => self.failed += children,
+            StateKind::Cancelled => self.cancelled += children,
         }
     }
 }
@@ -137,7 +137,7 @@ pub struct StateCount {
 pub struct Overview {
     pub states: Vec<StateCount>,
     /// Of those, the reviewers of panels who have come to their end.
-    pub ended_seats: Vec<StateCount>,
+    pub ended_reviews: Vec<StateCount>,
     pub ready: i64,
     pub open_decisions: i64,
     pub pending_effects: i64,
@@ -184,7 +184,7 @@ impl Store {
         self.read(|conn| Ok(timers(conn, id)?.into_iter().map(|(timer, _)| timer).collect()))
     }
 
-    pub fn needs(&self, id: TaskId) -> Result<Vec<Need>, StoreError> {
+    pub fn needs(&self, id: TaskId) -> Result<Vec<Dependency>, StoreError> {
         self.read(|conn| needs(conn, id))
     }
 
@@ -227,7 +227,7 @@ impl Store {
     }
 
     /// A page of all tasks, oldest first, each with its body and what it needs.
-    pub fn tasks_from(&self, after: TaskId) -> Result<Vec<(Stored, Vec<Need>)>, StoreError> {
+    pub fn tasks_from(&self, after: TaskId) -> Result<Vec<(Stored, Vec<Dependency>)>, StoreError> {
         self.read(|conn| {
             let mut page = Vec::new();
             for row in conn.query(sql::TASKS_FROM, &[after.0.into(), PAGE.into()])? {
@@ -239,7 +239,7 @@ impl Store {
     }
 
     /// Listed tasks, each with its body and what it needs.
-    pub fn complete(&self, tasks: &[Stored]) -> Result<Vec<(Stored, Vec<Need>)>, StoreError> {
+    pub fn complete(&self, tasks: &[Stored]) -> Result<Vec<(Stored, Vec<Dependency>)>, StoreError> {
         self.read(|conn| completed(conn, tasks.to_vec()))
     }
 
@@ -252,7 +252,7 @@ impl Store {
             let word = rows.first().map_or(Ok(None), |row| row.opt_int(0))?.unwrap_or(0);
             let after = [id.0.into(), word.into(), i64::MAX.into(), PAGE.into()];
             for row in &conn.query(sql::HISTORY, &after)? {
-                let entry = Entry::read(id, row)?;
+                let entry = HistoryEntry::read(id, row)?;
                 let lease = entry.record.fields.get("lease").and_then(serde_json::Value::as_str);
                 if let Some(run) = lease.and_then(|run| run.parse::<RunId>().ok()) {
                     return Ok(Some(run.epoch));
@@ -262,7 +262,7 @@ impl Store {
         })
     }
 
-    pub fn history(&self, id: TaskId, after: i64) -> Result<Vec<Entry>, StoreError> {
+    pub fn history(&self, id: TaskId, after: i64) -> Result<Vec<HistoryEntry>, StoreError> {
         self.read(|conn| {
             if conn.query(sql::TASK, &[id.0.into()])?.is_empty() {
                 return Err(StoreError::NoTask(id));
@@ -279,7 +279,7 @@ impl Store {
         self.read(|conn| {
             let mut overview = Overview {
                 states: all(conn, sql::COUNT_BY_STATE, &[], state_count)?,
-                ended_seats: all(conn, sql::COUNT_ENDED_SEATS, &[], state_count)?,
+                ended_reviews: all(conn, sql::COUNT_ENDED_REVIEWS, &[], state_count)?,
                 ready: first(conn, sql::COUNT_QUEUE)?,
                 open_decisions: first(conn, sql::COUNT_OPEN_DECISIONS)?,
                 pending_effects: first(conn, sql::COUNT_PENDING_EFFECTS)?,
@@ -362,9 +362,9 @@ pub(super) fn history(
     conn: &mut dyn Conn,
     id: TaskId,
     after: i64,
-) -> Result<Vec<Entry>, StoreError> {
+) -> Result<Vec<HistoryEntry>, StoreError> {
     all(conn, sql::HISTORY, &[id.0.into(), after.into(), i64::MAX.into(), PAGE.into()], |row| {
-        Entry::read(id, row)
+        HistoryEntry::read(id, row)
     })
 }
 
@@ -382,13 +382,13 @@ pub(super) fn timers(conn: &mut dyn Conn, id: TaskId) -> Result<Vec<(Timer, i64)
     Ok(timers)
 }
 
-fn needs(conn: &mut dyn Conn, id: TaskId) -> Result<Vec<Need>, StoreError> {
+fn needs(conn: &mut dyn Conn, id: TaskId) -> Result<Vec<Dependency>, StoreError> {
     all(conn, sql::NEEDS_OF, &[id.0.into()], need)
 }
 
-fn need(row: &Row) -> Result<Need, StoreError> {
+fn need(row: &Row) -> Result<Dependency, StoreError> {
     let edge = if row.text(1)? == Edge::Blocks.as_str() { Edge::Blocks } else { Edge::Informs };
-    Ok(Need {
+    Ok(Dependency {
         task: TaskId(row.int(0)?),
         edge,
         done: row.text(2)? == "done",
@@ -402,12 +402,12 @@ fn need(row: &Row) -> Result<Need, StoreError> {
 fn completed(
     conn: &mut dyn Conn,
     tasks: Vec<Stored>,
-) -> Result<Vec<(Stored, Vec<Need>)>, StoreError> {
+) -> Result<Vec<(Stored, Vec<Dependency>)>, StoreError> {
     let ids = || tasks.iter().map(|stored| stored.task.id.0);
     let (Some(least), Some(most)) = (ids().min(), ids().max()) else { return Ok(Vec::new()) };
     let close = usize::try_from(most - least).is_ok_and(|span| span <= tasks.len() * 4);
     let mut bodies: BTreeMap<i64, String> = BTreeMap::new();
-    let mut edges: BTreeMap<i64, Vec<Need>> = BTreeMap::new();
+    let mut edges: BTreeMap<i64, Vec<Dependency>> = BTreeMap::new();
     if close {
         let range = [least.into(), most.into()];
         for row in conn.query(sql::BODIES_BETWEEN, &range)? {
@@ -455,7 +455,7 @@ pub(super) fn decision(row: &Row) -> Result<Decision, StoreError> {
     let task = TaskId(row.int(1)?);
     let settled = match (row.opt_int(9)?, row.opt_text(10)?, row.opt_int(11)?) {
         (Some(at), Some(by), Some(seq)) => {
-            Some(Settled { at: Instant(at), by: by.to_owned(), seq })
+            Some(DecisionEnd { at: Instant(at), by: by.to_owned(), seq })
         }
         (_, _, _) => None,
     };

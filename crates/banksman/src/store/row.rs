@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, Lifecycle, State, StateId};
-use banksman_core::machine::{Count, Lease, Spent, Task};
+use banksman_core::machine::{CounterValue, Lease, Spent, Task};
 use banksman_core::time::Instant;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
@@ -150,7 +150,7 @@ fn read(id: TaskId, row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored, Stor
         fields,
         counters: counters
             .into_iter()
-            .map(|(total, renewed_at)| Count { total, renewed_at })
+            .map(|(total, renewed_at)| CounterValue { total, renewed_at })
             .collect(),
         open_needs: row.int(14)?,
         not_before: row.opt_int(15)?.map(Instant),

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::machine::{Beat, Event, Finish};
+use banksman_core::machine::{Event, Finish, Heartbeat};
 use banksman_core::time::{Instant, Span};
 
-use super::accounts::{AccountPause, pause};
+use super::accounts::{PauseRequest, pause};
 use super::apply::{Applied, apply_to, apply_with_body, load_for_update};
 use super::conn::{Conn, DbError, Row, Value};
 use super::nodes::now as database_now;
@@ -43,7 +43,7 @@ pub struct OpenRun {
 
 /// A time on a machine.
 #[derive(Debug, Clone, Copy)]
-pub struct When<'a> {
+pub struct NodeTime<'a> {
     pub node: &'a str,
     pub from: Instant,
     pub until: Instant,
@@ -77,7 +77,7 @@ pub struct PastRun {
 
 /// What runs of one role used, on average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RolePast {
+pub struct RoleAverage {
     pub runs: i64,
     pub millis: i64,
     /// Runs that told what they cost.
@@ -86,7 +86,7 @@ pub struct RolePast {
     pub cost_micros: Option<i64>,
 }
 
-impl RolePast {
+impl RoleAverage {
     /// Both together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -122,7 +122,7 @@ pub struct RunEnd {
     /// Of the agent's own session; `finish` has all that the run used.
     pub input_tokens: i64,
     pub output_tokens: i64,
-    pub pause: Option<AccountPause>,
+    pub pause: Option<PauseRequest>,
     /// The provider answered: this ends a trial after a pause.
     pub answers: bool,
 }
@@ -146,8 +146,12 @@ impl Store {
     }
 
     /// Runs of a project that were at work on a node at a time, or may have been.
-    pub fn runs_at_work(&self, project: &str, when: &When<'_>) -> Result<Vec<RunId>, StoreError> {
-        let When { node, from, until, lingers } = *when;
+    pub fn runs_at_work(
+        &self,
+        project: &str,
+        when: &NodeTime<'_>,
+    ) -> Result<Vec<RunId>, StoreError> {
+        let NodeTime { node, from, until, lingers } = *when;
         let stopped = from.0.saturating_sub(lingers.0);
         let params: [Value; 6] = [
             project.into(),
@@ -167,16 +171,19 @@ impl Store {
     }
 
     /// What runs of the tasks of a lifecycle used before, by the first tag of their task, which is its role where tasks have one.
-    pub fn past_of_roles(&self, lifecycle: &str) -> Result<BTreeMap<String, RolePast>, StoreError> {
+    pub fn past_of_roles(
+        &self,
+        lifecycle: &str,
+    ) -> Result<BTreeMap<String, RoleAverage>, StoreError> {
         self.read(|conn| {
-            let mut past: BTreeMap<String, RolePast> = BTreeMap::new();
+            let mut past: BTreeMap<String, RoleAverage> = BTreeMap::new();
             let params = [lifecycle.into(), RUNS_AVERAGED.into()];
             for row in conn.query(sql::PAST_BY_TAGS, &params)? {
                 // A damaged row is told of by `check`; an average can do without it.
                 let tags: Vec<String> = serde_json::from_str(row.text(0)?).unwrap_or_default();
                 let Some(role) = tags.into_iter().next() else { continue };
                 let (runs, millis, priced) = (row.int(1)?, row.int(2)?, row.int(3)?);
-                let more = RolePast { runs, millis, priced, cost_micros: row.opt_int(4)? };
+                let more = RoleAverage { runs, millis, priced, cost_micros: row.opt_int(4)? };
                 past.entry(role).and_modify(|known| *known = known.and(more)).or_insert(more);
             }
             Ok(past)
@@ -272,8 +279,9 @@ impl Store {
             store.write(move |conn| {
                 let now = database_now(conn, now)?;
                 let old = load_for_update(conn, &definitions, id)?;
-                let beat = Event::Beaten(Beat { epoch, expires_at: now.plus(ttl), progressed });
-                apply_to(conn, &definitions, old, &beat, None, now)
+                let heartbeat =
+                    Event::Heartbeat(Heartbeat { epoch, expires_at: now.plus(ttl), progressed });
+                apply_to(conn, &definitions, old, &heartbeat, None, now)
             })
         })?;
         let lease = applied.stored.task.lease;

@@ -3,8 +3,8 @@
 //! The rows of a day and of a batch are shared by all ends of runs, so they are written last, and nothing waits for
 //! another row while it holds them.
 
-use banksman_core::machine::{Spent, Step};
-use banksman_core::schedule::{Scope, Used};
+use banksman_core::machine::{Spent, TaskUpdate};
+use banksman_core::schedule::{BudgetScope, Used};
 use banksman_core::time::{Instant, Span};
 
 use super::conn::{Conn, Row, Value};
@@ -16,11 +16,11 @@ const MOST_OF_A_RUN: i64 = 1_000_000_000_000;
 
 /// A scope as it is kept: `day:2026-03-01`, `batch:spring`, `task:t12`.
 #[must_use]
-pub fn scope_name(scope: &Scope, now: Instant) -> String {
+pub fn scope_name(scope: &BudgetScope, now: Instant) -> String {
     match scope {
-        Scope::Task(task) => format!("task:{task}"),
-        Scope::Batch(batch) => batch_scope(batch),
-        Scope::Day => day_scope(now),
+        BudgetScope::Task(task) => format!("task:{task}"),
+        BudgetScope::Batch(batch) => batch_scope(batch),
+        BudgetScope::Day => day_scope(now),
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn kept(amount: i64) -> i64 {
 pub(super) fn end_run(
     conn: &mut dyn Conn,
     before: Spent,
-    step: &Step,
+    step: &TaskUpdate,
     now: Instant,
 ) -> Result<(), StoreError> {
     let task = &step.task;

@@ -424,21 +424,21 @@ statements! {
          WHERE e.task BETWEEN $1 AND $2 ORDER BY e.kind, e.needs";
     NEEDS_OF = "SELECT e.needs, e.kind, t.kind, t.title, t.state FROM edges e JOIN tasks t ON t.id = e.needs \
      WHERE e.task = $1 ORDER BY e.kind, e.needs";
-    COUNT_PARTS = "SELECT count(*), count(CASE WHEN kind = 'done' THEN 1 END), \
+    COUNT_CHILDREN = "SELECT count(*), count(CASE WHEN kind = 'done' THEN 1 END), \
      count(CASE WHEN kind IN ('failed', 'cancelled') THEN 1 END), CAST(coalesce(sum(spent_cost_micros), 0) + \
      (SELECT coalesce(sum(s.spent_cost_micros), 0) FROM tasks s JOIN tasks p ON s.parent = p.id WHERE p.parent = $1) AS BIGINT) \
      FROM tasks WHERE parent = $1";
     /// What reviews a task is no part of its work.
     PROGRESS = "SELECT t.parent, t.kind, count(*) FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle \
      WHERE t.parent BETWEEN $1 AND $2 AND l.id <> 'seat' GROUP BY t.parent, t.kind ORDER BY t.parent, t.kind";
-    OPEN_WHOLES = "SELECT w.id FROM tasks w WHERE w.kind NOT IN ('done', 'failed', 'cancelled') AND EXISTS \
+    OPEN_PARENTS = "SELECT w.id FROM tasks w WHERE w.kind NOT IN ('done', 'failed', 'cancelled') AND EXISTS \
      (SELECT 1 FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle WHERE t.parent = w.id AND l.id <> 'seat') \
      ORDER BY w.id DESC LIMIT $1";
-    WAITING_PARTS = select_task!("WHERE t.parent IS NOT NULL AND t.kind = 'waiting' ORDER BY t.id LIMIT $1");
-    WHOLES = "SELECT DISTINCT parent FROM tasks WHERE parent IS NOT NULL ORDER BY parent DESC LIMIT $1";
+    WAITING_CHILDREN = select_task!("WHERE t.parent IS NOT NULL AND t.kind = 'waiting' ORDER BY t.id LIMIT $1");
+    PARENTS = "SELECT DISTINCT parent FROM tasks WHERE parent IS NOT NULL ORDER BY parent DESC LIMIT $1";
     PARTS = select_task!("WHERE t.parent = $1 ORDER BY t.id");
-    MARKS_OF_PARTS = "SELECT id, version, open_needs FROM tasks WHERE parent = $1 ORDER BY id";
-    NEEDS_OF_PARTS = "SELECT e.task, e.needs FROM edges e JOIN tasks t ON t.id = e.task \
+    MARKS_OF_CHILDREN = "SELECT id, version, open_needs FROM tasks WHERE parent = $1 ORDER BY id";
+    NEEDS_OF_CHILDREN = "SELECT e.task, e.needs FROM edges e JOIN tasks t ON t.id = e.task \
      WHERE t.parent = $1 AND e.kind = 'blocks' ORDER BY e.task, e.needs";
     WAITING_FOR = "SELECT task FROM edges WHERE needs = $1 AND kind = 'blocks' ORDER BY task";
     NEED_INFORMS = "UPDATE edges SET kind = 'informs' WHERE task = $1 AND needs = $2 AND kind = 'blocks'";
@@ -458,7 +458,7 @@ statements! {
      GROUP BY b.name, s.scope ORDER BY b.name LIMIT $1";
     STRAY_RECORDS = "SELECT DISTINCT a.task FROM audit a LEFT JOIN tasks t ON t.id = a.task WHERE t.id IS NULL ORDER BY a.task LIMIT $1";
     COUNT_BY_STATE = "SELECT state, kind, count(*) FROM tasks GROUP BY state, kind ORDER BY state, kind";
-    COUNT_ENDED_SEATS = "SELECT t.state, t.kind, count(*) FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle \
+    COUNT_ENDED_REVIEWS = "SELECT t.state, t.kind, count(*) FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle \
      WHERE t.parent IS NOT NULL AND l.id = 'seat' AND t.kind IN ('done', 'failed', 'cancelled') \
      GROUP BY t.state, t.kind ORDER BY t.state, t.kind";
     COUNT_QUEUE = "SELECT count(*) FROM tasks WHERE queue_rank IS NOT NULL";

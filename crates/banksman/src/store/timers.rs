@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{Activity, Kind};
-use banksman_core::machine::{self, Answer, Event, TimerKind};
+use banksman_core::lifecycle::{Activity, StateKind};
+use banksman_core::machine::{self, Event, StepResult, TimerKind};
 use banksman_core::time::{Instant, Span};
 
 use super::apply::{load_for_update, save_if_version};
@@ -21,7 +21,7 @@ const BOUND: &str = "bound";
 
 /// What came of a timer that was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fired {
+pub enum TimerResult {
     Moved(TaskId),
     Later(TaskId),
     Void(TaskId),
@@ -31,7 +31,7 @@ pub enum Fired {
 
 impl Store {
     /// Fires timers that are due, the oldest first, each in its own transaction.
-    pub fn fire_due(&self, now: Instant, at_most: i64) -> Result<Vec<Fired>, StoreError> {
+    pub fn fire_due(&self, now: Instant, at_most: i64) -> Result<Vec<TimerResult>, StoreError> {
         let due = self.read(|conn| {
             conn.query(sql::DUE_TIMERS, &[now.0.into(), at_most.into()]).map_err(StoreError::from)
         })?;
@@ -52,7 +52,7 @@ impl Store {
                     let later = now.plus(REFUSED_AGAIN).0;
                     let columns = [id.0.into(), kind.into(), number.into(), later.into()];
                     self.write(move |conn| Ok(conn.write(sql::TIMER_LATER, &columns)?))?;
-                    Fired::Refused(id)
+                    TimerResult::Refused(id)
                 }
             });
         }
@@ -123,10 +123,10 @@ fn fire(
     timer: TimerKind,
     entered: i64,
     now: Instant,
-) -> Result<Fired, StoreError> {
+) -> Result<TimerResult, StoreError> {
     let old = load_for_update(conn, definitions, id)?;
     if !timer_is_set(conn, id, timer, entered)? {
-        return Ok(Fired::Void(id));
+        return Ok(TimerResult::Void(id));
     }
     let (kind, number) = timer.code();
     if let Some(time) = bound_of(&old, timer)
@@ -135,7 +135,7 @@ fn fire(
     {
         let due = now.plus(time).0;
         conn.write(sql::TIMER_LATER, &[id.0.into(), kind.into(), number.into(), due.into()])?;
-        return Ok(Fired::Later(id));
+        return Ok(TimerResult::Later(id));
     }
     let later = |conn: &mut dyn Conn, due: Instant| {
         conn.write(sql::TIMER_LATER, &[id.0.into(), kind.into(), number.into(), due.0.into()])
@@ -144,26 +144,26 @@ fn fire(
         conn.write(sql::DELETE_TIMER, &[id.0.into(), kind.into(), number.into(), entered.into()])
     };
     match machine::step(&old.lifecycle, &old.task, &Event::Due { timer, entered }, now) {
-        Ok(Answer::Step(step)) => {
+        Ok(StepResult::Step(step)) => {
             if step.timers.is_none() {
                 gone(conn)?;
             }
             save_if_version(conn, definitions, old, *step, None, now)?;
             // The end of a delay leaves no record, but there is work for those who wait for some.
             conn.notify();
-            Ok(Fired::Moved(id))
+            Ok(TimerResult::Moved(id))
         }
-        Ok(Answer::Later(due)) => {
+        Ok(StepResult::Later(due)) => {
             later(conn, due)?;
-            Ok(Fired::Later(id))
+            Ok(TimerResult::Later(id))
         }
-        Ok(Answer::Ignored(_)) => {
+        Ok(StepResult::Ignored(_)) => {
             gone(conn)?;
-            Ok(Fired::Void(id))
+            Ok(TimerResult::Void(id))
         }
         Err(_) => {
             later(conn, now.plus(REFUSED_AGAIN))?;
-            Ok(Fired::Refused(id))
+            Ok(TimerResult::Refused(id))
         }
     }
 }
@@ -174,14 +174,14 @@ fn is_held_up(stored: &Stored) -> bool {
     let state = stored.state();
     let is_panel = || stored.activity() == Some(Activity::Panel);
     let waits = match state.kind {
-        Kind::Queued | Kind::Blocked => true,
-        Kind::Reviewing => is_panel(),
-        Kind::Working
-        | Kind::Waiting
-        | Kind::Parked
-        | Kind::Done
-        | Kind::Failed
-        | Kind::Cancelled => false,
+        StateKind::Queued | StateKind::Blocked => true,
+        StateKind::Reviewing => is_panel(),
+        StateKind::Working
+        | StateKind::Waiting
+        | StateKind::Parked
+        | StateKind::Done
+        | StateKind::Failed
+        | StateKind::Cancelled => false,
     };
     waits && stored.task.lease.is_none()
 }

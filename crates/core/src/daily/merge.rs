@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::parse::{self, Part, Piece, Raw, pieces, print_of};
+use super::parse::{self, NoteFragment, NoteRegion, Raw, pieces, print_of};
 use super::render::{self, DONE, EntryText, REFUSED, body, head, is_ours, plain, refusal};
-use super::{Page, Pending, Pin, Said, Section};
+use super::{NoteAnswer, NotePage, PendingDecision, Pin, Section};
 use crate::ids::DecisionId;
 
 /// What became of what people wrote into an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Report {
+pub enum EntryOutcome {
     /// It is on record.
     Answered(String),
     /// It was not carried out, for this reason.
@@ -22,8 +22,8 @@ pub enum Report {
 pub fn merge(
     existing: &str,
     date: &str,
-    page: &Page,
-    reports: &BTreeMap<DecisionId, Report>,
+    page: &NotePage,
+    reports: &BTreeMap<DecisionId, EntryOutcome>,
 ) -> String {
     let pieces = pieces(existing);
     let texts = Entries::of(&pieces, page, reports);
@@ -31,16 +31,16 @@ pub fn merge(
     let mut written = BTreeSet::new();
     for piece in pieces {
         match piece {
-            Piece::Text(text) => note.push_str(text),
-            Piece::Section(section, parts) => {
+            NoteFragment::Text(text) => note.push_str(text),
+            NoteFragment::Section(section, parts) => {
                 // Another one of the same name is a copy that somebody made; its words are kept.
                 if written.insert(section) {
                     note.push_str(&texts.section(section, page));
                 }
                 for part in parts {
                     match part {
-                        Part::Line(line) if !is_ours(line) => push_line(&mut note, line),
-                        Part::Line(_) | Part::Entry(_) => {}
+                        NoteRegion::Line(line) if !is_ours(line) => push_line(&mut note, line),
+                        NoteRegion::Line(_) | NoteRegion::Entry(_) => {}
                     }
                 }
             }
@@ -74,8 +74,12 @@ struct Entries {
 }
 
 impl Entries {
-    fn of(pieces: &[Piece<'_>], page: &Page, reports: &BTreeMap<DecisionId, Report>) -> Self {
-        let fresh = |one: &Pending| {
+    fn of(
+        pieces: &[NoteFragment<'_>],
+        page: &NotePage,
+        reports: &BTreeMap<DecisionId, EntryOutcome>,
+    ) -> Self {
+        let fresh = |one: &PendingDecision| {
             let pin = Pin { id: one.id, version: one.version };
             (one.id, EntryText { pin, print: None, head: head(one, None), body: body(one) })
         };
@@ -92,32 +96,32 @@ impl Entries {
         for (raw, _) in copies {
             if known.insert((raw.pin.id, raw.print())) {
                 let why = "this entry was there twice, and only the first one is read";
-                entries.closed.push(closed(raw, Some(&Report::Refused(why.to_owned()))));
+                entries.closed.push(closed(raw, Some(&EntryOutcome::Refused(why.to_owned()))));
             }
         }
         entries
     }
 
     /// Takes over what people wrote into an entry.
-    fn keep(&mut self, raw: &Raw<'_>, page: &Page, report: Option<&Report>) {
+    fn keep(&mut self, raw: &Raw<'_>, page: &NotePage, report: Option<&EntryOutcome>) {
         let pending = page.pending.iter().find(|one| one.id == raw.pin.id);
         let (Some(one), None) = (pending, &raw.print) else {
             self.closed.push(closed(raw, report));
             return;
         };
         let refused = match report {
-            Some(Report::Refused(why)) => Some(why.as_str()),
-            Some(Report::Answered(_)) | None => None,
+            Some(EntryOutcome::Refused(why)) => Some(why.as_str()),
+            Some(EntryOutcome::Answered(_)) | None => None,
         };
         // An answer stays one for what its writer saw. Where there is none, the next one is for what is shown now.
-        let says_nothing = raw.entry().said == Said::Nothing;
+        let says_nothing = raw.entry().said == NoteAnswer::Nothing;
         let version = if says_nothing { one.version } else { raw.pin.version };
         let pin = Pin { version, ..raw.pin };
         let text = EntryText { pin, print: None, head: head(one, refused), body: raw.kept() };
         self.open.insert(one.id, text);
     }
 
-    fn section(&self, section: Section, page: &Page) -> String {
+    fn section(&self, section: Section, page: &NotePage) -> String {
         let of_section = page.pending.iter().filter(|one| Section::of(&one.about) == section);
         let open: Vec<EntryText> =
             of_section.filter_map(|one| self.open.get(&one.id)).cloned().collect();
@@ -126,15 +130,15 @@ impl Entries {
 }
 
 /// An entry that asks for nothing any more, with what people wrote into it.
-fn closed(raw: &Raw<'_>, report: Option<&Report>) -> EntryText {
+fn closed(raw: &Raw<'_>, report: Option<&EntryOutcome>) -> EntryText {
     let body = raw.kept();
     let said = |what: &str| {
         let lines = raw.head.iter().filter(|line| line.starts_with(what));
         lines.map(|line| format!("{}\n", line.trim_end())).collect::<String>()
     };
     let news = match report {
-        Some(Report::Answered(what)) => format!("{DONE} {}\n", plain(what)),
-        Some(Report::Refused(why)) => format!("{}{}", said(DONE), refusal(why)),
+        Some(EntryOutcome::Answered(what)) => format!("{DONE} {}\n", plain(what)),
+        Some(EntryOutcome::Refused(why)) => format!("{}{}", said(DONE), refusal(why)),
         None if raw.print.is_some() => format!("{}{}", said(DONE), said(REFUSED)),
         None => refusal("this is not asked any more"),
     };

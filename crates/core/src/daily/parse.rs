@@ -16,15 +16,15 @@ use crate::limits;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Parsed {
     /// The first of each question. A copy of one is not read.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<NoteEntry>,
 }
 
 /// An entry that asks, or asked, for an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct NoteEntry {
     pub id: DecisionId,
     pub version: i64,
-    pub said: Said,
+    pub said: NoteAnswer,
     /// Whether it was seen as it is before, and needs nothing more.
     pub is_dealt_with: bool,
     /// Whether there is anything in it that we did not write.
@@ -32,7 +32,7 @@ pub struct Entry {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum NoteAnswer {
     Nothing,
     Answer {
         /// As the person wrote it, or as the label of the box has it.
@@ -51,14 +51,14 @@ pub fn parse(text: &str) -> Parsed {
 }
 
 /// All entries of a note, and whether each is the one that counts: the first of its question, an open one before a closed one.
-pub(super) fn entries<'p, 't>(pieces: &'p [Piece<'t>]) -> Vec<(&'p Raw<'t>, bool)> {
+pub(super) fn entries<'p, 't>(pieces: &'p [NoteFragment<'t>]) -> Vec<(&'p Raw<'t>, bool)> {
     let parts = pieces.iter().flat_map(|piece| match piece {
-        Piece::Section(_, parts) => parts.as_slice(),
-        Piece::Text(_) => &[],
+        NoteFragment::Section(_, parts) => parts.as_slice(),
+        NoteFragment::Text(_) => &[],
     });
     let all = parts.filter_map(|part| match part {
-        Part::Entry(raw) => Some(raw),
-        Part::Line(_) => None,
+        NoteRegion::Entry(raw) => Some(raw),
+        NoteRegion::Line(_) => None,
     });
     let all: Vec<&Raw<'_>> = all.collect();
     let mut first: BTreeMap<DecisionId, usize> = BTreeMap::new();
@@ -73,13 +73,13 @@ pub(super) fn entries<'p, 't>(pieces: &'p [Piece<'t>]) -> Vec<(&'p Raw<'t>, bool
 }
 
 /// A stretch of the file.
-pub(super) enum Piece<'t> {
+pub(super) enum NoteFragment<'t> {
     Text(&'t str),
-    Section(Section, Vec<Part<'t>>),
+    Section(Section, Vec<NoteRegion<'t>>),
 }
 
 /// A stretch of a section.
-pub(super) enum Part<'t> {
+pub(super) enum NoteRegion<'t> {
     Line(&'t str),
     Entry(Raw<'t>),
 }
@@ -93,7 +93,7 @@ pub(super) struct Raw<'t> {
 }
 
 /// The text is cut into pieces that together are the text.
-pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
+pub(super) fn pieces(text: &str) -> Vec<NoteFragment<'_>> {
     let mut pieces = Vec::new();
     let (mut at, mut shown) = (0, 0);
     let mut open: Option<(Section, usize, usize)> = None;
@@ -106,8 +106,8 @@ pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
             Some(Marker::End(section)) => {
                 let begun = open.take().filter(|(begun, ..)| *begun == section);
                 let Some((_, outer, inner)) = begun else { continue };
-                pieces.push(Piece::Text(&text[shown..outer]));
-                pieces.push(Piece::Section(section, parts(&text[inner..from])));
+                pieces.push(NoteFragment::Text(&text[shown..outer]));
+                pieces.push(NoteFragment::Section(section, parts(&text[inner..from])));
                 shown = to;
             }
             Some(
@@ -116,11 +116,11 @@ pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
             | None => {}
         }
     }
-    pieces.push(Piece::Text(&text[shown..]));
+    pieces.push(NoteFragment::Text(&text[shown..]));
     pieces
 }
 
-fn parts(text: &str) -> Vec<Part<'_>> {
+fn parts(text: &str) -> Vec<NoteRegion<'_>> {
     let mut parts = Vec::new();
     let mut entry: Option<(Raw<'_>, bool)> = None;
     for line in text.split_inclusive('\n') {
@@ -139,14 +139,14 @@ fn parts(text: &str) -> Vec<Part<'_>> {
                 Some(_) | None => {}
             },
             Some(Marker::EntryEnd(id)) => match entry.take() {
-                Some((raw, true)) if raw.pin.id == id => parts.push(Part::Entry(raw)),
+                Some((raw, true)) if raw.pin.id == id => parts.push(NoteRegion::Entry(raw)),
                 broken => give_up(broken, &mut parts),
             },
             Some(Marker::Begin(_) | Marker::End(_)) => {}
             None => match &mut entry {
                 Some((raw, true)) => raw.body.push(line),
                 Some((raw, false)) => raw.head.push(line),
-                None => parts.push(Part::Line(line)),
+                None => parts.push(NoteRegion::Line(line)),
             },
         }
     }
@@ -155,19 +155,19 @@ fn parts(text: &str) -> Vec<Part<'_>> {
 }
 
 /// An entry without its end is nothing but lines.
-fn give_up<'t>(entry: Option<(Raw<'t>, bool)>, parts: &mut Vec<Part<'t>>) {
+fn give_up<'t>(entry: Option<(Raw<'t>, bool)>, parts: &mut Vec<NoteRegion<'t>>) {
     let Some((raw, _)) = entry else { return };
-    parts.extend(raw.head.into_iter().chain(raw.body).map(Part::Line));
+    parts.extend(raw.head.into_iter().chain(raw.body).map(NoteRegion::Line));
 }
 
 impl Raw<'_> {
-    pub(super) fn entry(&self) -> Entry {
+    pub(super) fn entry(&self) -> NoteEntry {
         let said = self.said();
         let is_dealt_with = self.print.as_ref().is_some_and(|print| *print == self.print());
-        Entry {
+        NoteEntry {
             id: self.pin.id,
             version: self.pin.version,
-            is_edited: said != Said::Nothing || self.has_own_words(),
+            is_edited: said != NoteAnswer::Nothing || self.has_own_words(),
             said,
             is_dealt_with,
         }
@@ -198,7 +198,7 @@ impl Raw<'_> {
         self.body.iter().any(is_own) || self.head.iter().any(|line| !is_of_head(line))
     }
 
-    fn said(&self) -> Said {
+    fn said(&self) -> NoteAnswer {
         let ticked = self.body.iter().filter_map(|line| tick(line)).filter(|(is_set, _)| *is_set);
         let fields = self.body.iter().filter_map(|line| line.trim().strip_prefix(ACTION));
         let given = ticked.map(|(_, label)| label).chain(fields.map(str::trim));
@@ -208,12 +208,12 @@ impl Raw<'_> {
         let note = self.note();
         let is_long = note.as_ref().is_some_and(|note| note.len() > limits::REPORT_TEXT_BYTES);
         match &words[..] {
-            [] => Said::Nothing,
-            [_] if is_long => Said::Unclear("the note is too long".to_owned()),
-            [word] => Said::Answer { word: word.clone(), note },
+            [] => NoteAnswer::Nothing,
+            [_] if is_long => NoteAnswer::Unclear("the note is too long".to_owned()),
+            [word] => NoteAnswer::Answer { word: word.clone(), note },
             several => {
                 let several: Vec<&str> = several.iter().take(5).map(String::as_str).collect();
-                Said::Unclear(format!("several answers are given: {}", several.join(", ")))
+                NoteAnswer::Unclear(format!("several answers are given: {}", several.join(", ")))
             }
         }
     }

@@ -1,6 +1,8 @@
 //! The sections as Markdown. Every text of somebody else becomes one escaped line in the middle of one of ours.
 
-use super::{About, Alert, Choice, Completed, Marker, Page, Pending, Pin, Section};
+use super::{
+    Alert, Choice, Completed, Marker, NotePage, PendingDecision, PendingDetails, Pin, Section,
+};
 use crate::time::Span;
 
 /// A text of somebody else, in characters: it stands in a table.
@@ -133,8 +135,8 @@ impl EntryText {
     }
 }
 
-pub(super) fn head(pending: &Pending, refused: Option<&str>) -> String {
-    let Pending { id, task, summary, asks, lapse, .. } = pending;
+pub(super) fn head(pending: &PendingDecision, refused: Option<&str>) -> String {
+    let PendingDecision { id, task, summary, asks, lapse, .. } = pending;
     let lapse =
         lapse.as_ref().map(|(left, to)| format!(" {} left, then {}.", age(*left), plain(to)));
     let mut text = format!(
@@ -154,7 +156,7 @@ pub(super) fn refusal(why: &str) -> String {
 }
 
 /// The part of an entry that people edit, as nobody has edited it yet.
-pub(super) fn body(pending: &Pending) -> String {
+pub(super) fn body(pending: &PendingDecision) -> String {
     let choice = |Choice { action, needs_note }: &Choice| {
         let hint = if *needs_note { " (needs a note)" } else { "" };
         format!("- [ ] {}{hint}\n", plain(&label(action)))
@@ -166,7 +168,7 @@ pub(super) fn body(pending: &Pending) -> String {
 /// A section with its entries, which the caller has put together.
 pub(super) fn section(
     section: Section,
-    page: &Page,
+    page: &NotePage,
     entries: &[EntryText],
     closed: &[EntryText],
 ) -> String {
@@ -179,16 +181,16 @@ pub(super) fn section(
     format!("{}\n{text}{}\n", Marker::Begin(section).line(), Marker::End(section).line())
 }
 
-fn decisions(page: &Page, entries: &[EntryText], closed: &[EntryText]) -> String {
+fn decisions(page: &NotePage, entries: &[EntryText], closed: &[EntryText]) -> String {
     let of = |section| page.pending.iter().filter(move |one| Section::of(&one.about) == section);
     let count = of(Section::Decisions).count() + page.left_out;
     let mut text = format!("{}{count})\n", COUNTED[0]);
     let (mut standard, mut escalated) = (Vec::new(), Vec::new());
     for one in of(Section::Decisions) {
         let (rows, word) = match &one.about {
-            About::Standard { risk } => (&mut standard, risk),
-            About::Escalated { concern } => (&mut escalated, concern),
-            About::Merge { .. } => continue,
+            PendingDetails::Standard { risk } => (&mut standard, risk),
+            PendingDetails::Escalated { concern } => (&mut escalated, concern),
+            PendingDetails::Merge { .. } => continue,
         };
         let row = [format!("[[{}]]", one.task), plain(&one.summary), plain(word), age(one.age)];
         rows.push((one.id, row));
@@ -217,10 +219,10 @@ fn decisions(page: &Page, entries: &[EntryText], closed: &[EntryText]) -> String
     text
 }
 
-fn merges(page: &Page, entries: &[EntryText]) -> String {
+fn merges(page: &NotePage, entries: &[EntryText]) -> String {
     let mut rows = Vec::new();
     for one in &page.pending {
-        let About::Merge { pr, tests, reviews } = &one.about else { continue };
+        let PendingDetails::Merge { pr, tests, reviews } = &one.about else { continue };
         rows.push([
             link(pr),
             format!("[[{}]]", one.task),

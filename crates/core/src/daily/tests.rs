@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn pending(id: i64, summary: &str, about: About) -> Pending {
+fn pending(id: i64, summary: &str, about: PendingDetails) -> PendingDecision {
     let choice =
         |(action, needs_note): (&str, bool)| Choice { action: action.to_owned(), needs_note };
-    Pending {
+    PendingDecision {
         id: DecisionId(id),
         version: 5,
         task: TaskId(id),
@@ -22,25 +22,25 @@ fn pending(id: i64, summary: &str, about: About) -> Pending {
     }
 }
 
-fn standard(id: i64, summary: &str) -> Pending {
-    pending(id, summary, About::Standard { risk: "Low".to_owned() })
+fn standard(id: i64, summary: &str) -> PendingDecision {
+    pending(id, summary, PendingDetails::Standard { risk: "Low".to_owned() })
 }
 
-fn page(pending: Vec<Pending>) -> Page {
-    Page { pending, ..Page::default() }
+fn page(pending: Vec<PendingDecision>) -> NotePage {
+    NotePage { pending, ..NotePage::default() }
 }
 
-fn whole() -> Page {
+fn whole() -> NotePage {
     let concern = "critic/custodiet disagree on scope".to_owned();
-    let merge = About::Merge {
+    let merge = PendingDetails::Merge {
         pr: "https://example.org/pull/123".to_owned(),
         tests: "Pass".to_owned(),
         reviews: "3/3 APPROVE".to_owned(),
     };
-    Page {
+    NotePage {
         pending: vec![
             standard(12, "Decompose auth module"),
-            pending(13, "Refactor DB layer", About::Escalated { concern }),
+            pending(13, "Refactor DB layer", PendingDetails::Escalated { concern }),
             pending(14, "Added auth module", merge),
         ],
         left_out: 2,
@@ -62,21 +62,21 @@ fn whole() -> Page {
     }
 }
 
-fn merged(text: &str, page: &Page) -> String {
+fn merged(text: &str, page: &NotePage) -> String {
     merge(text, "2026-11-15", page, &BTreeMap::new())
 }
 
-fn reported(text: &str, page: &Page, id: i64, report: Report) -> String {
+fn reported(text: &str, page: &NotePage, id: i64, report: EntryOutcome) -> String {
     merge(text, "2026-11-15", page, &BTreeMap::from([(DecisionId(id), report)]))
 }
 
-fn said(text: &str) -> Vec<(String, i64, Said)> {
-    let edited = parse(text).entries.into_iter().filter(|entry| entry.said != Said::Nothing);
+fn said(text: &str) -> Vec<(String, i64, NoteAnswer)> {
+    let edited = parse(text).entries.into_iter().filter(|entry| entry.said != NoteAnswer::Nothing);
     edited.map(|entry| (entry.id.to_string(), entry.version, entry.said)).collect()
 }
 
-fn answer(word: &str, note: Option<&str>) -> Said {
-    Said::Answer { word: word.to_owned(), note: note.map(str::to_owned) }
+fn answer(word: &str, note: Option<&str>) -> NoteAnswer {
+    NoteAnswer::Answer { word: word.to_owned(), note: note.map(str::to_owned) }
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_title_means_nothing_to_markdown() {
     assert!(note.contains(&format!("#### d1 [[t1]] {escaped}\n")), "{note}");
     let link = |pr: &str| {
         let (tests, reviews) = (String::new(), String::new());
-        let about = About::Merge { pr: pr.to_owned(), tests, reviews };
+        let about = PendingDetails::Merge { pr: pr.to_owned(), tests, reviews };
         merged("", &page(vec![pending(1, "a", about)]))
     };
     assert!(link("https://example.org/pull/7").contains("| [#7](https://example.org/pull/7) |"));
@@ -103,7 +103,7 @@ fn a_title_means_nothing_to_markdown() {
 
 #[test]
 fn a_note_with_nothing_in_it() {
-    insta::assert_snapshot!(merged("", &Page::default()));
+    insta::assert_snapshot!(merged("", &NotePage::default()));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn lines_that_end_as_on_windows_are_read() {
 fn two_boxes_are_no_answer() {
     let note = merged("", &page(vec![standard(1, "a")]));
     let note = note.replace("- [ ] Approve", "- [x] Approve").replace("[ ] Send", "[x] Send");
-    let [(_, _, Said::Unclear(why))] = &said(&note)[..] else { panic!("{note}") };
+    let [(_, _, NoteAnswer::Unclear(why))] = &said(&note)[..] else { panic!("{note}") };
     assert_eq!(why, "several answers are given: Approve, back");
 }
 
@@ -140,7 +140,7 @@ fn what_was_not_carried_out_is_told_beside_the_entry_and_stays_as_it_was_seen() 
     let mut page = page(vec![standard(1, "a")]);
     let ticked = merged("", &page).replace("- [ ] Approve", "- [x] Approve");
     page.pending[0].version = 7;
-    let refused = Report::Refused("t1 has changed".to_owned());
+    let refused = EntryOutcome::Refused("t1 has changed".to_owned());
     let note = reported(&ticked, &page, 1, refused.clone());
     assert!(note.contains("> **Not carried out**: t1 has changed\n"), "{note}");
     assert_eq!(said(&note), [("d1".to_owned(), 5, answer("Approve", None))]);
@@ -156,18 +156,18 @@ fn what_was_not_carried_out_is_told_beside_the_entry_and_stays_as_it_was_seen() 
 fn an_answered_entry_is_kept_and_asks_for_nothing() {
     let open = merged("", &page(vec![standard(1, "a")]));
     let ticked = open.replace("- [ ] Approve", "- [x] Approve\nmine");
-    let done = Report::Answered("approve by human:kim".to_owned());
-    let note = reported(&ticked, &Page::default(), 1, done);
+    let done = EntryOutcome::Answered("approve by human:kim".to_owned());
+    let note = reported(&ticked, &NotePage::default(), 1, done);
     insta::assert_snapshot!(note);
     let [entry] = &parse(&note).entries[..] else { panic!("{note}") };
     assert!(entry.is_dealt_with);
-    assert_eq!(merged(&note, &Page::default()), note);
+    assert_eq!(merged(&note, &NotePage::default()), note);
     // Somebody else ticks another box: that is looked at, and told.
     let other = note.replace("[x] Approve", "[ ] Approve").replace("[ ] Send", "[x] Send");
     let [entry] = &parse(&other).entries[..] else { panic!("{other}") };
     assert_eq!((entry.is_dealt_with, &entry.said), (false, &answer("back", None)));
-    let late = Report::Refused("d1 is settled".to_owned());
-    let note = reported(&other, &Page::default(), 1, late);
+    let late = EntryOutcome::Refused("d1 is settled".to_owned());
+    let note = reported(&other, &NotePage::default(), 1, late);
     assert!(
         note.contains(
             "> **Answered**: approve by human:kim\n> **Not carried out**: d1 is settled\n"
@@ -179,9 +179,9 @@ fn an_answered_entry_is_kept_and_asks_for_nothing() {
 #[test]
 fn an_entry_that_is_gone_leaves_when_nobody_wrote_into_it() {
     let open = merged("", &page(vec![standard(1, "a")]));
-    assert_eq!(merged(&open, &Page::default()), merged("", &Page::default()));
+    assert_eq!(merged(&open, &NotePage::default()), merged("", &NotePage::default()));
     let with_words = open.replace("- **Note**:", "- **Note**: ask Bo");
-    let note = merged(&with_words, &Page::default());
+    let note = merged(&with_words, &NotePage::default());
     assert!(note.contains("- **Note**: ask Bo\n"), "{note}");
     assert!(note.contains("> **Not carried out**: this is not asked any more\n"), "{note}");
 }
@@ -251,12 +251,13 @@ fn hostile() -> impl Strategy<Value = String> {
     proptest::collection::vec(pieces, 0..30).prop_map(|pieces| pieces.concat())
 }
 
-fn hostile_page(texts: &[String; 6]) -> Page {
+fn hostile_page(texts: &[String; 6]) -> NotePage {
     let [summary, asks, action, concern, pr, title] = texts.clone();
-    let merge = About::Merge { pr: pr.clone(), tests: asks.clone(), reviews: concern.clone() };
+    let merge =
+        PendingDetails::Merge { pr: pr.clone(), tests: asks.clone(), reviews: concern.clone() };
     let mut list = vec![
         standard(1, &summary),
-        pending(2, &title, About::Escalated { concern }),
+        pending(2, &title, PendingDetails::Escalated { concern }),
         pending(3, &summary, merge),
     ];
     for one in &mut list {
@@ -275,7 +276,7 @@ fn hostile_page(texts: &[String; 6]) -> Page {
     };
     let alert =
         Alert { condition: "Failure", severity: Severity::Error, task: None, detail: title };
-    Page { pending: list, left_out: 0, completed: vec![completed], alerts: vec![alert] }
+    NotePage { pending: list, left_out: 0, completed: vec![completed], alerts: vec![alert] }
 }
 
 proptest! {
@@ -287,7 +288,7 @@ proptest! {
         let entries = parse(&note).entries;
         let ids: Vec<i64> = entries.iter().map(|entry| entry.id.0).collect();
         prop_assert_eq!(ids, [1, 2, 3]);
-        prop_assert!(entries.iter().all(|entry| entry.said == Said::Nothing && !entry.is_edited));
+        prop_assert!(entries.iter().all(|entry| entry.said == NoteAnswer::Nothing && !entry.is_edited));
         prop_assert_eq!(merged(&note, &page), note);
     }
 
@@ -296,8 +297,8 @@ proptest! {
         let page = page(vec![standard(1, "a")]);
         let ticked = merged("", &page).replace("- [ ] Approve", "- [x] Approve");
         for (page, report) in [
-            (&page, Report::Refused(text.clone())),
-            (&Page::default(), Report::Answered(text.clone())),
+            (&page, EntryOutcome::Refused(text.clone())),
+            (&NotePage::default(), EntryOutcome::Answered(text.clone())),
         ] {
             let note = reported(&ticked, page, 1, report.clone());
             prop_assert_eq!(said(&note).len(), 1);
@@ -349,8 +350,8 @@ proptest! {
 
 fn pieces_of(note: &str) -> Vec<String> {
     let texts = parse::pieces(note).into_iter().filter_map(|piece| match piece {
-        parse::Piece::Text(text) => Some(text.to_owned()),
-        parse::Piece::Section(..) => None,
+        parse::NoteFragment::Text(text) => Some(text.to_owned()),
+        parse::NoteFragment::Section(..) => None,
     });
     texts.collect()
 }
@@ -366,5 +367,5 @@ fn long_files_are_read() {
         entry.repeat(10_000)
     );
     assert_eq!(parse(&note).entries.len(), 1);
-    assert!(merged(&note, &Page::default()).len() < 2_000);
+    assert!(merged(&note, &NotePage::default()).len() < 2_000);
 }

@@ -1,6 +1,6 @@
 //! Colours and signs of both drawings. The picture is light by default, dark where the reader's system is.
 
-use crate::lifecycle::Kind;
+use crate::lifecycle::StateKind;
 
 /// The name that the rules have for the picture itself.
 const ANY_PICTURE: &str = ".banksman-drawing";
@@ -12,32 +12,32 @@ pub(crate) fn sheet(class: &str) -> String {
 }
 
 /// A drawing of 12 by 12 for a kind of state.
-pub(crate) fn sign(kind: Kind, x: i64, y: i64) -> String {
+pub(crate) fn sign(kind: StateKind, x: i64, y: i64) -> String {
     let shape = match kind {
-        Kind::Queued => "M1 2h10M1 6h10M1 10h10",
-        Kind::Working => "M3 1l8 5l-8 5z",
-        Kind::Reviewing => "M5 9a4 4 0 1 1 0-8a4 4 0 0 1 0 8zM8 8l4 4",
-        Kind::Waiting => "M6 5a2 2 0 1 1 0-4a2 2 0 0 1 0 4zM1 12a5 5 0 0 1 10 0",
-        Kind::Blocked => "M1 1h10v10h-10zM1 6h10",
-        Kind::Parked => "M3 1v10M9 1v10",
-        Kind::Done => "M1 7l3 4l7-9",
-        Kind::Failed => "M1 1l10 10M11 1l-10 10",
-        Kind::Cancelled => "M6 11a5 5 0 1 1 0-10a5 5 0 0 1 0 10zM2 2l8 8",
+        StateKind::Queued => "M1 2h10M1 6h10M1 10h10",
+        StateKind::Working => "M3 1l8 5l-8 5z",
+        StateKind::Reviewing => "M5 9a4 4 0 1 1 0-8a4 4 0 0 1 0 8zM8 8l4 4",
+        StateKind::Waiting => "M6 5a2 2 0 1 1 0-4a2 2 0 0 1 0 4zM1 12a5 5 0 0 1 10 0",
+        StateKind::Blocked => "M1 1h10v10h-10zM1 6h10",
+        StateKind::Parked => "M3 1v10M9 1v10",
+        StateKind::Done => "M1 7l3 4l7-9",
+        StateKind::Failed => "M1 1l10 10M11 1l-10 10",
+        StateKind::Cancelled => "M6 11a5 5 0 1 1 0-10a5 5 0 0 1 0 10zM2 2l8 8",
     };
     format!("<path class=\"lc-sign\" transform=\"translate({x} {y})\" d=\"{shape}\"/>")
 }
 
 /// The same colours as a style of Mermaid.
-pub(crate) fn mermaid_style(kind: Kind) -> &'static str {
+pub(crate) fn mermaid_style(kind: StateKind) -> &'static str {
     match kind {
-        Kind::Queued => "fill:#eef1f5,stroke:#5b6b7f,color:#1b2430",
-        Kind::Working => "fill:#dcebff,stroke:#1f5fbf,color:#10243f",
-        Kind::Reviewing => "fill:#ece4ff,stroke:#6a3fc0,color:#25154a",
-        Kind::Waiting => "fill:#fff0c9,stroke:#9a6a00,color:#3d2a00",
-        Kind::Blocked => "fill:#ffe2cc,stroke:#b3500a,color:#42200a",
-        Kind::Parked => "fill:#ececec,stroke:#707070,color:#2a2a2a",
-        Kind::Done => "fill:#d8f3dc,stroke:#1f7a3a,color:#0d331a",
-        Kind::Failed => "fill:#ffdcdc,stroke:#b42323,color:#450d0d",
-        Kind::Cancelled => "fill:#f3eaea,stroke:#8a6a6a,color:#352727",
+        StateKind::Queued => "fill:#eef1f5,stroke:#5b6b7f,color:#1b2430",
+        StateKind::Working => "fill:#dcebff,stroke:#1f5fbf,color:#10243f",
+        StateKind::Reviewing => "fill:#ece4ff,stroke:#6a3fc0,color:#25154a",
+        StateKind::Waiting => "fill:#fff0c9,stroke:#9a6a00,color:#3d2a00",
+        StateKind::Blocked => "fill:#ffe2cc,stroke:#b3500a,color:#42200a",
+        StateKind::Parked => "fill:#ececec,stroke:#707070,color:#2a2a2a",
+        StateKind::Done => "fill:#d8f3dc,stroke:#1f7a3a,color:#0d331a",
+        StateKind::Failed => "fill:#ffdcdc,stroke:#b42323,color:#450d0d",
+        StateKind::Cancelled => "fill:#f3eaea,stroke:#8a6a6a,color:#352727",
     }
 }

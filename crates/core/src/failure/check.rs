@@ -6,7 +6,7 @@ use super::judge::DETAIL_BYTES;
 use super::step::{self, Judged};
 use super::{start_of, work};
 use crate::lifecycle::Outcome;
-use crate::receipt::{Evidence, Opinion};
+use crate::receipt::{EvaluatorOpinion, Evidence};
 
 /// What a check came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Checked {
 
 /// Facts come first: a judge is asked only about what nothing else speaks against.
 #[must_use]
-pub fn check(evidence: &Evidence, opinion: Option<&Opinion>) -> Checked {
+pub fn check(evidence: &Evidence, opinion: Option<&EvaluatorOpinion>) -> Checked {
     let checked = |outcome, detail: &str, ambiguous| {
         let detail = start_of(detail.trim(), DETAIL_BYTES).to_owned();
         Checked { outcome, detail, ambiguous }
@@ -49,21 +49,26 @@ fn against(evidence: &Evidence) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::receipt::{Check, Exit};
+    use crate::receipt::{CheckResult, ProcessExit};
 
-    fn ran(command: &str, code: i32) -> Check {
-        let exit = Exit { code: Some(code), signal: None };
+    fn ran(command: &str, code: i32) -> CheckResult {
+        let exit = ProcessExit { code: Some(code), signal: None };
         let (command, tail) = (command.to_owned(), "2 of 3 failed\n".to_owned());
-        Check { command, head: "b".to_owned(), exit, millis: 1, tail }
+        CheckResult { command, head: "b".to_owned(), exit, millis: 1, tail }
     }
 
-    fn opinion(done: bool) -> Opinion {
+    fn opinion(done: bool) -> EvaluatorOpinion {
         let reason = "two pages are empty".to_owned();
-        Opinion { done, reason }
+        EvaluatorOpinion { done, reason }
     }
 
     #[track_caller]
-    fn expect(evidence: &Evidence, said: Option<&Opinion>, outcome: Outcome, detail: &str) -> bool {
+    fn expect(
+        evidence: &Evidence,
+        said: Option<&EvaluatorOpinion>,
+        outcome: Outcome,
+        detail: &str,
+    ) -> bool {
         let checked = check(evidence, said);
         assert_eq!(checked.outcome, outcome, "{checked:?}");
         assert!(checked.detail.contains(detail), "{checked:?}");
@@ -86,7 +91,7 @@ mod tests {
             (|found| found.denied = vec!["keys/a".to_owned()], "denied: keys/a"),
             (|found| found.outside = vec!["b".to_owned()], "not among the allowed ones: b"),
             (
-                |found| found.checks = vec![Check { tail: String::new(), ..ran("make", 2) }],
+                |found| found.checks = vec![CheckResult { tail: String::new(), ..ran("make", 2) }],
                 "`make` exited with code 2\n(it was on another branch)",
             ),
             (

@@ -10,12 +10,14 @@ mod tests;
 use super::step::{self, Judged};
 use super::work::{self, ended};
 use super::{
-    Asked, Class, Expects, Judgement, Level, end_of, last_lines, pr_link, signature, start_of,
+    Classification, Deliverable, FailureClass, ProofLevel, RunExpectation, end_of, last_lines,
+    pr_link, signature, start_of,
 };
 use crate::lifecycle::Outcome;
 use crate::quota::{self, LONGEST_WAIT};
 use crate::receipt::{
-    Ended, Evidence, Fault, FaultKind, PrepareFault, Reading, Receipt, Terminal, Told,
+    AgentReport, EndCause, Evidence, Fault, FaultKind, PrepareFault, Receipt, StreamSummary,
+    Terminal,
 };
 
 /// What is kept of the reasons: they go into prompts, mails and the history.
@@ -27,7 +29,7 @@ const SHORT_LINES: usize = 10;
 
 /// What the run came to.
 #[must_use]
-pub fn judge(receipt: &Receipt, asked: &Asked<'_>) -> Judgement {
+pub fn judge(receipt: &Receipt, asked: &RunExpectation<'_>) -> Classification {
     let run = Run::of(receipt, asked);
     let finding = run.find();
     let reading = receipt.reading.as_ref();
@@ -35,7 +37,7 @@ pub fn judge(receipt: &Receipt, asked: &Asked<'_>) -> Judgement {
         finding.outcome == Outcome::Quota && *at <= receipt.ended_at.plus(LONGEST_WAIT)
     });
     let basis = finding.basis.as_deref().unwrap_or(&finding.detail);
-    Judgement {
+    Classification {
         outcome: finding.outcome,
         class: finding.class,
         level: run.level,
@@ -49,13 +51,13 @@ pub fn judge(receipt: &Receipt, asked: &Asked<'_>) -> Judgement {
 
 /// Whether the facts leave the end open, so that asking an evaluator is worth its price.
 #[must_use]
-pub fn is_ambiguous(receipt: &Receipt, asked: &Asked<'_>) -> bool {
+pub fn is_ambiguous(receipt: &Receipt, asked: &RunExpectation<'_>) -> bool {
     Run::of(receipt, asked).find().ambiguous
 }
 
 struct Finding {
     outcome: Outcome,
-    class: Option<Class>,
+    class: Option<FailureClass>,
     detail: String,
     /// What the signature is made of, if not of the detail.
     basis: Option<String>,
@@ -63,7 +65,7 @@ struct Finding {
 }
 
 impl Finding {
-    fn failure(outcome: Outcome, class: Class, detail: impl Into<String>) -> Self {
+    fn failure(outcome: Outcome, class: FailureClass, detail: impl Into<String>) -> Self {
         Self { outcome, class: Some(class), detail: detail.into(), basis: None, ambiguous: false }
     }
 }
@@ -71,16 +73,16 @@ impl Finding {
 /// A receipt and what it was asked for, with the facts that several questions need.
 struct Run<'a> {
     receipt: &'a Receipt,
-    asked: &'a Asked<'a>,
-    reading: Option<&'a Reading>,
+    asked: &'a RunExpectation<'a>,
+    reading: Option<&'a StreamSummary>,
     evidence: Option<&'a Evidence>,
     terminal: Option<Terminal>,
-    level: Level,
+    level: ProofLevel,
     has_commits: bool,
 }
 
 impl<'a> Run<'a> {
-    fn of(receipt: &'a Receipt, asked: &'a Asked<'a>) -> Self {
+    fn of(receipt: &'a Receipt, asked: &'a RunExpectation<'a>) -> Self {
         let reading = receipt.reading.as_ref();
         let evidence = receipt.evidence.as_ref();
         Self {
@@ -115,53 +117,71 @@ impl<'a> Run<'a> {
     fn by_end(&self) -> Option<Finding> {
         let failure = |outcome, class, detail: &str| Some(Finding::failure(outcome, class, detail));
         match &self.receipt.ended {
-            Ended::Completed | Ended::Hopeless => None,
-            Ended::NotPrepared { detail, class } => match class {
-                PrepareFault::Environment => failure(Outcome::Transient, Class::Env, detail),
-                PrepareFault::Setup => failure(Outcome::Crashed, Class::Setup, detail),
+            EndCause::Completed | EndCause::Hopeless => None,
+            EndCause::NotPrepared { detail, class } => match class {
+                PrepareFault::Environment => failure(Outcome::Transient, FailureClass::Env, detail),
+                PrepareFault::Setup => failure(Outcome::Crashed, FailureClass::Setup, detail),
                 // No agent gets to work before somebody has decided which side is right.
-                PrepareFault::Diverged => failure(Outcome::NeedsPerson, Class::Setup, detail),
+                PrepareFault::Diverged => {
+                    failure(Outcome::NeedsPerson, FailureClass::Setup, detail)
+                }
             },
-            Ended::NotStarted { detail } => failure(Outcome::Transient, Class::Env, detail),
-            // An agent that has asked and then waits is not stuck; its question is what matters.
-            Ended::TimedOut => self
-                .question()
-                .or_else(|| failure(Outcome::Stalled, Class::Stall, "it took longer than it may")),
-            Ended::Stalled => self.question().or_else(|| {
-                failure(Outcome::Stalled, Class::Stall, "it was silent and idle for too long")
-            }),
-            Ended::OverBudget { detail } => failure(Outcome::OverBudget, Class::Budget, detail),
-            // Whatever it also asked: the one who answers has to see what it did.
-            Ended::NotAllowed { request } => failure(Outcome::NeedsPerson, Class::Policy, request),
-            Ended::Loop { summary } => failure(Outcome::NeedsPerson, Class::ModelLoop, summary),
-            Ended::Stopped { by } => {
-                let detail = format!("it was stopped by {}", start_of(by, 200));
-                failure(Outcome::Transient, Class::Infra, &detail)
+            EndCause::NotStarted { detail } => {
+                failure(Outcome::Transient, FailureClass::Env, detail)
             }
-            Ended::LeaseLost => failure(Outcome::Transient, Class::Infra, "its lease was lost"),
-            Ended::KeeperLost => failure(Outcome::Transient, Class::Infra, "its keeper is gone"),
+            // An agent that has asked and then waits is not stuck; its question is what matters.
+            EndCause::TimedOut => self.question().or_else(|| {
+                failure(Outcome::Stalled, FailureClass::Stall, "it took longer than it may")
+            }),
+            EndCause::Stalled => self.question().or_else(|| {
+                failure(
+                    Outcome::Stalled,
+                    FailureClass::Stall,
+                    "it was silent and idle for too long",
+                )
+            }),
+            EndCause::OverBudget { detail } => {
+                failure(Outcome::OverBudget, FailureClass::Budget, detail)
+            }
+            // Whatever it also asked: the one who answers has to see what it did.
+            EndCause::NotAllowed { request } => {
+                failure(Outcome::NeedsPerson, FailureClass::Policy, request)
+            }
+            EndCause::Loop { summary } => {
+                failure(Outcome::NeedsPerson, FailureClass::ModelLoop, summary)
+            }
+            EndCause::Stopped { by } => {
+                let detail = format!("it was stopped by {}", start_of(by, 200));
+                failure(Outcome::Transient, FailureClass::Infra, &detail)
+            }
+            EndCause::LeaseLost => {
+                failure(Outcome::Transient, FailureClass::Infra, "its lease was lost")
+            }
+            EndCause::KeeperLost => {
+                failure(Outcome::Transient, FailureClass::Infra, "its keeper is gone")
+            }
         }
     }
 
-    fn reports(&self) -> &'a [Told] {
+    fn reports(&self) -> &'a [AgentReport] {
         self.reading.map_or(&[], |reading| &reading.reports)
     }
 
     fn question(&self) -> Option<Finding> {
         let question = self.reports().iter().rev().find_map(|told| match told {
-            Told::NeedsPerson { question } => Some(question),
-            Told::Progress { .. } | Told::NothingToDo { .. } => None,
+            AgentReport::NeedsPerson { question } => Some(question),
+            AgentReport::Progress { .. } | AgentReport::NothingToDo { .. } => None,
         })?;
-        Some(Finding::failure(Outcome::NeedsPerson, Class::NeedsPerson, question))
+        Some(Finding::failure(Outcome::NeedsPerson, FailureClass::NeedsPerson, question))
     }
 
     fn by_reports(&self) -> Option<Finding> {
         let idle = || {
             let reason = self.reports().iter().rev().find_map(|told| match told {
-                Told::NothingToDo { reason } => Some(reason),
-                Told::Progress { .. } | Told::NeedsPerson { .. } => None,
+                AgentReport::NothingToDo { reason } => Some(reason),
+                AgentReport::Progress { .. } | AgentReport::NeedsPerson { .. } => None,
             })?;
-            Some(Finding::failure(Outcome::NothingToDo, Class::Noop, reason))
+            Some(Finding::failure(Outcome::NothingToDo, FailureClass::Noop, reason))
         };
         // Commits are there to be looked at, whatever was told about them.
         self.question().or_else(|| idle().filter(|_| !self.has_commits))
@@ -171,7 +191,7 @@ impl<'a> Run<'a> {
     fn by_fault(&self) -> Option<Finding> {
         let fault = self.reading?.fault.as_ref()?;
         let was_final =
-            self.receipt.ended == Ended::Hopeless || self.terminal == Some(Terminal::Error);
+            self.receipt.ended == EndCause::Hopeless || self.terminal == Some(Terminal::Error);
         let got_over = self.is_sound() && (self.has_commits || self.has_answer());
         ((fault.structured && !got_over) || was_final).then(|| of_fault(fault))
     }
@@ -179,14 +199,17 @@ impl<'a> Run<'a> {
     fn by_work(&self) -> Option<Finding> {
         let evidence = self.evidence?;
         if let Some(detail) = work::forbidden(evidence) {
-            return Some(Finding::failure(Outcome::Policy, Class::Policy, detail));
+            return Some(Finding::failure(Outcome::Policy, FailureClass::Policy, detail));
         }
         if let Some(request) = &evidence.request {
-            return Some(Finding::failure(Outcome::NeedsPerson, Class::Policy, request));
+            return Some(Finding::failure(Outcome::NeedsPerson, FailureClass::Policy, request));
         }
         let failed = work::failed_check(evidence)?;
-        let outcome =
-            if failed.class == Class::Env { Outcome::Transient } else { Outcome::VerifyFailed };
+        let outcome = if failed.class == FailureClass::Env {
+            Outcome::Transient
+        } else {
+            Outcome::VerifyFailed
+        };
         let finding = Finding::failure(outcome, failed.class, failed.detail);
         Some(Finding { basis: Some(failed.basis), ..finding })
     }
@@ -206,7 +229,7 @@ impl<'a> Run<'a> {
             Judged::Met => self.success(),
             Judged::NotMet(unmet) => not_brought(unmet),
             Judged::ByNobody(detail) => {
-                Finding::failure(Outcome::NeedsPerson, Class::NeedsPerson, detail)
+                Finding::failure(Outcome::NeedsPerson, FailureClass::NeedsPerson, detail)
             }
         };
         Some(Finding { ambiguous: true, ..finding })
@@ -214,7 +237,7 @@ impl<'a> Run<'a> {
 
     /// The agent's own word that it is done, with an exit that does not speak against it.
     fn is_sound(&self) -> bool {
-        self.receipt.ended == Ended::Completed
+        self.receipt.ended == EndCause::Completed
             && self.terminal == Some(Terminal::Success)
             && self.exited_well()
     }
@@ -240,16 +263,16 @@ impl<'a> Run<'a> {
     /// Whether there is what was asked for.
     fn has_delivered(&self) -> bool {
         let has_brought = match self.asked.expects {
-            Expects::Change => self.has_commits,
-            Expects::Answer => self.has_answer() || !self.text().is_empty(),
-            Expects::Anything => true,
+            Deliverable::Change => self.has_commits,
+            Deliverable::Answer => self.has_answer() || !self.text().is_empty(),
+            Deliverable::Anything => true,
         };
         has_brought && self.has_answered()
     }
 
     /// Whether a change was asked for and all commits are of earlier runs.
     fn has_only_old_commits(&self) -> bool {
-        self.asked.expects == Expects::Change
+        self.asked.expects == Deliverable::Change
             && self.evidence.is_some_and(|evidence| {
                 !evidence.head.is_empty() && evidence.head == evidence.head_before
             })
@@ -272,7 +295,7 @@ impl<'a> Run<'a> {
     /// Patterns in words, for an end that is no sound success and that no passing check speaks for.
     fn by_prose(&self) -> Option<Finding> {
         let is_open = self.is_open();
-        if is_open && self.level == Level::Verified {
+        if is_open && self.level == ProofLevel::Verified {
             return None;
         }
         if let Some(fault) = self.reading.and_then(|reading| reading.fault.as_ref()) {
@@ -293,21 +316,21 @@ impl<'a> Run<'a> {
             return Some(of_fault(&Fault { kind, detail: text, structured: false }));
         }
         if !claims_done && has_any(&text, &LOOPS) {
-            return Some(Finding::failure(Outcome::Crashed, Class::ModelLoop, text));
+            return Some(Finding::failure(Outcome::Crashed, FailureClass::ModelLoop, text));
         }
         let may_be_idle =
-            self.is_sound() && self.asked.expects == Expects::Change && !self.has_commits;
+            self.is_sound() && self.asked.expects == Deliverable::Change && !self.has_commits;
         let says_idle = may_be_idle && has_any(&text, &NOTHING_TO_DO);
-        says_idle.then(|| Finding::failure(Outcome::NothingToDo, Class::Noop, text))
+        says_idle.then(|| Finding::failure(Outcome::NothingToDo, FailureClass::Noop, text))
     }
 
     /// Whether the facts say neither that it is done nor that it is not.
     fn is_open(&self) -> bool {
-        if self.receipt.ended != Ended::Completed {
+        if self.receipt.ended != EndCause::Completed {
             return false;
         }
         match self.terminal {
-            None => self.exited_well() || self.level == Level::Verified,
+            None => self.exited_well() || self.level == ProofLevel::Verified,
             Some(Terminal::Success) => {
                 self.exited_well() && self.has_commits && self.has_only_old_commits()
             }
@@ -320,17 +343,21 @@ impl<'a> Run<'a> {
         if !self.is_open() {
             return None;
         }
-        let failure = |detail: String| Finding::failure(Outcome::Crashed, Class::Model, detail);
+        let failure =
+            |detail: String| Finding::failure(Outcome::Crashed, FailureClass::Model, detail);
         let finding = match &self.receipt.opinion {
             Some(opinion) if !opinion.done => {
                 failure(format!("it is not done: {}", opinion.reason))
             }
             Some(_) if self.has_delivered() => self.success(),
-            Some(opinion) if self.asked.expects == Expects::Change && self.has_answered() => {
-                Finding::failure(Outcome::NothingToDo, Class::Noop, opinion.reason.as_str())
+            Some(opinion) if self.asked.expects == Deliverable::Change && self.has_answered() => {
+                Finding::failure(Outcome::NothingToDo, FailureClass::Noop, opinion.reason.as_str())
             }
             Some(_) => failure("it ended without the answer that was asked for".to_owned()),
-            None if self.level == Level::Verified && self.exited_well() && self.has_delivered() => {
+            None if self.level == ProofLevel::Verified
+                && self.exited_well()
+                && self.has_delivered() =>
+            {
                 self.success()
             }
             None if self.terminal.is_some() => {
@@ -354,15 +381,15 @@ impl<'a> Run<'a> {
                 format!("it says that it is done, but {}", self.exit_words())
             }
             Some(Terminal::Success) => match self.asked.expects {
-                Expects::Change if !self.has_commits => {
+                Deliverable::Change if !self.has_commits => {
                     "it says that it is done, but there is no commit".to_owned()
                 }
-                Expects::Change | Expects::Answer | Expects::Anything => {
+                Deliverable::Change | Deliverable::Answer | Deliverable::Anything => {
                     "it gave no answer of the shape that was asked for".to_owned()
                 }
             },
             Some(Terminal::Error) => "it says that it failed".to_owned(),
-            None if self.receipt.ended == Ended::Hopeless => "it could not go on".to_owned(),
+            None if self.receipt.ended == EndCause::Hopeless => "it could not go on".to_owned(),
             None => self.exit_words(),
         };
         // The signature is about how it failed; what an agent says about it is worded anew each time.
@@ -375,14 +402,14 @@ impl<'a> Run<'a> {
                 format!("{why}: {}\n{said}", start_of(&objections, DETAIL_BYTES / 4))
             }
         };
-        let is_hopeless = self.receipt.ended == Ended::Hopeless;
+        let is_hopeless = self.receipt.ended == EndCause::Hopeless;
         let (outcome, class) = if is_hopeless {
-            (Outcome::Transient, Class::Flaky)
+            (Outcome::Transient, FailureClass::Flaky)
         } else if self.is_sound() {
             // It says that it is done, and what it had to bring is not there.
-            (Outcome::VerifyFailed, Class::Model)
+            (Outcome::VerifyFailed, FailureClass::Model)
         } else {
-            (Outcome::Crashed, Class::Model)
+            (Outcome::Crashed, FailureClass::Model)
         };
         Finding { basis: Some(why), ..Finding::failure(outcome, class, detail) }
     }
@@ -390,19 +417,19 @@ impl<'a> Run<'a> {
 
 /// It claims to be done, and that is not so.
 fn not_brought(unmet: step::Unmet) -> Finding {
-    let finding = Finding::failure(Outcome::VerifyFailed, Class::Model, unmet.detail);
+    let finding = Finding::failure(Outcome::VerifyFailed, FailureClass::Model, unmet.detail);
     Finding { basis: Some(unmet.basis), ..finding }
 }
 
 fn of_fault(fault: &Fault) -> Finding {
     let (outcome, class) = match fault.kind {
-        FaultKind::Quota => (Outcome::Quota, Class::Quota),
-        FaultKind::Auth => (Outcome::Auth, Class::Auth),
-        FaultKind::Transient => (Outcome::Transient, Class::Flaky),
-        FaultKind::Budget => (Outcome::OverBudget, Class::Budget),
-        FaultKind::Permission => (Outcome::Policy, Class::Permission),
-        FaultKind::Session => (Outcome::Transient, Class::Session),
-        FaultKind::Setup => (Outcome::Crashed, Class::Setup),
+        FaultKind::Quota => (Outcome::Quota, FailureClass::Quota),
+        FaultKind::Auth => (Outcome::Auth, FailureClass::Auth),
+        FaultKind::Transient => (Outcome::Transient, FailureClass::Flaky),
+        FaultKind::Budget => (Outcome::OverBudget, FailureClass::Budget),
+        FaultKind::Permission => (Outcome::Policy, FailureClass::Permission),
+        FaultKind::Session => (Outcome::Transient, FailureClass::Session),
+        FaultKind::Setup => (Outcome::Crashed, FailureClass::Setup),
     };
     let detail = fault.detail.trim();
     Finding::failure(outcome, class, if detail.is_empty() { class.as_str() } else { detail })

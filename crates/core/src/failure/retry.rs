@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{Class, Judgement};
+use super::{Classification, FailureClass};
 use crate::backoff::Backoff;
 use crate::quota::{LONGEST_WAIT, UNNAMED};
 use crate::time::{Instant, Span};
 
 /// How often and how soon each class of failures is tried again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
+pub struct RetryPolicy {
     /// A class without a rule is not tried again.
-    pub rules: BTreeMap<Class, Rule>,
+    pub rules: BTreeMap<FailureClass, RetryRule>,
     /// The same failure so many times in a row trips the breaker; less than 2 counts as 2.
     pub repeated: u32,
     /// Retries of a task over all classes that are its own; none leaves it to the classes.
@@ -19,7 +19,7 @@ pub struct Policy {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rule {
+pub struct RetryRule {
     pub retries: u32,
     pub backoff: Backoff,
 }
@@ -31,29 +31,35 @@ const OURS: Backoff =
     Backoff { first: Span(5_000), factor: 2, cap: Span(300_000), jitter_percent: 20 };
 const AT_ONCE: Backoff = Backoff { first: Span(0), factor: 1, cap: Span(0), jitter_percent: 0 };
 
-impl Default for Policy {
+impl Default for RetryPolicy {
     fn default() -> Self {
-        let rule = |class: Class| match class {
-            Class::Permission | Class::Noop | Class::Auth | Class::Budget | Class::NeedsPerson => {
-                (0, OWN)
-            }
-            Class::ModelLoop => (1, OWN),
-            Class::Policy | Class::Setup | Class::Test | Class::Model | Class::Stall => (3, OWN),
-            Class::Flaky => (6, OWN),
-            Class::Env | Class::Infra => (10, OURS),
-            Class::Session => (2, AT_ONCE),
+        let rule = |class: FailureClass| match class {
+            FailureClass::Permission
+            | FailureClass::Noop
+            | FailureClass::Auth
+            | FailureClass::Budget
+            | FailureClass::NeedsPerson => (0, OWN),
+            FailureClass::ModelLoop => (1, OWN),
+            FailureClass::Policy
+            | FailureClass::Setup
+            | FailureClass::Test
+            | FailureClass::Model
+            | FailureClass::Stall => (3, OWN),
+            FailureClass::Flaky => (6, OWN),
+            FailureClass::Env | FailureClass::Infra => (10, OURS),
+            FailureClass::Session => (2, AT_ONCE),
             // A day at the cap of half an hour: nobody has lost anything by waiting, but then somebody should know.
-            Class::Quota => (50, UNNAMED),
+            FailureClass::Quota => (50, UNNAMED),
         };
-        let rules = Class::ALL.into_iter().map(|class| {
+        let rules = FailureClass::ALL.into_iter().map(|class| {
             let (retries, backoff) = rule(class);
-            (class, Rule { retries, backoff })
+            (class, RetryRule { retries, backoff })
         });
         Self { rules: rules.collect(), repeated: 4, most: None }
     }
 }
 
-impl Policy {
+impl RetryPolicy {
     /// The same limits with no wait longer than `cap`, for those who watch.
     #[must_use]
     pub fn hasty(mut self, cap: Span) -> Self {
@@ -67,15 +73,15 @@ impl Policy {
 
 /// An earlier run of the task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Past {
+pub struct PastFailure {
     /// None for a success.
-    pub class: Option<Class>,
+    pub class: Option<FailureClass>,
     pub signature: Option<String>,
 }
 
 /// What becomes of a task after a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum RetryDecision {
     Again {
         at: Instant,
         /// Whether the agent's session is not to be resumed.
@@ -91,14 +97,14 @@ pub enum Next {
 /// failed together.
 #[must_use]
 pub fn next(
-    policy: &Policy,
-    judgement: &Judgement,
-    past: &[Past],
+    policy: &RetryPolicy,
+    classification: &Classification,
+    past: &[PastFailure],
     key: &str,
     now: Instant,
-) -> Next {
-    let give_up = |reason: String| Next::GiveUp { reason };
-    let Some(class) = judgement.class else {
+) -> RetryDecision {
+    let give_up = |reason: String| RetryDecision::GiveUp { reason };
+    let Some(class) = classification.class else {
         return give_up("it has not failed".to_owned());
     };
     let Some(rule) = policy.rules.get(&class) else {
@@ -106,11 +112,11 @@ pub fn next(
     };
     let tries = count(past, |earlier| earlier == class);
     if class.is_of_the_task() {
-        let row = row_of(past, judgement.signature.as_deref());
+        let row = row_of(past, classification.signature.as_deref());
         if row >= policy.repeated.max(2) && rule.retries > 0 {
             return give_up(format!("breaker: the same failure {row} times in a row"));
         }
-        let all = count(past, Class::is_of_the_task);
+        let all = count(past, FailureClass::is_of_the_task);
         if let Some(most) = policy.most.filter(|most| all >= *most) {
             return give_up(format!(
                 "all {most} retries of the task are used up, the last by {class}"
@@ -123,29 +129,38 @@ pub fn next(
             retries => format!("all {retries} retries for {class} are used up"),
         });
     }
-    let at = now.plus(wait(rule, judgement, tries, key, now));
-    Next::Again { at, fresh_session: matches!(class, Class::Session | Class::ModelLoop) }
+    let at = now.plus(wait(rule, classification, tries, key, now));
+    RetryDecision::Again {
+        at,
+        fresh_session: matches!(class, FailureClass::Session | FailureClass::ModelLoop),
+    }
 }
 
-fn count(past: &[Past], fits: impl Fn(Class) -> bool) -> u32 {
+fn count(past: &[PastFailure], fits: impl Fn(FailureClass) -> bool) -> u32 {
     let runs = past.iter().filter_map(|run| run.class).filter(|class| fits(*class)).count();
     u32::try_from(runs).unwrap_or(u32::MAX)
 }
 
 /// How many times in a row the failure came, this time included. Runs that failed for no fault of the task are passed
 /// over: they say nothing about whether it would have failed again.
-fn row_of(past: &[Past], signature: Option<&str>) -> u32 {
+fn row_of(past: &[PastFailure], signature: Option<&str>) -> u32 {
     let Some(signature) = signature else {
         return 1;
     };
-    let own = past.iter().rev().filter(|run| run.class.is_none_or(Class::is_of_the_task));
+    let own = past.iter().rev().filter(|run| run.class.is_none_or(FailureClass::is_of_the_task));
     let same = own.take_while(|run| run.signature.as_deref() == Some(signature)).count();
     u32::try_from(same).unwrap_or(u32::MAX).saturating_add(1)
 }
 
 /// A time that the provider named is kept to, unless it has already been wrong: then the wait grows all the same.
-fn wait(rule: &Rule, judgement: &Judgement, tries: u32, key: &str, now: Instant) -> Span {
-    let named = judgement.resets_at.filter(|at| *at <= now.plus(LONGEST_WAIT));
+fn wait(
+    rule: &RetryRule,
+    classification: &Classification,
+    tries: u32,
+    key: &str,
+    now: Instant,
+) -> Span {
+    let named = classification.resets_at.filter(|at| *at <= now.plus(LONGEST_WAIT));
     match named {
         Some(at) if tries == 0 => at.since(now),
         Some(at) => at.since(now).max(rule.backoff.plain(tries)),
@@ -156,18 +171,18 @@ fn wait(rule: &Rule, judgement: &Judgement, tries: u32, key: &str, now: Instant)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Level;
+    use crate::failure::ProofLevel;
     use crate::lifecycle::Outcome;
     use proptest::prelude::{Just, Strategy, any, prop_assert, prop_oneof, proptest};
     use proptest::sample::select;
 
     const NOW: Instant = Instant(1_795_000_000_000);
 
-    fn failed(class: Class, signature: &str) -> Judgement {
-        Judgement {
+    fn failed(class: FailureClass, signature: &str) -> Classification {
+        Classification {
             outcome: Outcome::Crashed,
             class: Some(class),
-            level: Level::Claimed,
+            level: ProofLevel::Claimed,
             detail: "boom".to_owned(),
             signature: Some(signature.to_owned()),
             resets_at: None,
@@ -176,48 +191,48 @@ mod tests {
         }
     }
 
-    fn past(class: Class, signature: &str) -> Past {
-        Past { class: Some(class), signature: Some(signature.to_owned()) }
+    fn past(class: FailureClass, signature: &str) -> PastFailure {
+        PastFailure { class: Some(class), signature: Some(signature.to_owned()) }
     }
 
-    fn varied(class: Class, count: u32) -> Vec<Past> {
+    fn varied(class: FailureClass, count: u32) -> Vec<PastFailure> {
         (0..count).map(|number| past(class, &format!("{class}:{number}"))).collect()
     }
 
-    fn is_again(next: &Next) -> bool {
+    fn is_again(next: &RetryDecision) -> bool {
         match next {
-            Next::Again { .. } => true,
-            Next::GiveUp { .. } => false,
+            RetryDecision::Again { .. } => true,
+            RetryDecision::GiveUp { .. } => false,
         }
     }
 
-    fn reason(next: Next) -> String {
+    fn reason(next: RetryDecision) -> String {
         match next {
-            Next::GiveUp { reason } => reason,
-            Next::Again { at, .. } => panic!("again at {at}"),
+            RetryDecision::GiveUp { reason } => reason,
+            RetryDecision::Again { at, .. } => panic!("again at {at}"),
         }
     }
 
     #[test]
     fn each_class_has_its_number_of_retries() {
-        let policy = Policy::default();
+        let policy = RetryPolicy::default();
         for (class, retries) in [
-            (Class::Permission, 0),
-            (Class::Noop, 0),
-            (Class::Policy, 3),
-            (Class::Setup, 3),
-            (Class::Env, 10),
-            (Class::Auth, 0),
-            (Class::Quota, 50),
-            (Class::Test, 3),
-            (Class::Flaky, 6),
-            (Class::ModelLoop, 1),
-            (Class::Model, 3),
-            (Class::Budget, 0),
-            (Class::Stall, 3),
-            (Class::NeedsPerson, 0),
-            (Class::Infra, 10),
-            (Class::Session, 2),
+            (FailureClass::Permission, 0),
+            (FailureClass::Noop, 0),
+            (FailureClass::Policy, 3),
+            (FailureClass::Setup, 3),
+            (FailureClass::Env, 10),
+            (FailureClass::Auth, 0),
+            (FailureClass::Quota, 50),
+            (FailureClass::Test, 3),
+            (FailureClass::Flaky, 6),
+            (FailureClass::ModelLoop, 1),
+            (FailureClass::Model, 3),
+            (FailureClass::Budget, 0),
+            (FailureClass::Stall, 3),
+            (FailureClass::NeedsPerson, 0),
+            (FailureClass::Infra, 10),
+            (FailureClass::Session, 2),
         ] {
             let now = failed(class, "now");
             let next_after = |count| next(&policy, &now, &varied(class, count), "t83", NOW);
@@ -228,93 +243,116 @@ mod tests {
             };
             assert_eq!(reason(next_after(retries)), expected);
         }
-        assert_eq!(policy.rules.len(), Class::ALL.len());
+        assert_eq!(policy.rules.len(), FailureClass::ALL.len());
     }
 
     #[test]
     fn a_success_in_between_gives_nothing_back() {
-        let mut runs = varied(Class::Test, 3);
-        runs.push(Past { class: None, signature: None });
-        let next = next(&Policy::default(), &failed(Class::Test, "x"), &runs, "t83", NOW);
+        let mut runs = varied(FailureClass::Test, 3);
+        runs.push(PastFailure { class: None, signature: None });
+        let next =
+            next(&RetryPolicy::default(), &failed(FailureClass::Test, "x"), &runs, "t83", NOW);
         assert_eq!(reason(next), "all 3 retries for test are used up");
     }
 
     #[test]
     fn the_same_failure_four_times_in_a_row_trips_the_breaker() {
-        let policy = Policy::default();
-        let same = |count: usize| vec![past(Class::Flaky, "s"); count];
-        let ask = |runs: &[Past]| next(&policy, &failed(Class::Flaky, "s"), runs, "t83", NOW);
+        let policy = RetryPolicy::default();
+        let same = |count: usize| vec![past(FailureClass::Flaky, "s"); count];
+        let ask = |runs: &[PastFailure]| {
+            next(&policy, &failed(FailureClass::Flaky, "s"), runs, "t83", NOW)
+        };
         assert!(is_again(&ask(&same(2))));
         assert_eq!(reason(ask(&same(3))), "breaker: the same failure 4 times in a row");
 
         let mut other_between = same(3);
-        other_between.insert(2, past(Class::Flaky, "other"));
+        other_between.insert(2, past(FailureClass::Flaky, "other"));
         assert!(is_again(&ask(&other_between)));
         let mut success_between = same(3);
-        success_between.insert(2, Past { class: None, signature: None });
+        success_between.insert(2, PastFailure { class: None, signature: None });
         assert!(is_again(&ask(&success_between)));
         let mut lost_between = same(3);
-        lost_between.insert(2, past(Class::Infra, "lost"));
+        lost_between.insert(2, past(FailureClass::Infra, "lost"));
         assert!(reason(ask(&lost_between)).starts_with("breaker: "));
     }
 
     #[test]
     fn faults_that_are_not_the_tasks_use_up_none_of_its_retries() {
-        let policy = Policy { most: Some(2), ..Policy::default() };
-        let mut runs: Vec<Past> = [Class::Env, Class::Infra, Class::Quota, Class::Session]
-            .into_iter()
-            .flat_map(|class| vec![past(class, "same"); 9])
-            .collect();
-        runs.extend(varied(Class::Test, 1));
+        let policy = RetryPolicy { most: Some(2), ..RetryPolicy::default() };
+        let mut runs: Vec<PastFailure> =
+            [FailureClass::Env, FailureClass::Infra, FailureClass::Quota, FailureClass::Session]
+                .into_iter()
+                .flat_map(|class| vec![past(class, "same"); 9])
+                .collect();
+        runs.extend(varied(FailureClass::Test, 1));
         let ask = |class| next(&policy, &failed(class, "same"), &runs, "t83", NOW);
-        for class in [Class::Test, Class::Model, Class::Env, Class::Infra, Class::Quota] {
+        for class in [
+            FailureClass::Test,
+            FailureClass::Model,
+            FailureClass::Env,
+            FailureClass::Infra,
+            FailureClass::Quota,
+        ] {
             assert!(is_again(&ask(class)), "{class}");
         }
     }
 
     #[test]
     fn a_bound_over_all_classes_counts_the_tasks_own_failures() {
-        let policy = Policy { most: Some(2), ..Policy::default() };
-        let runs = [varied(Class::Test, 1), varied(Class::Policy, 1)].concat();
-        let next = next(&policy, &failed(Class::Model, "x"), &runs, "t83", NOW);
+        let policy = RetryPolicy { most: Some(2), ..RetryPolicy::default() };
+        let runs = [varied(FailureClass::Test, 1), varied(FailureClass::Policy, 1)].concat();
+        let next = next(&policy, &failed(FailureClass::Model, "x"), &runs, "t83", NOW);
         assert_eq!(reason(next), "all 2 retries of the task are used up, the last by model");
     }
 
     #[test]
     fn what_has_not_failed_or_has_no_rule_is_not_tried_again() {
-        let success = Judgement { class: None, ..failed(Class::Test, "x") };
+        let success = Classification { class: None, ..failed(FailureClass::Test, "x") };
         assert_eq!(
-            reason(next(&Policy::default(), &success, &[], "t83", NOW)),
+            reason(next(&RetryPolicy::default(), &success, &[], "t83", NOW)),
             "it has not failed"
         );
-        let empty = Policy { rules: BTreeMap::new(), ..Policy::default() };
-        let none = next(&empty, &failed(Class::Test, "x"), &[], "t83", NOW);
+        let empty = RetryPolicy { rules: BTreeMap::new(), ..RetryPolicy::default() };
+        let none = next(&empty, &failed(FailureClass::Test, "x"), &[], "t83", NOW);
         assert_eq!(reason(none), "there is no rule for test");
     }
 
     #[test]
     fn a_lost_session_is_replaced_at_once() {
-        let ask = |class| next(&Policy::default(), &failed(class, "x"), &[], "t83", NOW);
-        assert_eq!(ask(Class::Session), Next::Again { at: NOW, fresh_session: true });
-        for (class, fresh) in
-            [(Class::ModelLoop, true), (Class::Test, false), (Class::Quota, false)]
-        {
+        let ask = |class| next(&RetryPolicy::default(), &failed(class, "x"), &[], "t83", NOW);
+        assert_eq!(
+            ask(FailureClass::Session),
+            RetryDecision::Again { at: NOW, fresh_session: true }
+        );
+        for (class, fresh) in [
+            (FailureClass::ModelLoop, true),
+            (FailureClass::Test, false),
+            (FailureClass::Quota, false),
+        ] {
             match ask(class) {
-                Next::Again { at, fresh_session } => {
+                RetryDecision::Again { at, fresh_session } => {
                     assert_eq!(fresh_session, fresh, "{class}");
                     assert!((24_000..=30_000).contains(&at.since(NOW).0), "{class}: {at}");
                 }
-                Next::GiveUp { reason } => panic!("{class}: {reason}"),
+                RetryDecision::GiveUp { reason } => panic!("{class}: {reason}"),
             }
         }
     }
 
     fn limited(at: i64, before: u32) -> i64 {
-        let judgement =
-            Judgement { resets_at: Some(Instant(NOW.0 + at)), ..failed(Class::Quota, "x") };
-        match next(&Policy::default(), &judgement, &varied(Class::Quota, before), "t83", NOW) {
-            Next::Again { at, .. } => at.0 - NOW.0,
-            Next::GiveUp { reason } => panic!("{reason}"),
+        let classification = Classification {
+            resets_at: Some(Instant(NOW.0 + at)),
+            ..failed(FailureClass::Quota, "x")
+        };
+        match next(
+            &RetryPolicy::default(),
+            &classification,
+            &varied(FailureClass::Quota, before),
+            "t83",
+            NOW,
+        ) {
+            RetryDecision::Again { at, .. } => at.0 - NOW.0,
+            RetryDecision::GiveUp { reason } => panic!("{reason}"),
         }
     }
 
@@ -340,8 +378,8 @@ mod tests {
         assert_eq!(limited(LONGEST_WAIT.0, 0), LONGEST_WAIT.0);
     }
 
-    fn any_class() -> impl Strategy<Value = Option<Class>> {
-        prop_oneof![1 => Just(None), 9 => select(Class::ALL.to_vec()).prop_map(Some)]
+    fn any_class() -> impl Strategy<Value = Option<FailureClass>> {
+        prop_oneof![1 => Just(None), 9 => select(FailureClass::ALL.to_vec()).prop_map(Some)]
     }
 
     proptest! {
@@ -351,17 +389,17 @@ mod tests {
             ends in proptest::collection::vec((any_class(), 0_u8..3), 0..300),
             most in any::<Option<u8>>(), repeated in 0_u32..6, named in any::<Option<i64>>(),
         ) {
-            let policy = Policy { repeated, most: most.map(u32::from), ..Policy::default() };
-            let mut runs: Vec<Past> = vec![];
+            let policy = RetryPolicy { repeated, most: most.map(u32::from), ..RetryPolicy::default() };
+            let mut runs: Vec<PastFailure> = vec![];
             let mut now = NOW;
             for (class, variant) in ends {
                 let signature = class.map(|class| format!("{class}:{variant}"));
-                let judgement = Judgement {
-                    class, signature: signature.clone(), resets_at: named.map(Instant), ..failed(Class::Test, "")
+                let classification = Classification {
+                    class, signature: signature.clone(), resets_at: named.map(Instant), ..failed(FailureClass::Test, "")
                 };
-                let decided = next(&policy, &judgement, &runs, "t83", now);
-                runs.push(Past { class, signature });
-                if let Next::Again { at, .. } = decided {
+                let decided = next(&policy, &classification, &runs, "t83", now);
+                runs.push(PastFailure { class, signature });
+                if let RetryDecision::Again { at, .. } = decided {
                     prop_assert!(at >= now && at <= now.plus(LONGEST_WAIT));
                     now = at;
                 } else if class.is_some() {
@@ -370,10 +408,10 @@ mod tests {
             }
             // The last one may be the failure that was given up.
             let retried = &runs[..runs.len().saturating_sub(1)];
-            for class in Class::ALL {
+            for class in FailureClass::ALL {
                 prop_assert!(count(retried, |other| other == class) <= policy.rules[&class].retries, "{}", class);
             }
-            let own = count(retried, Class::is_of_the_task);
+            let own = count(retried, FailureClass::is_of_the_task);
             prop_assert!(policy.most.is_none_or(|most| own <= most));
         }
     }

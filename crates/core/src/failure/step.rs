@@ -3,7 +3,7 @@
 //! All of it only ever speaks against a run: nothing here makes a success of what is none.
 
 use super::{start_of, work};
-use crate::receipt::{Evidence, Opinion};
+use crate::receipt::{EvaluatorOpinion, Evidence};
 
 /// Of a criterion, in the sentences that quote it.
 const CRITERION_BYTES: usize = 1_000;
@@ -52,7 +52,7 @@ pub(super) enum Judged {
 }
 
 /// None where there is nothing to be judged.
-pub(super) fn judged(evidence: &Evidence, opinion: Option<&Opinion>) -> Option<Judged> {
+pub(super) fn judged(evidence: &Evidence, opinion: Option<&EvaluatorOpinion>) -> Option<Judged> {
     let criterion = start_of(evidence.criterion.as_deref()?.trim(), CRITERION_BYTES);
     Some(match opinion {
         Some(opinion) if opinion.done => Judged::Met,
@@ -66,15 +66,18 @@ pub(super) fn judged(evidence: &Evidence, opinion: Option<&Opinion>) -> Option<J
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Asked, Class, Expects, Judgement, Level, is_ambiguous, judge};
+    use super::super::{
+        Classification, Deliverable, FailureClass, ProofLevel, RunExpectation, is_ambiguous, judge,
+    };
     use crate::lifecycle::Outcome;
     use crate::receipt::{
-        Ended, Evidence, Exit, Opinion, Reading, Receipt, SignalSeen, Terminal, Told,
+        AgentReport, EndCause, EvaluatorOpinion, Evidence, ObservedSignal, ProcessExit, Receipt,
+        StreamSummary, Terminal,
     };
     use crate::time::Instant;
 
-    const STEP: Asked<'_> = Asked {
-        expects: Expects::Change,
+    const STEP: RunExpectation<'_> = RunExpectation {
+        expects: Deliverable::Change,
         task: "t83",
         branch: "banksman/t83",
         schema_given: false,
@@ -82,9 +85,10 @@ mod tests {
 
     /// A run that is a success, with one thing changed.
     fn with(change: impl FnOnce(&mut Receipt, &mut Evidence)) -> Receipt {
-        let mut receipt = Receipt::new("r83.1", Instant(0), Ended::Completed);
-        receipt.exit = Some(Exit { code: Some(0), signal: None });
-        receipt.reading = Some(Reading { terminal: Some(Terminal::Success), ..Reading::default() });
+        let mut receipt = Receipt::new("r83.1", Instant(0), EndCause::Completed);
+        receipt.exit = Some(ProcessExit { code: Some(0), signal: None });
+        receipt.reading =
+            Some(StreamSummary { terminal: Some(Terminal::Success), ..StreamSummary::default() });
         let mut evidence = Evidence {
             base: "a".to_owned(),
             head_before: "a".to_owned(),
@@ -97,32 +101,35 @@ mod tests {
         receipt
     }
 
-    fn signal(found: bool, failed: bool, note: Option<&str>) -> Option<SignalSeen> {
+    fn signal(found: bool, failed: bool, note: Option<&str>) -> Option<ObservedSignal> {
         let detail = "`.workflow/signals/X-1-done.json`".to_owned();
-        Some(SignalSeen { found, detail, note: note.map(str::to_owned), failed })
+        Some(ObservedSignal { found, detail, note: note.map(str::to_owned), failed })
     }
 
-    fn opinion(done: bool) -> Option<Opinion> {
+    fn opinion(done: bool) -> Option<EvaluatorOpinion> {
         let reason = "two of three pages are empty".to_owned();
-        Some(Opinion { done, reason })
+        Some(EvaluatorOpinion { done, reason })
     }
 
     #[track_caller]
-    fn expect(receipt: &Receipt, outcome: Outcome, detail: &str) -> Judgement {
-        let judgement = judge(receipt, &STEP);
-        assert_eq!(judgement.outcome, outcome, "{judgement:?}");
-        assert!(judgement.detail.contains(detail), "{judgement:?}");
-        assert_eq!(judgement.ambiguous, is_ambiguous(receipt, &STEP));
-        judgement
+    fn expect(receipt: &Receipt, outcome: Outcome, detail: &str) -> Classification {
+        let classification = judge(receipt, &STEP);
+        assert_eq!(classification.outcome, outcome, "{classification:?}");
+        assert!(classification.detail.contains(detail), "{classification:?}");
+        assert_eq!(classification.ambiguous, is_ambiguous(receipt, &STEP));
+        classification
     }
 
     #[test]
     fn outputs_that_are_not_there_are_listed() {
         let missing = || vec!["src/index.py".to_owned(), "docs/*.md".to_owned()];
         let receipt = with(|_, evidence| evidence.missing = missing());
-        let judgement = expect(&receipt, Outcome::VerifyFailed, "src/index.py, docs/*.md");
-        assert_eq!((judgement.class, judgement.ambiguous), (Some(Class::Model), false));
-        assert_eq!(judgement.level, Level::Observed);
+        let classification = expect(&receipt, Outcome::VerifyFailed, "src/index.py, docs/*.md");
+        assert_eq!(
+            (classification.class, classification.ambiguous),
+            (Some(FailureClass::Model), false)
+        );
+        assert_eq!(classification.level, ProofLevel::Observed);
     }
 
     #[test]
@@ -131,8 +138,11 @@ mod tests {
         expect(&given, Outcome::Succeeded, "it is done");
         let silent = with(|_, evidence| evidence.signal = signal(false, false, None));
         let words = "the signal `.workflow/signals/X-1-done.json` was not given";
-        let judgement = expect(&silent, Outcome::VerifyFailed, words);
-        assert_eq!((judgement.class, judgement.ambiguous), (Some(Class::Model), false));
+        let classification = expect(&silent, Outcome::VerifyFailed, words);
+        assert_eq!(
+            (classification.class, classification.ambiguous),
+            (Some(FailureClass::Model), false)
+        );
         let garbled = with(|_, evidence| evidence.signal = signal(false, false, Some("no JSON")));
         expect(&garbled, Outcome::VerifyFailed, "was not given (no JSON)");
     }
@@ -170,7 +180,7 @@ mod tests {
         expect(&with(complete), Outcome::Succeeded, "it is done");
         type Break = fn(&mut Receipt, &mut Evidence);
         let broken: [(Break, Outcome); 6] = [
-            (|receipt, _| receipt.ended = Ended::Stalled, Outcome::Stalled),
+            (|receipt, _| receipt.ended = EndCause::Stalled, Outcome::Stalled),
             (|receipt, _| receipt.exit = None, Outcome::Crashed),
             (
                 |receipt, _| {
@@ -182,7 +192,8 @@ mod tests {
             (
                 |receipt, _| {
                     let reading = receipt.reading.as_mut().expect("a good run has one");
-                    reading.reports = vec![Told::NeedsPerson { question: "which?".to_owned() }];
+                    reading.reports =
+                        vec![AgentReport::NeedsPerson { question: "which?".to_owned() }];
                 },
                 Outcome::NeedsPerson,
             ),
@@ -197,14 +208,14 @@ mod tests {
                 complete(receipt, evidence);
                 change(receipt, evidence);
             });
-            let judgement = judge(&receipt, &STEP);
-            assert_eq!(judgement.outcome, outcome, "{number}: {judgement:?}");
+            let classification = judge(&receipt, &STEP);
+            assert_eq!(classification.outcome, outcome, "{number}: {classification:?}");
         }
     }
 
     #[test]
     fn a_criterion_in_prose_leaves_a_success_open_until_somebody_has_judged() {
-        let asked = |opinion: Option<Opinion>| {
+        let asked = |opinion: Option<EvaluatorOpinion>| {
             with(|receipt, evidence| {
                 evidence.criterion = Some("every page has a text".to_owned());
                 receipt.opinion = opinion;
@@ -212,9 +223,9 @@ mod tests {
         };
         let nobody =
             expect(&asked(None), Outcome::NeedsPerson, "nobody could judge: every page has a text");
-        assert_eq!((nobody.class, nobody.ambiguous), (Some(Class::NeedsPerson), true));
+        assert_eq!((nobody.class, nobody.ambiguous), (Some(FailureClass::NeedsPerson), true));
         let no = expect(&asked(opinion(false)), Outcome::VerifyFailed, "two of three pages");
-        assert_eq!((no.class, no.ambiguous), (Some(Class::Model), true));
+        assert_eq!((no.class, no.ambiguous), (Some(FailureClass::Model), true));
         assert!(expect(&asked(opinion(true)), Outcome::Succeeded, "it is done").ambiguous);
     }
 
@@ -238,7 +249,7 @@ mod tests {
     fn an_open_end_has_to_bring_it_as_well() {
         let open = |change: fn(&mut Evidence)| {
             with(|receipt, evidence| {
-                receipt.reading = Some(Reading::default());
+                receipt.reading = Some(StreamSummary::default());
                 receipt.opinion = opinion(true);
                 change(evidence);
             })

@@ -1,8 +1,8 @@
 //! What was found in the worktree: how well the work is proven, and what speaks against it.
 
-use super::{Class, Level, end_of, last_lines, start_of};
+use super::{FailureClass, ProofLevel, end_of, last_lines, start_of};
 use crate::limits;
-use crate::receipt::{Check, Evidence, Exit};
+use crate::receipt::{CheckResult, Evidence, ProcessExit};
 
 /// Paths that a detail names.
 const PATHS: usize = 20;
@@ -12,20 +12,20 @@ const NAME_BYTES: usize = 200;
 const LAST_LINES: usize = 12;
 
 /// All checks have passed on exactly the head, or commits are there, or there is only the agent's word.
-pub(super) fn level(evidence: Option<&Evidence>) -> Level {
+pub(super) fn level(evidence: Option<&Evidence>) -> ProofLevel {
     let Some(evidence) = evidence.filter(|evidence| evidence.commits > 0) else {
-        return Level::Claimed;
+        return ProofLevel::Claimed;
     };
-    let passed_here = |check: &Check| check.passed() && is_here(evidence, check);
+    let passed_here = |check: &CheckResult| check.passed() && is_here(evidence, check);
     if !evidence.checks.is_empty() && evidence.checks.iter().all(passed_here) {
-        Level::Verified
+        ProofLevel::Verified
     } else {
-        Level::Observed
+        ProofLevel::Observed
     }
 }
 
 /// A check of another commit proves nothing, neither good nor bad.
-fn is_here(evidence: &Evidence, check: &Check) -> bool {
+fn is_here(evidence: &Evidence, check: &CheckResult) -> bool {
     !evidence.head.is_empty() && check.head == evidence.head
 }
 
@@ -51,7 +51,7 @@ pub(super) fn list(paths: &[String]) -> String {
 
 /// A check that failed on the head.
 pub(super) struct Failed {
-    pub(super) class: Class,
+    pub(super) class: FailureClass,
     pub(super) detail: String,
     /// What two equal failures have in common.
     pub(super) basis: String,
@@ -66,7 +66,7 @@ pub(super) fn failed_check(evidence: &Evidence) -> Option<Failed> {
 }
 
 /// A command with how it ended and the end of what it printed, if it printed anything.
-pub(super) fn told(check: &Check) -> String {
+pub(super) fn told(check: &CheckResult) -> String {
     let ended = format!("`{}` {}", start_of(&check.command, NAME_BYTES), ended(check.exit));
     match tail(check) {
         "" => ended,
@@ -74,12 +74,12 @@ pub(super) fn told(check: &Check) -> String {
     }
 }
 
-fn tail(check: &Check) -> &str {
+fn tail(check: &CheckResult) -> &str {
     end_of(&check.tail, limits::CHECK_TAIL_BYTES / 2).trim()
 }
 
 /// How a program ended, as a part of a sentence.
-pub(super) fn ended(exit: Exit) -> String {
+pub(super) fn ended(exit: ProcessExit) -> String {
     match (exit.code, exit.signal) {
         (Some(code), _) => format!("exited with code {code}"),
         (None, Some(signal)) => format!("was ended by signal {signal}"),
@@ -88,7 +88,7 @@ pub(super) fn ended(exit: Exit) -> String {
 }
 
 /// A check that could not even try says nothing about the work.
-fn class_of(check: &Check) -> Class {
+fn class_of(check: &CheckResult) -> FailureClass {
     /// What a shell answers for a program that it cannot run or find.
     const NOT_RUN: [i32; 2] = [126, 127];
     const SETUP: [&str; 15] = [
@@ -119,11 +119,11 @@ fn class_of(check: &Check) -> Class {
         lines.iter().any(fits)
     };
     if check.exit.code.is_some_and(|code| NOT_RUN.contains(&code)) || says(&SETUP) {
-        Class::Setup
+        FailureClass::Setup
     } else if says(&MACHINE) {
-        Class::Env
+        FailureClass::Env
     } else {
-        Class::Test
+        FailureClass::Test
     }
 }
 
@@ -131,10 +131,10 @@ fn class_of(check: &Check) -> Class {
 mod tests {
     use super::*;
 
-    fn check(code: i32, tail: &str) -> Check {
-        let exit = Exit { code: Some(code), signal: None };
+    fn check(code: i32, tail: &str) -> CheckResult {
+        let exit = ProcessExit { code: Some(code), signal: None };
         let (command, head) = ("make test".to_owned(), "b".repeat(40));
-        Check { command, head, exit, millis: 1, tail: tail.to_owned() }
+        CheckResult { command, head, exit, millis: 1, tail: tail.to_owned() }
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
             (101, "error: no such command: `nextest`"),
             (1, "/usr/bin/python3: No module named pytest"),
         ] {
-            assert_eq!(class_of(&check(code, tail)), Class::Setup, "{tail}");
+            assert_eq!(class_of(&check(code, tail)), FailureClass::Setup, "{tail}");
         }
     }
 
@@ -169,34 +169,34 @@ mod tests {
             "make: *** No rule to make target 'a.h', needed by 'a.o'.  Stop.",
             early.as_str(),
         ] {
-            assert_eq!(class_of(&check(1, tail)), Class::Test, "{tail}");
+            assert_eq!(class_of(&check(1, tail)), FailureClass::Test, "{tail}");
         }
-        assert_eq!(class_of(&check(1, "write: No space left on device")), Class::Env);
+        assert_eq!(class_of(&check(1, "write: No space left on device")), FailureClass::Env);
     }
 
     #[test]
     fn only_a_check_of_the_head_proves_something() {
         let head = "b".repeat(40);
         let passed = check(0, "");
-        let stale = Check { head: "a".repeat(40), ..check(0, "") };
-        let stale_failure = Check { head: "a".repeat(40), ..check(1, "boom") };
-        let work = |commits: u32, checks: &[&Check]| Evidence {
+        let stale = CheckResult { head: "a".repeat(40), ..check(0, "") };
+        let stale_failure = CheckResult { head: "a".repeat(40), ..check(1, "boom") };
+        let work = |commits: u32, checks: &[&CheckResult]| Evidence {
             head: head.clone(),
             commits,
             checks: checks.iter().map(|check| (*check).clone()).collect(),
             ..Evidence::default()
         };
-        assert_eq!(level(None), Level::Claimed);
-        assert_eq!(level(Some(&work(0, &[&passed]))), Level::Claimed);
-        assert_eq!(level(Some(&work(1, &[]))), Level::Observed);
-        assert_eq!(level(Some(&work(1, &[&passed]))), Level::Verified);
-        assert_eq!(level(Some(&work(1, &[&passed, &stale]))), Level::Observed);
-        assert_eq!(level(Some(&work(1, &[&passed, &check(1, "")]))), Level::Observed);
+        assert_eq!(level(None), ProofLevel::Claimed);
+        assert_eq!(level(Some(&work(0, &[&passed]))), ProofLevel::Claimed);
+        assert_eq!(level(Some(&work(1, &[]))), ProofLevel::Observed);
+        assert_eq!(level(Some(&work(1, &[&passed]))), ProofLevel::Verified);
+        assert_eq!(level(Some(&work(1, &[&passed, &stale]))), ProofLevel::Observed);
+        assert_eq!(level(Some(&work(1, &[&passed, &check(1, "")]))), ProofLevel::Observed);
         assert!(failed_check(&work(1, &[&stale_failure])).is_none());
         assert!(failed_check(&work(1, &[&passed, &check(1, "boom")])).is_some());
         let nowhere = Evidence { head: String::new(), ..work(1, &[]) };
-        let checks = vec![Check { head: String::new(), ..passed }];
-        assert_eq!(level(Some(&Evidence { checks, ..nowhere })), Level::Observed);
+        let checks = vec![CheckResult { head: String::new(), ..passed }];
+        assert_eq!(level(Some(&Evidence { checks, ..nowhere })), ProofLevel::Observed);
     }
 
     #[test]

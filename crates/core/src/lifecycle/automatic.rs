@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::expr::{Env, Expr, Name};
+use super::expr::{Env, Expr, ResolvedName};
 use super::problem::Problem;
 use super::prove::{Proof, at, closure, routes};
-use super::{CLAIM, Changes, Requirement, RoleId, State, StateId, Target, Transition};
+use super::{
+    CLAIM, FieldUpdates, Requirement, RoleId, State, StateId, Transition, TransitionTarget,
+};
 
 impl Proof<'_> {
     /// The rows that the system takes by itself: bounds, and what outcomes lead to.
@@ -78,7 +80,7 @@ impl Proof<'_> {
                     found.push(at(row.line, message, "give the counter a `then` or a `beyond`"));
                 }
             }
-            if let Target::State(to) = row.to {
+            if let TransitionTarget::State(to) = row.to {
                 self.meets(row.line, from, self.lifecycle.state(to), &[&row.changes], found);
             }
         }
@@ -103,7 +105,7 @@ impl Proof<'_> {
         line: u32,
         from: &State,
         to: &State,
-        changes: &[&Changes],
+        changes: &[&FieldUpdates],
         found: &mut Vec<Problem>,
     ) {
         for requirement in &to.requires {
@@ -123,7 +125,7 @@ impl Proof<'_> {
 }
 
 /// Whether the state that is left requires the same, and the move does not touch it.
-fn kept(requirement: &Requirement, from: &State, changes: &[&Changes]) -> bool {
+fn kept(requirement: &Requirement, from: &State, changes: &[&FieldUpdates]) -> bool {
     let same =
         |other: &&Requirement| other.field == requirement.field && other.that == requirement.that;
     let head = requirement.field.split('.').next().unwrap_or_default();
@@ -136,7 +138,7 @@ fn kept(requirement: &Requirement, from: &State, changes: &[&Changes]) -> bool {
 }
 
 /// Whether what the move sets is enough by itself.
-fn given(requirement: &Requirement, changes: &[&Changes]) -> bool {
+fn given(requirement: &Requirement, changes: &[&FieldUpdates]) -> bool {
     let head = requirement.field.split('.').next().unwrap_or_default();
     let surely_set =
         changes.iter().any(|change| change.compute.get(head).is_some_and(Expr::is_never_null));
@@ -160,20 +162,20 @@ fn member<'a>(fields: &BTreeMap<&str, &'a Value>, path: &[String]) -> Cow<'a, Va
 fn holds_with_only(expr: &Expr, fields: &BTreeMap<&str, &Value>) -> bool {
     struct OnlyThese<'a>(&'a BTreeMap<&'a str, &'a Value>);
     impl Env for OnlyThese<'_> {
-        fn value(&self, name: &Name) -> Cow<'_, Value> {
+        fn value(&self, name: &ResolvedName) -> Cow<'_, Value> {
             match name {
-                Name::Field(path) => member(self.0, path),
-                Name::Constant(value) => Cow::Owned(value.clone()),
-                Name::Counter(_)
-                | Name::ActorRole
-                | Name::ActorName
-                | Name::Now
-                | Name::Title
-                | Name::Tags
-                | Name::Priority
-                | Name::Spent(_)
-                | Name::Outcome
-                | Name::Detail => Cow::Owned(Value::Null),
+                ResolvedName::Field(path) => member(self.0, path),
+                ResolvedName::Constant(value) => Cow::Owned(value.clone()),
+                ResolvedName::Counter(_)
+                | ResolvedName::ActorRole
+                | ResolvedName::ActorName
+                | ResolvedName::Now
+                | ResolvedName::Title
+                | ResolvedName::Tags
+                | ResolvedName::Priority
+                | ResolvedName::Spent(_)
+                | ResolvedName::Outcome
+                | ResolvedName::Detail => Cow::Owned(Value::Null),
             }
         }
     }

@@ -10,9 +10,10 @@ use super::names::{Stands, reserved};
 use super::problem::{Problem, suggestion};
 use super::source::{CounterSource, DoesSource, StateSource};
 use super::{
-    Activity, Changes, Counter, Diverts, Does, Outcome, Remind, RoleId, Route, Setting, State,
+    Activity, Counter, CounterOverflow, FieldUpdates, Outcome, Reminders, RoleId, Route, Setting,
+    State, StateActivity,
 };
-use crate::failure::Expects;
+use crate::failure::Deliverable;
 use crate::limits;
 use crate::yaml::{Entries, Name, Spanned, clip, place};
 
@@ -218,7 +219,7 @@ impl Checker<'_> {
             .iter()
             .filter_map(|source| self.requirement(source, &name.value, Stands::OnTheTask))
             .collect();
-        let remind = source.remind.as_ref().map(|remind| Remind {
+        let remind = source.remind.as_ref().map(|remind| Reminders {
             after: remind.after.iter().filter_map(|time| self.span(time)).collect(),
             when: remind.when.as_ref().and_then(|when| self.guard(when, Stands::OnTheTask)),
         });
@@ -238,7 +239,7 @@ impl Checker<'_> {
         }
     }
 
-    fn does(&mut self, at: &Spanned<DoesSource>, source: &DoesSource) -> Does {
+    fn does(&mut self, at: &Spanned<DoesSource>, source: &DoesSource) -> StateActivity {
         let people = source.activity == Activity::Human;
         if people == source.offers.0.is_empty() {
             let message =
@@ -251,16 +252,16 @@ impl Checker<'_> {
                 "write `does: { activity: wait, until: EXPRESSION, outcomes: { met: trigger } }`";
             self.problem(at, "`wait` and `until` belong together", help);
         }
-        if source.brings.is_some() && source.activity != Activity::Agent {
-            let help = "write `does: { activity: agent, role: …, brings: answer }`";
-            self.problem(at, "only `agent` has `brings`", help);
+        if source.produces.is_some() && source.activity != Activity::Agent {
+            let help = "write `does: { activity: agent, role: …, produces: answer }`";
+            self.problem(at, "only `agent` has `produces`", help);
         }
         let (outcomes, otherwise) = self.outcomes(source);
         let offers = source.offers.0.iter();
-        Does {
+        StateActivity {
             activity: source.activity,
             role: source.role.clone(),
-            brings: source.brings.unwrap_or(Expects::Change),
+            produces: source.produces.unwrap_or(Deliverable::Change),
             asks: source.asks.clone(),
             offers: offers.map(|(action, to)| (action.value.clone(), to.value.clone())).collect(),
             until: source.until.as_ref().and_then(|until| self.guard(until, Stands::OnTheMove)),
@@ -309,9 +310,9 @@ impl Checker<'_> {
     pub(super) fn counter(&mut self, name: &Name, source: &CounterSource) -> Counter {
         let limit = source.limit.as_ref().and_then(|limit| self.limit(limit));
         let (goal, diverts) = match (&source.then, &source.beyond) {
-            (Some(then), _) => (Some(then), Diverts::AtLimit),
-            (None, Some(beyond)) => (Some(beyond), Diverts::BeyondLimit),
-            (None, None) => (None, Diverts::AtLimit),
+            (Some(then), _) => (Some(then), CounterOverflow::AtLimit),
+            (None, Some(beyond)) => (Some(beyond), CounterOverflow::BeyondLimit),
+            (None, None) => (None, CounterOverflow::AtLimit),
         };
         let then = goal.and_then(|goal| self.state_named(goal));
         if source.then.is_some() && source.beyond.is_some() {
@@ -325,10 +326,10 @@ impl Checker<'_> {
                 "write `limit: 3`, or the name of a setting",
             );
         }
-        let changes = Changes {
+        let changes = FieldUpdates {
             set: self.literals(&source.set),
             compute: self.computed(&source.compute),
-            ..Changes::default()
+            ..FieldUpdates::default()
         };
         Counter { name: name.value.clone(), limit, then, diverts, changes, line: place(name).0 }
     }

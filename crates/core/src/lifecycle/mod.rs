@@ -23,7 +23,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::failure::Expects;
+use crate::failure::Deliverable;
 use crate::time::Span;
 use expr::{Expr, Type};
 
@@ -49,7 +49,7 @@ impl RoleId {
 /// All that the program knows about a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum StateKind {
     /// Waits in the queue for a worker.
     Queued,
     /// An agent is at work, or about to be.
@@ -67,7 +67,7 @@ pub enum Kind {
     Cancelled,
 }
 
-impl Kind {
+impl StateKind {
     pub const ALL: [Self; 9] = [
         Self::Queued,
         Self::Working,
@@ -116,7 +116,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for StateKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -267,12 +267,12 @@ pub enum Route {
 
 /// What a state does, and where each way of ending leads.
 #[derive(Debug, Clone)]
-pub struct Does {
+pub struct StateActivity {
     pub activity: Activity,
     /// Whose prompt and worker an `agent` uses.
     pub role: Option<String>,
     /// What an `agent` has to bring before its word counts.
-    pub brings: Expects,
+    pub produces: Deliverable,
     /// The question of a `human`.
     pub asks: Option<String>,
     /// A person's action and the trigger it takes, in the order of the file.
@@ -285,7 +285,7 @@ pub struct Does {
     pub otherwise: Option<String>,
 }
 
-impl Does {
+impl StateActivity {
     /// Whether its `merge` moves nothing and only finds out whether the work is in its base: it has a way for work that is not.
     #[must_use]
     pub fn only_looks(&self) -> bool {
@@ -311,7 +311,7 @@ pub enum Since {
 
 /// Reminders at certain ages of a state.
 #[derive(Debug, Clone)]
-pub struct Remind {
+pub struct Reminders {
     pub after: Vec<Span>,
     pub when: Option<Expr>,
 }
@@ -326,7 +326,8 @@ pub enum EntryEffect {
     /// The task that this one is part of looks at its parts again.
     TellParent,
     /// The tasks that are part of this one follow it: they rest, go on, or come to their end.
-    LeadParts,
+    #[serde(alias = "lead_parts")]
+    LeadChildren,
 }
 
 #[derive(Debug, Clone)]
@@ -334,14 +335,14 @@ pub struct State {
     pub name: String,
     /// `blocked` for `blocked(quota_wait)`.
     pub group: Option<String>,
-    pub kind: Kind,
+    pub kind: StateKind,
     pub about: String,
     pub terminal: bool,
     /// Done for those that wait for it, until its parent is over: it may be taken back before.
     pub provisional: bool,
-    pub does: Option<Does>,
+    pub does: Option<StateActivity>,
     pub requires: Vec<Requirement>,
-    pub remind: Option<Remind>,
+    pub remind: Option<Reminders>,
     pub on_entry: Vec<EntryEffect>,
     /// Whether a `[prior]` leads out of it, so that the state it was entered from must be kept.
     pub remembers: bool,
@@ -351,7 +352,7 @@ pub struct State {
 
 /// Where a transition leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum TransitionTarget {
     State(StateId),
     /// The state that the task was in before it was blocked or parked.
     Prior,
@@ -359,14 +360,14 @@ pub enum Target {
 
 /// When the system takes a transition by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bound {
+pub struct Timeout {
     pub time: Span,
     pub since: Since,
 }
 
 /// What a move does to the fields and counters of a task.
 #[derive(Debug, Clone, Default)]
-pub struct Changes {
+pub struct FieldUpdates {
     pub set: BTreeMap<String, Value>,
     pub compute: BTreeMap<String, Expr>,
     pub clear: Vec<String>,
@@ -379,12 +380,12 @@ pub struct Changes {
 #[derive(Debug, Clone)]
 pub struct Transition {
     pub from: StateId,
-    pub to: Target,
+    pub to: TransitionTarget,
     pub trigger: String,
     pub roles: Vec<RoleId>,
     pub guards: Vec<Requirement>,
-    pub changes: Changes,
-    pub bound: Option<Bound>,
+    pub changes: FieldUpdates,
+    pub bound: Option<Timeout>,
     pub line: u32,
 }
 
@@ -394,14 +395,14 @@ pub struct Counter {
     pub limit: Option<u32>,
     /// Where the move that reaches the limit, or the one beyond it, leads instead.
     pub then: Option<StateId>,
-    pub diverts: Diverts,
-    pub changes: Changes,
+    pub diverts: CounterOverflow,
+    pub changes: FieldUpdates,
     pub line: u32,
 }
 
 /// Which move a counter leads elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Diverts {
+pub enum CounterOverflow {
     /// The one that reaches the limit: `then`.
     AtLimit,
     /// The one that would go beyond it: `beyond`.
@@ -439,7 +440,7 @@ pub struct Lifecycle {
 pub const CLAIM: &str = "claim";
 
 /// The trigger by which the engine tells a task whose work is left to its parts that one of them has moved.
-pub const PARTS_MOVED: &str = "parts_moved";
+pub const CHILDREN_MOVED: &str = "parts_moved";
 
 /// How `[prior]` is written.
 pub const PRIOR: &str = "[prior]";
@@ -487,10 +488,10 @@ impl Lifecycle {
 
     /// The name of where a transition leads, `[prior]` included.
     #[must_use]
-    pub fn target_name(&self, target: Target) -> &str {
+    pub fn target_name(&self, target: TransitionTarget) -> &str {
         match target {
-            Target::State(id) => &self.state(id).name,
-            Target::Prior => PRIOR,
+            TransitionTarget::State(id) => &self.state(id).name,
+            TransitionTarget::Prior => PRIOR,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::expr::{Name, Scope, Type};
+use super::expr::{NameScope, ResolvedName, Type};
 use super::problem::suggestion;
 use super::{CounterId, Setting};
 
@@ -42,8 +42,8 @@ pub(super) fn reserved(name: &str) -> bool {
     [&OF_THE_TASK[..], &OF_THE_MOVE, &ATTRIBUTES, &WORDS].iter().any(|words| words.contains(&name))
 }
 
-impl Scope for NamesFor<'_> {
-    fn resolve(&self, path: &[&str]) -> Result<(Name, Type), String> {
+impl NameScope for NamesFor<'_> {
+    fn resolve(&self, path: &[&str]) -> Result<(ResolvedName, Type), String> {
         let (first, rest) = path.split_first().ok_or("a name is missing")?;
         if OF_THE_MOVE.contains(first) && self.stands == Stands::OnTheTask {
             return Err(format!(
@@ -51,15 +51,15 @@ impl Scope for NamesFor<'_> {
             ));
         }
         match (*first, rest) {
-            ("actor", ["role"]) => Ok((Name::ActorRole, Type::Text)),
-            ("actor", ["name"]) => Ok((Name::ActorName, Type::Text)),
+            ("actor", ["role"]) => Ok((ResolvedName::ActorRole, Type::Text)),
+            ("actor", ["name"]) => Ok((ResolvedName::ActorName, Type::Text)),
             ("actor", _) => Err("write `actor.role` or `actor.name`".to_owned()),
-            ("now", []) => Ok((Name::Now, Type::Time)),
-            ("outcome", []) => Ok((Name::Outcome, Type::Text)),
-            ("detail", []) => Ok((Name::Detail, Type::Text)),
-            ("title", []) => Ok((Name::Title, Type::Text)),
-            ("tags", []) => Ok((Name::Tags, Type::List)),
-            ("priority", []) => Ok((Name::Priority, Type::Number)),
+            ("now", []) => Ok((ResolvedName::Now, Type::Time)),
+            ("outcome", []) => Ok((ResolvedName::Outcome, Type::Text)),
+            ("detail", []) => Ok((ResolvedName::Detail, Type::Text)),
+            ("title", []) => Ok((ResolvedName::Title, Type::Text)),
+            ("tags", []) => Ok((ResolvedName::Tags, Type::List)),
+            ("priority", []) => Ok((ResolvedName::Priority, Type::Number)),
             ("spent", rest) => self.spent(rest),
             (first, rest) => self.own(first, rest),
         }
@@ -67,16 +67,16 @@ impl Scope for NamesFor<'_> {
 }
 
 impl NamesFor<'_> {
-    fn spent(&self, rest: &[&str]) -> Result<(Name, Type), String> {
+    fn spent(&self, rest: &[&str]) -> Result<(ResolvedName, Type), String> {
         const MEMBERS: [&str; 3] = ["totalCost", "runCount", "tokenCount"];
         match rest {
             [] => {
                 let members =
                     MEMBERS.iter().map(|member| ((*member).to_owned(), Type::Number)).collect();
-                Ok((Name::Spent(None), Type::Record(members)))
+                Ok((ResolvedName::Spent(None), Type::Record(members)))
             }
             [member] if MEMBERS.contains(member) => {
-                Ok((Name::Spent(Some((*member).to_owned())), Type::Number))
+                Ok((ResolvedName::Spent(Some((*member).to_owned())), Type::Number))
             }
             rest => Err(format!(
                 "`spent` has no `{}`; {}",
@@ -86,18 +86,18 @@ impl NamesFor<'_> {
         }
     }
 
-    fn own(&self, first: &str, rest: &[&str]) -> Result<(Name, Type), String> {
+    fn own(&self, first: &str, rest: &[&str]) -> Result<(ResolvedName, Type), String> {
         if let Some(kind) = self.names.fields.get(first) {
             let kind = member_type(first, kind, rest)?;
             let path =
                 std::iter::once(first).chain(rest.iter().copied()).map(str::to_owned).collect();
-            return Ok((Name::Field(path), kind));
+            return Ok((ResolvedName::Field(path), kind));
         }
         if let Some(index) = self.names.counters.iter().position(|counter| counter == first)
             && rest.is_empty()
         {
             let id = CounterId(u16::try_from(index).map_err(|_| "there are too many counters")?);
-            return Ok((Name::Counter(id), Type::Number));
+            return Ok((ResolvedName::Counter(id), Type::Number));
         }
         if let Some(setting) = self.names.settings.get(first)
             && rest.is_empty()
@@ -135,7 +135,7 @@ fn member_type(field: &str, kind: &Type, rest: &[&str]) -> Result<Type, String> 
     }
 }
 
-fn constant(setting: &Setting) -> (Name, Type) {
+fn constant(setting: &Setting) -> (ResolvedName, Type) {
     let (value, kind) = match setting {
         #[expect(clippy::cast_possible_truncation, reason = "only whole numbers in range get here")]
         Setting::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
@@ -146,5 +146,5 @@ fn constant(setting: &Setting) -> (Name, Type) {
         Setting::Text(text) => (json!(text), Type::Text),
         Setting::Time(span) => (json!(span.0), Type::Span),
     };
-    (Name::Constant(value), kind)
+    (ResolvedName::Constant(value), kind)
 }

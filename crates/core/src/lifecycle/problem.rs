@@ -37,7 +37,7 @@ impl Problems {
 
 /// One fault or doubt, shown with the line of the source that it is in.
 #[derive(Debug, Clone, Copy)]
-pub struct Quoted<'a> {
+pub struct SourceSnippet<'a> {
     /// What it is, such as `error`.
     pub word: &'a str,
     pub problem: &'a Problem,
@@ -45,7 +45,7 @@ pub struct Quoted<'a> {
     pub source: &'a str,
 }
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for SourceSnippet<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { word, problem, origin, source } = self;
         writeln!(f, "{word}: {}", problem.message)?;
@@ -91,7 +91,7 @@ impl fmt::Display for Problems {
                 writeln!(f)?;
             }
             let (origin, source) = (&self.origin, &self.source);
-            Quoted { word: "error", problem, origin, source }.fmt(f)?;
+            SourceSnippet { word: "error", problem, origin, source }.fmt(f)?;
         }
         Ok(())
     }

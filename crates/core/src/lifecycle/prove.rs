@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::problem::Problem;
 use super::{
-    Activity, CLAIM, Does, Kind, Lifecycle, PARTS_MOVED, RoleId, Route, State, StateId, Target,
-    Transition, state_id,
+    Activity, CHILDREN_MOVED, CLAIM, Lifecycle, RoleId, Route, State, StateActivity, StateId,
+    StateKind, Transition, TransitionTarget, state_id,
 };
 
 pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
@@ -20,7 +20,7 @@ pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
     proof.bounded(&mut found);
     proof.outcomes_lead_somewhere(&mut found);
     proof.panels_lead_away(&mut found);
-    proof.parts_lead_on(&mut found);
+    proof.children_lead_on(&mut found);
     proof.queue_is_served(&mut found);
     proof.prior_makes_sense(&mut found);
     proof.automatic_moves_end(&mut found);
@@ -65,8 +65,8 @@ fn priors(lifecycle: &Lifecycle) -> Vec<BTreeSet<StateId>> {
 fn entries(lifecycle: &Lifecycle) -> impl Iterator<Item = (StateId, StateId)> {
     lifecycle.transitions.iter().flat_map(move |row| {
         let direct = match row.to {
-            Target::State(to) => Some(to),
-            Target::Prior => None,
+            TransitionTarget::State(to) => Some(to),
+            TransitionTarget::Prior => None,
         };
         let diverted = row.changes.count.iter().filter_map(|id| lifecycle.counter(*id).then);
         direct.into_iter().chain(diverted).map(|to| (row.from, to))
@@ -85,8 +85,10 @@ impl Proof<'_> {
 
     pub(super) fn targets(&self, row: &Transition) -> Vec<StateId> {
         let direct = match row.to {
-            Target::State(to) => vec![to],
-            Target::Prior => self.priors[usize::from(row.from.0)].iter().copied().collect(),
+            TransitionTarget::State(to) => vec![to],
+            TransitionTarget::Prior => {
+                self.priors[usize::from(row.from.0)].iter().copied().collect()
+            }
         };
         let diverted = row.changes.count.iter().filter_map(|id| self.lifecycle.counter(*id).then);
         direct.into_iter().chain(diverted).collect()
@@ -172,11 +174,11 @@ impl Proof<'_> {
             let final_by_system = self.lifecycle.exits(id).any(|row| {
                 let stays_done = |to: &StateId| {
                     let state = self.lifecycle.state(*to);
-                    state.kind == Kind::Done && !state.provisional
+                    state.kind == StateKind::Done && !state.provisional
                 };
                 row.roles.contains(&RoleId::SYSTEM) && self.targets(row).iter().any(stays_done)
             });
-            if state.kind != Kind::Done {
+            if state.kind != StateKind::Done {
                 let message = format!("`{}` is provisional and of kind {}", state.name, state.kind);
                 found.push(at(state.line, message, "only a state of kind done can be provisional"));
             } else if !final_by_system {
@@ -195,19 +197,29 @@ impl Proof<'_> {
                 .exits(id)
                 .any(|row| row.bound.is_none() && row.roles.contains(&RoleId::HUMAN));
             let (sound, help) = match state.kind {
-                Kind::Queued => (true, ""),
-                Kind::Working => (timed, "add `within: [{ time: 24h, since: progress, to: … }]`"),
-                Kind::Reviewing | Kind::Waiting | Kind::Blocked | Kind::Parked | Kind::Failed => (
+                StateKind::Queued => (true, ""),
+                StateKind::Working => {
+                    (timed, "add `within: [{ time: 24h, since: progress, to: … }]`")
+                }
+                StateKind::Reviewing
+                | StateKind::Waiting
+                | StateKind::Blocked
+                | StateKind::Parked
+                | StateKind::Failed => (
                     timed || person,
                     "add `within: [{ time: 7d, to: … }]`, or a transition `by: [human]`",
                 ),
-                Kind::Done | Kind::Cancelled => (true, ""),
+                StateKind::Done | StateKind::Cancelled => (true, ""),
             };
             if !sound {
                 let message = format!(
                     "a task can stay in `{}` for ever: no bound in time{}",
                     state.name,
-                    if state.kind == Kind::Working { "" } else { " and no person to wait for" }
+                    if state.kind == StateKind::Working {
+                        ""
+                    } else {
+                        " and no person to wait for"
+                    }
                 );
                 found.push(at(state.line, message, help));
             }
@@ -287,11 +299,12 @@ impl Proof<'_> {
     }
 
     /// A state that leaves its work to the task's parts goes on when they do, which the engine tells by one trigger.
-    fn parts_lead_on(&self, found: &mut Vec<Problem>) {
+    fn children_lead_on(&self, found: &mut Vec<Problem>) {
         for (id, state) in self.states() {
-            let waits_anyway = matches!(state.kind, Kind::Blocked | Kind::Parked | Kind::Failed);
+            let waits_anyway =
+                matches!(state.kind, StateKind::Blocked | StateKind::Parked | StateKind::Failed);
             let has_when = state.does.as_ref().is_some_and(|does| does.when.is_some());
-            if has_when && !waits_anyway && !self.takes(id, PARTS_MOVED, RoleId::SYSTEM) {
+            if has_when && !waits_anyway && !self.takes(id, CHILDREN_MOVED, RoleId::SYSTEM) {
                 let message = format!(
                     "while its `when` does not hold, nothing leads out of `{}`",
                     state.name
@@ -309,7 +322,7 @@ impl Proof<'_> {
     }
 
     fn queue_is_served(&self, found: &mut Vec<Problem>) {
-        for (id, state) in self.states().filter(|(_, state)| state.kind == Kind::Queued) {
+        for (id, state) in self.states().filter(|(_, state)| state.kind == StateKind::Queued) {
             let claims: Vec<&Transition> =
                 self.lifecycle.exits(id).filter(|row| row.trigger == CLAIM).collect();
             let served =
@@ -330,7 +343,8 @@ impl Proof<'_> {
             }
         }
         let elsewhere = self.lifecycle.transitions.iter().filter(|row| row.trigger == CLAIM);
-        for row in elsewhere.filter(|row| self.lifecycle.state(row.from).kind != Kind::Queued) {
+        for row in elsewhere.filter(|row| self.lifecycle.state(row.from).kind != StateKind::Queued)
+        {
             let from = self.lifecycle.state(row.from);
             let message = format!(
                 "`{}` is of kind {}, and only a queued task can be claimed",
@@ -341,9 +355,11 @@ impl Proof<'_> {
     }
 
     fn prior_makes_sense(&self, found: &mut Vec<Problem>) {
-        for row in self.lifecycle.transitions.iter().filter(|row| row.to == Target::Prior) {
+        for row in self.lifecycle.transitions.iter().filter(|row| row.to == TransitionTarget::Prior)
+        {
             let from = self.lifecycle.state(row.from);
-            let pauses = matches!(from.kind, Kind::Blocked | Kind::Parked | Kind::Waiting);
+            let pauses =
+                matches!(from.kind, StateKind::Blocked | StateKind::Parked | StateKind::Waiting);
             if !pauses {
                 let message = format!(
                     "`[prior]` cannot lead out of `{}`, which is of kind {}",
@@ -384,7 +400,7 @@ impl Proof<'_> {
 }
 
 /// Every outcome that an activity can have here, with the trigger it leads to; `again` leads nowhere by itself.
-pub(super) fn routes(does: &Does) -> impl Iterator<Item = (super::Outcome, Option<&str>)> {
+pub(super) fn routes(does: &StateActivity) -> impl Iterator<Item = (super::Outcome, Option<&str>)> {
     let repeats = does.outcomes.values().any(|route| *route == Route::Again);
     let exhausted = repeats.then_some(super::Outcome::Exhausted);
     let looked = does.only_looks().then_some(super::Outcome::NotMerged);

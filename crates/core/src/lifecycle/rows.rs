@@ -5,7 +5,8 @@ use super::names::Stands;
 use super::problem::suggestion;
 use super::source::{BoundSource, Source, TransitionSource};
 use super::{
-    Bound, Changes, Kind, PRIOR, RoleId, Since, State, StateId, Target, Transition, state_id,
+    FieldUpdates, PRIOR, RoleId, Since, State, StateId, StateKind, Timeout, Transition,
+    TransitionTarget, state_id,
 };
 use crate::limits;
 use crate::yaml::{Name, OneOrMany, Spanned, place};
@@ -40,7 +41,7 @@ pub(super) fn finish_states(states: &mut [State], transitions: &[Transition]) {
     for (index, state) in states.iter_mut().enumerate() {
         let mut exits = transitions.iter().filter(|transition| transition.from == state_id(index));
         state.terminal = exits.clone().next().is_none();
-        state.remembers = exits.any(|transition| transition.to == Target::Prior);
+        state.remembers = exits.any(|transition| transition.to == TransitionTarget::Prior);
     }
 }
 
@@ -48,8 +49,8 @@ fn row(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<Tran
     let source = &at.value;
     let to = target(checker, at)?;
     let goal = match to {
-        Target::State(id) => checker.state_names[usize::from(id.0)].clone(),
-        Target::Prior => PRIOR.to_owned(),
+        TransitionTarget::State(id) => checker.state_names[usize::from(id.0)].clone(),
+        TransitionTarget::Prior => PRIOR.to_owned(),
     };
     if source.by.is_empty() {
         checker.problem(at, "nobody may take this transition", "name the roles: `by: [human]`");
@@ -75,7 +76,7 @@ fn row(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<Tran
             .collect()
     };
     let (clear, keeps) = (fields_of(&source.clear), fields_of(&source.keeps));
-    let changes = Changes {
+    let changes = FieldUpdates {
         set: checker.literals(&source.set),
         compute: checker.computed(&source.compute),
         clear,
@@ -104,15 +105,15 @@ fn bound_row(
     let source = &at.value;
     let time = checker.span(&source.time);
     let to = if source.to.value == PRIOR {
-        Target::Prior
+        TransitionTarget::Prior
     } else {
-        Target::State(checker.state_named(&source.to)?)
+        TransitionTarget::State(checker.state_named(&source.to)?)
     };
-    let changes = Changes {
+    let changes = FieldUpdates {
         set: checker.literals(&source.set),
         compute: checker.computed(&source.compute),
         count: source.count.iter().filter_map(|name| checker.counter_named(name)).collect(),
-        ..Changes::default()
+        ..FieldUpdates::default()
     };
     Some(Transition {
         from,
@@ -121,20 +122,20 @@ fn bound_row(
         roles: vec![RoleId::SYSTEM],
         guards: Vec::new(),
         changes,
-        bound: Some(Bound { time: time?, since: source.since.unwrap_or(Since::Entry) }),
+        bound: Some(Timeout { time: time?, since: source.since.unwrap_or(Since::Entry) }),
         line: place(at).0,
     })
 }
 
-fn target(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<Target> {
+fn target(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<TransitionTarget> {
     match &at.value.to {
-        OneOrMany::One(name) if name == PRIOR => Some(Target::Prior),
+        OneOrMany::One(name) if name == PRIOR => Some(TransitionTarget::Prior),
         OneOrMany::Many(names) if names.len() == 1 && names[0].value == "prior" => {
-            Some(Target::Prior)
+            Some(TransitionTarget::Prior)
         }
         OneOrMany::One(name) => {
             let name = Spanned::new(name.clone(), at.referenced, at.defined);
-            checker.state_named(&name).map(Target::State)
+            checker.state_named(&name).map(TransitionTarget::State)
         }
         OneOrMany::Many(_) => {
             checker.problem(
@@ -178,14 +179,14 @@ fn any(at: &Spanned<TransitionSource>, source: &Source, states: &[State]) -> Vec
         })
     };
     let open = |state: &State| match state.kind {
-        Kind::Done | Kind::Cancelled => false,
-        Kind::Failed => named(&state.name),
-        Kind::Queued
-        | Kind::Working
-        | Kind::Reviewing
-        | Kind::Waiting
-        | Kind::Blocked
-        | Kind::Parked => true,
+        StateKind::Done | StateKind::Cancelled => false,
+        StateKind::Failed => named(&state.name),
+        StateKind::Queued
+        | StateKind::Working
+        | StateKind::Reviewing
+        | StateKind::Waiting
+        | StateKind::Blocked
+        | StateKind::Parked => true,
     };
     let indexed = states.iter().enumerate();
     indexed

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::problem::Problem;
-use super::{Activity, EntryEffect, Kind, Since};
-use crate::failure::Expects;
+use super::{Activity, EntryEffect, Since, StateKind};
+use crate::failure::Deliverable;
 use crate::limits;
 use crate::yaml::{self, Entries, Name, OneOrMany, Spanned, TextOr};
 
@@ -45,7 +45,7 @@ pub(super) struct CounterSource {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StateSource {
-    pub(super) kind: Kind,
+    pub(super) kind: StateKind,
     #[serde(default)]
     pub(super) about: String,
     pub(super) does: Option<Spanned<DoesSource>>,
@@ -65,7 +65,8 @@ pub(super) struct StateSource {
 pub(super) struct DoesSource {
     pub(super) activity: Activity,
     pub(super) role: Option<String>,
-    pub(super) brings: Option<Expects>,
+    #[serde(alias = "brings")]
+    pub(super) produces: Option<Deliverable>,
     pub(super) asks: Option<String>,
     #[serde(default)]
     pub(super) offers: Entries<Name>,

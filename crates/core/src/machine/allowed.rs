@@ -1,10 +1,10 @@
 //! Where an actor could move a task: for people who look for a way, and for refusals.
 
-use super::env::{Light, Seen};
+use super::apply::resolve;
+use super::env::{TaskEnv, TransitionContext};
 use super::event::Actor;
-use super::settle::resolve;
 use super::task::Task;
-use crate::lifecycle::expr::Name;
+use crate::lifecycle::expr::ResolvedName;
 use crate::lifecycle::{CounterId, Lifecycle, Requirement};
 use crate::time::Instant;
 
@@ -14,7 +14,7 @@ pub fn allowed(lifecycle: &Lifecycle, task: &Task, actor: &Actor, now: Instant) 
     let Some(role) = lifecycle.find_role(&actor.role) else {
         return Vec::new();
     };
-    let seen = Seen { task, light: Some(Light { actor, now, outcome: None }) };
+    let seen = TaskEnv { task, context: Some(TransitionContext { actor, now, outcome: None }) };
     let mut names = Vec::new();
     let rows =
         lifecycle.exits(task.state).filter(|row| row.bound.is_none() && row.roles.contains(&role));
@@ -40,23 +40,27 @@ fn refuses(lifecycle: &Lifecycle, task: &Task, id: CounterId) -> bool {
 
 /// A guard that no field given along with the move can satisfy: it speaks of who asks, or of no field at all.
 fn is_hard(guard: &Requirement) -> bool {
-    asks_who(guard) || !guard.that.names().any(|name| matches!(name, Name::Field(_)))
+    asks_who(guard) || !guard.that.names().any(|name| matches!(name, ResolvedName::Field(_)))
 }
 
 /// Whether a guard can only be answered in the light of a move.
 pub(super) fn asks_about_the_move(guard: &Requirement) -> bool {
     guard.that.names().any(|name| match name {
-        Name::ActorName | Name::ActorRole | Name::Now | Name::Outcome | Name::Detail => true,
-        Name::Field(_)
-        | Name::Constant(_)
-        | Name::Counter(_)
-        | Name::Title
-        | Name::Tags
-        | Name::Priority
-        | Name::Spent(_) => false,
+        ResolvedName::ActorName
+        | ResolvedName::ActorRole
+        | ResolvedName::Now
+        | ResolvedName::Outcome
+        | ResolvedName::Detail => true,
+        ResolvedName::Field(_)
+        | ResolvedName::Constant(_)
+        | ResolvedName::Counter(_)
+        | ResolvedName::Title
+        | ResolvedName::Tags
+        | ResolvedName::Priority
+        | ResolvedName::Spent(_) => false,
     })
 }
 
 pub(super) fn asks_who(guard: &Requirement) -> bool {
-    guard.that.names().any(|name| matches!(name, Name::ActorName | Name::ActorRole))
+    guard.that.names().any(|name| matches!(name, ResolvedName::ActorName | ResolvedName::ActorRole))
 }

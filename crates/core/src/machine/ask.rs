@@ -1,23 +1,23 @@
 //! Someone asks for a move.
 
 use super::allowed::allowed;
-use super::effect::Step;
-use super::env::Light;
-use super::event::{Actor, Ask};
+use super::apply::{Cause, take};
+use super::effect::TaskUpdate;
+use super::env::TransitionContext;
+use super::event::{Actor, TransitionRequest};
 use super::plan::due;
-use super::reject::{FieldError, Rejected, Why};
-use super::settle::{Cause, take};
+use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::Task;
 use crate::lifecycle::problem::suggestion;
-use crate::lifecycle::{CLAIM, Lifecycle, PRIOR, RoleId, Target, Transition};
+use crate::lifecycle::{CLAIM, Lifecycle, PRIOR, RoleId, Transition, TransitionTarget};
 use crate::time::Instant;
 
 pub(super) fn ask(
     lifecycle: &Lifecycle,
     task: &Task,
-    ask: &Ask,
+    ask: &TransitionRequest,
     now: Instant,
-) -> Result<Step, Rejected> {
+) -> Result<TaskUpdate, Rejected> {
     try_rows(lifecycle, task, ask, now).map_err(|rejected| {
         let refused = ask.to.as_deref().and_then(|to| lifecycle.find_state(to));
         let refused = refused.map(|id| lifecycle.state(id).name.as_str());
@@ -27,7 +27,12 @@ pub(super) fn ask(
     })
 }
 
-fn try_rows(lifecycle: &Lifecycle, task: &Task, ask: &Ask, now: Instant) -> Result<Step, Rejected> {
+fn try_rows(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    ask: &TransitionRequest,
+    now: Instant,
+) -> Result<TaskUpdate, Rejected> {
     fresh(task, ask)?;
     let role = role_of(lifecycle, &ask.actor)?;
     let rows = matching(lifecycle, task, ask)?;
@@ -36,8 +41,8 @@ fn try_rows(lifecycle: &Lifecycle, task: &Task, ask: &Ask, now: Instant) -> Resu
     if mine.is_empty() {
         return Err(forbidden(lifecycle, ask, &rows));
     }
-    let light = Light { actor: &ask.actor, now, outcome: None };
-    let cause = Cause { light, fields: &ask.fields, run_ended: false };
+    let context = TransitionContext { actor: &ask.actor, now, outcome: None };
+    let cause = Cause { context, fields: &ask.fields, run_ended: false };
     let mut refusals: Vec<Vec<FieldError>> = Vec::new();
     for row in mine {
         let tried = match too_soon(task, row, now) {
@@ -49,7 +54,7 @@ fn try_rows(lifecycle: &Lifecycle, task: &Task, ask: &Ask, now: Instant) -> Resu
             Err(errors) => refusals.push(errors),
         }
     }
-    Err(Rejected { why: Why::Invalid, errors: nearest(refusals), allowed: Vec::new() })
+    Err(Rejected { why: RejectReason::Invalid, errors: nearest(refusals), allowed: Vec::new() })
 }
 
 /// Of several ways that are all refused, people are told what they lack for the one that lacks least.
@@ -84,12 +89,12 @@ fn too_soon(task: &Task, row: &Transition, now: Instant) -> Option<FieldError> {
     error("notBefore", format!("is not to start before {later}"))
 }
 
-fn fresh(task: &Task, ask: &Ask) -> Result<(), Rejected> {
+fn fresh(task: &Task, ask: &TransitionRequest) -> Result<(), Rejected> {
     if let Some(epoch) = ask.epoch
         && task.lease.as_ref().map(|lease| lease.epoch) != Some(epoch)
     {
         return Err(Rejected::one(
-            Why::StaleLease,
+            RejectReason::StaleLease,
             "epoch",
             format!("{epoch} is not the current lease of {}", task.id),
         ));
@@ -100,7 +105,7 @@ fn fresh(task: &Task, ask: &Ask) -> Result<(), Rejected> {
                 "{} has moved on: you saw version {seen}, it is now {}",
                 task.id, task.version
             );
-            Err(Rejected::one(Why::StaleVersion, "version", message))
+            Err(Rejected::one(RejectReason::StaleVersion, "version", message))
         }
         Some(_) | None => Ok(()),
     }
@@ -112,7 +117,7 @@ pub(super) fn role_of(lifecycle: &Lifecycle, actor: &Actor) -> Result<RoleId, Re
         let hint = suggestion(&actor.role, lifecycle.roles.iter().map(String::as_str));
         let message =
             format!("the lifecycle {} has no role `{}`; {hint}", lifecycle.id, actor.role);
-        Rejected::one(Why::Forbidden, "actor", message)
+        Rejected::one(RejectReason::Forbidden, "actor", message)
     })
 }
 
@@ -120,22 +125,27 @@ pub(super) fn role_of(lifecycle: &Lifecycle, actor: &Actor) -> Result<RoleId, Re
 fn matching<'a>(
     lifecycle: &'a Lifecycle,
     task: &Task,
-    ask: &Ask,
+    ask: &TransitionRequest,
 ) -> Result<Vec<&'a Transition>, Rejected> {
     let here = lifecycle.state(task.state);
     if here.terminal {
         let message = format!("{} is {} and stays so", task.id, here.name);
-        return Err(Rejected::one(Why::Invalid, "to", message));
+        return Err(Rejected::one(RejectReason::Invalid, "to", message));
     }
     let goal = ask.to.as_deref().map(|to| goal(lifecycle, to)).transpose()?;
     if goal.is_none() && ask.trigger.is_none() {
-        return Err(Rejected::one(Why::Invalid, "to", "say where to: a state or a trigger"));
+        return Err(Rejected::one(
+            RejectReason::Invalid,
+            "to",
+            "say where to: a state or a trigger",
+        ));
     }
     let leads_there = |row: &&Transition| match goal {
         None => true,
-        Some(Target::Prior) => row.to == Target::Prior,
-        Some(Target::State(id)) => {
-            row.to == Target::State(id) || (row.to == Target::Prior && task.prior == Some(id))
+        Some(TransitionTarget::Prior) => row.to == TransitionTarget::Prior,
+        Some(TransitionTarget::State(id)) => {
+            row.to == TransitionTarget::State(id)
+                || (row.to == TransitionTarget::Prior && task.prior == Some(id))
         }
     };
     let triggered =
@@ -150,7 +160,7 @@ fn matching<'a>(
             (None, None) => String::new(),
         };
         return Err(Rejected::one(
-            Why::Invalid,
+            RejectReason::Invalid,
             "to",
             format!("there is no way from {} {wanted}", here.name),
         ));
@@ -158,12 +168,12 @@ fn matching<'a>(
     Ok(rows)
 }
 
-fn goal(lifecycle: &Lifecycle, name: &str) -> Result<Target, Rejected> {
+fn goal(lifecycle: &Lifecycle, name: &str) -> Result<TransitionTarget, Rejected> {
     if name == PRIOR {
-        return Ok(Target::Prior);
+        return Ok(TransitionTarget::Prior);
     }
     if let Some(id) = lifecycle.find_state(name) {
-        return Ok(Target::State(id));
+        return Ok(TransitionTarget::State(id));
     }
     let members: Vec<&str> = lifecycle
         .states
@@ -182,19 +192,19 @@ fn goal(lifecycle: &Lifecycle, name: &str) -> Result<Target, Rejected> {
     } else {
         format!("`{name}` is a group; say which: {}", members.join(", "))
     };
-    Err(Rejected::one(Why::Invalid, "to", message))
+    Err(Rejected::one(RejectReason::Invalid, "to", message))
 }
 
 fn clip(text: &str) -> String {
     text.chars().take(64).filter(|c| !c.is_control()).collect()
 }
 
-fn forbidden(lifecycle: &Lifecycle, ask: &Ask, rows: &[&Transition]) -> Rejected {
+fn forbidden(lifecycle: &Lifecycle, ask: &TransitionRequest, rows: &[&Transition]) -> Rejected {
     let mut roles: Vec<&str> =
         rows.iter().flat_map(|row| row.roles.iter().map(|id| lifecycle.role_name(*id))).collect();
     roles.sort_unstable();
     roles.dedup();
     let to = rows.first().map_or("", |row| lifecycle.target_name(row.to));
     let message = format!("{} may not move it to {to}; {} may", ask.actor.role, roles.join(", "));
-    Rejected::one(Why::Forbidden, "actor", message)
+    Rejected::one(RejectReason::Forbidden, "actor", message)
 }

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value};
 
+use super::apply::{may_give, patch, quiet, record, too_large, unmet};
 use super::ask::role_of;
-use super::effect::{DecisionChange, Step};
-use super::env::Seen;
+use super::effect::{DecisionChange, TaskUpdate};
+use super::env::TaskEnv;
 use super::event::Actor;
 use super::plan::{entry_effects, open_decision, timers};
-use super::reject::{FieldError, Rejected, Why};
-use super::settle::{may_give, patch, quiet, record, too_large, unmet};
-use super::task::{Count, Spent, Task};
+use super::reject::{FieldError, RejectReason, Rejected};
+use super::task::{CounterValue, Spent, Task};
 use crate::ids::TaskId;
 use crate::lifecycle::{Lifecycle, StateId};
 use crate::limits;
@@ -33,7 +33,7 @@ pub struct NewTask {
 
 /// Where a task of another store was there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival {
+pub struct ImportedState {
     pub state: StateId,
     /// Where `[prior]` leads, for a state that remembers.
     pub prior: Option<StateId>,
@@ -46,7 +46,7 @@ pub fn create(
     actor: &Actor,
     id: TaskId,
     now: Instant,
-) -> Result<Step, Rejected> {
+) -> Result<TaskUpdate, Rejected> {
     born(lifecycle, new, None, actor, id, now)
 }
 
@@ -54,11 +54,11 @@ pub fn create(
 pub fn import(
     lifecycle: &Lifecycle,
     new: &NewTask,
-    arrival: Arrival,
+    arrival: ImportedState,
     actor: &Actor,
     id: TaskId,
     now: Instant,
-) -> Result<Step, Rejected> {
+) -> Result<TaskUpdate, Rejected> {
     let state = lifecycle.state(arrival.state);
     if state.remembers != arrival.prior.is_some() {
         let message = if state.remembers {
@@ -66,7 +66,7 @@ pub fn import(
         } else {
             format!("a task in {} does not go back to where it came from", state.name)
         };
-        return Err(Rejected::one(Why::Invalid, "prior", message));
+        return Err(Rejected::one(RejectReason::Invalid, "prior", message));
     }
     born(lifecycle, new, Some(arrival), actor, id, now)
 }
@@ -74,11 +74,11 @@ pub fn import(
 fn born(
     lifecycle: &Lifecycle,
     new: &NewTask,
-    arrival: Option<Arrival>,
+    arrival: Option<ImportedState>,
     actor: &Actor,
     id: TaskId,
     now: Instant,
-) -> Result<Step, Rejected> {
+) -> Result<TaskUpdate, Rejected> {
     let state = arrival.map_or(lifecycle.initial, |arrival| arrival.state);
     // What another store has kept was given there by those who may.
     let system = Actor::system();
@@ -97,7 +97,7 @@ fn born(
         version: 1,
         entered: 1,
         fields: Map::new(),
-        counters: vec![Count::default(); lifecycle.counters.len()],
+        counters: vec![CounterValue::default(); lifecycle.counters.len()],
         open_needs: new.open_needs.max(0),
         not_before: new.not_before.filter(|at| *at > now),
         lease: None,
@@ -114,9 +114,9 @@ fn born(
         may_give(lifecycle, name, giver)
     }));
     errors.extend(too_large(&task.fields));
-    errors.extend(unmet(&lifecycle.state(state).requires, &Seen { task: &task, light: None }));
+    errors.extend(unmet(&lifecycle.state(state).requires, &TaskEnv { task: &task, context: None }));
     if !errors.is_empty() {
-        return Err(Rejected { why: Why::Invalid, errors, allowed: Vec::new() });
+        return Err(Rejected { why: RejectReason::Invalid, errors, allowed: Vec::new() });
     }
     let timers = timers(lifecycle, &task, now);
     let record = record(lifecycle, None, &task, trigger, actor);
@@ -124,7 +124,7 @@ fn born(
     // What has ended elsewhere is not told again.
     let effects = if state.terminal { Vec::new() } else { entry_effects(lifecycle, &task, now) };
     let opens = open_decision(lifecycle, &task);
-    Ok(Step {
+    Ok(TaskUpdate {
         record: Some(record),
         effects,
         timers: (!timers.is_empty()).then_some(timers),

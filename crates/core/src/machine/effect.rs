@@ -29,7 +29,8 @@ pub enum Effect {
     /// The parent looks at its parts again.
     TellParent,
     /// The parts of the task follow it.
-    LeadParts,
+    #[serde(alias = "lead_parts")]
+    LeadChildren,
 }
 
 /// What a timer is for.
@@ -119,7 +120,7 @@ pub struct Record {
 
 /// A decision of the machine: to be written as a whole or not at all.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
+pub struct TaskUpdate {
     pub task: Task,
     /// `None` for what leaves no trace in the history, such as a heartbeat.
     pub record: Option<Record>,

@@ -5,32 +5,32 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::lifecycle::Outcome;
-use crate::lifecycle::expr::{Env, Name};
+use crate::lifecycle::expr::{Env, ResolvedName};
 use crate::machine::event::Actor;
 use crate::machine::task::Task;
 use crate::time::Instant;
 
 /// The move in whose light an expression is read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Light<'a> {
+pub(super) struct TransitionContext<'a> {
     pub(super) actor: &'a Actor,
     pub(super) now: Instant,
     pub(super) outcome: Option<(Outcome, &'a str)>,
 }
 
 /// A task, and the move if there is one.
-pub(super) struct Seen<'a> {
+pub(super) struct TaskEnv<'a> {
     pub(super) task: &'a Task,
-    pub(super) light: Option<Light<'a>>,
+    pub(super) context: Option<TransitionContext<'a>>,
 }
 
 const NULL: Value = Value::Null;
 
-impl Env for Seen<'_> {
-    fn value(&self, name: &Name) -> Cow<'_, Value> {
+impl Env for TaskEnv<'_> {
+    fn value(&self, name: &ResolvedName) -> Cow<'_, Value> {
         let text = |text: &str| Cow::Owned(Value::String(text.to_owned()));
         match name {
-            Name::Field(path) => {
+            ResolvedName::Field(path) => {
                 let first = path.first().and_then(|name| self.task.fields.get(name));
                 let value = path
                     .iter()
@@ -38,31 +38,31 @@ impl Env for Seen<'_> {
                     .fold(first, |value, key| value.and_then(|value| value.get(key)));
                 Cow::Borrowed(value.unwrap_or(&NULL))
             }
-            Name::Constant(value) => Cow::Owned(value.clone()),
-            Name::Counter(id) => Cow::Owned(json!(self.task.count(*id).used())),
-            Name::Title => text(&self.task.title),
-            Name::Tags => Cow::Owned(json!(self.task.tags)),
-            Name::Priority => Cow::Owned(json!(self.task.priority)),
-            Name::Spent(None) => Cow::Owned(self.task.spent.to_json()),
-            Name::Spent(Some(member)) => {
+            ResolvedName::Constant(value) => Cow::Owned(value.clone()),
+            ResolvedName::Counter(id) => Cow::Owned(json!(self.task.count(*id).used())),
+            ResolvedName::Title => text(&self.task.title),
+            ResolvedName::Tags => Cow::Owned(json!(self.task.tags)),
+            ResolvedName::Priority => Cow::Owned(json!(self.task.priority)),
+            ResolvedName::Spent(None) => Cow::Owned(self.task.spent.to_json()),
+            ResolvedName::Spent(Some(member)) => {
                 Cow::Owned(self.task.spent.to_json()[member.as_str()].take())
             }
-            Name::ActorRole => {
-                self.light.map_or(Cow::Borrowed(&NULL), |light| text(&light.actor.role))
+            ResolvedName::ActorRole => {
+                self.context.map_or(Cow::Borrowed(&NULL), |context| text(&context.actor.role))
             }
-            Name::ActorName => {
-                let name = self.light.and_then(|light| light.actor.name.as_deref());
+            ResolvedName::ActorName => {
+                let name = self.context.and_then(|context| context.actor.name.as_deref());
                 name.map_or(Cow::Borrowed(&NULL), text)
             }
-            Name::Now => {
-                self.light.map_or(Cow::Borrowed(&NULL), |light| text(&light.now.to_string()))
+            ResolvedName::Now => {
+                self.context.map_or(Cow::Borrowed(&NULL), |context| text(&context.now.to_string()))
             }
-            Name::Outcome => {
-                let outcome = self.light.and_then(|light| light.outcome);
+            ResolvedName::Outcome => {
+                let outcome = self.context.and_then(|context| context.outcome);
                 outcome.map_or(Cow::Borrowed(&NULL), |(outcome, _)| text(outcome.as_str()))
             }
-            Name::Detail => {
-                let outcome = self.light.and_then(|light| light.outcome);
+            ResolvedName::Detail => {
+                let outcome = self.context.and_then(|context| context.outcome);
                 outcome.map_or(Cow::Borrowed(&NULL), |(_, detail)| text(detail))
             }
         }

@@ -66,7 +66,7 @@ impl FromStr for Actor {
 
 /// Someone asks for a move: by the state it leads to, by its trigger, or by both.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ask {
+pub struct TransitionRequest {
     pub actor: Actor,
     pub to: Option<String>,
     pub trigger: Option<String>,
@@ -86,7 +86,7 @@ pub struct Claim {
 
 /// A run shows that it is alive.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Beat {
+pub struct Heartbeat {
     pub epoch: i64,
     pub expires_at: Instant,
     /// Whether it has got on, not only survived.
@@ -110,7 +110,7 @@ pub struct Finish {
 
 /// An activity other than an agent's has ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
+pub struct ActivityReport {
     /// The entry into the state that began it; a report about an earlier stay changes nothing.
     pub entered: i64,
     pub outcome: Outcome,
@@ -123,7 +123,7 @@ pub struct Report {
 
 /// Something that belongs into the history and changes nothing about the task: leave that was given, an answer that was refused.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Note {
+pub struct HistoryNote {
     pub actor: Actor,
     /// What it is, as a word.
     pub trigger: String,
@@ -131,23 +131,23 @@ pub struct Note {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    Asked(Ask),
+    Asked(TransitionRequest),
     Claimed(Claim),
-    Beaten(Beat),
+    Heartbeat(Heartbeat),
     Finished(Finish),
-    Reported(Report),
+    Reported(ActivityReport),
     /// A timer has come due. It names the entry into the state that armed it.
     Due {
         timer: TimerKind,
         entered: i64,
     },
     /// A writer came with an epoch that is not the current one and was refused.
-    CameLate {
+    StaleWrite {
         epoch: i64,
     },
-    Noted(Note),
+    Noted(HistoryNote),
     /// A person does not want to wait for the time before which the task was not to start.
-    Hastened(Actor),
+    DelaySkipped(Actor),
     /// The number of tasks that this one still waits for has changed.
     NeedsLeft(i64),
 }

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::effect::Record;
-use super::task::{Count, Lease, Spent, Task};
+use super::task::{CounterValue, Lease, Spent, Task};
 use crate::lifecycle::Lifecycle;
 use crate::time::Instant;
 
@@ -141,7 +141,7 @@ pub fn rewind(
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     let count = |name: &str| u32::try_from(number(name)).unwrap_or_default();
-    let counts = lifecycle.counters.iter().map(|counter| Count {
+    let counts = lifecycle.counters.iter().map(|counter| CounterValue {
         total: count(&counter.name),
         renewed_at: count(&format!("{}.renewed", counter.name)),
     });

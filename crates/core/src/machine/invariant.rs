@@ -1,11 +1,11 @@
 //! What is true of every task at every time. Checked before each write and after each read.
 
-use super::env::Seen;
-use super::plan::is_left_to_parts;
-use super::settle::unmet;
+use super::apply::unmet;
+use super::env::TaskEnv;
+use super::plan::is_left_to_children;
 use super::task::Task;
 use crate::ids::TaskId;
-use crate::lifecycle::{Kind, Lifecycle, RoleId};
+use crate::lifecycle::{Lifecycle, RoleId, StateKind};
 use crate::time::Instant;
 
 /// A task that cannot be: our bug before a write, corrupt data after a read.
@@ -21,7 +21,7 @@ pub fn check(lifecycle: &Lifecycle, task: &Task) -> Result<(), Broken> {
             task.state.0, lifecycle.id
         ));
     };
-    if let Some(error) = unmet(&state.requires, &Seen { task, light: None }).next() {
+    if let Some(error) = unmet(&state.requires, &TaskEnv { task, context: None }).next() {
         return broken(format!("in {} without {}: {}", state.name, error.field, error.message));
     }
     if state.remembers != task.prior.is_some() {
@@ -72,7 +72,7 @@ pub fn check(lifecycle: &Lifecycle, task: &Task) -> Result<(), Broken> {
 
 /// The one thing that will move a task on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hold {
+pub enum Driver {
     /// Nothing has to: it has ended.
     Ended,
     /// A run holds it.
@@ -95,38 +95,42 @@ pub enum Hold {
 
 /// Finds what a task waits for. `next_timer` is the earliest timer that the store has for it.
 #[must_use]
-pub fn hold(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>) -> Hold {
+pub fn hold(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>) -> Driver {
     let state = lifecycle.state(task.state);
     if state.terminal {
-        return Hold::Ended;
+        return Driver::Ended;
     }
     if let Some(parent) = task.parent.filter(|_| state.provisional) {
-        return Hold::Parent(parent);
+        return Driver::Parent(parent);
     }
     if let Some(lease) = &task.lease {
-        return Hold::Lease(lease.expires_at);
+        return Driver::Lease(lease.expires_at);
     }
     if task.rank(lifecycle).is_some() {
-        return Hold::Queue;
+        return Driver::Queue;
     }
-    if is_left_to_parts(lifecycle, task) {
-        return Hold::Parts;
+    if is_left_to_children(lifecycle, task) {
+        return Driver::Parts;
     }
-    if task.open_needs > 0 && (task.is_claimable(lifecycle) || state.kind == Kind::Queued) {
-        return Hold::Needs(task.open_needs);
+    if task.open_needs > 0 && (task.is_claimable(lifecycle) || state.kind == StateKind::Queued) {
+        return Driver::Needs(task.open_needs);
     }
     let person = lifecycle
         .exits(task.state)
         .any(|row| row.bound.is_none() && row.roles.contains(&RoleId::HUMAN));
     let asks = match state.kind {
-        Kind::Waiting | Kind::Blocked | Kind::Parked | Kind::Failed | Kind::Queued => person,
-        Kind::Reviewing => person && state.does.is_none(),
-        Kind::Working | Kind::Done | Kind::Cancelled => false,
+        StateKind::Waiting
+        | StateKind::Blocked
+        | StateKind::Parked
+        | StateKind::Failed
+        | StateKind::Queued => person,
+        StateKind::Reviewing => person && state.does.is_none(),
+        StateKind::Working | StateKind::Done | StateKind::Cancelled => false,
     };
     match (asks && task.not_before.is_none(), next_timer) {
-        (true, _) => Hold::Person,
-        (false, Some(due)) => Hold::Timer(due),
-        (false, None) if person => Hold::Person,
-        (false, None) => Hold::Stranded,
+        (true, _) => Driver::Person,
+        (false, Some(due)) => Driver::Timer(due),
+        (false, None) if person => Driver::Person,
+        (false, None) => Driver::Stranded,
     }
 }

@@ -5,6 +5,7 @@
 //! or with a refusal that says what is missing. It touches nothing.
 
 mod allowed;
+mod apply;
 mod ask;
 mod create;
 mod effect;
@@ -16,21 +17,23 @@ mod outcome;
 mod plan;
 mod reject;
 mod run;
-mod settle;
 mod step;
 mod task;
 mod wait;
 
 pub use allowed::allowed;
-pub use create::{Arrival, NewTask, create, import};
+pub use create::{ImportedState, NewTask, create, import};
 pub use effect::{
-    Artifact, DecisionChange, Effect, Ending, OpenDecision, Record, Step, Timer, TimerKind,
+    Artifact, DecisionChange, Effect, Ending, OpenDecision, Record, TaskUpdate, Timer, TimerKind,
 };
-pub use event::{Actor, Ask, Beat, Claim, Event, Finish, NotAnActor, Note, Report};
+pub use event::{
+    ActivityReport, Actor, Claim, Event, Finish, Heartbeat, HistoryNote, NotAnActor,
+    TransitionRequest,
+};
 pub use fold::{Dated, FoldError, Folded, fold, rewind};
-pub use invariant::{Broken, Hold, check, hold};
+pub use invariant::{Broken, Driver, check, hold};
 pub use plan::running_bounds;
-pub use reject::{FieldError, Rejected, Why};
-pub use step::{Answer, CAME_LATE, HASTENED, Ignored, step};
-pub use task::{Count, Lease, Spent, Task};
-pub use wait::{Waits, waits};
+pub use reject::{FieldError, RejectReason, Rejected};
+pub use step::{DELAY_SKIPPED, Ignored, STALE_WRITE, StepResult, step};
+pub use task::{CounterValue, Lease, Spent, Task};
+pub use wait::{WaitStatus, waits};

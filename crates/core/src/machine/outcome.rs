@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use super::effect::{Effect, Step};
-use super::env::{Light, Seen};
-use super::event::{Actor, Report};
+use super::apply::{Cause, patch, record, take, too_large, unmet};
+use super::effect::{Effect, TaskUpdate};
+use super::env::{TaskEnv, TransitionContext};
+use super::event::{ActivityReport, Actor};
 use super::fold;
 use super::plan::{in_place, plan_timers};
-use super::reject::{FieldError, Rejected, Why};
-use super::settle::{Cause, patch, record, take, too_large, unmet};
+use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{Spent, Task};
 use crate::lifecycle::expr::MAX_JOINED_BYTES;
 use crate::lifecycle::problem::suggestion;
@@ -32,9 +32,9 @@ pub(super) struct End<'a> {
 pub(super) fn report(
     lifecycle: &Lifecycle,
     task: &Task,
-    report: &Report,
+    report: &ActivityReport,
     now: Instant,
-) -> Result<Step, Rejected> {
+) -> Result<TaskUpdate, Rejected> {
     let state = lifecycle.state(task.state);
     let does = state.does.as_ref().filter(|does| match does.activity {
         Activity::Agent | Activity::Human => false,
@@ -47,14 +47,14 @@ pub(super) fn report(
     });
     let Some(does) = does else {
         let message = format!("nothing in {} reports an outcome", state.name);
-        return Err(Rejected::one(Why::Invalid, "outcome", message));
+        return Err(Rejected::one(RejectReason::Invalid, "outcome", message));
     };
     let known = does.activity.outcomes();
     let is_mapped = does.outcomes.contains_key(&report.outcome);
     if !is_mapped && !known.contains(&report.outcome) && report.outcome != Outcome::Exhausted {
         let hint = suggestion(report.outcome.as_str(), known.iter().map(|known| known.as_str()));
         let message = format!("`{}` does not end so; {hint}", does.activity.as_str());
-        return Err(Rejected::one(Why::Invalid, "outcome", message));
+        return Err(Rejected::one(RejectReason::Invalid, "outcome", message));
     }
     let end = End {
         outcome: report.outcome,
@@ -74,7 +74,7 @@ pub(super) fn lead_on(
     task: &Task,
     end: &End<'_>,
     now: Instant,
-) -> Result<Step, Rejected> {
+) -> Result<TaskUpdate, Rejected> {
     let spent = Spent {
         tokens: task.spent.tokens.saturating_add(end.tokens.max(0)),
         cost_micros: task.spent.cost_micros.saturating_add(end.cost_micros.max(0)),
@@ -90,7 +90,12 @@ pub(super) fn lead_on(
 
 /// Takes the move that the outcome leads to. If none there can be taken, the task stays, with an alarm, and the bounds of
 /// its state go on.
-fn lead(lifecycle: &Lifecycle, task: &Task, end: &End<'_>, now: Instant) -> Result<Step, Rejected> {
+fn lead(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    end: &End<'_>,
+    now: Instant,
+) -> Result<TaskUpdate, Rejected> {
     let Some(does) = &lifecycle.state(task.state).does else {
         return stay(lifecycle, task, end, now, None);
     };
@@ -113,7 +118,7 @@ fn follow(
     end: &End<'_>,
     now: Instant,
     triggers: &[Option<&String>],
-) -> Result<Step, Rejected> {
+) -> Result<TaskUpdate, Rejected> {
     let actor = Actor::system();
     let mut errors: Vec<FieldError> = Vec::new();
     for trigger in triggers.iter().copied().flatten() {
@@ -123,8 +128,9 @@ fn follow(
                 errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
             detail = format!("{detail} ({})", reasons.join("; "));
         }
-        let light = Light { actor: &actor, now, outcome: Some((end.outcome, &detail)) };
-        let cause = Cause { light, fields: end.fields, run_ended: end.of_run };
+        let context =
+            TransitionContext { actor: &actor, now, outcome: Some((end.outcome, &detail)) };
+        let cause = Cause { context, fields: end.fields, run_ended: end.of_run };
         let mine = |row: &&Transition| {
             row.bound.is_none() && row.trigger == *trigger && row.roles.contains(&RoleId::SYSTEM)
         };
@@ -148,7 +154,7 @@ fn said(end: &End<'_>) -> String {
 }
 
 /// A run that ended by itself is remembered by its outcome; one that a report stopped is not.
-fn with_outcome(mut step: Step, outcome: Outcome) -> Step {
+fn with_outcome(mut step: TaskUpdate, outcome: Outcome) -> TaskUpdate {
     step.ended_run = step.ended_run.map(|(epoch, _)| (epoch, outcome.as_str().to_owned()));
     step
 }
@@ -159,14 +165,14 @@ fn stay(
     end: &End<'_>,
     now: Instant,
     effect: Option<Effect>,
-) -> Result<Step, Rejected> {
+) -> Result<TaskUpdate, Rejected> {
     let mut step = in_place(task, now);
     let mut errors = patch(lifecycle, &mut step.task.fields, end.fields, |_| true);
     errors.extend(too_large(&step.task.fields));
     let requires = &lifecycle.state(task.state).requires;
-    errors.extend(unmet(requires, &Seen { task: &step.task, light: None }));
+    errors.extend(unmet(requires, &TaskEnv { task: &step.task, context: None }));
     if !errors.is_empty() {
-        return Err(Rejected { why: Why::Invalid, errors, allowed: Vec::new() });
+        return Err(Rejected { why: RejectReason::Invalid, errors, allowed: Vec::new() });
     }
     let outcome = end.outcome.as_str();
     if end.of_run {

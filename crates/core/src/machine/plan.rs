@@ -1,13 +1,13 @@
 //! What being in a state entails: timers, effects and the question that people are asked.
 
-use super::effect::{Effect, OpenDecision, Step, Timer, TimerKind};
-use super::env::Seen;
-use super::settle::quiet;
+use super::apply::quiet;
+use super::effect::{Effect, OpenDecision, TaskUpdate, Timer, TimerKind};
+use super::env::TaskEnv;
 use super::task::Task;
-use super::wait::{Waits, waits};
-use crate::lifecycle::expr::Name;
+use super::wait::{WaitStatus, waits};
+use crate::lifecycle::expr::ResolvedName;
 use crate::lifecycle::{
-    Activity, Bound, EntryEffect, Kind, Lifecycle, RoleId, Since, State, StateId, Transition,
+    Activity, EntryEffect, Lifecycle, RoleId, Since, State, StateId, StateKind, Timeout, Transition,
 };
 use crate::time::{Instant, Span};
 
@@ -27,7 +27,7 @@ pub(super) fn entry_effects(lifecycle: &Lifecycle, task: &Task, now: Instant) ->
         | Activity::Merge
         | Activity::Capture => Some(Effect::Start { activity: does.activity }),
         // In a queue the last of what comes first starts it.
-        Activity::Wait if state.kind == Kind::Queued && task.open_needs > 0 => None,
+        Activity::Wait if state.kind == StateKind::Queued && task.open_needs > 0 => None,
         Activity::Wait if rests(lifecycle, task, now) => None,
         Activity::Wait => Some(Effect::Start { activity: does.activity }),
     });
@@ -36,7 +36,7 @@ pub(super) fn entry_effects(lifecycle: &Lifecycle, task: &Task, now: Instant) ->
         EntryEffect::Alert => Some(Effect::Alert),
         EntryEffect::CleanUp => Some(Effect::CleanUp),
         EntryEffect::TellParent => task.parent.map(|_| Effect::TellParent),
-        EntryEffect::LeadParts => Some(Effect::LeadParts),
+        EntryEffect::LeadChildren => Some(Effect::LeadChildren),
     });
     start.into_iter().chain(own).collect()
 }
@@ -48,7 +48,7 @@ pub(super) fn effects_in_place(
     task: &Task,
     now: Instant,
 ) -> Option<Effect> {
-    let begins = rests(lifecycle, old, now) && waits(lifecycle, task, now) == Waits::Met;
+    let begins = rests(lifecycle, old, now) && waits(lifecycle, task, now) == WaitStatus::Met;
     begins.then_some(Effect::Start { activity: Activity::Wait })
 }
 
@@ -57,26 +57,26 @@ pub(super) fn effects_in_place(
 fn rests(lifecycle: &Lifecycle, task: &Task, now: Instant) -> bool {
     let state = lifecycle.state(task.state);
     let until = state.does.as_ref().and_then(|does| does.until.as_ref());
-    let is_brought = |name: &Name| match name {
-        Name::Field(path) => {
+    let is_brought = |name: &ResolvedName| match name {
+        ResolvedName::Field(path) => {
             let only = path.first().and_then(|field| lifecycle.only.get(field));
             only.is_some_and(|roles| !roles.contains(&RoleId::SYSTEM))
         }
-        Name::Constant(_) => true,
-        Name::Counter(_)
-        | Name::ActorRole
-        | Name::ActorName
-        | Name::Now
-        | Name::Title
-        | Name::Tags
-        | Name::Priority
-        | Name::Spent(_)
-        | Name::Outcome
-        | Name::Detail => false,
+        ResolvedName::Constant(_) => true,
+        ResolvedName::Counter(_)
+        | ResolvedName::ActorRole
+        | ResolvedName::ActorName
+        | ResolvedName::Now
+        | ResolvedName::Title
+        | ResolvedName::Tags
+        | ResolvedName::Priority
+        | ResolvedName::Spent(_)
+        | ResolvedName::Outcome
+        | ResolvedName::Detail => false,
     };
-    state.kind == Kind::Queued
+    state.kind == StateKind::Queued
         && until.is_some_and(|until| until.names().all(is_brought))
-        && waits(lifecycle, task, now) == Waits::Until(None)
+        && waits(lifecycle, task, now) == WaitStatus::Until(None)
 }
 
 /// The question of a state in which people are asked.
@@ -118,7 +118,7 @@ fn has_timers(lifecycle: &Lifecycle, state: StateId) -> bool {
 pub(super) fn timers(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Vec<Timer> {
     let mut timers = Vec::new();
     if let Some(remind) = &lifecycle.state(task.state).remind {
-        let seen = Seen { task, light: None };
+        let seen = TaskEnv { task, context: None };
         let wanted = remind.when.as_ref().is_none_or(|when| when.holds(&seen));
         let ages = remind.after.iter().zip(0_u32..).filter(|_| wanted);
         let reminders = ages.map(|(age, number)| Timer {
@@ -141,27 +141,27 @@ pub(super) fn timers(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Vec<Ti
 pub fn running_bounds<'a>(
     lifecycle: &'a Lifecycle,
     task: &Task,
-) -> impl Iterator<Item = (u32, Bound)> + use<'a> {
+) -> impl Iterator<Item = (u32, Timeout)> + use<'a> {
     let (state, rests) = (task.state, task.is_claimable(lifecycle));
-    let by_parts = is_left_to_parts(lifecycle, task);
-    let of_state = move |row: &Transition| row.from == state && !by_parts;
+    let by_children = is_left_to_children(lifecycle, task);
+    let of_state = move |row: &Transition| row.from == state && !by_children;
     let rows = lifecycle.transitions.iter().zip(0_u32..).filter(move |(row, _)| of_state(row));
     rows.filter_map(|(row, index)| Some((index, row.bound?)))
         .filter(move |(_, bound)| !(rests && bound.since == Since::Progress))
 }
 
 /// Whether the task's parts do what its state is for. A state that waits for people does so whether it asks them or not.
-pub(super) fn is_left_to_parts(lifecycle: &Lifecycle, task: &Task) -> bool {
+pub(super) fn is_left_to_children(lifecycle: &Lifecycle, task: &Task) -> bool {
     let pauses = match lifecycle.state(task.state).kind {
-        Kind::Blocked | Kind::Parked | Kind::Failed => true,
-        Kind::Queued | Kind::Working | Kind::Reviewing | Kind::Waiting => false,
-        Kind::Done | Kind::Cancelled => true,
+        StateKind::Blocked | StateKind::Parked | StateKind::Failed => true,
+        StateKind::Queued | StateKind::Working | StateKind::Reviewing | StateKind::Waiting => false,
+        StateKind::Done | StateKind::Cancelled => true,
     };
     !pauses && !task.is_active(lifecycle)
 }
 
 /// The beginning of a step that keeps the state and still belongs into the history.
-pub(super) fn in_place(task: &Task, now: Instant) -> Step {
+pub(super) fn in_place(task: &Task, now: Instant) -> TaskUpdate {
     let version = task.version + 1;
     quiet(Task { version, updated_at: now, progress_at: now, not_before: None, ..task.clone() })
 }

@@ -9,7 +9,7 @@ pub struct FieldError {
 
 /// Why an event was refused. Surfaces choose their status by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum RejectReason {
     /// The move does not exist or something that it needs is missing.
     Invalid,
     /// The move exists, but this role may not take it.
@@ -23,7 +23,7 @@ pub enum Why {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.summary())]
 pub struct Rejected {
-    pub why: Why,
+    pub why: RejectReason,
     pub errors: Vec<FieldError>,
     /// States that the actor could move the task to now.
     pub allowed: Vec<String>,
@@ -31,7 +31,7 @@ pub struct Rejected {
 
 impl Rejected {
     #[must_use]
-    pub fn one(why: Why, field: &str, message: impl Into<String>) -> Self {
+    pub fn one(why: RejectReason, field: &str, message: impl Into<String>) -> Self {
         let errors = vec![FieldError { field: field.to_owned(), message: message.into() }];
         Self { why, errors, allowed: Vec::new() }
     }

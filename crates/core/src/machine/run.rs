@@ -1,15 +1,15 @@
 //! The life of a run: a worker takes the task, shows that it is alive, and ends.
 
+use super::apply::{Cause, quiet, record, take};
 use super::ask::role_of;
-use super::effect::Step;
-use super::env::Light;
-use super::event::{Beat, Claim, Finish};
+use super::effect::TaskUpdate;
+use super::env::TransitionContext;
+use super::event::{Claim, Finish, Heartbeat};
 use super::outcome::{End, lead_on};
 use super::plan::{in_place, plan_timers};
-use super::reject::{Rejected, Why};
-use super::settle::{Cause, quiet, record, take};
+use super::reject::{RejectReason, Rejected};
 use super::task::{Lease, Task};
-use crate::lifecycle::{CLAIM, Kind, Lifecycle, RoleId};
+use crate::lifecycle::{CLAIM, Lifecycle, RoleId, StateKind};
 use crate::time::Instant;
 
 pub(super) fn claim(
@@ -17,16 +17,16 @@ pub(super) fn claim(
     task: &Task,
     claim: &Claim,
     now: Instant,
-) -> Result<Step, Rejected> {
+) -> Result<TaskUpdate, Rejected> {
     if task.rank(lifecycle).is_none() {
         return Err(Rejected::one(
-            Why::Invalid,
+            RejectReason::Invalid,
             "task",
             format!("{} cannot be claimed now", task.id),
         ));
     }
     let role = role_of(lifecycle, &claim.actor)?;
-    let mut step = if lifecycle.state(task.state).kind == Kind::Queued {
+    let mut step = if lifecycle.state(task.state).kind == StateKind::Queued {
         by_row(lifecycle, task, claim, role, now)?
     } else {
         in_place(task, now)
@@ -44,11 +44,11 @@ pub(super) fn claim(
 }
 
 /// A counter at its limit may lead a claim to where there is nothing to work on; it gives no lease then.
-fn has_work(kind: Kind) -> bool {
+fn has_work(kind: StateKind) -> bool {
     match kind {
-        Kind::Queued | Kind::Working | Kind::Reviewing => true,
-        Kind::Waiting | Kind::Blocked | Kind::Parked => false,
-        Kind::Done | Kind::Failed | Kind::Cancelled => false,
+        StateKind::Queued | StateKind::Working | StateKind::Reviewing => true,
+        StateKind::Waiting | StateKind::Blocked | StateKind::Parked => false,
+        StateKind::Done | StateKind::Failed | StateKind::Cancelled => false,
     }
 }
 
@@ -58,12 +58,12 @@ fn by_row(
     claim: &Claim,
     role: RoleId,
     now: Instant,
-) -> Result<Step, Rejected> {
+) -> Result<TaskUpdate, Rejected> {
     let rows =
         lifecycle.exits(task.state).filter(|row| row.trigger == CLAIM && row.roles.contains(&role));
-    let light = Light { actor: &claim.actor, now, outcome: None };
+    let context = TransitionContext { actor: &claim.actor, now, outcome: None };
     let fields = serde_json::Map::new();
-    let cause = Cause { light, fields: &fields, run_ended: false };
+    let cause = Cause { context, fields: &fields, run_ended: false };
     let mut errors = vec![];
     for row in rows {
         match take(lifecycle, task, row, &cause) {
@@ -73,30 +73,34 @@ fn by_row(
     }
     if errors.is_empty() {
         return Err(Rejected::one(
-            Why::Forbidden,
+            RejectReason::Forbidden,
             "actor",
             format!("{} may not claim from {}", claim.actor.role, lifecycle.state(task.state).name),
         ));
     }
-    Err(Rejected { why: Why::Invalid, errors, allowed: Vec::new() })
+    Err(Rejected { why: RejectReason::Invalid, errors, allowed: Vec::new() })
 }
 
 fn holds(task: &Task, epoch: i64) -> Result<&Lease, Rejected> {
     let lease = task.lease.as_ref().filter(|lease| lease.epoch == epoch);
     lease.ok_or_else(|| {
         Rejected::one(
-            Why::StaleLease,
+            RejectReason::StaleLease,
             "epoch",
             format!("{epoch} is not the current lease of {}", task.id),
         )
     })
 }
 
-pub(super) fn beat(task: &Task, beat: &Beat, now: Instant) -> Result<Step, Rejected> {
-    let lease = holds(task, beat.epoch)?;
-    let expires_at = lease.expires_at.max(beat.expires_at);
+pub(super) fn heartbeat(
+    task: &Task,
+    heartbeat: &Heartbeat,
+    now: Instant,
+) -> Result<TaskUpdate, Rejected> {
+    let lease = holds(task, heartbeat.epoch)?;
+    let expires_at = lease.expires_at.max(heartbeat.expires_at);
     let lease = Some(Lease { expires_at, ..lease.clone() });
-    let progress_at = if beat.progressed { now } else { task.progress_at };
+    let progress_at = if heartbeat.progressed { now } else { task.progress_at };
     Ok(quiet(Task { lease, progress_at, ..task.clone() }))
 }
 
@@ -106,7 +110,7 @@ pub(super) fn finish(
     task: &Task,
     finish: &Finish,
     now: Instant,
-) -> Result<Step, Rejected> {
+) -> Result<TaskUpdate, Rejected> {
     holds(task, finish.epoch)?;
     let end = End {
         outcome: finish.outcome,

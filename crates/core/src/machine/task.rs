@@ -4,19 +4,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::allowed::asks_about_the_move;
-use super::env::Seen;
+use super::env::TaskEnv;
 use crate::ids::{RunId, TaskId};
-use crate::lifecycle::{Activity, CLAIM, CounterId, Kind, Lifecycle, Requirement, RoleId, StateId};
+use crate::lifecycle::{
+    Activity, CLAIM, CounterId, Lifecycle, Requirement, RoleId, StateId, StateKind,
+};
 use crate::time::Instant;
 
 /// A counter: how often, and how much of that a person has forgiven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Count {
+pub struct CounterValue {
     pub total: u32,
     pub renewed_at: u32,
 }
 
-impl Count {
+impl CounterValue {
     /// What counts against the limit.
     #[must_use]
     pub fn used(self) -> u32 {
@@ -82,7 +84,7 @@ pub struct Task {
     /// Version at which the state was entered: timers of an earlier entry are void.
     pub entered: i64,
     pub fields: Map<String, Value>,
-    pub counters: Vec<Count>,
+    pub counters: Vec<CounterValue>,
 
     /// Tasks that must be done first and are not.
     pub open_needs: i64,
@@ -110,7 +112,7 @@ impl Task {
     }
 
     #[must_use]
-    pub fn count(&self, id: CounterId) -> Count {
+    pub fn count(&self, id: CounterId) -> CounterValue {
         self.counters.get(usize::from(id.0)).copied().unwrap_or_default()
     }
 
@@ -119,7 +121,7 @@ impl Task {
     pub fn is_active(&self, lifecycle: &Lifecycle) -> bool {
         let does = lifecycle.state(self.state).does.as_ref();
         let when = does.and_then(|does| does.when.as_ref());
-        when.is_none_or(|when| when.holds(&Seen { task: self, light: None }))
+        when.is_none_or(|when| when.holds(&TaskEnv { task: self, context: None }))
     }
 
     /// Whether the state calls for a worker and nobody has the task.
@@ -130,26 +132,26 @@ impl Task {
         }
         let state = lifecycle.state(self.state);
         match state.kind {
-            Kind::Queued => {
+            StateKind::Queued => {
                 let worker = |roles: &[RoleId]| roles.iter().any(|role| *role != RoleId::HUMAN);
                 // What asks about the move itself cannot be answered before there is one.
-                let seen = Seen { task: self, light: None };
+                let seen = TaskEnv { task: self, context: None };
                 let open =
                     |guard: &Requirement| asks_about_the_move(guard) || guard.that.holds(&seen);
                 let mut claims = lifecycle.exits(self.state).filter(|row| row.trigger == CLAIM);
                 claims.any(|row| worker(&row.roles) && row.guards.iter().all(open))
             }
-            Kind::Working | Kind::Reviewing => {
+            StateKind::Working | StateKind::Reviewing => {
                 let is_agents =
                     state.does.as_ref().is_some_and(|does| does.activity == Activity::Agent);
                 is_agents && self.is_active(lifecycle)
             }
-            Kind::Waiting
-            | Kind::Blocked
-            | Kind::Parked
-            | Kind::Done
-            | Kind::Failed
-            | Kind::Cancelled => false,
+            StateKind::Waiting
+            | StateKind::Blocked
+            | StateKind::Parked
+            | StateKind::Done
+            | StateKind::Failed
+            | StateKind::Cancelled => false,
         }
     }
 

@@ -1,15 +1,15 @@
 //! Whether what a task waits for has come true.
 
-use super::env::{Light, Seen};
+use super::env::{TaskEnv, TransitionContext};
 use super::event::Actor;
 use super::task::Task;
-use crate::lifecycle::expr::{Name, Type};
-use crate::lifecycle::{Activity, Kind, Lifecycle};
+use crate::lifecycle::expr::{ResolvedName, Type};
+use crate::lifecycle::{Activity, Lifecycle, StateKind};
 use crate::time::Instant;
 
 /// How a `wait` stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waits {
+pub enum WaitStatus {
     /// The task's state waits for nothing.
     Not,
     Met,
@@ -18,29 +18,30 @@ pub enum Waits {
 }
 
 #[must_use]
-pub fn waits(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Waits {
+pub fn waits(lifecycle: &Lifecycle, task: &Task, now: Instant) -> WaitStatus {
     let does = lifecycle.state(task.state).does.as_ref();
     let Some(does) = does.filter(|does| does.activity == Activity::Wait) else {
-        return Waits::Not;
+        return WaitStatus::Not;
     };
     let actor = Actor::system();
-    let seen = Seen { task, light: Some(Light { actor: &actor, now, outcome: None }) };
-    let Some(until) = &does.until else { return Waits::Until(None) };
+    let seen =
+        TaskEnv { task, context: Some(TransitionContext { actor: &actor, now, outcome: None }) };
+    let Some(until) = &does.until else { return WaitStatus::Until(None) };
     // A place in the queue is worth nothing before what comes first is done.
-    if task.open_needs > 0 && lifecycle.state(task.state).kind == Kind::Queued {
-        return Waits::Until(None);
+    if task.open_needs > 0 && lifecycle.state(task.state).kind == StateKind::Queued {
+        return WaitStatus::Until(None);
     }
     if until.holds(&seen) {
-        return Waits::Met;
+        return WaitStatus::Met;
     }
-    let time = |name: &Name| {
+    let time = |name: &ResolvedName| {
         let path = name.field()?;
         let field = path.first()?;
         let is_time = path.len() == 1 && lifecycle.fields.get(field) == Some(&Type::Time);
         let text = task.fields.get(field).filter(|_| is_time)?.as_str()?;
         text.parse::<Instant>().ok().filter(|at| *at > now)
     };
-    Waits::Until(until.names().filter_map(time).min())
+    WaitStatus::Until(until.names().filter_map(time).min())
 }
 
 #[cfg(test)]
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
     use crate::ids::TaskId;
     use crate::lifecycle::check::{Overrides, check};
-    use crate::machine::{Answer, Claim, Event, NewTask, create, step};
+    use crate::machine::{Claim, Event, NewTask, StepResult, create, step};
 
     const SOURCE: &str = "
 lifecycle: x
@@ -76,16 +77,16 @@ transitions:
         let (now, later) = (Instant(1_000), Instant(61_000));
         let new = NewTask { title: "rest".to_owned(), ..NewTask::default() };
         let task = create(&lifecycle, &new, &Actor::human("kim"), TaskId(1), now).unwrap().task;
-        assert_eq!(waits(&lifecycle, &task, now), Waits::Not);
+        assert_eq!(waits(&lifecycle, &task, now), WaitStatus::Not);
         let actor = Actor { role: "worker".to_owned(), name: None };
         let claim = Event::Claimed(Claim { actor, expires_at: later });
-        let Ok(Answer::Step(claimed)) = step(&lifecycle, &task, &claim, now) else { panic!() };
+        let Ok(StepResult::Step(claimed)) = step(&lifecycle, &task, &claim, now) else { panic!() };
         let mut task = claimed.task;
-        assert_eq!(waits(&lifecycle, &task, now), Waits::Until(None));
+        assert_eq!(waits(&lifecycle, &task, now), WaitStatus::Until(None));
         task.fields.insert("free_at".to_owned(), json!(later));
-        assert_eq!(waits(&lifecycle, &task, now), Waits::Until(Some(later)));
-        assert_eq!(waits(&lifecycle, &task, later), Waits::Met);
+        assert_eq!(waits(&lifecycle, &task, now), WaitStatus::Until(Some(later)));
+        assert_eq!(waits(&lifecycle, &task, later), WaitStatus::Met);
         task.fields.insert("ready".to_owned(), json!(true));
-        assert_eq!(waits(&lifecycle, &task, now), Waits::Met);
+        assert_eq!(waits(&lifecycle, &task, now), WaitStatus::Met);
     }
 }

@@ -33,12 +33,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::panel::Opinion;
+    use crate::panel::Rationale;
 
     /// The answer of a seat is shown by these names, too, while it is not on record yet.
     #[test]
     fn an_answer_has_the_same_names() {
-        let opinion = json!(Opinion::default());
+        let opinion = json!(Rationale::default());
         for name in [RATIONALE, SUGGESTIONS] {
             assert!(opinion.get(name).is_some_and(|value| *value != Value::Null), "{name}");
         }

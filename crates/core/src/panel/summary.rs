@@ -3,10 +3,10 @@
 //! Everything that reviewers write is cut to a bound and put on one line, so that no concern can look like a heading or like the
 //! concern of somebody else.
 
-use super::{Opinion, Panel, Reply, Seat, Standing, Verdict, Word};
+use super::{DebateReply, FirstPass, Panel, Rationale, ReviewAssignment, ReviewStatus, Verdict};
 use crate::limits;
 
-impl Opinion {
+impl Rationale {
     /// Cut to what a field, a mail and a prompt can hold, each text on one line, and nothing that is empty.
     #[must_use]
     pub fn bounded(&self) -> Self {
@@ -59,78 +59,87 @@ pub struct OpenConcern<'p> {
 /// What is still open, in the order of the seats, and no more than a task can keep.
 #[must_use]
 pub fn open_concerns(panel: &Panel) -> Vec<OpenConcern<'_>> {
-    concerns_by_seat(panel).into_iter().flatten().collect()
+    concerns_by_reviewer(panel).into_iter().flatten().collect()
 }
 
-fn concerns_by_seat(panel: &Panel) -> Vec<Vec<OpenConcern<'_>>> {
+fn concerns_by_reviewer(panel: &Panel) -> Vec<Vec<OpenConcern<'_>>> {
     let bytes =
         |open: &OpenConcern<'_>| open.reviewer.len() + open.concern.len() + open.response.len();
-    let all = panel.seats.iter().map(concerns_of).collect();
+    let all = panel.assignments.iter().map(concerns_of).collect();
     shared_out(all, limits::PANEL_CONCERNS_BYTES, bytes)
 }
 
-fn concerns_of(seat: &Seat) -> Vec<OpenConcern<'_>> {
-    let Word::Given(_, opinion) = &seat.word else { return Vec::new() };
-    let objects = match seat.standing() {
-        Standing::Given(Verdict::Concern | Verdict::Block | Verdict::Escalate) => true,
-        Standing::Given(Verdict::Approve)
-        | Standing::Withdrawn
-        | Standing::Waiting
-        | Standing::Silent => false,
+fn concerns_of(assignment: &ReviewAssignment) -> Vec<OpenConcern<'_>> {
+    let FirstPass::Given(_, opinion) = &assignment.word else { return Vec::new() };
+    let objects = match assignment.standing() {
+        ReviewStatus::Given(Verdict::Concern | Verdict::Block | Verdict::Escalate) => true,
+        ReviewStatus::Given(Verdict::Approve)
+        | ReviewStatus::Withdrawn
+        | ReviewStatus::Waiting
+        | ReviewStatus::Silent => false,
     };
     let objections = if objects { opinion.objections() } else { Vec::new() };
-    let open =
-        |concern| OpenConcern { reviewer: &seat.reviewer, concern, response: response(seat) };
+    let open = |concern| OpenConcern {
+        reviewer: &assignment.reviewer,
+        concern,
+        response: response(assignment),
+    };
     objections.into_iter().map(open).collect()
 }
 
 /// What each seat would like to be better, in the order of the seats, and no more than a task can keep.
 #[must_use]
 pub fn suggestions(panel: &Panel) -> Vec<Vec<&str>> {
-    let all = panel.seats.iter().map(suggestions_of).collect();
+    let all = panel.assignments.iter().map(suggestions_of).collect();
     shared_out(all, limits::PANEL_SUGGESTIONS_BYTES, |text| text.len())
 }
 
 /// Who approves lets the work pass, so its concerns are no more than suggestions.
-fn suggestions_of(seat: &Seat) -> Vec<&str> {
-    let texts: Vec<&String> = match &seat.word {
-        Word::Given(Verdict::Approve, opinion) => {
+fn suggestions_of(assignment: &ReviewAssignment) -> Vec<&str> {
+    let texts: Vec<&String> = match &assignment.word {
+        FirstPass::Given(Verdict::Approve, opinion) => {
             opinion.concerns.iter().chain(&opinion.suggestions).collect()
         }
-        Word::Given(Verdict::Concern | Verdict::Block | Verdict::Escalate, opinion) => {
+        FirstPass::Given(Verdict::Concern | Verdict::Block | Verdict::Escalate, opinion) => {
             opinion.suggestions.iter().collect()
         }
-        Word::Awaited | Word::Missing { .. } => Vec::new(),
+        FirstPass::Awaited | FirstPass::Missing { .. } => Vec::new(),
     };
     texts.into_iter().map(String::as_str).collect()
 }
 
 /// As much of what everybody says as fits into so many bytes: everybody's first before anybody's second.
 fn shared_out<T>(mut all: Vec<Vec<T>>, most: usize, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
-    let of_seat = |(seat, own): (usize, &Vec<T>)| (0..own.len()).map(move |at| (at, seat));
-    let mut places: Vec<(usize, usize)> = all.iter().enumerate().flat_map(of_seat).collect();
+    let of_assignment =
+        |(assignment, own): (usize, &Vec<T>)| (0..own.len()).map(move |at| (at, assignment));
+    let mut places: Vec<(usize, usize)> = all.iter().enumerate().flat_map(of_assignment).collect();
     places.sort_unstable();
     let mut left = most;
     let mut kept = vec![0; all.len()];
-    for (at, seat) in places {
-        let Some(rest) = left.checked_sub(bytes(&all[seat][at])) else { break };
-        (left, kept[seat]) = (rest, at + 1);
+    for (at, assignment) in places {
+        let Some(rest) = left.checked_sub(bytes(&all[assignment][at])) else { break };
+        (left, kept[assignment]) = (rest, at + 1);
     }
     all.iter_mut().zip(kept).for_each(|(own, kept)| own.truncate(kept));
     all
 }
 
 /// How a concern was defended: the last word that its holder said about it.
-fn response(seat: &Seat) -> String {
-    let said = seat.replies.iter().rev().find_map(|reply| match reply {
-        Reply::Withdraw { why } | Reply::Maintain { why } if !why.is_empty() => Some(why.clone()),
-        Reply::Withdraw { .. }
-        | Reply::Maintain { .. }
-        | Reply::Awaited
-        | Reply::Missing { .. } => None,
+fn response(assignment: &ReviewAssignment) -> String {
+    let said = assignment.replies.iter().rev().find_map(|reply| match reply {
+        DebateReply::Withdraw { why } | DebateReply::Maintain { why } if !why.is_empty() => {
+            Some(why.clone())
+        }
+        DebateReply::Withdraw { .. }
+        | DebateReply::Maintain { .. }
+        | DebateReply::Awaited
+        | DebateReply::Missing { .. } => None,
     });
-    let none =
-        if seat.replies.is_empty() { NO_RESPONSE } else { "none; silence counts as MAINTAIN" };
+    let none = if assignment.replies.is_empty() {
+        NO_RESPONSE
+    } else {
+        "none; silence counts as MAINTAIN"
+    };
     said.unwrap_or_else(|| none.to_owned())
 }
 
@@ -138,9 +147,9 @@ fn response(seat: &Seat) -> String {
 #[must_use]
 pub fn unresolved(panel: &Panel) -> String {
     let mut text = String::from("## Unresolved Review Concerns\n");
-    for (seat, own) in panel.seats.iter().zip(concerns_by_seat(panel)) {
+    for (assignment, own) in panel.assignments.iter().zip(concerns_by_reviewer(panel)) {
         if !own.is_empty() {
-            text += &format!("\n### {} says:\n", titled(&seat.reviewer));
+            text += &format!("\n### {} says:\n", titled(&assignment.reviewer));
         }
         for open in own {
             text += &format!(
@@ -149,7 +158,7 @@ pub fn unresolved(panel: &Panel) -> String {
             );
         }
     }
-    let missing: Vec<String> = panel.seats.iter().filter_map(missing).collect();
+    let missing: Vec<String> = panel.assignments.iter().filter_map(missing).collect();
     if !missing.is_empty() {
         text += &format!("\n### Missing verdicts\n\n{}\n", missing.join("\n"));
     }
@@ -157,12 +166,12 @@ pub fn unresolved(panel: &Panel) -> String {
     text
 }
 
-fn missing(seat: &Seat) -> Option<String> {
-    let name = &seat.reviewer;
-    match &seat.word {
-        Word::Given(..) => None,
-        Word::Awaited => Some(format!("- {name}: it has not answered in time")),
-        Word::Missing { why } => Some(format!("- {name}: {why}")),
+fn missing(assignment: &ReviewAssignment) -> Option<String> {
+    let name = &assignment.reviewer;
+    match &assignment.word {
+        FirstPass::Given(..) => None,
+        FirstPass::Awaited => Some(format!("- {name}: it has not answered in time")),
+        FirstPass::Missing { why } => Some(format!("- {name}: {why}")),
     }
 }
 
@@ -180,12 +189,12 @@ pub fn feedback(panel: &Panel) -> String {
         Verdict::Concern | Verdict::Escalate => 1,
         Verdict::Approve => 2,
     };
-    let mut given: Vec<(&str, Verdict, &Opinion)> = Vec::new();
-    for seat in &panel.seats {
-        let Word::Given(verdict, opinion) = &seat.word else { continue };
+    let mut given: Vec<(&str, Verdict, &Rationale)> = Vec::new();
+    for assignment in &panel.assignments {
+        let FirstPass::Given(verdict, opinion) = &assignment.word else { continue };
         let has_more = !opinion.concerns.is_empty() || !opinion.suggestions.is_empty();
         if *verdict != Verdict::Approve || has_more {
-            given.push((&seat.reviewer, *verdict, opinion));
+            given.push((&assignment.reviewer, *verdict, opinion));
         }
     }
     given.sort_by_key(|(_, verdict, _)| rank(*verdict));
@@ -198,7 +207,7 @@ pub fn feedback(panel: &Panel) -> String {
 }
 
 /// A verdict with all that belongs to it, without the end of its last line.
-fn in_full(verdict: Verdict, opinion: &Opinion) -> String {
+fn in_full(verdict: Verdict, opinion: &Rationale) -> String {
     let mut text = format!("{}: {}", verdict.as_str(), opinion.rationale);
     text.extend(opinion.concerns.iter().map(|concern| format!("\n- {concern}")));
     let suggestions = opinion.suggestions.iter();
@@ -210,20 +219,22 @@ fn in_full(verdict: Verdict, opinion: &Opinion) -> String {
 #[must_use]
 pub fn transcript(panel: &Panel, wanted: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();
-    for seat in panel.seats.iter().filter(|seat| wanted(&seat.reviewer)) {
-        let name = &seat.reviewer;
-        match &seat.word {
-            Word::Given(verdict, opinion) => {
+    for assignment in panel.assignments.iter().filter(|assignment| wanted(&assignment.reviewer)) {
+        let name = &assignment.reviewer;
+        match &assignment.word {
+            FirstPass::Given(verdict, opinion) => {
                 text += &format!("{name}: {}\n", in_full(*verdict, opinion));
             }
-            Word::Awaited | Word::Missing { .. } => text += &format!("{name}: no verdict\n"),
+            FirstPass::Awaited | FirstPass::Missing { .. } => {
+                text += &format!("{name}: no verdict\n")
+            }
         }
-        for (at, reply) in seat.replies.iter().enumerate() {
+        for (at, reply) in assignment.replies.iter().enumerate() {
             let said = match reply {
-                Reply::Awaited => continue,
-                Reply::Withdraw { why } => format!("WITHDRAW: {why}"),
-                Reply::Maintain { why } => format!("MAINTAIN: {why}"),
-                Reply::Missing { .. } => "no reply, which counts as MAINTAIN".to_owned(),
+                DebateReply::Awaited => continue,
+                DebateReply::Withdraw { why } => format!("WITHDRAW: {why}"),
+                DebateReply::Maintain { why } => format!("MAINTAIN: {why}"),
+                DebateReply::Missing { .. } => "no reply, which counts as MAINTAIN".to_owned(),
             };
             text += &format!("{name}, round {}: {said}\n", at + 1);
         }

@@ -10,41 +10,41 @@ const ENDS: Instant = Instant(9_000_000);
 const ROUNDS: usize = 2;
 const NAMES: [&str; 6] = ["ann", "ben", "cleo", "dan", "eve", "flo"];
 
-fn opinion(text: &str) -> Opinion {
-    Opinion { rationale: text.to_owned(), ..Opinion::default() }
+fn opinion(text: &str) -> Rationale {
+    Rationale { rationale: text.to_owned(), ..Rationale::default() }
 }
 
-fn given(verdict: Verdict) -> Word {
-    Word::Given(verdict, opinion("because"))
+fn given(verdict: Verdict) -> FirstPass {
+    FirstPass::Given(verdict, opinion("because"))
 }
 
-fn missing() -> Word {
-    Word::Missing { why: "it fell silent".to_owned() }
+fn missing() -> FirstPass {
+    FirstPass::Missing { why: "it fell silent".to_owned() }
 }
 
-fn words() -> Vec<Word> {
+fn words() -> Vec<FirstPass> {
     let given = Verdict::ALL.into_iter().map(given);
-    [Word::Awaited, missing()].into_iter().chain(given).collect()
+    [FirstPass::Awaited, missing()].into_iter().chain(given).collect()
 }
 
-fn replies() -> [Reply; 4] {
+fn replies() -> [DebateReply; 4] {
     let why = || "because".to_owned();
     [
-        Reply::Awaited,
-        Reply::Withdraw { why: why() },
-        Reply::Maintain { why: why() },
-        Reply::Missing { why: why() },
+        DebateReply::Awaited,
+        DebateReply::Withdraw { why: why() },
+        DebateReply::Maintain { why: why() },
+        DebateReply::Missing { why: why() },
     ]
 }
 
-fn panel(words: &[Word]) -> Panel {
-    let seat = |(word, name): (&Word, &&str)| Seat {
+fn panel(words: &[FirstPass]) -> Panel {
+    let assignment = |(word, name): (&FirstPass, &&str)| ReviewAssignment {
         reviewer: (*name).to_owned(),
         word: word.clone(),
         replies: Vec::new(),
     };
     Panel {
-        seats: words.iter().zip(&NAMES).map(seat).collect(),
+        assignments: words.iter().zip(&NAMES).map(assignment).collect(),
         round_ends: Vec::new(),
         ends: Some(ENDS),
         most_rounds: ROUNDS,
@@ -64,32 +64,32 @@ fn rows<T: Clone>(of: &[T], length: usize) -> Vec<Vec<T>> {
 }
 
 fn every_panel() -> impl Iterator<Item = Panel> {
-    (0..=5).flat_map(|seats| rows(&words(), seats)).map(|words| panel(&words))
+    (0..=5).flat_map(|assignments| rows(&words(), assignments)).map(|words| panel(&words))
 }
 
-fn ruling(next: &Next) -> Option<Ruling> {
+fn ruling(next: &PanelAction) -> Option<Ruling> {
     match next {
-        Next::Decide { ruling, .. } => Some(*ruling),
-        Next::Wait { .. } | Next::Debate { .. } => None,
+        PanelAction::Decide { ruling, .. } => Some(*ruling),
+        PanelAction::Wait { .. } | PanelAction::Debate { .. } => None,
     }
 }
 
-fn has(panel: &Panel, standing: Standing) -> bool {
-    panel.seats.iter().any(|seat| seat.standing() == standing)
+fn has(panel: &Panel, standing: ReviewStatus) -> bool {
+    panel.assignments.iter().any(|assignment| assignment.standing() == standing)
 }
 
-fn all(panel: &Panel, standing: Standing) -> bool {
-    panel.seats.iter().all(|seat| seat.standing() == standing)
+fn all(panel: &Panel, standing: ReviewStatus) -> bool {
+    panel.assignments.iter().all(|assignment| assignment.standing() == standing)
 }
 
 /// The table of the protocol, row by row; each row says when it holds without looking at the others.
-fn by_the_table(panel: &Panel) -> Next {
-    let block = has(panel, Standing::Given(Verdict::Block));
-    let waiting = has(panel, Standing::Waiting);
-    let escalate = has(panel, Standing::Given(Verdict::Escalate));
-    let silent = has(panel, Standing::Silent);
-    let all_silent = all(panel, Standing::Silent);
-    let concern = has(panel, Standing::Given(Verdict::Concern));
+fn by_the_table(panel: &Panel) -> PanelAction {
+    let block = has(panel, ReviewStatus::Given(Verdict::Block));
+    let waiting = has(panel, ReviewStatus::Waiting);
+    let escalate = has(panel, ReviewStatus::Given(Verdict::Escalate));
+    let silent = has(panel, ReviewStatus::Silent);
+    let all_silent = all(panel, ReviewStatus::Silent);
+    let concern = has(panel, ReviewStatus::Given(Verdict::Concern));
     let settled = !block && !waiting;
     let rows = [
         (block, Some(Ruling::Blocked)),
@@ -97,7 +97,7 @@ fn by_the_table(panel: &Panel) -> Next {
         (settled && escalate, Some(Ruling::Escalated)),
         (settled && silent && !all_silent && !escalate, Some(Ruling::Unresolved)),
         (
-            settled && all(panel, Standing::Given(Verdict::Approve)) && !all_silent,
+            settled && all(panel, ReviewStatus::Given(Verdict::Approve)) && !all_silent,
             Some(Ruling::Approved),
         ),
         (settled && concern && !silent && !escalate, None),
@@ -106,9 +106,9 @@ fn by_the_table(panel: &Panel) -> Next {
     let found = holding.next();
     assert!(holding.next().is_none(), "two rows of the table hold for {panel:?}");
     match found {
-        Some(Some(ruling)) => Next::Decide { ruling, reason: String::new() },
-        Some(None) => Next::Debate { round: 1 },
-        None => Next::Wait { until: panel.ends },
+        Some(Some(ruling)) => PanelAction::Decide { ruling, reason: String::new() },
+        Some(None) => PanelAction::Debate { round: 1 },
+        None => PanelAction::Wait { until: panel.ends },
     }
 }
 
@@ -118,7 +118,10 @@ fn every_first_pass_goes_as_the_table_says() {
     for panel in every_panel() {
         let (next, expected) = (next(&panel, BEGUN), by_the_table(&panel));
         match (&next, &expected) {
-            (Next::Decide { ruling, reason }, Next::Decide { ruling: wanted, .. }) => {
+            (
+                PanelAction::Decide { ruling, reason },
+                PanelAction::Decide { ruling: wanted, .. },
+            ) => {
                 assert_eq!(ruling, wanted, "{panel:?}");
                 assert!(!reason.is_empty(), "{panel:?}");
             }
@@ -133,9 +136,9 @@ fn every_first_pass_goes_as_the_table_says() {
 fn a_missing_verdict_never_approves() {
     for now in [BEGUN, ENDS] {
         for panel in every_panel() {
-            let gap = has(&panel, Standing::Silent) || has(&panel, Standing::Waiting);
+            let gap = has(&panel, ReviewStatus::Silent) || has(&panel, ReviewStatus::Waiting);
             let is_approved = ruling(&next(&panel, now)) == Some(Ruling::Approved);
-            assert!(!(gap || panel.seats.is_empty()) || !is_approved, "{panel:?}");
+            assert!(!(gap || panel.assignments.is_empty()) || !is_approved, "{panel:?}");
         }
     }
 }
@@ -145,14 +148,14 @@ fn a_block_always_blocks_and_at_once() {
     for now in [BEGUN, ENDS] {
         for mut panel in every_panel() {
             let before = ruling(&next(&panel, now));
-            let block = has(&panel, Standing::Given(Verdict::Block));
+            let block = has(&panel, ReviewStatus::Given(Verdict::Block));
             assert_eq!(block, before == Some(Ruling::Blocked), "{panel:?}");
-            let seat = Seat {
+            let assignment = ReviewAssignment {
                 reviewer: "flo".to_owned(),
                 word: given(Verdict::Block),
                 replies: Vec::new(),
             };
-            panel.seats.push(seat);
+            panel.assignments.push(assignment);
             assert_eq!(ruling(&next(&panel, now)), Some(Ruling::Blocked), "{panel:?}");
         }
     }
@@ -164,11 +167,11 @@ fn the_order_of_the_seats_does_not_matter() {
         for panel in every_panel() {
             let first = next(&panel, now);
             let mut turned = panel.clone();
-            for _ in 0..panel.seats.len() {
-                turned.seats.rotate_left(1);
+            for _ in 0..panel.assignments.len() {
+                turned.assignments.rotate_left(1);
                 assert_eq!(next(&turned, now), first, "{panel:?}");
             }
-            turned.seats.reverse();
+            turned.assignments.reverse();
             assert_eq!(next(&turned, now), first, "{panel:?}");
         }
     }
@@ -176,11 +179,15 @@ fn the_order_of_the_seats_does_not_matter() {
 
 #[test]
 fn another_approval_changes_no_answer_but_that_of_nobody() {
-    for panel in every_panel().filter(|panel| !panel.seats.is_empty()) {
+    for panel in every_panel().filter(|panel| !panel.assignments.is_empty()) {
         let before = next(&panel, BEGUN);
         let mut more = panel.clone();
         let word = given(Verdict::Approve);
-        more.seats.push(Seat { reviewer: "flo".to_owned(), word, replies: Vec::new() });
+        more.assignments.push(ReviewAssignment {
+            reviewer: "flo".to_owned(),
+            word,
+            replies: Vec::new(),
+        });
         let after = next(&more, BEGUN);
         // Where all are silent, one approval makes it a matter for a person, and still no approval.
         if ruling(&before) == Some(Ruling::Unavailable) {
@@ -195,9 +202,9 @@ fn another_approval_changes_no_answer_but_that_of_nobody() {
 fn whoever_has_not_spoken_at_the_end_is_missing() {
     for panel in every_panel() {
         let mut silent = panel.clone();
-        for seat in &mut silent.seats {
-            if seat.word == Word::Awaited {
-                seat.word = missing();
+        for assignment in &mut silent.assignments {
+            if assignment.word == FirstPass::Awaited {
+                assignment.word = missing();
             }
         }
         let (late, without) = (next(&panel, ENDS), next(&silent, ENDS));
@@ -210,32 +217,33 @@ fn whoever_has_not_spoken_at_the_end_is_missing() {
 fn the_missing_are_named() {
     let next = next(&panel(&[given(Verdict::Approve), missing(), given(Verdict::Concern)]), BEGUN);
     let expected =
-        Next::Decide { ruling: Ruling::Unresolved, reason: "no verdict of ben".to_owned() };
+        PanelAction::Decide { ruling: Ruling::Unresolved, reason: "no verdict of ben".to_owned() };
     assert_eq!(next, expected);
 }
 
 /// Follows every course of a debate; `look` sees each panel on the way with what comes next.
-fn every_course(panel: &Panel, look: &mut impl FnMut(&Panel, &Next)) {
+fn every_course(panel: &Panel, look: &mut impl FnMut(&Panel, &PanelAction)) {
     let answer = next(panel, BEGUN);
     look(panel, &answer);
-    let Next::Debate { round } = answer else { return };
+    let PanelAction::Debate { round } = answer else { return };
     assert_eq!(round, panel.round_ends.len() + 1, "rounds follow each other");
-    let holders: Vec<usize> =
-        (0..panel.seats.len()).filter(|at| panel.seats[*at].holds_a_concern()).collect();
+    let holders: Vec<usize> = (0..panel.assignments.len())
+        .filter(|at| panel.assignments[*at].holds_a_concern())
+        .collect();
     assert!(!holders.is_empty(), "a debate about nothing");
     for course in rows(&replies(), holders.len()) {
         let mut then = panel.clone();
         then.round_ends.push(ROUND_ENDS);
         for (at, reply) in holders.iter().zip(course) {
-            then.seats[*at].replies.push(reply);
+            then.assignments[*at].replies.push(reply);
         }
         every_course(&then, look);
     }
 }
 
-fn every_debate(mut look: impl FnMut(&Panel, &Next)) {
-    for seats in 1..=3 {
-        for words in rows(&words(), seats) {
+fn every_debate(mut look: impl FnMut(&Panel, &PanelAction)) {
+    for assignments in 1..=3 {
+        for words in rows(&words(), assignments) {
             every_course(&panel(&words), &mut look);
         }
     }
@@ -251,21 +259,23 @@ fn every_debate_ends_as_its_last_round_says() {
         if rounds == 0 {
             return;
         }
-        let holders: Vec<&Seat> =
-            panel.seats.iter().filter(|seat| seat.holds_a_concern()).collect();
-        let waits = holders.iter().any(|seat| seat.replies.last() == Some(&Reply::Awaited));
+        let holders: Vec<&ReviewAssignment> =
+            panel.assignments.iter().filter(|assignment| assignment.holds_a_concern()).collect();
+        let waits = holders
+            .iter()
+            .any(|assignment| assignment.replies.last() == Some(&DebateReply::Awaited));
         match next {
-            Next::Decide { ruling: Ruling::Approved, .. } => {
+            PanelAction::Decide { ruling: Ruling::Approved, .. } => {
                 assert!(holders.is_empty(), "{panel:?}");
             }
-            Next::Wait { until } => {
+            PanelAction::Wait { until } => {
                 assert!(waits && *until == Some(ROUND_ENDS), "{panel:?}");
             }
-            Next::Debate { .. } => assert!(!waits && rounds < ROUNDS, "{panel:?}"),
-            Next::Decide { ruling: Ruling::Unresolved, .. } => {
+            PanelAction::Debate { .. } => assert!(!waits && rounds < ROUNDS, "{panel:?}"),
+            PanelAction::Decide { ruling: Ruling::Unresolved, .. } => {
                 assert!(!waits && !holders.is_empty() && rounds == ROUNDS, "{panel:?}");
             }
-            Next::Decide {
+            PanelAction::Decide {
                 ruling: Ruling::Blocked | Ruling::Escalated | Ruling::Unavailable,
                 ..
             } => {
@@ -284,14 +294,16 @@ fn every_debate_ends_as_its_last_round_says() {
 
 #[test]
 fn silence_in_a_debate_is_to_maintain() {
-    let maintained = |reply: &Reply| match reply {
-        Reply::Missing { why } => Reply::Maintain { why: why.clone() },
-        Reply::Awaited | Reply::Withdraw { .. } | Reply::Maintain { .. } => reply.clone(),
+    let maintained = |reply: &DebateReply| match reply {
+        DebateReply::Missing { why } => DebateReply::Maintain { why: why.clone() },
+        DebateReply::Awaited | DebateReply::Withdraw { .. } | DebateReply::Maintain { .. } => {
+            reply.clone()
+        }
     };
     every_debate(|panel, answer| {
         let mut other = panel.clone();
-        for seat in &mut other.seats {
-            seat.replies = seat.replies.iter().map(maintained).collect();
+        for assignment in &mut other.assignments {
+            assignment.replies = assignment.replies.iter().map(maintained).collect();
         }
         assert_eq!(next(&other, BEGUN), *answer, "{panel:?}");
     });
@@ -303,15 +315,17 @@ fn a_round_or_a_panel_that_runs_out_of_time_goes_to_a_person() {
         for now in [ROUND_ENDS, ENDS] {
             let late = next(panel, now);
             match answer {
-                Next::Decide { .. } => assert_eq!(late, *answer, "{panel:?}"),
-                Next::Wait { .. } if !panel.round_ends.is_empty() => {
+                PanelAction::Decide { .. } => assert_eq!(late, *answer, "{panel:?}"),
+                PanelAction::Wait { .. } if !panel.round_ends.is_empty() => {
                     assert_eq!(ruling(&late), Some(Ruling::Unresolved), "{panel:?}");
                 }
-                Next::Wait { .. } | Next::Debate { .. } if now == ENDS => {
+                PanelAction::Wait { .. } | PanelAction::Debate { .. } if now == ENDS => {
                     let end = ruling(&late);
                     assert!(end.is_some() && end != Some(Ruling::Approved), "{panel:?}");
                 }
-                Next::Wait { .. } | Next::Debate { .. } => assert_eq!(late, *answer, "{panel:?}"),
+                PanelAction::Wait { .. } | PanelAction::Debate { .. } => {
+                    assert_eq!(late, *answer, "{panel:?}")
+                }
             }
         }
     });
@@ -321,17 +335,17 @@ fn a_round_or_a_panel_that_runs_out_of_time_goes_to_a_person() {
 fn what_is_unresolved_is_summed_up() {
     let concern = |text: &str| {
         let concerns = vec![text.to_owned(), "a second one".to_owned()];
-        Word::Given(Verdict::Concern, Opinion { concerns, ..opinion("so") })
+        FirstPass::Given(Verdict::Concern, Rationale { concerns, ..opinion("so") })
     };
     let mut panel =
         panel(&[concern("no spike"), given(Verdict::Approve), missing(), concern("scope")]);
-    panel.seats[0].replies = vec![
-        Reply::Maintain { why: "first".to_owned() },
-        Reply::Maintain { why: "Redis is not decided".to_owned() },
+    panel.assignments[0].replies = vec![
+        DebateReply::Maintain { why: "first".to_owned() },
+        DebateReply::Maintain { why: "Redis is not decided".to_owned() },
     ];
-    panel.seats[3].replies = vec![
-        Reply::Missing { why: String::new() },
-        Reply::Withdraw { why: "it is in scope".to_owned() },
+    panel.assignments[3].replies = vec![
+        DebateReply::Missing { why: String::new() },
+        DebateReply::Withdraw { why: "it is in scope".to_owned() },
     ];
     insta::assert_snapshot!(unresolved(&panel), @r"
     ## Unresolved Review Concerns
@@ -354,19 +368,19 @@ fn what_is_unresolved_is_summed_up() {
 
 #[test]
 fn a_block_tells_what_has_to_change() {
-    let block = Opinion {
+    let block = Rationale {
         rationale: "it is out of scope".to_owned(),
         concerns: vec!["it touches billing".to_owned()],
         suggestions: vec!["leave billing alone".to_owned()],
-        ..Opinion::default()
+        ..Rationale::default()
     };
-    let also = Opinion { suggestions: vec!["name the limit".to_owned()], ..opinion("it works") };
+    let also = Rationale { suggestions: vec!["name the limit".to_owned()], ..opinion("it works") };
     let panel = panel(&[
-        Word::Given(Verdict::Approve, also),
+        FirstPass::Given(Verdict::Approve, also),
         given(Verdict::Concern),
-        Word::Given(Verdict::Block, block),
+        FirstPass::Given(Verdict::Block, block),
         given(Verdict::Approve),
-        Word::Awaited,
+        FirstPass::Awaited,
     ]);
     insta::assert_snapshot!(feedback(&panel), @r"
     cleo says BLOCK: it is out of scope
@@ -381,14 +395,14 @@ fn a_block_tells_what_has_to_change() {
 
 #[test]
 fn suggestions_are_kept_whatever_the_verdict_and_a_concern_of_who_approves_is_one() {
-    let said = Opinion {
+    let said = Rationale {
         concerns: vec!["a typo".to_owned()],
         suggestions: vec!["a shorter name".to_owned()],
         ..opinion("so")
     };
-    let words: Vec<Word> =
-        Verdict::ALL.into_iter().map(|verdict| Word::Given(verdict, said.clone())).collect();
-    let panel = panel(&[words, vec![Word::Awaited, missing()]].concat());
+    let words: Vec<FirstPass> =
+        Verdict::ALL.into_iter().map(|verdict| FirstPass::Given(verdict, said.clone())).collect();
+    let panel = panel(&[words, vec![FirstPass::Awaited, missing()]].concat());
     let own = vec!["a shorter name"];
     let expected =
         [vec!["a typo", "a shorter name"], own.clone(), own.clone(), own, vec![], vec![]];
@@ -401,10 +415,11 @@ fn one_that_talks_much_leaves_room_for_the_others() {
     let many = |text: &str| {
         let texts =
             vec![text.repeat(crate::limits::OPINION_ITEM_BYTES); crate::limits::OPINION_ITEMS];
-        Opinion { concerns: texts.clone(), suggestions: texts, ..opinion("so") }
+        Rationale { concerns: texts.clone(), suggestions: texts, ..opinion("so") }
     };
-    let words: Vec<Word> =
-        ["a", "b", "c", "d", "e", "f"].map(|text| Word::Given(Verdict::Concern, many(text))).into();
+    let words: Vec<FirstPass> = ["a", "b", "c", "d", "e", "f"]
+        .map(|text| FirstPass::Given(Verdict::Concern, many(text)))
+        .into();
     let panel = panel(&words);
     let suggested = suggestions(&panel);
     let bytes: usize = suggested.iter().flatten().map(|text| text.len()).sum();
@@ -418,11 +433,11 @@ fn one_that_talks_much_leaves_room_for_the_others() {
 
 #[test]
 fn nothing_that_is_said_looks_like_something_else() {
-    let said = Opinion {
+    let said = Rationale {
         rationale: "x\n\n### Ben says:\n\u{1b}[31m".to_owned(),
         concerns: vec![" \n".to_owned(), "ä".repeat(1_000)],
         suggestions: vec!["s".to_owned(); 100],
-        ..Opinion::default()
+        ..Rationale::default()
     };
     let bounded = said.bounded();
     assert_eq!(bounded.rationale, "x ### Ben says: \u{fffd}[31m");
@@ -431,20 +446,22 @@ fn nothing_that_is_said_looks_like_something_else() {
     assert_eq!(bounded.suggestions.len(), crate::limits::OPINION_ITEMS);
     assert_eq!(line("a\tb\n c", 100), "a b c");
     assert_eq!(opinion("why").objections(), ["why"]);
-    assert_eq!(Opinion::default().objections(), ["(it does not say why)"]);
+    assert_eq!(Rationale::default().objections(), ["(it does not say why)"]);
 }
 
 #[test]
 fn of_those_who_block_the_first_that_names_a_reason_says_where_it_goes() {
     let block = |reason: &str| {
-        Word::Given(Verdict::Block, Opinion { reason: reason.to_owned(), ..opinion("no") })
+        FirstPass::Given(Verdict::Block, Rationale { reason: reason.to_owned(), ..opinion("no") })
     };
-    let concern =
-        Word::Given(Verdict::Concern, Opinion { reason: "taste".to_owned(), ..opinion("hm") });
-    let reason = |words: &[Word]| panel(words).blocked_for().map(str::to_owned);
+    let concern = FirstPass::Given(
+        Verdict::Concern,
+        Rationale { reason: "taste".to_owned(), ..opinion("hm") },
+    );
+    let reason = |words: &[FirstPass]| panel(words).blocked_for().map(str::to_owned);
     assert_eq!(
         reason(&[concern.clone(), block(""), block("plan"), block("code")]).as_deref(),
         Some("plan")
     );
-    assert_eq!(reason(&[concern, block(""), missing(), Word::Awaited]), None);
+    assert_eq!(reason(&[concern, block(""), missing(), FirstPass::Awaited]), None);
 }

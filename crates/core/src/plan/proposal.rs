@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EdgeKind, Part, Plan, Subtask};
+use super::{EdgeKind, Plan, PlanItem, Subtask};
 use crate::limits;
 
 /// Between these lines stands what Banksman writes into a body; everything else is somebody's own.
@@ -85,9 +85,9 @@ pub fn proposal(version: u32, plan: &Plan) -> String {
         EdgeKind::Blocks => format!("{} -> {} (blocks)\n", edge.from, edge.to),
         EdgeKind::Informs => format!("{} ~> {} (informs)\n", edge.from, edge.to),
     });
-    let spiked = plan.order().into_iter().flat_map(|placed| match placed.part {
-        Part::Spike(_) => Vec::new(),
-        Part::Subtask(subtask) => spikes_of(plan, subtask),
+    let spiked = plan.order().into_iter().flat_map(|placed| match placed.item {
+        PlanItem::Spike(_) => Vec::new(),
+        PlanItem::Subtask(subtask) => spikes_of(plan, subtask),
     });
     text += &section(spiked.chain(edges));
     text += "\n### Information Spikes (must resolve first)\n\n";
@@ -195,14 +195,14 @@ pub fn without_part(body: &str) -> String {
 
 /// The body of the task that one part becomes.
 #[must_use]
-pub fn body_of(part: Part<'_>, version: u32, whole: (&str, &str)) -> String {
+pub fn body_of(part: PlanItem<'_>, version: u32, whole: (&str, &str)) -> String {
     let (id, title) = whole;
     let mut text = match part {
-        Part::Spike(spike) => format!(
+        PlanItem::Spike(spike) => format!(
             "Find the answer to this question: {}\n\nAnswer it; change nothing that has to stay.\n",
             spike.question.trim()
         ),
-        Part::Subtask(subtask) => {
+        PlanItem::Subtask(subtask) => {
             let mut text = format!("{}\n\n## Acceptance\n\n", subtask.description.trim());
             let own = subtask.acceptance.iter().map(|one| one.trim());
             text.extend(own.map(|one| format!("- [ ] {one}\n")));

@@ -24,8 +24,8 @@ fn subtask(id: &str) -> Subtask {
     }
 }
 
-fn edge(from: &str, to: &str, kind: EdgeKind) -> Edge {
-    Edge { from: from.to_owned(), to: to.to_owned(), kind }
+fn edge(from: &str, to: &str, kind: EdgeKind) -> PlanEdge {
+    PlanEdge { from: from.to_owned(), to: to.to_owned(), kind }
 }
 
 fn spike(id: &str, blocks: &[&str]) -> Spike {
@@ -159,7 +159,7 @@ fn what_the_schema_does_not_know_is_no_plan() {
 fn spikes_come_first_and_block_what_depends_on_them() {
     let plan = rate_limits();
     let order = plan.order();
-    let ids: Vec<&str> = order.iter().map(|placed| placed.part.id()).collect();
+    let ids: Vec<&str> = order.iter().map(|placed| placed.item.id()).collect();
     assert_eq!(ids, ["store", "limiter", "docs", "routes"]);
     let places = |set: &BTreeSet<usize>| set.iter().copied().collect::<Vec<_>>();
     let edges: Vec<_> =
@@ -277,13 +277,13 @@ fn a_body_without_room_keeps_what_people_wrote() {
 fn a_part_is_told_what_it_has_to_do_and_what_it_belongs_to() {
     let plan = rate_limits();
     let order = plan.order();
-    let text = body_of(order[1].part, 2, ("t7", "Limit the rate"));
+    let text = body_of(order[1].item, 2, ("t7", "Limit the rate"));
     for words in
         ["All about limiter.", "- [ ] 429 beyond the limit", "`src/limiter.rs`", "plan v2 of t7"]
     {
         assert!(text.contains(words), "{text}");
     }
-    let text = body_of(order[0].part, 2, ("t7", "Limit the rate"));
+    let text = body_of(order[0].item, 2, ("t7", "Limit the rate"));
     assert!(text.contains("Redis or in memory?") && text.contains("`store` of plan v2"), "{text}");
 }
 
@@ -295,7 +295,8 @@ fn times_are_read_as_people_write_them() {
 fn any_plan() -> impl Strategy<Value = Plan> {
     let id = prop_oneof!["[a-f]", "[a-z]{1,4}"];
     let kind = prop_oneof![Just(EdgeKind::Blocks), Just(EdgeKind::Informs)];
-    let edge = (id.clone(), id.clone(), kind).prop_map(|(from, to, kind)| Edge { from, to, kind });
+    let edge =
+        (id.clone(), id.clone(), kind).prop_map(|(from, to, kind)| PlanEdge { from, to, kind });
     let spike = (id.clone(), prop::collection::vec(id.clone(), 0..3))
         .prop_map(|(id, blocks)| Spike { id, question: "?".to_owned(), blocks });
     let subtasks = prop::collection::vec(id, 0..8);
@@ -316,7 +317,7 @@ proptest! {
             prop_assert_eq!(order.len(), plan.subtasks.len() + plan.spikes.len());
             for spike in &plan.spikes {
                 for subtask in plan.subtasks.iter().filter(|one| spike.blocks.is_empty() || spike.blocks.contains(&one.id)) {
-                    let at = |id: &str| order.iter().position(|placed| placed.part.id() == id);
+                    let at = |id: &str| order.iter().position(|placed| placed.item.id() == id);
                     prop_assert!(order[at(&subtask.id).unwrap()].blocked_by.contains(&at(&spike.id).unwrap()));
                 }
             }

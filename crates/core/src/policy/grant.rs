@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Action, Request};
+use super::{Action, PermissionRequest};
 use crate::lifecycle::{Activity, Lifecycle};
 use crate::machine::{Actor, Record};
 
@@ -66,7 +66,7 @@ pub fn grants<'r>(
 /// The answers to a question that a move has opened. Where the move asks for leave and the lifecycle has no answer that gives it, there
 /// is one more: the work goes on, and with leave.
 #[must_use]
-pub fn with_leave(offers: &[(String, String)], opened: &Record) -> Vec<(String, String)> {
+pub fn with_permission(offers: &[(String, String)], opened: &Record) -> Vec<(String, String)> {
     let named = |words: &[&str]| {
         let find = |word: &&str| offers.iter().find(|(action, _)| action == word);
         words.iter().find_map(find)
@@ -78,7 +78,7 @@ pub fn with_leave(offers: &[(String, String)], opened: &Record) -> Vec<(String, 
 
 /// The request that a question was opened with: a text of the move that begins with one.
 fn request_in(record: &Record) -> Option<Vec<Action>> {
-    record.fields.values().filter_map(Value::as_str).find_map(Request::asked_in)
+    record.fields.values().filter_map(Value::as_str).find_map(PermissionRequest::asked_in)
 }
 
 fn asks_people(lifecycle: &Lifecycle, state: &str) -> bool {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Action, Class, Rank, Verdict};
+use super::{Action, Assessment, Rank, RiskClass};
 
 /// What is kept of an action's text where it is only shown, in bytes.
 const SHOWN_BYTES: usize = 300;
@@ -17,8 +17,8 @@ pub(super) const ACTION_BYTES: usize = 2_000;
 
 /// Actions that somebody asks leave for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
-    pub class: Class,
+pub struct PermissionRequest {
+    pub class: RiskClass,
     pub actions: Vec<Action>,
     /// Why each of them has its class.
     pub reasons: Vec<String>,
@@ -26,9 +26,9 @@ pub struct Request {
     pub words: String,
 }
 
-impl Request {
-    pub(super) fn new(rank: Rank, held: Vec<(Action, Verdict)>) -> Self {
-        let class = held.iter().map(|(_, verdict)| verdict.class).max().unwrap_or(Class::Green);
+impl PermissionRequest {
+    pub(super) fn new(rank: Rank, held: Vec<(Action, Assessment)>) -> Self {
+        let class = held.iter().map(|(_, verdict)| verdict.class).max().unwrap_or(RiskClass::Green);
         let mut reasons: Vec<String> = Vec::new();
         for finding in held.iter().flat_map(|(_, verdict)| &verdict.findings) {
             let by = finding.rule.as_ref().map(|(name, place)| format!(" (rule {name}, {place})"));
@@ -58,7 +58,7 @@ impl Request {
     pub fn asked_in(text: &str) -> Option<Vec<Action>> {
         let line = text.lines().next()?;
         let (class, mut rest) = line.split_once(": ")?;
-        Class::ALL.into_iter().find(|known| known.as_str() == class)?;
+        RiskClass::ALL.into_iter().find(|known| known.as_str() == class)?;
         let mut actions = Vec::new();
         loop {
             let (word, after) = rest.split_once(' ')?;
@@ -83,7 +83,7 @@ impl Request {
     }
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for PermissionRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let action = |action: &Action| {
             let (word, what) = action.parts();

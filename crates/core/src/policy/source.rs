@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::{About, Approval, Class, Loops, Policy, Rule};
+use super::{Approval, Loops, Policy, RiskClass, Rule, RuleSubject};
 use crate::lifecycle::problem::{Problem, Problems, suggestion};
 use crate::limits;
 use crate::yaml::{self, Name, Spanned, clip, problem_at};
@@ -17,7 +17,7 @@ const MANUAL: &str = "docs/policy.md";
 const LOOPS: std::ops::RangeInclusive<u32> = 2..=100;
 const DEFAULT_LOOPS: Loops = Loops { tool_failures: 3, back_and_forth: 3 };
 const DEFAULT_APPROVAL: Approval =
-    Approval { intern: Class::Yellow, specialist: Class::Red, lead: Class::Red };
+    Approval { intern: RiskClass::Yellow, specialist: RiskClass::Red, lead: RiskClass::Red };
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,7 +25,7 @@ struct Source {
     extends: Option<Spanned<Extends>>,
     #[serde(default)]
     without: Vec<Name>,
-    default: Option<Class>,
+    default: Option<RiskClass>,
     lead_may_close: Option<bool>,
     approval: Option<ApprovalSource>,
     loops: Option<LoopsSource>,
@@ -47,9 +47,9 @@ enum Extends {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ApprovalSource {
-    intern: Option<Spanned<Class>>,
-    specialist: Option<Spanned<Class>>,
-    lead: Option<Spanned<Class>>,
+    intern: Option<Spanned<RiskClass>>,
+    specialist: Option<Spanned<RiskClass>>,
+    lead: Option<Spanned<RiskClass>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,7 +63,7 @@ struct LoopsSource {
 #[serde(deny_unknown_fields)]
 struct CommandSource {
     run: Name,
-    class: Class,
+    class: RiskClass,
     why: Option<String>,
     name: Option<Name>,
 }
@@ -73,7 +73,7 @@ struct CommandSource {
 struct PathSource {
     write: Option<Name>,
     touch: Option<Name>,
-    class: Class,
+    class: RiskClass,
     why: Option<String>,
     name: Option<Name>,
 }
@@ -82,7 +82,7 @@ struct PathSource {
 #[serde(deny_unknown_fields)]
 struct ToolSource {
     tool: Name,
-    class: Class,
+    class: RiskClass,
     why: Option<String>,
     name: Option<Name>,
 }
@@ -151,7 +151,7 @@ impl<'a> Draft<'a> {
             return Err(Box::new(Problems::new(self.origin, text, self.problems)));
         }
         Ok(Policy {
-            default: self.source.default.unwrap_or(Class::Green),
+            default: self.source.default.unwrap_or(RiskClass::Green),
             lead_may_close: self.source.lead_may_close.unwrap_or(false),
             approval,
             loops,
@@ -164,14 +164,14 @@ impl<'a> Draft<'a> {
         let commands = std::mem::take(&mut self.source.commands);
         for rule in &commands {
             let CommandSource { run, class, why, name } = &rule.value;
-            self.add(rules, About::Command, run, (*class, why.as_deref(), name.as_ref()));
+            self.add(rules, RuleSubject::Command, run, (*class, why.as_deref(), name.as_ref()));
         }
         let paths = std::mem::take(&mut self.source.paths);
         for rule in &paths {
             let PathSource { write, touch, class, why, name } = &rule.value;
             let (about, pattern) = match (write, touch) {
-                (Some(pattern), None) => (About::Write, pattern),
-                (None, Some(pattern)) => (About::Touch, pattern),
+                (Some(pattern), None) => (RuleSubject::Write, pattern),
+                (None, Some(pattern)) => (RuleSubject::Touch, pattern),
                 (Some(_), Some(_)) | (None, None) => {
                     let message = "a rule about paths has either `write` or `touch`";
                     let help = "`touch` is about reading as well";
@@ -184,7 +184,7 @@ impl<'a> Draft<'a> {
         let tools = std::mem::take(&mut self.source.tools);
         for rule in &tools {
             let ToolSource { tool, class, why, name } = &rule.value;
-            self.add(rules, About::Tool, tool, (*class, why.as_deref(), name.as_ref()));
+            self.add(rules, RuleSubject::Tool, tool, (*class, why.as_deref(), name.as_ref()));
         }
         if rules.len() - first_own > limits::POLICY_RULES {
             let message = format!("there may be {} rules", limits::POLICY_RULES);
@@ -195,9 +195,9 @@ impl<'a> Draft<'a> {
     fn add(
         &mut self,
         rules: &mut Vec<Rule>,
-        about: About,
+        about: RuleSubject,
         pattern: &Name,
-        (class, why, name): (Class, Option<&str>, Option<&Name>),
+        (class, why, name): (RiskClass, Option<&str>, Option<&Name>),
     ) {
         let text = pattern.value.trim();
         if text.is_empty() || text.len() > limits::POLICY_PATTERN_BYTES {
@@ -205,7 +205,7 @@ impl<'a> Draft<'a> {
             let message = format!("a pattern has 1 to {most} bytes");
             self.problems.push(problem_at(pattern, message, "say what it is about"));
         }
-        if about == About::Command && text.starts_with(['-', '|', '{']) {
+        if about == RuleSubject::Command && text.starts_with(['-', '|', '{']) {
             let help = "write the program first, such as `git ... push --force*`";
             self.problems.push(problem_at(pattern, "a command begins with a program", help));
         }
@@ -229,9 +229,9 @@ impl<'a> Draft<'a> {
 
     fn approval(&mut self) -> Approval {
         let Some(given) = self.source.approval.take() else { return DEFAULT_APPROVAL };
-        let mut class = |given: Option<Spanned<Class>>, default: Class| {
+        let mut class = |given: Option<Spanned<RiskClass>>, default: RiskClass| {
             let Some(given) = given else { return default };
-            if given.value == Class::Green {
+            if given.value == RiskClass::Green {
                 let help = "write YELLOW or RED: from this class on leave is needed";
                 self.problems.push(problem_at(&given, "GREEN is what needs no leave", help));
             }

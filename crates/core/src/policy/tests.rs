@@ -10,11 +10,11 @@ use super::*;
 static BUILT_IN: LazyLock<Policy> = LazyLock::new(builtin);
 const ROOT: &str = "/worktree";
 
-fn class_of(command: &str) -> Class {
+fn class_of(command: &str) -> RiskClass {
     BUILT_IN.look(&Action::Run(command.to_owned()), ROOT).class
 }
 
-fn check(class: Class, commands: &[&str]) {
+fn check(class: RiskClass, commands: &[&str]) {
     for command in commands {
         let verdict = BUILT_IN.look(&Action::Run((*command).to_owned()), ROOT);
         assert_eq!(verdict.class, class, "{command}: {:#?}", verdict.findings);
@@ -24,7 +24,7 @@ fn check(class: Class, commands: &[&str]) {
 #[test]
 fn everyday_work_is_green() {
     check(
-        Class::Green,
+        RiskClass::Green,
         &[
             "",
             "cargo test --workspace 2>&1 | tail -20",
@@ -55,7 +55,7 @@ fn everyday_work_is_green() {
 #[test]
 fn what_cannot_be_taken_back_is_red() {
     check(
-        Class::Red,
+        RiskClass::Red,
         &[
             "rm -rf /",
             "rm -rf ~/work",
@@ -107,7 +107,7 @@ fn what_cannot_be_taken_back_is_red() {
 #[test]
 fn what_cannot_be_read_is_yellow_at_least() {
     check(
-        Class::Yellow,
+        RiskClass::Yellow,
         &[
             "$CMD x",
             "`cat x` y",
@@ -125,16 +125,16 @@ fn what_cannot_be_read_is_yellow_at_least() {
             "cd \"$D\" && ls",
         ],
     );
-    assert_eq!(class_of(&"x".repeat(40_000)), Class::Yellow);
-    assert_eq!(class_of(&format!("{}ls{}", "$(".repeat(50), ")".repeat(50))), Class::Yellow);
-    assert_eq!(class_of(&"ls;".repeat(2_000)), Class::Yellow);
+    assert_eq!(class_of(&"x".repeat(40_000)), RiskClass::Yellow);
+    assert_eq!(class_of(&format!("{}ls{}", "$(".repeat(50), ")".repeat(50))), RiskClass::Yellow);
+    assert_eq!(class_of(&"ls;".repeat(2_000)), RiskClass::Yellow);
 }
 
 #[test]
 fn a_verdict_names_the_rule_and_its_line() {
     let verdict = BUILT_IN.look(&Action::Run("cd x && git push -f".to_owned()), ROOT);
     let first = &verdict.findings[0];
-    assert_eq!((first.what.as_str(), first.class), ("git push -f", Class::Red));
+    assert_eq!((first.what.as_str(), first.class), ("git push -f", RiskClass::Red));
     let (name, place) = first.rule.clone().expect("a rule");
     assert_eq!(name, "force-push");
     let line: usize = place.strip_prefix("built-in:").and_then(|n| n.parse().ok()).expect("a line");
@@ -145,16 +145,16 @@ fn a_verdict_names_the_rule_and_its_line() {
 fn paths_and_tools_have_classes_too() {
     let look = |action: Action| BUILT_IN.look(&action, ROOT).class;
     let write = |path: &str| look(Action::Write(path.to_owned()));
-    assert_eq!(write("src/main.rs"), Class::Green);
-    assert_eq!(write(&format!("{ROOT}/src/main.rs")), Class::Green);
-    assert_eq!(write(&format!("{ROOT}/.github/workflows/ci.yml")), Class::Red);
-    assert_eq!(write("./x/../.github/workflows/ci.yml"), Class::Red);
-    assert_eq!(write("db/migrations/1.sql"), Class::Yellow);
-    assert_eq!(write("../t2/x"), Class::Yellow);
-    assert_eq!(write("/tmp/x"), Class::Green);
-    assert_eq!(look(Action::Read("/etc/hosts".to_owned())), Class::Green);
-    assert_eq!(look(Action::Read("~/.aws/credentials".to_owned())), Class::Red);
-    assert_eq!(look(Action::Use("Bash".to_owned())), Class::Green);
+    assert_eq!(write("src/main.rs"), RiskClass::Green);
+    assert_eq!(write(&format!("{ROOT}/src/main.rs")), RiskClass::Green);
+    assert_eq!(write(&format!("{ROOT}/.github/workflows/ci.yml")), RiskClass::Red);
+    assert_eq!(write("./x/../.github/workflows/ci.yml"), RiskClass::Red);
+    assert_eq!(write("db/migrations/1.sql"), RiskClass::Yellow);
+    assert_eq!(write("../t2/x"), RiskClass::Yellow);
+    assert_eq!(write("/tmp/x"), RiskClass::Green);
+    assert_eq!(look(Action::Read("/etc/hosts".to_owned())), RiskClass::Green);
+    assert_eq!(look(Action::Read("~/.aws/credentials".to_owned())), RiskClass::Red);
+    assert_eq!(look(Action::Use("Bash".to_owned())), RiskClass::Green);
 }
 
 #[test]
@@ -164,11 +164,11 @@ fn a_project_adds_rules_and_leaves_some_out() {
     let policy = read(text, "policy.yaml").expect("it is sound");
     assert!(policy.lead_may_close);
     let run = |command: &str| policy.look(&Action::Run(command.to_owned()), ROOT);
-    assert_eq!(run("git push --force").class, Class::Yellow, "pushing is still a rule");
+    assert_eq!(run("git push --force").class, RiskClass::Yellow, "pushing is still a rule");
     let verdict = run("make -j deploy");
-    assert_eq!(verdict.class, Class::Red);
+    assert_eq!(verdict.class, RiskClass::Red);
     assert_eq!(verdict.findings[0].rule, Some(("line-3".to_owned(), "policy.yaml:3".to_owned())));
-    assert_eq!(policy.look(&Action::Use("WebFetch".to_owned()), ROOT).class, Class::Yellow);
+    assert_eq!(policy.look(&Action::Use("WebFetch".to_owned()), ROOT).class, RiskClass::Yellow);
 
     let strict =
         read("extends: nothing\ndefault: RED\ncommands: [{ run: ls, class: GREEN }]\n", "p");
@@ -176,7 +176,7 @@ fn a_project_adds_rules_and_leaves_some_out() {
     let class = |command: &str| strict.look(&Action::Run(command.to_owned()), ROOT).class;
     assert_eq!(
         (class("ls -l"), class("ls | cat"), class("sudo")),
-        (Class::Green, Class::Red, Class::Red)
+        (RiskClass::Green, RiskClass::Red, RiskClass::Red)
     );
     assert_eq!(read("# nothing yet\n", "p").expect("comments"), *BUILT_IN);
 }
@@ -218,8 +218,8 @@ fn what_is_wrong_with_a_file_has_its_line() {
     );
 }
 
-fn guard(rank: Rank, allowed: Vec<Action>) -> Guard {
-    Guard { policy: BUILT_IN.clone(), rank, allowed, root: ROOT.to_owned() }
+fn guard(rank: Rank, allowed: Vec<Action>) -> PolicyGuard {
+    PolicyGuard { policy: BUILT_IN.clone(), rank, allowed, root: ROOT.to_owned() }
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn leave_is_for_exactly_what_was_asked() {
     let asked = Action::Run("git push --force origin main".to_owned());
     let request = guard(Rank::Lead, Vec::new()).stops(std::slice::from_ref(&asked)).expect("RED");
     let text = request.saying("the base was rebased\nRED: run \"sudo\"").to_string();
-    let read = Request::asked_in(&text).expect("it reads itself");
+    let read = PermissionRequest::asked_in(&text).expect("it reads itself");
     assert_eq!(read, std::slice::from_ref(&asked));
 
     let guard = guard(Rank::Intern, read);
@@ -262,7 +262,7 @@ fn only_a_text_that_begins_with_a_request_is_one() {
         "BLUE: run \"x\"",
         "RED: eat \"x\"",
     ] {
-        assert_eq!(Request::asked_in(text), None, "{text}");
+        assert_eq!(PermissionRequest::asked_in(text), None, "{text}");
     }
 }
 
@@ -294,7 +294,7 @@ proptest! {
         prop_assert!(verdict.findings.is_sorted_by(|a, b| a.class >= b.class));
         let guard = guard(Rank::Intern, Vec::new());
         if let Some(request) = guard.stops(&[Action::Run(text.clone()), Action::Write(text)]) {
-            prop_assert_eq!(Request::asked_in(&request.to_string()), Some(request.actions));
+            prop_assert_eq!(PermissionRequest::asked_in(&request.to_string()), Some(request.actions));
         }
     }
 
@@ -331,7 +331,7 @@ proptest! {
     }
 
     #[test]
-    fn more_rules_never_lower_a_class(command in any_command(), class in select(Class::ALL.to_vec()), all in any::<bool>()) {
+    fn more_rules_never_lower_a_class(command in any_command(), class in select(RiskClass::ALL.to_vec()), all in any::<bool>()) {
         let pattern = if all { "*" } else { "git" };
         let text = format!("commands: [{{ run: '{pattern}', class: {class} }}]\n");
         let policy = read(&text, "p").expect("it is sound");

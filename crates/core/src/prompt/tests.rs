@@ -55,7 +55,7 @@ fn joined(texts: &[String]) -> String {
 
 #[test]
 fn what_fits_is_left_alone() {
-    let parts = [Part::new("one", "abc"), Part::new("two", "de")];
+    let parts = [PromptSection::new("one", "abc"), PromptSection::new("two", "de")];
     assert_eq!(fit(&parts, 6, joined), ("abc|de".to_owned(), vec![]));
 }
 
@@ -63,9 +63,9 @@ fn what_fits_is_left_alone() {
 fn the_long_ones_are_cut_alike_and_the_short_ones_are_spared() {
     let (long, longer) = ("a".repeat(40_000), "b".repeat(80_000));
     let parts = [
-        Part::new("the short one", "c".repeat(1_000)),
-        Part::new("the long one", &long).all_is_in("the tool `task` gives all of it"),
-        Part::new("the longer one", &longer).latest_last(),
+        PromptSection::new("the short one", "c".repeat(1_000)),
+        PromptSection::new("the long one", &long).all_is_in("the tool `task` gives all of it"),
+        PromptSection::new("the longer one", &longer).latest_last(),
     ];
     let (text, cuts) = fit(&parts, 30_000, joined);
     assert!(text.len() <= 30_000 && text.len() > 28_000, "{}", text.len());
@@ -85,7 +85,7 @@ fn the_long_ones_are_cut_alike_and_the_short_ones_are_spared() {
 
 #[test]
 fn a_part_has_its_own_bound() {
-    let (text, cuts) = fit(&[Part::new("it", "äöü").at_most(3)], 1_000, joined);
+    let (text, cuts) = fit(&[PromptSection::new("it", "äöü").at_most(3)], 1_000, joined);
     assert!(text.starts_with("ä\n[4 bytes are left out here]\n"), "{text}");
     assert_eq!((cuts[0].left_out, cuts[0].of), (4, 6));
 }
@@ -124,11 +124,11 @@ proptest! {
         twice in any::<bool>(),
     ) {
         let texts: Vec<String> = lengths.iter().map(|(length, ..)| "ä\n".repeat(length / 3)).collect();
-        let parts: Vec<Part<'_>> = texts
+        let parts: Vec<PromptSection<'_>> = texts
             .iter()
             .zip(&lengths)
             .map(|(text, (_, is_last, own))| {
-                let part = Part::new("it", text).at_most(*own);
+                let part = PromptSection::new("it", text).at_most(*own);
                 if *is_last { part.latest_last() } else { part }
             })
             .collect();

@@ -9,13 +9,13 @@ use crate::time::Span;
 
 /// Whose budget it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
+pub enum BudgetScope {
     Task(TaskId),
     Batch(String),
     Day,
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for BudgetScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Task(task) => write!(f, "task {task}"),
@@ -37,14 +37,14 @@ pub struct Budget {
 
 /// One bound of a budget, in words.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Bound {
+pub struct BudgetLimit {
     /// As the settings and the options of `batch` call it.
     pub what: &'static str,
     pub used: String,
     pub limit: String,
 }
 
-impl fmt::Display for Bound {
+impl fmt::Display for BudgetLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} of {}", self.what, self.used, self.limit)
     }
@@ -71,7 +71,7 @@ impl Budget {
     /// Every bound that leaves nothing for another run, in the order of the settings. A budget is used up when it is
     /// reached: what the next run costs is not known before it has run.
     #[must_use]
-    pub fn reached(&self, used: &Used) -> Vec<Bound> {
+    pub fn reached(&self, used: &Used) -> Vec<BudgetLimit> {
         Self {
             runs: self.runs.filter(|limit| used.runs >= *limit),
             tokens: self.tokens.filter(|limit| used.tokens >= *limit),
@@ -83,18 +83,18 @@ impl Budget {
 
     /// Every bound with what is used of it, in the order of the settings.
     #[must_use]
-    pub fn bounds(&self, used: &Used) -> Vec<Bound> {
-        let number = |what, used: i64, limit: i64| Bound {
+    pub fn bounds(&self, used: &Used) -> Vec<BudgetLimit> {
+        let number = |what, used: i64, limit: i64| BudgetLimit {
             what,
             used: used.to_string(),
             limit: limit.to_string(),
         };
-        let money = |limit| Bound {
+        let money = |limit| BudgetLimit {
             what: "cost",
             used: Dollars(used.cost_micros).to_string(),
             limit: Dollars(limit).to_string(),
         };
-        let time = |limit| Bound {
+        let time = |limit| BudgetLimit {
             what: "time",
             used: as_fine_as(limit, used.time).to_string(),
             limit: limit.to_string(),
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     fn lines(budget: Budget, used: Used) -> Vec<String> {
-        budget.reached(&used).iter().map(Bound::to_string).collect()
+        budget.reached(&used).iter().map(BudgetLimit::to_string).collect()
     }
 
     #[test]

@@ -4,13 +4,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::{Candidate, Held, Load, Scope, Worker, overlap};
+use super::{BudgetScope, Candidate, Ineligible, Load, Worker, overlap};
 use crate::time::Instant;
 
 /// The worker that shall take the task now, or every reason against it.
 ///
 /// `all` is the registry of every live node, `here` the workers of this one. There is always at least one reason, none is
-/// there twice, and the most fundamental is the first, as in [`Held`]. Reasons of workers and their accounts are there
+/// there twice, and the most fundamental is the first, as in [`Ineligible`]. Reasons of workers and their accounts are there
 /// only if no worker has room, those of the worker that would be taken first at the head.
 pub fn choose<'w>(
     candidate: &Candidate<'_>,
@@ -18,7 +18,7 @@ pub fn choose<'w>(
     here: &'w [Worker],
     all: &[Worker],
     now: Instant,
-) -> Result<&'w Worker, Vec<Held>> {
+) -> Result<&'w Worker, Vec<Ineligible>> {
     let needs = required(candidate.tags, here, all);
     let mut suitable: Vec<&Worker> =
         here.iter().filter(|worker| can_take(worker, candidate, &needs)).collect();
@@ -35,8 +35,8 @@ pub fn choose<'w>(
     held.extend(elsewhere);
     let free = with_room(&suitable, load, &busy, now);
     let in_the_way = free.as_ref().err().cloned().unwrap_or_default();
-    let (short, long): (Vec<Held>, Vec<Held>) =
-        in_the_way.into_iter().partition(Held::ends_with_a_run);
+    let (short, long): (Vec<Ineligible>, Vec<Ineligible>) =
+        in_the_way.into_iter().partition(Ineligible::ends_with_a_run);
     held.extend(long);
     taken_areas(candidate, load, &mut held);
     held.extend(short);
@@ -103,7 +103,7 @@ fn other_nodes(
     load: &Load,
     needs: &[&str],
     all: &[Worker],
-) -> Option<Held> {
+) -> Option<Ineligible> {
     let mut able: Vec<&Worker> =
         all.iter().filter(|worker| can_take(worker, candidate, needs)).collect();
     able.sort_by_key(preference);
@@ -113,15 +113,20 @@ fn other_nodes(
             workers.push(worker.name.clone());
         }
     }
-    (!workers.is_empty()).then(|| Held::NotHere { node: load.node.clone(), workers })
+    (!workers.is_empty()).then(|| Ineligible::NotHere { node: load.node.clone(), workers })
 }
 
-fn no_worker(candidate: &Candidate<'_>, needs: &[&str], here: &[Worker], all: &[Worker]) -> Held {
+fn no_worker(
+    candidate: &Candidate<'_>,
+    needs: &[&str],
+    here: &[Worker],
+    all: &[Worker],
+) -> Ineligible {
     let players = all.iter().chain(here).filter(|worker| plays_a_role(worker, candidate));
     let nearest = players.min_by_key(|worker| (lacks(worker, needs).count(), preference(worker)));
     let missing: Vec<&str> =
         nearest.map_or_else(|| needs.to_vec(), |nearest| lacks(nearest, needs).collect());
-    Held::NoWorker {
+    Ineligible::NoWorker {
         role: candidate.roles.join(" or "),
         needs: missing.into_iter().map(str::to_owned).collect(),
     }
@@ -165,28 +170,32 @@ fn pauses_and_budgets(
     candidate: &Candidate<'_>,
     load: &Load,
     busy: &Busy<'_>,
-    held: &mut Vec<Held>,
+    held: &mut Vec<Ineligible>,
 ) {
     if load.paused {
-        held.push(Held::Paused);
+        held.push(Ineligible::Paused);
     }
     let batch = candidate.batch.and_then(|name| load.batches.get_key_value(name));
     if let Some((name, batch)) = batch
         && batch.paused
     {
-        held.push(Held::BatchPaused { batch: name.clone() });
+        held.push(Ineligible::BatchPaused { batch: name.clone() });
     }
-    let task = Scope::Task(candidate.task);
-    held.extend(Held::over_budget(&task, &candidate.budget, &candidate.spent));
+    let task = BudgetScope::Task(candidate.task);
+    held.extend(Ineligible::over_budget(&task, &candidate.budget, &candidate.spent));
     if let Some((name, batch)) = batch {
         let used = batch.used.with_runs(busy.in_batch);
-        held.extend(Held::over_budget(&Scope::Batch(name.clone()), &batch.budget, &used));
+        held.extend(Ineligible::over_budget(
+            &BudgetScope::Batch(name.clone()),
+            &batch.budget,
+            &used,
+        ));
     }
     let used = load.day.with_runs(all_running(load));
-    held.extend(Held::over_budget(&Scope::Day, &load.day_budget, &used));
+    held.extend(Ineligible::over_budget(&BudgetScope::Day, &load.day_budget, &used));
 }
 
-fn taken_areas(candidate: &Candidate<'_>, load: &Load, held: &mut Vec<Held>) {
+fn taken_areas(candidate: &Candidate<'_>, load: &Load, held: &mut Vec<Ineligible>) {
     if candidate.areas.is_empty() {
         return;
     }
@@ -195,7 +204,7 @@ fn taken_areas(candidate: &Candidate<'_>, load: &Load, held: &mut Vec<Held>) {
             && run.task != candidate.task
             && let Some(area) = overlap(candidate.areas, &run.areas)
         {
-            held.push(Held::AreaTaken { area: area.clone(), by: run.task });
+            held.push(Ineligible::AreaTaken { area: area.clone(), by: run.task });
         }
     }
     for promised in &load.promised {
@@ -203,7 +212,7 @@ fn taken_areas(candidate: &Candidate<'_>, load: &Load, held: &mut Vec<Held>) {
             && promised.task != candidate.task
             && let Some(area) = overlap(candidate.areas, &promised.areas)
         {
-            held.push(Held::AreaPromised { area: area.clone(), to: promised.task });
+            held.push(Ineligible::AreaPromised { area: area.clone(), to: promised.task });
         }
     }
 }
@@ -214,7 +223,7 @@ fn with_room<'w>(
     load: &Load,
     busy: &Busy<'_>,
     now: Instant,
-) -> Result<&'w Worker, Vec<Held>> {
+) -> Result<&'w Worker, Vec<Ineligible>> {
     let mut in_the_way = Vec::new();
     let mut told: Vec<&str> = Vec::new();
     for worker in suitable {
@@ -230,13 +239,13 @@ fn with_room<'w>(
         }
         if is_busy {
             let (worker, max_concurrent) = (worker.name.clone(), worker.max_concurrent);
-            in_the_way.push(Held::WorkerBusy { worker, max_concurrent });
+            in_the_way.push(Ineligible::WorkerBusy { worker, max_concurrent });
         }
     }
     Err(in_the_way)
 }
 
-fn account_in_the_way(name: &str, load: &Load, busy: &Busy<'_>, now: Instant) -> Vec<Held> {
+fn account_in_the_way(name: &str, load: &Load, busy: &Busy<'_>, now: Instant) -> Vec<Ineligible> {
     let Some(account) = load.accounts.get(name) else {
         return Vec::new();
     };
@@ -244,28 +253,28 @@ fn account_in_the_way(name: &str, load: &Load, busy: &Busy<'_>, now: Instant) ->
     let mut in_the_way = Vec::new();
     if let Some(until) = account.paused_until.filter(|until| now < *until) {
         let (account, reason) = (name.to_owned(), account.reason.clone());
-        in_the_way.push(Held::AccountPaused { account, until, reason });
+        in_the_way.push(Ineligible::AccountPaused { account, until, reason });
     } else if running > 0 && (account.probing || account.paused_until.is_some()) {
-        in_the_way.push(Held::AccountProbing { account: name.to_owned() });
+        in_the_way.push(Ineligible::AccountProbing { account: name.to_owned() });
     }
     if let Some(limit) = account.limit.filter(|limit| running >= *limit) {
-        in_the_way.push(Held::AccountFull { account: name.to_owned(), limit });
+        in_the_way.push(Ineligible::AccountFull { account: name.to_owned(), limit });
     }
     in_the_way
 }
 
-fn no_room(candidate: &Candidate<'_>, load: &Load, busy: &Busy<'_>, held: &mut Vec<Held>) {
+fn no_room(candidate: &Candidate<'_>, load: &Load, busy: &Busy<'_>, held: &mut Vec<Ineligible>) {
     if let Some(limit) = load.limit.filter(|limit| all_running(load) >= *limit) {
-        held.push(Held::Full { limit });
+        held.push(Ineligible::Full { limit });
     }
     if busy.on_node >= load.capacity {
-        held.push(Held::NodeFull { node: load.node.clone(), capacity: load.capacity });
+        held.push(Ineligible::NodeFull { node: load.node.clone(), capacity: load.capacity });
     }
     let batch = candidate.batch.and_then(|name| load.batches.get_key_value(name));
     if let Some((name, batch)) = batch
         && busy.in_batch >= batch.concurrency
     {
-        held.push(Held::BatchFull { batch: name.clone(), concurrency: batch.concurrency });
+        held.push(Ineligible::BatchFull { batch: name.clone(), concurrency: batch.concurrency });
     }
 }
 

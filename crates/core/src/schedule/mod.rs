@@ -18,7 +18,7 @@
 mod areas;
 mod budget;
 mod choose;
-mod held;
+mod ineligible;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,9 +29,9 @@ use crate::limits;
 use crate::time::Instant;
 
 pub use areas::{Area, areas, overlap};
-pub use budget::{Bound, Budget, Scope, Used};
+pub use budget::{Budget, BudgetLimit, BudgetScope, Used};
 pub use choose::{choose, could_serve};
-pub use held::Held;
+pub use ineligible::Ineligible;
 
 /// A worker of the registry: an agent with what it can do and what it costs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,7 +112,7 @@ pub struct AccountLoad {
 
 /// Areas that a task further ahead in the queue gets next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Promised {
+pub struct ReservedAreas {
     pub task: TaskId,
     pub project: String,
     pub areas: Vec<Area>,
@@ -135,17 +135,18 @@ pub struct Load {
     pub day: Used,
     pub day_budget: Budget,
     /// Filled by [`Self::promise`] while the queue is walked from its head.
-    pub promised: Vec<Promised>,
+    pub promised: Vec<ReservedAreas>,
 }
 
 impl Load {
     /// Keeps the areas of a task that was held back for those behind it, if runs that hold its areas are in its way
     /// and nothing else than runs that will end. A task that waits for a person, a reset or a worker that does not
     /// exist promises nothing, since it would lock its areas for nobody.
-    pub fn promise(&mut self, candidate: &Candidate<'_>, held: &[Held]) {
-        let by_an_area = held.iter().any(Held::is_area) && held.iter().all(Held::ends_with_a_run);
+    pub fn promise(&mut self, candidate: &Candidate<'_>, held: &[Ineligible]) {
+        let by_an_area =
+            held.iter().any(Ineligible::is_area) && held.iter().all(Ineligible::ends_with_a_run);
         if by_an_area && self.promised.len() < limits::PROMISES {
-            self.promised.push(Promised {
+            self.promised.push(ReservedAreas {
                 task: candidate.task,
                 project: candidate.project.to_owned(),
                 areas: candidate.areas.to_vec(),

@@ -1,12 +1,12 @@
 //! What whoever does or judges a step has to know, in words: the same for an agent, for a person, and for an agent that drives the
 //! workflow.
 
-use super::{Criterion, Flow, Signal, Step};
+use super::{Criterion, Signal, Step, Workflow};
 use crate::fence::fence;
 
 /// The step, what it reads and leaves behind, when it is done, and all that gates have said about it. Texts of others are fenced.
 #[must_use]
-pub fn assignment(flow: &Flow, step: &Step, retry_context: &str) -> String {
+pub fn assignment(flow: &Workflow, step: &Step, retry_context: &str) -> String {
     let worktree = step.worktree.as_deref();
     let mut text =
         format!("The workflow:\n\n{}\n", fence(&format!("{}\n\n{}", flow.name, flow.about)));

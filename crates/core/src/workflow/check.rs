@@ -10,7 +10,7 @@ use super::gates::{self, Gated};
 use super::order::{Order, Place, TooMany};
 use super::reader::{Reader, Report};
 use super::source::{GateSource, Source};
-use super::{ABORT, DONE, Flow, Need, Step, paths};
+use super::{ABORT, DONE, Need, Step, Workflow, paths};
 use crate::lifecycle::problem::{Problem, suggestion};
 use crate::limits;
 use crate::yaml::{Name, clip, place};
@@ -42,7 +42,7 @@ pub(super) fn ids(source: &Source, report: &mut Report) {
 /// Puts the steps of a file together. None if they cannot be.
 pub(super) fn join(
     source: &Source,
-    mut flow: Flow,
+    mut flow: Workflow,
     mut drafts: Vec<Draft<'_>>,
     report: &mut Report,
 ) -> Option<Unit> {

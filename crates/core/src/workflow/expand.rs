@@ -12,7 +12,7 @@ use super::reader::{Reader, Report};
 use super::source::{Source, StepSource};
 use super::steps::commit_mark;
 use super::template::{ITEM, Scope};
-use super::{Breaker, Flow, Need, Signal, Step, check, source, steps};
+use super::{Breaker, Need, Signal, Step, Workflow, check, source, steps};
 use crate::lifecycle::problem::{Problem, Problems};
 use crate::limits;
 use crate::yaml::{Entries, Name, Spanned, clip, place};
@@ -40,7 +40,7 @@ pub(super) struct File<'a> {
 
 /// A file that is spelled out, with the names under which its steps are known.
 pub(super) struct Unit {
-    pub(super) flow: Flow,
+    pub(super) flow: Workflow,
     pub(super) groups: Groups,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn unit(
     };
     let params = params::settle(&header.params, given, &header.id, &how, &mut report);
     let scope = Scope::of_params(&params);
-    let flow = flow_of(&source, params, &mut Reader { scope: &scope, report: &mut report });
+    let flow = workflow_of(&source, params, &mut Reader { scope: &scope, report: &mut report });
     check::ids(&source, &mut report);
     // With wrong names or values, everything that follows would be reported once more.
     if !report.problems.is_empty() {
@@ -96,7 +96,7 @@ pub(super) fn unit(
 }
 
 /// All of a flow but its steps.
-fn flow_of(source: &Source, params: Values, reader: &mut Reader<'_>) -> Flow {
+fn workflow_of(source: &Source, params: Values, reader: &mut Reader<'_>) -> Workflow {
     let header = &source.workflow;
     reader.is_id(&header.id, "a workflow's id");
     if let Some(none) = header.parallel.as_ref().filter(|parallel| parallel.value == 0) {
@@ -115,7 +115,7 @@ fn flow_of(source: &Source, params: Values, reader: &mut Reader<'_>) -> Flow {
             "write 1 or more",
         );
     }
-    Flow {
+    Workflow {
         id: header.id.value.clone(),
         name: reader.text_or(header.name.as_ref(), &header.id.value),
         about: reader.text_or(header.description.as_ref(), "").trim().to_owned(),

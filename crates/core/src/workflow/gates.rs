@@ -4,7 +4,7 @@
 use super::paths::file_name;
 use super::reader::Reader;
 use super::source::{FailSource, GateSource};
-use super::{Back, Gate, MAX_RETRIES};
+use super::{Gate, MAX_RETRIES, RetryRoute};
 use crate::limits;
 use crate::yaml::{Name, OneOrMany, Spanned, clip, place};
 
@@ -80,7 +80,7 @@ fn ways_back(
     gate: &Name,
     id: &str,
     reader: &mut Reader<'_>,
-) -> (Vec<Back>, Vec<Option<Name>>) {
+) -> (Vec<RetryRoute>, Vec<Option<Name>>) {
     let written = source.and_then(|on_fail| on_fail.retry_context_path.as_ref());
     let general = match written {
         Some(path) => feedback_path(path, reader),
@@ -92,18 +92,18 @@ fn ways_back(
     reader.report.fits(gate, routes.len(), limits::FLOW_ITEMS);
     for route in routes.iter().take(limits::FLOW_ITEMS) {
         let reason = reader.word(&route.reason, "a reason");
-        if ways.iter().any(|back: &Back| back.reason.as_deref() == Some(&reason)) {
+        if ways.iter().any(|back: &RetryRoute| back.reason.as_deref() == Some(&reason)) {
             let message = format!("the reason `{}` has two routes", clip(&reason));
             reader.report.at(&route.reason, message, "keep one of them");
         }
         let path = route.retry_context_path.as_ref();
         let path = path.map_or_else(|| general.clone(), |path| feedback_path(path, reader));
         targets.push(Some(reader.name(&route.next_step)));
-        ways.push(Back { reason: Some(reason), to: None, retry_context_path: path });
+        ways.push(RetryRoute { reason: Some(reason), to: None, retry_context_path: path });
     }
     let next = source.and_then(|on_fail| on_fail.next_step.as_ref());
     targets.push(next.map(|next| reader.name(next)));
-    ways.push(Back { reason: None, to: None, retry_context_path: general });
+    ways.push(RetryRoute { reason: None, to: None, retry_context_path: general });
     (ways, targets)
 }
 

@@ -12,15 +12,15 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 
 use super::links::Links;
-use super::{ABORT, DONE, Flow, Gate, Need, Step};
-use crate::lifecycle::Kind;
+use super::{ABORT, DONE, Gate, Need, Step, Workflow};
+use crate::lifecycle::StateKind;
 
 pub use mermaid::mermaid;
 pub use svg::svg;
 
 /// How a step stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct StepMark {
     /// In a word, such as the state of its task.
     pub state: String,
     pub tone: Tone,
@@ -56,14 +56,14 @@ impl Tone {
     }
 
     /// The kind of a lifecycle's state that looks the same.
-    fn kind(self) -> Kind {
+    fn kind(self) -> StateKind {
         match self {
-            Self::Waiting => Kind::Queued,
-            Self::Working => Kind::Working,
-            Self::Reviewing => Kind::Reviewing,
-            Self::Person => Kind::Waiting,
-            Self::Passed => Kind::Done,
-            Self::Failed => Kind::Failed,
+            Self::Waiting => StateKind::Queued,
+            Self::Working => StateKind::Working,
+            Self::Reviewing => StateKind::Reviewing,
+            Self::Person => StateKind::Waiting,
+            Self::Passed => StateKind::Done,
+            Self::Failed => StateKind::Failed,
         }
     }
 
@@ -76,7 +76,7 @@ impl Tone {
     }
 }
 
-impl Mark {
+impl StepMark {
     /// The word that goes with the colour: there is always one.
     fn word(&self) -> &str {
         if self.state.trim().is_empty() { self.tone.as_str() } else { &self.state }
@@ -123,7 +123,7 @@ struct Net<'a> {
 }
 
 impl<'a> Net<'a> {
-    fn new(flow: &'a Flow) -> Self {
+    fn new(flow: &'a Workflow) -> Self {
         let links = Links::new(flow);
         let mut net = Self { nodes: Vec::new(), edges: Vec::new() };
         // Where each step begins, and what leads on from it: its gate, or the step itself.
@@ -168,7 +168,7 @@ impl<'a> Net<'a> {
     }
 
     /// What has to come from other workflows.
-    fn lead_in(&mut self, flow: &'a Flow, steps: &[usize]) {
+    fn lead_in(&mut self, flow: &'a Workflow, steps: &[usize]) {
         let mut known: HashMap<(&str, &str), usize> = HashMap::new();
         for (to, step) in steps.iter().zip(&flow.steps) {
             for need in &step.needs {
@@ -229,11 +229,11 @@ impl<'a> Node<'a> {
 }
 
 /// How a step stands that is at its gate: the gate shows it as well.
-fn mark_at_gate<'a>(step: &Step, marks: &'a BTreeMap<String, Mark>) -> Option<&'a Mark> {
+fn mark_at_gate<'a>(step: &Step, marks: &'a BTreeMap<String, StepMark>) -> Option<&'a StepMark> {
     marks.get(&step.id).filter(|mark| mark.tone.at_gate())
 }
 
-fn gate_line(gate: &Gate, mark: Option<&Mark>) -> String {
+fn gate_line(gate: &Gate, mark: Option<&StepMark>) -> String {
     let level = gate.level.as_str();
     let who = match gate.deciders() {
         [] | [_] => level.to_owned(),

@@ -1,10 +1,10 @@
 //! The steps of a flow by their places, and which leads to which: ids are looked up once and not at every turn.
 //!
-//! For [`Flow::downstream`] and for those who ask it a thousand times. It decides nothing of its own.
+//! For [`Workflow::downstream`] and for those who ask it a thousand times. It decides nothing of its own.
 
 use std::collections::HashMap;
 
-use super::{Flow, Need, Step};
+use super::{Need, Step, Workflow};
 
 pub(super) struct Links<'a> {
     place_of: HashMap<&'a str, usize>,
@@ -15,7 +15,7 @@ pub(super) struct Links<'a> {
 }
 
 impl<'a> Links<'a> {
-    pub(super) fn new(flow: &'a Flow) -> Self {
+    pub(super) fn new(flow: &'a Workflow) -> Self {
         let mut place_of = HashMap::with_capacity(flow.steps.len());
         for (place, step) in flow.steps.iter().enumerate() {
             place_of.entry(step.id.as_str()).or_insert(place);

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::assignment::in_worktree;
 use super::order::Order;
-use super::{Criterion, Flow, Gate, Launch, Level, MAX_RETRIES, Need, Step, source};
+use super::{
+    Criterion, EscalationLevel, Gate, LaunchMode, MAX_RETRIES, Need, Step, Workflow, source,
+};
 use crate::lifecycle::problem::Problem;
 use crate::limits;
 use crate::yaml::problem_at;
@@ -18,9 +20,9 @@ const OWN_FOLDER: &str = ".workflow/";
 
 /// The doubts, by line. `exists` says whether something in the repository has this path or fits this glob.
 #[must_use]
-pub fn lint(flow: &Flow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
+pub fn lint(flow: &Workflow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let mut view = View::of(flow);
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     for path in &flow.context_files {
         let mut missing = flow
             .steps
@@ -30,33 +32,33 @@ pub fn lint(flow: &Flow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
         if let Some(inside) = missing.next() {
             let what = looked_for(path, &inside);
             let message = format!("the context file {what} does not exist, and no step makes it");
-            doubts.push(Problem { line: 0, column: 0, message, help: None });
+            warnings.push(Problem { line: 0, column: 0, message, help: None });
         }
     }
     for (number, step) in flow.steps.iter().enumerate() {
         let of_step = alone(&view, number).into_iter().chain(judged(step));
-        doubts.extend(
-            of_step.chain(reads(&mut view, number, exists)).map(|doubt| doubt.on(step.line)),
+        warnings.extend(
+            of_step.chain(reads(&mut view, number, exists)).map(|warning| warning.on(step.line)),
         );
         if let Some(gate) = &step.gate {
             let of_gate = rounds(flow, gate).into_iter().chain(unheard(gate));
-            doubts.extend(of_gate.map(|doubt| doubt.on(gate.line)));
+            warnings.extend(of_gate.map(|warning| warning.on(gate.line)));
         }
-        if doubts.len() > limits::FLOW_PROBLEMS {
+        if warnings.len() > limits::FLOW_PROBLEMS {
             break;
         }
     }
-    doubts.extend(collisions(&mut view));
-    doubts.sort();
-    doubts.dedup();
-    doubts.truncate(limits::FLOW_PROBLEMS);
-    doubts
+    warnings.extend(collisions(&mut view));
+    warnings.sort();
+    warnings.dedup();
+    warnings.truncate(limits::FLOW_PROBLEMS);
+    warnings
 }
 
 /// A doubt and what to do about it.
-struct Doubt(String, &'static str);
+struct Warning(String, &'static str);
 
-impl Doubt {
+impl Warning {
     fn on(self, line: u32) -> Problem {
         Problem { line, column: 1, message: self.0, help: Some(self.1.to_owned()) }
     }
@@ -64,14 +66,14 @@ impl Doubt {
 
 /// A flow with the answers that are asked for again and again.
 struct View<'a> {
-    flow: &'a Flow,
+    flow: &'a Workflow,
     order: Order,
     downstream: BTreeMap<usize, Vec<bool>>,
     makers: BTreeMap<String, Vec<usize>>,
 }
 
 impl<'a> View<'a> {
-    fn of(flow: &'a Flow) -> Self {
+    fn of(flow: &'a Workflow) -> Self {
         let order = Order::of_steps(&flow.steps);
         Self { flow, order, downstream: BTreeMap::new(), makers: BTreeMap::new() }
     }
@@ -112,23 +114,23 @@ fn needs_another_workflow(step: &Step) -> bool {
 pub fn unsaid(text: &str) -> Vec<Problem> {
     let Ok(source) = source::read(text) else { return Vec::new() };
     let silent = source.gates.iter().filter(|gate| gate.max_retries.is_none());
-    let doubt = |gate: &source::GateSource| {
+    let warning = |gate: &source::GateSource| {
         let message = format!(
             "the gate `{}` does not say how often it may fail: a person is asked after {MAX_RETRIES} failures",
             gate.id.value
         );
         problem_at(&gate.id, message, "add `max_retries`")
     };
-    silent.map(doubt).collect()
+    silent.map(warning).collect()
 }
 
 /// A step that nothing leads to and that leads nowhere, in a workflow that otherwise has an order.
-fn alone(view: &View<'_>, number: usize) -> Option<Doubt> {
+fn alone(view: &View<'_>, number: usize) -> Option<Warning> {
     let (step, order) = (&view.flow.steps[number], &view.order);
     let is_alone = order.is_first(number) && order.is_last(number) && !needs_another_workflow(step);
     (is_alone && !order.is_empty()).then(|| {
         let message = format!("nothing leads to `{}`, so that it begins at once", step.id);
-        Doubt(message, "name it in some `on_pass`, or say what it `needs`")
+        Warning(message, "name it in some `on_pass`, or say what it `needs`")
     })
 }
 
@@ -142,9 +144,9 @@ fn looked_for(path: &str, inside: &str) -> String {
 }
 
 /// Inputs and context that may not be there when the step begins.
-fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> Vec<Doubt> {
+fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> Vec<Warning> {
     let step = &view.flow.steps[number];
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     for path in step.inputs.iter().chain(&step.context) {
         let inside = in_worktree(step.worktree.as_deref(), path);
         if inside.starts_with(OWN_FOLDER) || exists(&inside) {
@@ -155,9 +157,9 @@ fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> V
         if makers.iter().any(|maker| view.comes_before(*maker, number)) {
             continue;
         }
-        doubts.push(match makers.first() {
+        warnings.push(match makers.first() {
             None if view.waits_elsewhere(number) => continue,
-            None => Doubt(
+            None => Warning(
                 format!(
                     "`{}` reads {}, which does not exist and which no step makes",
                     step.id,
@@ -171,11 +173,11 @@ fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> V
                     "`{}` reads `{path}`, but does not wait for `{maker}`, which makes it",
                     step.id
                 );
-                Doubt(message, "add that step to its `needs`")
+                Warning(message, "add that step to its `needs`")
             }
         });
     }
-    doubts
+    warnings
 }
 
 /// Whether two paths or globs may name the same file: equal, one inside the other, or equal up to the first wildcard. In doubt they do.
@@ -193,26 +195,26 @@ fn meet(a: &str, b: &str) -> bool {
     is_below(a, b, a_is_glob) || is_below(b, a, b_is_glob)
 }
 
-fn judged(step: &Step) -> Option<Doubt> {
+fn judged(step: &Step) -> Option<Warning> {
     match (&step.criterion, step.launch) {
         (Some(Criterion::Judged(text)), _) => {
             let said: String = text.chars().take(60).collect();
             let message =
                 format!("an agent will judge whether `{}` has done this: {said}", step.id);
-            Some(Doubt(message, "if it is a command, write `success_criterion: { command: … }`"))
+            Some(Warning(message, "if it is a command, write `success_criterion: { command: … }`"))
         }
-        (None, Launch::Headless | Launch::Subagent)
+        (None, LaunchMode::Headless | LaunchMode::Subagent)
             if step.outputs.is_empty() && step.gate.is_none() =>
         {
             let message = format!("nothing shows whether `{}` has done its work", step.id);
-            Some(Doubt(message, "give it `outputs`, a `success_criterion` or a `gate`"))
+            Some(Warning(message, "give it `outputs`, a `success_criterion` or a `gate`"))
         }
         (Some(Criterion::Command(_) | Criterion::File(_)) | None, _) => None,
     }
 }
 
 /// A loop that only its own count ends.
-fn rounds(flow: &Flow, gate: &Gate) -> Option<Doubt> {
+fn rounds(flow: &Workflow, gate: &Gate) -> Option<Warning> {
     let breaker = &flow.breaker;
     let is_broken =
         breaker.failures.is_some() || breaker.time.is_some() || breaker.cost_micros.is_some();
@@ -221,25 +223,25 @@ fn rounds(flow: &Flow, gate: &Gate) -> Option<Doubt> {
             "the gate `{}` may fail {} times before a person is asked, and no breaker ends it earlier",
             gate.id, gate.max_retries
         );
-        Doubt(message, "add `breaker: { failures: …, time: …, cost: … }` to the workflow")
+        Warning(message, "add `breaker: { failures: …, time: …, cost: … }` to the workflow")
     })
 }
 
 /// Settings of a gate that its level makes no use of.
-fn unheard(gate: &Gate) -> Vec<Doubt> {
+fn unheard(gate: &Gate) -> Vec<Warning> {
     let has_window = gate.veto_window.is_some();
     let (window, reviewers) = match gate.level {
-        Level::Notify => (false, false),
-        Level::Auto => (has_window, false),
-        Level::Human => (has_window, gate.reviewers.len() > 1),
+        EscalationLevel::Notify => (false, false),
+        EscalationLevel::Auto => (has_window, false),
+        EscalationLevel::Human => (has_window, gate.reviewers.len() > 1),
     };
     let window = window.then(|| {
         let message = format!("the gate `{}` has a veto window, but nobody is asked", gate.id);
-        Doubt(message, "only the level `notify` has one")
+        Warning(message, "only the level `notify` has one")
     });
     let reviewers = reviewers.then(|| {
         let message = format!("the gate `{}` names reviewers, but a person decides", gate.id);
-        Doubt(message, "only at the levels `auto` and `notify` agents are asked")
+        Warning(message, "only at the levels `auto` and `notify` agents are asked")
     });
     window.into_iter().chain(reviewers).collect()
 }
@@ -253,7 +255,7 @@ fn collisions(view: &mut View<'_>) -> Vec<Problem> {
             claims.entry(claim).or_default().push(number);
         }
     }
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     for ((is_worktree, path), steps) in claims {
         let pairs = steps.iter().enumerate();
         let pairs =
@@ -262,15 +264,21 @@ fn collisions(view: &mut View<'_>) -> Vec<Problem> {
             !view.comes_before(*one, *other) && !view.comes_before(*other, *one)
         };
         let pairs: Vec<(usize, usize)> = pairs.filter(at_once).take(PAIRS).collect();
-        doubts.extend(pairs.into_iter().map(|pair| collision(view.flow, pair, path, is_worktree)));
-        if doubts.len() > limits::FLOW_PROBLEMS {
+        warnings
+            .extend(pairs.into_iter().map(|pair| collision(view.flow, pair, path, is_worktree)));
+        if warnings.len() > limits::FLOW_PROBLEMS {
             break;
         }
     }
-    doubts
+    warnings
 }
 
-fn collision(flow: &Flow, (one, other): (usize, usize), path: &str, is_worktree: bool) -> Problem {
+fn collision(
+    flow: &Workflow,
+    (one, other): (usize, usize),
+    path: &str,
+    is_worktree: bool,
+) -> Problem {
     let (one, other) = (&flow.steps[one], &flow.steps[other]);
     let share = one.worktree.is_some() && one.worktree == other.worktree;
     let (message, help) = if is_worktree {

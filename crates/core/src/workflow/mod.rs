@@ -1,4 +1,4 @@
-//! Workflows: a YAML file of steps and gates becomes a [`Flow`], in which everything is resolved and nothing is left to guess.
+//! Workflows: a YAML file of steps and gates becomes a [`Workflow`], in which everything is resolved and nothing is left to guess.
 //!
 //! `source` reads the file with its places, `expand` puts in parameters, matrices and other files, `check` resolves the names
 //! and reports what is wrong by line, `lint` what is doubtful. Nothing here starts anything: a flow's steps become tasks elsewhere.
@@ -57,7 +57,7 @@ pub fn load(
     origin: &str,
     params: &BTreeMap<String, Value>,
     include: &dyn Fn(&str) -> Result<String, String>,
-) -> Result<Flow, Problems> {
+) -> Result<Workflow, Problems> {
     let (folder, name) = origin.rfind('/').map_or(("", origin), |at| origin.split_at(at + 1));
     let loading = expand::Loading { include, included: Cell::new(0), folder };
     let file = expand::File { text, origin, inside: &[name.to_owned()] };
@@ -66,7 +66,7 @@ pub fn load(
 
 /// What a file says of itself before anything is put in. A text that cannot be read says nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Outline {
+pub struct WorkflowOutline {
     /// The names of its parameters.
     pub params: Vec<String>,
     /// A value that fits for each of them that has none by itself.
@@ -76,9 +76,9 @@ pub struct Outline {
 }
 
 #[must_use]
-pub fn outline(text: &str) -> Outline {
-    let Ok(source) = source::read(text) else { return Outline::default() };
-    Outline {
+pub fn outline(text: &str) -> WorkflowOutline {
+    let Ok(source) = source::read(text) else { return WorkflowOutline::default() };
+    WorkflowOutline {
         stand_ins: params::stand_ins(&source.workflow.params),
         params: source.workflow.params.0.into_iter().map(|(name, _)| name.value).collect(),
         uses: source
@@ -92,7 +92,7 @@ pub fn outline(text: &str) -> Outline {
 
 /// A workflow as it is run: parameters are filled in, matrices are spelled out, other files are included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Flow {
+pub struct Workflow {
     pub id: String,
     pub name: String,
     pub about: String,
@@ -127,7 +127,7 @@ pub struct Step {
     pub role: String,
     /// The one worker that may take it, where the file names one.
     pub worker: Option<String>,
-    pub launch: Launch,
+    pub launch: LaunchMode,
     /// Steps that name the same worktree share it and its branch, one at a time.
     pub worktree: Option<String>,
     /// More that this step's agent is told.
@@ -168,7 +168,7 @@ pub fn means(name: &str, id: &str) -> bool {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Launch {
+pub enum LaunchMode {
     /// A worker takes it.
     Headless,
     /// A person, or an agent in front of one, takes it and signals.
@@ -207,11 +207,11 @@ pub enum Signal {
 pub struct Gate {
     pub id: String,
     pub name: String,
-    pub level: Level,
+    pub level: EscalationLevel,
     /// The types of the agents that decide, at the levels where agents do: at least one, none twice.
     pub reviewers: Vec<String>,
     /// Where a failure leads. The last has no reason and takes all that no other one takes.
-    pub on_fail: Vec<Back>,
+    pub on_fail: Vec<RetryRoute>,
     pub max_retries: u32,
     /// How long people can say no before the next step begins; none leaves it to the lifecycle.
     pub veto_window: Option<Span>,
@@ -222,7 +222,7 @@ pub struct Gate {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Level {
+pub enum EscalationLevel {
     /// Agents decide.
     Auto,
     /// Agents decide, and people are told and may say no.
@@ -230,7 +230,7 @@ pub enum Level {
     Human,
 }
 
-impl Level {
+impl EscalationLevel {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -243,7 +243,7 @@ impl Level {
 
 /// One way back from a failed gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Back {
+pub struct RetryRoute {
     /// The reviewer's reason that leads here.
     pub reason: Option<String>,
     /// The id of a step of the same workflow; none gives the workflow up.
@@ -252,7 +252,7 @@ pub struct Back {
     pub retry_context_path: String,
 }
 
-impl Flow {
+impl Workflow {
     #[must_use]
     pub fn step(&self, id: &str) -> Option<&Step> {
         self.steps.iter().find(|step| step.id == id)
@@ -291,8 +291,8 @@ impl Gate {
     #[must_use]
     pub fn deciders(&self) -> &[String] {
         match self.level {
-            Level::Auto | Level::Notify => &self.reviewers,
-            Level::Human => &[],
+            EscalationLevel::Auto | EscalationLevel::Notify => &self.reviewers,
+            EscalationLevel::Human => &[],
         }
     }
 
@@ -303,7 +303,7 @@ impl Gate {
 
     /// The way back for a reviewer's reason.
     #[must_use]
-    pub fn way_back(&self, reason: Option<&str>) -> Option<&Back> {
+    pub fn way_back(&self, reason: Option<&str>) -> Option<&RetryRoute> {
         let named = self
             .on_fail
             .iter()

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Back, Breaker, Flow, Gate, Launch, Level, Need, Signal, Step};
+use super::{Breaker, EscalationLevel, Gate, LaunchMode, Need, RetryRoute, Signal, Step, Workflow};
 
-pub(super) fn flow(steps: Vec<Step>) -> Flow {
-    Flow {
+pub(super) fn flow(steps: Vec<Step>) -> Workflow {
+    Workflow {
         id: "sample".to_owned(),
         name: "A sample".to_owned(),
         about: String::new(),
@@ -24,7 +24,7 @@ pub(super) fn step(id: &str, needs: &[&str], gate: Option<Gate>) -> Step {
         name: format!("do {id}"),
         role: "worker".to_owned(),
         worker: None,
-        launch: Launch::Headless,
+        launch: LaunchMode::Headless,
         worktree: None,
         prompt: String::new(),
         context: Vec::new(),
@@ -41,7 +41,7 @@ pub(super) fn step(id: &str, needs: &[&str], gate: Option<Gate>) -> Step {
 
 /// A gate with ways back by reason; `""` stands for none.
 pub(super) fn gate(id: &str, max_retries: u32, ways: &[(&str, Option<&str>)]) -> Gate {
-    let back = |(reason, to): &(&str, Option<&str>)| Back {
+    let back = |(reason, to): &(&str, Option<&str>)| RetryRoute {
         reason: Some((*reason).to_owned()).filter(|reason| !reason.is_empty()),
         to: to.map(str::to_owned),
         retry_context_path: format!(".workflow/retry-context/{id}-attempt-{{n}}.md"),
@@ -49,7 +49,7 @@ pub(super) fn gate(id: &str, max_retries: u32, ways: &[(&str, Option<&str>)]) ->
     Gate {
         id: id.to_owned(),
         name: format!("review by {id}"),
-        level: Level::Auto,
+        level: EscalationLevel::Auto,
         reviewers: vec!["reviewer".to_owned()],
         on_fail: ways.iter().map(back).collect(),
         max_retries,
@@ -60,18 +60,18 @@ pub(super) fn gate(id: &str, max_retries: u32, ways: &[(&str, Option<&str>)]) ->
 }
 
 /// Write tests, have them reviewed, implement, have a person look at it.
-pub(super) fn tests_then_code() -> Flow {
+pub(super) fn tests_then_code() -> Workflow {
     let mut tests = step("X-1", &[], Some(gate("XG-1-2", 2, &[("", Some("X-1"))])));
     let mut code = step("X-2", &["X-1"], Some(gate("XG-2-end", 3, &[("", Some("X-2"))])));
     for (step, name, role, level) in [
-        (&mut tests, "write-tests", "test-writer", Level::Notify),
-        (&mut code, "implement", "implementor", Level::Human),
+        (&mut tests, "write-tests", "test-writer", EscalationLevel::Notify),
+        (&mut code, "implement", "implementor", EscalationLevel::Human),
     ] {
         (step.name, step.role) = (name.to_owned(), role.to_owned());
         step.worktree = Some("phase-4/".to_owned());
         step.gate.as_mut().expect("both have one").level = level;
     }
-    Flow {
+    Workflow {
         id: "phase-4-search-index".to_owned(),
         name: "Implement search index module".to_owned(),
         about: "Write tests, review them, implement the module.".to_owned(),
@@ -80,7 +80,7 @@ pub(super) fn tests_then_code() -> Flow {
 }
 
 /// A plan, two parts that are done at the same time, and what joins them and may send back to each, or give up.
-pub(super) fn diamond() -> Flow {
+pub(super) fn diamond() -> Workflow {
     let joint =
         [("plan", Some("plan")), ("left", Some("left")), ("hopeless", None), ("", Some("join"))];
     let mut end = step("join", &["left", "right"], Some(gate("G-join", 3, &joint)));
@@ -94,7 +94,7 @@ pub(super) fn diamond() -> Flow {
 }
 
 /// Steps in a row, each with a gate that leads back to the first.
-pub(super) fn chain(length: usize, max_retries: u32) -> Flow {
+pub(super) fn chain(length: usize, max_retries: u32) -> Workflow {
     let steps = (0..length).map(|place| {
         let before: Vec<String> =
             place.checked_sub(1).map(|before| format!("s{before}")).into_iter().collect();

@@ -21,21 +21,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::links::Links;
-use super::{Back, Flow, Gate, Level, Step};
+use super::{EscalationLevel, Gate, RetryRoute, Step, Workflow};
 use judge::Judge;
 
 pub use cost::{Cost, Estimate, cost};
-pub use event::{Decider, End, Event};
+pub use event::{Decider, SimulationEnd, SimulationEvent};
 pub use worst::{Worst, worst};
 
 /// What the gates of a walk say.
 #[derive(Debug, Clone, Copy)]
-pub enum Policy<'a> {
+pub enum GateScript<'a> {
     Pass,
     /// Each gate fails without a reason until it has asked a person, and passes from then on.
     Fail,
     /// Verdicts by the id of their gate, each gate's in the order given; it passes when it has no more.
-    Chosen(&'a [(String, Verdict)]),
+    Chosen(&'a [(String, GateVerdict)]),
     /// A coin decides, and each way back is as likely as the others. The same seed gives the same walk.
     Random {
         seed: u64,
@@ -44,14 +44,14 @@ pub enum Policy<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum GateVerdict {
     Pass,
     Fail { reason: Option<String> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Walk {
-    pub events: Vec<Event>,
+pub struct Simulation {
+    pub events: Vec<SimulationEvent>,
     /// Runs of the steps' agents.
     pub runs: usize,
     /// Verdicts of agents.
@@ -61,13 +61,13 @@ pub struct Walk {
     pub person: usize,
     /// Runs one after the other: those of one round count once.
     pub longest: usize,
-    pub steps: BTreeMap<String, Count>,
-    pub ended: End,
+    pub steps: BTreeMap<String, StepCount>,
+    pub ended: SimulationEnd,
 }
 
 /// Of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Count {
+pub struct StepCount {
     pub runs: usize,
     pub reviews: usize,
 }
@@ -76,7 +76,7 @@ pub struct Count {
 pub const WALK_ENTRIES: usize = 1_000_000;
 
 #[must_use]
-pub fn walk(flow: &Flow, policy: &Policy<'_>) -> Walk {
+pub fn walk(flow: &Workflow, policy: &GateScript<'_>) -> Simulation {
     let mut walker = Walker::new(flow, policy);
     let ended = loop {
         if let Some(end) = walker.round() {
@@ -97,29 +97,29 @@ enum Stage {
 }
 
 struct Walker<'a> {
-    flow: &'a Flow,
+    flow: &'a Workflow,
     links: Links<'a>,
     judge: Judge<'a>,
     stages: Vec<Stage>,
-    counts: Vec<Count>,
+    counts: Vec<StepCount>,
     /// Of each step's gate.
     failures: Vec<u32>,
     all_failures: u32,
     rounds: usize,
     person: usize,
-    events: Vec<Event>,
+    events: Vec<SimulationEvent>,
     entries: usize,
 }
 
 impl<'a> Walker<'a> {
-    fn new(flow: &'a Flow, policy: &Policy<'a>) -> Self {
+    fn new(flow: &'a Workflow, policy: &GateScript<'a>) -> Self {
         let count = flow.steps.len();
         Self {
             flow,
             links: Links::new(flow),
             judge: Judge::new(flow, policy),
             stages: vec![Stage::Open; count],
-            counts: vec![Count::default(); count],
+            counts: vec![StepCount::default(); count],
             failures: vec![0; count],
             all_failures: 0,
             rounds: 0,
@@ -130,21 +130,21 @@ impl<'a> Walker<'a> {
     }
 
     /// Starts what can start, then asks the gates. Answers when the walk has come to its end.
-    fn round(&mut self) -> Option<End> {
+    fn round(&mut self) -> Option<SimulationEnd> {
         let started = self.ready();
         if started.is_empty() {
             let done = self.stages.iter().all(|stage| *stage == Stage::Passed);
-            return Some(if done { End::Done } else { End::Stuck });
+            return Some(if done { SimulationEnd::Done } else { SimulationEnd::Stuck });
         }
         if self.entries >= WALK_ENTRIES {
-            return Some(End::CutOff);
+            return Some(SimulationEnd::CutOff);
         }
         self.rounds += 1;
         for place in &started {
             self.stages[*place] = Stage::Running;
             self.counts[*place].runs += 1;
             let (step, attempt) = (self.id(*place), self.counts[*place].runs);
-            self.note(Event::Started { step, attempt, round: self.rounds }, 1);
+            self.note(SimulationEvent::Started { step, attempt, round: self.rounds }, 1);
         }
         for place in started {
             // A gate before it in this round may have sent back to a step that this one needs: its run was for nothing.
@@ -179,37 +179,37 @@ impl<'a> Walker<'a> {
     }
 
     /// What the step's gate says to a run that has ended.
-    fn decide(&mut self, place: usize) -> Option<End> {
+    fn decide(&mut self, place: usize) -> Option<SimulationEnd> {
         let Some(gate) = &self.flow.steps[place].gate else {
             self.pass(place, None, Decider::Nobody);
             return None;
         };
         let decider = match gate.level {
-            Level::Auto | Level::Notify => {
+            EscalationLevel::Auto | EscalationLevel::Notify => {
                 self.counts[place].reviews += gate.deciders().len();
                 Decider::Agent
             }
-            Level::Human => {
+            EscalationLevel::Human => {
                 self.person += 1;
                 Decider::Person
             }
         };
         match self.judge.verdict(place, gate) {
-            Verdict::Pass => {
+            GateVerdict::Pass => {
                 self.pass(place, Some(gate), decider);
                 None
             }
-            Verdict::Fail { reason } => self.fail(place, gate, reason),
+            GateVerdict::Fail { reason } => self.fail(place, gate, reason),
         }
     }
 
     fn pass(&mut self, place: usize, gate: Option<&Gate>, by: Decider) {
         self.stages[place] = Stage::Passed;
         let (step, gate) = (self.id(place), gate.map(|gate| gate.id.clone()));
-        self.note(Event::Passed { step, gate, by }, 1);
+        self.note(SimulationEvent::Passed { step, gate, by }, 1);
     }
 
-    fn fail(&mut self, place: usize, gate: &Gate, reason: Option<String>) -> Option<End> {
+    fn fail(&mut self, place: usize, gate: &Gate, reason: Option<String>) -> Option<SimulationEnd> {
         self.failures[place] = self.failures[place].saturating_add(1);
         self.all_failures = self.all_failures.saturating_add(1);
         let (step, failure) = (self.id(place), self.failures[place]);
@@ -217,27 +217,31 @@ impl<'a> Walker<'a> {
         if self.flow.breaker.failures.is_some_and(|limit| self.all_failures >= limit) {
             self.person += 1;
             let failures = self.all_failures;
-            self.note(Event::Tripped { step, gate: id, reason, failures }, 1);
-            return Some(End::Person);
+            self.note(SimulationEvent::Tripped { step, gate: id, reason, failures }, 1);
+            return Some(SimulationEnd::Person);
         }
         match way(&self.links, gate, failure, reason.as_deref()) {
             Way::Person => {
                 self.person += 1;
                 self.judge.asked(place);
                 let max_retries = gate.max_retries;
-                self.note(Event::Asked { step, gate: id, reason, failure, max_retries }, 1);
+                self.note(
+                    SimulationEvent::Asked { step, gate: id, reason, failure, max_retries },
+                    1,
+                );
                 self.pass(place, Some(gate), Decider::Person);
                 None
             }
             Way::GiveUp => {
-                self.note(Event::Aborted { step, gate: id, reason, failure }, 1);
-                Some(End::Aborted)
+                self.note(SimulationEvent::Aborted { step, gate: id, reason, failure }, 1);
+                Some(SimulationEnd::Aborted)
             }
             Way::Back(target) => {
                 self.stages[place] = Stage::Failed;
                 let (to, resets) = (self.id(target), self.reset(target));
                 let weight = 1 + resets.len();
-                let event = Event::SentBack { step, gate: id, reason, failure, to, resets };
+                let event =
+                    SimulationEvent::SentBack { step, gate: id, reason, failure, to, resets };
                 self.note(event, weight);
                 None
             }
@@ -259,15 +263,15 @@ impl<'a> Walker<'a> {
         self.flow.steps[place].id.clone()
     }
 
-    fn note(&mut self, event: Event, weight: usize) {
+    fn note(&mut self, event: SimulationEvent, weight: usize) {
         self.entries += weight;
         self.events.push(event);
     }
 
-    fn finish(mut self, ended: End) -> Walk {
-        self.events.push(Event::Ended { how: ended });
-        let sum = |of: fn(&Count) -> usize| self.counts.iter().map(of).sum();
-        Walk {
+    fn finish(mut self, ended: SimulationEnd) -> Simulation {
+        self.events.push(SimulationEvent::Ended { how: ended });
+        let sum = |of: fn(&StepCount) -> usize| self.counts.iter().map(of).sum();
+        Simulation {
             runs: sum(|count| count.runs),
             reviews: sum(|count| count.reviews),
             person: self.person,
@@ -293,8 +297,8 @@ fn way(links: &Links<'_>, gate: &Gate, failure: u32, reason: Option<&str>) -> Wa
         return Way::Person;
     }
     match gate.way_back(reason) {
-        Some(Back { to: None, .. }) => Way::GiveUp,
-        Some(Back { to: Some(id), .. }) => links.place(id).map_or(Way::Person, Way::Back),
+        Some(RetryRoute { to: None, .. }) => Way::GiveUp,
+        Some(RetryRoute { to: Some(id), .. }) => links.place(id).map_or(Way::Person, Way::Back),
         None => Way::Person,
     }
 }

@@ -6,7 +6,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{Launch, Level};
+use super::{EscalationLevel, LaunchMode};
 use crate::lifecycle::problem::Problem;
 use crate::limits;
 use crate::yaml::{self, Entries, Name, OneOrMany, Spanned, TextOr};
@@ -101,7 +101,7 @@ pub(super) struct StepSource {
 pub(super) struct AgentSource {
     #[serde(rename = "type")]
     pub(super) role: Option<Name>,
-    pub(super) launch: Option<Launch>,
+    pub(super) launch: Option<LaunchMode>,
     pub(super) worktree: Option<Name>,
     #[serde(default)]
     pub(super) context: Vec<Name>,
@@ -148,7 +148,7 @@ pub(super) struct GateSource {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReviewerSource {
-    pub(super) level: Level,
+    pub(super) level: EscalationLevel,
     pub(super) agent_type: Option<Spanned<OneOrMany>>,
     pub(super) veto_window: Option<Name>,
     pub(super) timeout: Option<Name>,

@@ -3,7 +3,7 @@
 use super::paths::{self, file_name};
 use super::reader::Reader;
 use super::source::{AgentSource, CriterionSource, SignalSource, SignalType, StepSource};
-use super::{Criterion, Launch, Signal, Step, criterion};
+use super::{Criterion, LaunchMode, Signal, Step, criterion};
 use crate::yaml::{Name, Spanned, TextOr, clip, place};
 
 /// Whose part an agent plays where the file does not say.
@@ -23,7 +23,7 @@ pub(super) fn step(source: &StepSource, suffix: &str, reader: &mut Reader<'_>) -
         name: reader.text_or(source.name.as_ref(), &id),
         role: role.map_or_else(|| WORKER.to_owned(), |role| reader.word(role, "an agent's type")),
         worker: worker.map(|worker| reader.word(worker, "a worker's name")),
-        launch: agent.and_then(|agent| agent.launch).unwrap_or(Launch::Headless),
+        launch: agent.and_then(|agent| agent.launch).unwrap_or(LaunchMode::Headless),
         worktree: agent.and_then(|agent| worktree(agent, reader)),
         prompt: reader.text_or(source.prompt.as_ref(), ""),
         context: agent.map_or_else(Vec::new, |agent| reader.paths(&agent.context)),

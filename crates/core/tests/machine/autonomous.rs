@@ -1,7 +1,7 @@
 //! The rules of the autonomous lifecycle: its walkthrough, its timeouts, its limits.
 
 use banksman_core::lifecycle::{Activity, Outcome};
-use banksman_core::machine::{Effect, Ending, Finish, Hold, TimerKind, hold};
+use banksman_core::machine::{Driver, Effect, Ending, Finish, TimerKind, hold};
 use serde_json::{Value, json};
 
 use crate::walk::{complaints, task_of};
@@ -310,7 +310,7 @@ fn a_split_task_follows_its_parts() {
     world.ends(Outcome::Approved, "", json!({}), "waiting");
     world.goes("human:kim", "on approve", json!({}), "in_progress");
     assert!(!world.task.is_claimable(&world.lifecycle), "no agent is called");
-    assert_eq!(hold(&world.lifecycle, &world.task, None), Hold::Parts);
+    assert_eq!(hold(&world.lifecycle, &world.task, None), Driver::Parts);
     world.after("30d");
     assert_eq!(world.state(), "in_progress", "its subtasks have their own bounds");
     let stand = |open, in_review, waiting, given_up: i64| {
@@ -321,7 +321,7 @@ fn a_split_task_follows_its_parts() {
     };
     world.refused("system", "on parts_moved", stand(1, 1, 0, 0));
     let step = world.goes("system", "on parts_moved", stand(0, 1, 1, 0), "review");
-    assert_eq!(step.effects, [Effect::LeadParts], "no panel sits");
+    assert_eq!(step.effects, [Effect::LeadChildren], "no panel sits");
     world.goes("system", "on parts_moved", stand(1, 0, 1, 0), "in_progress");
     world.goes("system", "on parts_moved", stand(0, 0, 2, 0), "review");
     world.goes("system", "on parts_moved", stand(0, 0, 2, 0), "merge_ready");
@@ -344,7 +344,7 @@ fn the_whole_decomposition_is_bounded_too() {
         world.after("8min");
         minutes += 8;
         if let Some(lease) = &world.task.lease {
-            world.beat(lease.epoch, true).expect("it holds the task");
+            world.heartbeat(lease.epoch, true).expect("it holds the task");
         }
     }
     assert_eq!((world.state(), minutes), ("blocked", 120));

@@ -1,6 +1,6 @@
 //! Everything ends: left to itself, with workers that always crash, a task comes to rest.
 
-use banksman_core::lifecycle::{CLAIM, Kind, Outcome, RoleId, Route};
+use banksman_core::lifecycle::{CLAIM, Outcome, RoleId, Route, StateKind};
 use banksman_core::machine::{Actor, Claim, Event, Finish};
 use banksman_core::time::Span;
 
@@ -64,17 +64,17 @@ fn claim(world: &mut World) -> Result<(), Violation> {
     let claims = world.lifecycle.exits(world.task.state).filter(|row| row.trigger == CLAIM);
     let worker = claims.flat_map(|row| &row.roles).find(|role| **role != RoleId::HUMAN);
     let role = match state.kind {
-        Kind::Queued => world
+        StateKind::Queued => world
             .lifecycle
             .role_name(*worker.expect("what has a place in the queue can be claimed")),
-        Kind::Working
-        | Kind::Reviewing
-        | Kind::Waiting
-        | Kind::Blocked
-        | Kind::Parked
-        | Kind::Done
-        | Kind::Failed
-        | Kind::Cancelled => "system",
+        StateKind::Working
+        | StateKind::Reviewing
+        | StateKind::Waiting
+        | StateKind::Blocked
+        | StateKind::Parked
+        | StateKind::Done
+        | StateKind::Failed
+        | StateKind::Cancelled => "system",
     };
     let actor = Actor { role: role.to_owned(), name: Some("cat".to_owned()) };
     let reply =

@@ -1,7 +1,7 @@
 //! The rules of the judged lifecycle: what fails or waits comes back by itself, until its allowance is used up.
 
 use banksman_core::lifecycle::{Activity, Outcome};
-use banksman_core::machine::{Effect, Ending, Why};
+use banksman_core::machine::{Effect, Ending, RejectReason};
 use serde_json::json;
 
 use crate::walk::{complaints, task_of};
@@ -26,7 +26,7 @@ fn every_role_that_executes_may_claim() {
     }
     for role in ["judge", "planner", "human", "system"] {
         let rejected = task_of("judged", json!({})).claim(&format!("{role}:x")).expect_err(role);
-        assert_eq!(rejected.why, Why::Forbidden, "{role}");
+        assert_eq!(rejected.why, RejectReason::Forbidden, "{role}");
     }
 }
 
@@ -97,7 +97,7 @@ fn what_only_a_person_can_allow_is_asked_and_goes_on_with_a_yes() {
         world.ends(outcome, "RED: run \"git push --force\"", json!({}), "blocked(needs_person)");
         assert_eq!(world.field("question"), "RED: run \"git push --force\"");
         let rejected = world.refused("judge:j1", "on approve", json!({}));
-        assert_eq!(rejected.why, Why::Invalid, "a judge has no say in it");
+        assert_eq!(rejected.why, RejectReason::Invalid, "a judge has no say in it");
         world.goes("human:kim", "on unblock", json!({ "note": "do it" }), "queued");
         assert_eq!(world.task.fields.get("question"), None);
         world.is_claimed_by("worker:w1", "running");
@@ -184,7 +184,7 @@ fn a_run_is_bounded_by_silence_and_by_its_lease() {
     let mut world = running();
     let mut minutes = 0;
     while world.state() == "running" && minutes < 120 {
-        world.beat(1, true).expect("it holds the task");
+        world.heartbeat(1, true).expect("it holds the task");
         world.after("10min");
         minutes += 10;
     }

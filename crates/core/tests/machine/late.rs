@@ -2,7 +2,8 @@
 
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{
-    Actor, Answer, CAME_LATE, Effect, Event, Finish, HASTENED, Ignored, Rejected, TimerKind, Why,
+    Actor, DELAY_SKIPPED, Effect, Event, Finish, Ignored, RejectReason, Rejected, STALE_WRITE,
+    StepResult, TimerKind,
 };
 use serde_json::json;
 
@@ -52,7 +53,7 @@ fn bound(world: &World, trigger: &str) -> TimerKind {
 
 fn is_stale(refused: Result<impl std::fmt::Debug, Rejected>) {
     let rejected = refused.expect_err("its time is over");
-    assert_eq!(rejected.why, Why::StaleLease);
+    assert_eq!(rejected.why, RejectReason::StaleLease);
     assert_eq!(rejected.errors[0].field, "epoch");
 }
 
@@ -60,7 +61,7 @@ fn is_stale(refused: Result<impl std::fmt::Debug, Rejected>) {
 fn is_deaf_to(world: &mut World, epoch: i64) {
     let before = world.task.clone();
     is_stale(world.finish(Finish { epoch, ..world.ending(Outcome::Succeeded) }));
-    is_stale(world.beat(epoch, true));
+    is_stale(world.heartbeat(epoch, true));
     let mut late = asking("worker:w1", "on submit", json!({ "result": "late" }));
     late.epoch = Some(epoch);
     is_stale(world.meet(&Event::Asked(late)));
@@ -142,12 +143,12 @@ fn an_early_timer_is_told_when_to_come_back() {
     let mut world = working();
     let (stalled, entered) = (bound(&world, "stalled"), world.task.entered);
     world.pass(span("40min"));
-    world.beat(1, true).expect("it holds the task");
+    world.heartbeat(1, true).expect("it holds the task");
     world.pass(span("20min"));
     let later = world.at("40min");
-    assert_eq!(world.fires(stalled, entered), Ok(Answer::Later(later)));
+    assert_eq!(world.fires(stalled, entered), Ok(StepResult::Later(later)));
     // A sign of life without progress moves nothing.
-    world.beat(1, false).expect("it holds the task");
+    world.heartbeat(1, false).expect("it holds the task");
     world.times_out("40min", "failed");
 }
 
@@ -160,7 +161,7 @@ fn an_early_reminder_is_not_sent() {
     world.ends(Outcome::Succeeded, "", json!({}), "review");
     let (entered, due) = (world.task.entered, world.at("1d"));
     world.pass(span("23h"));
-    assert_eq!(world.fires(TimerKind::Remind(0), entered), Ok(Answer::Later(due)));
+    assert_eq!(world.fires(TimerKind::Remind(0), entered), Ok(StepResult::Later(due)));
     assert_eq!(world.after("1h")[0].effects, [Effect::Remind { age_days: 1 }]);
     assert_eq!(world.fires(TimerKind::Remind(1), entered), Err(Ignored::Stale));
 }
@@ -170,7 +171,7 @@ fn progress_does_not_extend_what_counts_from_the_entry() {
     let mut world = working();
     for _ in 0..9 {
         world.after("30min");
-        world.beat(1, true).expect("it holds the task");
+        world.heartbeat(1, true).expect("it holds the task");
     }
     let step = world.times_out("30min", "failed");
     assert_eq!(step.record.expect("it moved").trigger, "too_long");
@@ -182,7 +183,7 @@ fn whoever_saw_an_old_version_is_told() {
     let mut ask = asking("human:kim", "on cancel", json!({}));
     ask.version = Some(1);
     let rejected = world.meet(&Event::Asked(ask.clone())).expect_err("it has moved on");
-    assert_eq!(rejected.why, Why::StaleVersion);
+    assert_eq!(rejected.why, RejectReason::StaleVersion);
     assert_eq!(complaints(&rejected), ["version: t1 has moved on: you saw version 1, it is now 2"]);
     ask.version = Some(2);
     world.meet(&Event::Asked(ask)).expect("this is the current one");
@@ -199,7 +200,7 @@ fn a_retry_waits_for_its_time_and_is_ready_once() {
         .expect("it holds the task");
     assert!(world.claim("worker:w1").is_err(), "not yet");
     world.pass(span("5min"));
-    assert_eq!(world.fires(TimerKind::Ready, entered), Ok(Answer::Later(due)));
+    assert_eq!(world.fires(TimerKind::Ready, entered), Ok(StepResult::Later(due)));
     world.after("5min");
     assert!(world.task.rank(&world.lifecycle).is_some());
     assert_eq!(world.fires(TimerKind::Ready, entered), Err(Ignored::NothingNew));
@@ -218,14 +219,18 @@ fn a_person_ends_the_wait_for_a_retry_and_nobody_else_does() {
     let again_at = Some(world.at("10min"));
     world.finish(Finish { again_at, ..world.ending(Outcome::Crashed) }).expect("it holds the task");
     let (version, entered) = (world.task.version, world.task.entered);
-    let rejected = world.meet(&Event::Hastened(Actor::system())).expect_err("it is no person");
+    let rejected = world.meet(&Event::DelaySkipped(Actor::system())).expect_err("it is no person");
     assert_eq!(complaints(&rejected), ["actor: system may not end the delay; human may"]);
-    let hastened = Event::Hastened(Actor::human("kim"));
-    let Ok(Answer::Step(step)) = world.meet(&hastened) else { panic!("a person may") };
+    let hastened = Event::DelaySkipped(Actor::human("kim"));
+    let Ok(StepResult::Step(step)) = world.meet(&hastened) else { panic!("a person may") };
     let record = step.record.expect("it is on record");
-    assert_eq!((record.trigger.as_str(), record.fields.len()), (HASTENED, 0));
+    assert_eq!((record.trigger.as_str(), record.fields.len()), (DELAY_SKIPPED, 0));
     assert_eq!((world.task.version, world.task.entered), (version + 1, entered));
-    assert_eq!(world.meet(&hastened), Ok(Answer::Ignored(Ignored::NothingNew)), "once is enough");
+    assert_eq!(
+        world.meet(&hastened),
+        Ok(StepResult::Ignored(Ignored::NothingNew)),
+        "once is enough"
+    );
     assert_eq!(world.fires(TimerKind::Ready, entered), Err(Ignored::NothingNew));
     world.is_claimed_by("worker:w1", "working");
 }
@@ -235,7 +240,7 @@ fn needs_that_are_known_are_no_news() {
     let mut world = of_source(SOURCE);
     for (left, news) in [(0, false), (-1, false), (2, true), (2, false), (-3, true), (0, false)] {
         let answer = world.meet(&Event::NeedsLeft(left)).expect("needs are no refusal");
-        assert_eq!(answer != Answer::Ignored(Ignored::NothingNew), news, "{left}");
+        assert_eq!(answer != StepResult::Ignored(Ignored::NothingNew), news, "{left}");
     }
     assert_eq!(world.task.open_needs, 0);
 }
@@ -245,7 +250,7 @@ fn a_lease_is_only_ever_made_longer() {
     let mut world = working();
     let until = world.task.lease.as_ref().expect("it is claimed").expires_at;
     world.now = banksman_core::time::Instant(world.now.0 - 60_000);
-    world.beat(1, false).expect("it holds the task");
+    world.heartbeat(1, false).expect("it holds the task");
     assert_eq!(world.task.lease.as_ref().expect("still").expires_at, until);
 }
 
@@ -253,12 +258,12 @@ fn a_lease_is_only_ever_made_longer() {
 fn the_refusal_of_a_late_writer_is_history_and_no_progress() {
     let mut world = working();
     let before = world.task.clone();
-    let answer = world.meet(&Event::CameLate { epoch: 7 }).expect("it is no refusal itself");
-    let Answer::Step(step) = answer else { panic!("it leaves a record: {answer:?}") };
+    let answer = world.meet(&Event::StaleWrite { epoch: 7 }).expect("it is no refusal itself");
+    let StepResult::Step(step) = answer else { panic!("it leaves a record: {answer:?}") };
     let record = step.record.as_ref().expect("a record");
     assert_eq!(
         (record.trigger.as_str(), record.actor.to_string()),
-        (CAME_LATE, "run:r1.7".to_owned())
+        (STALE_WRITE, "run:r1.7".to_owned())
     );
     assert_eq!(step.task.version, before.version + 1);
     assert_eq!((step.task.state, step.task.lease), (before.state, before.lease));

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use banksman_core::lifecycle::Diverts;
-use banksman_core::lifecycle::expr::{Expr, Name};
+use banksman_core::lifecycle::CounterOverflow;
+use banksman_core::lifecycle::expr::{Expr, ResolvedName};
 use banksman_core::lifecycle::{
-    Activity, Bound, CLAIM, EntryEffect, Kind, Lifecycle, Outcome, RoleId, Since, Target,
-    Transition,
+    Activity, CLAIM, EntryEffect, Lifecycle, Outcome, RoleId, Since, StateKind, Timeout,
+    Transition, TransitionTarget,
 };
 use banksman_core::machine::{
-    Answer, CAME_LATE, DecisionChange, Effect, Ending, Event, HASTENED, Ignored, Record, Step,
-    Task, TimerKind, Waits, Why, allowed, waits,
+    DELAY_SKIPPED, DecisionChange, Effect, Ending, Event, Ignored, Record, RejectReason,
+    STALE_WRITE, StepResult, Task, TaskUpdate, TimerKind, WaitStatus, allowed, waits,
 };
 use banksman_core::time::Instant;
 
@@ -54,7 +54,7 @@ pub(crate) fn ensure(holds: bool, why: impl FnOnce() -> String) -> Verdict {
 }
 
 /// When a bound comes due, reckoned apart from the machine.
-pub(crate) fn due(task: &Task, bound: Bound) -> Instant {
+pub(crate) fn due(task: &Task, bound: Timeout) -> Instant {
     let start = match bound.since {
         Since::Entry => task.entered_at,
         Since::Progress => task.progress_at,
@@ -71,19 +71,19 @@ impl Meeting<'_> {
         &self.world.task
     }
 
-    fn step(&self) -> Option<&Step> {
+    fn step(&self) -> Option<&TaskUpdate> {
         match self.reply {
-            Ok(Answer::Step(step)) => Some(step),
-            Ok(Answer::Later(_) | Answer::Ignored(_)) | Err(_) => None,
+            Ok(StepResult::Step(step)) => Some(step),
+            Ok(StepResult::Later(_) | StepResult::Ignored(_)) | Err(_) => None,
         }
     }
 
     /// The step, if it left a record.
-    fn recorded(&self) -> Option<(&Step, &Record)> {
+    fn recorded(&self) -> Option<(&TaskUpdate, &Record)> {
         self.step().and_then(|step| step.record.as_ref().map(|record| (step, record)))
     }
 
-    fn moved(&self, step: &Step) -> bool {
+    fn moved(&self, step: &TaskUpdate) -> bool {
         step.task.state != self.before().state
     }
 }
@@ -91,19 +91,20 @@ impl Meeting<'_> {
 fn stale_epochs(meeting: &Meeting<'_>) -> Verdict {
     let carried = match meeting.event {
         Event::Asked(ask) => ask.epoch,
-        Event::Beaten(beat) => Some(beat.epoch),
+        Event::Heartbeat(heartbeat) => Some(heartbeat.epoch),
         Event::Finished(finish) => Some(finish.epoch),
         Event::Claimed(_)
         | Event::Reported(_)
         | Event::Due { .. }
         | Event::NeedsLeft(_)
         | Event::Noted(_)
-        | Event::Hastened(_)
-        | Event::CameLate { .. } => None,
+        | Event::DelaySkipped(_)
+        | Event::StaleWrite { .. } => None,
     };
     let current = meeting.before().lease.as_ref().map(|lease| lease.epoch);
     let stale = carried.is_some() && carried != current;
-    let refused = matches!(meeting.reply, Err(rejected) if rejected.why == Why::StaleLease);
+    let refused =
+        matches!(meeting.reply, Err(rejected) if rejected.why == RejectReason::StaleLease);
     ensure(stale == refused, || {
         format!("it carries {carried:?}, the lease is {current:?}, refused as stale: {refused}")
     })
@@ -177,28 +178,28 @@ fn records_follow_rows(meeting: &Meeting<'_>) -> Verdict {
         Event::Reported(report) => record.trigger == report.outcome.as_str(),
         Event::Claimed(_) => record.trigger == CLAIM,
         Event::NeedsLeft(_) => record.trigger == Outcome::Met.as_str(),
-        Event::Asked(_) | Event::Beaten(_) | Event::Due { .. } => false,
-        Event::CameLate { .. } => record.trigger == CAME_LATE,
+        Event::Asked(_) | Event::Heartbeat(_) | Event::Due { .. } => false,
+        Event::StaleWrite { .. } => record.trigger == STALE_WRITE,
         Event::Noted(noted) => record.trigger == noted.trigger && record.fields.is_empty(),
-        Event::Hastened(_) => record.trigger == HASTENED && record.fields.is_empty(),
+        Event::DelaySkipped(_) => record.trigger == DELAY_SKIPPED && record.fields.is_empty(),
     };
     let in_place = outcome && !meeting.moved(step) && step.task.counters == before.counters;
     ensure(by_row || in_place, || format!("no row gives {record:?}"))
 }
 
-fn leads_to(lifecycle: &Lifecycle, before: &Task, row: &Transition, step: &Step) -> bool {
+fn leads_to(lifecycle: &Lifecycle, before: &Task, row: &Transition, step: &TaskUpdate) -> bool {
     let reached = |id: &banksman_core::lifecycle::CounterId| {
         let counter = lifecycle.counter(*id);
         let seen = match counter.diverts {
-            Diverts::AtLimit => step.task.count(*id),
-            Diverts::BeyondLimit => before.count(*id),
+            CounterOverflow::AtLimit => step.task.count(*id),
+            CounterOverflow::BeyondLimit => before.count(*id),
         };
         let full = counter.limit.is_some_and(|limit| seen.used() >= limit);
         counter.then.filter(|_| full)
     };
     let direct = match row.to {
-        Target::State(id) => Some(id),
-        Target::Prior => before.prior,
+        TransitionTarget::State(id) => Some(id),
+        TransitionTarget::Prior => before.prior,
     };
     row.changes.count.iter().find_map(reached).or(direct) == Some(step.task.state)
 }
@@ -272,7 +273,10 @@ fn claims(meeting: &Meeting<'_>) -> Verdict {
             });
             // A counter may lead a claim to where there is nothing to work on.
             let state = meeting.lifecycle().state(step.task.state);
-            let idle = !matches!(state.kind, Kind::Queued | Kind::Working | Kind::Reviewing);
+            let idle = !matches!(
+                state.kind,
+                StateKind::Queued | StateKind::Working | StateKind::Reviewing
+            );
             let sound = if idle { lease.is_none() } else { held };
             ensure(queued && sound, || format!("queued: {queued}, the lease is {lease:?}"))?;
             ensure(step.task.rank(meeting.lifecycle()).is_none(), || {
@@ -330,30 +334,32 @@ fn timers_are_heard(meeting: &Meeting<'_>) -> Verdict {
     let now = meeting.world.now;
     match (armed, meeting.reply) {
         (_, Err(rejected)) => Err(format!("a timer is refused: {rejected}")),
-        (_, Ok(Answer::Later(due))) => {
+        (_, Ok(StepResult::Later(due))) => {
             ensure(*due > now, || format!("later is {due}, now is {now}"))
         }
-        (Some(armed), Ok(Answer::Step(_))) => {
+        (Some(armed), Ok(StepResult::Step(_))) => {
             ensure(armed.due <= now, || format!("it is early: {armed:?}"))
         }
-        (Some(armed), Ok(Answer::Ignored(why))) => Err(format!("{armed:?} is ignored: {why:?}")),
-        (None, Ok(Answer::Ignored(_))) => Ok(()),
+        (Some(armed), Ok(StepResult::Ignored(why))) => {
+            Err(format!("{armed:?} is ignored: {why:?}"))
+        }
+        (None, Ok(StepResult::Ignored(_))) => Ok(()),
         // A dead timer of the same stay speaks of the same bound, and of the same wait for a place in the queue.
-        (None, Ok(Answer::Step(_))) => {
+        (None, Ok(StepResult::Step(_))) => {
             ensure(*entered == meeting.before().entered || *timer == TimerKind::Ready, || {
                 "a timer of an earlier stay moves the task".to_owned()
             })
         }
     }?;
     let old = *entered != meeting.before().entered && *timer != TimerKind::Ready;
-    let ignored = *meeting.reply == Ok(Answer::Ignored(Ignored::Stale));
+    let ignored = *meeting.reply == Ok(StepResult::Ignored(Ignored::Stale));
     ensure(!old || ignored, || "a timer of an earlier stay is not ignored".to_owned())
 }
 
 fn reports(meeting: &Meeting<'_>) -> Verdict {
     let Event::Reported(report) = meeting.event else { return Ok(()) };
     let before = meeting.before();
-    let ignored = *meeting.reply == Ok(Answer::Ignored(Ignored::Stale));
+    let ignored = *meeting.reply == Ok(StepResult::Ignored(Ignored::Stale));
     let stale = report.entered != before.entered;
     ensure(stale == ignored, || {
         format!("of entry {}, the task is at {}", report.entered, before.entered)
@@ -396,7 +402,7 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
     if meeting.moved(step) {
         let active = step.task.is_active(meeting.lifecycle());
         let activity = state.does.as_ref().filter(|_| active).map(|does| does.activity);
-        let later = state.kind == Kind::Queued
+        let later = state.kind == StateKind::Queued
             && (step.task.open_needs > 0 || is_left_to_moves(meeting, &step.task));
         let starts = activity.filter(|activity| match activity {
             Activity::Agent | Activity::Human => false,
@@ -414,7 +420,7 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
             EntryEffect::Alert => Some(Effect::Alert),
             EntryEffect::CleanUp => Some(Effect::CleanUp),
             EntryEffect::TellParent => has_parent.then_some(Effect::TellParent),
-            EntryEffect::LeadParts => Some(Effect::LeadParts),
+            EntryEffect::LeadChildren => Some(Effect::LeadChildren),
         }));
     }
     let told: Vec<Effect> = step
@@ -431,8 +437,8 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
             let start = Effect::Start { activity: Activity::Wait };
             told == [start] && is_left_to_moves(meeting, meeting.before())
         }
-        Event::Claimed(_) | Event::Beaten(_) => false,
-        Event::CameLate { .. } | Event::Noted(_) | Event::Hastened(_) => false,
+        Event::Claimed(_) | Event::Heartbeat(_) => false,
+        Event::StaleWrite { .. } | Event::Noted(_) | Event::DelaySkipped(_) => false,
     };
     let stays = !meeting.moved(step) && begun_again;
     ensure(told == wanted || stays, || format!("{told:?}, not {wanted:?}"))
@@ -443,34 +449,34 @@ fn is_left_to_moves(meeting: &Meeting<'_>, task: &Task) -> bool {
     let lifecycle = meeting.lifecycle();
     let does = lifecycle.state(task.state).does.as_ref();
     let names = does.and_then(|does| does.until.as_ref()).map(Expr::names);
-    let is_brought = |name: &Name| match name {
-        Name::Field(path) => {
+    let is_brought = |name: &ResolvedName| match name {
+        ResolvedName::Field(path) => {
             lifecycle.only.get(&path[0]).is_some_and(|roles| !roles.contains(&RoleId::SYSTEM))
         }
-        Name::Constant(_) => true,
-        Name::Counter(_)
-        | Name::ActorRole
-        | Name::ActorName
-        | Name::Now
-        | Name::Title
-        | Name::Tags
-        | Name::Priority
-        | Name::Spent(_)
-        | Name::Outcome
-        | Name::Detail => false,
+        ResolvedName::Constant(_) => true,
+        ResolvedName::Counter(_)
+        | ResolvedName::ActorRole
+        | ResolvedName::ActorName
+        | ResolvedName::Now
+        | ResolvedName::Title
+        | ResolvedName::Tags
+        | ResolvedName::Priority
+        | ResolvedName::Spent(_)
+        | ResolvedName::Outcome
+        | ResolvedName::Detail => false,
     };
     names.is_some_and(|mut names| names.all(is_brought))
-        && waits(lifecycle, task, meeting.world.now) == Waits::Until(None)
+        && waits(lifecycle, task, meeting.world.now) == WaitStatus::Until(None)
 }
 
 fn endings(meeting: &Meeting<'_>) -> Verdict {
     let Some((step, _)) = meeting.recorded() else { return Ok(()) };
     let state = meeting.lifecycle().state(step.task.state);
-    let ended_otherwise = state.terminal && state.kind != Kind::Done;
+    let ended_otherwise = state.terminal && state.kind != StateKind::Done;
     let relied_on = meeting.world.relied_on;
     let sound = match step.ending {
-        Some(Ending::Done) => state.kind == Kind::Done && !relied_on,
-        Some(Ending::TakenBack) => state.kind != Kind::Done && relied_on,
+        Some(Ending::Done) => state.kind == StateKind::Done && !relied_on,
+        Some(Ending::TakenBack) => state.kind != StateKind::Done && relied_on,
         Some(Ending::Otherwise) => ended_otherwise && !relied_on,
         None => !ended_otherwise,
     };
@@ -485,22 +491,22 @@ fn needs(meeting: &Meeting<'_>) -> Verdict {
     let (lifecycle, before) = (meeting.lifecycle(), meeting.before());
     let open_needs = (*left).max(0);
     match meeting.reply {
-        Ok(Answer::Step(step)) => {
+        Ok(StepResult::Step(step)) => {
             ensure(open_needs != before.open_needs && step.task.open_needs == open_needs, || {
                 format!("{} needs become {}", before.open_needs, step.task.open_needs)
             })?;
             let freed = Task { open_needs, ..before.clone() };
-            let queued = lifecycle.state(before.state).kind == Kind::Queued;
-            let met = waits(lifecycle, &freed, meeting.world.now) == Waits::Met;
+            let queued = lifecycle.state(before.state).kind == StateKind::Queued;
+            let met = waits(lifecycle, &freed, meeting.world.now) == WaitStatus::Met;
             let led = queued && met && open_needs == 0;
             ensure(step.record.is_some() == led, || {
                 format!("its wait is over: {led}, the record is {:?}", step.record)
             })
         }
-        Ok(Answer::Ignored(_)) => ensure(open_needs == before.open_needs, || {
+        Ok(StepResult::Ignored(_)) => ensure(open_needs == before.open_needs, || {
             format!("{} needs are ignored, there were {}", open_needs, before.open_needs)
         }),
-        Ok(Answer::Later(due)) => Err(format!("not before {due}")),
+        Ok(StepResult::Later(due)) => Err(format!("not before {due}")),
         Err(rejected) => Err(format!("it is refused: {rejected}")),
     }
 }
@@ -518,14 +524,14 @@ fn refusals(meeting: &Meeting<'_>) -> Verdict {
     let asked = match meeting.event {
         Event::Asked(ask) => ask.to.as_ref(),
         Event::Claimed(_)
-        | Event::Beaten(_)
+        | Event::Heartbeat(_)
         | Event::Finished(_)
         | Event::Reported(_)
         | Event::Due { .. }
         | Event::NeedsLeft(_)
         | Event::Noted(_)
-        | Event::Hastened(_)
-        | Event::CameLate { .. } => None,
+        | Event::DelaySkipped(_)
+        | Event::StaleWrite { .. } => None,
     };
     ensure(asked.is_none_or(|to| !rejected.allowed.contains(to)), || {
         format!("it offers what it refuses: {:?}", rejected.allowed)

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use banksman_core::lifecycle::expr::Name;
+use banksman_core::lifecycle::expr::ResolvedName;
 use banksman_core::lifecycle::{
-    Activity, Does, Lifecycle, Outcome, RoleId, Route, StateId, Target, Transition,
+    Activity, Lifecycle, Outcome, RoleId, Route, StateActivity, StateId, Transition,
+    TransitionTarget,
 };
 
 use crate::random::every_lifecycle;
@@ -54,7 +55,7 @@ fn every_state_in_which_an_agent_works_leads_to_a_person() {
     assert_eq!(looked_at, 7);
 }
 
-fn not_asked(lifecycle: &Lifecycle, from: StateId, does: &Does) -> Vec<Outcome> {
+fn not_asked(lifecycle: &Lifecycle, from: StateId, does: &StateActivity) -> Vec<Outcome> {
     let asks = |outcome: &Outcome| match does.outcomes.get(outcome) {
         Some(Route::Trigger(trigger)) => leads_to_people(lifecycle, from, trigger),
         Some(Route::Again) => false,
@@ -75,10 +76,10 @@ fn leads_to_people(lifecycle: &Lifecycle, from: StateId, trigger: &str) -> bool 
 
 /// Its target asks people, and where that depends on a flag, the row sets it.
 fn opens_a_question(lifecycle: &Lifecycle, row: &Transition) -> bool {
-    let Target::State(to) = row.to else { return false };
+    let TransitionTarget::State(to) = row.to else { return false };
     let does = lifecycle.state(to).does.as_ref();
     let Some(does) = does.filter(|does| does.activity == Activity::Human) else { return false };
-    let is_set = |name: &Name| {
+    let is_set = |name: &ResolvedName| {
         let field = name.field().and_then(<[String]>::first);
         field.is_some_and(|field| row.changes.set.contains_key(field))
     };

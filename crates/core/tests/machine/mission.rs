@@ -1,7 +1,7 @@
 //! The rules of the mission lifecycle: who may do what, what must be there, and when it is enough.
 
 use banksman_core::lifecycle::{Outcome, Setting};
-use banksman_core::machine::{Artifact, Effect, Finish, Why};
+use banksman_core::machine::{Artifact, Effect, Finish, RejectReason};
 use serde_json::{Value, json};
 
 use crate::walk::{builtin_with, complaints, of_lifecycle, task_of};
@@ -38,7 +38,7 @@ fn what_is_missing_is_said_field_by_field() {
     let mut world = task_of("mission", json!({}));
     world.goes("human:kim", "to ASSIGNED", json!({ "assigneeIds": ["ada"] }), "ASSIGNED");
     let rejected = world.refused("human:kim", "to IN_PROGRESS", json!({ "assigneeIds": [] }));
-    assert_eq!(rejected.why, Why::Invalid);
+    assert_eq!(rejected.why, RejectReason::Invalid);
     let errors: Vec<Value> = rejected
         .errors
         .iter()
@@ -202,7 +202,7 @@ fn a_specialist_claims_and_keeps_the_lease_into_the_work() {
     assert_eq!(step.effects, [Effect::Stop { epoch: 1 }, Effect::Notify]);
     let rejected =
         task_of("mission", json!({})).claim("intern:ida").expect_err("interns are assigned");
-    assert_eq!(rejected.why, Why::Forbidden);
+    assert_eq!(rejected.why, RejectReason::Forbidden);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_lead_approves_only_where_the_policy_says_so() {
     world.goes("specialist:ada", "to IN_PROGRESS", json!({ "workPlan": plan() }), "IN_PROGRESS");
     world.goes("specialist:ada", "to REVIEW", submission(), "REVIEW");
     let rejected = world.refused("specialist:rob", "to DONE", note.clone());
-    assert_eq!(rejected.why, Why::Forbidden);
+    assert_eq!(rejected.why, RejectReason::Forbidden);
     world.goes("lead:lea", "to DONE", note, "DONE");
     assert_eq!(world.field("approvedBy"), "lea");
 }
@@ -277,7 +277,7 @@ fn the_third_review_cycle_blocks_and_only_a_person_unblocks() {
 
     for who in ["intern:ada", "specialist:ada", "lead:lea", "system"] {
         let rejected = world.refused(who, "to IN_PROGRESS", json!({}));
-        assert_eq!(rejected.why, Why::Forbidden, "{who}");
+        assert_eq!(rejected.why, RejectReason::Forbidden, "{who}");
     }
     // Going round by way of an approval gives no new allowance.
     world.goes(
@@ -306,6 +306,6 @@ fn silence_blocks_and_progress_counts() {
     world.is_claimed_by("specialist:ada", "ASSIGNED");
     world.goes("specialist:ada", "to IN_PROGRESS", json!({ "workPlan": plan() }), "IN_PROGRESS");
     world.after("23h");
-    world.beat(1, true).expect("it holds the task");
+    world.heartbeat(1, true).expect("it holds the task");
     world.times_out("24h", "BLOCKED");
 }

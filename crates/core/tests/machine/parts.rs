@@ -1,7 +1,7 @@
 //! A task that is part of another one: it can be done for the time being, it tells its parent, and it follows it.
 
 use banksman_core::ids::TaskId;
-use banksman_core::machine::{Effect, Ending, Hold, NewTask, hold};
+use banksman_core::machine::{Driver, Effect, Ending, NewTask, hold};
 use serde_json::json;
 
 use crate::walk::{born, of_text};
@@ -15,7 +15,7 @@ initial: open
 states:
   open: { kind: waiting, on_entry: [tell_parent] }
   passed: { kind: done, provisional: true, on_entry: [tell_parent, notify] }
-  checked: { kind: done, provisional: true, on_entry: [lead_parts] }
+  checked: { kind: done, provisional: true, on_entry: [lead_children] }
   over: { kind: done }
   dropped: { kind: cancelled }
 transitions:
@@ -95,17 +95,17 @@ fn a_parent_is_told_where_there_is_one() {
         let step = world.goes("human:kim", "on praise", json!({}), "passed");
         assert_eq!(step.effects, []);
         let step = world.goes("human:kim", "on check", json!({}), "checked");
-        assert_eq!(step.effects, [Effect::LeadParts], "whether it has parts, the store knows");
+        assert_eq!(step.effects, [Effect::LeadChildren], "whether it has parts, the store knows");
     }
 }
 
 #[test]
 fn what_is_done_for_the_time_being_is_held_by_its_parent() {
     let held = |world: &World| hold(&world.lifecycle, &world.task, None);
-    assert_eq!(held(&part_of(Some(PARENT))), Hold::Person);
-    assert_eq!(held(&passed(Some(PARENT))), Hold::Parent(PARENT));
-    assert_eq!(held(&passed(None)), Hold::Person, "nobody else moves it on");
+    assert_eq!(held(&part_of(Some(PARENT))), Driver::Person);
+    assert_eq!(held(&passed(Some(PARENT))), Driver::Parent(PARENT));
+    assert_eq!(held(&passed(None)), Driver::Person, "nobody else moves it on");
     let mut world = passed(Some(PARENT));
     world.goes("system", "on close", json!({}), "over");
-    assert_eq!(held(&world), Hold::Ended);
+    assert_eq!(held(&world), Driver::Ended);
 }

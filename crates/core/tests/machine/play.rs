@@ -10,8 +10,8 @@ use std::sync::Arc;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, Lifecycle, Outcome, RoleId, StateId};
 use banksman_core::machine::{
-    Actor, Arrival, Ask, Beat, Claim, Event, Finish, NewTask, Report, TimerKind, Why, create,
-    import,
+    ActivityReport, Actor, Claim, Event, Finish, Heartbeat, ImportedState, NewTask, RejectReason,
+    TimerKind, TransitionRequest, create, import,
 };
 use banksman_core::time::{Instant, Span};
 use proptest::collection::vec;
@@ -196,7 +196,7 @@ impl Start {
         let mut attempts = (0..=u8::MAX).map(|attempt| self.pick.wrapping_add(attempt));
         loop {
             let born = if arrives {
-                let arrival = Arrival { state: self.state, prior: None };
+                let arrival = ImportedState { state: self.state, prior: None };
                 import(lifecycle, &new, arrival, &maker, TaskId(1), START)
             } else {
                 create(lifecycle, &new, &maker, TaskId(1), START)
@@ -297,7 +297,7 @@ pub(crate) fn play(world: &mut World, op: &Op) -> Result<(), Violation> {
         Op::Wild { role, to, trigger, give, epoch, old_version } => {
             let actor = actor(role, give);
             let version = old_version.then_some(world.task.version - 1);
-            let ask = Ask {
+            let ask = TransitionRequest {
                 actor,
                 to: to.clone(),
                 trigger: trigger.clone(),
@@ -312,12 +312,12 @@ pub(crate) fn play(world: &mut World, op: &Op) -> Result<(), Violation> {
             feed(world, &Event::Claimed(claim))
         }
         Op::Beat { epoch, progressed } => {
-            let beat = Beat {
+            let heartbeat = Heartbeat {
                 epoch: carried(world, *epoch).unwrap_or(0),
                 expires_at: world.now.plus(LEASE),
                 progressed: *progressed,
             };
-            feed(world, &Event::Beaten(beat))
+            feed(world, &Event::Heartbeat(heartbeat))
         }
         Op::End { epoch, nth, give, again } => {
             let again_at = again.then(|| world.now.plus(Span(60_000)));
@@ -327,7 +327,7 @@ pub(crate) fn play(world: &mut World, op: &Op) -> Result<(), Violation> {
             let entered = world.task.entered - i64::from(*late);
             let (outcome, fields) = (outcome_here(world, *nth), given(&world.lifecycle, give));
             let (detail, tokens, cost_micros) = ("it said so".to_owned(), i64::from(*nth), -1);
-            let report = Report { entered, outcome, detail, fields, tokens, cost_micros };
+            let report = ActivityReport { entered, outcome, detail, fields, tokens, cost_micros };
             feed(world, &Event::Reported(report))
         }
         Op::EndOddly { epoch, outcome, give } => end(world, *epoch, *outcome, give, None),
@@ -337,7 +337,7 @@ pub(crate) fn play(world: &mut World, op: &Op) -> Result<(), Violation> {
             feed(world, &Event::Due { timer: dead.kind, entered: dead.entered })
         }
         Op::Needs(open) => feed(world, &Event::NeedsLeft(*open)),
-        Op::Hasten { role } => feed(world, &Event::Hastened(named(role, 0))),
+        Op::Hasten { role } => feed(world, &Event::DelaySkipped(named(role, 0))),
         Op::Pass(span) => {
             world.pass(*span);
             Ok(())
@@ -373,7 +373,7 @@ fn way(world: &mut World, nth: u8, by: u8, give: &Give) -> Result<(), Violation>
     let Some(role) = nth_of(&row.roles, by) else { return Ok(()) };
     let actor = actor(lifecycle.role_name(*role), give);
     let to = Some(lifecycle.target_name(row.to).to_owned());
-    let ask = Ask {
+    let ask = TransitionRequest {
         actor,
         to,
         trigger: Some(row.trigger.clone()),
@@ -384,12 +384,12 @@ fn way(world: &mut World, nth: u8, by: u8, give: &Give) -> Result<(), Violation>
     asking(world, ask, give)
 }
 
-fn asking(world: &mut World, mut ask: Ask, give: &Give) -> Result<(), Violation> {
+fn asking(world: &mut World, mut ask: TransitionRequest, give: &Give) -> Result<(), Violation> {
     ask.fields = given(&world.lifecycle, give);
     for attempt in 1..=TRIES {
         let reply = world.feed(&Event::Asked(ask.clone()))?;
         let (Err(rejected), Give::Needed(pick)) = (reply, give) else { return Ok(()) };
-        if rejected.why != Why::Invalid {
+        if rejected.why != RejectReason::Invalid {
             return Ok(());
         }
         supply(&world.lifecycle, &rejected, pick.wrapping_add(attempt), &mut ask.fields);

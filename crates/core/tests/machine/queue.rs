@@ -1,7 +1,9 @@
 //! Who has a place in the queue: guards of a claim, and a queue that waits for no worker but for what comes first.
 
 use banksman_core::lifecycle::Outcome;
-use banksman_core::machine::{Answer, Effect, Event, Hold, Ignored, NewTask, Waits, hold, waits};
+use banksman_core::machine::{
+    Driver, Effect, Event, Ignored, NewTask, StepResult, WaitStatus, hold, waits,
+};
 use serde_json::{Value, json};
 
 use crate::walk::{born, complaints, fields, of_lifecycle, of_text};
@@ -51,7 +53,7 @@ fn a_guard_over_the_task_keeps_it_out_of_the_queue() {
         assert_eq!(place.is_some(), open, "{that} with {given}");
         assert_eq!(world.task.is_claimable(&world.lifecycle), open, "{that} with {given}");
         let held = hold(&world.lifecycle, &world.task, None);
-        assert_eq!(held, if open { Hold::Queue } else { Hold::Person }, "{that} with {given}");
+        assert_eq!(held, if open { Driver::Queue } else { Driver::Person }, "{that} with {given}");
         assert_eq!(world.claim("worker:al").is_ok(), open, "{that} with {given}");
     }
 }
@@ -106,18 +108,18 @@ fn by_hand(given: Value, open_needs: i64) -> World {
     born(of_text(BY_HAND), NewTask { fields: fields(given), open_needs, ..NewTask::default() })
 }
 
-fn needs(world: &mut World, left: i64) -> Answer {
+fn needs(world: &mut World, left: i64) -> StepResult {
     world.meet(&Event::NeedsLeft(left)).expect("needs are no refusal")
 }
 
 #[test]
 fn the_last_of_what_comes_first_leads_it_on() {
     let mut world = by_hand(json!({ "by_hand": true }), 2);
-    assert_eq!(hold(&world.lifecycle, &world.task, None), Hold::Needs(2));
-    let Answer::Step(step) = needs(&mut world, 1) else { panic!("one less") };
+    assert_eq!(hold(&world.lifecycle, &world.task, None), Driver::Needs(2));
+    let StepResult::Step(step) = needs(&mut world, 1) else { panic!("one less") };
     assert!(step.record.is_none() && step.effects.is_empty(), "one is still in the way");
     assert_eq!(world.state(), "queued");
-    let Answer::Step(step) = needs(&mut world, 0) else { panic!("none is left") };
+    let StepResult::Step(step) = needs(&mut world, 0) else { panic!("none is left") };
     assert_eq!(world.state(), "open");
     assert_eq!(step.effects, [Effect::Notify]);
     let record = step.record.expect("a move is on record");
@@ -127,14 +129,14 @@ fn the_last_of_what_comes_first_leads_it_on() {
     );
     assert_eq!(record.actor.to_string(), "system");
     assert_eq!((world.task.open_needs, world.task.version), (0, 2));
-    assert_eq!(needs(&mut world, 0), Answer::Ignored(Ignored::NothingNew));
+    assert_eq!(needs(&mut world, 0), StepResult::Ignored(Ignored::NothingNew));
 }
 
 #[test]
 fn what_waits_for_a_worker_only_gets_its_place() {
     let mut world = by_hand(json!({}), 1);
     assert_eq!(world.task.rank(&world.lifecycle), None);
-    let Answer::Step(step) = needs(&mut world, 0) else { panic!("none is left") };
+    let StepResult::Step(step) = needs(&mut world, 0) else { panic!("none is left") };
     assert!(step.record.is_none(), "no move, no record");
     assert!(world.task.rank(&world.lifecycle).is_some());
     world.is_claimed_by("worker:al", "working");
@@ -144,7 +146,7 @@ fn what_waits_for_a_worker_only_gets_its_place() {
 #[test]
 fn what_cannot_go_on_stays_with_an_alarm() {
     let mut world = by_hand(json!({ "by_hand": true, "blocker": "the lift" }), 1);
-    let Answer::Step(step) = needs(&mut world, 0) else { panic!("none is left") };
+    let StepResult::Step(step) = needs(&mut world, 0) else { panic!("none is left") };
     assert_eq!((world.state(), world.task.open_needs), ("queued", 0));
     assert_eq!(step.effects, [Effect::Alert]);
     assert_eq!(step.record.expect("it is on record").trigger, Outcome::Met.as_str());
@@ -155,7 +157,7 @@ fn a_wait_in_a_queue_begins_when_nothing_comes_first() {
     let start = Effect::Start { activity: banksman_core::lifecycle::Activity::Wait };
     let given = json!({ "by_hand": true });
     let mut world = by_hand(given.clone(), 0);
-    assert_eq!(waits(&world.lifecycle, &world.task, world.now), Waits::Met);
+    assert_eq!(waits(&world.lifecycle, &world.task, world.now), WaitStatus::Met);
     world.ends(Outcome::Met, "", json!({}), "open");
     let step = world.goes("human:kim", "on again", json!({}), "queued");
     assert_eq!(step.effects, std::slice::from_ref(&start), "nothing comes first");
@@ -165,7 +167,7 @@ fn a_wait_in_a_queue_begins_when_nothing_comes_first() {
     assert_eq!(world.state(), "open", "what has begun is not taken back by that alone");
     let step = world.goes("human:kim", "on again", json!({}), "queued");
     assert_eq!(step.effects, [], "the last of them starts it");
-    assert_eq!(waits(&world.lifecycle, &world.task, world.now), Waits::Until(None));
+    assert_eq!(waits(&world.lifecycle, &world.task, world.now), WaitStatus::Until(None));
     needs(&mut world, 0);
     assert_eq!(world.state(), "open");
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use banksman_core::lifecycle::Setting;
-use banksman_core::machine::{Actor, Note};
-use banksman_core::machine::{Answer, Event};
+use banksman_core::machine::{Actor, HistoryNote};
+use banksman_core::machine::{Event, StepResult};
 use banksman_core::policy::ALLOW;
 use serde_json::{Value, json};
 
@@ -130,8 +130,9 @@ fn a_note_is_a_record_and_changes_nothing() {
     let mut world = task_of("mission", json!({}));
     world.goes("human:kim", "to ASSIGNED", json!({ "assigneeIds": ["ada"] }), "ASSIGNED");
     let before = world.task.clone();
-    let note = Note { actor: Actor::human("kim"), trigger: ALLOW.to_owned() };
-    let Answer::Step(step) = world.meet(&Event::Noted(note)).expect("it is always legal") else {
+    let note = HistoryNote { actor: Actor::human("kim"), trigger: ALLOW.to_owned() };
+    let StepResult::Step(step) = world.meet(&Event::Noted(note)).expect("it is always legal")
+    else {
         panic!("it leaves a record");
     };
     let record = step.record.expect("a record");

@@ -1,7 +1,7 @@
 //! What ends without a run: panels, checks, merges and waits report for the stay that began them.
 
 use banksman_core::lifecycle::Outcome;
-use banksman_core::machine::{Answer, Effect, Event, Ignored, Report, Why};
+use banksman_core::machine::{ActivityReport, Effect, Event, Ignored, RejectReason, StepResult};
 use serde_json::json;
 
 use crate::walk::{complaints, fields, of_source};
@@ -78,7 +78,7 @@ fn a_report_of_an_earlier_stay_changes_nothing() {
     let entered = world.task.entered;
     world.ends(Outcome::Passed, "", json!({}), "asking");
     for entered in [entered, entered - 1, entered + 2] {
-        let report = Report {
+        let report = ActivityReport {
             entered,
             outcome: Outcome::Passed,
             detail: String::new(),
@@ -88,7 +88,7 @@ fn a_report_of_an_earlier_stay_changes_nothing() {
         };
         assert_eq!(
             world.meet(&Event::Reported(report)),
-            Ok(Answer::Ignored(Ignored::Stale)),
+            Ok(StepResult::Ignored(Ignored::Stale)),
             "{entered}"
         );
     }
@@ -108,7 +108,7 @@ fn only_what_is_at_work_reports_and_only_as_it_can_end() {
         world.report(Outcome::Passed, "", json!({})).expect_err("people answer for themselves");
     assert_eq!(
         (rejected.why, complaints(&rejected)),
-        (Why::Invalid, vec!["outcome: nothing in asking reports an outcome".to_owned()])
+        (RejectReason::Invalid, vec!["outcome: nothing in asking reports an outcome".to_owned()])
     );
 
     let mut world = waking();

@@ -4,7 +4,9 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::expr::MAX_JOINED_BYTES;
 use banksman_core::limits;
-use banksman_core::machine::{Actor, Arrival, Effect, Finish, NewTask, Why, create, import};
+use banksman_core::machine::{
+    Actor, Effect, Finish, ImportedState, NewTask, RejectReason, create, import,
+};
 use serde_json::{Value, json};
 
 use crate::walk::{builtin_with, complaints, fields, of_source};
@@ -110,7 +112,7 @@ fn a_run_brings_nothing_that_does_not_fit() {
         let rejected = world.finish(finish).expect_err(complaint);
         assert_eq!(
             (rejected.why, complaints(&rejected)),
-            (Why::Invalid, vec![complaint.to_owned()])
+            (RejectReason::Invalid, vec![complaint.to_owned()])
         );
         assert!(world.task.lease.is_some(), "the lease is left to expire");
     }
@@ -177,7 +179,7 @@ fn an_imported_task_is_taken_care_of() {
             ..NewTask::default()
         };
         let state = lifecycle.find_state(state).expect("the state exists");
-        let arrival = Arrival { state, prior: None };
+        let arrival = ImportedState { state, prior: None };
         import(&lifecycle, &new, arrival, &Actor::human("kim"), TaskId(1), START)
     };
     let born = bring(

@@ -1,7 +1,7 @@
 //! What is true of a task and of all that is kept about it, whatever has happened.
 
-use banksman_core::lifecycle::{Kind, Since};
-use banksman_core::machine::{Dated, Folded, Hold, Task, TimerKind, check, fold, hold, rewind};
+use banksman_core::lifecycle::{Since, StateKind};
+use banksman_core::machine::{Dated, Driver, Folded, Task, TimerKind, check, fold, hold, rewind};
 
 use crate::laws::{Verdict, due, ensure};
 use crate::world::{World, asks_people};
@@ -30,25 +30,25 @@ fn not_stranded(world: &World) -> Verdict {
     let hold = hold(lifecycle, task, next);
     let terminal = lifecycle.state(task.state).terminal;
     let sound = match hold {
-        Hold::Ended => terminal,
-        Hold::Parts => !terminal && !task.is_active(lifecycle),
-        Hold::Lease(until) => task.lease.as_ref().is_some_and(|lease| lease.expires_at == until),
-        Hold::Needs(open) => open > 0 && task.lease.is_none(),
-        Hold::Queue => task.rank(lifecycle).is_some(),
-        Hold::Person => lifecycle
+        Driver::Ended => terminal,
+        Driver::Parts => !terminal && !task.is_active(lifecycle),
+        Driver::Lease(until) => task.lease.as_ref().is_some_and(|lease| lease.expires_at == until),
+        Driver::Needs(open) => open > 0 && task.lease.is_none(),
+        Driver::Queue => task.rank(lifecycle).is_some(),
+        Driver::Person => lifecycle
             .exits(task.state)
             .any(|row| row.roles.iter().any(|role| lifecycle.role_name(*role) == "human")),
-        Hold::Parent(parent) => {
+        Driver::Parent(parent) => {
             task.parent == Some(parent) && lifecycle.state(task.state).provisional
         }
-        Hold::Timer(due) => Some(due) == next,
-        Hold::Stranded => false,
+        Driver::Timer(due) => Some(due) == next,
+        Driver::Stranded => false,
     };
     ensure(sound, || format!("it is held by {hold:?}"))?;
-    let leased = matches!(hold, Hold::Lease(_)) == task.lease.is_some();
-    let queued = (hold == Hold::Queue) == task.rank(lifecycle).is_some();
+    let leased = matches!(hold, Driver::Lease(_)) == task.lease.is_some();
+    let queued = (hold == Driver::Queue) == task.rank(lifecycle).is_some();
     ensure(leased && queued, || format!("with {:?} it is held by {hold:?}", task.lease))?;
-    ensure(!terminal || hold == Hold::Ended, || format!("it has ended and is held by {hold:?}"))
+    ensure(!terminal || hold == Driver::Ended, || format!("it has ended and is held by {hold:?}"))
 }
 
 fn folds(world: &World) -> Verdict {
@@ -87,9 +87,9 @@ fn in_the_history(task: &Task, world: &World) -> Task {
 }
 
 /// Where parts do the work, their own bounds count.
-fn is_left_to_parts(world: &World) -> bool {
+fn is_left_to_children(world: &World) -> bool {
     let kind = world.lifecycle.state(world.task.state).kind;
-    let rests = matches!(kind, Kind::Blocked | Kind::Parked | Kind::Failed);
+    let rests = matches!(kind, StateKind::Blocked | StateKind::Parked | StateKind::Failed);
     !rests && !world.task.is_active(&world.lifecycle)
 }
 
@@ -102,7 +102,7 @@ fn bounds_have_timers(world: &World) -> Verdict {
         .filter(|(_, row)| row.from == world.task.state)
     {
         let Some(bound) = row.bound else { continue };
-        if is_left_to_parts(world) {
+        if is_left_to_children(world) {
             continue;
         }
         // Nobody works on what waits in the queue, so a bound on progress does not count there.
@@ -165,7 +165,7 @@ fn decision_is_open(world: &World) -> Verdict {
 
 fn done_is_known(world: &World) -> Verdict {
     let state = world.lifecycle.state(world.task.state);
-    ensure(world.relied_on == (state.kind == Kind::Done), || {
+    ensure(world.relied_on == (state.kind == StateKind::Done), || {
         format!("it is in {}, relied on: {}", state.name, world.relied_on)
     })
 }

@@ -2,8 +2,10 @@
 //! too often, and what a workflow does with its steps.
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{Activity, Lifecycle, Outcome, Setting, Target, Transition};
-use banksman_core::machine::{Effect, Ending, Event, NewTask, Waits, Why, waits};
+use banksman_core::lifecycle::{
+    Activity, Lifecycle, Outcome, Setting, Transition, TransitionTarget,
+};
+use banksman_core::machine::{Effect, Ending, Event, NewTask, RejectReason, WaitStatus, waits};
 use serde_json::{Value, json};
 
 use crate::walk::{born, builtin_with, complaints, fields};
@@ -144,7 +146,7 @@ fn a_human_gate_waits_for_a_person() {
     let mut world = at_gate("human", "gate(human)");
     assert!(world.after("6d").is_empty(), "it is theirs for a week");
     for who in ["reviewer:rob", "agent:writer", "system"] {
-        assert_eq!(world.refused(who, "on pass", json!({})).why, Why::Forbidden, "{who}");
+        assert_eq!(world.refused(who, "on pass", json!({})).why, RejectReason::Forbidden, "{who}");
     }
     world.goes("human:kim", "on pass", json!({}), "passed");
 }
@@ -310,7 +312,7 @@ fn a_step_waits_for_the_steps_before_it() {
 fn an_interactive_step_opens_by_itself() {
     let by_hand = json!({ "launch": "interactive", "level": "auto" });
     let mut world = step_with(by_hand.clone(), &[]);
-    assert_eq!(waits(&world.lifecycle, &world.task, world.now), Waits::Met);
+    assert_eq!(waits(&world.lifecycle, &world.task, world.now), WaitStatus::Met);
     world.claim("agent:writer").expect_err("it is done by hand");
     let step = world.ends(Outcome::Met, "", json!({}), "interactive");
     assert_eq!(step.effects, [Effect::Notify, Effect::TellParent]);
@@ -320,7 +322,7 @@ fn an_interactive_step_opens_by_itself() {
 
     let mut world = step_with(by_hand, &[]);
     world.meet(&Event::NeedsLeft(1)).expect("needs are no refusal");
-    assert_eq!(waits(&world.lifecycle, &world.task, world.now), Waits::Until(None));
+    assert_eq!(waits(&world.lifecycle, &world.task, world.now), WaitStatus::Until(None));
     world.meet(&Event::NeedsLeft(0)).expect("needs are no refusal");
     assert_eq!(world.state(), "interactive");
     for launch in [json!("headless"), json!("subagent"), Value::Null] {
@@ -367,7 +369,7 @@ fn a_reset_begins_anew() {
     assert_eq!(step.effects, effects, "an agent's step needs no look");
     assert_eq!(world.field("feedback"), "of a later gate");
     for who in ["human:kim", "agent:writer", "reviewer:rob"] {
-        assert_eq!(world.refused(who, "on reset", json!({})).why, Why::Forbidden, "{who}");
+        assert_eq!(world.refused(who, "on reset", json!({})).why, RejectReason::Forbidden, "{who}");
     }
 }
 
@@ -411,8 +413,7 @@ fn steps_end_with_their_workflow() {
 }
 
 fn enters(lifecycle: &Lifecycle, row: &Transition, state: &str) -> bool {
-    let to =
-        |target: Target| matches!(target, Target::State(id) if lifecycle.state(id).name == state);
+    let to = |target: TransitionTarget| matches!(target, TransitionTarget::State(id) if lifecycle.state(id).name == state);
     to(row.to) && lifecycle.state(row.from).name != state
 }
 

@@ -96,7 +96,7 @@ fn every_silence_is_bounded() {
     let mut world = running();
     let mut minutes = 0;
     while world.state() == "running" && minutes < 120 {
-        world.beat(1, true).expect("it holds the task");
+        world.heartbeat(1, true).expect("it holds the task");
         world.after("5min");
         minutes += 5;
     }

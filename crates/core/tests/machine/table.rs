@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use banksman_core::lifecycle::{Lifecycle, RoleId, Since, StateId, Target, Transition};
+use banksman_core::lifecycle::{Lifecycle, RoleId, Since, StateId, Transition, TransitionTarget};
 
 use crate::random::every_lifecycle;
 
@@ -76,8 +76,8 @@ fn the_table_has_a_line_for_every_way_out() {
         let text = table(&lifecycle);
         for row in &lifecycle.transitions {
             let to = match row.to {
-                Target::State(to) => lifecycle.state(to).name.as_str(),
-                Target::Prior => "[prior]",
+                TransitionTarget::State(to) => lifecycle.state(to).name.as_str(),
+                TransitionTarget::Prior => "[prior]",
             };
             assert!(
                 text.contains(&format!("{} -> {to}", row.trigger)),

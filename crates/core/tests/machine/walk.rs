@@ -6,8 +6,8 @@ use banksman_core::lifecycle::builtin;
 use banksman_core::lifecycle::check::{Overrides, check};
 use banksman_core::lifecycle::{Activity, Lifecycle, Outcome, Setting};
 use banksman_core::machine::{
-    Actor, Answer, Ask, Beat, Claim, Event, Finish, Ignored, NewTask, Rejected, Report, Step,
-    TimerKind, allowed,
+    ActivityReport, Actor, Claim, Event, Finish, Heartbeat, Ignored, NewTask, Rejected, StepResult,
+    TaskUpdate, TimerKind, TransitionRequest, allowed,
 };
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value};
@@ -66,26 +66,31 @@ pub(crate) fn complaints(rejected: &Rejected) -> Vec<String> {
 }
 
 impl World {
-    pub(crate) fn meet(&mut self, event: &Event) -> Result<Answer, Rejected> {
+    pub(crate) fn meet(&mut self, event: &Event) -> Result<StepResult, Rejected> {
         self.feed(event).unwrap_or_else(|violation| panic!("{violation}"))
     }
 
-    fn stepped(&mut self, event: &Event) -> Result<Step, Rejected> {
+    fn stepped(&mut self, event: &Event) -> Result<TaskUpdate, Rejected> {
         match self.meet(event)? {
-            Answer::Step(step) => Ok(*step),
-            Answer::Later(due) => panic!("not before {due}"),
-            Answer::Ignored(why) => panic!("ignored: {why:?}"),
+            StepResult::Step(step) => Ok(*step),
+            StepResult::Later(due) => panic!("not before {due}"),
+            StepResult::Ignored(why) => panic!("ignored: {why:?}"),
         }
     }
 
     /// `who` is ROLE or ROLE:NAME; `how` is `to STATE`, `on TRIGGER` or both.
-    pub(crate) fn ask(&mut self, who: &str, how: &str, given: Value) -> Result<Step, Rejected> {
+    pub(crate) fn ask(
+        &mut self,
+        who: &str,
+        how: &str,
+        given: Value,
+    ) -> Result<TaskUpdate, Rejected> {
         let ask = asking(who, how, given);
         self.stepped(&Event::Asked(ask))
     }
 
     /// The move is made, and leads to that state.
-    pub(crate) fn goes(&mut self, who: &str, how: &str, given: Value, state: &str) -> Step {
+    pub(crate) fn goes(&mut self, who: &str, how: &str, given: Value, state: &str) -> TaskUpdate {
         let step =
             self.ask(who, how, given).unwrap_or_else(|rejected| panic!("{who} {how}: {rejected}"));
         assert_eq!(self.state(), state, "{who} {how}");
@@ -100,24 +105,28 @@ impl World {
             .expect_err("the other case panics")
     }
 
-    pub(crate) fn claim(&mut self, who: &str) -> Result<Step, Rejected> {
+    pub(crate) fn claim(&mut self, who: &str) -> Result<TaskUpdate, Rejected> {
         let claim = Claim { actor: actor(who), expires_at: self.now.plus(LEASE) };
         self.stepped(&Event::Claimed(claim))
     }
 
-    pub(crate) fn is_claimed_by(&mut self, who: &str, state: &str) -> Step {
+    pub(crate) fn is_claimed_by(&mut self, who: &str, state: &str) -> TaskUpdate {
         let step = self.claim(who).unwrap_or_else(|rejected| panic!("{who} claims: {rejected}"));
         assert_eq!(self.state(), state, "claimed by {who}");
         step
     }
 
-    pub(crate) fn beat(&mut self, epoch: i64, progressed: bool) -> Result<Step, Rejected> {
-        let beat = Beat { epoch, expires_at: self.now.plus(LEASE), progressed };
-        self.stepped(&Event::Beaten(beat))
+    pub(crate) fn heartbeat(
+        &mut self,
+        epoch: i64,
+        progressed: bool,
+    ) -> Result<TaskUpdate, Rejected> {
+        let heartbeat = Heartbeat { epoch, expires_at: self.now.plus(LEASE), progressed };
+        self.stepped(&Event::Heartbeat(heartbeat))
     }
 
     /// A run reports. Tests that care for more fill in the rest.
-    pub(crate) fn finish(&mut self, finish: Finish) -> Result<Step, Rejected> {
+    pub(crate) fn finish(&mut self, finish: Finish) -> Result<TaskUpdate, Rejected> {
         self.stepped(&Event::Finished(finish))
     }
 
@@ -128,7 +137,7 @@ impl World {
         detail: &str,
         given: Value,
         state: &str,
-    ) -> Step {
+    ) -> TaskUpdate {
         let does = self.lifecycle.state(self.task.state).does.as_ref();
         let activity = does.expect("the state does something").activity;
         let step = if activity == Activity::Agent {
@@ -148,10 +157,10 @@ impl World {
         outcome: Outcome,
         detail: &str,
         given: Value,
-    ) -> Result<Step, Rejected> {
+    ) -> Result<TaskUpdate, Rejected> {
         let (entered, detail) = (self.task.entered, detail.to_owned());
         let (fields, tokens, cost_micros) = (fields(given), 0, 0);
-        let report = Report { entered, outcome, detail, fields, tokens, cost_micros };
+        let report = ActivityReport { entered, outcome, detail, fields, tokens, cost_micros };
         self.stepped(&Event::Reported(report))
     }
 
@@ -169,16 +178,16 @@ impl World {
         }
     }
 
-    pub(crate) fn fires(&mut self, timer: TimerKind, entered: i64) -> Result<Answer, Ignored> {
+    pub(crate) fn fires(&mut self, timer: TimerKind, entered: i64) -> Result<StepResult, Ignored> {
         match self.meet(&Event::Due { timer, entered }) {
-            Ok(Answer::Ignored(why)) => Err(why),
+            Ok(StepResult::Ignored(why)) => Err(why),
             Ok(answer) => Ok(answer),
             Err(rejected) => panic!("{timer:?}: {rejected}"),
         }
     }
 
     /// Lets time pass and fires every timer at its time.
-    pub(crate) fn after(&mut self, time: &str) -> Vec<Step> {
+    pub(crate) fn after(&mut self, time: &str) -> Vec<TaskUpdate> {
         let until = self.now.plus(span(time));
         let mut steps = Vec::new();
         while let Some(next) = self
@@ -190,8 +199,8 @@ impl World {
         {
             self.now = self.now.max(next.due);
             match self.fires(next.kind, next.entered) {
-                Ok(Answer::Step(step)) => steps.push(*step),
-                Ok(Answer::Later(_) | Answer::Ignored(_)) | Err(_) => {}
+                Ok(StepResult::Step(step)) => steps.push(*step),
+                Ok(StepResult::Later(_) | StepResult::Ignored(_)) | Err(_) => {}
             }
             assert!(steps.len() < 100, "timers without end");
         }
@@ -200,7 +209,7 @@ impl World {
     }
 
     /// Just before that time nothing has moved; at that time the task is in the state.
-    pub(crate) fn times_out(&mut self, time: &str, state: &str) -> Step {
+    pub(crate) fn times_out(&mut self, time: &str, state: &str) -> TaskUpdate {
         let was = self.state().to_owned();
         let early = span(time).0 - 1;
         self.after(&format!("{early}ms"));
@@ -234,11 +243,11 @@ pub(crate) fn actor(who: &str) -> Actor {
     who.parse().expect("ROLE or ROLE:NAME")
 }
 
-pub(crate) fn asking(who: &str, how: &str, given: Value) -> Ask {
+pub(crate) fn asking(who: &str, how: &str, given: Value) -> TransitionRequest {
     let words: Vec<&str> = how.split(' ').collect();
     let after =
         |word: &str| words.windows(2).find(|pair| pair[0] == word).map(|pair| pair[1].to_owned());
-    Ask {
+    TransitionRequest {
         actor: actor(who),
         to: after("to"),
         trigger: after("on"),

@@ -1,6 +1,6 @@
 //! A refusal says what is wrong and what could be done instead.
 
-use banksman_core::machine::{Event, Why};
+use banksman_core::machine::{Event, RejectReason};
 use serde_json::json;
 
 use crate::walk::{asking, complaints, of_source, task_of};
@@ -63,11 +63,14 @@ fn a_slip_of_the_finger_is_recognised() {
 fn a_refusal_offers_what_is_left() {
     let mut world = task_of("autonomous", json!({}));
     let rejected = world.refused("human:kim", "to done", json!({}));
-    assert_eq!((rejected.why, rejected.allowed), (Why::Invalid, vec!["cancelled".to_owned()]));
+    assert_eq!(
+        (rejected.why, rejected.allowed),
+        (RejectReason::Invalid, vec!["cancelled".to_owned()])
+    );
     let rejected = world.refused("human:kim", "to cancelled", json!({}));
     assert!(rejected.allowed.is_empty(), "what was refused is not offered: {:?}", rejected.allowed);
     let rejected = world.refused("reviewer:rob", "to cancelled", json!({ "reason": "x" }));
-    assert_eq!((rejected.why, rejected.allowed.len()), (Why::Forbidden, 0));
+    assert_eq!((rejected.why, rejected.allowed.len()), (RejectReason::Forbidden, 0));
 }
 
 #[test]

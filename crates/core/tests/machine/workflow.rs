@@ -18,7 +18,7 @@ fn counted(
     open: i64,
     given_up: i64,
     state: &str,
-) -> banksman_core::machine::Step {
+) -> banksman_core::machine::TaskUpdate {
     let parts = json!({ "parts_open": open, "parts_given_up": given_up });
     world.ends(Outcome::Met, "", parts, state)
 }
@@ -35,7 +35,7 @@ fn a_new_workflow_leads_its_steps_and_waits_for_them_at_once() {
     let new = NewTask { title: "search".to_owned(), ..NewTask::default() };
     let born = create(&lifecycle, &new, &Actor::human("kim"), TaskId(1), START)
         .expect("a title is enough");
-    assert_eq!(born.effects, [Effect::Start { activity: Activity::Wait }, Effect::LeadParts]);
+    assert_eq!(born.effects, [Effect::Start { activity: Activity::Wait }, Effect::LeadChildren]);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn it_is_complete_when_every_step_has_passed() {
     assert_eq!(complaints(&rejected), ["parts_open: Not every step has passed"]);
     let step = counted(&mut world, 0, 0, "complete");
     assert_eq!(step.ending, Some(Ending::Done));
-    assert_eq!(step.effects, [Effect::Notify, Effect::LeadParts, Effect::CleanUp]);
+    assert_eq!(step.effects, [Effect::Notify, Effect::LeadChildren, Effect::CleanUp]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_step_that_was_given_up_is_a_persons_to_accept() {
     let rejected = world.refused("human:kim", "on accept", json!({ "parts_open": 0 }));
     assert!(complaints(&rejected).contains(&"parts_open: is not for this role to set".to_owned()));
     let step = world.goes("human:kim", "on resume", json!({}), "running");
-    assert_eq!(step.effects, [Effect::Start { activity: Activity::Wait }, Effect::LeadParts]);
+    assert_eq!(step.effects, [Effect::Start { activity: Activity::Wait }, Effect::LeadChildren]);
     for counted in ["problem", "parts_open", "parts_given_up"] {
         assert_eq!(world.field(counted), &Value::Null, "{counted} is of the time before");
     }
@@ -98,7 +98,7 @@ fn a_step_that_was_given_up_is_a_persons_to_accept() {
 fn too_much_time_and_a_breaker_wake_a_person() {
     let mut world = running(true);
     let step = world.times_out("14d", "waiting");
-    assert_eq!(step.effects, [Effect::Notify, Effect::LeadParts]);
+    assert_eq!(step.effects, [Effect::Notify, Effect::LeadChildren]);
     assert_eq!(world.field("problem"), "it has taken longer than it may");
     let mut world = running(true);
     let rejected = world.refused("system", "to waiting on trip", json!({}));
@@ -117,7 +117,7 @@ fn it_can_be_given_up_from_everywhere() {
         assert_eq!(complaints(&rejected), ["reason: Say why it is aborted"]);
         let why = json!({ "reason": "no longer needed" });
         let step = world.goes("human:kim", "on abort", why, "aborted");
-        assert_eq!(step.effects, [Effect::LeadParts, Effect::CleanUp]);
+        assert_eq!(step.effects, [Effect::LeadChildren, Effect::CleanUp]);
         assert_eq!(step.ending, Some(Ending::Otherwise));
     }
 }

@@ -6,10 +6,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{Activity, Kind, Lifecycle, StateId};
+use banksman_core::lifecycle::{Activity, Lifecycle, StateId, StateKind};
 use banksman_core::machine::{
-    Actor, Answer, Ending, Event, NewTask, OpenDecision, Record, Rejected, Step, Task, TimerKind,
-    create, step,
+    Actor, Ending, Event, NewTask, OpenDecision, Record, Rejected, StepResult, Task, TaskUpdate,
+    TimerKind, create, step,
 };
 use banksman_core::time::{Instant, Span};
 
@@ -39,7 +39,7 @@ impl fmt::Display for Violation {
     }
 }
 
-pub(crate) type Reply = Result<Answer, Rejected>;
+pub(crate) type Reply = Result<StepResult, Rejected>;
 
 #[derive(Debug)]
 pub(crate) struct World {
@@ -66,9 +66,9 @@ impl World {
         Ok(Self::of_step(lifecycle, born))
     }
 
-    pub(crate) fn of_step(lifecycle: Arc<Lifecycle>, born: Step) -> Self {
+    pub(crate) fn of_step(lifecycle: Arc<Lifecycle>, born: TaskUpdate) -> Self {
         // What comes from elsewhere is done from the beginning for those that wait for it.
-        let relied_on = lifecycle.state(born.task.state).kind == Kind::Done;
+        let relied_on = lifecycle.state(born.task.state).kind == StateKind::Done;
         let mut world = Self {
             lifecycle,
             task: born.task.clone(),
@@ -113,9 +113,9 @@ impl World {
             holds(&meeting).map_err(|why| self.violation(law, &why))?;
         }
         match &reply {
-            Ok(Answer::Step(step)) => self.commit(Some(event), (**step).clone()),
-            Ok(Answer::Later(due)) => self.rearm(event, Some(*due)),
-            Ok(Answer::Ignored(_)) => self.rearm(event, None),
+            Ok(StepResult::Step(step)) => self.commit(Some(event), (**step).clone()),
+            Ok(StepResult::Later(due)) => self.rearm(event, Some(*due)),
+            Ok(StepResult::Ignored(_)) => self.rearm(event, None),
             Err(_) => {}
         }
         for (law, holds) in standing::LAWS {
@@ -125,7 +125,7 @@ impl World {
     }
 
     /// The store's part: everything of a step at once.
-    fn commit(&mut self, event: Option<&Event>, step: Step) {
+    fn commit(&mut self, event: Option<&Event>, step: TaskUpdate) {
         if let Some(event) = event {
             self.rearm(event, None);
         }
@@ -198,8 +198,8 @@ impl World {
                 )
             }
             Event::Claimed(claim) => format!("{} claims", claim.actor),
-            Event::Beaten(beat) => {
-                format!("epoch {} beats, progressed: {}", beat.epoch, beat.progressed)
+            Event::Heartbeat(heartbeat) => {
+                format!("epoch {} beats, progressed: {}", heartbeat.epoch, heartbeat.progressed)
             }
             Event::Finished(finish) => format!(
                 "epoch {} ends: {} with {}",
@@ -214,17 +214,17 @@ impl World {
                 serde_json::Value::Object(report.fields.clone())
             ),
             Event::Due { timer, entered } => format!("{timer:?} of entry {entered} comes due"),
-            Event::CameLate { epoch } => format!("epoch {epoch} came late"),
+            Event::StaleWrite { epoch } => format!("epoch {epoch} came late"),
             Event::Noted(noted) => format!("noted: {} by {}", noted.trigger, noted.actor),
-            Event::Hastened(actor) => format!("{actor} does not want to wait"),
+            Event::DelaySkipped(actor) => format!("{actor} does not want to wait"),
             Event::NeedsLeft(open) => format!("{open} needs are left"),
         };
         let so = match reply {
-            Ok(Answer::Step(step)) => {
+            Ok(StepResult::Step(step)) => {
                 format!("{} at version {}", self.state_name(step.task.state), step.task.version)
             }
-            Ok(Answer::Later(due)) => format!("later, at {due}"),
-            Ok(Answer::Ignored(why)) => format!("ignored: {why:?}"),
+            Ok(StepResult::Later(due)) => format!("later, at {due}"),
+            Ok(StepResult::Ignored(why)) => format!("ignored: {why:?}"),
             Err(rejected) => format!("{:?}: {rejected}", rejected.why),
         };
         format!("{} in {}: {what} -> {so}", self.now, self.state())

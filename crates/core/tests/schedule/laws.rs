@@ -6,7 +6,8 @@ use std::slice::from_ref;
 use banksman_core::ids::TaskId;
 use banksman_core::limits;
 use banksman_core::schedule::{
-    AccountLoad, Area, BatchLoad, Budget, Held, Load, Running, Used, Worker, areas, choose, overlap,
+    AccountLoad, Area, BatchLoad, Budget, Ineligible, Load, Running, Used, Worker, areas, choose,
+    overlap,
 };
 use banksman_core::time::Instant;
 use proptest::collection::{btree_set, vec};
@@ -165,7 +166,7 @@ fn the_order_of_the_lists_does_not_matter() {
         let sorted = |question: &Question| {
             question.answer().map_err(|mut held| {
                 for reason in &mut held {
-                    if let Held::NoWorker { needs, .. } = reason {
+                    if let Ineligible::NoWorker { needs, .. } = reason {
                         needs.sort();
                     }
                 }
@@ -223,7 +224,9 @@ fn on_an_idle_system_only_the_registry_holds_a_task_back() {
         for worker in &mut idle.here {
             worker.max_concurrent = 1;
         }
-        let missing = |held: &Held| matches!(held, Held::NoWorker { .. } | Held::NotHere { .. });
+        let missing = |held: &Ineligible| {
+            matches!(held, Ineligible::NoWorker { .. } | Ineligible::NotHere { .. })
+        };
         match idle.answer() {
             Ok(_) => {}
             Err(held) => prop_assert!(held.len() == 1 && held.iter().all(missing), "{:?}", held),
@@ -237,13 +240,13 @@ fn on_an_idle_system_only_the_registry_holds_a_task_back() {
 fn what_is_missing_is_enough() {
     over_random(&questions(), |question| {
         let found = question.answer().err().and_then(|held| held.into_iter().next());
-        if let Some(Held::NoWorker { needs, .. }) = found {
+        if let Some(Ineligible::NoWorker { needs, .. }) = found {
             let playable = question.roles.iter().any(|role| role != "human");
             let could = |worker: &Worker| {
                 let mut better = question.clone();
                 better.here = vec![Worker { max_concurrent: 9, ..worker.clone() }];
                 better.here[0].capabilities.extend(needs.iter().cloned());
-                !matches!(better.answer(), Err(held) if matches!(held[0], Held::NoWorker { .. }))
+                !matches!(better.answer(), Err(held) if matches!(held[0], Ineligible::NoWorker { .. }))
             };
             let fresh = Worker {
                 name: "new".to_owned(),

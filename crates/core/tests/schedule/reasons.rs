@@ -2,7 +2,8 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::schedule::{
-    AccountLoad, Area, BatchLoad, Bound, Budget, Held, Load, Promised, Running, Scope, Used, choose,
+    AccountLoad, Area, BatchLoad, Budget, BudgetLimit, BudgetScope, Ineligible, Load,
+    ReservedAreas, Running, Used, choose,
 };
 use banksman_core::time::{Instant, Span};
 
@@ -36,17 +37,17 @@ fn in_area(task: i64, path: &str) -> Running {
     Running { areas: vec![area(path)], ..run(task, "other") }
 }
 
-fn over_budget(scope: Scope, what: &'static str, used: &str, limit: &str) -> Held {
-    Held::OverBudget {
+fn over_budget(scope: BudgetScope, what: &'static str, used: &str, limit: &str) -> Ineligible {
+    Ineligible::OverBudget {
         scope,
-        bound: Bound { what, used: used.to_owned(), limit: limit.to_owned() },
+        bound: BudgetLimit { what, used: used.to_owned(), limit: limit.to_owned() },
     }
 }
 
 type Change = fn(&mut Question);
 
 /// What holds a task back, and the same question just before it does.
-type Row = (Held, Change, Change);
+type Row = (Ineligible, Change, Change);
 
 /// In the order in which they are told.
 fn table() -> Vec<Row> {
@@ -56,13 +57,13 @@ fn table() -> Vec<Row> {
 fn of_people() -> Vec<Row> {
     vec![
         (
-            Held::NoWorker { role: "worker".to_owned(), needs: texts(&["gpu"]) },
+            Ineligible::NoWorker { role: "worker".to_owned(), needs: texts(&["gpu"]) },
             |question| question.tags = texts(&["code", "needs:gpu"]),
             |question| question.tags = texts(&["code", "gpu", "needs:code", "needs: "]),
         ),
-        (Held::Paused, |question| question.load.paused = true, |_| {}),
+        (Ineligible::Paused, |question| question.load.paused = true, |_| {}),
         (
-            Held::BatchPaused { batch: "night".to_owned() },
+            Ineligible::BatchPaused { batch: "night".to_owned() },
             |question| batch("night", question).paused = true,
             |question| {
                 batch("night", question).paused = true;
@@ -75,7 +76,7 @@ fn of_people() -> Vec<Row> {
 fn of_budgets() -> Vec<Row> {
     vec![
         (
-            over_budget(Scope::Task(TaskId(1)), "time", "2h", "2h"),
+            over_budget(BudgetScope::Task(TaskId(1)), "time", "2h", "2h"),
             |question| {
                 question.budget.time = Some(Span(7_200_000));
                 question.spent.time = Span(7_200_000);
@@ -86,7 +87,7 @@ fn of_budgets() -> Vec<Row> {
             },
         ),
         (
-            over_budget(Scope::Batch("night".to_owned()), "runs", "2", "2"),
+            over_budget(BudgetScope::Batch("night".to_owned()), "runs", "2", "2"),
             |question| {
                 let night = batch("night", question);
                 (night.budget.runs, night.used.runs) = (Some(2), 1);
@@ -99,7 +100,7 @@ fn of_budgets() -> Vec<Row> {
             },
         ),
         (
-            over_budget(Scope::Day, "cost", "$1.00", "$1.00"),
+            over_budget(BudgetScope::Day, "cost", "$1.00", "$1.00"),
             |question| {
                 question.load.day_budget.cost_micros = Some(1_000_000);
                 question.load.day.cost_micros = 1_000_000;
@@ -110,7 +111,7 @@ fn of_budgets() -> Vec<Row> {
             },
         ),
         (
-            over_budget(Scope::Day, "runs", "1", "1"),
+            over_budget(BudgetScope::Day, "runs", "1", "1"),
             |question| {
                 question.load.day_budget.runs = Some(1);
                 question.load.running =
@@ -124,7 +125,7 @@ fn of_budgets() -> Vec<Row> {
 fn of_nodes_and_accounts() -> Vec<Row> {
     vec![
         (
-            Held::NotHere { node: NODE.to_owned(), workers: texts(&["cy", "bob"]) },
+            Ineligible::NotHere { node: NODE.to_owned(), workers: texts(&["cy", "bob"]) },
             |question| {
                 question.tags = texts(&["art"]);
                 question.elsewhere =
@@ -138,7 +139,7 @@ fn of_nodes_and_accounts() -> Vec<Row> {
             },
         ),
         (
-            Held::AccountPaused {
+            Ineligible::AccountPaused {
                 account: "ann-account".to_owned(),
                 until: LATER,
                 reason: "5-hour limit".to_owned(),
@@ -151,7 +152,7 @@ fn of_nodes_and_accounts() -> Vec<Row> {
             |question| account("ann-account", question).paused_until = Some(NOW),
         ),
         (
-            Held::AccountProbing { account: "ann-account".to_owned() },
+            Ineligible::AccountProbing { account: "ann-account".to_owned() },
             |question| {
                 account("ann-account", question).probing = true;
                 question.load.running = vec![run(2, "ann")];
@@ -162,7 +163,7 @@ fn of_nodes_and_accounts() -> Vec<Row> {
             },
         ),
         (
-            Held::AccountProbing { account: "ann-account".to_owned() },
+            Ineligible::AccountProbing { account: "ann-account".to_owned() },
             |question| {
                 account("ann-account", question).paused_until = Some(NOW);
                 question.load.running = vec![run(2, "ann")];
@@ -178,7 +179,7 @@ fn of_nodes_and_accounts() -> Vec<Row> {
 fn of_areas() -> Vec<Row> {
     vec![
         (
-            Held::AreaTaken { area: area("path:apps/web"), by: TaskId(2) },
+            Ineligible::AreaTaken { area: area("path:apps/web"), by: TaskId(2) },
             |question| {
                 question.areas = vec![area("path:docs"), area("path:apps/web")];
                 question.load.running = vec![in_area(2, "path:apps")];
@@ -191,7 +192,7 @@ fn of_areas() -> Vec<Row> {
             },
         ),
         (
-            Held::AreaPromised { area: area("path:apps/web"), to: TaskId(2) },
+            Ineligible::AreaPromised { area: area("path:apps/web"), to: TaskId(2) },
             |question| {
                 question.areas = vec![area("path:apps/web")];
                 question.load.promised = vec![promised(2, "shop")];
@@ -207,7 +208,7 @@ fn of_areas() -> Vec<Row> {
 fn of_room() -> Vec<Row> {
     vec![
         (
-            Held::AccountFull { account: "ann-account".to_owned(), limit: 1 },
+            Ineligible::AccountFull { account: "ann-account".to_owned(), limit: 1 },
             |question| {
                 account("ann-account", question).limit = Some(1);
                 let there = Running { node: "there".to_owned(), ..run(2, "ann") };
@@ -219,7 +220,7 @@ fn of_room() -> Vec<Row> {
             },
         ),
         (
-            Held::WorkerBusy { worker: "ann".to_owned(), max_concurrent: 2 },
+            Ineligible::WorkerBusy { worker: "ann".to_owned(), max_concurrent: 2 },
             |question| question.load.running = vec![run(2, "ann"), run(3, "ann")],
             |question| {
                 let there = Running { node: "there".to_owned(), ..run(2, "ann") };
@@ -227,7 +228,7 @@ fn of_room() -> Vec<Row> {
             },
         ),
         (
-            Held::Full { limit: 1 },
+            Ineligible::Full { limit: 1 },
             |question| {
                 question.load.limit = Some(1);
                 question.load.running =
@@ -239,7 +240,7 @@ fn of_room() -> Vec<Row> {
             },
         ),
         (
-            Held::NodeFull { node: NODE.to_owned(), capacity: 1 },
+            Ineligible::NodeFull { node: NODE.to_owned(), capacity: 1 },
             |question| {
                 question.load.capacity = 1;
                 question.load.running = vec![run(2, "other")];
@@ -251,7 +252,7 @@ fn of_room() -> Vec<Row> {
             },
         ),
         (
-            Held::BatchFull { batch: "night".to_owned(), concurrency: 2 },
+            Ineligible::BatchFull { batch: "night".to_owned(), concurrency: 2 },
             |question| {
                 batch("night", question);
                 question.load.running = vec![in_batch(2, "night"), in_batch(3, "night")];
@@ -264,8 +265,12 @@ fn of_room() -> Vec<Row> {
     ]
 }
 
-fn promised(task: i64, project: &str) -> Promised {
-    Promised { task: TaskId(task), project: project.to_owned(), areas: vec![area("path:apps")] }
+fn promised(task: i64, project: &str) -> ReservedAreas {
+    ReservedAreas {
+        task: TaskId(task),
+        project: project.to_owned(),
+        areas: vec![area("path:apps")],
+    }
 }
 
 #[test]
@@ -360,12 +365,16 @@ fn everything_at_once_is_told_from_the_most_fundamental_to_what_passes_soonest()
             AccountLoad { probing: true, limit: Some(2), ..AccountLoad::default() };
         question.areas = vec![area("path:web")];
         question.load.promised =
-            vec![Promised { areas: vec![area("path:web")], ..promised(9, "shop") }];
+            vec![ReservedAreas { areas: vec![area("path:web")], ..promised(9, "shop") }];
         let mine = |task| Running { batch: Some("night".to_owned()), ..run(task, "ann") };
         question.load.running = vec![mine(2), Running { areas: vec![area("path:web")], ..mine(3) }];
     });
-    let lines: Vec<String> =
-        question.answer().expect_err("all stands against it").iter().map(Held::detail).collect();
+    let lines: Vec<String> = question
+        .answer()
+        .expect_err("all stands against it")
+        .iter()
+        .map(Ineligible::detail)
+        .collect();
     assert_eq!(
         lines,
         [
@@ -398,7 +407,7 @@ fn reasons_of_workers_are_not_told_while_another_has_room() {
     });
     assert_eq!(question.answer().as_deref(), Ok("bob"));
     let paused = Question { load: Load { paused: true, ..question.load.clone() }, ..question };
-    assert_eq!(paused.answer(), Err(vec![Held::Paused]));
+    assert_eq!(paused.answer(), Err(vec![Ineligible::Paused]));
 }
 
 #[test]
@@ -420,7 +429,7 @@ fn what_is_missing_is_named_exactly() {
             question.tags = texts(tags);
             question.roles = texts(roles);
         });
-        let expected = Held::NoWorker { role: role.to_owned(), needs: texts(needs) };
+        let expected = Ineligible::NoWorker { role: role.to_owned(), needs: texts(needs) };
         assert_eq!(question.answer(), Err(vec![expected]), "{tags:?} {roles:?}");
     };
     check(&["code", "needs:gpu"], &["worker"], "worker", &["gpu"]);
@@ -441,7 +450,7 @@ fn no_worker_plays_a_person() {
             question.roles = texts(&[role]);
             question.tags = texts(&["code"]);
         });
-        let expected = Held::NoWorker { role: role.to_owned(), needs: texts(&["code"]) };
+        let expected = Ineligible::NoWorker { role: role.to_owned(), needs: texts(&["code"]) };
         assert_eq!(question.answer(), Err(vec![expected]));
     }
 }
@@ -454,7 +463,7 @@ fn a_worker_that_plays_some_roles_takes_only_those() {
     });
     assert_eq!(question.answer().as_deref(), Ok("bob"));
     question.here.pop();
-    let expected = Held::NoWorker { role: "worker".to_owned(), needs: Vec::new() };
+    let expected = Ineligible::NoWorker { role: "worker".to_owned(), needs: Vec::new() };
     assert_eq!(question.answer(), Err(vec![expected]));
     question.roles = texts(&["worker", "reviewer"]);
     assert_eq!(question.answer().as_deref(), Ok("ann"));
@@ -472,8 +481,8 @@ fn a_node_that_is_not_announced_yet_counts_its_own_workers() {
 
 #[test]
 fn only_a_task_that_waits_for_runs_is_promised_its_areas() {
-    let taken = Held::AreaTaken { area: area("path:web"), by: TaskId(2) };
-    let promised = Held::AreaPromised { area: area("path:web"), to: TaskId(2) };
+    let taken = Ineligible::AreaTaken { area: area("path:web"), by: TaskId(2) };
+    let promised = Ineligible::AreaPromised { area: area("path:web"), to: TaskId(2) };
     for (reason, ..) in table() {
         let ends_with_a_run = [
             "not_here",
@@ -495,12 +504,15 @@ fn only_a_task_that_waits_for_runs_is_promised_its_areas() {
     assert!(!is_promised(&[]));
 }
 
-fn is_promised(held: &[Held]) -> bool {
+fn is_promised(held: &[Ineligible]) -> bool {
     let mut question = Question::with(|question| question.areas = vec![area("path:web")]);
     let mut load = std::mem::take(&mut question.load);
     load.promise(&question.candidate(), held);
-    let expected =
-        Promised { task: TaskId(1), project: "shop".to_owned(), areas: vec![area("path:web")] };
+    let expected = ReservedAreas {
+        task: TaskId(1),
+        project: "shop".to_owned(),
+        areas: vec![area("path:web")],
+    };
     assert!(load.promised.is_empty() || load.promised == [expected]);
     !load.promised.is_empty()
 }

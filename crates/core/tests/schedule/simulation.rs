@@ -9,8 +9,8 @@ use banksman_core::lifecycle::builtin;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::machine::{Actor, NewTask, create};
 use banksman_core::schedule::{
-    AccountLoad, Area, BatchLoad, Budget, Candidate, Held, Load, Running, Used, Worker, choose,
-    overlap,
+    AccountLoad, Area, BatchLoad, Budget, Candidate, Ineligible, Load, Running, Used, Worker,
+    choose, overlap,
 };
 use banksman_core::time::Instant;
 use proptest::collection::{btree_set, vec};
@@ -447,5 +447,8 @@ fn the_one_behind_is_told_whom_the_area_is_promised_to() {
     load.promise(&first, &held);
     let docs = [wide[1].clone()];
     let behind = choose(&candidate(9, &docs), &load, &ann, &ann, Instant(0));
-    assert_eq!(behind, Err(vec![Held::AreaPromised { area: docs[0].clone(), to: TaskId(8) }]));
+    assert_eq!(
+        behind,
+        Err(vec![Ineligible::AreaPromised { area: docs[0].clone(), to: TaskId(8) }])
+    );
 }

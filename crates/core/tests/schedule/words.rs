@@ -1,14 +1,14 @@
 //! What people read when a task is held back, and what they are told to type.
 
 use banksman_core::ids::TaskId;
-use banksman_core::schedule::{Area, Budget, Held, Scope, Used};
+use banksman_core::schedule::{Area, Budget, BudgetScope, Ineligible, Used};
 use banksman_core::time::{Instant, Span};
 
 fn text(word: &str) -> String {
     word.to_owned()
 }
 
-fn every_reason() -> Vec<Held> {
+fn every_reason() -> Vec<Ineligible> {
     let until = Instant(1_707_734_400_000);
     let runs = Budget { runs: Some(3), ..Budget::default() };
     let rest = Budget {
@@ -20,33 +20,37 @@ fn every_reason() -> Vec<Held> {
     let used = Used { runs: 3, tokens: 1_200, cost_micros: 2_512_345, time: Span(7_261_408) };
     let web = || Area(text("path:apps/web"));
     let mut list = vec![
-        Held::NoWorker { role: text("reviewer"), needs: Vec::new() },
-        Held::NoWorker { role: text("worker"), needs: vec![text("gpu"), text("ci")] },
-        Held::Paused,
-        Held::BatchPaused { batch: text("night") },
+        Ineligible::NoWorker { role: text("reviewer"), needs: Vec::new() },
+        Ineligible::NoWorker { role: text("worker"), needs: vec![text("gpu"), text("ci")] },
+        Ineligible::Paused,
+        Ineligible::BatchPaused { batch: text("night") },
     ];
-    list.extend(Held::over_budget(&Scope::Task(TaskId(12)), &runs, &used));
-    list.extend(Held::over_budget(&Scope::Batch(text("night")), &rest, &used));
-    list.extend(Held::over_budget(&Scope::Day, &runs, &used));
+    list.extend(Ineligible::over_budget(&BudgetScope::Task(TaskId(12)), &runs, &used));
+    list.extend(Ineligible::over_budget(&BudgetScope::Batch(text("night")), &rest, &used));
+    list.extend(Ineligible::over_budget(&BudgetScope::Day, &runs, &used));
     list.extend([
-        Held::NotHere { node: text("n1"), workers: vec![text("jules"), text("codex")] },
-        Held::AccountPaused { account: text("anthropic"), until, reason: text("5-hour limit") },
-        Held::AccountPaused { account: text("openai"), until, reason: String::new() },
-        Held::AccountProbing { account: text("anthropic") },
-        Held::AreaTaken { area: web(), by: TaskId(7) },
-        Held::AreaPromised { area: web(), to: TaskId(8) },
-        Held::AccountFull { account: text("anthropic"), limit: 3 },
-        Held::WorkerBusy { worker: text("claude"), max_concurrent: 1 },
-        Held::Full { limit: 20 },
-        Held::NodeFull { node: text("n1"), capacity: 4 },
-        Held::BatchFull { batch: text("night"), concurrency: 2 },
+        Ineligible::NotHere { node: text("n1"), workers: vec![text("jules"), text("codex")] },
+        Ineligible::AccountPaused {
+            account: text("anthropic"),
+            until,
+            reason: text("5-hour limit"),
+        },
+        Ineligible::AccountPaused { account: text("openai"), until, reason: String::new() },
+        Ineligible::AccountProbing { account: text("anthropic") },
+        Ineligible::AreaTaken { area: web(), by: TaskId(7) },
+        Ineligible::AreaPromised { area: web(), to: TaskId(8) },
+        Ineligible::AccountFull { account: text("anthropic"), limit: 3 },
+        Ineligible::WorkerBusy { worker: text("claude"), max_concurrent: 1 },
+        Ineligible::Full { limit: 20 },
+        Ineligible::NodeFull { node: text("n1"), capacity: 4 },
+        Ineligible::BatchFull { batch: text("night"), concurrency: 2 },
     ]);
     list
 }
 
 #[test]
 fn every_reason_says_what_it_is_and_what_to_do() {
-    let line = |held: &Held| {
+    let line = |held: &Ineligible| {
         let until = held.until().map(|until| until.to_string()).unwrap_or_default();
         let who = held.who().unwrap_or_default();
         format!("{} | {until} | {who}\n  {}\n  {}\n", held.kind(), held.detail(), held.remedy())

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use banksman_core::ids::TaskId;
-use banksman_core::schedule::{Area, Budget, Candidate, Held, Load, Running, Used, Worker, choose};
+use banksman_core::schedule::{
+    Area, Budget, Candidate, Ineligible, Load, Running, Used, Worker, choose,
+};
 use banksman_core::time::Instant;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
@@ -95,7 +97,7 @@ impl Question {
         }
     }
 
-    pub(crate) fn answer(&self) -> Result<String, Vec<Held>> {
+    pub(crate) fn answer(&self) -> Result<String, Vec<Ineligible>> {
         let all: Vec<Worker> = self.here.iter().chain(&self.elsewhere).cloned().collect();
         choose(&self.candidate(), &self.load, &self.here, &all, NOW)
             .map(|worker| worker.name.clone())
@@ -103,7 +105,7 @@ impl Question {
 
     /// The name of the worker, or the kinds of the reasons.
     pub(crate) fn outcome(&self) -> Result<String, Vec<&'static str>> {
-        self.answer().map_err(|held| held.iter().map(Held::kind).collect())
+        self.answer().map_err(|held| held.iter().map(Ineligible::kind).collect())
     }
 }
 

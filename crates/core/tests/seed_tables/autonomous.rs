@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use banksman_core::lifecycle::Kind::{
-    Blocked, Cancelled, Done, Failed, Parked, Queued, Reviewing, Waiting, Working,
-};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::Since::{Entry, Progress};
+use banksman_core::lifecycle::StateKind::{
+    Blocked, Cancelled, Done, Failed, Parked, Queued, Reviewing, Waiting, Working,
+};
 use banksman_core::lifecycle::check::Overrides;
 use serde_json::{Value, json};
 
@@ -244,13 +244,13 @@ pub(super) const TABLE: Table = Table {
     ],
     effects: &[
         ("waiting", "notify"),
-        ("in_progress", "lead_parts"),
-        ("review", "lead_parts"),
+        ("in_progress", "lead_children"),
+        ("review", "lead_children"),
         ("merge_ready", "notify"),
         ("done", "notify, clean_up"),
         ("blocked", "notify"),
-        ("failed", "alert, lead_parts, clean_up"),
-        ("cancelled", "lead_parts, clean_up"),
+        ("failed", "alert, lead_children, clean_up"),
+        ("cancelled", "lead_children, clean_up"),
     ],
     counters: &[
         ("retry_count", None, None),
@@ -477,7 +477,7 @@ fn an_iteration_has_ten_minutes_and_all_of_them_two_hours() {
     let mut play = decomposing();
     for _ in 0..13 {
         assert_eq!(play.wait("9min"), "decomposing");
-        play.beat();
+        play.heartbeat();
     }
     assert_eq!(play.wait("3min"), "blocked");
     assert_eq!(play.field("unblock_condition"), json!("a person looks at the breakdown so far"));

@@ -1,10 +1,10 @@
 //! The run and judge flow (seed 003), with the reasons of `blocked` as states of that group.
 
-use banksman_core::lifecycle::Kind::{
-    Blocked, Cancelled, Done, Failed, Queued, Reviewing, Waiting, Working,
-};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::Since::{Entry, Progress};
+use banksman_core::lifecycle::StateKind::{
+    Blocked, Cancelled, Done, Failed, Queued, Reviewing, Waiting, Working,
+};
 use banksman_core::lifecycle::check::Overrides;
 use serde_json::{Value, json};
 

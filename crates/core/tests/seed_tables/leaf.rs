@@ -8,7 +8,7 @@ use super::{Doing, Move, Table, Text, Timed, autonomous, compare};
 /// States of the phases that are over when a subtask is made.
 const PHASES: [&str; 4] = ["active", "decomposing", "consensus", "waiting"];
 /// Triggers of a task that has parts, and the answer for one of them.
-const OF_WHOLES: [&str; 2] = ["parts_moved", "go_without"];
+const OF_PARENTS: [&str; 2] = ["parts_moved", "go_without"];
 /// Fields and counters of planning, and of a task that has parts.
 const OF_PLANNING: [&str; 7] =
     ["split", "parts_asked", "checkpoint", "irreducible", "left_out", "depth", "blocks"];
@@ -49,10 +49,9 @@ const OWN_EFFECTS: [(Text, Text); 9] = [
 pub(super) fn table() -> Table {
     let whole = autonomous::TABLE;
     let stays = |state: &str| !PHASES.contains(&state);
-    let moves = whole
-        .moves
-        .iter()
-        .filter(|(from, to, trigger, ..)| stays(from) && stays(to) && !OF_WHOLES.contains(trigger));
+    let moves = whole.moves.iter().filter(|(from, to, trigger, ..)| {
+        stays(from) && stays(to) && !OF_PARENTS.contains(trigger)
+    });
     let moves =
         moves.map(|(from, to, on, by, wants)| (*from, *to, *on, *by, without_planning(wants)));
     let timed = whole.timed.iter().filter(|row: &&Timed| stays(row.0) && stays(row.1));
@@ -95,7 +94,7 @@ fn without_planning(wants: &str) -> Text {
 }
 
 fn answered_by_it(&(state, activity, routes): &Doing) -> Doing {
-    let own = routes.iter().filter(|(_, trigger)| !OF_WHOLES.contains(trigger));
+    let own = routes.iter().filter(|(_, trigger)| !OF_PARENTS.contains(trigger));
     (state, activity, own.copied().collect::<Vec<_>>().leak())
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use banksman_core::lifecycle::Kind::{
-    Blocked, Cancelled, Done, Queued, Reviewing, Waiting, Working,
-};
 use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::Since::{Entry, Progress};
+use banksman_core::lifecycle::StateKind::{
+    Blocked, Cancelled, Done, Queued, Reviewing, Waiting, Working,
+};
 use banksman_core::lifecycle::check::Overrides;
 use serde_json::{Value, json};
 

@@ -14,10 +14,10 @@ mod workflow;
 use std::collections::BTreeSet;
 
 use banksman_core::lifecycle::check::Overrides;
-use banksman_core::lifecycle::expr::Name;
+use banksman_core::lifecycle::expr::ResolvedName;
 use banksman_core::lifecycle::{
-    Activity, Bound, CounterId, EntryEffect, Kind, Lifecycle, Outcome, PRIOR, RoleId, Route, Since,
-    StateId, Transition, builtin,
+    Activity, CounterId, EntryEffect, Lifecycle, Outcome, PRIOR, RoleId, Route, Since, StateId,
+    StateKind, Timeout, Transition, builtin,
 };
 use banksman_core::time::Span;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ struct Table {
     initial: Text,
     /// Beside `human` and `system`.
     roles: &'static [Text],
-    states: &'static [(Text, Kind)],
+    states: &'static [(Text, StateKind)],
     terminal: &'static [Text],
     moves: &'static [Move],
     timed: &'static [Timed],
@@ -89,7 +89,7 @@ fn compare_states(table: &Table, lifecycle: &Lifecycle) {
         &table.terminal.iter().map(|name| (*name).to_owned()).collect(),
     );
     for state in &lifecycle.states {
-        let goes_on = state.kind == Kind::Done && !state.terminal;
+        let goes_on = state.kind == StateKind::Done && !state.terminal;
         assert_eq!(state.provisional, goes_on, "{} is done for the time being", state.name);
     }
     let required =
@@ -122,7 +122,7 @@ fn effect_word(effect: EntryEffect) -> &'static str {
         EntryEffect::Alert => "alert",
         EntryEffect::CleanUp => "clean_up",
         EntryEffect::TellParent => "tell_parent",
-        EntryEffect::LeadParts => "lead_parts",
+        EntryEffect::LeadChildren => "lead_children",
     }
 }
 
@@ -221,7 +221,7 @@ fn wants_and_changes(lifecycle: &Lifecycle, row: &Transition) -> String {
 
 fn bounds_of(lifecycle: &Lifecycle) -> BTreeSet<String> {
     let bounds = lifecycle.transitions.iter().filter_map(|row| {
-        let Bound { time, since } = row.bound?;
+        let Timeout { time, since } = row.bound?;
         let (from, to) = (&lifecycle.state(row.from).name, lifecycle.target_name(row.to));
         let changes = wants_and_changes(lifecycle, row);
         Some(format!(
@@ -315,10 +315,14 @@ fn every_lifecycle_has_a_reason_and_no_requirement_speaks_of_a_move() {
         let lifecycle = lifecycle(name);
         assert!(lifecycle.fields.contains_key("reason"), "{name}");
         for requirement in lifecycle.states.iter().flat_map(|state| &state.requires) {
-            let of_the_move = |name: &Name| {
+            let of_the_move = |name: &ResolvedName| {
                 matches!(
                     name,
-                    Name::ActorName | Name::ActorRole | Name::Now | Name::Detail | Name::Outcome
+                    ResolvedName::ActorName
+                        | ResolvedName::ActorRole
+                        | ResolvedName::Now
+                        | ResolvedName::Detail
+                        | ResolvedName::Outcome
                 )
             };
             assert!(!requirement.that.names().any(of_the_move), "{name}: {}", requirement.message);

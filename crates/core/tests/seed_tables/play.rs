@@ -4,15 +4,15 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Lifecycle, Outcome, StateId, builtin};
 use banksman_core::machine::{
-    Actor, Answer, Arrival, Ask, Beat, Claim, Event, Finish, NewTask, Rejected, Step, Timer,
-    allowed, check, create, import, step,
+    Actor, Claim, Event, Finish, Heartbeat, ImportedState, NewTask, Rejected, StepResult,
+    TaskUpdate, Timer, TransitionRequest, allowed, check, create, import, step,
 };
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value};
 
 pub(super) struct Play {
     pub(super) lifecycle: Lifecycle,
-    pub(super) step: Step,
+    pub(super) step: TaskUpdate,
     timers: Vec<Timer>,
     now: Instant,
 }
@@ -47,7 +47,7 @@ impl Play {
         let new =
             NewTask { title: "play".to_owned(), fields: object(fields), ..NewTask::default() };
         let actor = Actor::human("kim");
-        let arrival = Arrival { state, prior: None };
+        let arrival = ImportedState { state, prior: None };
         let born = import(&lifecycle, &new, arrival, &actor, TaskId(1), now);
         let step = born.unwrap_or_else(|rejected| panic!("{rejected}"));
         let timers = step.timers.clone().unwrap_or_default();
@@ -108,7 +108,7 @@ impl Play {
         trigger: Option<&str>,
         fields: Value,
     ) -> Result<&str, Rejected> {
-        let ask = Ask {
+        let ask = TransitionRequest {
             actor: actor.parse().expect("ROLE:NAME"),
             to: to.map(str::to_owned),
             trigger: trigger.map(str::to_owned),
@@ -131,10 +131,10 @@ impl Play {
     }
 
     /// The run that holds the task shows that it has got on.
-    pub(super) fn beat(&mut self) {
+    pub(super) fn heartbeat(&mut self) {
         let (epoch, expires_at) = (self.step.task.epoch, self.now.plus(Span(60_000)));
-        let beat = Event::Beaten(Beat { epoch, expires_at, progressed: true });
-        self.meet(&beat).unwrap_or_else(|rejected| panic!("{rejected}"));
+        let heartbeat = Event::Heartbeat(Heartbeat { epoch, expires_at, progressed: true });
+        self.meet(&heartbeat).unwrap_or_else(|rejected| panic!("{rejected}"));
     }
 
     /// The run that holds the task ends.
@@ -181,7 +181,7 @@ impl Play {
 
     fn meet(&mut self, event: &Event) -> Result<Option<Instant>, Rejected> {
         match step(&self.lifecycle, &self.step.task, event, self.now)? {
-            Answer::Step(step) => {
+            StepResult::Step(step) => {
                 check(&self.lifecycle, &step.task).expect("the machine keeps its invariants");
                 if let Some(timers) = &step.timers {
                     self.timers.clone_from(timers);
@@ -189,8 +189,8 @@ impl Play {
                 self.step = *step;
                 Ok(None)
             }
-            Answer::Later(due) => Ok(Some(due)),
-            Answer::Ignored(_) => Ok(None),
+            StepResult::Later(due) => Ok(Some(due)),
+            StepResult::Ignored(_) => Ok(None),
         }
     }
 }

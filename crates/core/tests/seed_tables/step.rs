@@ -1,9 +1,9 @@
 //! The step and its gate (seed 002).
 
-use banksman_core::lifecycle::Kind::{
+use banksman_core::lifecycle::Since::{Entry, Progress};
+use banksman_core::lifecycle::StateKind::{
     Blocked, Cancelled, Done, Failed, Queued, Reviewing, Waiting, Working,
 };
-use banksman_core::lifecycle::Since::{Entry, Progress};
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Outcome, Setting};
 use serde_json::{Value, json};

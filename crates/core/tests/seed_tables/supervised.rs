@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use banksman_core::lifecycle::Kind::{
-    Blocked, Cancelled, Done, Failed, Queued, Reviewing, Working,
-};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::Since::{Entry, Progress};
+use banksman_core::lifecycle::StateKind::{
+    Blocked, Cancelled, Done, Failed, Queued, Reviewing, Working,
+};
 use serde_json::{Value, json};
 
 use super::play::Play;

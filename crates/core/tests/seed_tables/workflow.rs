@@ -1,7 +1,7 @@
 //! The task that holds a workflow's steps (seed 002).
 
-use banksman_core::lifecycle::Kind::{Cancelled, Done, Reviewing, Waiting, Working};
 use banksman_core::lifecycle::Since::Entry;
+use banksman_core::lifecycle::StateKind::{Cancelled, Done, Reviewing, Waiting, Working};
 use banksman_core::lifecycle::check::Overrides;
 use serde_json::{Value, json};
 
@@ -52,10 +52,10 @@ pub(super) const TABLE: Table = Table {
         ),
     ],
     effects: &[
-        ("running", "lead_parts"),
-        ("waiting", "notify, lead_parts"),
-        ("complete", "notify, lead_parts, clean_up"),
-        ("aborted", "lead_parts, clean_up"),
+        ("running", "lead_children"),
+        ("waiting", "notify, lead_children"),
+        ("complete", "notify, lead_children, clean_up"),
+        ("aborted", "lead_children, clean_up"),
     ],
     counters: &[],
 };

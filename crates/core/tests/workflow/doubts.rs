@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use banksman_core::workflow::{Outline, lint, load, outline, unsaid};
+use banksman_core::workflow::{WorkflowOutline, lint, load, outline, unsaid};
 use serde_json::json;
 
 use crate::{alone, example, steps};
@@ -104,13 +104,13 @@ fn a_gate_without_a_count_is_named() {
 fn a_file_says_what_it_takes_and_includes_before_it_is_checked() {
     let text = "workflow: { id: w, params: { a: 1, b: { type: list } } }\nsteps:\n  \
                 - { id: X, uses: part.yaml, needs: [nowhere] }\n  - { id: Y }\n";
-    let expected = Outline {
+    let expected = WorkflowOutline {
         params: vec!["a".to_owned(), "b".to_owned()],
         stand_ins: BTreeMap::from([("b".to_owned(), json!(["any-b"]))]),
         uses: vec!["part.yaml".to_owned()],
     };
     assert_eq!(outline(text), expected);
-    assert_eq!(outline("steps: ["), Outline::default());
+    assert_eq!(outline("steps: ["), WorkflowOutline::default());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The examples of the documents, as they stand.
 
-use banksman_core::workflow::{Criterion, Launch, Level, Signal, load};
+use banksman_core::workflow::{Criterion, EscalationLevel, LaunchMode, Signal, load};
 use serde_json::json;
 
 use crate::{Params, alone, example, ids, needs, params, step};
@@ -15,7 +15,7 @@ fn the_annotated_example_passes() {
     assert_eq!(needs(&flow, "X-2"), ["X-1"], "the gate of X-1 leads to it");
 
     let write = step(&flow, "X-1");
-    assert_eq!((write.role.as_str(), write.launch), ("test-writer", Launch::Headless));
+    assert_eq!((write.role.as_str(), write.launch), ("test-writer", LaunchMode::Headless));
     assert_eq!(write.worktree.as_deref(), Some("phase-4"));
     assert_eq!(write.line, 12);
     assert_eq!(write.inputs[2], ".workflow/retry-context/XG-1-2-*.md");
@@ -25,7 +25,7 @@ fn the_annotated_example_passes() {
     let gate = write.gate.as_ref().expect("it has one");
     assert_eq!(
         (gate.level, gate.reviewers[0].as_str(), gate.max_retries),
-        (Level::Notify, "reviewer", 2)
+        (EscalationLevel::Notify, "reviewer", 2)
     );
     let back = gate.way_back(None).expect("it has one");
     assert_eq!(back.to.as_deref(), Some("X-1"));
@@ -33,10 +33,10 @@ fn the_annotated_example_passes() {
 
     let implement = step(&flow, "X-2");
     assert_eq!(implement.criterion, Some(Criterion::Command("pixi run test".to_owned())));
-    assert_eq!(implement.gate.as_ref().map(|gate| gate.level), Some(Level::Human));
+    assert_eq!(implement.gate.as_ref().map(|gate| gate.level), Some(EscalationLevel::Human));
 }
 
-fn release(params: &Params) -> banksman_core::workflow::Flow {
+fn release(params: &Params) -> banksman_core::workflow::Workflow {
     let text = example("release.yaml").expect("it is part of the documents");
     load(&text, "docs/examples/release.yaml", params, &example)
         .unwrap_or_else(|problems| panic!("{problems}"))

@@ -1,6 +1,8 @@
 //! Each form of the language by itself, with what it means and what is refused.
 
-use banksman_core::workflow::{Criterion, Gate, Launch, Level, MAX_RETRIES, Signal, lint};
+use banksman_core::workflow::{
+    Criterion, EscalationLevel, Gate, LaunchMode, MAX_RETRIES, Signal, lint,
+};
 use serde_json::json;
 
 use crate::{Params, ids, needs, params, refused, step, steps, with_params};
@@ -12,11 +14,11 @@ fn what_the_file_does_not_say_is_filled_in() {
          - { id: G, reviewer: { level: auto }, on_pass: { next_step: DONE } }\n",
     );
     let a = step(&flow, "A");
-    assert_eq!((a.name.as_str(), a.role.as_str(), a.launch), ("A", "worker", Launch::Headless));
+    assert_eq!((a.name.as_str(), a.role.as_str(), a.launch), ("A", "worker", LaunchMode::Headless));
     assert_eq!(a.signal, Signal::GitCommit { mark: "[GATE:G]".to_owned() });
     let gate = a.gate.as_ref().expect("it has one");
     assert_eq!((gate.name.as_str(), gate.reviewers[0].as_str()), ("G", "reviewer"));
-    assert_eq!((gate.level, gate.max_retries), (Level::Auto, MAX_RETRIES));
+    assert_eq!((gate.level, gate.max_retries), (EscalationLevel::Auto, MAX_RETRIES));
     assert_eq!(gate.on_fail.len(), 1);
     assert_eq!(gate.on_fail[0].to.as_deref(), Some("A"));
     assert_eq!(gate.on_fail[0].retry_context_path, ".workflow/retry-context/G-attempt-{n}.md");
@@ -228,7 +230,7 @@ fn a_gate_may_ask_several_reviewers() {
     assert_eq!(gate("[critic, custodiet]").reviewers, ["critic", "custodiet"]);
     assert_eq!(gate("[\"${{ params.judges }}\", c]").reviewers, ["a", "b", "c"]);
     assert_eq!(gate("[critic, custodiet]").deciders().len(), 2);
-    let human = Gate { level: Level::Human, ..gate("[critic, custodiet]") };
+    let human = Gate { level: EscalationLevel::Human, ..gate("[critic, custodiet]") };
     assert!(human.deciders().is_empty(), "a person decides");
 }
 

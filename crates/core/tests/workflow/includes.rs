@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use banksman_core::lifecycle::problem::Problems;
-use banksman_core::workflow::{Flow, Signal, load};
+use banksman_core::workflow::{Signal, Workflow, load};
 
 use crate::{Params, ids, needs, step};
 
@@ -19,14 +19,14 @@ gates:
   - { id: G, reviewer: { level: auto }, on_pass: { next_step: b }, on_fail: { next_step: a } }
 ";
 
-fn flow(main: &str, files: &[(&str, &str)]) -> Result<Flow, Problems> {
+fn flow(main: &str, files: &[(&str, &str)]) -> Result<Workflow, Problems> {
     let files: BTreeMap<&str, &str> = files.iter().copied().collect();
     load(main, "specs/main.yaml", &Params::new(), &|path| {
         files.get(path).map(|text| (*text).to_owned()).ok_or_else(|| "no such file".to_owned())
     })
 }
 
-fn accepted(main: &str, files: &[(&str, &str)]) -> Flow {
+fn accepted(main: &str, files: &[(&str, &str)]) -> Workflow {
     flow(main, files).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -168,10 +168,10 @@ fn many_files_are_refused() {
 #[test]
 fn another_workflow_is_not_taken_for_a_file() {
     let main = "workflow: { id: w }\nsteps:\n  - { id: p, uses: part.yaml, with: { word: x } }\n  - { id: q, needs: [other/a] }\n";
-    let flow_of = |text: &str| flow(text, &[("part.yaml", PART)]);
-    assert_eq!(needs(&flow_of(main).expect("it is sound"), "q"), ["elsewhere other/a"]);
-    let unknown = flow_of(&main.replace("other/a", "p/z")).expect_err("there is no such step");
+    let workflow_of = |text: &str| flow(text, &[("part.yaml", PART)]);
+    assert_eq!(needs(&workflow_of(main).expect("it is sound"), "q"), ["elsewhere other/a"]);
+    let unknown = workflow_of(&main.replace("other/a", "p/z")).expect_err("there is no such step");
     assert!(unknown.to_string().contains("there is no step `p/z`"), "{unknown}");
-    let itself = flow_of(&main.replace("other/a", "w/p")).expect_err("that is this workflow");
+    let itself = workflow_of(&main.replace("other/a", "w/p")).expect_err("that is this workflow");
     assert!(itself.to_string().contains("there is no step `w/p`"), "{itself}");
 }

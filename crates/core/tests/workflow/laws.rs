@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use banksman_core::workflow::{Flow, Need, Signal, lint, load, unsaid};
+use banksman_core::workflow::{Need, Signal, Workflow, lint, load, unsaid};
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 use serde_json::json;
 
@@ -43,7 +43,7 @@ fn holds(text: &str) {
     assert!(unsaid(text).iter().all(|doubt| doubt.line > 0));
 }
 
-fn sound(flow: &Flow) {
+fn sound(flow: &Workflow) {
     let mut passed: BTreeSet<&str> = BTreeSet::new();
     let is_met = |need: &Need, passed: &BTreeSet<&str>| match need {
         Need::Step(id) => passed.contains(id.as_str()),

@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use banksman_core::lifecycle::problem::Problems;
-use banksman_core::workflow::{Flow, Need, Step, load};
+use banksman_core::workflow::{Need, Step, Workflow, load};
 use serde_json::Value;
 
 type Params = BTreeMap<String, Value>;
@@ -39,16 +39,16 @@ fn params(given: &[(&str, Value)]) -> Params {
 }
 
 /// A file that includes no others.
-fn alone(text: &str) -> Result<Flow, Problems> {
+fn alone(text: &str) -> Result<Workflow, Problems> {
     with_params(text, &Params::new())
 }
 
-fn with_params(text: &str, params: &Params) -> Result<Flow, Problems> {
+fn with_params(text: &str, params: &Params) -> Result<Workflow, Problems> {
     load(text, "w.yaml", params, &|path| Err(format!("no file {path}")))
 }
 
 /// Steps and gates behind the shortest header.
-fn steps(rest: &str) -> Flow {
+fn steps(rest: &str) -> Workflow {
     let text = format!("workflow: {{ id: w }}\nsteps:\n{rest}");
     alone(&text).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
 }
@@ -60,16 +60,16 @@ fn refused(text: &str, params: &Params) -> String {
     format!("{}: {}", first.line, first.message)
 }
 
-fn ids(flow: &Flow) -> Vec<&str> {
+fn ids(flow: &Workflow) -> Vec<&str> {
     flow.steps.iter().map(|step| step.id.as_str()).collect()
 }
 
-fn step<'a>(flow: &'a Flow, id: &str) -> &'a Step {
+fn step<'a>(flow: &'a Workflow, id: &str) -> &'a Step {
     flow.step(id).unwrap_or_else(|| panic!("there is no {id} in {:?}", ids(flow)))
 }
 
 /// What a step needs, as it would be written.
-fn needs(flow: &Flow, id: &str) -> Vec<String> {
+fn needs(flow: &Workflow, id: &str) -> Vec<String> {
     let written = |need: &Need| match need {
         Need::Step(id) => id.clone(),
         Need::Elsewhere { workflow, step } => format!("elsewhere {workflow}/{step}"),

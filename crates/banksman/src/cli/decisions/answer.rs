@@ -6,14 +6,16 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use super::{is_snoozed, only_people};
-use crate::api::dto::Change;
+use crate::api::dto::TransitionResponse;
 use crate::cli::arguments::{ActorArgs, FieldArgs};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::shown as one_line;
 use crate::cli::signs::Signs;
-use crate::ops::decisions::{self, Answer, Answered, Item, Which, has_way_back, synonyms};
+use crate::ops::decisions::{
+    self, AnswerRequest, AnswerResult, DecisionRef, InboxItem, has_way_back, synonyms,
+};
 use crate::ops::tasks;
 use crate::ops::why::has_machines;
 use crate::store::Store;
@@ -70,7 +72,7 @@ enum Escalated {
 pub(super) struct AnyArgs {
     /// The decision, or its task
     #[arg(value_name = "ID")]
-    which: Which,
+    which: DecisionRef,
     /// One of the actions that it offers
     #[arg(value_name = "ACTION")]
     action: String,
@@ -126,7 +128,12 @@ impl<'a> Given<'a> {
         Ok(Self { word, note, fields: how.fields.fields()?, how })
     }
 
-    fn to(&self, context: &Context, store: &Store, which: Which) -> Result<Answered, Failure> {
+    fn to(
+        &self,
+        context: &Context,
+        store: &Store,
+        which: DecisionRef,
+    ) -> Result<AnswerResult, Failure> {
         self.keyed(context, store, which, self.how.key.clone())
     }
 
@@ -134,10 +141,10 @@ impl<'a> Given<'a> {
         &self,
         context: &Context,
         store: &Store,
-        which: Which,
+        which: DecisionRef,
         key: Option<String>,
-    ) -> Result<Answered, Failure> {
-        let answer = Answer {
+    ) -> Result<AnswerResult, Failure> {
+        let answer = AnswerRequest {
             which,
             word: self.word.to_owned(),
             note: self.note.clone(),
@@ -151,8 +158,8 @@ impl<'a> Given<'a> {
 }
 
 /// The ids, and the one text behind them.
-fn split(words: &[String]) -> Result<(Vec<Which>, Option<String>), Failure> {
-    let ids: Vec<Which> = words.iter().map_while(|word| word.parse().ok()).collect();
+fn split(words: &[String]) -> Result<(Vec<DecisionRef>, Option<String>), Failure> {
+    let ids: Vec<DecisionRef> = words.iter().map_while(|word| word.parse().ok()).collect();
     match &words[ids.len()..] {
         [] => Ok((ids, None)),
         [text] => Ok((ids, Some(text.clone()))),
@@ -176,27 +183,27 @@ fn every(
     store: &Store,
     word: &str,
     escalated: Escalated,
-) -> Result<Vec<Which>, Failure> {
+) -> Result<Vec<DecisionRef>, Failure> {
     let now = store.now(context.now)?;
-    let offers = |item: &Item| {
+    let offers = |item: &InboxItem| {
         let mut actions = item.decision.offers.iter().map(|(action, _)| action.as_str());
         actions.any(|action| action == word || synonyms(word).contains(&action))
     };
-    let wanted = |item: &Item| match escalated {
+    let wanted = |item: &InboxItem| match escalated {
         Escalated::No => !item.escalated,
         Escalated::Yes => item.escalated,
         Escalated::Any => true,
     };
     let mut items = decisions::inbox(store, context.project_flag.as_deref())?;
     items.retain(|item| !is_snoozed(item, now) && offers(item) && wanted(item));
-    Ok(items.iter().map(|item| Which::Decision(item.decision.id)).collect())
+    Ok(items.iter().map(|item| DecisionRef::Decision(item.decision.id)).collect())
 }
 
 /// One answer; what is wrong with it is the failure of the command.
 fn give(
     context: &Context,
     store: &Store,
-    which: Which,
+    which: DecisionRef,
     given: &Given<'_>,
 ) -> Result<Exit, Failure> {
     match given.to(context, store, which) {
@@ -210,7 +217,7 @@ fn give(
 fn give_all(
     context: &Context,
     store: &Store,
-    which: &[Which],
+    which: &[DecisionRef],
     given: &Given<'_>,
 ) -> Result<Exit, Failure> {
     let (mut documents, mut lines, mut refused) = (Vec::new(), String::new(), 0);
@@ -241,7 +248,7 @@ fn give_all(
     Ok(if refused > 0 { Exit::Failed } else { Exit::Done })
 }
 
-fn refusal(signs: Signs, which: Which, failure: &Failure) -> (Value, String) {
+fn refusal(signs: Signs, which: DecisionRef, failure: &Failure) -> (Value, String) {
     let (code, hint) = failure.class();
     let message = failure.to_string();
     let text =
@@ -251,7 +258,11 @@ fn refusal(signs: Signs, which: Which, failure: &Failure) -> (Value, String) {
 }
 
 /// Shows what came of an answer.
-pub(super) fn shown(context: &Context, store: &Store, answered: Answered) -> Result<Exit, Failure> {
+pub(super) fn shown(
+    context: &Context,
+    store: &Store,
+    answered: AnswerResult,
+) -> Result<Exit, Failure> {
     let (id, task) = (answered.decision.id, answered.decision.task);
     let can_undo = answered.action != "undo" && has_way_back(&answered);
     let text = line(context.out.signs, &answered);
@@ -266,10 +277,10 @@ pub(super) fn shown(context: &Context, store: &Store, answered: Answered) -> Res
     Ok(Exit::Done)
 }
 
-fn document(store: &Store, answered: Answered) -> Result<Value, Failure> {
-    let Answered { decision, action, applied } = answered;
+fn document(store: &Store, answered: AnswerResult) -> Result<Value, Failure> {
+    let AnswerResult { decision, action, applied } = answered;
     let view = tasks::view_of(store, applied.stored)?;
-    let mut document = json!(Change::made(&view, applied.entry.as_ref()));
+    let mut document = json!(TransitionResponse::made(&view, applied.entry.as_ref()));
     document["decision"] = json!(decision.id.to_string());
     document["action"] = json!(action);
     document["replayed"] = json!(applied.replayed);
@@ -279,7 +290,7 @@ fn document(store: &Store, answered: Answered) -> Result<Value, Failure> {
 /// What an answer has set going, for whoever would wait for it: the merge of a branch is not over with the answer.
 pub(super) fn under_way(
     store: &Store,
-    answered: &Answered,
+    answered: &AnswerResult,
     now: Instant,
 ) -> Result<Option<String>, Failure> {
     let stored = &answered.applied.stored;
@@ -296,8 +307,8 @@ pub(super) fn under_way(
     Ok(Some(format!("merging {}; `banksman why {id}` tells how it goes{nobody}", one_line(what))))
 }
 
-pub(super) fn line(signs: Signs, answered: &Answered) -> String {
-    let Answered { decision, action, applied } = answered;
+pub(super) fn line(signs: Signs, answered: &AnswerResult) -> String {
+    let AnswerResult { decision, action, applied } = answered;
     let how = applied.entry.as_ref().map_or_else(
         || "nothing has changed".to_owned(),
         |entry| {

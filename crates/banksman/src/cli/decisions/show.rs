@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::iter;
 
-use banksman_core::failure::Level;
+use banksman_core::failure::ProofLevel;
 use banksman_core::ids::RunId;
 use banksman_core::machine::Spent;
 use banksman_core::policy::ALLOW;
@@ -18,7 +18,7 @@ use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Cell, shown, shown_lines, table};
 use crate::cli::signs::{Signs, amount, first_line, lasting, local, money};
-use crate::ops::decisions::{self, Offer, Question, Voice, Which};
+use crate::ops::decisions::{self, DecisionDetail, DecisionRef, Offer, ReviewerVerdict};
 use crate::store::runs::PastRun;
 
 /// Show all that is needed to decide
@@ -30,7 +30,7 @@ use crate::store::runs::PastRun;
 pub(super) struct ShowArgs {
     /// The decision, or its task
     #[arg(value_name = "ID")]
-    which: Which,
+    which: DecisionRef,
     #[command(flatten)]
     actor: ActorArgs,
 }
@@ -57,7 +57,7 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
 }
 
 /// What to type next. Nobody is led to allow what he has not looked at, nor told of that answer alone.
-fn next(question: &Question) -> Vec<String> {
+fn next(question: &DecisionDetail) -> Vec<String> {
     let (id, task) = (question.item.decision.id, question.item.decision.task);
     let version = question.detail.stored.task.version;
     let answer = |offer: &Offer| format!("decisions answer {id} {} --seen {version}", offer.action);
@@ -77,10 +77,11 @@ pub(super) enum Diff {
 
 impl Diff {
     /// The pull request, or the commits that would be merged in its place, or those of the last run that left some.
-    pub(super) fn of(context: &Context, question: &Question) -> Option<Self> {
+    pub(super) fn of(context: &Context, question: &DecisionDetail) -> Option<Self> {
         let stored = &question.detail.stored;
         // A run without a commit, such as a planner's, ends where it began.
-        let has_commits = |run: &&PastRun| run.level.as_deref() != Some(Level::Claimed.as_str());
+        let has_commits =
+            |run: &&PastRun| run.level.as_deref() != Some(ProofLevel::Claimed.as_str());
         let last =
             || question.runs.iter().rev().filter(has_commits).find_map(|run| run.head.clone());
         let head = stored.text("pr_head").map(str::to_owned).or_else(last);
@@ -107,12 +108,17 @@ impl Diff {
     }
 }
 
-pub(super) fn page(signs: Signs, question: &Question, diff: Option<&str>, now: Instant) -> String {
+pub(super) fn page(
+    signs: Signs,
+    question: &DecisionDetail,
+    diff: Option<&str>,
+    now: Instant,
+) -> String {
     let decision = &question.item.decision;
     let escalated = if question.item.escalated { "  escalated" } else { "" };
     let mut text =
         format!("{} {}{escalated}  {}\n", mark(&question.item), decision.id, shown(&decision.asks));
-    text.push_str(&voices(signs, &question.voices));
+    text.push_str(&verdicts(signs, &question.verdicts));
     text.push_str(&facts(signs, question, diff, now));
     text.push_str(&runs(question, now));
     let body = question.detail.stored.task.body.trim();
@@ -124,22 +130,22 @@ pub(super) fn page(signs: Signs, question: &Question, diff: Option<&str>, now: I
 }
 
 /// What others have said, each with what it suggests.
-pub(in crate::cli) fn voices(signs: Signs, voices: &[Voice]) -> String {
-    let lines = |voice: &Voice| {
-        let who = [voice.who.as_str(), voice.verdict.as_str()].join(" ");
-        let (who, words) = (shown(who.trim_end()), shown(&excerpt(&voice.words)));
+pub(in crate::cli) fn verdicts(signs: Signs, verdicts: &[ReviewerVerdict]) -> String {
+    let lines = |verdict: &ReviewerVerdict| {
+        let who = [verdict.who.as_str(), verdict.verdict.as_str()].join(" ");
+        let (who, words) = (shown(who.trim_end()), shown(&excerpt(&verdict.words)));
         let suggests =
-            voice.suggestions.iter().map(|text| format!("      suggests: {}\n", shown(text)));
+            verdict.suggestions.iter().map(|text| format!("      suggests: {}\n", shown(text)));
         format!(
             "  {} {who}: {words}\n{}",
-            signs.well(!voice.dissents),
+            signs.well(!verdict.dissents),
             suggests.collect::<String>()
         )
     };
-    voices.iter().map(lines).collect()
+    verdicts.iter().map(lines).collect()
 }
 
-fn facts(signs: Signs, question: &Question, diff: Option<&str>, now: Instant) -> String {
+fn facts(signs: Signs, question: &DecisionDetail, diff: Option<&str>, now: Instant) -> String {
     let (decision, task) = (&question.item.decision, &question.detail.stored.task);
     let state = question.detail.stored.lifecycle.state(task.state);
     let texts = decision::texts(question);
@@ -183,7 +189,7 @@ fn cost(spent: Spent) -> String {
     [Some(runs), tokens, money].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn runs(question: &Question, now: Instant) -> String {
+fn runs(question: &DecisionDetail, now: Instant) -> String {
     let task = question.detail.stored.task.id;
     let row = |run: &PastRun| -> Vec<Cell> {
         vec![

@@ -27,8 +27,8 @@ use crate::cli::output::{shown, shown_lines};
 use crate::clock;
 use crate::config::Environment;
 use crate::exec::git::Git;
-use crate::exec::process::Plain;
-use crate::ops::decisions::{self, Answer, Offer, Question, UNDO_WINDOW, Which};
+use crate::exec::process::PlainRunner;
+use crate::ops::decisions::{self, AnswerRequest, DecisionDetail, DecisionRef, Offer, UNDO_WINDOW};
 use crate::store::Store;
 
 /// Go through what waits for you, one key each; what was escalated comes first
@@ -143,12 +143,12 @@ impl Desk<'_> {
         }
     }
 
-    fn question(&self, id: DecisionId) -> Result<Question, Failure> {
-        let which = Which::Decision(id);
+    fn question(&self, id: DecisionId) -> Result<DecisionDetail, Failure> {
+        let which = DecisionRef::Decision(id);
         Ok(decisions::question(self.store, which, &self.actor, clock::now())?)
     }
 
-    fn act(&mut self, question: &Question) -> Result<Next, Failure> {
+    fn act(&mut self, question: &DecisionDetail) -> Result<Next, Failure> {
         let id = question.item.decision.id;
         let Some(key) = self.keys.byte()? else { return Ok(Next::Leave) };
         match key {
@@ -159,7 +159,7 @@ impl Desk<'_> {
             b'u' => self.undo(),
             b'h' => {
                 let snoozed =
-                    decisions::snooze(self.store, Which::Decision(id), SNOOZE, clock::now());
+                    decisions::snooze(self.store, DecisionRef::Decision(id), SNOOZE, clock::now());
                 self.told(snoozed.map(|_| format!("{id} is put off for {SNOOZE}")), Next::Decision)
             }
             b'1'..=b'9' => match question.offers.get(usize::from(key - b'1')) {
@@ -170,7 +170,7 @@ impl Desk<'_> {
         }
     }
 
-    fn answer(&mut self, question: &Question, offer: &Offer) -> Result<Next, Failure> {
+    fn answer(&mut self, question: &DecisionDetail, offer: &Offer) -> Result<Next, Failure> {
         let id = question.item.decision.id;
         let mut note = None;
         if offer.needs_words() {
@@ -181,8 +181,8 @@ impl Desk<'_> {
                 return Ok(Next::Keys);
             }
         }
-        let answer = Answer {
-            which: Which::Decision(id),
+        let answer = AnswerRequest {
+            which: DecisionRef::Decision(id),
             word: offer.action.clone(),
             note,
             fields: serde_json::Map::new(),
@@ -206,7 +206,7 @@ impl Desk<'_> {
             say(self.context, "nothing was answered yet")?;
             return Ok(Next::Keys);
         };
-        let which = Some(Which::Decision(id));
+        let which = Some(DecisionRef::Decision(id));
         let undone = decisions::undo(self.store, &self.actor, which, UNDO_WINDOW, clock::now());
         if undone.is_ok() {
             self.answered -= 1;
@@ -234,13 +234,13 @@ impl Desk<'_> {
         }
     }
 
-    fn diff(&self, question: &Question) -> Result<Next, Failure> {
+    fn diff(&self, question: &DecisionDetail) -> Result<Next, Failure> {
         let text = match Diff::of(self.context, question) {
             None => "there are no commits to look at".to_owned(),
             Some(diff @ Diff::PullRequest(_)) => diff.command(),
             Some(Diff::Commits { folder, base, head }) => {
                 let env = Environment::passed(&["PATH".to_owned(), "HOME".to_owned()]);
-                let mut runner = Plain;
+                let mut runner = PlainRunner;
                 match Git::at(&mut runner, Path::new(&folder), &env).diff(&base, &head) {
                     Ok(diff) if diff.trim().is_empty() => "nothing was changed".to_owned(),
                     Ok(diff) => head_of(&diff),

@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::machine::{Hold, hold};
+use banksman_core::machine::{Driver, hold};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::{LogArgs, Shown, folder_of, past_run};
@@ -17,8 +17,8 @@ use crate::cli::failure::Failure;
 use crate::cli::output::shown;
 use crate::cli::signs::local_time;
 use crate::clock;
-use crate::exec::keeper::Folder;
-use crate::exec::plan::JobId;
+use crate::exec::job::JobId;
+use crate::exec::keeper::JobFolder;
 use crate::exec::site::LocalSite;
 use crate::store::Store;
 use crate::store::conn::Waited;
@@ -59,7 +59,7 @@ pub(super) fn follow(
 }
 
 /// Shows a run until its keeper is gone. It may be put away meanwhile.
-fn until_its_end(context: &Context, shown: &mut Shown) -> Result<Option<Folder>, Failure> {
+fn until_its_end(context: &Context, shown: &mut Shown) -> Result<Option<JobFolder>, Failure> {
     let home = &context.config.agents.home;
     let mut watch = Watch::new();
     let mut at = None;
@@ -106,22 +106,22 @@ fn next_run(context: &Context, store: &Store, last: RunId) -> Result<Option<RunI
         let state = &lifecycle.state(task.state).name;
         let next_timer = detail.timers.first().map(|timer| timer.due);
         let waits = match hold(lifecycle, task, next_timer) {
-            Hold::Queue => "it waits for an agent".to_owned(),
-            Hold::Lease(_) => "somebody else works on it".to_owned(),
-            Hold::Timer(_) => match task.not_before {
+            Driver::Queue => "it waits for an agent".to_owned(),
+            Driver::Lease(_) => "somebody else works on it".to_owned(),
+            Driver::Timer(_) => match task.not_before {
                 Some(at) => {
                     format!("attempt {} at {} the earliest", last.epoch + 1, local_time(at))
                 }
                 None => "it goes on by itself".to_owned(),
             },
-            Hold::Parts => "its subtasks are at work".to_owned(),
-            Hold::Parent(_) => return Ok(end(context, last.task, state, "it is done for now")),
-            Hold::Ended => return Ok(end(context, last.task, state, "that is its end")),
-            Hold::Person => return Ok(end(context, last.task, state, "it waits for a person")),
-            Hold::Needs(_) => {
+            Driver::Parts => "its subtasks are at work".to_owned(),
+            Driver::Parent(_) => return Ok(end(context, last.task, state, "it is done for now")),
+            Driver::Ended => return Ok(end(context, last.task, state, "that is its end")),
+            Driver::Person => return Ok(end(context, last.task, state, "it waits for a person")),
+            Driver::Needs(_) => {
                 return Ok(end(context, last.task, state, "it waits for other tasks"));
             }
-            Hold::Stranded => return Ok(end(context, last.task, state, "nothing moves it on")),
+            Driver::Stranded => return Ok(end(context, last.task, state, "nothing moves it on")),
         };
         let text = shown(&format!("{} is in {state}: {waits}; Ctrl-C ends this", last.task));
         if text != said {
@@ -139,7 +139,7 @@ fn end(context: &Context, task: TaskId, state: &str, why: &str) -> Option<RunId>
 }
 
 /// The folder of a run that was just claimed; its keeper is started a moment later.
-pub(super) fn begun(context: &Context, run: RunId, past: &PastRun) -> Result<Folder, Failure> {
+pub(super) fn begun(context: &Context, run: RunId, past: &PastRun) -> Result<JobFolder, Failure> {
     let agents = &context.config.agents;
     let is_ours = past.node.as_deref() == Some(agents.node.as_str());
     let mut watch = Watch::new();

@@ -1,12 +1,12 @@
 //! Events of an agent and the facts of its end, as lines for people and as JSON for programs.
 
-use banksman_core::receipt::{Check, Ended, Evidence, Receipt, Told};
+use banksman_core::receipt::{AgentReport, CheckResult, EndCause, Evidence, Receipt};
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
 use crate::cli::output::{json_line, shown, shown_lines};
 use crate::cli::signs::{Signs, amount, lasting, local_time, money};
-use crate::exec::agent::Seen;
+use crate::exec::agent::AgentEvent;
 use crate::store::runs::PastRun;
 
 /// What is shown of one event. The whole text is in the log itself.
@@ -26,40 +26,40 @@ pub(super) struct Look<'a> {
 
 impl Look<'_> {
     /// None for what is only of use to programs. `at` is when it was seen, which is known only while it happens.
-    pub(super) fn event(&self, seen: &Seen, at: Option<Instant>) -> Option<String> {
+    pub(super) fn event(&self, seen: &AgentEvent, at: Option<Instant>) -> Option<String> {
         if self.json {
             let mut document = serde_json::to_value(seen).expect("our own types are plain data");
             return Some(self.document(&mut document, at));
         }
         let (word, text) = match seen {
-            Seen::Session { id } => ("session", id.clone()),
-            Seen::Text { text } => ("says", text.clone()),
-            Seen::Tool { name, detail, .. } => ("tool", format!("{name}  {detail}")),
-            Seen::ToolResult { ok, detail, .. } => {
+            AgentEvent::Session { id } => ("session", id.clone()),
+            AgentEvent::Text { text } => ("says", text.clone()),
+            AgentEvent::Tool { name, detail, .. } => ("tool", format!("{name}  {detail}")),
+            AgentEvent::ToolResult { ok, detail, .. } => {
                 ("", format!("{} {detail}", self.signs.well(*ok)))
             }
-            Seen::Note { text } => ("note", text.clone()),
-            Seen::Spent { .. } => return None,
-            Seen::Hopeless { reason } => ("stuck", reason.clone()),
-            Seen::Ended { ok, text } => (if *ok { "done" } else { "failed" }, text.clone()),
+            AgentEvent::Note { text } => ("note", text.clone()),
+            AgentEvent::Spent { .. } => return None,
+            AgentEvent::Hopeless { reason } => ("stuck", reason.clone()),
+            AgentEvent::Ended { ok, text } => (if *ok { "done" } else { "failed" }, text.clone()),
         };
         Some(self.line(word, &text, at))
     }
 
     /// What the agent told through its tools.
-    pub(super) fn told(&self, told: &Told, at: Option<Instant>) -> String {
+    pub(super) fn told(&self, told: &AgentReport, at: Option<Instant>) -> String {
         if self.json {
             return self.document(&mut json!({ "event": "report", "report": told }), at);
         }
         match told {
-            Told::Progress { step, blockers, .. } if blockers.is_empty() => {
+            AgentReport::Progress { step, blockers, .. } if blockers.is_empty() => {
                 self.line("reports", step, at)
             }
-            Told::Progress { step, blockers, .. } => {
+            AgentReport::Progress { step, blockers, .. } => {
                 self.line("reports", &format!("{step}; held up by {}", blockers.join(", ")), at)
             }
-            Told::NeedsPerson { question } => self.line("asks", question, at),
-            Told::NothingToDo { reason } => {
+            AgentReport::NeedsPerson { question } => self.line("asks", question, at),
+            AgentReport::NothingToDo { reason } => {
                 self.line("reports", &format!("nothing to do: {reason}"), at)
             }
         }
@@ -154,7 +154,7 @@ impl Look<'_> {
         text
     }
 
-    fn check(&self, check: &Check) -> String {
+    fn check(&self, check: &CheckResult) -> String {
         let sign = self.signs.well(check.passed());
         let how = match (check.exit.code, check.exit.signal) {
             (Some(0), _) => String::new(),
@@ -178,20 +178,20 @@ fn indented(text: &str) -> String {
     shown_lines(text.trim()).replace('\n', "\n         ")
 }
 
-fn ended(ended: &Ended) -> String {
+fn ended(ended: &EndCause) -> String {
     match ended {
-        Ended::Completed => String::new(),
-        Ended::NotPrepared { detail, .. } => format!("its worktree was not ready: {detail}"),
-        Ended::NotStarted { detail } => format!("its agent could not be started: {detail}"),
-        Ended::TimedOut => "it took too long".to_owned(),
-        Ended::Stalled => "it stalled".to_owned(),
-        Ended::OverBudget { detail } => format!("over its budget: {detail}"),
-        Ended::Hopeless => "it could not get any further".to_owned(),
-        Ended::NotAllowed { request } => request.clone(),
-        Ended::Loop { summary } => summary.clone(),
-        Ended::Stopped { by } => format!("it was stopped: {by}"),
-        Ended::LeaseLost => "its lease was lost".to_owned(),
-        Ended::KeeperLost => "its keeper was lost".to_owned(),
+        EndCause::Completed => String::new(),
+        EndCause::NotPrepared { detail, .. } => format!("its worktree was not ready: {detail}"),
+        EndCause::NotStarted { detail } => format!("its agent could not be started: {detail}"),
+        EndCause::TimedOut => "it took too long".to_owned(),
+        EndCause::Stalled => "it stalled".to_owned(),
+        EndCause::OverBudget { detail } => format!("over its budget: {detail}"),
+        EndCause::Hopeless => "it could not get any further".to_owned(),
+        EndCause::NotAllowed { request } => request.clone(),
+        EndCause::Loop { summary } => summary.clone(),
+        EndCause::Stopped { by } => format!("it was stopped: {by}"),
+        EndCause::LeaseLost => "its lease was lost".to_owned(),
+        EndCause::KeeperLost => "its keeper was lost".to_owned(),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::shown;
-use crate::ops::decisions::Which;
+use crate::ops::decisions::DecisionRef;
 use crate::ops::policy;
 
 /// Allow exactly what a decision asks for, and let the task go on
@@ -22,7 +22,7 @@ use crate::ops::policy;
 pub(super) struct AllowArgs {
     /// The decision, or its task
     #[arg(value_name = "ID")]
-    which: Which,
+    which: DecisionRef,
     /// Your words
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,

@@ -12,8 +12,8 @@ use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::shown_lines;
 use crate::config::{EnvVars, Environment};
-use crate::mcp::{Leave, RunFolder};
-use crate::ops::policy::{self, Asked};
+use crate::mcp::{Permission, RunFolder};
+use crate::ops::policy::{self, PermissionResult};
 
 /// Ask for leave before an action
 ///
@@ -41,11 +41,11 @@ pub(super) fn run(context: &Context, args: &RequestArgs) -> Result<Exit, Failure
     let action = args.action.action();
     let environment = Environment::of_process()?;
     if let Some(folder) = environment.get(EnvVars::RUN_FOLDER) {
-        let leave = RunFolder::new(folder.into()).ask_leave(&action, &args.why);
+        let leave = RunFolder::new(folder.into()).request_permission(&action, &args.why);
         let leave = leave.map_err(|message| Failure::Input { message, hint: String::new() })?;
         return match leave {
-            Leave::GoOn => said(context, None),
-            Leave::Asked(request) => said(context, Some(&request)),
+            Permission::GoOn => said(context, None),
+            Permission::Asked(request) => said(context, Some(&request)),
         };
     }
     let Some(task) = args.task else {
@@ -57,8 +57,8 @@ pub(super) fn run(context: &Context, args: &RequestArgs) -> Result<Exit, Failure
     let (store, actor) = (context.store()?, context.actor(args.actor.actor.as_ref()));
     let (who, what) = ((task, &actor), (&action, args.why.as_str()));
     match policy::ask(&store, policy_here(context)?, who, what, context.now) {
-        Ok(Asked::GoOn) => said(context, None),
-        Ok(Asked::Waits { request, .. }) => said(context, Some(&request.to_string())),
+        Ok(PermissionResult::GoOn) => said(context, None),
+        Ok(PermissionResult::Waits { request, .. }) => said(context, Some(&request.to_string())),
         Err(error) => context.refused(error),
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use banksman_core::lifecycle::problem::Problems;
-use banksman_core::policy::{self, Policy, Rank, Verdict};
+use banksman_core::policy::{self, Assessment, Policy, Rank};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -81,8 +81,8 @@ fn listed(policy: &Policy) -> String {
     };
     let rows: Vec<Vec<Cell>> = policy.rules.iter().map(row).collect();
     let ranks = Rank::ALL.map(|rank| {
-        let from = policy::Class::ALL.into_iter().find(|class| policy.asks(rank, *class));
-        format!("{rank} from {}", from.map_or("nothing", policy::Class::as_str))
+        let from = policy::RiskClass::ALL.into_iter().find(|class| policy.asks(rank, *class));
+        format!("{rank} from {}", from.map_or("nothing", policy::RiskClass::as_str))
     });
     let closes = if policy.lead_may_close { "may" } else { "may not" };
     format!(
@@ -131,7 +131,7 @@ pub(super) fn test(context: &Context, args: &TestArgs) -> Result<Exit, Failure> 
     Ok(if asks { Exit::Failed } else { Exit::Done })
 }
 
-fn document(verdict: &Verdict, rank: Rank, asks: bool) -> Value {
+fn document(verdict: &Assessment, rank: Rank, asks: bool) -> Value {
     let findings = verdict.findings.iter().map(|finding| {
         let (rule, place) = finding.rule.clone().unzip();
         json!({ "what": finding.what, "class": finding.class, "why": finding.why, "rule": rule, "place": place })
@@ -144,7 +144,7 @@ fn document(verdict: &Verdict, rank: Rank, asks: bool) -> Value {
     })
 }
 
-fn text(verdict: &Verdict, rank: Rank, asks: bool) -> String {
+fn text(verdict: &Assessment, rank: Rank, asks: bool) -> String {
     let then = if asks { "has to ask first" } else { "may do it" };
     let article = match rank {
         Rank::Intern => "an",

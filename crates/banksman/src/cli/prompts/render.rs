@@ -1,7 +1,7 @@
 //! `banksman prompts render`: exactly what an agent would be told about a task now.
 
 use banksman_core::ids::TaskId;
-use banksman_core::prompt::Cut;
+use banksman_core::prompt::Truncation;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{shown, shown_lines};
 use crate::cli::up::Parts;
-use crate::engine::{Rendered, Wish};
+use crate::engine::{PreviewRequest, PromptPreview};
 
 /// Show exactly what an agent would be told about a task now
 ///
@@ -39,7 +39,7 @@ pub(super) fn run(context: &Context, args: &RenderArgs) -> Result<Exit, Failure>
     // A store that is not there is not made by looking.
     drop(context.store()?);
     let parts = Parts::of(&context.config)?;
-    let wish = Wish { role: args.role.clone(), worker: args.worker.clone() };
+    let wish = PreviewRequest { role: args.role.clone(), worker: args.worker.clone() };
     let now = parts.store.now(context.now)?;
     let is_known =
         |name: &String| parts.terms.workers.iter().any(|setup| setup.worker.name == *name);
@@ -69,9 +69,9 @@ pub(super) fn run(context: &Context, args: &RenderArgs) -> Result<Exit, Failure>
     Ok(Exit::Done)
 }
 
-fn document(context: &Context, rendered: &Rendered) -> Value {
+fn document(context: &Context, rendered: &PromptPreview) -> Value {
     let told = &rendered.told;
-    let cut = |cut: &Cut| json!({ "part": cut.part, "leftOut": cut.left_out, "of": cut.of });
+    let cut = |cut: &Truncation| json!({ "part": cut.part, "leftOut": cut.left_out, "of": cut.of });
     json!({
         "template": told.template,
         "origin": origin(context, told.file.as_deref()),

@@ -12,14 +12,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{Home, Picture, beats, home, text};
+use super::{Home, Picture, heartbeats, home, text};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::clock;
-use crate::ops::glance::{Glance, glance};
+use crate::ops::status::{StatusSummary, summary};
 use crate::store::Store;
-use crate::store::conn::{Mark, Waited};
+use crate::store::conn::{Waited, WakeMark};
 
 /// Between two looks: at most two redraws a second.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
@@ -50,8 +50,8 @@ pub(super) fn watch(context: &Context, store: &Store) -> Result<Exit, Failure> {
 
 /// What is known, and what is on the screen.
 struct View {
-    mark: Mark,
-    glance: Glance,
+    mark: WakeMark,
+    summary: StatusSummary,
     read_at: Moment,
     home: Option<(Home, Moment)>,
     drawn: String,
@@ -60,8 +60,8 @@ struct View {
 impl View {
     fn new(store: &Store) -> Result<Self, Failure> {
         let mark = store.mark();
-        let glance = glance(store)?;
-        Ok(Self { mark, glance, read_at: clock::monotonic(), home: None, drawn: String::new() })
+        let summary = summary(store)?;
+        Ok(Self { mark, summary, read_at: clock::monotonic(), home: None, drawn: String::new() })
     }
 
     /// Draws if there is something new.
@@ -70,15 +70,15 @@ impl View {
         let has_changed = store.wait(self.mark, Duration::ZERO) == Waited::Notified;
         if has_changed || now.duration_since(self.read_at) > STORE_AGAIN {
             self.mark = store.mark();
-            self.glance = glance(store)?;
+            self.summary = summary(store)?;
             self.read_at = now;
         }
         let known = self.home.filter(|(_, at)| now.duration_since(*at) < HOME_AGAIN);
-        let (home, at) = known.unwrap_or_else(|| (home(&context.config, &self.glance), now));
+        let (home, at) = known.unwrap_or_else(|| (home(&context.config, &self.summary), now));
         self.home = Some((home, at));
-        let glance = self.glance.clone();
-        let beats = beats(&context.config, &glance);
-        let picture = Picture { glance, beats, home };
+        let summary = self.summary.clone();
+        let heartbeats = heartbeats(&context.config, &summary);
+        let picture = Picture { summary, heartbeats, home };
         let shown = text(context.out.signs, &context.config, &picture, clock::now());
         let frame = frame(&shown, size());
         if frame != self.drawn {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::StateKind;
 use banksman_core::time::Instant;
-use banksman_core::workflow::Flow;
-use banksman_core::workflow::graph::{Mark, Tone, mermaid, svg};
+use banksman_core::workflow::Workflow;
+use banksman_core::workflow::graph::{StepMark, Tone, mermaid, svg};
 use clap::Args;
 
 use super::{ParamArgs, project_here};
@@ -15,7 +15,7 @@ use crate::cli::drawing::DrawingArgs;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::signs::lasting;
-use crate::ops::workflows::{self, Standing, is_done_by_hand};
+use crate::ops::workflows::{self, WorkflowStatus, is_manual_step};
 use crate::store::Stored;
 
 /// Draw a file, or a workflow as it stands
@@ -41,9 +41,9 @@ pub(super) fn run(context: &Context, args: &GraphArgs) -> Result<Exit, Failure> 
     args.drawing.draw(context, || mermaid(&flow, &marks), || svg(&flow, &marks))
 }
 
-type Marks = BTreeMap<String, Mark>;
+type Marks = BTreeMap<String, StepMark>;
 
-fn subject(context: &Context, args: &GraphArgs) -> Result<(Flow, Marks), Failure> {
+fn subject(context: &Context, args: &GraphArgs) -> Result<(Workflow, Marks), Failure> {
     let params = args.params.params()?;
     if let Some(file) = args.subject.as_deref().filter(|word| is_file(word)) {
         let mut flows = workflows::load(&[PathBuf::from(file)], &params)?;
@@ -58,7 +58,7 @@ fn subject(context: &Context, args: &GraphArgs) -> Result<(Flow, Marks), Failure
     let store = context.store()?;
     let project = project_here(context, &store)?;
     let found = workflows::find(&store, project.as_deref(), args.subject.as_deref())?;
-    let Standing { steps, flow, .. } = workflows::standing(&store, found)?;
+    let WorkflowStatus { steps, flow, .. } = workflows::standing(&store, found)?;
     let mark = |(stored, id): (&Stored, &String)| (id.clone(), mark(stored, context.now));
     let marks = steps.iter().zip(flow.steps.iter().map(|step| &step.id)).map(mark).collect();
     Ok((flow, marks))
@@ -70,30 +70,34 @@ fn is_file(word: &str) -> bool {
         || path.extension().is_some_and(|end| end == "yaml" || end == "yml")
 }
 
-fn mark(stored: &Stored, now: Instant) -> Mark {
+fn mark(stored: &Stored, now: Instant) -> StepMark {
     let (task, state) = (&stored.task, stored.state());
     let runs = task.spent.runs;
     let attempts = (runs > 0).then(|| format!("attempt {runs}"));
     // What has ended, and what has not begun, is not the longer the more there is to see.
     let since = match state.kind {
-        Kind::Working | Kind::Reviewing | Kind::Waiting | Kind::Blocked => {
+        StateKind::Working | StateKind::Reviewing | StateKind::Waiting | StateKind::Blocked => {
             Some(lasting(now.since(task.entered_at)))
         }
-        Kind::Queued | Kind::Parked | Kind::Done | Kind::Failed | Kind::Cancelled => None,
+        StateKind::Queued
+        | StateKind::Parked
+        | StateKind::Done
+        | StateKind::Failed
+        | StateKind::Cancelled => None,
     };
     let note = attempts.into_iter().chain(since).collect::<Vec<_>>().join(", ");
-    Mark { state: state.name.clone(), tone: tone(stored), note }
+    StepMark { state: state.name.clone(), tone: tone(stored), note }
 }
 
 fn tone(stored: &Stored) -> Tone {
     match stored.state().kind {
-        Kind::Queued => Tone::Waiting,
-        Kind::Working => Tone::Working,
-        Kind::Reviewing => Tone::Reviewing,
+        StateKind::Queued => Tone::Waiting,
+        StateKind::Working => Tone::Working,
+        StateKind::Reviewing => Tone::Reviewing,
         // A person has it in hand and is not asked about it.
-        Kind::Waiting if is_done_by_hand(stored) => Tone::Working,
-        Kind::Waiting | Kind::Parked => Tone::Person,
-        Kind::Done => Tone::Passed,
-        Kind::Blocked | Kind::Failed | Kind::Cancelled => Tone::Failed,
+        StateKind::Waiting if is_manual_step(stored) => Tone::Working,
+        StateKind::Waiting | StateKind::Parked => Tone::Person,
+        StateKind::Done => Tone::Passed,
+        StateKind::Blocked | StateKind::Failed | StateKind::Cancelled => Tone::Failed,
     }
 }

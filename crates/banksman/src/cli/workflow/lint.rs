@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use banksman_core::lifecycle::problem::{Problem, Quoted};
+use banksman_core::lifecycle::problem::{Problem, SourceSnippet};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{shown, shown_lines};
 use crate::exec::files::missing;
-use crate::ops::workflows::{self, Linted, Subject};
+use crate::ops::workflows::{self, LintTarget, Linted};
 
 /// Check files of steps and gates
 ///
@@ -39,13 +39,13 @@ pub(super) struct LintArgs {
 pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
     let config = &context.config;
     let subject = match &args.files[..] {
-        [] => Subject::Repository { root: &config.root, folder: &config.folder },
-        files => Subject::Files(files),
+        [] => LintTarget::Repository { root: &config.root, folder: &config.folder },
+        files => LintTarget::Files(files),
     };
     let exists = |path: &str| is_there(&config.root, path);
     let linted = workflows::lint(subject, &args.params.params()?, &exists)?;
     let is_well =
-        |linted: &Linted| linted.errors.is_none() && (!args.strict || linted.doubts.is_empty());
+        |linted: &Linted| linted.errors.is_none() && (!args.strict || linted.warnings.is_empty());
     let is_sound = linted.iter().all(is_well);
     context.out.answer(
         || json!({ "ok": is_sound, "workflows": linted.iter().map(|linted| document(linted, is_well(linted))).collect::<Vec<_>>() }),
@@ -60,14 +60,14 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
     }
     let errors = linted.iter().filter_map(|linted| linted.errors.as_ref());
     let errors: usize = errors.map(|problems| problems.list.len()).sum();
-    let doubts = linted.iter().map(|linted| linted.doubts.len()).sum();
+    let warnings = linted.iter().map(|linted| linted.warnings.len()).sum();
     let counted =
         |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     context.out.say(&format!(
         "{}: {}, {}",
         counted(linted.len(), "file"),
         counted(errors, "error"),
-        counted(doubts, "doubt")
+        counted(warnings, "doubt")
     ));
     Ok(if is_sound { Exit::Done } else { Exit::Findings })
 }
@@ -91,7 +91,7 @@ fn document(linted: &Linted, is_well: bool) -> Value {
         "file": file,
         "ok": is_well,
         "problems": errors.collect::<Vec<_>>(),
-        "doubts": linted.doubts.iter().map(|doubt| entry(doubt, &file)).collect::<Vec<_>>(),
+        "doubts": linted.warnings.iter().map(|warning| entry(warning, &file)).collect::<Vec<_>>(),
         "standIns": linted.stand_ins,
     })
 }
@@ -99,10 +99,11 @@ fn document(linted: &Linted, is_well: bool) -> Value {
 /// What is sound needs no words.
 fn texts(linted: &Linted) -> Vec<String> {
     let origin = linted.path.display().to_string();
-    let doubt = |problem: &Problem| {
-        let quoted = Quoted { word: "doubt", problem, origin: &origin, source: &linted.text };
+    let warning = |problem: &Problem| {
+        let quoted =
+            SourceSnippet { word: "doubt", problem, origin: &origin, source: &linted.text };
         shown_lines(&quoted.to_string())
     };
     let errors = linted.errors.iter().map(|problems| shown_lines(&problems.to_string()));
-    errors.chain(linted.doubts.iter().map(doubt)).collect()
+    errors.chain(linted.warnings.iter().map(warning)).collect()
 }

@@ -9,7 +9,7 @@ use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{shown, shown_lines};
 use crate::cli::up::follow_up;
-use crate::ops::workflows::{self, Todo, TodoKind};
+use crate::ops::workflows::{self, NextAction, NextActionKind};
 
 /// Steps that are explained at once. More would not be read.
 const PARAGRAPHS: usize = 10;
@@ -35,27 +35,27 @@ pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit, Failure> {
     let found = workflows::find(&store, project.as_deref(), args.which.workflow.as_deref())?;
     let id = found.task.id;
     let mut standing = workflows::standing(&store, found)?;
-    if standing.is_by_hand() {
+    if standing.is_manual() {
         follow_up(context)?;
         standing = workflows::standing(&store, store.task(id)?)?;
     }
     let mut todos = workflows::next(&standing);
-    let is_known = |todo: &&mut Todo| args.known.contains(&todo.step);
+    let is_known = |todo: &&mut NextAction| args.known.contains(&todo.step);
     todos.iter_mut().filter(is_known).for_each(|todo| todo.assignment = None);
-    let whole = standing.workflow.state();
+    let parent = standing.workflow.state();
     context.out.answer(
         || {
             json!({
                 "workflow": standing.workflow.task.id.to_string(),
-                "state": whole.name,
-                "over": whole.terminal,
+                "state": parent.name,
+                "over": parent.terminal,
                 "next": todos,
             })
         },
         || {
             if todos.is_empty() {
                 let (id, name) = (standing.workflow.task.id, shown(&standing.flow.name));
-                return format!("{id}  {name} is {}: there is nothing to do\n", whole.name);
+                return format!("{id}  {name} is {}: there is nothing to do\n", parent.name);
             }
             paragraphs(&todos)
         },
@@ -64,10 +64,10 @@ pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit, Failure> {
 }
 
 /// What somebody has to do comes before what Banksman is at.
-fn paragraphs(todos: &[Todo]) -> String {
-    let (waits, acts): (Vec<&Todo>, Vec<&Todo>) =
-        todos.iter().partition(|todo| todo.kind == TodoKind::Wait);
-    let sorted: Vec<&Todo> = acts.into_iter().chain(waits).collect();
+fn paragraphs(todos: &[NextAction]) -> String {
+    let (waits, acts): (Vec<&NextAction>, Vec<&NextAction>) =
+        todos.iter().partition(|todo| todo.kind == NextActionKind::Wait);
+    let sorted: Vec<&NextAction> = acts.into_iter().chain(waits).collect();
     let mut text: String = sorted.iter().take(PARAGRAPHS).map(|todo| paragraph(todo)).collect();
     if let Some(more) = sorted.len().checked_sub(PARAGRAPHS).filter(|more| *more > 0) {
         text.push_str(&format!("... and {more} more, which --json has\n"));
@@ -75,7 +75,7 @@ fn paragraphs(todos: &[Todo]) -> String {
     text
 }
 
-fn paragraph(todo: &Todo) -> String {
+fn paragraph(todo: &NextAction) -> String {
     let mut text = format!("{}  {}: {}\n", todo.task, shown(&todo.title), shown(&todo.what));
     if let Some(words) = &todo.assignment {
         for line in shown_lines(words).lines() {

@@ -14,8 +14,8 @@ use crate::cli::moves::show;
 use crate::cli::up::{follow_up, follow_up_until};
 use crate::clock;
 use crate::ops::OpsError;
-use crate::ops::decisions::Which;
-use crate::ops::workflows::{self, Look, Place, Said, Word};
+use crate::ops::decisions::DecisionRef;
+use crate::ops::workflows::{self, ManualCheck, ReportedOutcome, StepReport, WorkFolder};
 use crate::store::{Applied, StoreError};
 
 /// Report how a step or a gate ended
@@ -36,7 +36,7 @@ pub(super) struct ReportArgs {
     step: String,
     /// What happened
     #[arg(value_name = "WORD")]
-    word: Word,
+    word: ReportedOutcome,
     /// What has to change, for fail and veto; why, for abort
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
@@ -56,7 +56,7 @@ pub(super) struct ReportArgs {
     actor: ActorArgs,
 }
 
-impl ValueEnum for Word {
+impl ValueEnum for ReportedOutcome {
     fn value_variants<'a>() -> &'a [Self] {
         &Self::ALL
     }
@@ -80,13 +80,13 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
     let project = project_here(context, &store)?;
     let step =
         workflows::step_named(&store, project.as_deref(), args.workflow.as_deref(), &args.step)?;
-    context.no_run_decides(&store, Which::Task(step.task.id))?;
-    let by_hand = workflows::is_by_hand(&step);
-    if by_hand {
+    context.no_run_decides(&store, DecisionRef::Task(step.task.id))?;
+    let manual = workflows::is_manual(&step);
+    if manual {
         // A step that has become free since the last look can be reported on at once.
         follow_up(context)?;
     }
-    let looks = by_hand && args.word == Word::Done;
+    let looks = manual && args.word == ReportedOutcome::Done;
     if args.folder.is_some() && !looks {
         return Err(Failure::Argument {
             message: "`--in` is for `done`, in a workflow that is driven by hand".to_owned(),
@@ -94,8 +94,8 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
         });
     }
     let folder = folder_of(context, args);
-    let place = Place { folder: &folder, node: &context.config.agents.node };
-    let said = Said {
+    let place = WorkFolder { folder: &folder, node: &context.config.agents.node };
+    let said = StepReport {
         word: args.word,
         place: looks.then_some(place),
         note: args.note.as_deref(),
@@ -111,16 +111,16 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
         }
         Err(error) => return context.refused(error),
     };
-    let whole = step.task.parent.map(|id| format!(" {id}")).unwrap_or_default();
-    let next = format!("workflow next{whole}");
-    let moved = match by_hand.then(|| look(context, &moved)).transpose()?.flatten() {
+    let parent = step.task.parent.map(|id| format!(" {id}")).unwrap_or_default();
+    let next = format!("workflow next{parent}");
+    let moved = match manual.then(|| look(context, &moved)).transpose()?.flatten() {
         None => moved,
-        Some(Look::Over(moved)) => *moved,
-        Some(Look::Open) => {
+        Some(ManualCheck::Over(moved)) => *moved,
+        Some(ManualCheck::Open) => {
             context.out.say(&format!("stopped; it is looked at all the same: banksman {next}"));
             return Ok(Exit::GaveUp);
         }
-        Some(Look::Against { found, again }) => {
+        Some(ManualCheck::Against { found, again }) => {
             let message = format!("`{}` is not done: {found}", args.step);
             return Err(Failure::Input { message, hint: mended(again, &folder, &next) });
         }
@@ -147,11 +147,11 @@ fn folder_of(context: &Context, args: &ReportArgs) -> String {
 
 /// A word proves nothing: what the step should leave is looked for where it was done, and its command is run there. Whoever says it
 /// waits for that, and no longer than the state lasts in which it is looked at.
-fn look(context: &Context, said: &Applied) -> Result<Option<Look>, Failure> {
+fn look(context: &Context, said: &Applied) -> Result<Option<ManualCheck>, Failure> {
     let mut seen = None;
     follow_up_until(context, |store| {
         seen = workflows::look_at(store, said)?;
-        Ok(!matches!(seen, Some(Look::Open)))
+        Ok(!matches!(seen, Some(ManualCheck::Open)))
     })?;
     Ok(seen)
 }

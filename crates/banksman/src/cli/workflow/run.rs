@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{Kind, Target};
+use banksman_core::lifecycle::{StateKind, TransitionTarget};
 use banksman_core::machine::Record;
 use banksman_core::time::Instant;
-use banksman_core::workflow::Flow;
+use banksman_core::workflow::Workflow;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -19,9 +19,9 @@ use crate::cli::failure::Failure;
 use crate::cli::output::shown;
 use crate::cli::signs::{first_line, local_time};
 use crate::cli::up::{Drove, drive, follow_up};
-use crate::exec::mailbox::{Kept, Mailbox};
+use crate::exec::mailbox::{Mailbox, SpecCopy};
 use crate::ops::panels::{is_at_panel, reviewer};
-use crate::ops::workflows::{self, Standing, StartRequest, Started};
+use crate::ops::workflows::{self, StartRequest, Started, WorkflowStatus};
 use crate::store::{Store, Stored};
 
 /// Run a workflow: its steps become tasks
@@ -47,7 +47,7 @@ pub(super) struct RunArgs {
     detach: bool,
     /// Start no agent: steps are done and gates are answered by whoever reports
     #[arg(long)]
-    by_hand: bool,
+    manual: bool,
     /// Higher goes first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     priority: i32,
@@ -63,7 +63,7 @@ pub(super) fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failure> {
     let request = StartRequest {
         project,
         priority: args.priority,
-        by_hand: args.by_hand,
+        manual: args.manual,
         key: args.key.clone(),
     };
     let actor = context.actor(None);
@@ -81,8 +81,8 @@ pub(super) fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failure> {
     }
     let ids: Vec<TaskId> = started.iter().map(|started| started.workflow.task.id).collect();
     keep_specs(context, &store, &request.project, &args.files.files, &flows)?;
-    let stays = !args.detach && !args.by_hand;
-    match (args.by_hand, args.detach) {
+    let stays = !args.detach && !args.manual;
+    match (args.manual, args.detach) {
         (true, _) => follow_up(context)?,
         (false, false) => stay(context, &ids)?,
         (false, true) => {}
@@ -99,7 +99,7 @@ pub(super) fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failure> {
     Ok(if stays { exit(&standings) } else { Exit::Done })
 }
 
-fn answer(context: &Context, standing: &Standing) -> String {
+fn answer(context: &Context, standing: &WorkflowStatus) -> String {
     if context.out.quiet {
         return format!("{}\n", standing.workflow.task.id);
     }
@@ -107,12 +107,14 @@ fn answer(context: &Context, standing: &Standing) -> String {
 }
 
 /// What comes after `workflow run FILE &&` must not begin before the workflow is complete.
-fn exit(standings: &[Standing]) -> Exit {
-    let ended =
-        |wanted: fn(Kind) -> bool| move |standing: &Standing| wanted(kind(&standing.workflow));
-    if standings.iter().any(ended(|kind| matches!(kind, Kind::Cancelled | Kind::Failed))) {
+fn exit(standings: &[WorkflowStatus]) -> Exit {
+    let ended = |wanted: fn(StateKind) -> bool| {
+        move |standing: &WorkflowStatus| wanted(kind(&standing.workflow))
+    };
+    if standings.iter().any(ended(|kind| matches!(kind, StateKind::Cancelled | StateKind::Failed)))
+    {
         Exit::Failed
-    } else if standings.iter().all(ended(|kind| kind == Kind::Done)) {
+    } else if standings.iter().all(ended(|kind| kind == StateKind::Done)) {
         Exit::Done
     } else {
         Exit::GaveUp
@@ -126,7 +128,7 @@ fn keep_specs(
     store: &Store,
     project: &str,
     files: &[PathBuf],
-    flows: &[Flow],
+    flows: &[Workflow],
 ) -> Result<(), Failure> {
     let Some(root) = store.project(project)?.filter(|root| Path::new(root).join(".git").exists())
     else {
@@ -135,8 +137,8 @@ fn keep_specs(
     let mailbox = Mailbox::new(root);
     for (file, flow) in files.iter().zip(flows) {
         match mailbox.keep_spec_file(&flow.id, file) {
-            Ok(Kept::Written(_) | Kept::AlreadyThere(_)) => {}
-            Ok(Kept::Differs(path)) => context.out.say(&format!(
+            Ok(SpecCopy::Written(_) | SpecCopy::AlreadyThere(_)) => {}
+            Ok(SpecCopy::Differs(path)) => context.out.say(&format!(
                 "{path} holds another text and stays as it is; what is run is {}",
                 file.display()
             )),
@@ -148,9 +150,9 @@ fn keep_specs(
     Ok(())
 }
 
-fn say_next(context: &Context, args: &RunArgs, standings: &[Standing]) {
+fn say_next(context: &Context, args: &RunArgs, standings: &[WorkflowStatus]) {
     let over = standings.iter().all(|standing| standing.workflow.state().terminal);
-    match (over, args.by_hand, args.detach) {
+    match (over, args.manual, args.detach) {
         (true, _, _) => context.out.next(&["workflow status"]),
         (false, true, _) => context.out.next(&["workflow next"]),
         (false, false, true) => context.out.next(&["up", "workflow status"]),
@@ -158,7 +160,7 @@ fn say_next(context: &Context, args: &RunArgs, standings: &[Standing]) {
     }
 }
 
-fn kind(stored: &Stored) -> Kind {
+fn kind(stored: &Stored) -> StateKind {
     stored.state().kind
 }
 
@@ -169,10 +171,10 @@ fn stay(context: &Context, ids: &[TaskId]) -> Result<(), Failure> {
     let drove = drive(context, |store| {
         let mut moving = false;
         for (id, steps) in ids.iter().zip(&mut known) {
-            let whole = store.task(*id)?;
-            store.refresh_parts(*id, steps)?;
+            let parent = store.task(*id)?;
+            store.refresh_children(*id, steps)?;
             told.tell(context, store, steps)?;
-            moving |= is_moving(&whole, steps);
+            moving |= is_moving(&parent, steps);
         }
         Ok(!moving)
     })?;
@@ -186,29 +188,29 @@ fn stay(context: &Context, ids: &[TaskId]) -> Result<(), Failure> {
 }
 
 /// Whether something will happen without a person.
-fn is_moving(whole: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
+fn is_moving(parent: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
     let by_itself = |stored: &Stored| {
         let state = stored.state();
         match state.kind {
-            Kind::Queued => stored.task.open_needs == 0,
-            Kind::Working | Kind::Reviewing | Kind::Blocked => true,
+            StateKind::Queued => stored.task.open_needs == 0,
+            StateKind::Working | StateKind::Reviewing | StateKind::Blocked => true,
             // Silence may be a yes, as in a window for a veto. Where it only gives up, a person is waited for.
-            Kind::Waiting | Kind::Parked => {
+            StateKind::Waiting | StateKind::Parked => {
                 let mut bounds =
                     stored.lifecycle.exits(stored.task.state).filter(|row| row.bound.is_some());
-                bounds.any(|row| matches!(row.to, Target::State(to) if stored.lifecycle.state(to).kind == Kind::Done))
+                bounds.any(|row| matches!(row.to, TransitionTarget::State(to) if stored.lifecycle.state(to).kind == StateKind::Done))
             }
-            Kind::Done | Kind::Failed | Kind::Cancelled => false,
+            StateKind::Done | StateKind::Failed | StateKind::Cancelled => false,
         }
     };
-    match whole.state().kind {
-        Kind::Working => {
-            let over = steps.values().all(|step| kind(step) == Kind::Done);
+    match parent.state().kind {
+        StateKind::Working => {
+            let over = steps.values().all(|step| kind(step) == StateKind::Done);
             over || steps.values().any(by_itself)
         }
-        Kind::Queued | Kind::Reviewing => true,
-        Kind::Waiting | Kind::Blocked | Kind::Parked => false,
-        Kind::Done | Kind::Failed | Kind::Cancelled => false,
+        StateKind::Queued | StateKind::Reviewing => true,
+        StateKind::Waiting | StateKind::Blocked | StateKind::Parked => false,
+        StateKind::Done | StateKind::Failed | StateKind::Cancelled => false,
     }
 }
 
@@ -218,7 +220,7 @@ struct Told {
     /// The last record of each step and seat that was looked at.
     upto: BTreeMap<TaskId, i64>,
     /// The seats at the gate of each step.
-    seats: BTreeMap<TaskId, BTreeMap<TaskId, Stored>>,
+    reviews: BTreeMap<TaskId, BTreeMap<TaskId, Stored>>,
 }
 
 /// When, whose, which record of it, and the words.
@@ -236,7 +238,8 @@ impl Told {
         for step in steps.values() {
             let entries = self.news(store, step)?;
             // A step that has just left its gate may have done so because of what a reviewer did last.
-            if is_at_panel(step) || (!entries.is_empty() && self.seats.contains_key(&step.task.id))
+            if is_at_panel(step)
+                || (!entries.is_empty() && self.reviews.contains_key(&step.task.id))
             {
                 lines.extend(self.missed_answers(store, step)?);
             }
@@ -270,30 +273,32 @@ impl Told {
 
     /// A line for each run of a reviewer that came to no answer.
     fn missed_answers(&mut self, store: &Store, step: &Stored) -> Result<Vec<Line>, Failure> {
-        let mut seats = self.seats.remove(&step.task.id).unwrap_or_default();
-        store.refresh_parts(step.task.id, &mut seats)?;
+        let mut reviews = self.reviews.remove(&step.task.id).unwrap_or_default();
+        store.refresh_children(step.task.id, &mut reviews)?;
         let mut lines = Vec::new();
-        for seat in seats.values() {
+        for review in reviews.values() {
             let kind = |name: &str| {
-                let id = seat.lifecycle.find_state(name);
-                id.map(|id| seat.lifecycle.state(id).kind)
+                let id = review.lifecycle.find_state(name);
+                id.map(|id| review.lifecycle.state(id).kind)
             };
-            for (at, seq, record) in self.news(store, seat)? {
+            for (at, seq, record) in self.news(store, review)? {
                 let from = record.from.as_deref().and_then(kind);
                 let missed = match kind(&record.to) {
-                    Some(Kind::Blocked) if from == Some(Kind::Working) => "is asked again",
-                    Some(Kind::Failed) => "is asked no more",
+                    Some(StateKind::Blocked) if from == Some(StateKind::Working) => {
+                        "is asked again"
+                    }
+                    Some(StateKind::Failed) => "is asked no more",
                     Some(_) | None => continue,
                 };
                 // A record has what has changed, and the same may have happened before.
                 let told = record.fields.get("diagnostic").and_then(Value::as_str);
-                let why = first_line(told.or(seat.text("diagnostic")).unwrap_or_default());
-                let who = format!("{}: {}", shown(&step.task.title), reviewer(seat));
+                let why = first_line(told.or(review.text("diagnostic")).unwrap_or_default());
+                let who = format!("{}: {}", shown(&step.task.title), reviewer(review));
                 let text = format!("{:<28} {missed}: {}", shown(&who), shown(&why));
-                lines.push((at, seat.task.id, seq, text));
+                lines.push((at, review.task.id, seq, text));
             }
         }
-        self.seats.insert(step.task.id, seats);
+        self.reviews.insert(step.task.id, reviews);
         Ok(lines)
     }
 }

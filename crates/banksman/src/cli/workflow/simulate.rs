@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use banksman_core::time::Span;
-use banksman_core::workflow::Flow;
-use banksman_core::workflow::simulate::{Cost, Decider, End, Event, Verdict};
+use banksman_core::workflow::Workflow;
+use banksman_core::workflow::simulate::{
+    Cost, Decider, GateVerdict, SimulationEnd, SimulationEvent,
+};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -40,7 +42,7 @@ pub(super) struct SimulateArgs {
     params: ParamArgs,
     /// What a gate says: pass, fail or fail:REASON; repeated for one gate, one after the other
     #[arg(long = "gate", value_name = "GATE=VERDICT", value_parser = verdict)]
-    gates: Vec<(String, Verdict)>,
+    gates: Vec<(String, GateVerdict)>,
     /// Every gate fails until a person is asked
     #[arg(long, conflicts_with_all = ["gates", "random"])]
     fail: bool,
@@ -50,14 +52,14 @@ pub(super) struct SimulateArgs {
 }
 
 /// `XG-1-2=fail:bad-plan`. The ids of gates may hold what stands in verdicts, so the last sign counts.
-fn verdict(text: &str) -> Result<(String, Verdict), String> {
+fn verdict(text: &str) -> Result<(String, GateVerdict), String> {
     let wrong = || "write GATE=pass, GATE=fail or GATE=fail:REASON".to_owned();
     let (gate, word) = text.rsplit_once('=').ok_or_else(wrong)?;
     let verdict = match word.split_once(':') {
-        None if word == "pass" => Verdict::Pass,
-        None if word == "fail" => Verdict::Fail { reason: None },
+        None if word == "pass" => GateVerdict::Pass,
+        None if word == "fail" => GateVerdict::Fail { reason: None },
         Some(("fail", reason)) if !reason.is_empty() => {
-            Verdict::Fail { reason: Some(reason.to_owned()) }
+            GateVerdict::Fail { reason: Some(reason.to_owned()) }
         }
         None | Some(_) => return Err(wrong()),
     };
@@ -78,8 +80,11 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
     let (file, params) = (args.file.display(), args.params.again());
     context.out.next(&[&format!("workflow run {file}{params}")]);
     Ok(match simulated.walk.ended {
-        End::Done | End::Aborted | End::Person | End::CutOff => Exit::Done,
-        End::Stuck => Exit::Findings,
+        SimulationEnd::Done
+        | SimulationEnd::Aborted
+        | SimulationEnd::Person
+        | SimulationEnd::CutOff => Exit::Done,
+        SimulationEnd::Stuck => Exit::Findings,
     })
 }
 
@@ -168,7 +173,7 @@ fn words_on_cost(simulated: &Simulated) -> String {
     lines.join("\n") + "\n"
 }
 
-fn document(flow: &Flow, simulated: &Simulated) -> Value {
+fn document(flow: &Workflow, simulated: &Simulated) -> Value {
     let Simulated { walk, worst, estimate, past_runs, unpriced_roles } = simulated;
     let cost = |cost: &Cost| json!({ "costMicros": cost.micros, "seconds": cost.seconds, "known": cost.known, "unknown": cost.unknown });
     json!({
@@ -193,12 +198,12 @@ fn document(flow: &Flow, simulated: &Simulated) -> Value {
     })
 }
 
-fn event(event: &Event) -> Value {
+fn event(event: &SimulationEvent) -> Value {
     match event {
-        Event::Started { step, attempt, round } => {
+        SimulationEvent::Started { step, attempt, round } => {
             json!({ "event": "started", "step": step, "attempt": attempt, "round": round })
         }
-        Event::Passed { step, gate, by } => {
+        SimulationEvent::Passed { step, gate, by } => {
             let by = match by {
                 Decider::Nobody => None,
                 Decider::Agent => Some("agent"),
@@ -206,22 +211,22 @@ fn event(event: &Event) -> Value {
             };
             json!({ "event": "passed", "step": step, "gate": gate, "by": by })
         }
-        Event::SentBack { step, gate, reason, failure, to, resets } => {
+        SimulationEvent::SentBack { step, gate, reason, failure, to, resets } => {
             json!({
                 "event": "sentBack", "step": step, "gate": gate, "reason": reason, "failure": failure, "to": to, "resets": resets,
             })
         }
-        Event::Asked { step, gate, reason, failure, max_retries } => {
+        SimulationEvent::Asked { step, gate, reason, failure, max_retries } => {
             json!({
                 "event": "asked", "step": step, "gate": gate, "reason": reason, "failure": failure, "maxRetries": max_retries,
             })
         }
-        Event::Tripped { step, gate, reason, failures } => {
+        SimulationEvent::Tripped { step, gate, reason, failures } => {
             json!({ "event": "tripped", "step": step, "gate": gate, "reason": reason, "failures": failures })
         }
-        Event::Aborted { step, gate, reason, failure } => {
+        SimulationEvent::Aborted { step, gate, reason, failure } => {
             json!({ "event": "aborted", "step": step, "gate": gate, "reason": reason, "failure": failure })
         }
-        Event::Ended { how } => json!({ "event": "ended", "how": how }),
+        SimulationEvent::Ended { how } => json!({ "event": "ended", "how": how }),
     }
 }

@@ -1,6 +1,6 @@
 //! `banksman workflow status`: how far a workflow is, and whom it waits for.
 
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::StateKind;
 use banksman_core::workflow::{Gate, Step};
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,9 +11,9 @@ use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{Cell, shown, table};
 use crate::cli::signs::{first_line, local, local_time, money, style};
-use crate::ops::panels::{Doing, OpenSeat};
+use crate::ops::panels::{PendingReview, ReviewerStatus};
 use crate::ops::tasks;
-use crate::ops::workflows::{self, Standing};
+use crate::ops::workflows::{self, WorkflowStatus};
 use crate::store::Stored;
 
 /// Steps that are shown one by one.
@@ -105,7 +105,7 @@ fn all(context: &Context) -> Result<Exit, Failure> {
 }
 
 /// A workflow and its steps for programs.
-pub(super) fn document(standing: &Standing) -> Value {
+pub(super) fn document(standing: &WorkflowStatus) -> Value {
     let step = |stored: &Stored| {
         let spec = stored.spec::<Step>();
         let gate = spec.as_ref().and_then(|spec| spec.gate.as_ref());
@@ -124,7 +124,7 @@ pub(super) fn document(standing: &Standing) -> Value {
             "openNeeds": stored.task.open_needs,
             "feedback": stored.text("feedback"),
             "diagnostic": stored.text("diagnostic"),
-            "seats": seats_of(standing, stored).iter().map(seat).collect::<Vec<_>>(),
+            "seats": reviews_of(standing, stored).iter().map(review).collect::<Vec<_>>(),
         })
     };
     let workflow = &standing.workflow;
@@ -140,43 +140,45 @@ pub(super) fn document(standing: &Standing) -> Value {
     })
 }
 
-fn seats_of<'s>(standing: &'s Standing, step: &Stored) -> &'s [OpenSeat] {
-    standing.seats.get(&step.task.id).map_or(&[], Vec::as_slice)
+fn reviews_of<'s>(standing: &'s WorkflowStatus, step: &Stored) -> &'s [PendingReview] {
+    standing.reviews.get(&step.task.id).map_or(&[], Vec::as_slice)
 }
 
-fn seat(seat: &OpenSeat) -> Value {
-    let (doing, run, until) = match seat.doing {
-        Doing::Reading { run, until } => ("reading", Some(run.to_string()), until),
-        Doing::Resting { until } => ("resting", None, until),
-        Doing::Queued => ("queued", None, None),
+fn review(review: &PendingReview) -> Value {
+    let (doing, run, until) = match review.doing {
+        ReviewerStatus::Reading { run, until } => ("reading", Some(run.to_string()), until),
+        ReviewerStatus::Resting { until } => ("resting", None, until),
+        ReviewerStatus::Queued => ("queued", None, None),
     };
     json!({
-        "task": seat.task.to_string(),
-        "reviewer": seat.reviewer,
+        "task": review.task.to_string(),
+        "reviewer": review.reviewer,
         "doing": doing,
         "run": run,
         "until": until,
-        "missed": seat.missed,
+        "missed": review.missed,
     })
 }
 
 /// What a reviewer does, in a few words.
-fn in_short(seat: &OpenSeat) -> String {
-    let OpenSeat { task, reviewer, missed, .. } = seat;
+fn in_short(review: &PendingReview) -> String {
+    let PendingReview { task, reviewer, missed, .. } = review;
     let missed = missed.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    match seat.doing {
-        Doing::Reading { run, .. } if missed.is_empty() => format!("{reviewer} reads ({run})"),
-        Doing::Reading { run, .. } => format!("{reviewer} reads again ({run}){missed}"),
-        Doing::Resting { until } => {
+    match review.doing {
+        ReviewerStatus::Reading { run, .. } if missed.is_empty() => {
+            format!("{reviewer} reads ({run})")
+        }
+        ReviewerStatus::Reading { run, .. } => format!("{reviewer} reads again ({run}){missed}"),
+        ReviewerStatus::Resting { until } => {
             let at = until.map(|until| format!(" {}", local_time(until))).unwrap_or_default();
             format!("{reviewer} asked again{at}{missed}")
         }
-        Doing::Queued => format!("{reviewer} waits for a worker ({task}){missed}"),
+        ReviewerStatus::Queued => format!("{reviewer} waits for a worker ({task}){missed}"),
     }
 }
 
 fn is_done(stored: &Stored) -> bool {
-    stored.state().kind == Kind::Done
+    stored.state().kind == StateKind::Done
 }
 
 fn failures(stored: &Stored) -> u32 {
@@ -185,20 +187,20 @@ fn failures(stored: &Stored) -> u32 {
 }
 
 /// The same for people.
-pub(super) fn picture(context: &Context, standing: &Standing, extent: Extent) -> String {
+pub(super) fn picture(context: &Context, standing: &WorkflowStatus, extent: Extent) -> String {
     let signs = context.out.signs;
     let row = |stored: &&Stored| -> Vec<Cell> {
         let state = stored.state();
-        let seats: Vec<String> = seats_of(standing, stored).iter().map(in_short).collect();
+        let reviews: Vec<String> = reviews_of(standing, stored).iter().map(in_short).collect();
         let told = ["reason", "diagnostic", "feedback"];
         let again = tasks::tried_again_at(stored);
         let again = again.map(|at| format!("tried again at {}", local_time(at)));
-        let why = match (seats.is_empty(), workflows::veto_ends(stored)) {
+        let why = match (reviews.is_empty(), workflows::veto_ends(stored)) {
             (_, Some(at)) => Some(format!("goes on at {} unless you say no", local_time(at))),
             (true, None) => {
                 again.or(told.into_iter().find_map(|name| stored.text(name)).map(str::to_owned))
             }
-            (false, None) => Some(seats.join("; ")),
+            (false, None) => Some(reviews.join("; ")),
         };
         vec![
             signs.sign_cell(state.kind),
@@ -223,7 +225,7 @@ pub(super) fn picture(context: &Context, standing: &Standing, extent: Extent) ->
     format!("{}\n{steps}{}", head(context, standing), rest(workflow, &folded))
 }
 
-fn head(context: &Context, standing: &Standing) -> String {
+fn head(context: &Context, standing: &WorkflowStatus) -> String {
     let workflow = &standing.workflow;
     let done = standing.steps.iter().filter(|step| is_done(step)).count();
     // Why it has ended says more than what it waited for before.
@@ -245,9 +247,9 @@ fn head(context: &Context, standing: &Standing) -> String {
 /// The steps that something happens to or that need somebody, as many as can be read, and the others.
 fn fold(steps: &[Stored]) -> (Vec<&Stored>, Vec<&Stored>) {
     let is_live = |stored: &&Stored| match stored.state().kind {
-        Kind::Working | Kind::Reviewing | Kind::Waiting => true,
-        Kind::Blocked | Kind::Parked | Kind::Failed => true,
-        Kind::Queued | Kind::Done | Kind::Cancelled => false,
+        StateKind::Working | StateKind::Reviewing | StateKind::Waiting => true,
+        StateKind::Blocked | StateKind::Parked | StateKind::Failed => true,
+        StateKind::Queued | StateKind::Done | StateKind::Cancelled => false,
     };
     let (mut live, mut others): (Vec<&Stored>, Vec<&Stored>) = steps.iter().partition(is_live);
     others.extend(live.split_off(live.len().min(ROWS)));
@@ -268,7 +270,7 @@ fn rest(workflow: &Stored, folded: &[&Stored]) -> String {
         }
     }
     let can_start =
-        |stored: &&&Stored| stored.state().kind == Kind::Queued && stored.task.open_needs == 0;
+        |stored: &&&Stored| stored.state().kind == StateKind::Queued && stored.task.open_needs == 0;
     let ready = folded.iter().filter(can_start).count();
     let counts: Vec<String> =
         counts.iter().map(|(name, count)| format!("{count} {name}")).collect();

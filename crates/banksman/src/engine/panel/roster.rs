@@ -6,7 +6,7 @@ use banksman_core::schedule::Worker;
 use banksman_core::time::Instant;
 
 use crate::config::{Panels, WorkerSetup};
-use crate::engine::steps::Step;
+use crate::engine::steps::StepTask;
 use crate::engine::{Engine, EngineError, NODE_GONE};
 use crate::store::Stored;
 
@@ -14,21 +14,21 @@ use crate::store::Stored;
 pub(super) const REVIEWER: &str = "reviewer";
 
 /// Whose part the panel of the task's state is; that of reviewers where it has none.
-pub(in crate::engine) fn role_of_panel(whole: &Stored) -> &str {
-    let does = whole.state().does.as_ref().filter(|does| does.activity == Activity::Panel);
+pub(in crate::engine) fn role_of_panel(parent: &Stored) -> &str {
+    let does = parent.state().does.as_ref().filter(|does| does.activity == Activity::Panel);
     does.and_then(|does| does.role.as_deref()).unwrap_or(REVIEWER)
 }
 
 /// Those who are asked about a task.
 pub(in crate::engine) fn reviewers(
-    whole: &Stored,
+    parent: &Stored,
     role: &str,
-    step: Option<&Step>,
+    step: Option<&StepTask>,
     panels: &Panels,
 ) -> Vec<Reviewer> {
     match (step.and_then(|step| step.spec.gate.as_ref()), role) {
         (Some(gate), _) => gate.reviewers.iter().map(|name| panels.called(name)).collect(),
-        (None, REVIEWER) => roster(&panels.reviewers, &panels.specialists, &whole.task.tags),
+        (None, REVIEWER) => roster(&panels.reviewers, &panels.specialists, &parent.task.tags),
         (None, other) => vec![panels.called(other)],
     }
 }
@@ -63,7 +63,7 @@ impl Engine<'_> {
             |setup: &&WorkerSetup| setup.model.as_deref() == Some(model) || setup.agent == model;
         let mut named: Vec<&Worker> = workers.iter().filter(|one| one.name == model).collect();
         if named.is_empty() {
-            let setups = self.terms.workers.iter().filter(here).map(|setup| &setup.worker);
+            let setups = self.config.workers.iter().filter(here).map(|setup| &setup.worker);
             named = setups.filter(|worker| worker.plays(REVIEWER)).collect();
         }
         // Of other machines no more is known than the account, which is the agent's name unless somebody gave it another one.

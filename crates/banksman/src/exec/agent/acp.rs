@@ -4,23 +4,25 @@
 //! alike. Success is the answer `end_turn` to the prompt, unless the agent told of a fault before: some agents end the
 //! turn in good order after a fault, and say it only in a message.
 
-use banksman_core::receipt::{Exit, Fault, FaultKind, Reading, Terminal};
+use banksman_core::receipt::{Fault, FaultKind, ProcessExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
-use super::acp_client::Order;
+use super::acp_client::AcpRequest;
 use super::acts;
 use super::provider::Trouble;
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::words::Words;
-use super::{Ask, Call, Launch, OURSELVES, Reader, Seen, Setup, schema};
+use super::{
+    AgentEvent, AgentRequest, AgentSetup, Launch, OURSELVES, StreamReader, ToolCall, schema,
+};
 
 /// In a worker's variables: the agent cannot reach the worktree by itself and works through the client.
 const FILES: &str = "BANKSMAN_ACP_FILES";
 /// Requests of ours that may be unanswered at one time.
 const PENDING: usize = 16;
 
-pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
+pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let mut args = vec!["acp-client".to_owned()];
     let mut env = setup.env.clone();
     if env.remove(FILES).is_some() {
@@ -28,7 +30,7 @@ pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
     }
     args.push("--".to_owned());
     args.extend(setup.command.iter().cloned());
-    let order = Order {
+    let order = AcpRequest {
         prompt: schema::asked(ask),
         session: ask.session.clone(),
         model: setup.model.clone(),
@@ -80,14 +82,14 @@ enum End {
 }
 
 /// What was announced before may have come without its arguments; here they are.
-fn asks_permission(tool: &Value, seen: &mut Vec<Seen>) {
-    let call = Call { id: String::new(), acts: acts::of_acp(tool) };
+fn asks_permission(tool: &Value, seen: &mut Vec<AgentEvent>) {
+    let call = ToolCall { id: String::new(), acts: acts::of_acp(tool) };
     let name = format!("asks to: {}", one_line(text_of(tool, "title")));
-    seen.push(Seen::Tool { name, detail: text::tool_detail(&tool["rawInput"]), call });
+    seen.push(AgentEvent::Tool { name, detail: text::tool_detail(&tool["rawInput"]), call });
 }
 
-impl Reader for Stream {
-    fn line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+impl StreamReader for Stream {
+    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
         let line = line.trim_start();
         if let Some(message) = line.strip_prefix('>').and_then(text::object) {
             self.sent(&message);
@@ -96,11 +98,11 @@ impl Reader for Stream {
         }
     }
 
-    fn error_line(&mut self, line: &str, _seen: &mut Vec<Seen>) {
+    fn error_line(&mut self, line: &str, _seen: &mut Vec<AgentEvent>) {
         self.stderr.push(line);
     }
 
-    fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading {
+    fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
         let silent_fault = self.silent_fault();
         let (terminal, trouble) = match &self.end {
             None => (None, None),
@@ -120,7 +122,7 @@ impl Reader for Stream {
         };
         let resets_at =
             trouble.filter(|_| fault.is_some()).and_then(|trouble| trouble.resets_at(now));
-        Reading {
+        StreamSummary {
             terminal,
             text: self.words.last(),
             answer: self.words.answer(),
@@ -159,7 +161,7 @@ impl Stream {
         self.pending.push((message["id"].clone(), asked));
     }
 
-    fn received(&mut self, message: &Value, seen: &mut Vec<Seen>) {
+    fn received(&mut self, message: &Value, seen: &mut Vec<AgentEvent>) {
         match text_of(message, "method") {
             "" => self.answered(message, seen),
             "session/update" => self.update(&message["params"]["update"], seen),
@@ -168,14 +170,14 @@ impl Stream {
         }
     }
 
-    fn answered(&mut self, message: &Value, seen: &mut Vec<Seen>) {
+    fn answered(&mut self, message: &Value, seen: &mut Vec<AgentEvent>) {
         let Some(index) = self.pending.iter().position(|(id, _)| *id == message["id"]) else {
             return;
         };
         let (_, asked) = self.pending.remove(index);
         if message["error"].is_object() {
             let trouble = trouble_of(&message["error"]);
-            seen.push(Seen::Ended { ok: false, text: one_line(&trouble.message) });
+            seen.push(AgentEvent::Ended { ok: false, text: one_line(&trouble.message) });
             self.end = Some(End::Refused(asked, trouble));
             return;
         }
@@ -187,12 +189,12 @@ impl Stream {
         }
     }
 
-    fn opened(&mut self, result: &Value, seen: &mut Vec<Seen>) {
+    fn opened(&mut self, result: &Value, seen: &mut Vec<AgentEvent>) {
         self.session = session(result).or(self.session.take());
-        seen.extend(self.session.iter().map(|id| Seen::Session { id: id.clone() }));
+        seen.extend(self.session.iter().map(|id| AgentEvent::Session { id: id.clone() }));
     }
 
-    fn stopped(&mut self, result: &Value, seen: &mut Vec<Seen>) {
+    fn stopped(&mut self, result: &Value, seen: &mut Vec<AgentEvent>) {
         let (usage, counted) = (&result["usage"], &result["_meta"]["quota"]["token_count"]);
         if usage.is_object() {
             let output = count_of(usage, "outputTokens");
@@ -206,11 +208,14 @@ impl Stream {
         }
         self.spent(seen);
         let reason = text::cut(text_of(result, "stopReason"), text::DETAIL_BYTES);
-        seen.push(Seen::Ended { ok: reason == "end_turn", text: one_line(self.words.text()) });
+        seen.push(AgentEvent::Ended {
+            ok: reason == "end_turn",
+            text: one_line(self.words.text()),
+        });
         self.end = Some(End::Stopped(reason));
     }
 
-    fn update(&mut self, update: &Value, seen: &mut Vec<Seen>) {
+    fn update(&mut self, update: &Value, seen: &mut Vec<AgentEvent>) {
         let kind = text_of(update, "sessionUpdate");
         match kind {
             "usage_update" => {
@@ -225,7 +230,7 @@ impl Stream {
                 let piece = text_of(&update["content"], "text");
                 self.words.add(text_of(update, "messageId"), piece);
                 if !piece.is_empty() {
-                    seen.push(Seen::Text { text: one_line(piece) });
+                    seen.push(AgentEvent::Text { text: one_line(piece) });
                 }
             }
             "tool_call" | "tool_call_update" => self.tool(kind, update, seen),
@@ -233,7 +238,7 @@ impl Stream {
         }
     }
 
-    fn tool(&mut self, kind: &str, update: &Value, seen: &mut Vec<Seen>) {
+    fn tool(&mut self, kind: &str, update: &Value, seen: &mut Vec<AgentEvent>) {
         if kind == "tool_call" {
             self.tools += 1;
             self.words.end();
@@ -242,9 +247,11 @@ impl Stream {
             let input = Some(&update["rawInput"]).filter(|input| **input != json!({}));
             let detail =
                 path.map_or_else(|| input.map(text::tool_detail).unwrap_or_default(), one_line);
-            let call =
-                Call { id: one_line(text_of(update, "toolCallId")), acts: acts::of_acp(update) };
-            seen.push(Seen::Tool { name, detail, call });
+            let call = ToolCall {
+                id: one_line(text_of(update, "toolCallId")),
+                acts: acts::of_acp(update),
+            };
+            seen.push(AgentEvent::Tool { name, detail, call });
         }
         let ok = match text_of(update, "status") {
             "completed" => true,
@@ -256,12 +263,12 @@ impl Stream {
         let content = text_of(&update["content"][0]["content"], "text");
         let said = if content.is_empty() { text_of(update, "title") } else { content };
         let id = one_line(text_of(update, "toolCallId"));
-        seen.push(Seen::ToolResult { ok, detail: one_line(said), id });
+        seen.push(AgentEvent::ToolResult { ok, detail: one_line(said), id });
     }
 
     /// What the adapter of Codex says about the thread behind it. After a rate limit it answers `end_turn`, and only this
     /// tells it apart from a good end.
-    fn codex(&mut self, codex: &Value, seen: &mut Vec<Seen>) {
+    fn codex(&mut self, codex: &Value, seen: &mut Vec<AgentEvent>) {
         if let Some(status) = codex["threadStatus"]["type"].as_str() {
             self.is_broken = status == "systemError";
         }
@@ -269,13 +276,13 @@ impl Stream {
         if error.is_object() {
             let mut trouble = Trouble::new(None, text_of(error, "message"));
             codex_names(&mut trouble, &error["codexErrorInfo"]);
-            seen.push(Seen::Note { text: one_line(&trouble.message) });
+            seen.push(AgentEvent::Note { text: one_line(&trouble.message) });
             self.hint = Some(trouble);
         }
     }
 
-    fn spent(&self, seen: &mut Vec<Seen>) {
-        seen.push(Seen::Spent {
+    fn spent(&self, seen: &mut Vec<AgentEvent>) {
+        seen.push(AgentEvent::Spent {
             input_tokens: self.input_tokens,
             output_tokens: self.output_tokens.unwrap_or_default(),
             cost_micros: self.cost(),

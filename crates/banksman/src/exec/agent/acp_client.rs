@@ -1,6 +1,6 @@
 //! A client of the Agent Client Protocol, version 1: one agent, one session, one prompt.
 //!
-//! It runs as a process of its own, `banksman acp-client -- PROGRAM ARGS…`, with its [`Order`] on standard input and every
+//! It runs as a process of its own, `banksman acp-client -- PROGRAM ARGS…`, with its [`AcpRequest`] on standard input and every
 //! message on standard output. So to its keeper an agent of this protocol is a program with a stream, like all others.
 //!
 //! It allows each use of a tool that the policy allows once and never for good, so that no agent writes a grant into the worktree. It offers no
@@ -12,7 +12,7 @@ mod link;
 use std::io::{self, Write};
 use std::path::Path;
 
-use banksman_core::policy::Guard;
+use banksman_core::policy::PolicyGuard;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ const NOT_FOUND: i64 = -32_002;
 
 /// What the agent is asked to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Order {
+pub struct AcpRequest {
     pub prompt: String,
     /// The session to go on with.
     pub session: Option<String>,
@@ -41,7 +41,7 @@ pub struct Order {
     pub mcp: Option<McpServer>,
     /// By which requests for permission are answered; without one everything is allowed.
     #[serde(default)]
-    pub guard: Option<Box<Guard>>,
+    pub guard: Option<Box<PolicyGuard>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +90,7 @@ pub fn run(
     input: impl io::Read,
     log: &mut dyn Write,
 ) -> Result<bool, ClientError> {
-    let order: Order = io::read_to_string(input.take(MESSAGE_BYTES as u64))
+    let order: AcpRequest = io::read_to_string(input.take(MESSAGE_BYTES as u64))
         .and_then(|text| serde_json::from_str(&text).map_err(io::Error::from))
         .map_err(ClientError::Order)?;
     let link = Link::start(command, folder)?;
@@ -109,11 +109,11 @@ struct Client<'l> {
     offers_files: bool,
     /// Requests so far; their ids count up from 1.
     sent: i64,
-    guard: Option<&'l Guard>,
+    guard: Option<&'l PolicyGuard>,
 }
 
 impl Client<'_> {
-    fn fulfil(&mut self, order: &Order, folder: &Path) -> Result<bool, ClientError> {
+    fn fulfil(&mut self, order: &AcpRequest, folder: &Path) -> Result<bool, ClientError> {
         let hello = json!({
             "protocolVersion": VERSION,
             "clientCapabilities": {
@@ -135,7 +135,12 @@ impl Client<'_> {
 
     /// A new session, or the given one. An agent that cannot go on with a session says so by its capabilities; then the
     /// request is made in the plain form, so that its refusal is on record and the next run begins anew.
-    fn open(&mut self, order: &Order, can: &Value, folder: &Path) -> Result<String, ClientError> {
+    fn open(
+        &mut self,
+        order: &AcpRequest,
+        can: &Value,
+        folder: &Path,
+    ) -> Result<String, ClientError> {
         let servers: Vec<Value> = order.mcp.iter().map(server).collect();
         let mut params = json!({ "cwd": folder, "mcpServers": servers });
         let (session, opened) = match &order.session {
@@ -249,7 +254,7 @@ fn server(mcp: &McpServer) -> Value {
 
 /// Once, never for good: a lasting grant would be written down where the next agent finds it. What a person has to allow
 /// first is rejected; the keeper, who hears of it too, then asks one.
-fn permission(params: &Value, guard: Option<&Guard>) -> Value {
+fn permission(params: &Value, guard: Option<&PolicyGuard>) -> Value {
     let options = || params["options"].as_array().into_iter().flatten();
     let acts = acts::of_acp(&params["toolCall"]);
     let is_held = guard.is_some_and(|guard| guard.stops(&acts).is_some());
@@ -294,7 +299,7 @@ mod tests {
 
     #[test]
     fn what_the_policy_holds_back_is_rejected() {
-        let guard = Guard {
+        let guard = PolicyGuard {
             policy: policy::builtin(),
             rank: policy::Rank::Specialist,
             allowed: Vec::new(),

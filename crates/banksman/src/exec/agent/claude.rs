@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 
 use banksman_core::limits::FINAL_TEXT_BYTES;
-use banksman_core::receipt::{Exit, Fault, FaultKind, Reading, Terminal};
+use banksman_core::receipt::{Fault, FaultKind, ProcessExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
 use super::text::{self, Tail, count_of, one_line, text_of};
-use super::{Ask, Before, Call, Launch, Reader, Seen, Setup, acts};
+use super::{
+    AgentEvent, AgentRequest, AgentSetup, Launch, PriorUsage, StreamReader, ToolCall, acts,
+};
 
 /// Its own default of 10 retries means three minutes of waiting; waiting is the control plane's to plan.
 const RETRIES: &str = "3";
@@ -19,7 +21,7 @@ const MCP_FILE: &str = "mcp.json";
 
 /// The prompt goes through standard input: there it may be of any size, begin with a dash, and is not seen by others in
 /// the list of processes.
-pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
+pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "claude");
     let fixed = ["-p", "--output-format", "stream-json", "--verbose"];
     args.extend(fixed.map(str::to_owned));
@@ -62,8 +64,8 @@ pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
 
 /// What is kept of the stream so far.
 pub(super) struct Stream {
-    before: Before,
-    reading: Reading,
+    before: PriorUsage,
+    reading: StreamSummary,
     /// Whether any event came at all.
     spoke: bool,
     /// A fault that the agent is trying to get over; it is the end's reason if nothing comes after it.
@@ -94,10 +96,10 @@ struct Live {
 }
 
 impl Stream {
-    pub(super) fn new(before: Before) -> Self {
+    pub(super) fn new(before: PriorUsage) -> Self {
         Self {
             before,
-            reading: Reading::default(),
+            reading: StreamSummary::default(),
             spoke: false,
             pending: None,
             limit_ends: None,
@@ -108,7 +110,7 @@ impl Stream {
         }
     }
 
-    fn system(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+    fn system(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
         match text_of(event, "subtype") {
             "init" => {
                 let servers = event["mcp_servers"].as_array().into_iter().flatten();
@@ -123,7 +125,7 @@ impl Stream {
         }
     }
 
-    fn retry(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+    fn retry(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
         /// The first refusal may be a token that has run out and is being renewed.
         const HOPELESS_FROM: i64 = 2;
         let status = event["error_status"].as_i64();
@@ -134,13 +136,13 @@ impl Stream {
         let detail = one_line(&format!("retry {attempt} of {most}: {status} {name}"));
         seen.push(note(&detail));
         if kind == FaultKind::Auth && attempt >= HOPELESS_FROM {
-            seen.push(Seen::Hopeless { reason: detail.clone() });
+            seen.push(AgentEvent::Hopeless { reason: detail.clone() });
         }
         self.pending = Some(Fault { kind, detail, structured: true });
     }
 
     /// `allowed` and `allowed_warning` are no faults.
-    fn rate_limit(&mut self, info: &Value, seen: &mut Vec<Seen>) {
+    fn rate_limit(&mut self, info: &Value, seen: &mut Vec<AgentEvent>) {
         let status = text_of(info, "status");
         if matches!(status, "" | "allowed") {
             return;
@@ -153,7 +155,7 @@ impl Stream {
         }
     }
 
-    fn assistant(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+    fn assistant(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
         let message = &event["message"];
         let is_error = event["is_api_error_message"] == true || !text_of(event, "error").is_empty();
         if is_error {
@@ -173,12 +175,12 @@ impl Stream {
                     if event["parent_tool_use_id"].is_null() {
                         self.reading.text.clone_from(&text);
                     }
-                    seen.push(Seen::Text { text });
+                    seen.push(AgentEvent::Text { text });
                 }
-                "tool_use" => seen.push(Seen::Tool {
+                "tool_use" => seen.push(AgentEvent::Tool {
                     name: one_line(text_of(block, "name")),
                     detail: text::tool_detail(&block["input"]),
-                    call: Call {
+                    call: ToolCall {
                         id: one_line(text_of(block, "id")),
                         acts: acts::of_tool(text_of(block, "name"), &block["input"]),
                     },
@@ -188,7 +190,7 @@ impl Stream {
         }
     }
 
-    fn count(&mut self, message: &Value, seen: &mut Vec<Seen>) {
+    fn count(&mut self, message: &Value, seen: &mut Vec<AgentEvent>) {
         let id = text_of(message, "id");
         if id.is_empty() || id == self.live.message {
             return;
@@ -197,14 +199,14 @@ impl Stream {
         let usage = &message["usage"];
         self.live.input = self.live.input.saturating_add(input_of(usage));
         self.live.output = self.live.output.saturating_add(count_of(usage, "output_tokens"));
-        seen.push(Seen::Spent {
+        seen.push(AgentEvent::Spent {
             input_tokens: self.live.input,
             output_tokens: self.live.output,
             cost_micros: None,
         });
     }
 
-    fn result(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+    fn result(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
         let is_success = event["is_error"] == false && text_of(event, "subtype") == "success";
         let said = text_of(event, "result");
         if !said.is_empty() {
@@ -224,12 +226,12 @@ impl Stream {
         self.error_name.clear();
         let counts = self.counts(event);
         self.results = Some(counts);
-        seen.push(Seen::Spent {
+        seen.push(AgentEvent::Spent {
             input_tokens: counts.input,
             output_tokens: counts.output,
             cost_micros: counts.cost_micros,
         });
-        seen.push(Seen::Ended { ok: is_success, text: one_line(&why) });
+        seen.push(AgentEvent::Ended { ok: is_success, text: one_line(&why) });
     }
 
     /// Why a turn ended badly: a cap, then what the API or the agent named, then prose.
@@ -301,8 +303,8 @@ impl Stream {
     }
 }
 
-impl Reader for Stream {
-    fn line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+impl StreamReader for Stream {
+    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
         let Some(event) = text::object(line) else {
             return;
         };
@@ -311,7 +313,7 @@ impl Reader for Stream {
         if !session.is_empty() && self.reading.session.as_deref() != Some(session) {
             let id = one_line(session);
             self.reading.session = Some(id.clone());
-            seen.push(Seen::Session { id });
+            seen.push(AgentEvent::Session { id });
         }
         match text_of(&event, "type") {
             "system" => self.system(&event, seen),
@@ -323,11 +325,11 @@ impl Reader for Stream {
         }
     }
 
-    fn error_line(&mut self, line: &str, _seen: &mut Vec<Seen>) {
+    fn error_line(&mut self, line: &str, _seen: &mut Vec<AgentEvent>) {
         self.tail.push(line);
     }
 
-    fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading {
+    fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
         let mut reading = self.reading;
         if reading.terminal.is_none() {
             reading.fault = self.pending.or_else(|| self.tail.fault(self.spoke, exit));
@@ -375,17 +377,17 @@ fn model_input(model: &Value) -> i64 {
     keys.iter().map(|key| count_of(model, key)).fold(0, i64::saturating_add)
 }
 
-fn tool_results(event: &Value, seen: &mut Vec<Seen>) {
+fn tool_results(event: &Value, seen: &mut Vec<AgentEvent>) {
     let blocks = event["message"]["content"].as_array().into_iter().flatten();
     let results = blocks.filter(|block| text_of(block, "type") == "tool_result");
     seen.extend(results.map(|block| {
         let content = &block["content"];
         let said = content.as_str().unwrap_or_else(|| text_of(&content[0], "text"));
         let id = one_line(text_of(block, "tool_use_id"));
-        Seen::ToolResult { ok: block["is_error"] != true, detail: one_line(said), id }
+        AgentEvent::ToolResult { ok: block["is_error"] != true, detail: one_line(said), id }
     }));
 }
 
-fn note(text: &str) -> Seen {
-    Seen::Note { text: one_line(text) }
+fn note(text: &str) -> AgentEvent {
+    AgentEvent::Note { text: one_line(text) }
 }

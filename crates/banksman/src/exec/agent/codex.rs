@@ -5,20 +5,23 @@
 
 use banksman_core::limits::FINAL_TEXT_BYTES;
 use banksman_core::policy::Action;
-use banksman_core::receipt::{Exit, Fault, FaultKind, Reading, Terminal};
+use banksman_core::receipt::{Fault, FaultKind, ProcessExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 use toml_edit::{Array, InlineTable};
 
 use super::text::{self, Tail, count_of, one_line, text_of};
-use super::{Ask, Before, Call, Launch, McpServer, Reader, Seen, Setup, acts};
+use super::{
+    AgentEvent, AgentRequest, AgentSetup, Launch, McpServer, PriorUsage, StreamReader, ToolCall,
+    acts,
+};
 
 const SCHEMA_FILE: &str = "schema.json";
 /// Files of one change that are looked at.
 const MOST_CHANGES: usize = 100;
 
 /// The options stand before `resume`, which does not take all of them, and the prompt comes through standard input.
-pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
+pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "codex");
     let fixed = [
         "exec",
@@ -101,8 +104,8 @@ fn nullable(schema: &Value) -> Value {
 
 /// What is kept of the stream so far.
 pub(super) struct Stream {
-    before: Before,
-    reading: Reading,
+    before: PriorUsage,
+    reading: StreamSummary,
     spoke: bool,
     /// The last error that may still be got over.
     pending: Option<String>,
@@ -110,12 +113,12 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(before: Before) -> Self {
-        let reading = Reading::default();
+    pub(super) fn new(before: PriorUsage) -> Self {
+        let reading = StreamSummary::default();
         Self { before, reading, spoke: false, pending: None, tail: Tail::default() }
     }
 
-    fn item(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+    fn item(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
         let is_done = text_of(event, "type") == "item.completed";
         let item = &event["item"];
         let kind = text_of(item, "type");
@@ -129,9 +132,9 @@ impl Stream {
                 // An answer may be longer than what is kept of last words.
                 self.reading.answer = text::object(whole);
                 self.reading.text.clone_from(&text);
-                seen.push(Seen::Text { text });
+                seen.push(AgentEvent::Text { text });
             }
-            "error" => seen.push(Seen::Note { text: one_line(text_of(item, "message")) }),
+            "error" => seen.push(AgentEvent::Note { text: one_line(text_of(item, "message")) }),
             "command_execution" | "file_change" | "mcp_tool_call" | "web_search"
             | "collab_tool_call" => {
                 seen.push(if is_done { tool_result(item) } else { tool(item) });
@@ -140,7 +143,7 @@ impl Stream {
         }
     }
 
-    fn completed(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+    fn completed(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
         let usage = &event["usage"];
         let reading = &mut self.reading;
         reading.terminal = Some(Terminal::Success);
@@ -150,15 +153,15 @@ impl Stream {
             text::since(count_of(usage, "input_tokens"), self.before.input_tokens);
         reading.output_tokens =
             text::since(count_of(usage, "output_tokens"), self.before.output_tokens);
-        seen.push(Seen::Spent {
+        seen.push(AgentEvent::Spent {
             input_tokens: reading.input_tokens,
             output_tokens: reading.output_tokens,
             cost_micros: None,
         });
-        seen.push(Seen::Ended { ok: true, text: one_line(&reading.text) });
+        seen.push(AgentEvent::Ended { ok: true, text: one_line(&reading.text) });
     }
 
-    fn failed(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+    fn failed(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
         let error = &event["error"];
         let message = error.as_str().unwrap_or_else(|| text_of(error, "message"));
         self.reading.terminal = Some(Terminal::Error);
@@ -167,12 +170,12 @@ impl Stream {
             self.reading.text = text::cut(message, FINAL_TEXT_BYTES);
         }
         self.pending = None;
-        seen.push(Seen::Ended { ok: false, text: one_line(message) });
+        seen.push(AgentEvent::Ended { ok: false, text: one_line(message) });
     }
 }
 
-impl Reader for Stream {
-    fn line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+impl StreamReader for Stream {
+    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
         let Some(event) = text::object(line) else {
             return;
         };
@@ -181,7 +184,7 @@ impl Reader for Stream {
             "thread.started" => {
                 let id = one_line(text_of(&event, "thread_id"));
                 self.reading.session = Some(id.clone()).filter(|id| !id.is_empty());
-                seen.push(Seen::Session { id });
+                seen.push(AgentEvent::Session { id });
             }
             // A turn that has begun is not over, whatever was before it.
             "turn.started" => self.reading.terminal = None,
@@ -190,18 +193,18 @@ impl Reader for Stream {
             "turn.failed" => self.failed(&event, seen),
             "error" => {
                 let message = one_line(text_of(&event, "message"));
-                seen.push(Seen::Note { text: message.clone() });
+                seen.push(AgentEvent::Note { text: message.clone() });
                 self.pending = Some(message);
             }
             _ => {}
         }
     }
 
-    fn error_line(&mut self, line: &str, _seen: &mut Vec<Seen>) {
+    fn error_line(&mut self, line: &str, _seen: &mut Vec<AgentEvent>) {
         self.tail.push(line);
     }
 
-    fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading {
+    fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
         let mut reading = self.reading;
         if reading.terminal.is_none() {
             let pending = self.pending.and_then(|message| fault(&Value::Null, &message));
@@ -238,7 +241,7 @@ fn fault(error: &Value, message: &str) -> Option<Fault> {
     Some(Fault { kind, detail: one_line(said), structured })
 }
 
-fn tool(item: &Value) -> Seen {
+fn tool(item: &Value) -> AgentEvent {
     let (name, detail) = match text_of(item, "type") {
         "command_execution" => ("shell".to_owned(), one_line(text_of(item, "command"))),
         "file_change" => {
@@ -253,7 +256,7 @@ fn tool(item: &Value) -> Seen {
         other => (one_line(other), text::tool_detail(item)),
     };
     let id = one_line(text_of(item, "id"));
-    Seen::Tool { call: Call { id, acts: acts(&name, item) }, name, detail }
+    AgentEvent::Tool { call: ToolCall { id, acts: acts(&name, item) }, name, detail }
 }
 
 fn acts(name: &str, item: &Value) -> Vec<Action> {
@@ -267,7 +270,7 @@ fn acts(name: &str, item: &Value) -> Vec<Action> {
     acts
 }
 
-fn tool_result(item: &Value) -> Seen {
+fn tool_result(item: &Value) -> AgentEvent {
     let ok = matches!(text_of(item, "status"), "completed" | "")
         && item["exit_code"].as_i64().unwrap_or_default() == 0
         && item["error"].is_null();
@@ -276,5 +279,5 @@ fn tool_result(item: &Value) -> Seen {
     let said = text_of(&item["result"]["content"][0], "text");
     let detail = [error, output, said].into_iter().find(|text| !text.is_empty());
     let id = one_line(text_of(item, "id"));
-    Seen::ToolResult { ok, detail: one_line(detail.unwrap_or_default()), id }
+    AgentEvent::ToolResult { ok, detail: one_line(detail.unwrap_or_default()), id }
 }

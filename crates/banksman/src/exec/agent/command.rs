@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 
 use banksman_core::limits::FINAL_TEXT_BYTES;
-use banksman_core::receipt::{Exit, Fault, FaultKind, Reading, Terminal, Told};
+use banksman_core::receipt::{AgentReport, Fault, FaultKind, ProcessExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
 use super::text::{self, Tail, count_of, one_line, text_of};
-use super::{Ask, Call, Launch, Reader, Seen, Setup, acts};
+use super::{AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, acts};
 
 const SCHEMA_FILE: &str = "schema.json";
 const MCP_FILE: &str = "mcp.json";
@@ -19,7 +19,7 @@ const MCP_FILE: &str = "mcp.json";
 const REPORTS: usize = 100;
 
 /// The prompt is on standard input, and wherever the command says `{prompt}`.
-pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
+pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let (program, args) = super::program(setup, "true");
     let session = ask.session.clone().unwrap_or_default();
     let model = setup.model.clone().unwrap_or_default();
@@ -53,28 +53,28 @@ pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
 /// What is kept of the stream so far.
 #[derive(Default)]
 pub(super) struct Stream {
-    reading: Reading,
+    reading: StreamSummary,
     tail: Tail,
 }
 
 impl Stream {
-    fn say(&mut self, text: &str, seen: &mut Vec<Seen>) {
+    fn say(&mut self, text: &str, seen: &mut Vec<AgentEvent>) {
         let text = text::cut(text, FINAL_TEXT_BYTES);
         if !text.trim().is_empty() {
             self.reading.text.clone_from(&text);
-            seen.push(Seen::Text { text });
+            seen.push(AgentEvent::Text { text });
         }
     }
 
-    fn session(&mut self, event: &Value, key: &str, seen: &mut Vec<Seen>) {
+    fn session(&mut self, event: &Value, key: &str, seen: &mut Vec<AgentEvent>) {
         let id = one_line(text_of(event, key));
         if !id.is_empty() && self.reading.session.as_ref() != Some(&id) {
             self.reading.session = Some(id.clone());
-            seen.push(Seen::Session { id });
+            seen.push(AgentEvent::Session { id });
         }
     }
 
-    fn spent(&mut self, usage: &Value, seen: &mut Vec<Seen>) {
+    fn spent(&mut self, usage: &Value, seen: &mut Vec<AgentEvent>) {
         if !usage.is_object() {
             return;
         }
@@ -82,14 +82,14 @@ impl Stream {
         reading.input_tokens = count_of(usage, "input_tokens");
         reading.output_tokens = count_of(usage, "output_tokens");
         reading.cost_micros = text::micros(&usage["cost_usd"]);
-        seen.push(Seen::Spent {
+        seen.push(AgentEvent::Spent {
             input_tokens: reading.input_tokens,
             output_tokens: reading.output_tokens,
             cost_micros: reading.cost_micros,
         });
     }
 
-    fn result(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+    fn result(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
         self.session(event, "session", seen);
         self.spent(&event["usage"], seen);
         let said = text_of(event, "text");
@@ -107,37 +107,37 @@ impl Stream {
             self.reading.text = text::cut(message, FINAL_TEXT_BYTES);
         }
         let text = if is_success { said } else { message };
-        seen.push(Seen::Ended { ok: is_success, text: one_line(text) });
+        seen.push(AgentEvent::Ended { ok: is_success, text: one_line(text) });
     }
 
-    fn told(&mut self, event: Value, seen: &mut Vec<Seen>) {
-        match serde_json::from_value::<Told>(event) {
+    fn told(&mut self, event: Value, seen: &mut Vec<AgentEvent>) {
+        match serde_json::from_value::<AgentReport>(event) {
             Ok(told) if self.reading.reports.len() < REPORTS => self.reading.reports.push(told),
             Ok(_) => {}
             Err(error) => {
                 let text = one_line(&format!("a report that is not understood: {error}"));
-                seen.push(Seen::Note { text });
+                seen.push(AgentEvent::Note { text });
             }
         }
     }
 }
 
-impl Reader for Stream {
-    fn line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+impl StreamReader for Stream {
+    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
         let Some(event) = text::object(line) else {
             return self.say(line, seen);
         };
         match text_of(&event, "type") {
             "text" => self.say(text_of(&event, "text"), seen),
-            "tool" => seen.push(Seen::Tool {
+            "tool" => seen.push(AgentEvent::Tool {
                 name: one_line(text_of(&event, "name")),
                 detail: one_line(text_of(&event, "detail")),
-                call: Call {
+                call: ToolCall {
                     id: one_line(text_of(&event, "id")),
                     acts: acts::of_words(text_of(&event, "name"), text_of(&event, "detail")),
                 },
             }),
-            "tool_result" => seen.push(Seen::ToolResult {
+            "tool_result" => seen.push(AgentEvent::ToolResult {
                 ok: event["ok"] != false,
                 detail: one_line(text_of(&event, "detail")),
                 id: one_line(text_of(&event, "id")),
@@ -151,11 +151,11 @@ impl Reader for Stream {
         }
     }
 
-    fn error_line(&mut self, line: &str, _seen: &mut Vec<Seen>) {
+    fn error_line(&mut self, line: &str, _seen: &mut Vec<AgentEvent>) {
         self.tail.push(line);
     }
 
-    fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading {
+    fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
         let mut reading = self.reading;
         if reading.terminal.is_none() {
             // A program without events has still spoken: what it says about itself is all there is.

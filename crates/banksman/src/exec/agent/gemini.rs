@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use banksman_core::receipt::{Exit, Fault, FaultKind, Reading, Terminal};
+use banksman_core::receipt::{Fault, FaultKind, ProcessExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
 use super::provider::Trouble;
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::words::Words;
-use super::{Ask, Call, Launch, Reader, Seen, Setup, acts, schema};
+use super::{AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, acts, schema};
 
 /// Settings of the highest rank, so that a repository cannot take our server of tools away. Since 0.61 Gemini CLI takes
 /// them only where the file and all folders above it belong to root and to nobody else, and goes on without them, with a
@@ -28,7 +28,7 @@ const NEED_APPROVAL: [&str; 4] = ["run_shell_command", "write_file", "replace", 
 
 /// The prompt goes through standard input: there it may be long, begin with a dash, and is not seen in the list of
 /// processes.
-pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
+pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "gemini");
     let fixed = ["--output-format", "stream-json", "--approval-mode", "yolo", "--skip-trust"];
     args.extend(fixed.map(str::to_owned));
@@ -50,12 +50,12 @@ pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
 }
 
 /// A prompt that begins with a slash would be a command.
-fn prompt(ask: &Ask) -> String {
+fn prompt(ask: &AgentRequest) -> String {
     let prompt = schema::asked(ask);
     if prompt.starts_with('/') { format!(" {prompt}") } else { prompt }
 }
 
-fn settings(ask: &Ask) -> Value {
+fn settings(ask: &AgentRequest) -> Value {
     let mut settings = json!({ "general": { "maxAttempts": ATTEMPTS, "enableAutoUpdate": false } });
     if let Some(server) = &ask.mcp {
         settings["mcpServers"] = json!({ &server.name:
@@ -90,15 +90,15 @@ struct End {
     output_tokens: i64,
 }
 
-impl Reader for Stream {
-    fn line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+impl StreamReader for Stream {
+    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
         let Some(event) = text::object(line) else { return };
         match text_of(&event, "type") {
             "init" => {
                 let id = text::cut(text_of(&event, "session_id"), text::DETAIL_BYTES);
                 if !id.is_empty() {
                     self.session = Some(id.clone());
-                    seen.push(Seen::Session { id });
+                    seen.push(AgentEvent::Session { id });
                 }
             }
             "message" => self.message(&event, seen),
@@ -107,14 +107,14 @@ impl Reader for Stream {
                 self.words.end();
                 let name = text_of(&event, "tool_name").to_owned();
                 let id = one_line(text_of(&event, "tool_id"));
-                let call = Call { id, acts: acts::of_tool(&name, &event["parameters"]) };
+                let call = ToolCall { id, acts: acts::of_tool(&name, &event["parameters"]) };
                 let detail = text::tool_detail(&event["parameters"]);
-                seen.push(Seen::Tool { name, detail, call });
+                seen.push(AgentEvent::Tool { name, detail, call });
             }
             "tool_result" => self.tool_result(&event, seen),
             "error" => {
                 let message = one_line(text_of(&event, "message"));
-                seen.push(Seen::Note { text: message.clone() });
+                seen.push(AgentEvent::Note { text: message.clone() });
                 if text_of(&event, "severity") != "warning" {
                     self.error = Some(message);
                 }
@@ -124,7 +124,7 @@ impl Reader for Stream {
         }
     }
 
-    fn error_line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+    fn error_line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
         let line = &anstream::adapter::strip_str(line).to_string();
         if let Some((name, value)) = line.trim().trim_end_matches(',').split_once(": ") {
             match name {
@@ -138,9 +138,9 @@ impl Reader for Stream {
         }
         if let Some(attempt) = retried(line) {
             let detail = one_line(line);
-            seen.push(Seen::Note { text: detail.clone() });
+            seen.push(AgentEvent::Note { text: detail.clone() });
             if attempt >= HOPELESS_FROM {
-                seen.push(Seen::Hopeless { reason: detail.clone() });
+                seen.push(AgentEvent::Hopeless { reason: detail.clone() });
             }
             let kind = text::fault_in(line).unwrap_or(FaultKind::Transient);
             self.retry = Some(Fault { kind, detail, structured: false });
@@ -148,7 +148,7 @@ impl Reader for Stream {
         self.stderr.push(line);
     }
 
-    fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading {
+    fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
         let terminal = self.terminal();
         let trouble = self.trouble(exit);
         let fault = if terminal == Some(Terminal::Success) {
@@ -174,7 +174,7 @@ impl Reader for Stream {
         let resets_at = fault.is_some().then(|| trouble.resets_at(said_at)).flatten();
         let (input_tokens, output_tokens) =
             self.result.map_or((0, 0), |end| (end.input_tokens, end.output_tokens));
-        Reading {
+        StreamSummary {
             terminal,
             session: self.session,
             text: self.words.last(),
@@ -190,7 +190,7 @@ impl Reader for Stream {
 }
 
 impl Stream {
-    fn message(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+    fn message(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
         if text_of(event, "role") != "assistant" {
             return;
         }
@@ -200,7 +200,7 @@ impl Stream {
             self.words.end();
         }
         self.words.add("", piece);
-        seen.push(Seen::Text { text: one_line(piece) });
+        seen.push(AgentEvent::Text { text: one_line(piece) });
     }
 
     /// The model answered, so what was tried again has worked.
@@ -208,12 +208,12 @@ impl Stream {
         self.retry = None;
     }
 
-    fn tool_result(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+    fn tool_result(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
         let ok = text_of(event, "status") != "error";
         let error = &event["error"];
         let said = if ok { text_of(event, "output") } else { text_of(error, "message") };
         let id = text_of(event, "tool_id");
-        seen.push(Seen::ToolResult { ok, detail: one_line(said), id: one_line(id) });
+        seen.push(AgentEvent::ToolResult { ok, detail: one_line(said), id: one_line(id) });
         let is_refused = match text_of(error, "type") {
             "policy_violation" => true,
             // Without anybody to approve them these tools are taken away; any other name the model has made up.
@@ -223,7 +223,7 @@ impl Stream {
         self.denied = (!ok && is_refused).then(|| one_line(said));
     }
 
-    fn result(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+    fn result(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
         let error = &event["error"];
         let stats = &event["stats"];
         let end = End {
@@ -234,13 +234,13 @@ impl Stream {
             input_tokens: count_of(stats, "input_tokens"),
             output_tokens: count_of(stats, "output_tokens"),
         };
-        seen.push(Seen::Spent {
+        seen.push(AgentEvent::Spent {
             input_tokens: end.input_tokens,
             output_tokens: end.output_tokens,
             cost_micros: None,
         });
         let said = if end.ok { self.words.text() } else { &end.message };
-        seen.push(Seen::Ended { ok: end.ok, text: one_line(said) });
+        seen.push(AgentEvent::Ended { ok: end.ok, text: one_line(said) });
         self.result = Some(end);
     }
 
@@ -250,7 +250,7 @@ impl Stream {
     }
 
     /// What is known of the provider's answer: in the result's message, in the exit code, on standard error.
-    fn trouble(&self, exit: Exit) -> Trouble {
+    fn trouble(&self, exit: ProcessExit) -> Trouble {
         let mut trouble = Trouble::default();
         if let Some(end) = self.result.as_ref().filter(|end| !end.ok) {
             trouble.body_in(&end.message);
@@ -269,7 +269,7 @@ impl Stream {
 }
 
 /// The codes that Gemini CLI gives to its own faults, with or without a result event.
-fn own_code(exit: Exit, stderr: &str) -> Option<Fault> {
+fn own_code(exit: ProcessExit, stderr: &str) -> Option<Fault> {
     let (kind, detail) = match exit.code? {
         41 => (FaultKind::Auth, "no usable way to log in is set up"),
         42 if stderr.to_ascii_lowercase().contains("session") => {
@@ -286,7 +286,7 @@ fn own_code(exit: Exit, stderr: &str) -> Option<Fault> {
 }
 
 /// An exit code is a status modulo 256. Small codes are its own, except where only servers of the web's edge reach.
-fn status_of(exit: Exit) -> Option<i64> {
+fn status_of(exit: ProcessExit) -> Option<i64> {
     let code = i64::from(exit.code?);
     match code {
         144..=255 => Some(code + 256),

@@ -19,8 +19,8 @@ mod words;
 use std::collections::BTreeMap;
 
 use banksman_core::lifecycle::Outcome;
-use banksman_core::policy::{Action, Guard};
-use banksman_core::receipt::{Exit, FaultKind, Reading, Terminal, Told};
+use banksman_core::policy::{Action, PolicyGuard};
+use banksman_core::receipt::{AgentReport, FaultKind, ProcessExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,7 +30,7 @@ pub use acts::changes;
 /// The closed set of agents that are understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum AgentKind {
     Claude,
     Codex,
     Opencode,
@@ -39,7 +39,7 @@ pub enum Kind {
     Command,
 }
 
-impl Kind {
+impl AgentKind {
     pub const ALL: [Self; 6] =
         [Self::Claude, Self::Codex, Self::Opencode, Self::Gemini, Self::Acp, Self::Command];
 
@@ -58,8 +58,8 @@ impl Kind {
 
 /// How the agent of a worker is set up; the same for all its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Setup {
-    pub kind: Kind,
+pub struct AgentSetup {
+    pub kind: AgentKind,
     /// The program and what always comes after it; the adapter's own flags follow.
     pub command: Vec<String>,
     pub model: Option<String>,
@@ -73,7 +73,7 @@ pub struct Setup {
 
 /// What a run asks of its agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ask {
+pub struct AgentRequest {
     pub prompt: String,
     /// The session to go on with.
     pub session: Option<String>,
@@ -84,18 +84,18 @@ pub struct Ask {
     pub cost_micros: Option<i64>,
     /// What it has to ask for first; none where nobody watches.
     #[serde(default)]
-    pub guard: Option<Box<Guard>>,
+    pub guard: Option<Box<PolicyGuard>>,
 }
 
 /// How an agent is begun in front of a person, its prompt to be added as the last word; none for one that has no such
 /// face.
 #[must_use]
-pub fn interactive(setup: &Setup) -> Option<Vec<String>> {
+pub fn interactive(setup: &AgentSetup) -> Option<Vec<String>> {
     let flags: &[&str] = match setup.kind {
-        Kind::Claude | Kind::Codex => &[],
-        Kind::Gemini => &["--prompt-interactive"],
-        Kind::Opencode => &["--prompt"],
-        Kind::Acp | Kind::Command => return None,
+        AgentKind::Claude | AgentKind::Codex => &[],
+        AgentKind::Gemini => &["--prompt-interactive"],
+        AgentKind::Opencode => &["--prompt"],
+        AgentKind::Acp | AgentKind::Command => return None,
     };
     let (program, mut words) = program(setup, setup.kind.as_str());
     words.insert(0, program);
@@ -132,7 +132,7 @@ pub struct Launch {
 /// What a line of the stream meant, for people who watch and for the limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Seen {
+pub enum AgentEvent {
     Session {
         id: String,
     },
@@ -143,7 +143,7 @@ pub enum Seen {
         name: String,
         detail: String,
         #[serde(skip)]
-        call: Call,
+        call: ToolCall,
     },
     ToolResult {
         ok: bool,
@@ -174,52 +174,52 @@ pub enum Seen {
 
 /// One call of a tool, beyond what is shown of it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Call {
+pub struct ToolCall {
     /// By which its result names it; empty where the agent gives none.
     pub id: String,
     pub acts: Vec<Action>,
 }
 
 /// Reads the lines of one run. Bounded: what it keeps does not grow with the stream.
-pub trait Reader {
+pub trait StreamReader {
     /// One line of standard output, without its end.
-    fn line(&mut self, line: &str, seen: &mut Vec<Seen>);
+    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>);
     /// One line of standard error.
-    fn error_line(&mut self, line: &str, seen: &mut Vec<Seen>);
+    fn error_line(&mut self, line: &str, seen: &mut Vec<AgentEvent>);
     /// What it all came to.
-    fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading;
+    fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary;
 }
 
 /// How the agent is started for what is asked.
 #[must_use]
-pub fn launch(setup: &Setup, ask: &Ask) -> Launch {
+pub fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     match setup.kind {
-        Kind::Claude => claude::launch(setup, ask),
-        Kind::Codex => codex::launch(setup, ask),
-        Kind::Opencode => opencode::launch(setup, ask),
-        Kind::Gemini => gemini::launch(setup, ask),
-        Kind::Acp => acp::launch(setup, ask),
-        Kind::Command => command::launch(setup, ask),
+        AgentKind::Claude => claude::launch(setup, ask),
+        AgentKind::Codex => codex::launch(setup, ask),
+        AgentKind::Opencode => opencode::launch(setup, ask),
+        AgentKind::Gemini => gemini::launch(setup, ask),
+        AgentKind::Acp => acp::launch(setup, ask),
+        AgentKind::Command => command::launch(setup, ask),
     }
 }
 
 /// A reader for one run. `before` is what the session had used up when the run began, for agents that go on counting.
 #[must_use]
-pub fn reader(kind: Kind, before: Before) -> Box<dyn Reader> {
+pub fn reader(kind: AgentKind, before: PriorUsage) -> Box<dyn StreamReader> {
     match kind {
-        Kind::Claude => Box::new(claude::Stream::new(before)),
-        Kind::Codex => Box::new(codex::Stream::new(before)),
-        Kind::Opencode => Box::new(opencode::Stream::default()),
-        Kind::Gemini => Box::new(gemini::Stream::default()),
-        Kind::Acp => Box::new(acp::Stream::default()),
-        Kind::Command => Box::new(command::Stream::default()),
+        AgentKind::Claude => Box::new(claude::Stream::new(before)),
+        AgentKind::Codex => Box::new(codex::Stream::new(before)),
+        AgentKind::Opencode => Box::new(opencode::Stream::default()),
+        AgentKind::Gemini => Box::new(gemini::Stream::default()),
+        AgentKind::Acp => Box::new(acp::Stream::default()),
+        AgentKind::Command => Box::new(command::Stream::default()),
     }
 }
 
 /// How a run ended by its stream and its exit alone, without a look at the work. A fault that was named says more than
 /// the exit does; a success needs both the agent's own word and a good exit.
 #[must_use]
-pub fn outcome_of(reading: &Reading, exit: Exit) -> Outcome {
+pub fn outcome_of(reading: &StreamSummary, exit: ProcessExit) -> Outcome {
     if let Some(fault) = &reading.fault {
         return match fault.kind {
             FaultKind::Quota => Outcome::Quota,
@@ -232,13 +232,13 @@ pub fn outcome_of(reading: &Reading, exit: Exit) -> Outcome {
             FaultKind::Setup => Outcome::Crashed,
         };
     }
-    let told = |wanted: fn(&Told) -> bool| reading.reports.iter().any(wanted);
-    if told(|it| matches!(it, Told::NeedsPerson { .. })) {
+    let told = |wanted: fn(&AgentReport) -> bool| reading.reports.iter().any(wanted);
+    if told(|it| matches!(it, AgentReport::NeedsPerson { .. })) {
         return Outcome::NeedsPerson;
     }
     match (reading.terminal, exit.code) {
         (Some(Terminal::Success), Some(0)) => {
-            let is_nothing = told(|it| matches!(it, Told::NothingToDo { .. }));
+            let is_nothing = told(|it| matches!(it, AgentReport::NothingToDo { .. }));
             if is_nothing { Outcome::NothingToDo } else { Outcome::Succeeded }
         }
         (Some(Terminal::Success | Terminal::Error) | None, _) => Outcome::Crashed,
@@ -246,7 +246,7 @@ pub fn outcome_of(reading: &Reading, exit: Exit) -> Outcome {
 }
 
 /// The program of a worker and what always comes after it.
-fn program(setup: &Setup, default: &str) -> (String, Vec<String>) {
+fn program(setup: &AgentSetup, default: &str) -> (String, Vec<String>) {
     match setup.command.split_first() {
         Some((program, args)) => (program.clone(), args.to_vec()),
         None => (default.to_owned(), Vec::new()),
@@ -255,7 +255,7 @@ fn program(setup: &Setup, default: &str) -> (String, Vec<String>) {
 
 /// What a resumed session had used up before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Before {
+pub struct PriorUsage {
     pub input_tokens: i64,
     pub output_tokens: i64,
     pub cost_micros: i64,

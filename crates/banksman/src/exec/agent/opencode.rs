@@ -9,20 +9,22 @@
 
 use std::collections::BTreeMap;
 
-use banksman_core::receipt::{Exit, Fault, FaultKind, Reading, Terminal};
+use banksman_core::receipt::{Fault, FaultKind, ProcessExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 
 use super::provider::Trouble;
 use super::text::{self, Tail};
 use super::words::Words;
-use super::{Ask, Call, Launch, McpServer, Reader, Seen, Setup, acts, schema};
+use super::{
+    AgentEvent, AgentRequest, AgentSetup, Launch, McpServer, StreamReader, ToolCall, acts, schema,
+};
 
 const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
 /// Without a title opencode asks the model for one.
 const TITLE: &str = "banksman";
 
-pub(super) fn launch(setup: &Setup, ask: &Ask) -> Launch {
+pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "opencode");
     args.extend(["run", "--format", "json", "--auto", "--title", TITLE].map(str::to_owned));
     // Given twice, an option is refused.
@@ -88,13 +90,13 @@ pub(super) struct Stream {
     stderr: Tail,
 }
 
-impl Reader for Stream {
-    fn line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+impl StreamReader for Stream {
+    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
         let Some(event) = text::object(line) else { return };
         let id = text::cut(text::text_of(&event, "sessionID"), text::DETAIL_BYTES);
         if self.session.is_none() && !id.is_empty() {
             self.session = Some(id.clone());
-            seen.push(Seen::Session { id });
+            seen.push(AgentEvent::Session { id });
         }
         let part = &event["part"];
         self.pending = None;
@@ -103,7 +105,7 @@ impl Reader for Stream {
             "text" => {
                 let piece = text::text_of(part, "text");
                 self.words.add(text::text_of(part, "messageID"), piece);
-                seen.push(Seen::Text { text: text::one_line(piece) });
+                seen.push(AgentEvent::Text { text: text::one_line(piece) });
             }
             "tool_use" => self.tool(part, seen),
             "step_finish" => self.step(part, seen),
@@ -112,20 +114,20 @@ impl Reader for Stream {
         }
     }
 
-    fn error_line(&mut self, line: &str, seen: &mut Vec<Seen>) {
+    fn error_line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
         let line = anstream::adapter::strip_str(line).to_string();
         let Some(refusal) = refusal_in(&line) else { return self.stderr.push(&line) };
-        seen.push(Seen::Note { text: text::one_line(&refusal) });
+        seen.push(AgentEvent::Note { text: text::one_line(&refusal) });
         self.pending = Some(Trouble::new(None, &refusal));
     }
 
-    fn finish(self: Box<Self>, exit: Exit, now: Instant) -> Reading {
+    fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
         let terminal = self.terminal(exit);
         let fault = if terminal == Some(Terminal::Success) { None } else { self.fault(exit) };
         let told = self.error.as_ref().map(|(trouble, at)| (trouble, at.unwrap_or(now)));
         let told = told.or_else(|| self.pending.as_ref().map(|trouble| (trouble, now)));
         let resets_at = told.and_then(|(trouble, at)| trouble.resets_at(at));
-        Reading {
+        StreamSummary {
             terminal,
             text: self.words.last(),
             answer: self.words.answer(),
@@ -141,20 +143,20 @@ impl Reader for Stream {
 }
 
 impl Stream {
-    fn tool(&mut self, part: &Value, seen: &mut Vec<Seen>) {
+    fn tool(&mut self, part: &Value, seen: &mut Vec<AgentEvent>) {
         let state = &part["state"];
         let name = text::text_of(part, "tool").to_owned();
         let acts = acts::of_tool(&name, &state["input"]);
         let id = text::one_line(text::text_of(part, "callID"));
-        let call = Call { id: id.clone(), acts };
-        seen.push(Seen::Tool { name, detail: detail(&state["input"]), call });
+        let call = ToolCall { id: id.clone(), acts };
+        seen.push(AgentEvent::Tool { name, detail: detail(&state["input"]), call });
         let ok = text::text_of(state, "status") != "error";
         let said = text::text_of(state, if ok { "output" } else { "error" });
-        seen.push(Seen::ToolResult { ok, detail: text::one_line(said), id });
+        seen.push(AgentEvent::ToolResult { ok, detail: text::one_line(said), id });
         self.denied = (!ok && is_refusal(said)).then(|| text::one_line(said));
     }
 
-    fn step(&mut self, part: &Value, seen: &mut Vec<Seen>) {
+    fn step(&mut self, part: &Value, seen: &mut Vec<AgentEvent>) {
         let tokens = &part["tokens"];
         let cache = &tokens["cache"];
         // The input does not hold what came from the cache, nor the output what the model thought.
@@ -170,17 +172,17 @@ impl Stream {
             self.cost_micros = Some(self.cost_micros.unwrap_or_default().saturating_add(cost));
         }
         self.reason = Some(text::cut(text::text_of(part, "reason"), text::DETAIL_BYTES));
-        seen.push(Seen::Spent {
+        seen.push(AgentEvent::Spent {
             input_tokens: self.input_tokens,
             output_tokens: self.output_tokens,
             cost_micros: self.cost_micros,
         });
         if self.reason.as_deref() == Some("stop") {
-            seen.push(Seen::Ended { ok: true, text: text::one_line(self.words.text()) });
+            seen.push(AgentEvent::Ended { ok: true, text: text::one_line(self.words.text()) });
         }
     }
 
-    fn error(&mut self, event: &Value, seen: &mut Vec<Seen>) {
+    fn error(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
         let error = &event["error"];
         let data = &error["data"];
         let mut trouble = Trouble::new(data["statusCode"].as_i64(), text::text_of(data, "message"));
@@ -193,11 +195,11 @@ impl Stream {
         if trouble.message.is_empty() {
             trouble.message = text::text_of(error, "name").to_owned();
         }
-        seen.push(Seen::Ended { ok: false, text: text::one_line(&trouble.message) });
+        seen.push(AgentEvent::Ended { ok: false, text: text::one_line(&trouble.message) });
         self.error = Some((trouble, text::at_epoch(&event["timestamp"])));
     }
 
-    fn terminal(&self, exit: Exit) -> Option<Terminal> {
+    fn terminal(&self, exit: ProcessExit) -> Option<Terminal> {
         match (&self.error, self.reason.as_deref(), exit.code) {
             (Some(_), _, _) => Some(Terminal::Error),
             (None, Some("stop"), Some(0)) => Some(Terminal::Success),
@@ -207,7 +209,7 @@ impl Stream {
         }
     }
 
-    fn fault(&self, exit: Exit) -> Option<Fault> {
+    fn fault(&self, exit: ProcessExit) -> Option<Fault> {
         if let Some((trouble, _)) = &self.error {
             return trouble.fault();
         }

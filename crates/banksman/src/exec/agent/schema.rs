@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Ask;
+use super::AgentRequest;
 
 /// Schemas are written by people and by prompts; deeper ones are mistakes, and every function here recurses.
 const DEPTH: usize = 32;
@@ -29,7 +29,7 @@ pub fn demand(schema: &Value) -> String {
 }
 
 /// The whole prompt of a run, for an agent that takes no schema.
-pub(super) fn asked(ask: &Ask) -> String {
+pub(super) fn asked(ask: &AgentRequest) -> String {
     let demand = ask.schema.as_ref().map(demand).unwrap_or_default();
     format!("{}{demand}", ask.prompt)
 }

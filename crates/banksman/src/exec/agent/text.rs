@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use banksman_core::quota;
-use banksman_core::receipt::{Exit, Fault, FaultKind};
+use banksman_core::receipt::{Fault, FaultKind, ProcessExit};
 use banksman_core::time::Instant;
 use jiff::tz::TimeZone;
 use serde_json::Value;
@@ -123,7 +123,7 @@ impl Tail {
 
     /// What standard error says about an end without a terminal event. Nothing about one that was brought about from
     /// outside, or that claims to be good. An agent that wrote no event at all did not get as far as its work.
-    pub(super) fn fault(&self, spoke: bool, exit: Exit) -> Option<Fault> {
+    pub(super) fn fault(&self, spoke: bool, exit: ProcessExit) -> Option<Fault> {
         let last = self.lines.back()?;
         let is_own_failure = exit.code.is_some_and(|code| code != 0 && !is_signal(code));
         if !is_own_failure {

@@ -5,26 +5,26 @@ use std::path::Path;
 use std::time::Duration;
 
 use banksman_core::limits::CHECK_TAIL_BYTES;
-use banksman_core::receipt::{Check, Exit};
+use banksman_core::receipt::{CheckResult, ProcessExit};
 
 use crate::exec::git::Git;
-use crate::exec::plan::Checks;
+use crate::exec::job::Verification;
 use crate::exec::process::{RunError, Runner};
 use crate::exec::worktree::shell;
 
 /// What the checks showed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Proof {
+pub struct CheckProof {
     /// In order, up to the first that did not pass.
-    pub checks: Vec<Check>,
+    pub checks: Vec<CheckResult>,
     pub notes: Vec<String>,
 }
 
-impl Proof {
+impl CheckProof {
     /// Whether every one of the commands has passed.
     #[must_use]
-    pub fn holds(&self, checks: &Checks) -> bool {
-        self.checks.len() == checks.commands.len() && self.checks.iter().all(Check::passed)
+    pub fn holds(&self, checks: &Verification) -> bool {
+        self.checks.len() == checks.commands.len() && self.checks.iter().all(CheckResult::passed)
     }
 }
 
@@ -33,10 +33,10 @@ impl Proof {
 pub fn run_checks(
     runner: &mut dyn Runner,
     worktree: &Path,
-    checks: &Checks,
+    checks: &Verification,
     env: &BTreeMap<String, String>,
-) -> Result<Proof, RunError> {
-    let mut proof = Proof::default();
+) -> Result<CheckProof, RunError> {
+    let mut proof = CheckProof::default();
     let status = Git::at(runner, worktree, env).status()?;
     let Some(head) = status.head.as_deref().filter(|_| status.is_clean()) else {
         proof.notes.push("the checks did not run, because not everything is committed".to_owned());
@@ -61,8 +61,8 @@ fn run_one(
     (command, timeout_ms): (&str, i64),
     head: &str,
     env: &BTreeMap<String, String>,
-) -> Result<Check, RunError> {
-    let mut check = Check {
+) -> Result<CheckResult, RunError> {
+    let mut check = CheckResult {
         head: head.to_owned(),
         ..run_command(runner, worktree, (command, timeout_ms), env)?
     };
@@ -87,12 +87,12 @@ pub fn run_command(
     folder: &Path,
     (command, timeout_ms): (&str, i64),
     env: &BTreeMap<String, String>,
-) -> Result<Check, RunError> {
+) -> Result<CheckResult, RunError> {
     let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
     // Both streams into one, so that the end of what was printed is in the order in which it was.
     let in_one = format!("exec 2>&1\n{command}");
     let output = runner.run(&shell(&in_one, folder, env, timeout, CHECK_TAIL_BYTES))?;
-    let mut check = Check {
+    let mut check = CheckResult {
         command: command.to_owned(),
         head: String::new(),
         exit: output.exit,
@@ -105,8 +105,8 @@ pub fn run_command(
     Ok(check)
 }
 
-fn disprove(check: &mut Check, why: &str) {
-    check.exit = Exit { code: None, ..check.exit };
+fn disprove(check: &mut CheckResult, why: &str) {
+    check.exit = ProcessExit { code: None, ..check.exit };
     let gap = if check.tail.is_empty() { "" } else { "\n" };
     check.tail = format!("{}{gap}({why})", check.tail);
 }

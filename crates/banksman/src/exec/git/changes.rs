@@ -21,7 +21,7 @@ pub struct Change {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Changes {
+pub struct Diff {
     /// Both names of what was renamed or copied are in here.
     pub list: Vec<Change>,
     pub files: u32,
@@ -32,7 +32,7 @@ pub struct Changes {
 }
 
 impl Git<'_> {
-    pub fn changes(&mut self, base: &str, head: &str) -> Result<Changes, RunError> {
+    pub fn changes(&mut self, base: &str, head: &str) -> Result<Diff, RunError> {
         let args = [
             "diff",
             "--raw",
@@ -48,7 +48,7 @@ impl Git<'_> {
             "--",
         ];
         let output = self.must(&[&args[..], &WORK_ONLY].concat(), LONG)?;
-        let mut changes = Changes { cut: output.cut, ..Changes::default() };
+        let mut changes = Diff { cut: output.cut, ..Diff::default() };
         for line in output.stdout.lines() {
             match line.strip_prefix(':') {
                 Some(entry) => read_entry(&mut changes, entry),
@@ -60,7 +60,7 @@ impl Git<'_> {
 }
 
 /// `MODE MODE OBJECT OBJECT STATUS`, then the paths, each after a tab.
-fn read_entry(changes: &mut Changes, entry: &str) {
+fn read_entry(changes: &mut Diff, entry: &str) {
     let mut parts = entry.split('\t');
     let facts: Vec<&str> = parts.next().unwrap_or_default().split(' ').collect();
     let (Some(mode), Some(object)) = (facts.get(1), facts.get(3)) else { return };
@@ -76,7 +76,7 @@ fn read_entry(changes: &mut Changes, entry: &str) {
 }
 
 /// ` 3 files changed, 10 insertions(+), 2 deletions(-)`; what is zero is left out.
-fn read_totals(changes: &mut Changes, line: &str) {
+fn read_totals(changes: &mut Diff, line: &str) {
     for part in line.split(',') {
         let Some((count, what)) = part.trim().split_once(' ') else { continue };
         let Ok(count) = count.parse() else { continue };
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn both_sides_of_a_rename_are_changes() {
-        let mut changes = Changes::default();
+        let mut changes = Diff::default();
         read_entry(&mut changes, "100644 120000 aa bb R090\told\t\"n\\303\\244\"");
         read_totals(&mut changes, " 1 file changed, 2 insertions(+), 1 deletion(-)");
         let side = |path: &[u8], mode: &str| Change {
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn what_is_no_total_is_no_total() {
-        let mut changes = Changes::default();
+        let mut changes = Diff::default();
         read_totals(&mut changes, "warning: nothing, really 3 x");
-        assert_eq!(changes, Changes::default());
+        assert_eq!(changes, Diff::default());
     }
 }

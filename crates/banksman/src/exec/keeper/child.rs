@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use banksman_core::receipt::Exit;
+use banksman_core::receipt::ProcessExit;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 
@@ -37,7 +37,7 @@ struct Input {
 
 pub(super) struct Child {
     pub(super) pid: Pid,
-    pub(super) exit: Option<Exit>,
+    pub(super) exit: Option<ProcessExit>,
     out: Option<OwnedFd>,
     err: Option<OwnedFd>,
     input: Option<Input>,
@@ -134,7 +134,7 @@ impl Child {
 }
 
 /// Every child that has ended since the last call, adopted ones too.
-pub(super) fn reap() -> Vec<(Pid, Exit)> {
+pub(super) fn reap() -> Vec<(Pid, ProcessExit)> {
     let mut ended = Vec::new();
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
         ended.push((pid, exit(status)));
@@ -142,6 +142,6 @@ pub(super) fn reap() -> Vec<(Pid, Exit)> {
     ended
 }
 
-fn exit(status: WaitStatus) -> Exit {
-    Exit { code: status.exit_status(), signal: status.terminating_signal() }
+fn exit(status: WaitStatus) -> ProcessExit {
+    ProcessExit { code: status.exit_status(), signal: status.terminating_signal() }
 }

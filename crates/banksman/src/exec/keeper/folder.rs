@@ -7,13 +7,13 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use banksman_core::receipt::{Receipt, Told};
+use banksman_core::receipt::{AgentReport, Receipt};
 use banksman_core::time::Instant;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::super::plan::Plan;
-use super::beat::Beat;
+use super::super::job::JobSpec;
+use super::heartbeat::KeeperStatus;
 
 /// What an agent told through its tools may take in a receipt, in bytes; what is beyond is not read.
 const REPORTS_BYTES: u64 = 1024 * 1024;
@@ -31,7 +31,7 @@ pub struct FileError {
 
 /// What a keeper says of itself before it starts anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Begun {
+pub struct KeeperStart {
     pub pid: i32,
     /// When the process began, in the kernel's own count; with the pid it names one process.
     pub process_start: u64,
@@ -44,15 +44,15 @@ pub struct Begun {
 
 /// A request to end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stop {
+pub struct StopRequest {
     pub by: String,
 }
 
 /// `HOME/runs/JOB`.
 #[derive(Debug, Clone)]
-pub struct Folder(PathBuf);
+pub struct JobFolder(PathBuf);
 
-impl Folder {
+impl JobFolder {
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self(path)
@@ -80,35 +80,35 @@ impl Folder {
         self.0.join("work")
     }
 
-    pub fn plan(&self) -> Result<Option<Plan>, FileError> {
+    pub fn plan(&self) -> Result<Option<JobSpec>, FileError> {
         read_json(&self.0.join("plan.json"))
     }
 
-    pub fn write_plan(&self, plan: &Plan) -> Result<(), FileError> {
+    pub fn write_plan(&self, plan: &JobSpec) -> Result<(), FileError> {
         replace(&self.0.join("plan.json"), &json(plan))
     }
 
-    pub fn begun(&self) -> Result<Option<Begun>, FileError> {
+    pub fn begun(&self) -> Result<Option<KeeperStart>, FileError> {
         read_json(&self.0.join("keeper.json"))
     }
 
-    pub fn write_begun(&self, begun: &Begun) -> Result<(), FileError> {
+    pub fn write_begun(&self, begun: &KeeperStart) -> Result<(), FileError> {
         replace(&self.0.join("keeper.json"), &json(begun))
     }
 
-    pub fn beat(&self) -> Result<Option<Beat>, FileError> {
+    pub fn heartbeat(&self) -> Result<Option<KeeperStatus>, FileError> {
         read_json(&self.0.join("beat.json"))
     }
 
-    pub fn write_beat(&self, beat: &Beat) -> Result<(), FileError> {
-        replace(&self.0.join("beat.json"), &json(beat))
+    pub fn write_heartbeat(&self, heartbeat: &KeeperStatus) -> Result<(), FileError> {
+        replace(&self.0.join("beat.json"), &json(heartbeat))
     }
 
-    pub fn stop(&self) -> Result<Option<Stop>, FileError> {
+    pub fn stop(&self) -> Result<Option<StopRequest>, FileError> {
         read_json(&self.0.join("stop"))
     }
 
-    pub fn write_stop(&self, stop: &Stop) -> Result<(), FileError> {
+    pub fn write_stop(&self, stop: &StopRequest) -> Result<(), FileError> {
         replace(&self.0.join("stop"), &json(stop))
     }
 
@@ -139,7 +139,7 @@ impl Folder {
     }
 
     /// What the agent told. A line that says nothing known is passed over: the agent could write here itself.
-    pub fn reports(&self) -> Vec<Told> {
+    pub fn reports(&self) -> Vec<AgentReport> {
         let mut text = Vec::new();
         let file = File::open(self.reports_path());
         let read = file.and_then(|file| file.take(REPORTS_BYTES).read_to_end(&mut text));

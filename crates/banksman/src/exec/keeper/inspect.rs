@@ -2,25 +2,25 @@
 
 use std::path::Path;
 
-use banksman_core::receipt::{Ended, Evidence, Receipt};
+use banksman_core::receipt::{EndCause, Evidence, Receipt};
 
 use super::super::evidence::run_command;
 use super::super::files;
-use super::super::plan::{Checks, Plan};
+use super::super::job::{JobSpec, Verification};
 use super::Keeper;
-use super::beat::Stage;
+use super::heartbeat::Stage;
 
 impl Keeper {
     /// A command is not run where a file is missing already: it could say no more than that.
     pub(super) fn inspect(
         &mut self,
-        plan: &Plan,
+        plan: &JobSpec,
         folder: &Path,
-        checks: &Checks,
+        checks: &Verification,
         receipt: &mut Receipt,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndCause> {
         self.make_sure_of_the_lease()?;
-        self.pulse.beat.stage = Stage::Evidence;
+        self.pulse.heartbeat.stage = Stage::Evidence;
         let mut found = Evidence { missing: missing(folder, checks), ..Evidence::default() };
         for command in checks.commands.iter().filter(|_| found.missing.is_empty()) {
             let ran = run_command(self, folder, (command, checks.timeout_ms), &plan.env);
@@ -36,7 +36,7 @@ impl Keeper {
     }
 }
 
-fn missing(folder: &Path, checks: &Checks) -> Vec<String> {
+fn missing(folder: &Path, checks: &Verification) -> Vec<String> {
     if !folder.is_dir() {
         return vec![format!("{} (there is no such folder)", folder.display())];
     }

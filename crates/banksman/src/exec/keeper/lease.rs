@@ -5,11 +5,11 @@
 
 use std::time::{Duration, Instant as Moment};
 
-use banksman_core::receipt::Exit;
+use banksman_core::receipt::ProcessExit;
 use banksman_core::time::{Instant, Span};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::super::plan::{LOST, LeaseTerms, Limits};
+use super::super::job::{LOST, LeaseConfig, RunLimits};
 use super::child::{Child, Side};
 use crate::clock;
 
@@ -52,7 +52,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    pub(super) fn new(terms: &LeaseTerms, limits: &Limits, now: Moment) -> Self {
+    pub(super) fn new(terms: &LeaseConfig, limits: &RunLimits, now: Moment) -> Self {
         let ttl = millis(terms.ttl_ms);
         // A grace that is longer than the lease must not eat it up.
         let reserve = millis(limits.grace_ms).min(ttl / 3) + ttl / 10;
@@ -169,7 +169,7 @@ impl Lease {
         self.judge(exit, &stdout, &stderr, now);
     }
 
-    fn judge(&mut self, exit: Exit, stdout: &[u8], stderr: &[u8], now: Moment) {
+    fn judge(&mut self, exit: ProcessExit, stdout: &[u8], stderr: &[u8], now: Moment) {
         let answer = String::from_utf8_lossy(stdout);
         match (exit.code, answer.trim().parse::<Instant>()) {
             (Some(0), Ok(expires_at)) => {

@@ -21,14 +21,14 @@ const FEEDBACK_BYTES: u64 = 2 * 1024 * 1024;
 
 /// What a step said with its signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct StepSignal {
     pub(super) failed: bool,
     pub(super) note: Option<String>,
 }
 
 /// What is found at a signal's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum SignalLook {
     Nothing,
     /// Not a whole JSON value, or not yet.
     Unfinished,
@@ -36,36 +36,36 @@ pub(super) enum Look {
     Unusable(&'static str),
     Whole {
         text: Vec<u8>,
-        word: Word,
+        word: StepSignal,
     },
 }
 
 /// Looks for a signal below a root.
-pub(super) fn look(root: &Path, path: &str) -> Look {
+pub(super) fn look(root: &Path, path: &str) -> SignalLook {
     if !files::is_inside(path) {
-        return Look::Unusable("its path leads out of the repository");
+        return SignalLook::Unusable("its path leads out of the repository");
     }
     let path = root.join(path);
     match path.symlink_metadata() {
-        Err(_) => return Look::Nothing,
-        Ok(found) if !found.is_file() => return Look::Unusable("it is not a plain file"),
-        Ok(found) if found.len() > SIGNAL_BYTES => return Look::Unusable("it is too large"),
+        Err(_) => return SignalLook::Nothing,
+        Ok(found) if !found.is_file() => return SignalLook::Unusable("it is not a plain file"),
+        Ok(found) if found.len() > SIGNAL_BYTES => return SignalLook::Unusable("it is too large"),
         Ok(_) => {}
     }
     let mut text = Vec::new();
     let read = File::open(&path).and_then(|file| file.take(SIGNAL_BYTES).read_to_end(&mut text));
     match read.map(|_| word_in(&text)) {
-        Ok(Some(word)) => Look::Whole { text, word },
-        Ok(None) => Look::Unfinished,
-        Err(_) => Look::Unusable("it cannot be read"),
+        Ok(Some(word)) => SignalLook::Whole { text, word },
+        Ok(None) => SignalLook::Unfinished,
+        Err(_) => SignalLook::Unusable("it cannot be read"),
     }
 }
 
 /// None while it is not a whole JSON value.
-fn word_in(text: &[u8]) -> Option<Word> {
+fn word_in(text: &[u8]) -> Option<StepSignal> {
     let (failed, note) = word_of(text)?;
     let note = note.map(|note| note[..note.floor_char_boundary(NOTE_BYTES)].to_owned());
-    Some(Word { failed, note })
+    Some(StepSignal { failed, note })
 }
 
 /// Takes a signal away; it need not be there.
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_signal_is_any_whole_json_value() {
         let word =
-            |failed, note: Option<&str>| Some(Word { failed, note: note.map(str::to_owned) });
+            |failed, note: Option<&str>| Some(StepSignal { failed, note: note.map(str::to_owned) });
         for (text, expected) in [
             ("{}", word(false, None)),
             ("true", word(false, None)),
@@ -201,17 +201,20 @@ mod tests {
     fn what_could_never_be_a_signal_is_told_apart() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
-        assert_eq!(look(root, PATH), Look::Nothing);
-        assert_eq!(look(root, "../x.json"), Look::Unusable("its path leads out of the repository"));
+        assert_eq!(look(root, PATH), SignalLook::Nothing);
+        assert_eq!(
+            look(root, "../x.json"),
+            SignalLook::Unusable("its path leads out of the repository")
+        );
         put(root, PATH, "{\"sta");
-        assert_eq!(look(root, PATH), Look::Unfinished);
+        assert_eq!(look(root, PATH), SignalLook::Unfinished);
         put(root, PATH, &format!("\"{}\"", "x".repeat(300_000)));
-        assert_eq!(look(root, PATH), Look::Unusable("it is too large"));
+        assert_eq!(look(root, PATH), SignalLook::Unusable("it is too large"));
         forget(root, PATH).unwrap();
         forget(root, PATH).unwrap();
         put(root, "elsewhere", "{}");
         symlink(root.join("elsewhere"), root.join(PATH)).unwrap();
-        assert_eq!(look(root, PATH), Look::Unusable("it is not a plain file"));
+        assert_eq!(look(root, PATH), SignalLook::Unusable("it is not a plain file"));
         forget(root, PATH).unwrap();
         assert!(root.join("elsewhere").exists() && !root.join(PATH).exists());
     }

@@ -2,12 +2,12 @@
 
 use std::time::Instant as Moment;
 
-use banksman_core::receipt::Ended;
+use banksman_core::receipt::EndCause;
 use rustix::process::Pid;
 
 use super::super::process::{Output, Program, RunError, Runner};
-use super::beat::Beat;
 use super::child::{Child, Side, Start};
+use super::heartbeat::KeeperStatus;
 use super::watch::Listener;
 use super::{Keeper, MARKER};
 use crate::clock;
@@ -34,9 +34,9 @@ impl Runner for Keeper {
         let mut ends = Ends::new(program.keep);
         let tended = self.tend(child, &mut ends, self.wall.map_or(deadline, |w| w.min(deadline)));
         self.left_over = self.left_over.saturating_add(tended.left_over);
-        let timed_out = tended.ended == Some(Ended::TimedOut);
+        let timed_out = tended.ended == Some(EndCause::TimedOut);
         if timed_out && self.wall.is_some_and(|wall| wall < deadline) {
-            self.interrupt_for(Ended::TimedOut);
+            self.interrupt_for(EndCause::TimedOut);
         }
         if self.interrupt.is_some() {
             return Err(RunError::Interrupted);
@@ -102,7 +102,7 @@ impl Listener for Ends {
         }
     }
 
-    fn verdict(&mut self, _now: Moment, _exempt: Option<Pid>) -> Option<Ended> {
+    fn verdict(&mut self, _now: Moment, _exempt: Option<Pid>) -> Option<EndCause> {
         None
     }
 
@@ -110,7 +110,7 @@ impl Listener for Ends {
         None
     }
 
-    fn show(&self, _beat: &mut Beat) {}
+    fn show(&self, _heartbeat: &mut KeeperStatus) {}
 
     fn takes_all_along(&self) -> bool {
         false

@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use banksman_core::failure::pr_link;
-use banksman_core::receipt::{Ended, Evidence, Reading, Receipt, SignalSeen};
+use banksman_core::receipt::{EndCause, Evidence, ObservedSignal, Receipt, StreamSummary};
 
 use super::super::git::{Git, PullRequest};
-use super::super::plan::{Plan, Workspace};
+use super::super::job::{JobSpec, Workspace};
 use super::super::process::RunError;
 use super::Keeper;
-use super::beat::Stage;
+use super::heartbeat::Stage;
 use super::stages::{is_success, no_place};
 
 /// Waits between looks after an agent has named its pull request: forges publish one a moment after they have made it.
@@ -31,14 +31,14 @@ impl Keeper {
     /// After an agent's run. Where there is nobody to open a pull request with, the branch itself stands for it.
     pub(super) fn look_for_pull(
         &mut self,
-        plan: &Plan,
-        (reading, evidence): (Option<&Reading>, &Evidence),
-    ) -> Result<SignalSeen, RunError> {
+        plan: &JobSpec,
+        (reading, evidence): (Option<&StreamSummary>, &Evidence),
+    ) -> Result<ObservedSignal, RunError> {
         let branch = plan.workspace.as_ref().map_or("", |workspace| &workspace.branch);
         let text = reading.map_or("", |reading| &reading.text);
         let named = pr_link(text, &plan.task, branch);
         let detail = format!("of a pull request for `{branch}`");
-        let seen = |found, note| SignalSeen { found, detail, note, failed: false };
+        let seen = |found, note| ObservedSignal { found, detail, note, failed: false };
         let Some(workspace) = &plan.workspace else { return Ok(seen(false, None)) };
         let Some(remote) = &workspace.remote else { return Ok(seen(evidence.commits > 0, None)) };
         // Nobody asks about the signal of a run that did not end well.
@@ -60,7 +60,7 @@ impl Keeper {
     /// The newest commit of the agent, and the one that was made of what it had left uncommitted: nobody has pushed that.
     fn own_heads(
         &mut self,
-        plan: &Plan,
+        plan: &JobSpec,
         workspace: &Workspace,
         evidence: &Evidence,
     ) -> Result<Vec<String>, RunError> {
@@ -76,7 +76,7 @@ impl Keeper {
 
     fn published(
         &mut self,
-        plan: &Plan,
+        plan: &JobSpec,
         Workspace { repo, remote, base, branch, .. }: &Workspace,
         heads: &[String],
         is_named: bool,
@@ -102,7 +102,7 @@ impl Keeper {
     }
 
     /// As people know it. A link that cannot be told is left out.
-    fn name_of(&mut self, plan: &Plan, workspace: &Workspace, pull: &PullRequest) -> String {
+    fn name_of(&mut self, plan: &JobSpec, workspace: &Workspace, pull: &PullRequest) -> String {
         let remote = workspace.remote.as_deref().unwrap_or_default();
         let link = Git::at(self, &workspace.repo, &plan.env).link_to(remote, pull);
         let link = link.ok().flatten().map(|link| format!(" ({link})"));
@@ -110,25 +110,29 @@ impl Keeper {
     }
 
     /// For a step that somebody does by hand: one look, which holds no worktree and needs none.
-    pub(super) fn look_work(&mut self, plan: &Plan, receipt: &mut Receipt) -> Result<(), Ended> {
+    pub(super) fn look_work(
+        &mut self,
+        plan: &JobSpec,
+        receipt: &mut Receipt,
+    ) -> Result<(), EndCause> {
         let workspace = plan.workspace.as_ref().ok_or_else(no_place)?;
-        self.pulse.beat.stage = Stage::Evidence;
+        self.pulse.heartbeat.stage = Stage::Evidence;
         let looked = self.look_once(plan, workspace).map_err(|error| self.hindered(&error))?;
         receipt.evidence = Some(looked);
         Ok(())
     }
 
     /// The head that it answers with is the pull request's own.
-    fn look_once(&mut self, plan: &Plan, workspace: &Workspace) -> Result<Evidence, RunError> {
-        let Workspace { repo, remote, base, branch, brings, .. } = workspace;
+    fn look_once(&mut self, plan: &JobSpec, workspace: &Workspace) -> Result<Evidence, RunError> {
+        let Workspace { repo, remote, base, branch, produces, .. } = workspace;
         let detail = format!("of a pull request for `{branch}`");
-        let none = SignalSeen { found: false, detail, note: None, failed: false };
+        let none = ObservedSignal { found: false, detail, note: None, failed: false };
         let unseen = Evidence { signal: Some(none.clone()), ..Evidence::default() };
         let Some(remote) = remote else { return Ok(unseen) };
         let mut git = Git::at(self, repo, &plan.env);
         let local = |name: &String| format!("refs/heads/{name}");
         let Some(head) = git.commit_of(&local(branch))? else { return Ok(unseen) };
-        let mut others: Vec<String> = brings.iter().map(local).collect();
+        let mut others: Vec<String> = produces.iter().map(local).collect();
         others.extend([local(base), format!("refs/remotes/{remote}/{base}")]);
         let others: Vec<&str> = others.iter().map(String::as_str).collect();
         let others: Vec<String> = git.refs(&others)?.into_values().collect();
@@ -139,7 +143,7 @@ impl Keeper {
         let found = git.pull_request(remote, (base, branch), &[head])?;
         let Some(pull) = found else { return Ok(unseen) };
         let note = Some(self.name_of(plan, workspace, &pull));
-        let signal = Some(SignalSeen { found: true, note, ..none });
+        let signal = Some(ObservedSignal { found: true, note, ..none });
         Ok(Evidence { head: pull.commit, commits, signal, ..Evidence::default() })
     }
 }

@@ -3,16 +3,16 @@
 use std::path::Path;
 use std::time::Duration;
 
-use banksman_core::receipt::{Ended, Evidence, Reading, SignalSeen};
+use banksman_core::receipt::{EndCause, Evidence, ObservedSignal, StreamSummary};
 use banksman_core::workflow::Signal;
 
 use super::super::git::Git;
+use super::super::job::{JobSpec, Verification, Workspace};
 use super::super::mailbox::hide_from_git;
-use super::super::plan::{Checks, Plan, Workspace};
 use super::super::process::RunError;
-use super::super::worktree::yard::Yard;
+use super::super::worktree::pool::WorktreePool;
 use super::Keeper;
-use super::mailbox::{self, Look};
+use super::mailbox::{self, SignalLook};
 use super::stages::environment;
 use super::watch::BETWEEN_LOOKS;
 use crate::clock;
@@ -24,10 +24,10 @@ impl Keeper {
     /// Before the agent starts. A signal from before the run proves nothing, so one that cannot be taken away is a fault.
     pub(super) fn clear_mailbox(
         &self,
-        plan: &Plan,
-        checks: &Checks,
+        plan: &JobSpec,
+        checks: &Verification,
         folder: &Path,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndCause> {
         if let Some(Signal::SentinelFile { path }) = &checks.signal {
             for root in roots(checks, folder) {
                 mailbox::forget(root, path).map_err(|error| {
@@ -44,10 +44,10 @@ impl Keeper {
     /// Feedback is handed over, and git told not to look at the mailbox: also for somebody who works there by hand.
     pub(super) fn open_mailbox(
         &self,
-        plan: &Plan,
-        checks: &Checks,
+        plan: &JobSpec,
+        checks: &Verification,
         folder: &Path,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndCause> {
         let (Some(workspace), Some(root)) = (&plan.workspace, &checks.mailbox) else {
             return Ok(());
         };
@@ -55,9 +55,9 @@ impl Keeper {
             eprintln!("{} {note}", clock::now());
         }
         // The mailbox is kept out of our own commits in any case; this is about those of the agent.
-        let yard =
-            Yard::of(workspace, &plan.env).map_err(|error| environment(error.to_string()))?;
-        if let Err(error) = hide_from_git(&yard.common) {
+        let pool = WorktreePool::of(workspace, &plan.env)
+            .map_err(|error| environment(error.to_string()))?;
+        if let Err(error) = hide_from_git(&pool.common) {
             eprintln!("{} git could not be told to ignore the mailbox: {error}", clock::now());
         }
         Ok(())
@@ -65,7 +65,11 @@ impl Keeper {
 
     /// The signal that is a file, if that was demanded. It is taken out of the worktree, where it would be committed or be
     /// found again by the next attempt, and out of the repository, where it would be taken for a late one.
-    pub(super) fn take_sentinel(&mut self, checks: &Checks, folder: &Path) -> Option<SignalSeen> {
+    pub(super) fn take_sentinel(
+        &mut self,
+        checks: &Verification,
+        folder: &Path,
+    ) -> Option<ObservedSignal> {
         let Some(Signal::SentinelFile { path }) = &checks.signal else { return None };
         let seen = self.look_for_sentinel(checks, folder, path);
         let read = roots(checks, folder).take(if seen.found { 2 } else { 1 });
@@ -78,7 +82,12 @@ impl Keeper {
         Some(seen)
     }
 
-    fn look_for_sentinel(&mut self, checks: &Checks, folder: &Path, path: &str) -> SignalSeen {
+    fn look_for_sentinel(
+        &mut self,
+        checks: &Verification,
+        folder: &Path,
+        path: &str,
+    ) -> ObservedSignal {
         let detail = format!("`{path}`");
         let until = clock::monotonic() + HALF_WRITTEN;
         loop {
@@ -86,28 +95,28 @@ impl Keeper {
             let mut is_unfinished = false;
             for root in roots(checks, folder) {
                 match mailbox::look(root, path) {
-                    Look::Whole { text, word } => {
+                    SignalLook::Whole { text, word } => {
                         self.keep_sentinel(checks, path, &text);
                         let (note, failed) = (word.note, word.failed);
-                        return SignalSeen { found: true, detail, note, failed };
+                        return ObservedSignal { found: true, detail, note, failed };
                     }
-                    Look::Unfinished => {
+                    SignalLook::Unfinished => {
                         is_unfinished = true;
                         why = why.or(Some("it is not a whole JSON value"));
                     }
-                    Look::Unusable(reason) => why = why.or(Some(reason)),
-                    Look::Nothing => {}
+                    SignalLook::Unusable(reason) => why = why.or(Some(reason)),
+                    SignalLook::Nothing => {}
                 }
             }
             if !is_unfinished || clock::monotonic() >= until || self.interrupt.is_some() {
                 let note = why.map(str::to_owned);
-                return SignalSeen { found: false, detail, note, failed: false };
+                return ObservedSignal { found: false, detail, note, failed: false };
             }
             self.pass(BETWEEN_LOOKS);
         }
     }
 
-    fn keep_sentinel(&self, checks: &Checks, path: &str, text: &[u8]) {
+    fn keep_sentinel(&self, checks: &Verification, path: &str, text: &[u8]) {
         let Some(root) = &checks.mailbox else { return };
         if let Err(error) = mailbox::keep(root, path, &self.plan.job, text) {
             eprintln!("{} failed to keep a copy of `{path}`: {error}", clock::now());
@@ -117,10 +126,10 @@ impl Keeper {
     /// The signals that are not files but facts about the branch.
     pub(super) fn look_for_signal(
         &mut self,
-        plan: &Plan,
-        checks: &Checks,
-        (reading, evidence): (Option<&Reading>, &Evidence),
-    ) -> Result<Option<SignalSeen>, RunError> {
+        plan: &JobSpec,
+        checks: &Verification,
+        (reading, evidence): (Option<&StreamSummary>, &Evidence),
+    ) -> Result<Option<ObservedSignal>, RunError> {
         let (found, detail) = match &checks.signal {
             None | Some(Signal::StdoutExit | Signal::SentinelFile { .. }) => return Ok(None),
             Some(Signal::GitCommit { mark }) => {
@@ -133,14 +142,14 @@ impl Keeper {
                 return self.look_for_pull(plan, (reading, evidence)).map(Some);
             }
         };
-        Ok(Some(SignalSeen { found, detail, note: None, failed: false }))
+        Ok(Some(ObservedSignal { found, detail, note: None, failed: false }))
     }
 
     /// Whether one of the agent's own commits of this run has the mark. The one that was made of its left-over files is
     /// ours.
     fn is_marked(
         &mut self,
-        plan: &Plan,
+        plan: &JobSpec,
         workspace: &Workspace,
         mark: &str,
         evidence: &Evidence,
@@ -152,6 +161,6 @@ impl Keeper {
 }
 
 /// Where a step may leave its signal: where it works, and where all steps look.
-fn roots<'a>(checks: &'a Checks, folder: &'a Path) -> impl Iterator<Item = &'a Path> {
+fn roots<'a>(checks: &'a Verification, folder: &'a Path) -> impl Iterator<Item = &'a Path> {
     std::iter::once(folder).chain(checks.mailbox.as_deref())
 }

@@ -4,25 +4,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use banksman_core::failure::{self, Asked};
+use banksman_core::failure::{self, RunExpectation};
 use banksman_core::fence::fence;
 use banksman_core::limits;
 use banksman_core::policy::Action;
 use banksman_core::receipt::{
-    Ended, Evidence, FaultKind, MergeReport, Opinion, PrepareFault, Reading, Receipt, Terminal,
-    Usage,
+    EndCause, EvaluatorOpinion, Evidence, FaultKind, MergeReport, PrepareFault, Receipt,
+    StreamSummary, Terminal, Usage,
 };
 use serde_json::Value;
 
-use super::super::agent::{Ask, Before, schema};
+use super::super::agent::{AgentRequest, PriorUsage, schema};
+use super::super::job::{
+    AgentWork, Evaluator, JobSpec, JobWork, RunLimits, StepJudge, Verification, Workspace,
+};
 use super::super::merge::{find, merge};
-use super::super::plan::{AgentWork, Checks, Evaluator, Judge, Limits, Plan, Work, Workspace};
 use super::super::process::RunError;
 use super::super::{evidence, files, worktree};
 use super::Keeper;
-use super::beat::Stage;
+use super::heartbeat::Stage;
 use super::lease::{Lease, millis};
-use super::turn::{Logs, Spent, Turn};
+use super::turn::{Logs, Turn, TurnUsage};
 use super::watch::BETWEEN_LOOKS;
 use crate::clock;
 
@@ -44,24 +46,28 @@ impl Keeper {
     /// Does all that the plan asks for. Whatever happens is in the receipt.
     pub(super) fn work(&mut self) -> Receipt {
         let plan = Rc::clone(&self.plan);
-        let mut receipt = Receipt::new(&plan.job, self.started_at, Ended::Completed);
+        let mut receipt = Receipt::new(&plan.job, self.started_at, EndCause::Completed);
         let done = match &plan.work {
-            Work::Agent(work) => self.agent_work(&plan, work, &mut receipt),
-            Work::Check { checks, message, judge } => {
+            JobWork::Agent(work) => self.agent_work(&plan, work, &mut receipt),
+            JobWork::Check { checks, message, judge } => {
                 self.check_work(&plan, checks, message.as_deref(), &mut receipt).and_then(|()| {
                     judge.as_ref().map_or(Ok(()), |judge| self.have_judged(judge, &mut receipt))
                 })
             }
-            Work::Inspect { folder, checks } => self.inspect(&plan, folder, checks, &mut receipt),
-            Work::Merge { checks, message, commit } => {
+            JobWork::Inspect { folder, checks } => {
+                self.inspect(&plan, folder, checks, &mut receipt)
+            }
+            JobWork::Merge { checks, message, commit } => {
                 self.merge_work(&plan, checks, message, commit.as_deref(), &mut receipt)
             }
-            Work::FindMerge { commit } => self.find_merge(&plan, commit.as_deref(), &mut receipt),
-            Work::CleanUp => self.clean_up(&plan),
-            Work::Look => self.look_work(&plan, &mut receipt),
+            JobWork::FindMerge { commit } => {
+                self.find_merge(&plan, commit.as_deref(), &mut receipt)
+            }
+            JobWork::CleanUp => self.clean_up(&plan),
+            JobWork::Look => self.look_work(&plan, &mut receipt),
         };
         self.sweep();
-        receipt.ended = done.err().unwrap_or(Ended::Completed);
+        receipt.ended = done.err().unwrap_or(EndCause::Completed);
         receipt.left_over = self.left_over;
         receipt.ended_at = clock::now();
         receipt
@@ -70,17 +76,17 @@ impl Keeper {
     /// `Err` is an end before its time, as everywhere in this file.
     fn agent_work(
         &mut self,
-        plan: &Plan,
+        plan: &JobSpec,
         work: &AgentWork,
         receipt: &mut Receipt,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndCause> {
         understood(work.ask.schema.as_ref())?;
         let (folder, prepared) = self.prepare(plan)?;
         let about = self.folder.write_file(TASK_FILE, &work.about.to_string());
         about.map_err(|error| environment(format!("{error}: {}", error.source)))?;
         self.hand_over_guard(work)?;
         self.clear_mailbox(plan, &work.checks, &folder)?;
-        self.pulse.beat.stage = Stage::Agent;
+        self.pulse.heartbeat.stage = Stage::Agent;
         let ended = self.converse(work, &folder, receipt);
         self.wall = None;
         if let Some(reading) = &mut receipt.reading {
@@ -88,11 +94,11 @@ impl Keeper {
         }
         self.go_on()?;
         let succeeded = ended.is_ok() && is_success(receipt.reading.as_ref());
-        self.pulse.beat.stage = Stage::Evidence;
+        self.pulse.heartbeat.stage = Stage::Evidence;
         self.gather(plan, work, (&folder, prepared), succeeded, receipt)?;
         ended?;
         if let Some(evaluator) = work.evaluator.as_ref().filter(|_| is_open(plan, work, receipt)) {
-            self.pulse.beat.stage = Stage::Evaluate;
+            self.pulse.heartbeat.stage = Stage::Evaluate;
             let asked = self.evaluate(evaluator, receipt);
             keep_opinion(receipt, asked.as_ref());
             self.go_on()?;
@@ -101,7 +107,7 @@ impl Keeper {
     }
 
     /// The agent's tools answer by it what may be done without asking.
-    fn hand_over_guard(&self, work: &AgentWork) -> Result<(), Ended> {
+    fn hand_over_guard(&self, work: &AgentWork) -> Result<(), EndCause> {
         let Some(guard) = &work.ask.guard else { return Ok(()) };
         let guard = serde_json::to_string(guard).expect("a guard has string keys");
         let written = self.folder.write_file(GUARD_FILE, &guard);
@@ -111,12 +117,12 @@ impl Keeper {
     /// What did not end well is looked at, but neither committed nor proven.
     fn gather(
         &mut self,
-        plan: &Plan,
+        plan: &JobSpec,
         work: &AgentWork,
         (folder, prepared): (&Path, Option<worktree::Prepared>),
         succeeded: bool,
         receipt: &mut Receipt,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndCause> {
         let demanded = &work.checks;
         // Before anything is taken away or put to the proof: these are the files as the agent has left them.
         let missing = files::missing(folder, &demanded.outputs, &demanded.files);
@@ -125,7 +131,7 @@ impl Keeper {
             Some((workspace, prepared)) => {
                 let message = succeeded.then_some(work.commit_message.as_str());
                 let commands = if succeeded { demanded.commands.clone() } else { Vec::new() };
-                let checks = Checks { commands, ..demanded.clone() };
+                let checks = Verification { commands, ..demanded.clone() };
                 let gathered =
                     evidence::gather(self, workspace, &prepared, &checks, message, &plan.env);
                 gathered.map_err(|error| self.hindered(&error))?
@@ -148,15 +154,15 @@ impl Keeper {
 
     fn check_work(
         &mut self,
-        plan: &Plan,
-        checks: &Checks,
+        plan: &JobSpec,
+        checks: &Verification,
         message: Option<&str>,
         receipt: &mut Receipt,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndCause> {
         let (folder, prepared) = self.prepare(plan)?;
         let (workspace, prepared) = plan.workspace.as_ref().zip(prepared).ok_or_else(no_place)?;
         self.open_mailbox(plan, checks, &folder)?;
-        self.pulse.beat.stage = Stage::Evidence;
+        self.pulse.heartbeat.stage = Stage::Evidence;
         let missing = files::missing(&workspace.worktree, &checks.outputs, &checks.files);
         let gathered = evidence::gather(self, workspace, &prepared, checks, message, &plan.env);
         let gathered = gathered.map_err(|error| self.hindered(&error))?;
@@ -166,13 +172,13 @@ impl Keeper {
     }
 
     /// Nobody is asked about what the facts speak against already.
-    fn have_judged(&mut self, judge: &Judge, receipt: &mut Receipt) -> Result<(), Ended> {
+    fn have_judged(&mut self, judge: &StepJudge, receipt: &mut Receipt) -> Result<(), EndCause> {
         let found = receipt.evidence.as_ref();
         if !found.is_some_and(|evidence| failure::check(evidence, None).ambiguous) {
             return Ok(());
         }
-        self.pulse.beat.stage = Stage::Evaluate;
-        let reading = Reading { text: judge.said.clone(), ..Reading::default() };
+        self.pulse.heartbeat.stage = Stage::Evaluate;
+        let reading = StreamSummary { text: judge.said.clone(), ..StreamSummary::default() };
         let told = Receipt { reading: Some(reading), ..receipt.clone() };
         let asked = self.evaluate(&judge.evaluator, &told);
         keep_opinion(receipt, asked.as_ref());
@@ -181,26 +187,26 @@ impl Keeper {
 
     fn merge_work(
         &mut self,
-        plan: &Plan,
-        checks: &Checks,
+        plan: &JobSpec,
+        checks: &Verification,
         message: &str,
         commit: Option<&str>,
         receipt: &mut Receipt,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndCause> {
         self.make_sure_of_the_lease()?;
         let workspace: &Workspace = plan.workspace.as_ref().ok_or_else(no_place)?;
         // A branch that brings others together is made first.
-        if !workspace.brings.is_empty() {
+        if !workspace.produces.is_empty() {
             match self.prepare(plan) {
                 Ok(_) => {}
-                Err(Ended::NotPrepared { detail, class: PrepareFault::Diverged }) => {
+                Err(EndCause::NotPrepared { detail, class: PrepareFault::Diverged }) => {
                     receipt.merge = Some(MergeReport::Conflict { paths: vec![detail] });
                     return Ok(());
                 }
                 Err(ended) => return Err(ended),
             }
         }
-        self.pulse.beat.stage = Stage::Merge;
+        self.pulse.heartbeat.stage = Stage::Merge;
         let merged = merge(self, workspace, checks, message, commit, &plan.env);
         receipt.merge = Some(merged.map_err(|error| self.hindered(&error))?);
         Ok(())
@@ -208,21 +214,21 @@ impl Keeper {
 
     fn find_merge(
         &mut self,
-        plan: &Plan,
+        plan: &JobSpec,
         commit: Option<&str>,
         receipt: &mut Receipt,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndCause> {
         self.make_sure_of_the_lease()?;
         let workspace: &Workspace = plan.workspace.as_ref().ok_or_else(no_place)?;
-        self.pulse.beat.stage = Stage::Merge;
+        self.pulse.heartbeat.stage = Stage::Merge;
         let found = find(self, workspace, commit, &plan.env);
         receipt.merge = Some(found.map_err(|error| self.hindered(&error))?);
         Ok(())
     }
 
-    fn clean_up(&mut self, plan: &Plan) -> Result<(), Ended> {
+    fn clean_up(&mut self, plan: &JobSpec) -> Result<(), EndCause> {
         let Some(workspace) = &plan.workspace else { return Ok(()) };
-        self.pulse.beat.stage = Stage::CleanUp;
+        self.pulse.heartbeat.stage = Stage::CleanUp;
         let removed = worktree::removal::remove(self, workspace, &plan.env);
         let removed = removed.map_err(|error| self.hindered(&error))?;
         if let Some(rescue) = removed.rescue {
@@ -233,13 +239,16 @@ impl Keeper {
     }
 
     /// The folder to work in, and its worktree if it is one.
-    fn prepare(&mut self, plan: &Plan) -> Result<(PathBuf, Option<worktree::Prepared>), Ended> {
+    fn prepare(
+        &mut self,
+        plan: &JobSpec,
+    ) -> Result<(PathBuf, Option<worktree::Prepared>), EndCause> {
         self.make_sure_of_the_lease()?;
         let Some(workspace) = &plan.workspace else { return Ok((self.own_place()?, None)) };
         let prepared = worktree::prepare(self, workspace, &plan.env);
         self.go_on()?;
         let prepared = prepared
-            .map_err(|error| Ended::NotPrepared { detail: error.detail, class: error.class })?;
+            .map_err(|error| EndCause::NotPrepared { detail: error.detail, class: error.class })?;
         for note in &prepared.notes {
             eprintln!("{} {note}", clock::now());
         }
@@ -247,7 +256,7 @@ impl Keeper {
     }
 
     /// Nothing is touched before it is certain that it is ours to touch, and that nobody has asked to stop.
-    pub(super) fn make_sure_of_the_lease(&mut self) -> Result<(), Ended> {
+    pub(super) fn make_sure_of_the_lease(&mut self) -> Result<(), EndCause> {
         drop(self.look_around(clock::monotonic()));
         while self.interrupt.is_none() && self.lease.as_ref().is_some_and(Lease::is_doubtful) {
             self.pass(BETWEEN_LOOKS);
@@ -255,7 +264,7 @@ impl Keeper {
         self.go_on()
     }
 
-    fn own_place(&self) -> Result<PathBuf, Ended> {
+    fn own_place(&self) -> Result<PathBuf, EndCause> {
         let folder = self.folder.work();
         fs::create_dir_all(&folder).map_err(|error| {
             environment(format!("failed to create `{}`: {error}", folder.display()))
@@ -269,7 +278,7 @@ impl Keeper {
         work: &AgentWork,
         folder: &Path,
         receipt: &mut Receipt,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndCause> {
         let plan = Rc::clone(&self.plan);
         let bytes = plan.limits.output_bytes;
         let mut logs = Logs::new(self.folder.path(), "out.jsonl", "err.log", bytes);
@@ -287,7 +296,7 @@ impl Keeper {
                 deadline: self.wall.unwrap_or_else(clock::monotonic),
             };
             let (tended, reading) =
-                self.turn(&turn, &mut logs).map_err(|detail| Ended::NotStarted { detail })?;
+                self.turn(&turn, &mut logs).map_err(|detail| EndCause::NotStarted { detail })?;
             self.left_over = self.left_over.saturating_add(tended.left_over);
             receipt.exit = Some(tended.exit);
             receipt.reading = Some(joined(receipt.reading.take(), reading));
@@ -295,12 +304,14 @@ impl Keeper {
             let session = session.or(ask.session);
             let prompt = match tended.ended {
                 // It will be as silent when it is asked to go on.
-                Some(Ended::Stalled | Ended::TimedOut) if is_stuck(receipt.reading.as_ref()) => {
-                    return Err(Ended::Hopeless);
+                Some(EndCause::Stalled | EndCause::TimedOut)
+                    if is_stuck(receipt.reading.as_ref()) =>
+                {
+                    return Err(EndCause::Hopeless);
                 }
-                Some(Ended::Stalled) if receipt.nudges == 0 && session.is_some() => {
+                Some(EndCause::Stalled) if receipt.nudges == 0 && session.is_some() => {
                     receipt.nudges += 1;
-                    self.pulse.beat.nudges = receipt.nudges;
+                    self.pulse.heartbeat.nudges = receipt.nudges;
                     work.nudge.clone()
                 }
                 Some(ended) => return Err(ended),
@@ -313,17 +324,17 @@ impl Keeper {
                     asked_again(&receipt.objections)
                 }
             };
-            ask = Ask { prompt, session, ..work.ask.clone() };
+            ask = AgentRequest { prompt, session, ..work.ask.clone() };
         }
     }
 
     /// A cheap look at what the facts leave open. It works beside the worktree, so that it can change nothing there.
-    fn evaluate(&mut self, evaluator: &Evaluator, receipt: &Receipt) -> Option<Reading> {
+    fn evaluate(&mut self, evaluator: &Evaluator, receipt: &Receipt) -> Option<StreamSummary> {
         let folder = self.own_place().ok()?;
         let bytes = self.plan.limits.output_bytes;
         let mut logs = Logs::new(self.folder.path(), "evaluator.jsonl", "evaluator.err.log", bytes);
         let facts = told_to_the_evaluator(receipt);
-        let ask = Ask {
+        let ask = AgentRequest {
             prompt: evaluator.prompt.replace("{evidence}", &facts),
             session: None,
             schema: Some(opinion_schema()),
@@ -331,7 +342,7 @@ impl Keeper {
             cost_micros: None,
             guard: None,
         };
-        let limits = Limits {
+        let limits = RunLimits {
             idle_ms: evaluator.timeout_ms,
             tokens: None,
             cost_micros: None,
@@ -340,8 +351,8 @@ impl Keeper {
         let turn = Turn {
             setup: &evaluator.setup,
             ask: &ask,
-            before: Before::default(),
-            spent: Spent::default(),
+            before: PriorUsage::default(),
+            spent: TurnUsage::default(),
             folder: &folder,
             limits: &limits,
             deadline: clock::monotonic() + millis(evaluator.timeout_ms),
@@ -354,12 +365,12 @@ impl Keeper {
         Some(reading)
     }
 
-    fn go_on(&self) -> Result<(), Ended> {
+    fn go_on(&self) -> Result<(), EndCause> {
         self.interrupt.clone().map_or(Ok(()), Err)
     }
 
     /// We could not even look: not the agent's fault.
-    pub(super) fn hindered(&self, error: &RunError) -> Ended {
+    pub(super) fn hindered(&self, error: &RunError) -> EndCause {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
         let detail = format!("{error}{}", cause.unwrap_or_default());
         self.interrupt.clone().unwrap_or_else(|| environment(detail))
@@ -367,8 +378,8 @@ impl Keeper {
 }
 
 /// Whether a run without a worktree has to leave more than its own word.
-fn demands_evidence(checks: &Checks) -> bool {
-    let Checks { outputs, files, criterion, signal, .. } = checks;
+fn demands_evidence(checks: &Verification) -> bool {
+    let Verification { outputs, files, criterion, signal, .. } = checks;
     !outputs.is_empty() || !files.is_empty() || criterion.is_some() || signal.is_some()
 }
 
@@ -379,27 +390,27 @@ fn held_paths(work: &AgentWork, evidence: &Evidence) -> Option<String> {
     guard.stops(&writes).map(|request| request.to_string())
 }
 
-pub(super) fn environment(detail: String) -> Ended {
-    Ended::NotPrepared { detail, class: PrepareFault::Environment }
+pub(super) fn environment(detail: String) -> EndCause {
+    EndCause::NotPrepared { detail, class: PrepareFault::Environment }
 }
 
-pub(super) fn no_place() -> Ended {
+pub(super) fn no_place() -> EndCause {
     environment("the plan names no worktree".to_owned())
 }
 
-pub(super) fn is_success(reading: Option<&Reading>) -> bool {
+pub(super) fn is_success(reading: Option<&StreamSummary>) -> bool {
     reading.is_some_and(|reading| reading.terminal == Some(Terminal::Success))
 }
 
 /// Whether the agent told of a refusal that no patience of ours ends, and waits for it to end.
-fn is_stuck(reading: Option<&Reading>) -> bool {
+fn is_stuck(reading: Option<&StreamSummary>) -> bool {
     let fault = reading.and_then(|reading| reading.fault.as_ref());
     fault.is_some_and(|fault| matches!(fault.kind, FaultKind::Quota | FaultKind::Auth))
 }
 
 /// Whether the facts leave open how the run went, so that a second look is worth its price.
-fn is_open(plan: &Plan, work: &AgentWork, receipt: &Receipt) -> bool {
-    let asked = Asked {
+fn is_open(plan: &JobSpec, work: &AgentWork, receipt: &Receipt) -> bool {
+    let asked = RunExpectation {
         expects: work.expects,
         task: &plan.task,
         branch: plan.workspace.as_ref().map_or("", |workspace| &workspace.branch),
@@ -437,11 +448,11 @@ fn told_to_the_evaluator(receipt: &Receipt) -> String {
 }
 
 /// No agent is started for an answer that nobody could check.
-fn understood(schema: Option<&Value>) -> Result<(), Ended> {
+fn understood(schema: Option<&Value>) -> Result<(), EndCause> {
     let checked = schema.map_or(Ok(()), schema::supported);
     checked.map_err(|fault| {
         let detail = format!("the schema of the answer cannot be used: {fault}");
-        Ended::NotPrepared { detail, class: PrepareFault::Setup }
+        EndCause::NotPrepared { detail, class: PrepareFault::Setup }
     })
 }
 
@@ -482,7 +493,7 @@ fn opinion_schema() -> Value {
 }
 
 /// Who was asked has used what it has used, also where its answer makes no sense.
-fn keep_opinion(receipt: &mut Receipt, asked: Option<&Reading>) {
+fn keep_opinion(receipt: &mut Receipt, asked: Option<&StreamSummary>) {
     receipt.opinion = asked.and_then(opinion);
     receipt.judging = asked.map(|reading| Usage {
         tokens: reading.input_tokens.saturating_add(reading.output_tokens),
@@ -490,22 +501,22 @@ fn keep_opinion(receipt: &mut Receipt, asked: Option<&Reading>) {
     });
 }
 
-fn opinion(reading: &Reading) -> Option<Opinion> {
+fn opinion(reading: &StreamSummary) -> Option<EvaluatorOpinion> {
     let answer = reading.answer.as_ref().filter(|_| is_success(Some(reading)))?;
-    Some(Opinion {
+    Some(EvaluatorOpinion {
         done: answer.get("done")?.as_bool()?,
         reason: answer.get("reason")?.as_str()?.to_owned(),
     })
 }
 
-fn spent(reading: &Reading) -> Spent {
-    let Reading { input_tokens, output_tokens, cost_micros, .. } = *reading;
-    Spent { input_tokens, output_tokens, cost_micros }
+fn spent(reading: &StreamSummary) -> TurnUsage {
+    let StreamSummary { input_tokens, output_tokens, cost_micros, .. } = *reading;
+    TurnUsage { input_tokens, output_tokens, cost_micros }
 }
 
 /// What the session has counted when the next turn begins.
-fn counted_before(before: Before, spent: Spent) -> Before {
-    Before {
+fn counted_before(before: PriorUsage, spent: TurnUsage) -> PriorUsage {
+    PriorUsage {
         input_tokens: before.input_tokens.saturating_add(spent.input_tokens),
         output_tokens: before.output_tokens.saturating_add(spent.output_tokens),
         cost_micros: before.cost_micros.saturating_add(spent.cost_micros.unwrap_or(0)),
@@ -513,11 +524,11 @@ fn counted_before(before: Before, spent: Spent) -> Before {
 }
 
 /// Two turns as one: what was spent and told adds up, for the rest the later word counts.
-fn joined(earlier: Option<Reading>, later: Reading) -> Reading {
+fn joined(earlier: Option<StreamSummary>, later: StreamSummary) -> StreamSummary {
     let Some(mut earlier) = earlier else { return later };
     let total = spent(&earlier).plus(spent(&later));
     earlier.reports.extend(later.reports);
-    Reading {
+    StreamSummary {
         session: later.session.or(earlier.session),
         text: if later.text.is_empty() { earlier.text } else { later.text },
         input_tokens: total.input_tokens,
@@ -530,7 +541,7 @@ fn joined(earlier: Option<Reading>, later: Reading) -> Reading {
 
 #[cfg(test)]
 mod tests {
-    use banksman_core::receipt::{Check, Exit};
+    use banksman_core::receipt::{CheckResult, ProcessExit};
     use banksman_core::time::Instant;
     use serde_json::json;
 
@@ -538,13 +549,13 @@ mod tests {
 
     #[test]
     fn an_evaluator_is_told_the_end_of_things_and_not_too_much() {
-        let mut receipt = Receipt::new("r1.1", Instant(0), Ended::Completed);
+        let mut receipt = Receipt::new("r1.1", Instant(0), EndCause::Completed);
         let text = format!("{}the last words", "é".repeat(20_000));
-        receipt.reading = Some(Reading { text, ..Reading::default() });
-        let check = Check {
+        receipt.reading = Some(StreamSummary { text, ..StreamSummary::default() });
+        let check = CheckResult {
             command: "make".to_owned(),
             head: "abc".to_owned(),
-            exit: Exit { code: Some(2), signal: None },
+            exit: ProcessExit { code: Some(2), signal: None },
             millis: 1,
             tail: format!("{}boom", "x".repeat(50_000)),
         };
@@ -563,8 +574,8 @@ mod tests {
         assert!(told.len() <= EVALUATOR_BYTES && told.contains("\n</data "), "{}", told.len());
     }
 
-    fn checked(schema: &Value, reading: Reading) -> (Option<Value>, Vec<String>) {
-        let mut receipt = Receipt::new("r1.1", Instant(0), Ended::Completed);
+    fn checked(schema: &Value, reading: StreamSummary) -> (Option<Value>, Vec<String>) {
+        let mut receipt = Receipt::new("r1.1", Instant(0), EndCause::Completed);
         // What an earlier turn has left there.
         receipt.answer = Some(json!("old"));
         receipt.objections = vec!["old".to_owned()];
@@ -576,8 +587,11 @@ mod tests {
     #[test]
     fn only_a_checked_answer_of_an_agent_that_is_done_is_on_record() {
         let schema = opinion_schema();
-        let said =
-            |terminal, answer: Option<Value>| Reading { terminal, answer, ..Reading::default() };
+        let said = |terminal, answer: Option<Value>| StreamSummary {
+            terminal,
+            answer,
+            ..StreamSummary::default()
+        };
         let good = json!({ "done": true, "reason": "so" });
         let done = Some(Terminal::Success);
         assert_eq!(checked(&schema, said(done, Some(good.clone()))), (Some(good.clone()), vec![]));

@@ -3,15 +3,18 @@
 use std::path::Path;
 use std::time::{Duration, Instant as Moment};
 
-use banksman_core::loops::Failures;
-use banksman_core::policy::Guard;
-use banksman_core::receipt::{Ended, Exit, Reading};
+use banksman_core::loops::RepeatedFailures;
+use banksman_core::policy::PolicyGuard;
+use banksman_core::receipt::{EndCause, ProcessExit, StreamSummary};
 use rustix::process::Pid;
 
-use super::super::agent::{self, Ask, Before, Call, Launch, OURSELVES, Reader, Seen, Setup};
-use super::super::plan::Limits;
-use super::beat::{Beat, SHOWN_BYTES};
+use super::super::agent::{
+    self, AgentEvent, AgentRequest, AgentSetup, Launch, OURSELVES, PriorUsage, StreamReader,
+    ToolCall,
+};
+use super::super::job::RunLimits;
 use super::child::{Child, Side, Start};
+use super::heartbeat::{KeeperStatus, SHOWN_BYTES};
 use super::lease::millis;
 use super::lines::Lines;
 use super::log::Log;
@@ -42,7 +45,7 @@ impl Logs {
 
 /// Tokens and money of the turns before.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Spent {
+pub(super) struct TurnUsage {
     pub(super) input_tokens: i64,
     pub(super) output_tokens: i64,
     pub(super) cost_micros: Option<i64>,
@@ -50,12 +53,12 @@ pub(super) struct Spent {
 
 /// What a turn needs to know.
 pub(super) struct Turn<'a> {
-    pub(super) setup: &'a Setup,
-    pub(super) ask: &'a Ask,
-    pub(super) before: Before,
-    pub(super) spent: Spent,
+    pub(super) setup: &'a AgentSetup,
+    pub(super) ask: &'a AgentRequest,
+    pub(super) before: PriorUsage,
+    pub(super) spent: TurnUsage,
     pub(super) folder: &'a Path,
-    pub(super) limits: &'a Limits,
+    pub(super) limits: &'a RunLimits,
     pub(super) deadline: Moment,
 }
 
@@ -65,10 +68,10 @@ impl Keeper {
         &mut self,
         turn: &Turn<'_>,
         logs: &mut Logs,
-    ) -> Result<(Tended, Reading), String> {
+    ) -> Result<(Tended, StreamSummary), String> {
         let launch = agent::launch(turn.setup, &self.with_own_tools(turn.ask));
         let child = self.launch(&launch, turn)?;
-        self.pulse.beat.agent_pid = Some(child.pid.as_raw_pid());
+        self.pulse.heartbeat.agent_pid = Some(child.pid.as_raw_pid());
         let mut hearing = Hearing {
             reader: agent::reader(turn.setup.kind, turn.before),
             out: Lines::default(),
@@ -77,25 +80,26 @@ impl Keeper {
             seen: Vec::new(),
             last: String::new(),
             before: turn.spent,
-            now: Spent::default(),
+            now: TurnUsage::default(),
             end: None,
             guard: turn.ask.guard.as_deref(),
-            failures: Failures::default(),
+            failures: RepeatedFailures::default(),
             limits: turn.limits,
             silence: Silence::new(millis(turn.limits.idle_ms), clock::monotonic()),
         };
         let mut tended = self.tend(child, &mut hearing, turn.deadline);
-        self.pulse.beat.agent_pid = None;
+        self.pulse.heartbeat.agent_pid = None;
         let (reading, end) = hearing.finish(tended.exit);
         // An agent may have told of it with its last words and ended before it was ended.
-        let told = end.filter(|end| matches!(end, Ended::NotAllowed { .. } | Ended::Loop { .. }));
+        let told =
+            end.filter(|end| matches!(end, EndCause::NotAllowed { .. } | EndCause::Loop { .. }));
         tended.ended = tended.ended.or(told);
         Ok((tended, reading))
     }
 
     /// The server of tools is told its folder here, because some agents hear of it through their standard input, where
     /// nothing is filled in: a prompt may hold any text.
-    fn with_own_tools(&self, ask: &Ask) -> Ask {
+    fn with_own_tools(&self, ask: &AgentRequest) -> AgentRequest {
         let mut ask = ask.clone();
         for value in ask.mcp.iter_mut().flat_map(|server| server.env.values_mut()) {
             *value = self.filled(value);
@@ -142,25 +146,25 @@ impl Keeper {
 
 /// Listens to an agent.
 struct Hearing<'a> {
-    reader: Box<dyn Reader>,
+    reader: Box<dyn StreamReader>,
     out: Lines,
     err: Lines,
     logs: &'a mut Logs,
     /// Filled and emptied with every piece of output.
-    seen: Vec<Seen>,
+    seen: Vec<AgentEvent>,
     last: String,
-    before: Spent,
-    now: Spent,
+    before: TurnUsage,
+    now: TurnUsage,
     /// A reason to end it that came with its output; the first one stays.
-    end: Option<Ended>,
-    guard: Option<&'a Guard>,
-    failures: Failures,
-    limits: &'a Limits,
+    end: Option<EndCause>,
+    guard: Option<&'a PolicyGuard>,
+    failures: RepeatedFailures,
+    limits: &'a RunLimits,
     silence: Silence,
 }
 
 impl Hearing<'_> {
-    fn finish(mut self, exit: Exit) -> (Reading, Option<Ended>) {
+    fn finish(mut self, exit: ProcessExit) -> (StreamSummary, Option<EndCause>) {
         let Self { reader, out, err, seen, .. } = &mut self;
         out.finish(&mut |line| reader.line(line, seen));
         err.finish(&mut |line| reader.error_line(line, seen));
@@ -170,29 +174,31 @@ impl Hearing<'_> {
         (self.reader.finish(exit, clock::now()), self.end)
     }
 
-    fn note(&mut self, seen: Seen) {
+    fn note(&mut self, seen: AgentEvent) {
         match seen {
-            Seen::Spent { input_tokens, output_tokens, cost_micros } => {
-                self.now = Spent { input_tokens, output_tokens, cost_micros };
+            AgentEvent::Spent { input_tokens, output_tokens, cost_micros } => {
+                self.now = TurnUsage { input_tokens, output_tokens, cost_micros };
             }
-            Seen::Hopeless { reason } => {
-                self.end.get_or_insert(Ended::Hopeless);
+            AgentEvent::Hopeless { reason } => {
+                self.end.get_or_insert(EndCause::Hopeless);
                 self.last = shown(&reason);
             }
-            Seen::Text { text } | Seen::Note { text } | Seen::Ended { text, .. } => {
+            AgentEvent::Text { text }
+            | AgentEvent::Note { text }
+            | AgentEvent::Ended { text, .. } => {
                 self.last = shown(&text);
             }
-            Seen::Tool { name, detail, call } => {
+            AgentEvent::Tool { name, detail, call } => {
                 self.last = shown(&format!("{name} {detail}"));
                 self.called(&call);
             }
-            Seen::ToolResult { ok, detail, id } => self.result(&id, ok, &detail),
-            Seen::Session { .. } => {}
+            AgentEvent::ToolResult { ok, detail, id } => self.result(&id, ok, &detail),
+            AgentEvent::Session { .. } => {}
         }
     }
 
     /// A call is announced: what it had to ask for first ends the run. The agent may be quicker than we are.
-    fn called(&mut self, call: &Call) {
+    fn called(&mut self, call: &ToolCall) {
         let Some(guard) = self.guard else { return };
         let what: Vec<String> = call
             .acts
@@ -204,7 +210,7 @@ impl Hearing<'_> {
             .collect();
         self.failures.called(&call.id, &what.join(", "), agent::changes(&call.acts));
         if let Some(request) = guard.stops(&call.acts) {
-            self.end.get_or_insert(Ended::NotAllowed { request: request.to_string() });
+            self.end.get_or_insert(EndCause::NotAllowed { request: request.to_string() });
         }
     }
 
@@ -212,22 +218,22 @@ impl Hearing<'_> {
         let Some(guard) = self.guard else { return };
         let limit = guard.policy.loops.tool_failures;
         if let Some(summary) = self.failures.ended(id, ok, said, limit) {
-            self.end.get_or_insert(Ended::Loop { summary });
+            self.end.get_or_insert(EndCause::Loop { summary });
         }
     }
 
-    fn total(&self) -> Spent {
+    fn total(&self) -> TurnUsage {
         self.before.plus(self.now)
     }
 
-    fn over_budget(&self) -> Option<Ended> {
-        let Spent { input_tokens, output_tokens, cost_micros } = self.total();
+    fn over_budget(&self) -> Option<EndCause> {
+        let TurnUsage { input_tokens, output_tokens, cost_micros } = self.total();
         let tokens = input_tokens.saturating_add(output_tokens);
         let too_many = self.limits.tokens.filter(|limit| tokens > *limit);
         let tokens = too_many.map(|limit| format!("{tokens} tokens of {limit}"));
         let cost = self.limits.cost_micros.zip(cost_micros).filter(|(limit, cost)| cost > limit);
         let cost = cost.map(|(limit, cost)| format!("{cost} millionths of a dollar of {limit}"));
-        tokens.or(cost).map(|detail| Ended::OverBudget { detail })
+        tokens.or(cost).map(|detail| EndCause::OverBudget { detail })
     }
 }
 
@@ -250,27 +256,27 @@ impl Listener for Hearing<'_> {
         }
     }
 
-    fn verdict(&mut self, now: Moment, exempt: Option<Pid>) -> Option<Ended> {
+    fn verdict(&mut self, now: Moment, exempt: Option<Pid>) -> Option<EndCause> {
         if let Some(end) = &self.end {
             return Some(end.clone());
         }
         let demand = || tree::demand(&tree::below_us(exempt));
         let stalled = self.silence.lasts_too_long(now, demand);
-        self.over_budget().or_else(|| stalled.then_some(Ended::Stalled))
+        self.over_budget().or_else(|| stalled.then_some(EndCause::Stalled))
     }
 
     fn due_at(&self) -> Option<Moment> {
         Some(self.silence.due_at())
     }
 
-    fn show(&self, beat: &mut Beat) {
+    fn show(&self, heartbeat: &mut KeeperStatus) {
         let total = self.total();
-        beat.input_tokens = total.input_tokens;
-        beat.output_tokens = total.output_tokens;
-        beat.cost_micros = total.cost_micros;
-        beat.dropped_bytes = self.logs.out.dropped + self.logs.err.dropped;
-        if beat.last != self.last {
-            beat.last.clone_from(&self.last);
+        heartbeat.input_tokens = total.input_tokens;
+        heartbeat.output_tokens = total.output_tokens;
+        heartbeat.cost_micros = total.cost_micros;
+        heartbeat.dropped_bytes = self.logs.out.dropped + self.logs.err.dropped;
+        if heartbeat.last != self.last {
+            heartbeat.last.clone_from(&self.last);
         }
     }
 
@@ -279,7 +285,7 @@ impl Listener for Hearing<'_> {
     }
 }
 
-impl Spent {
+impl TurnUsage {
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),

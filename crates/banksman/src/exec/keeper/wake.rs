@@ -13,14 +13,14 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::{flag, low_level::pipe};
 
 pub(super) struct Wake {
-    bell: UnixStream,
+    waker: UnixStream,
     asked_to_end: Arc<AtomicBool>,
 }
 
 impl Wake {
     pub(super) fn install() -> io::Result<Self> {
-        let (bell, ringer) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
+        let (waker, ringer) = UnixStream::pair()?;
+        waker.set_nonblocking(true)?;
         let asked_to_end = Arc::new(AtomicBool::new(false));
         // The flag first: who is woken must find it set.
         flag::register(SIGTERM, Arc::clone(&asked_to_end))?;
@@ -31,19 +31,19 @@ impl Wake {
         for signal in [SIGHUP, SIGINT] {
             flag::register(signal, Arc::new(AtomicBool::new(false)))?;
         }
-        Ok(Self { bell, asked_to_end })
+        Ok(Self { waker, asked_to_end })
     }
 
     /// Whether something happened since the last call.
-    pub(super) fn rang(&mut self) -> bool {
+    pub(super) fn woken(&mut self) -> bool {
         let mut bytes = [0; 64];
-        let mut rang = false;
+        let mut woken = false;
         loop {
-            match self.bell.read(&mut bytes) {
-                Ok(0) => return rang,
-                Ok(_) => rang = true,
+            match self.waker.read(&mut bytes) {
+                Ok(0) => return woken,
+                Ok(_) => woken = true,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return rang,
+                Err(_) => return woken,
             }
         }
     }
@@ -53,6 +53,6 @@ impl Wake {
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.waker.as_fd()
     }
 }

@@ -6,15 +6,15 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant as Moment};
 
-use banksman_core::receipt::{Ended, Exit};
+use banksman_core::receipt::{EndCause, ProcessExit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use super::Keeper;
-use super::beat::Beat;
 use super::cgroup::Cgroup;
 use super::child::{Child, Side, reap};
+use super::heartbeat::KeeperStatus;
 use super::lease::{Lease, Right, millis};
 use super::tree::{self, Process};
 use crate::clock;
@@ -36,10 +36,10 @@ const DRAIN: Duration = Duration::from_secs(1);
 pub(super) trait Listener {
     fn hear(&mut self, side: Side, bytes: &[u8]);
     /// A reason to end the child. `exempt` does not belong to the job.
-    fn verdict(&mut self, now: Moment, exempt: Option<Pid>) -> Option<Ended>;
+    fn verdict(&mut self, now: Moment, exempt: Option<Pid>) -> Option<EndCause>;
     /// When it wants to be asked again, at the latest.
     fn due_at(&self) -> Option<Moment>;
-    fn show(&self, beat: &mut Beat);
+    fn show(&self, heartbeat: &mut KeeperStatus);
     /// Whether everything that the child started has to end with it.
     fn takes_all_along(&self) -> bool;
 }
@@ -47,9 +47,9 @@ pub(super) trait Listener {
 /// How a child ended.
 #[derive(Debug)]
 pub(super) struct Tended {
-    pub(super) exit: Exit,
+    pub(super) exit: ProcessExit,
     /// Why it was ended; none when it ended by itself.
-    pub(super) ended: Option<Ended>,
+    pub(super) ended: Option<EndCause>,
     pub(super) left_over: u32,
 }
 
@@ -74,15 +74,15 @@ enum Phase {
 }
 
 #[derive(Default)]
-struct Ending {
+struct ChildExit {
     phase: Phase,
-    reason: Option<Ended>,
+    reason: Option<EndCause>,
     /// Who was asked to end.
     asked: BTreeSet<(i32, u64)>,
     left_over: BTreeSet<i32>,
 }
 
-impl Ending {
+impl ChildExit {
     /// Each of them once: some agents take the second request for an order to drop everything.
     fn ask(&mut self, members: &[Process]) {
         for member in members {
@@ -102,7 +102,7 @@ impl Keeper {
         deadline: Moment,
     ) -> Tended {
         let mut buffer = vec![0; READ_BYTES];
-        let mut ending = Ending::default();
+        let mut ending = ChildExit::default();
         loop {
             let now = clock::monotonic();
             let ended = self.look_around(now);
@@ -117,9 +117,9 @@ impl Keeper {
             });
             if heard {
                 self.progressed = true;
-                self.pulse.beat.last_output_at = Some(clock::now());
+                self.pulse.heartbeat.last_output_at = Some(clock::now());
             }
-            listener.show(&mut self.pulse.beat);
+            listener.show(&mut self.pulse.heartbeat);
             ending.phase = self.advance(&mut ending, &mut child, listener, (now, deadline));
             let until = match ending.phase {
                 Phase::Over => break,
@@ -130,14 +130,14 @@ impl Keeper {
             };
             self.wait(until, Some(&child));
         }
-        let exit = child.exit.unwrap_or(Exit { code: None, signal: None });
+        let exit = child.exit.unwrap_or(ProcessExit { code: None, signal: None });
         let left_over = u32::try_from(ending.left_over.len()).unwrap_or(u32::MAX);
         Tended { exit, ended: ending.reason, left_over }
     }
 
     fn advance(
         &mut self,
-        ending: &mut Ending,
+        ending: &mut ChildExit,
         child: &mut Child,
         listener: &mut dyn Listener,
         (now, deadline): (Moment, Moment),
@@ -146,7 +146,7 @@ impl Keeper {
             Phase::Working => {
                 let exempt = self.renewing();
                 let reason = self.interrupt.clone().or_else(|| listener.verdict(now, exempt));
-                let reason = reason.or_else(|| (now >= deadline).then_some(Ended::TimedOut));
+                let reason = reason.or_else(|| (now >= deadline).then_some(EndCause::TimedOut));
                 if child.exit.is_some() {
                     return self.after_its_end(ending, child, listener, now);
                 }
@@ -180,7 +180,7 @@ impl Keeper {
     /// It ended by itself. What it has left behind is asked to end, and counted.
     fn after_its_end(
         &mut self,
-        ending: &mut Ending,
+        ending: &mut ChildExit,
         child: &Child,
         listener: &dyn Listener,
         now: Moment,
@@ -200,7 +200,7 @@ impl Keeper {
 
     fn ask_to_end(
         &mut self,
-        ending: &mut Ending,
+        ending: &mut ChildExit,
         child: &Child,
         now: Moment,
         grace: Duration,
@@ -271,9 +271,9 @@ impl Keeper {
     }
 
     /// What has to be seen to whatever the job is doing. Answers with the children that have ended.
-    pub(super) fn look_around(&mut self, now: Moment) -> Vec<(Pid, Exit)> {
+    pub(super) fn look_around(&mut self, now: Moment) -> Vec<(Pid, ProcessExit)> {
         let mut ended = Vec::new();
-        if self.wake.rang() || now >= self.next_tick {
+        if self.wake.woken() || now >= self.next_tick {
             self.next_tick = now + TICK;
             ended = reap();
             self.look_for_a_stop();
@@ -290,10 +290,10 @@ impl Keeper {
                 let told = std::mem::replace(reported, bytes) != bytes;
                 std::mem::take(progressed) || told
             });
-            self.pulse.beat.expires_at = Some(lease.expires_at);
+            self.pulse.heartbeat.expires_at = Some(lease.expires_at);
             match lease.right() {
                 Right::Held => {}
-                Right::RunsOut | Right::Lost => self.interrupt_for(Ended::LeaseLost),
+                Right::RunsOut | Right::Lost => self.interrupt_for(EndCause::LeaseLost),
             }
         }
         self.pulse.write_if_due(&self.folder, now);
@@ -305,18 +305,18 @@ impl Keeper {
             return;
         }
         if self.wake.asked_to_end() {
-            self.interrupt_for(Ended::Stopped { by: "a signal to the keeper".to_owned() });
+            self.interrupt_for(EndCause::Stopped { by: "a signal to the keeper".to_owned() });
         }
         match self.folder.stop() {
             Ok(None) => {}
-            Ok(Some(stop)) => self.interrupt_for(Ended::Stopped { by: stop.by }),
+            Ok(Some(stop)) => self.interrupt_for(EndCause::Stopped { by: stop.by }),
             // A request that cannot be read is still one: nobody else writes this file.
-            Err(error) => self.interrupt_for(Ended::Stopped { by: error.to_string() }),
+            Err(error) => self.interrupt_for(EndCause::Stopped { by: error.to_string() }),
         }
     }
 
     /// The first reason stays.
-    pub(super) fn interrupt_for(&mut self, reason: Ended) {
+    pub(super) fn interrupt_for(&mut self, reason: EndCause) {
         self.interrupt.get_or_insert(reason);
     }
 
@@ -336,8 +336,8 @@ impl Keeper {
         let mut fds: Vec<PollFd<'_>> =
             readable.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
         fds.extend(child.and_then(Child::writable).map(|p| PollFd::new(p, PollFlags::OUT)));
-        let bell = self.wake.fd();
-        fds.push(PollFd::new(&bell, PollFlags::IN));
+        let waker = self.wake.fd();
+        fds.push(PollFd::new(&waker, PollFlags::IN));
         // An interrupted wait is one that is over; the loop looks at everything in any case.
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}

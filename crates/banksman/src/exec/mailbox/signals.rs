@@ -1,7 +1,7 @@
 //! Signals: files by which a step says that it is done and a gate that it has passed or failed.
 //!
 //! Looking changes nothing. A signal counts until it is taken; what it led to must be on record by then, under the signal's
-//! [`Seen::key`], because a crash between the two shows the same signal again.
+//! [`SignalFile::key`], because a crash between the two shows the same signal again.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -27,7 +27,7 @@ pub(super) const ENDINGS: [&str; 4] = ["", ".json", ".md", ".txt"];
 
 /// What somebody waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedSignal {
     /// The end of a step: in `signals/<id>-done.json`, or at a path of its own from the root of the repository.
     Step { id: String, path: Option<String> },
     /// The verdict of a gate: in `signals/<id>-pass` or `-fail`, with an ending or without.
@@ -36,8 +36,8 @@ pub enum Expected {
 
 /// A signal that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    pub what: Expected,
+pub struct SignalFile {
+    pub what: ExpectedSignal,
     /// From the root of the repository.
     pub path: String,
     pub modified: Instant,
@@ -76,7 +76,7 @@ pub enum Content {
 
 /// What became of a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Taken {
+pub enum SignalResult {
     /// It lies here now.
     Moved(String),
     /// It is not what was read any more, and was left.
@@ -109,7 +109,7 @@ impl Print {
     }
 }
 
-impl Seen {
+impl SignalFile {
     /// Names this signal and no other one, also after a restart: by it what follows from the signal is done once.
     #[must_use]
     pub fn key(&self) -> String {
@@ -119,7 +119,7 @@ impl Seen {
     }
 }
 
-impl Seen {
+impl SignalFile {
     /// The same as a mark for the log of a workflow.
     #[must_use]
     pub fn mark(&self) -> String {
@@ -139,7 +139,11 @@ impl Mailbox {
 
     /// The signals that are there, in the order in which they are expected. Of a gate all are given, a fail before a pass: where
     /// both lie, somebody has something against it.
-    pub fn look(&self, expected: &[Expected], now: Instant) -> Result<Vec<Seen>, MailboxError> {
+    pub fn look(
+        &self,
+        expected: &[ExpectedSignal],
+        now: Instant,
+    ) -> Result<Vec<SignalFile>, MailboxError> {
         let mut seen = Vec::new();
         for what in expected {
             for (path, kind) in paths(what) {
@@ -151,11 +155,11 @@ impl Mailbox {
 
     fn look_at(
         &self,
-        what: &Expected,
+        what: &ExpectedSignal,
         path: &str,
         kind: Kind,
         now: Instant,
-    ) -> Result<Option<Seen>, MailboxError> {
+    ) -> Result<Option<SignalFile>, MailboxError> {
         let full = match place::existing(&self.root, path) {
             Ok(Some(full)) => full,
             Ok(None) => return Ok(None),
@@ -177,7 +181,7 @@ impl Mailbox {
             Err(why) if is_left => Content::Unreadable { why },
             Err(why) => Content::NotYet { why },
         };
-        Ok(Some(Seen {
+        Ok(Some(SignalFile {
             what: what.clone(),
             path: path.to_owned(),
             modified,
@@ -198,7 +202,7 @@ impl Mailbox {
     }
 
     /// Puts a signal that was read into `signals/taken/`, where it stays readable and does not count any more.
-    pub fn take(&self, seen: &Seen) -> Result<Taken, MailboxError> {
+    pub fn take(&self, seen: &SignalFile) -> Result<SignalResult, MailboxError> {
         match &seen.content {
             Content::NotYet { .. } => return Err(MailboxError::NotYet(seen.path.clone())),
             Content::Done { .. }
@@ -207,13 +211,15 @@ impl Mailbox {
             | Content::Unreadable { .. } => {}
         }
         let lock = self.lock()?;
-        let Some(from) = place::existing(&self.root, &seen.path)? else { return Ok(Taken::Gone) };
+        let Some(from) = place::existing(&self.root, &seen.path)? else {
+            return Ok(SignalResult::Gone);
+        };
         let print = print_of(&from)?;
         if print.is_none() {
-            return Ok(Taken::Gone);
+            return Ok(SignalResult::Gone);
         }
         if print != seen.print {
-            return Ok(Taken::Changed);
+            return Ok(SignalResult::Changed);
         }
         let name = seen.path.rsplit('/').next().unwrap_or(&seen.path);
         let (stem, ending) = split_ending(name);
@@ -223,7 +229,7 @@ impl Mailbox {
             match disk::move_new(&from, &to) {
                 Ok(true) => {}
                 Ok(false) => continue,
-                Err(error) if disk::is_absence(&error) => return Ok(Taken::Gone),
+                Err(error) if disk::is_absence(&error) => return Ok(SignalResult::Gone),
                 Err(source) => return Err(fault("take", &from, source).into()),
             }
             // Between the look and the move somebody may have put a new one there, which nobody has read. It goes back,
@@ -231,29 +237,31 @@ impl Mailbox {
             if print_of(&to)? != seen.print {
                 let back = disk::move_new(&to, &from);
                 back.map_err(|source| fault("put back", &from, source))?;
-                return Ok(Taken::Changed);
+                return Ok(SignalResult::Changed);
             }
             disk::sync_folder(place::parent(&to))?;
             disk::sync_folder(place::parent(&from))?;
             drop(lock);
-            return Ok(Taken::Moved(path));
+            return Ok(SignalResult::Moved(path));
         }
         Err(MailboxError::Crowded(seen.path.clone()))
     }
 
     /// The same for one that may lie in a worktree of the repository, maybe on another disk: it is kept here and is no more
     /// there, where it would be committed.
-    pub fn take_from(&self, place: &Self, seen: &Seen) -> Result<Taken, MailboxError> {
+    pub fn take_from(&self, place: &Self, seen: &SignalFile) -> Result<SignalResult, MailboxError> {
         if place.root == self.root {
             return self.take(seen);
         }
         let lock = self.lock()?;
-        let Some(from) = place::existing(&place.root, &seen.path)? else { return Ok(Taken::Gone) };
+        let Some(from) = place::existing(&place.root, &seen.path)? else {
+            return Ok(SignalResult::Gone);
+        };
         let bytes = match disk::read(&from, SIGNAL_BYTES)? {
-            Found::Nothing => return Ok(Taken::Gone),
+            Found::Nothing => return Ok(SignalResult::Gone),
             Found::Odd(meta, _) if Some(Print::of(&meta, &[])) == seen.print => Vec::new(),
             Found::Plain(meta, bytes) if Some(Print::of(&meta, &bytes)) == seen.print => bytes,
-            Found::Odd(..) | Found::Plain(..) => return Ok(Taken::Changed),
+            Found::Odd(..) | Found::Plain(..) => return Ok(SignalResult::Changed),
         };
         let name = seen.path.rsplit('/').next().unwrap_or(&seen.path);
         let (stem, ending) = split_ending(name);
@@ -262,7 +270,7 @@ impl Mailbox {
             if disk::put_new(&place::made(&self.root, &path)?, &bytes)? {
                 disk::remove(&from)?;
                 drop(lock);
-                return Ok(Taken::Moved(path));
+                return Ok(SignalResult::Moved(path));
             }
         }
         Err(MailboxError::Crowded(seen.path.clone()))
@@ -276,17 +284,17 @@ impl Mailbox {
 
 /// One step with a path that leads elsewhere must not hide the signals of all others. Our own folder is another matter.
 fn refused_path(
-    what: &Expected,
+    what: &ExpectedSignal,
     path: &str,
     error: MailboxError,
     now: Instant,
-) -> Result<Seen, MailboxError> {
+) -> Result<SignalFile, MailboxError> {
     match (what, error) {
-        (Expected::Step { path: Some(_), .. }, MailboxError::Path { why, .. }) => {
+        (ExpectedSignal::Step { path: Some(_), .. }, MailboxError::Path { why, .. }) => {
             let content = Content::Unreadable { why: format!("its path {why}") };
             let path = path.to_owned();
             let what = what.clone();
-            Ok(Seen {
+            Ok(SignalFile {
                 what,
                 path,
                 modified: now,
@@ -296,7 +304,7 @@ fn refused_path(
                 print: None,
             })
         }
-        (Expected::Step { .. } | Expected::Gate { .. }, error) => Err(error),
+        (ExpectedSignal::Step { .. } | ExpectedSignal::Gate { .. }, error) => Err(error),
     }
 }
 
@@ -315,13 +323,13 @@ enum Kind {
     Fail,
 }
 
-fn paths(what: &Expected) -> Vec<(String, Kind)> {
+fn paths(what: &ExpectedSignal) -> Vec<(String, Kind)> {
     match what {
-        Expected::Step { path: Some(path), .. } => vec![(path.clone(), Kind::Done)],
-        Expected::Step { id, path: None } => {
+        ExpectedSignal::Step { path: Some(path), .. } => vec![(path.clone(), Kind::Done)],
+        ExpectedSignal::Step { id, path: None } => {
             vec![(format!("{SIGNALS}/{}", step_signal(id)), Kind::Done)]
         }
-        Expected::Gate { id } => {
+        ExpectedSignal::Gate { id } => {
             let of = |word: &str, kind: Kind| {
                 let stem = format!("{SIGNALS}/{}-{word}", file_name(id));
                 ENDINGS.map(|ending| (format!("{stem}{ending}"), kind))

@@ -19,10 +19,12 @@ use banksman_core::ids::NotAnId;
 use banksman_core::time::{Instant, Span};
 use rustix::process::Signal;
 
-use super::super::keeper::{self, Begun, FileError, Folder, MARKER, Stop, cgroup, tree};
-use super::super::plan::{JobId, Plan};
-use super::super::worktree::mark::{self, OfTask};
-use super::{Sight, Site, SiteError};
+use super::super::job::{JobId, JobSpec};
+use super::super::keeper::{
+    self, FileError, JobFolder, KeeperStart, MARKER, StopRequest, cgroup, tree,
+};
+use super::super::worktree::mark::{self, TaskWorktree};
+use super::{JobStatus, Site, SiteError};
 
 /// Logs are looked at in the days after a run.
 const PAST_AGE: Span = Span(14 * 24 * 60 * 60 * 1_000);
@@ -76,21 +78,21 @@ impl LocalSite {
 
     /// The folder of a job that was not put away, whether it is there or not.
     #[must_use]
-    pub fn folder(&self, job: JobId) -> Folder {
-        Folder::new(self.home.join("runs").join(job.to_string()))
+    pub fn folder(&self, job: JobId) -> JobFolder {
+        JobFolder::new(self.home.join("runs").join(job.to_string()))
     }
 
     /// The folder of a job that was put away.
     #[must_use]
-    pub fn past_folder(&self, job: JobId) -> Folder {
-        Folder::new(self.home.join("past").join(job.to_string()))
+    pub fn past_folder(&self, job: JobId) -> JobFolder {
+        JobFolder::new(self.home.join("past").join(job.to_string()))
     }
 
     /// The folder of a job of this home, at work or put away, for those who only look: nothing is made.
     #[must_use]
-    pub fn find(home: &Path, job: JobId) -> Option<Folder> {
+    pub fn find(home: &Path, job: JobId) -> Option<JobFolder> {
         let folders = ["runs", "past"].map(|name| home.join(name).join(job.to_string()));
-        folders.into_iter().find(|folder| folder.is_dir()).map(Folder::new)
+        folders.into_iter().find(|folder| folder.is_dir()).map(JobFolder::new)
     }
 
     /// Where a file appears for every job that ends: to be watched.
@@ -106,7 +108,7 @@ impl LocalSite {
         Ok(jobs.iter().any(|job| keepers.iter().all(|(ours, _)| ours != job)))
     }
 
-    fn start_keeper(&self, job: JobId, folder: &Folder, lock: File) -> Result<(), SiteError> {
+    fn start_keeper(&self, job: JobId, folder: &JobFolder, lock: File) -> Result<(), SiteError> {
         let log = folder.keeper_log();
         let opened = OpenOptions::new().append(true).create(true).open(&log);
         let out = opened.map_err(|source| file("open", &log, source))?;
@@ -123,8 +125,8 @@ impl LocalSite {
 
     /// The lock, unless somebody keeps it. `is_kept` says early that there is nothing to wait for.
     fn lock(
-        folder: &Folder,
-        is_kept: impl Fn(&Folder) -> Result<bool, FileError>,
+        folder: &JobFolder,
+        is_kept: impl Fn(&JobFolder) -> Result<bool, FileError>,
     ) -> Result<Option<File>, SiteError> {
         for _ in 1..LOCK_TRIES {
             if let Some(lock) = folder.try_lock()? {
@@ -189,7 +191,11 @@ impl LocalSite {
 }
 
 impl Site for LocalSite {
-    fn begin_if(&self, plan: &Plan, may_begin: &mut dyn FnMut() -> bool) -> Result<(), SiteError> {
+    fn begin_if(
+        &self,
+        plan: &JobSpec,
+        may_begin: &mut dyn FnMut() -> bool,
+    ) -> Result<(), SiteError> {
         let job: JobId = plan.job.parse().map_err(|error: NotAnId| SiteError::Keeper {
             job: error.text.clone(),
             source: io::Error::new(io::ErrorKind::InvalidInput, error),
@@ -197,7 +203,7 @@ impl Site for LocalSite {
         let folder = self.folder(job);
         let path = folder.path();
         fs::create_dir_all(path).map_err(|source| file("create", path, source))?;
-        let has_begun = |folder: &Folder| folder.begun().map(|begun| begun.is_some());
+        let has_begun = |folder: &JobFolder| folder.begun().map(|begun| begun.is_some());
         let Some(lock) = Self::lock(&folder, has_begun)? else { return Ok(()) };
         // A keeper that was here is not followed by another one: what it has started may still be at work.
         if folder.begun()?.is_some() || folder.receipt()?.is_some() {
@@ -215,28 +221,28 @@ impl Site for LocalSite {
         self.start_keeper(job, &folder, lock)
     }
 
-    fn look(&self, job: JobId) -> Result<Sight, SiteError> {
+    fn look(&self, job: JobId) -> Result<JobStatus, SiteError> {
         let folder = self.folder(job);
-        let receipt = |folder: &Folder| {
+        let receipt = |folder: &JobFolder| {
             folder.receipt().map_err(|error| SiteError::Receipt {
                 job: job.to_string(),
                 reason: error.source.to_string(),
             })
         };
         if let Some(receipt) = receipt(&folder)? {
-            return Ok(Sight::Ended(Box::new(receipt)));
+            return Ok(JobStatus::Ended(Box::new(receipt)));
         }
         if folder.is_locked()? {
-            return Ok(Sight::Running);
+            return Ok(JobStatus::Running);
         }
         // The receipt may have come between the two looks; after the lock is free nothing comes any more.
         match (receipt(&folder)?, folder.begun()?) {
-            (Some(receipt), _) => Ok(Sight::Ended(Box::new(receipt))),
-            (None, Some(_)) => Ok(Sight::Lost),
+            (Some(receipt), _) => Ok(JobStatus::Ended(Box::new(receipt))),
+            (None, Some(_)) => Ok(JobStatus::Lost),
             (None, None) => match receipt(&self.past_folder(job)) {
-                Ok(Some(receipt)) => Ok(Sight::Ended(Box::new(receipt))),
+                Ok(Some(receipt)) => Ok(JobStatus::Ended(Box::new(receipt))),
                 // One that cannot be read was put on record as lost.
-                Ok(None) | Err(_) => Ok(Sight::Absent),
+                Ok(None) | Err(_) => Ok(JobStatus::Absent),
             },
         }
     }
@@ -252,9 +258,9 @@ impl Site for LocalSite {
         let mut ended = Vec::new();
         for job in jobs {
             match self.look(job) {
-                Ok(Sight::Absent | Sight::Running) => {}
+                Ok(JobStatus::Absent | JobStatus::Running) => {}
                 // One that cannot be read must not hide the others; who looks at it is told.
-                Ok(Sight::Ended(_) | Sight::Lost) | Err(_) => ended.push(job),
+                Ok(JobStatus::Ended(_) | JobStatus::Lost) | Err(_) => ended.push(job),
             }
         }
         Ok(ended)
@@ -264,7 +270,7 @@ impl Site for LocalSite {
         self.names("runs")
     }
 
-    fn worktrees(&self, repos: &[PathBuf]) -> Result<Vec<OfTask>, SiteError> {
+    fn worktrees(&self, repos: &[PathBuf]) -> Result<Vec<TaskWorktree>, SiteError> {
         let found = mark::worktrees(&self.home, repos);
         found.map_err(|source| file("look for worktrees in", &self.home, source))
     }
@@ -274,7 +280,7 @@ impl Site for LocalSite {
         if !folder.is_locked()? {
             return Ok(());
         }
-        folder.write_stop(&Stop { by: by.to_owned() })?;
+        folder.write_stop(&StopRequest { by: by.to_owned() })?;
         if let Some(begun) = folder.begun()? {
             poke(&begun);
         }
@@ -341,7 +347,7 @@ impl Site for LocalSite {
 }
 
 /// Asks or kills once what is there of a job without a keeper, and answers with what it was.
-fn left_over(begun: &Begun, signal: Signal) -> Vec<i32> {
+fn left_over(begun: &KeeperStart, signal: Signal) -> Vec<i32> {
     let mut found = Vec::new();
     if let Some(group) = &begun.cgroup {
         found = cgroup::processes(group);
@@ -360,7 +366,7 @@ fn left_over(begun: &Begun, signal: Signal) -> Vec<i32> {
 }
 
 /// Makes the keeper look for a request now instead of at its next tick. Its pid alone would not do: it may be another's.
-fn poke(begun: &Begun) {
+fn poke(begun: &KeeperStart) {
     if let Some(process) = tree::named(begun.pid, begun.process_start) {
         drop(tree::signal(&process, Signal::USR1));
     }

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use banksman_core::receipt::PrepareFault;
 
-use super::yard::Yard;
+use super::pool::WorktreePool;
 use super::{NotPrepared, environment, head_of, names};
 use crate::exec::git::{self, Git, MergeTree};
-use crate::exec::plan::Workspace;
+use crate::exec::job::Workspace;
 use crate::exec::process::{RunError, Runner};
 
 /// Branches that one task may bring together.
@@ -20,26 +20,26 @@ const PATHS: usize = 20;
 /// Merges what the branch does not hold yet. Answers with the commit that the task's own work starts from and the head.
 pub(super) fn bring(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     workspace: &Workspace,
     (mut base, mut head): (String, String),
     notes: &mut Vec<String>,
 ) -> Result<(String, String), NotPrepared> {
-    if workspace.brings.is_empty() {
+    if workspace.produces.is_empty() {
         return Ok((base, head));
     }
-    if workspace.brings.len() > BRANCHES {
-        let count = workspace.brings.len();
+    if workspace.produces.len() > BRANCHES {
+        let count = workspace.produces.len();
         return Err(environment(format!("{count} branches cannot be brought together")));
     }
     let mut tips = Vec::new();
-    for branch in workspace.brings.iter().filter(|branch| **branch != workspace.branch) {
-        match tip_of(&mut yard.git(runner), workspace, branch)? {
+    for branch in workspace.produces.iter().filter(|branch| **branch != workspace.branch) {
+        match tip_of(&mut pool.git(runner), workspace, branch)? {
             Some(tip) => tips.push((branch.as_str(), tip)),
             None => notes.push(format!("there is no branch `{branch}` to be brought in")),
         }
     }
-    let mut git = yard.git_in(runner, &workspace.worktree);
+    let mut git = pool.git_in(runner, &workspace.worktree);
     if let [(branch, tip)] = tips.as_slice()
         && head == base
         && let Some(common) = go_on_from(&mut git, tip, &head)?

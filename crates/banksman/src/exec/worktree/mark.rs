@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::link;
 use super::names::{hash_of, own_folder, spare_folder};
-use crate::exec::plan::Workspace;
+use crate::exec::job::Workspace;
 
 /// The note's file in a record.
 const MARK: &str = "banksman-task";
@@ -26,7 +26,7 @@ const WORKTREES: usize = 10_000;
 
 /// A worktree that was made for a task.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct OfTask {
+pub struct TaskWorktree {
     pub task: TaskId,
     pub path: PathBuf,
     /// The repository whose record says so. None for one that only its place below our own folder tells of.
@@ -90,15 +90,16 @@ pub(super) fn erase(record: &Path) -> io::Result<()> {
 
 /// The worktrees of tasks that this home has made, in these repositories and below its own folder. A repository that
 /// cannot be read is left out: it may be one of another machine.
-pub fn worktrees(home: &Path, repos: &[PathBuf]) -> io::Result<Vec<OfTask>> {
-    let mut found: Vec<OfTask> = repos.iter().flat_map(|repo| marked(home, repo)).collect();
+pub fn worktrees(home: &Path, repos: &[PathBuf]) -> io::Result<Vec<TaskWorktree>> {
+    let mut found: Vec<TaskWorktree> = repos.iter().flat_map(|repo| marked(home, repo)).collect();
     let is_known =
-        |of_task: &OfTask| of_task.repo.as_ref().is_some_and(|repo| repos.contains(repo));
+        |of_task: &TaskWorktree| of_task.repo.as_ref().is_some_and(|repo| repos.contains(repo));
     found.extend(intended(home)?.into_iter().filter(is_known));
     let known: BTreeSet<PathBuf> =
         found.iter().filter_map(|of_task| of_task.path.canonicalize().ok()).collect();
-    let is_new =
-        |of_task: &OfTask| of_task.path.canonicalize().is_ok_and(|path| !known.contains(&path));
+    let is_new = |of_task: &TaskWorktree| {
+        of_task.path.canonicalize().is_ok_and(|path| !known.contains(&path))
+    };
     found.extend(placed(&own_folder(home))?.into_iter().filter(is_new));
     found.sort();
     found.dedup();
@@ -106,7 +107,7 @@ pub fn worktrees(home: &Path, repos: &[PathBuf]) -> io::Result<Vec<OfTask>> {
     Ok(found)
 }
 
-fn marked(home: &Path, repo: &Path) -> Vec<OfTask> {
+fn marked(home: &Path, repo: &Path) -> Vec<TaskWorktree> {
     let records = link::common_folder(repo).and_then(|common| link::records(&common));
     let Ok(spare) = spare_folder(home).canonicalize() else { return Vec::new() };
     let of_task = |(record, dot_git): (PathBuf, PathBuf)| {
@@ -117,13 +118,13 @@ fn marked(home: &Path, repo: &Path) -> Vec<OfTask> {
         let is_named_so = link::is_same(&note.worktree.join(".git"), &dot_git);
         let path = if is_named_so { note.worktree } else { there.to_owned() };
         let task = note.task.parse().ok()?;
-        (is_ours && is_there).then(|| OfTask { task, path, repo: Some(repo.to_owned()) })
+        (is_ours && is_there).then(|| TaskWorktree { task, path, repo: Some(repo.to_owned()) })
     };
     records.unwrap_or_default().into_iter().filter_map(of_task).take(WORKTREES).collect()
 }
 
 /// What was to be made and is there, though nobody has said so in its record.
-fn intended(home: &Path) -> io::Result<Vec<OfTask>> {
+fn intended(home: &Path) -> io::Result<Vec<TaskWorktree>> {
     let entries = match fs::read_dir(spare_folder(home).join(INTENTS)) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -135,7 +136,7 @@ fn intended(home: &Path) -> io::Result<Vec<OfTask>> {
         let is_it = stands_as_intended(&intent)?;
         let Intent { task, worktree, repo, .. } = intent;
         let task = task.parse().ok()?;
-        is_it.then_some(OfTask { task, path: worktree, repo: Some(repo) })
+        is_it.then_some(TaskWorktree { task, path: worktree, repo: Some(repo) })
     };
     Ok(entries.flatten().take(WORKTREES).filter_map(read).collect())
 }
@@ -150,14 +151,14 @@ fn stands_as_intended(Intent { worktree, repo, branch, .. }: &Intent) -> Option<
 }
 
 /// One folder for each repository, and in it one for each task.
-fn placed(folder: &Path) -> io::Result<Vec<OfTask>> {
+fn placed(folder: &Path) -> io::Result<Vec<TaskWorktree>> {
     let mut found = Vec::new();
     for repo in folders_in(folder)? {
         for path in folders_in(&repo)? {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let task = name.parse().ok().filter(|task: &TaskId| task.to_string() == name);
             if let Some(task) = task.filter(|_| is_worktree(&path) && found.len() < WORKTREES) {
-                found.push(OfTask { task, path, repo: None });
+                found.push(TaskWorktree { task, path, repo: None });
             }
         }
     }

@@ -8,10 +8,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::yard::{Yard, failed};
+use super::pool::{WorktreePool, failed};
 use super::{link, recover, rescue};
-use crate::exec::git::On;
-use crate::exec::plan::Workspace;
+use crate::exec::git::CheckoutTarget;
+use crate::exec::job::Workspace;
 use crate::exec::process::{RunError, Runner};
 
 /// The note's file in a record.
@@ -36,7 +36,7 @@ pub(super) fn end(record: &Path) -> Result<(), RunError> {
 /// Undoes what was cut off. Saved first all the same: a process that an agent has left behind may have written here, too.
 pub(super) fn put_back(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     workspace: &Workspace,
     record: &Path,
     notes: &mut Vec<String>,
@@ -45,13 +45,13 @@ pub(super) fn put_back(
         return Ok(());
     }
     let branch = workspace.branch.as_str();
-    let tip = yard.git(runner).commit_of(&format!("refs/heads/{branch}"))?;
+    let tip = pool.git(runner).commit_of(&format!("refs/heads/{branch}"))?;
     if let Some(tip) = tip {
-        let saved = rescue::save(runner, yard, &workspace.worktree, record, &[tip])?;
+        let saved = rescue::save(runner, pool, &workspace.worktree, record, &[tip])?;
         if saved.whole {
             recover::forget_half_way(record)?;
-            let mut git = yard.git_in(runner, &workspace.worktree);
-            git.force_to(On::Branch(branch))?;
+            let mut git = pool.git_in(runner, &workspace.worktree);
+            git.force_to(CheckoutTarget::Branch(branch))?;
             git.clean_untracked()?;
         }
         if let Some(reference) = saved.reference {

@@ -15,7 +15,7 @@ const SLUG_CHARS: usize = 40;
 const BRANCH_BYTES: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadTemplate {
+pub enum PathTemplateError {
     #[error("the worktree template `{0}` needs `{{task}}`: tasks would share a folder")]
     NoTask(String),
     #[error(
@@ -109,9 +109,9 @@ pub fn worktree_path(
     repo: &Path,
     home: &Path,
     task: &str,
-) -> Result<PathBuf, BadTemplate> {
+) -> Result<PathBuf, PathTemplateError> {
     if !template.contains("{task}") {
-        return Err(BadTemplate::NoTask(template.to_owned()));
+        return Err(PathTemplateError::NoTask(template.to_owned()));
     }
     let name = repo.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name = name.strip_suffix(".git").filter(|rest| !rest.is_empty()).unwrap_or(&name);
@@ -123,21 +123,25 @@ pub fn worktree_path(
         .replace("{home}", &home.to_string_lossy());
     let path = PathBuf::from(filled);
     if !path.is_absolute() {
-        return Err(BadTemplate::NotAbsolute(template.to_owned()));
+        return Err(PathTemplateError::NotAbsolute(template.to_owned()));
     }
     if path.components().any(|part| part == Component::ParentDir) {
-        return Err(BadTemplate::Upwards(template.to_owned()));
+        return Err(PathTemplateError::Upwards(template.to_owned()));
     }
     if path.starts_with(repo) {
-        return Err(BadTemplate::Inside(template.to_owned()));
+        return Err(PathTemplateError::Inside(template.to_owned()));
     }
     Ok(path)
 }
 
-fn one_part<'a>(name: &'static str, value: &'a str) -> Result<&'a str, BadTemplate> {
+fn one_part<'a>(name: &'static str, value: &'a str) -> Result<&'a str, PathTemplateError> {
     let is_part =
         !value.is_empty() && !value.starts_with('.') && !value.contains(['/', '\0', '{', '}']);
-    if is_part { Ok(value) } else { Err(BadTemplate::BadPart { name, value: value.to_owned() }) }
+    if is_part {
+        Ok(value)
+    } else {
+        Err(PathTemplateError::BadPart { name, value: value.to_owned() })
+    }
 }
 
 /// Eight hex digits that tell paths apart.
@@ -189,15 +193,18 @@ mod tests {
             path("{repo_parent}/{repo}-feature-{task}"),
             Ok(PathBuf::from("/src/app-feature-t12"))
         );
-        assert_eq!(path("{home}/x"), Err(BadTemplate::NoTask("{home}/x".to_owned())));
-        assert_eq!(path("x/{task}"), Err(BadTemplate::NotAbsolute("x/{task}".to_owned())));
+        assert_eq!(path("{home}/x"), Err(PathTemplateError::NoTask("{home}/x".to_owned())));
+        assert_eq!(path("x/{task}"), Err(PathTemplateError::NotAbsolute("x/{task}".to_owned())));
         let up = "{home}/../{task}";
-        assert_eq!(path(up), Err(BadTemplate::Upwards(up.to_owned())));
+        assert_eq!(path(up), Err(PathTemplateError::Upwards(up.to_owned())));
         let inside = "{repo_parent}/{repo}/{task}";
-        assert_eq!(path(inside), Err(BadTemplate::Inside(inside.to_owned())));
+        assert_eq!(path(inside), Err(PathTemplateError::Inside(inside.to_owned())));
         for task in ["..", "a/b", "", "{home}"] {
             let refused = worktree_path(WORKTREE, repo, home, task);
-            assert_eq!(refused, Err(BadTemplate::BadPart { name: "task", value: task.to_owned() }));
+            assert_eq!(
+                refused,
+                Err(PathTemplateError::BadPart { name: "task", value: task.to_owned() })
+            );
         }
     }
 

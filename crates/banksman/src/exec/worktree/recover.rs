@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use banksman_core::receipt::PrepareFault;
 
-use super::yard::{Yard, failed};
+use super::pool::{WorktreePool, failed};
 use super::{NotPrepared, link, moving, rescue};
-use crate::exec::git::{Git, On, Status};
-use crate::exec::plan::Workspace;
+use crate::exec::git::{CheckoutTarget, Git, Status};
+use crate::exec::job::Workspace;
 use crate::exec::process::{RunError, Runner};
 
 /// Files of a record that say which operation is not finished, in the order of asking.
@@ -74,16 +74,16 @@ pub(in crate::exec) fn bring_home(
 /// Brings a worktree into a state to be worked in. Answers whether it is clean.
 pub(super) fn recover(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     workspace: &Workspace,
     record: &Path,
     notes: &mut Vec<String>,
 ) -> Result<bool, NotPrepared> {
-    clear_locks(yard, &workspace.branch, Some(record))?;
-    moving::put_back(runner, yard, workspace, record, notes)?;
-    end_half_way(runner, yard, workspace, record, notes)?;
+    clear_locks(pool, &workspace.branch, Some(record))?;
+    moving::put_back(runner, pool, workspace, record, notes)?;
+    end_half_way(runner, pool, workspace, record, notes)?;
     let branch = workspace.branch.as_str();
-    let mut git = yard.git_in(runner, &workspace.worktree);
+    let mut git = pool.git_in(runner, &workspace.worktree);
     let status = git.status()?;
     if status.head.is_none() {
         if restore_branch(&mut git, branch, record, notes)?.is_none() {
@@ -107,15 +107,15 @@ pub(super) fn recover(
             notes.push(format!("the last work was on {from}; `{branch}` was brought to it"));
         }
         Standing::Away { at, .. } => {
-            let saved = rescue::save(runner, yard, &workspace.worktree, record, &[])?;
+            let saved = rescue::save(runner, pool, &workspace.worktree, record, &[])?;
             notes.push(told_of("the worktree was left on", &at, saved.reference));
-            let mut git = yard.git_in(runner, &workspace.worktree);
+            let mut git = pool.git_in(runner, &workspace.worktree);
             if !git.carry_to(branch)? {
-                git.force_to(On::Branch(branch))?;
+                git.force_to(CheckoutTarget::Branch(branch))?;
             }
         }
     }
-    Ok(yard.git_in(runner, &workspace.worktree).status()?.is_clean())
+    Ok(pool.git_in(runner, &workspace.worktree).status()?.is_clean())
 }
 
 fn told_of(what: &str, detail: &str, reference: Option<String>) -> String {
@@ -139,13 +139,13 @@ pub(in crate::exec) fn restore_branch(
 /// A killed git leaves its lock files. Those of the branch and of the worktree's record go, as we hold the worktree,
 /// unless a living process has them open.
 pub(super) fn clear_locks(
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     branch: &str,
     record: Option<&Path>,
 ) -> Result<(), RunError> {
-    let of_branch = yard.common.join("refs/heads").join(format!("{branch}.lock"));
+    let of_branch = pool.common.join("refs/heads").join(format!("{branch}.lock"));
     let of_record = record.map(locks_in).transpose()?;
-    let of_refs = Some(yard.common.join("packed-refs.lock")).filter(|lock| is_old(lock));
+    let of_refs = Some(pool.common.join("packed-refs.lock")).filter(|lock| is_old(lock));
     for lock in of_record.into_iter().flatten().chain([of_branch]).chain(of_refs) {
         if lock.symlink_metadata().is_err() {
             continue;
@@ -199,7 +199,7 @@ fn is_open_somewhere(file: &Path) -> bool {
 
 fn end_half_way(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     workspace: &Workspace,
     record: &Path,
     notes: &mut Vec<String>,
@@ -207,13 +207,13 @@ fn end_half_way(
     let Some((_, operation)) = HALF_WAY.iter().find(|(file, _)| record.join(file).exists()) else {
         return Ok(());
     };
-    let saved = rescue::save(runner, yard, &workspace.worktree, record, &[])?;
+    let saved = rescue::save(runner, pool, &workspace.worktree, record, &[])?;
     notes.push(told_of(
         "an operation was left half-way and was undone:",
         operation,
         saved.reference,
     ));
-    let mut git = yard.git_in(runner, &workspace.worktree);
+    let mut git = pool.git_in(runner, &workspace.worktree);
     if git.abort(operation)? {
         return Ok(());
     }
@@ -239,15 +239,15 @@ pub(super) fn forget_half_way(record: &Path) -> Result<(), RunError> {
 /// Gives files whose record was pruned a record again; none of them is touched.
 pub(super) fn adopt(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     workspace: &Workspace,
     start: &str,
     notes: &mut Vec<String>,
 ) -> Result<(), RunError> {
     let Workspace { worktree, branch, spare, .. } = workspace;
     let beside = spare.join("making").join(super::names::hash_of(worktree));
-    yard.forget(runner, &beside)?;
-    let mut git = yard.git(runner);
+    pool.forget(runner, &beside)?;
+    let mut git = pool.git(runner);
     let head = git.commit_of(&format!("refs/heads/{branch}"))?;
     git.add_empty_worktree(&beside, head.as_deref().unwrap_or(start))?;
     let tied = link::record_named_in(&beside.join(".git")).and_then(|record| {
@@ -256,7 +256,7 @@ pub(super) fn adopt(
         fs::remove_dir_all(&beside)
     });
     tied.map_err(|error| failed("taking over", worktree, &error))?;
-    let mut git = yard.git_in(runner, worktree);
+    let mut git = pool.git_in(runner, worktree);
     git.reset_index()?;
     git.name_head(branch)?;
     notes.push(

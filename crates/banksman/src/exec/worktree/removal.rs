@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::link::Place;
-use super::yard::{Yard, failed};
-use super::{hold, mark, recover, rescue};
+use super::pool::{WorktreePool, failed};
+use super::{lock, mark, recover, rescue};
 use crate::exec::git::{self, Git};
-use crate::exec::plan::Workspace;
+use crate::exec::job::Workspace;
 use crate::exec::process::{Program, RunError, Runner};
 
-pub use super::yard::SPARES;
+pub use super::pool::SPARES;
 
 /// Entries of the trash that one sweep deletes.
 const TRASH: usize = 100;
@@ -53,28 +53,28 @@ pub fn remove(
     env: &BTreeMap<String, String>,
 ) -> Result<Removed, RunError> {
     let Workspace { worktree, spare, .. } = workspace;
-    let held = hold::hold(runner, &hold::lock_of_worktree(spare, worktree), env)?;
-    let yard = Yard::of(workspace, env)?;
-    recover::clear_locks(&yard, &workspace.branch, None)?;
-    let safe = safe_commits(&mut yard.git(runner), workspace)?;
-    if yard.look(worktree)? == Place::Orphan {
+    let held = lock::hold(runner, &lock::lock_of_worktree(spare, worktree), env)?;
+    let pool = WorktreePool::of(workspace, env)?;
+    recover::clear_locks(&pool, &workspace.branch, None)?;
+    let safe = safe_commits(&mut pool.git(runner), workspace)?;
+    if pool.look(worktree)? == Place::Orphan {
         let start = safe.first().map_or("HEAD", String::as_str);
-        recover::adopt(runner, &yard, workspace, start, &mut Vec::new())?;
+        recover::adopt(runner, &pool, workspace, start, &mut Vec::new())?;
     }
-    let removed = match yard.look(worktree)? {
-        Place::Ours(record) => put_away(runner, &yard, workspace, &record, &safe)?,
+    let removed = match pool.look(worktree)? {
+        Place::Ours(record) => put_away(runner, &pool, workspace, &record, &safe)?,
         Place::Unfinished => {
-            yard.discard(runner, worktree)?;
+            pool.discard(runner, worktree)?;
             Removed::default()
         }
         Place::Free => {
-            yard.forget(runner, worktree)?;
+            pool.forget(runner, worktree)?;
             Removed::default()
         }
         Place::Orphan => return Err(not_ours(worktree, "its record in the repository is gone")),
         Place::Foreign(why) => return Err(not_ours(worktree, &why)),
     };
-    delete_branch_if_held(&mut yard.git(runner), &workspace.branch, &safe)?;
+    delete_branch_if_held(&mut pool.git(runner), &workspace.branch, &safe)?;
     mark::fulfil(workspace).map_err(|error| failed("forgetting", worktree, &error))?;
     // A lock's file that stays behind is used again.
     drop(held.give_up_with_file());
@@ -96,7 +96,7 @@ fn safe_commits(git: &mut Git<'_>, workspace: &Workspace) -> Result<Vec<String>,
     let mut safe: Vec<String> = git.refs(&asked)?.into_values().collect();
     // What was brought in is kept by the branches that it came from.
     let brought: Vec<String> =
-        workspace.brings.iter().map(|branch| format!("refs/heads/{branch}")).collect();
+        workspace.produces.iter().map(|branch| format!("refs/heads/{branch}")).collect();
     if !brought.is_empty() {
         let brought: Vec<&str> = brought.iter().map(String::as_str).collect();
         safe.extend(git.refs(&brought)?.into_values());
@@ -106,21 +106,21 @@ fn safe_commits(git: &mut Git<'_>, workspace: &Workspace) -> Result<Vec<String>,
 
 fn put_away(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     workspace: &Workspace,
     record: &Path,
     safe: &[String],
 ) -> Result<Removed, RunError> {
     let worktree = &workspace.worktree;
-    recover::clear_locks(yard, &workspace.branch, Some(record))?;
-    let saved = rescue::save(runner, yard, worktree, record, safe)?;
+    recover::clear_locks(pool, &workspace.branch, Some(record))?;
+    let saved = rescue::save(runner, pool, worktree, record, safe)?;
     if !saved.whole {
-        let kept = yard.move_aside(worktree, "kept")?;
-        yard.forget(runner, worktree)?;
+        let kept = pool.move_aside(worktree, "kept")?;
+        pool.forget(runner, worktree)?;
         return Ok(Removed { rescue: saved.reference, kept: Some(kept) });
     }
     let commit = safe.first().map_or("HEAD", String::as_str);
-    yard.retire(runner, worktree, record, commit)?;
+    pool.retire(runner, worktree, record, commit)?;
     Ok(Removed { rescue: saved.reference, kept: None })
 }
 
@@ -146,9 +146,9 @@ pub fn stock(
     wanted: usize,
     env: &BTreeMap<String, String>,
 ) -> Result<usize, RunError> {
-    let yard = Yard::of(workspace, env)?;
-    match safe_commits(&mut yard.git(runner), workspace)?.first() {
-        Some(commit) => yard.stock(runner, commit, wanted),
+    let pool = WorktreePool::of(workspace, env)?;
+    match safe_commits(&mut pool.git(runner), workspace)?.first() {
+        Some(commit) => pool.stock(runner, commit, wanted),
         None => Ok(0),
     }
 }

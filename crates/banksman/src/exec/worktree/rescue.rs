@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::link;
 use super::names::rescue_name;
-use super::yard::{Yard, failed};
+use super::pool::{WorktreePool, failed};
 use crate::exec::git::{Git, MergeTree, Status, shown};
 use crate::exec::process::{RunError, Runner};
 
@@ -29,24 +29,24 @@ pub(super) struct Saved {
 /// Saves what is in a worktree and cannot be reached from any of the `safe` commits.
 pub(super) fn save(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     worktree: &Path,
     record: &Path,
     safe: &[String],
 ) -> Result<Saved, RunError> {
-    let mut git = yard.git_in(runner, worktree);
+    let mut git = pool.git_in(runner, worktree);
     let status = git.status()?;
     let head = status.head.clone().or_else(|| link::last_head(record));
     let (work, whole) = match &status {
         clean if clean.is_clean() => (None, true),
-        dirty => snapshot(runner, yard, worktree, record, (dirty, head.as_deref()))?,
+        dirty => snapshot(runner, pool, worktree, record, (dirty, head.as_deref()))?,
     };
     let Some(commit) = work.or(head) else { return Ok(Saved { reference: None, whole }) };
-    let mut git = yard.git(runner);
+    let mut git = pool.git(runner);
     if is_held(&mut git, &commit, safe)? {
         return Ok(Saved { reference: None, whole });
     }
-    let reference = keep(runner, yard, worktree, &commit)?;
+    let reference = keep(runner, pool, worktree, &commit)?;
     Ok(Saved { reference: Some(reference), whole })
 }
 
@@ -81,7 +81,7 @@ pub(super) fn is_held(git: &mut Git<'_>, commit: &str, safe: &[String]) -> Resul
 /// difference to the head after all.
 fn snapshot(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     worktree: &Path,
     record: &Path,
     (status, head): (&Status, Option<&str>),
@@ -98,14 +98,14 @@ fn snapshot(
         fs::copy(&own_index, &index).map_err(|error| failed("copying", &own_index, &error))?;
     }
     let nested: Vec<String> = status.nested.iter().map(|path| shown(path)).collect();
-    let mut git = yard.git_in(runner, worktree).with_index(&index);
+    let mut git = pool.git_in(runner, worktree).with_index(&index);
     let added = git.add_all(&nested)?;
     let files = git.write_tree()?;
     fs::remove_file(&index).map_err(|error| failed("removing", &index, &error))?;
     let whole = added.ok() && nested.is_empty() && files.is_some();
     let Some(files) = files else { return Ok((None, whole)) };
 
-    let mut git = yard.git_in(runner, worktree);
+    let mut git = pool.git_in(runner, worktree);
     let of_head = match head {
         Some(head) => git.tree_of(head)?,
         None => None,
@@ -127,12 +127,12 @@ fn snapshot(
 /// Under the next free number, or under the last one if that holds the same already.
 fn keep(
     runner: &mut dyn Runner,
-    yard: &Yard<'_>,
+    pool: &WorktreePool<'_>,
     worktree: &Path,
     commit: &str,
 ) -> Result<String, RunError> {
     let prefix = format!("{REFS}{}/", rescue_name(worktree));
-    let mut git = yard.git(runner);
+    let mut git = pool.git(runner);
     for attempt in 1..=TRIES {
         let number =
             |name: &str| name.strip_prefix(&prefix).and_then(|rest| rest.parse::<u32>().ok());

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use banksman_core::daily::{About, Alert, Choice, Completed, Page, Pending, Severity, age};
+use banksman_core::daily::{
+    Alert, Choice, Completed, NotePage, PendingDecision, PendingDetails, Severity, age,
+};
 use banksman_core::ids::{DecisionId, TaskId};
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::StateKind;
 use banksman_core::limits;
 use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
 use serde_json::Value;
 
-use super::Day;
+use super::LocalDay;
 use crate::ops::OpsError;
-use crate::ops::decisions::{self, Item, Offer, Voice};
-use crate::ops::glance::readable;
+use crate::ops::decisions::{self, InboxItem, Offer, ReviewerVerdict};
+use crate::ops::status::readable;
 use crate::store::{Store, Stored};
 
 const HOUR: i64 = 3_600_000;
@@ -39,11 +41,11 @@ const UNKNOWN: &str = "-";
 pub(super) fn page(
     store: &Store,
     owner: &Actor,
-    day: &Day,
+    day: &LocalDay,
     edited: &BTreeSet<DecisionId>,
     now: Instant,
-) -> Result<Page, OpsError> {
-    let mut page = Page::default();
+) -> Result<NotePage, OpsError> {
+    let mut page = NotePage::default();
     for item in decisions::inbox(store, None)? {
         let decision = &item.decision;
         let is_edited = edited.contains(&decision.id);
@@ -56,7 +58,7 @@ pub(super) fn page(
     }
     let lines = i64::try_from(limits::DAILY_LINES).unwrap_or(i64::MAX);
     let ended = |kind| store.ended_between(kind, day.from, day.until, lines);
-    let (done, failed) = (ended(Kind::Done)?, ended(Kind::Failed)?);
+    let (done, failed) = (ended(StateKind::Done)?, ended(StateKind::Failed)?);
     for stored in done.iter().filter(|stored| is_of_interest(stored)) {
         page.completed.push(completed(store, stored, day)?);
     }
@@ -69,8 +71,13 @@ fn is_of_interest(stored: &Stored) -> bool {
     stored.task.parent.is_none() || text(stored, "pr_url").is_some()
 }
 
-fn pending(store: &Store, owner: &Actor, item: &Item, now: Instant) -> Result<Pending, OpsError> {
-    let Item { decision, stored, escalated, lapse } = item;
+fn pending(
+    store: &Store,
+    owner: &Actor,
+    item: &InboxItem,
+    now: Instant,
+) -> Result<PendingDecision, OpsError> {
+    let InboxItem { decision, stored, escalated, lapse } = item;
     let offers = decisions::offers(item, owner, now);
     let choice =
         |offer: &Offer| Choice { action: offer.action.clone(), needs_note: offer.needs_words() };
@@ -78,17 +85,17 @@ fn pending(store: &Store, owner: &Actor, item: &Item, now: Instant) -> Result<Pe
     // A merge that went wrong is not as ready as the others.
     let about = if is_merge && text(stored, PROBLEM).is_none() {
         let or_unknown = |field| text(stored, field).unwrap_or(UNKNOWN).to_owned();
-        About::Merge {
+        PendingDetails::Merge {
             pr: or_unknown("pr_url"),
             tests: or_unknown("tests"),
             reviews: reviews(&decisions::opinions(store, item)?),
         }
     } else if *escalated {
-        About::Escalated { concern: concern(stored, &decisions::opinions(store, item)?) }
+        PendingDetails::Escalated { concern: concern(stored, &decisions::opinions(store, item)?) }
     } else {
-        About::Standard { risk: text(stored, "risk").unwrap_or(UNKNOWN).to_owned() }
+        PendingDetails::Standard { risk: text(stored, "risk").unwrap_or(UNKNOWN).to_owned() }
     };
-    Ok(Pending {
+    Ok(PendingDecision {
         id: decision.id,
         version: stored.task.version,
         task: decision.task,
@@ -107,21 +114,21 @@ fn text<'s>(stored: &'s Stored, field: &str) -> Option<&'s str> {
 }
 
 /// What went wrong, or who objects, and to what.
-fn concern(stored: &Stored, voices: &[Voice]) -> String {
-    let objects = voices.iter().find(|voice| voice.dissents);
-    let said = objects.map(|voice| format!("{}: {}", voice.who, voice.words));
+fn concern(stored: &Stored, verdicts: &[ReviewerVerdict]) -> String {
+    let objects = verdicts.iter().find(|verdict| verdict.dissents);
+    let said = objects.map(|verdict| format!("{}: {}", verdict.who, verdict.words));
     let told = || TROUBLE.iter().find_map(|field| text(stored, field)).map(str::to_owned);
     let problem = text(stored, PROBLEM).map(str::to_owned);
     problem.or(said).or_else(told).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-fn reviews(voices: &[Voice]) -> String {
-    let given = || voices.iter().filter(|voice| !voice.verdict.is_empty());
-    let (all, yes) = (given().count(), given().filter(|voice| !voice.dissents).count());
+fn reviews(verdicts: &[ReviewerVerdict]) -> String {
+    let given = || verdicts.iter().filter(|verdict| !verdict.verdict.is_empty());
+    let (all, yes) = (given().count(), given().filter(|verdict| !verdict.dissents).count());
     if all == 0 { UNKNOWN.to_owned() } else { format!("{yes}/{all} APPROVE") }
 }
 
-fn completed(store: &Store, stored: &Stored, day: &Day) -> Result<Completed, OpsError> {
+fn completed(store: &Store, stored: &Stored, day: &LocalDay) -> Result<Completed, OpsError> {
     let task = &stored.task;
     let runs = store.past_runs(task.id, RUNS)?;
     let took = |run: &crate::store::runs::PastRun| {

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
-use banksman_core::machine::{Actor, Ask, Event, Rejected, Why};
+use banksman_core::machine::{Actor, Event, RejectReason, Rejected, TransitionRequest};
 use banksman_core::policy::ALLOW;
 use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 
 use super::refused::refused;
-use super::{DecisionError, Offer, Which, find, offer};
+use super::{DecisionError, DecisionRef, Offer, find, offer};
 use crate::ops::OpsError;
 use crate::ops::tasks::{coerced, key};
 use crate::store::query::Decision;
-use crate::store::{Applied, Entry, Store, StoreError, Stored};
+use crate::store::{Applied, HistoryEntry, Store, StoreError, Stored};
 
 /// What people may say for an action of the same meaning, where the question does not offer their own word.
 const SYNONYMS: [(&str, &[&str]); 3] = [
@@ -26,8 +26,8 @@ const SYNONYMS: [(&str, &[&str]); 3] = [
 const TOLD: usize = 3;
 
 #[derive(Debug, Clone)]
-pub struct Answer {
-    pub which: Which,
+pub struct AnswerRequest {
+    pub which: DecisionRef,
     /// An action of the question, the trigger behind it, or a word for the same.
     pub word: String,
     pub note: Option<String>,
@@ -39,7 +39,7 @@ pub struct Answer {
 
 /// What came of an answer.
 #[derive(Debug, Clone)]
-pub struct Answered {
+pub struct AnswerResult {
     pub decision: Decision,
     pub action: String,
     pub applied: Applied,
@@ -49,9 +49,9 @@ pub struct Answered {
 pub fn answer(
     store: &Store,
     actor: &Actor,
-    given: &Answer,
+    given: &AnswerRequest,
     now: Instant,
-) -> Result<Answered, OpsError> {
+) -> Result<AnswerResult, OpsError> {
     let now = store.now(now)?;
     let decision = find(store, given.which)?;
     match person(actor)
@@ -68,10 +68,10 @@ pub fn answer(
 fn give(
     store: &Store,
     actor: &Actor,
-    given: &Answer,
+    given: &AnswerRequest,
     decision: Decision,
     now: Instant,
-) -> Result<Answered, OpsError> {
+) -> Result<AnswerResult, OpsError> {
     // To whoever is too late, what the question once offered is of no use.
     let (action, trigger) = match offered(&decision, &given.word) {
         Ok(meant) => meant,
@@ -107,7 +107,7 @@ fn give(
         given.seen,
         actor.to_string()
     ]);
-    let ask = Ask {
+    let ask = TransitionRequest {
         actor: actor.clone(),
         to: None,
         trigger: Some(trigger.to_owned()),
@@ -118,7 +118,7 @@ fn give(
     let key = key(given.key.as_deref(), &asked)?;
     let action = action.to_owned();
     match store.apply(decision.task, Event::Asked(ask), key, now) {
-        Ok(applied) => Ok(Answered { action, applied, decision }),
+        Ok(applied) => Ok(AnswerResult { action, applied, decision }),
         Err(StoreError::Rejected(rejected)) => {
             Err(refusal(store, &decision, seen, offer.as_ref(), rejected)?)
         }
@@ -170,7 +170,7 @@ fn pin(store: &Store, stored: &Stored, seen: i64) -> Result<i64, OpsError> {
     Ok(if changed { seen } else { task.version })
 }
 
-pub(super) fn changes_something(entry: &Entry) -> bool {
+pub(super) fn changes_something(entry: &HistoryEntry) -> bool {
     entry.record.from.as_deref() != Some(&entry.record.to) || !entry.record.fields.is_empty()
 }
 
@@ -199,8 +199,10 @@ fn refusal(
     rejected: Rejected,
 ) -> Result<OpsError, OpsError> {
     match rejected.why {
-        Why::StaleVersion | Why::StaleLease => Ok(stale(store, decision, seen)?.into()),
-        Why::Invalid | Why::Forbidden => {
+        RejectReason::StaleVersion | RejectReason::StaleLease => {
+            Ok(stale(store, decision, seen)?.into())
+        }
+        RejectReason::Invalid | RejectReason::Forbidden => {
             let missing = |offer: &&Offer| {
                 let is_missing = |error: &_| offer.missing.contains(error);
                 offer.needs_words() && rejected.errors.iter().all(is_missing)
@@ -236,8 +238,9 @@ pub(super) fn stale(
 /// The first moves after a version, told in one line each.
 pub(super) fn since(store: &Store, task: TaskId, seen: i64) -> Result<Vec<String>, OpsError> {
     let history = store.history(task, seen)?;
-    let moves: Vec<&Entry> = history.iter().filter(|entry| changes_something(entry)).collect();
-    let told = |entry: &&Entry| {
+    let moves: Vec<&HistoryEntry> =
+        history.iter().filter(|entry| changes_something(entry)).collect();
+    let told = |entry: &&HistoryEntry| {
         let record = &entry.record;
         format!("{} by {} ({}) at {}", record.to, record.actor, record.trigger, entry.ts)
     };

@@ -6,7 +6,7 @@ use banksman_core::policy::REFUSED;
 use banksman_core::time::Instant;
 
 use super::answer::{person, stale};
-use super::{DecisionError, Which, find};
+use super::{DecisionError, DecisionRef, find};
 use crate::ops::OpsError;
 use crate::store::Store;
 use crate::store::query::Decision;
@@ -17,7 +17,7 @@ const NAME_CHARS: usize = 40;
 /// Puts on record that a run has tried to decide, on the task that it was about or else on its own, and says the refusal.
 pub fn refuse_run(
     store: &Store,
-    which: Which,
+    which: DecisionRef,
     run: Option<&str>,
     now: Instant,
 ) -> Result<OpsError, OpsError> {

@@ -4,18 +4,18 @@
 //! the move back as by any other. Where no row leads back, nothing is changed and it is said so; history is never rewritten.
 
 use banksman_core::ids::DecisionId;
-use banksman_core::lifecycle::{RoleId, Target};
-use banksman_core::machine::{self, Actor, Ask, Event};
+use banksman_core::lifecycle::{RoleId, TransitionTarget};
+use banksman_core::machine::{self, Actor, Event, TransitionRequest};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
 use super::answer::{changes_something, person, since};
 use super::words::may_give;
-use super::{Answered, DecisionError, Which, find};
+use super::{AnswerResult, DecisionError, DecisionRef, find};
 use crate::ops::OpsError;
 use crate::ops::tasks::each_record;
-use crate::store::query::{Decision, Settled};
-use crate::store::{Entry, Key, Store, StoreError, Stored};
+use crate::store::query::{Decision, DecisionEnd};
+use crate::store::{HistoryEntry, IdempotencyKey, Store, StoreError, Stored};
 
 /// How long an answer can be taken back.
 pub const UNDO_WINDOW: Span = Span(300_000);
@@ -24,10 +24,10 @@ pub const UNDO_WINDOW: Span = Span(300_000);
 pub fn undo(
     store: &Store,
     actor: &Actor,
-    which: Option<Which>,
+    which: Option<DecisionRef>,
     window: Span,
     now: Instant,
-) -> Result<Answered, OpsError> {
+) -> Result<AnswerResult, OpsError> {
     let now = store.now(now)?;
     person(actor)?;
     let decision = match which {
@@ -62,12 +62,12 @@ pub fn undo(
         return Err(DecisionError::NoWayBack { task: decision.task, from, to, why }.into());
     }
     let applied = store.apply(decision.task, Event::Asked(ask), Some(mark(decision.id)), now)?;
-    Ok(Answered { action: "undo".to_owned(), applied, decision })
+    Ok(AnswerResult { action: "undo".to_owned(), applied, decision })
 }
 
 /// Whether a move for people leads back from an answer. What it asks for may still be missing.
 #[must_use]
-pub fn has_way_back(answered: &Answered) -> bool {
+pub fn has_way_back(answered: &AnswerResult) -> bool {
     let from = answered.applied.entry.as_ref().and_then(|entry| entry.record.from.as_deref());
     from.is_some_and(|from| leads_to(&answered.applied.stored, from))
 }
@@ -78,17 +78,17 @@ fn leads_to(stored: &Stored, name: &str) -> bool {
     let mut rows = lifecycle.exits(task.state).filter(|row| row.bound.is_none());
     rows.any(|row| {
         let to = match row.to {
-            Target::State(id) => Some(id),
-            Target::Prior => task.prior,
+            TransitionTarget::State(id) => Some(id),
+            TransitionTarget::Prior => task.prior,
         };
         to.is_some() && to == wanted && row.roles.contains(&RoleId::HUMAN)
     })
 }
 
 /// The history shows by this key that a move took an answer back, and it can do so once.
-fn mark(id: DecisionId) -> Key {
+fn mark(id: DecisionId) -> IdempotencyKey {
     let text = format!("undo-{id}");
-    Key::new(&text, &json!(["undo", id.0]).to_string())
+    IdempotencyKey::new(&text, &json!(["undo", id.0]).to_string())
 }
 
 fn mine<'d>(
@@ -96,7 +96,7 @@ fn mine<'d>(
     actor: &Actor,
     window: Span,
     now: Instant,
-) -> Result<&'d Settled, DecisionError> {
+) -> Result<&'d DecisionEnd, DecisionError> {
     let id = decision.id;
     let settled = decision.settled.as_ref().ok_or(DecisionError::StillOpen(id))?;
     if settled.by != actor.to_string() {
@@ -112,9 +112,9 @@ fn mine<'d>(
 fn around(
     store: &Store,
     decision: &Decision,
-    settled: &Settled,
-) -> Result<(Entry, Map<String, Value>), OpsError> {
-    let mut before: Vec<Entry> = Vec::new();
+    settled: &DecisionEnd,
+) -> Result<(HistoryEntry, Map<String, Value>), OpsError> {
+    let mut before: Vec<HistoryEntry> = Vec::new();
     each_record(store, decision.task, |entry| {
         if entry.seq <= settled.seq {
             before.push(entry.clone());
@@ -128,13 +128,18 @@ fn around(
 }
 
 /// Asks for the state before the answer, with the fields that the answer has changed as they were.
-fn way_back(stored: &Stored, actor: &Actor, answer: &Entry, before: &Map<String, Value>) -> Ask {
+fn way_back(
+    stored: &Stored,
+    actor: &Actor,
+    answer: &HistoryEntry,
+    before: &Map<String, Value>,
+) -> TransitionRequest {
     let lifecycle = &stored.lifecycle;
     let role = lifecycle.find_role(&actor.role).unwrap_or(RoleId::HUMAN);
     let is_field =
         |name: &&String| lifecycle.fields.contains_key(*name) && may_give(lifecycle, name, role);
     let was = |name: &String| (name.clone(), before.get(name).cloned().unwrap_or(Value::Null));
-    Ask {
+    TransitionRequest {
         actor: actor.clone(),
         to: answer.record.from.clone(),
         trigger: None,

@@ -1,6 +1,6 @@
 //! Where a person's words belong: the field that an answer asks for, found in the lifecycle's own rows.
 
-use banksman_core::lifecycle::expr::{Name, Type};
+use banksman_core::lifecycle::expr::{ResolvedName, Type};
 use banksman_core::lifecycle::{Lifecycle, RoleId, Transition};
 use banksman_core::machine::{Actor, FieldError};
 
@@ -35,7 +35,8 @@ fn is_for_words(lifecycle: &Lifecycle, field: &str, role: RoleId) -> bool {
     let is_text = matches!(lifecycle.fields.get(field), Some(Type::Text));
     let names_somebody = |row: &Transition| {
         let computed = row.changes.compute.get(field);
-        computed.is_some_and(|expr| expr.names().any(|name| matches!(name, Name::ActorName)))
+        computed
+            .is_some_and(|expr| expr.names().any(|name| matches!(name, ResolvedName::ActorName)))
     };
     is_text && may_give(lifecycle, field, role) && !lifecycle.transitions.iter().any(names_somebody)
 }

@@ -23,14 +23,14 @@ pub struct Linted {
     /// Of this file, or of one that it includes.
     pub errors: Option<Box<Problems>>,
     /// By line. A file with errors has none yet.
-    pub doubts: Vec<Problem>,
+    pub warnings: Vec<Problem>,
     /// The parameters that nobody has given a value and that were looked at with one that fits.
     pub stand_ins: Vec<String>,
 }
 
 /// What is looked at.
 #[derive(Debug, Clone, Copy)]
-pub enum Subject<'a> {
+pub enum LintTarget<'a> {
     Files(&'a [PathBuf]),
     /// All workflows of the repository with this root, named as they are typed in a folder of it. A file that another one
     /// includes is part of that one.
@@ -42,17 +42,17 @@ pub enum Subject<'a> {
 
 /// Looks at files. `exists` says whether something in the repository has a path or fits a glob.
 pub fn lint(
-    subject: Subject<'_>,
+    subject: LintTarget<'_>,
     params: &Params,
     exists: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Linted>, OpsError> {
     let sources = match subject {
-        Subject::Files(paths) => Source::read_all(paths, params)?,
-        Subject::Repository { root, folder } => Source::read_all(&specs(root, folder)?, params)?,
+        LintTarget::Files(paths) => Source::read_all(paths, params)?,
+        LintTarget::Repository { root, folder } => Source::read_all(&specs(root, folder)?, params)?,
     };
     let included: BTreeSet<PathBuf> = match subject {
-        Subject::Files(_) => BTreeSet::new(),
-        Subject::Repository { .. } => sources.iter().flat_map(included_by).collect(),
+        LintTarget::Files(_) => BTreeSet::new(),
+        LintTarget::Repository { .. } => sources.iter().flat_map(included_by).collect(),
     };
     let mut linted = Vec::new();
     for mut source in sources.into_iter().filter(|source| !included.contains(&source.path)) {
@@ -61,18 +61,18 @@ pub fn lint(
         let words: Vec<&str> = stand_ins.values().flat_map(texts).collect();
         let is_open = |path: &str| words.iter().any(|word| path.contains(word));
         let exists = |path: &str| is_open(path) || exists(path);
-        let (errors, doubts) = match source.flow() {
+        let (errors, warnings) = match source.flow() {
             Ok(flow) => {
-                let mut doubts = workflow::lint(&flow, &exists);
-                doubts.extend(workflow::unsaid(&source.text));
-                doubts.sort();
-                (None, doubts)
+                let mut warnings = workflow::lint(&flow, &exists);
+                warnings.extend(workflow::unsaid(&source.text));
+                warnings.sort();
+                (None, warnings)
             }
             Err(WorkflowError::Unsound(problems)) => (Some(problems), Vec::new()),
             Err(error @ WorkflowError::Read { .. }) => return Err(error.into()),
         };
         let stand_ins = stand_ins.into_keys().collect();
-        linted.push(Linted { path: source.path, text: source.text, errors, doubts, stand_ins });
+        linted.push(Linted { path: source.path, text: source.text, errors, warnings, stand_ins });
     }
     Ok(linted)
 }
@@ -86,8 +86,8 @@ fn stand_in(source: &mut Source) -> Params {
 }
 
 fn texts(value: &Value) -> Vec<&str> {
-    let parts = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    parts.iter().filter_map(Value::as_str).collect()
+    let children = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    children.iter().filter_map(Value::as_str).collect()
 }
 
 /// A file that includes itself is still looked at, because that is wrong with it.

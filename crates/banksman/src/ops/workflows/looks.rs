@@ -3,14 +3,14 @@
 use banksman_core::lifecycle::Activity;
 
 use crate::ops::OpsError;
-use crate::store::{Applied, Entry, Store};
+use crate::store::{Applied, HistoryEntry, Store};
 
 /// By which the facts bear it out.
 const PROVEN: &str = "proven";
 
 /// How a word stands that was put to the proof.
 #[derive(Debug, Clone)]
-pub enum Look {
+pub enum ManualCheck {
     /// It is being looked at.
     Open,
     /// It was true, or somebody has moved the step on meanwhile.
@@ -21,7 +21,7 @@ pub enum Look {
 
 /// What has become of a word since the move that it led to; none where that put nothing to the proof. The answer is the same
 /// whenever it is asked for, so a word that is repeated with its key gets it, too.
-pub fn look_at(store: &Store, said: &Applied) -> Result<Option<Look>, OpsError> {
+pub fn look_at(store: &Store, said: &Applied) -> Result<Option<ManualCheck>, OpsError> {
     let lifecycle = &said.stored.lifecycle;
     let Some(entry) = &said.entry else { return Ok(None) };
     let state = lifecycle.find_state(&entry.record.to).map(|id| lifecycle.state(id));
@@ -29,14 +29,14 @@ pub fn look_at(store: &Store, said: &Applied) -> Result<Option<Look>, OpsError> 
     if does.is_none_or(|does| does.activity != Activity::Check) {
         return Ok(None);
     }
-    let moves = |later: &&Entry| later.record.from.as_ref() != Some(&later.record.to);
+    let moves = |later: &&HistoryEntry| later.record.from.as_ref() != Some(&later.record.to);
     let later = store.history(entry.task, entry.seq)?;
-    let Some(end) = later.iter().find(moves) else { return Ok(Some(Look::Open)) };
+    let Some(end) = later.iter().find(moves) else { return Ok(Some(ManualCheck::Open)) };
     let found = end.record.fields.get("diagnostic").and_then(|found| found.as_str());
     if let Some(found) = found.filter(|_| end.record.trigger != PROVEN) {
         let again = Some(&end.record.to) == entry.record.from.as_ref();
-        return Ok(Some(Look::Against { found: found.to_owned(), again }));
+        return Ok(Some(ManualCheck::Against { found: found.to_owned(), again }));
     }
     let (stored, replayed) = (store.task(entry.task)?, said.replayed);
-    Ok(Some(Look::Over(Box::new(Applied { stored, entry: Some(end.clone()), replayed }))))
+    Ok(Some(ManualCheck::Over(Box::new(Applied { stored, entry: Some(end.clone()), replayed }))))
 }

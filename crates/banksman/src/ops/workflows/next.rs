@@ -1,21 +1,21 @@
 //! What there is to do about a workflow now: for people, and for agents that drive it.
 
-use banksman_core::lifecycle::{Activity, Kind};
+use banksman_core::lifecycle::{Activity, StateKind};
 use banksman_core::workflow::assignment::{assignment, signal, unproven};
-use banksman_core::workflow::{Gate, Launch, Step};
+use banksman_core::workflow::{Gate, LaunchMode, Step};
 use serde::Serialize;
 
-use super::{Standing, is_by_hand, veto_ends};
+use super::{WorkflowStatus, is_manual, veto_ends};
 use crate::ops::tasks::tried_again_at;
 use crate::store::Stored;
 
 /// What there is to do about a step now.
 #[derive(Debug, Clone, Serialize)]
-pub struct Todo {
+pub struct NextAction {
     pub task: String,
     pub step: String,
     pub title: String,
-    pub kind: TodoKind,
+    pub kind: NextActionKind,
     pub what: String,
     /// The words for whoever does it, where it is not begun.
     pub assignment: Option<String>,
@@ -25,7 +25,7 @@ pub struct Todo {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum TodoKind {
+pub enum NextActionKind {
     /// Somebody does the step.
     Do,
     /// Somebody judges it, an agent or a person.
@@ -38,48 +38,52 @@ pub enum TodoKind {
 
 /// What there is to do now, in the order of the steps.
 #[must_use]
-pub fn next(standing: &Standing) -> Vec<Todo> {
+pub fn next(standing: &WorkflowStatus) -> Vec<NextAction> {
     if standing.workflow.state().terminal {
         return Vec::new();
     }
     let steps = standing.steps.iter().zip(&standing.flow.steps);
-    let mut todos: Vec<Todo> =
+    let mut todos: Vec<NextAction> =
         steps.filter_map(|(stored, spec)| Looked { standing, stored, spec }.todo()).collect();
-    if let Some(whole) = todo_of_whole(standing) {
-        todos.insert(0, whole);
+    if let Some(parent) = action_of_parent(standing) {
+        todos.insert(0, parent);
     }
     todos
 }
 
 /// What there is to do about the workflow itself.
-fn todo_of_whole(standing: &Standing) -> Option<Todo> {
-    let whole = &standing.workflow;
-    let id = whole.task.id;
-    let all_passed = standing.steps.iter().all(|step| step.state().kind == Kind::Done);
-    let (kind, what, report) = match whole.state().kind {
-        Kind::Waiting => {
-            let problem = whole.text("problem").unwrap_or("it waits for a person");
+fn action_of_parent(standing: &WorkflowStatus) -> Option<NextAction> {
+    let parent = &standing.workflow;
+    let id = parent.task.id;
+    let all_passed = standing.steps.iter().all(|step| step.state().kind == StateKind::Done);
+    let (kind, what, report) = match parent.state().kind {
+        StateKind::Waiting => {
+            let problem = parent.text("problem").unwrap_or("it waits for a person");
             let accept = all_passed.then(|| format!("banksman move {id} --on accept"));
             let report = [format!("banksman move {id} --on resume")]
                 .into_iter()
                 .chain(accept)
                 .chain([format!("banksman move {id} --on abort --set reason='…'")]);
-            (TodoKind::Decide, format!("shall it go on? {problem}"), report.collect())
+            (NextActionKind::Decide, format!("shall it go on? {problem}"), report.collect())
         }
-        Kind::Reviewing => {
+        StateKind::Reviewing => {
             let what = "what its steps have made is merged; `banksman up` does it";
-            (TodoKind::Wait, what.to_owned(), Vec::new())
+            (NextActionKind::Wait, what.to_owned(), Vec::new())
         }
-        Kind::Working if all_passed => {
-            (TodoKind::Wait, "every step has passed; `banksman up` ends it".to_owned(), Vec::new())
+        StateKind::Working if all_passed => (
+            NextActionKind::Wait,
+            "every step has passed; `banksman up` ends it".to_owned(),
+            Vec::new(),
+        ),
+        StateKind::Working | StateKind::Queued | StateKind::Blocked | StateKind::Parked => {
+            return None;
         }
-        Kind::Working | Kind::Queued | Kind::Blocked | Kind::Parked => return None,
-        Kind::Done | Kind::Failed | Kind::Cancelled => return None,
+        StateKind::Done | StateKind::Failed | StateKind::Cancelled => return None,
     };
-    Some(Todo {
+    Some(NextAction {
         task: id.to_string(),
         step: String::new(),
-        title: whole.task.title.clone(),
+        title: parent.task.title.clone(),
         kind,
         what,
         assignment: None,
@@ -89,18 +93,18 @@ fn todo_of_whole(standing: &Standing) -> Option<Todo> {
 
 /// A step that is looked at.
 struct Looked<'a> {
-    standing: &'a Standing,
+    standing: &'a WorkflowStatus,
     stored: &'a Stored,
     spec: &'a Step,
 }
 
 /// What is to be done, in words, the words for whoever does it, and what to type then.
-type Task = (TodoKind, String, Option<String>, Vec<String>);
+type Task = (NextActionKind, String, Option<String>, Vec<String>);
 
 impl Looked<'_> {
-    fn todo(&self) -> Option<Todo> {
+    fn todo(&self) -> Option<NextAction> {
         let (kind, what, assignment, report) = self.task()?;
-        Some(Todo {
+        Some(NextAction {
             task: self.stored.task.id.to_string(),
             step: self.spec.id.clone(),
             title: self.stored.task.title.clone(),
@@ -112,11 +116,11 @@ impl Looked<'_> {
     }
 
     fn task(&self) -> Option<Task> {
-        let wait = |what: &str| Some((TodoKind::Wait, what.to_owned(), None, Vec::new()));
-        if is_done_by_hand(self.stored) || awaits_a_hand(self.stored) {
+        let wait = |what: &str| Some((NextActionKind::Wait, what.to_owned(), None, Vec::new()));
+        if is_manual_step(self.stored) || awaits_manual_step(self.stored) {
             return Some(self.to_do());
         }
-        let by_hand = is_by_hand(self.stored);
+        let by_hand = is_manual(self.stored);
         let state = self.stored.state();
         match state.does.as_ref().map(|does| does.activity) {
             Some(Activity::Human) => Some(self.to_decide()),
@@ -138,18 +142,23 @@ impl Looked<'_> {
             Some(Activity::Check) => wait("what it should leave is looked at"),
             Some(Activity::PullRequest | Activity::Merge | Activity::Capture | Activity::Wait)
             | None => match state.kind {
-                Kind::Failed => {
+                StateKind::Failed => {
                     let report = ["retry", "skip"].map(|word| self.report(&self.spec.id, word, ""));
-                    Some((TodoKind::Decide, "it was given up".to_owned(), None, report.into()))
+                    Some((
+                        NextActionKind::Decide,
+                        "it was given up".to_owned(),
+                        None,
+                        report.into(),
+                    ))
                 }
-                Kind::Blocked => wait("its gate failed; `banksman up` leads the work back"),
-                Kind::Queued if self.stored.task.open_needs > 0 => None,
-                Kind::Queued if self.standing.workflow.state().kind == Kind::Waiting => {
+                StateKind::Blocked => wait("its gate failed; `banksman up` leads the work back"),
+                StateKind::Queued if self.stored.task.open_needs > 0 => None,
+                StateKind::Queued if self.standing.workflow.state().kind == StateKind::Waiting => {
                     wait("nothing is begun before the workflow goes on")
                 }
-                Kind::Queued => wait("it waits for an agent; `banksman up` starts it"),
-                Kind::Working | Kind::Reviewing | Kind::Waiting => None,
-                Kind::Parked | Kind::Done | Kind::Cancelled => None,
+                StateKind::Queued => wait("it waits for an agent; `banksman up` starts it"),
+                StateKind::Working | StateKind::Reviewing | StateKind::Waiting => None,
+                StateKind::Parked | StateKind::Done | StateKind::Cancelled => None,
             },
         }
     }
@@ -160,7 +169,7 @@ impl Looked<'_> {
         let found = unproven(self.stored.text("diagnostic").unwrap_or_default());
         let words = format!("{}{found}{between}{signal}\n", self.assignment());
         let report = vec![self.report(&self.spec.id, "done", "")];
-        (TodoKind::Do, launch_words(self.spec), Some(words), report)
+        (NextActionKind::Do, launch_words(self.spec), Some(words), report)
     }
 
     fn to_decide(&self) -> Task {
@@ -172,13 +181,13 @@ impl Looked<'_> {
                 self.report(self.gate(), "pass", ""),
                 self.report(self.gate(), "veto", " --note '…'"),
             ];
-            return (TodoKind::Decide, what, None, report);
+            return (NextActionKind::Decide, what, None, report);
         }
         // What reviewers have said follows on more lines, and has a place of its own.
         let why = self.stored.text("diagnostic").and_then(|why| why.lines().next());
         let why = why.map(|why| format!(" ({why})"));
         let what = format!("does it pass? Only a person can say{}", why.unwrap_or_default());
-        (TodoKind::Decide, what, Some(self.assignment()), self.verdicts(""))
+        (NextActionKind::Decide, what, Some(self.assignment()), self.verdicts(""))
     }
 
     fn to_review(&self) -> Task {
@@ -188,7 +197,7 @@ impl Looked<'_> {
             [one] => format!("judge it as its {one}"),
             several => format!("judge it as each of its {}", several.join(", ")),
         };
-        (TodoKind::Review, what, Some(self.assignment()), self.verdicts(" --as reviewer"))
+        (NextActionKind::Review, what, Some(self.assignment()), self.verdicts(" --as reviewer"))
     }
 
     fn assignment(&self) -> String {
@@ -222,15 +231,15 @@ fn quoted(name: &str) -> String {
 
 /// Whether a person may take it up, before Banksman has laid it out for one.
 #[must_use]
-pub(super) fn awaits_a_hand(stored: &Stored) -> bool {
-    stored.state().kind == Kind::Queued
+pub(super) fn awaits_manual_step(stored: &Stored) -> bool {
+    stored.state().kind == StateKind::Queued
         && stored.task.open_needs == 0
         && stored.text("launch") == Some("interactive")
 }
 
 /// Whether somebody has the step in hand who will say when it is done.
 #[must_use]
-pub fn is_done_by_hand(stored: &Stored) -> bool {
+pub fn is_manual_step(stored: &Stored) -> bool {
     let does = stored.state().does.as_ref();
     does.is_some_and(|does| {
         does.activity == Activity::Human && does.offers.iter().any(|(offer, _)| offer == "done")
@@ -239,7 +248,7 @@ pub fn is_done_by_hand(stored: &Stored) -> bool {
 
 fn launch_words(spec: &Step) -> String {
     match spec.launch {
-        Launch::Subagent => format!("give it to a {} of your own", spec.role),
-        Launch::Headless | Launch::Interactive => format!("do it as its {}", spec.role),
+        LaunchMode::Subagent => format!("give it to a {} of your own", spec.role),
+        LaunchMode::Headless | LaunchMode::Interactive => format!("do it as its {}", spec.role),
     }
 }

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use banksman_core::workflow::simulate::{
-    Estimate, Policy, Verdict, Walk, Worst, cost, walk, worst,
+    Estimate, GateScript, GateVerdict, Simulation, Worst, cost, walk, worst,
 };
-use banksman_core::workflow::{Flow, Gate};
+use banksman_core::workflow::{Gate, Workflow};
 
 use super::{STEP, named_near};
 use crate::ops::OpsError;
-use crate::ops::panels::SEAT;
+use crate::ops::panels::REVIEW;
 use crate::store::Store;
-use crate::store::runs::RolePast;
+use crate::store::runs::RoleAverage;
 
 /// What the gates are to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +22,12 @@ pub enum Verdicts {
         seed: u64,
     },
     /// By the gates' names, in the order in which they are to be said; all that is not named passes.
-    Chosen(Vec<(String, Verdict)>),
+    Chosen(Vec<(String, GateVerdict)>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Simulated {
-    pub walk: Walk,
+    pub walk: Simulation,
     pub worst: Worst,
     pub estimate: Estimate,
     /// Past runs that the estimate is made from.
@@ -38,18 +38,18 @@ pub struct Simulated {
 
 /// `store`: where past runs are looked for, if there is one yet. `rounds`: of debate, that several reviewers of a gate may have.
 pub fn simulate(
-    flow: &Flow,
+    flow: &Workflow,
     verdicts: &Verdicts,
     store: Option<&Store>,
     rounds: usize,
 ) -> Result<Simulated, OpsError> {
     let chosen;
     let policy = match verdicts {
-        Verdicts::Fail => Policy::Fail,
-        Verdicts::Random { seed } => Policy::Random { seed: *seed },
+        Verdicts::Fail => GateScript::Fail,
+        Verdicts::Random { seed } => GateScript::Random { seed: *seed },
         Verdicts::Chosen(named) => {
             chosen = spelled_out(flow, named)?;
-            Policy::Chosen(&chosen)
+            GateScript::Chosen(&chosen)
         }
     };
     let taken = walk(flow, &policy);
@@ -71,7 +71,7 @@ pub fn simulate(
 }
 
 /// Roles of steps and of agents that review, each once.
-fn roles(flow: &Flow) -> Vec<&str> {
+fn roles(flow: &Workflow) -> Vec<&str> {
     let gates = flow.steps.iter().filter_map(|step| step.gate.as_ref());
     let reviewers = gates.flat_map(Gate::deciders).map(String::as_str);
     let mut roles: Vec<&str> =
@@ -82,9 +82,9 @@ fn roles(flow: &Flow) -> Vec<&str> {
 }
 
 /// Steps and reviews together: one role may do both.
-fn past_of(store: &Store) -> Result<BTreeMap<String, RolePast>, OpsError> {
+fn past_of(store: &Store) -> Result<BTreeMap<String, RoleAverage>, OpsError> {
     let mut past = store.past_of_roles(STEP)?;
-    for (role, more) in store.past_of_roles(SEAT)? {
+    for (role, more) in store.past_of_roles(REVIEW)? {
         past.entry(role).and_modify(|known| *known = known.and(more)).or_insert(more);
     }
     Ok(past)
@@ -92,9 +92,9 @@ fn past_of(store: &Store) -> Result<BTreeMap<String, RolePast>, OpsError> {
 
 /// The name of a gate of a matrix means all its copies.
 fn spelled_out(
-    flow: &Flow,
-    named: &[(String, Verdict)],
-) -> Result<Vec<(String, Verdict)>, OpsError> {
+    flow: &Workflow,
+    named: &[(String, GateVerdict)],
+) -> Result<Vec<(String, GateVerdict)>, OpsError> {
     let gates: Vec<&Gate> = flow.steps.iter().filter_map(|step| step.gate.as_ref()).collect();
     let mut verdicts = Vec::new();
     for (name, verdict) in named {
@@ -113,8 +113,8 @@ fn spelled_out(
 }
 
 /// A reviewer's word that the file does not know leads where every other failure does, which is not what was to be tried.
-fn knows_reason(gate: &Gate, verdict: &Verdict) -> Result<(), OpsError> {
-    let Verdict::Fail { reason: Some(reason) } = verdict else { return Ok(()) };
+fn knows_reason(gate: &Gate, verdict: &GateVerdict) -> Result<(), OpsError> {
+    let GateVerdict::Fail { reason: Some(reason) } = verdict else { return Ok(()) };
     let mut known = gate.on_fail.iter().filter_map(|back| back.reason.as_deref());
     if known.clone().any(|known| known == reason) {
         return Ok(());

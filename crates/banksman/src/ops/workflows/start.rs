@@ -10,18 +10,18 @@ use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::time::{Instant, Span};
-use banksman_core::workflow::{Criterion, Flow, Launch, Need, Step, means};
+use banksman_core::workflow::{Criterion, LaunchMode, Need, Step, Workflow, means};
 use serde_json::{Map, Value, json};
 
-use super::{BY_HAND, STEP, WORKFLOW, find_step, named_near, recent};
+use super::{MANUAL, STEP, WORKFLOW, find_step, named_near, recent};
 use crate::ops::OpsError;
 use crate::ops::library::Library;
 use crate::ops::tasks::named;
 use crate::store::places::BatchChange;
-use crate::store::{Add, Applied, Definition, Edge, Key, Part, Store, Stored};
+use crate::store::{Add, Applied, Definition, Edge, IdempotencyKey, NewChild, Store, Stored};
 
 /// Neither a step nor a gate is taken away from whoever drives the workflow by hand.
-const BY_HAND_PATIENCE: Span = Span(14 * 86_400_000);
+const MANUAL_PATIENCE: Span = Span(14 * 86_400_000);
 
 /// How a workflow is started.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +29,7 @@ pub struct StartRequest {
     pub project: String,
     pub priority: i32,
     /// Nothing is started by Banksman: every step is done, and every gate of an agent answered, by whoever reports.
-    pub by_hand: bool,
+    pub manual: bool,
     pub key: Option<String>,
 }
 
@@ -47,7 +47,7 @@ pub fn start(
     store: &Store,
     library: &Library,
     actor: &Actor,
-    flows: &[Flow],
+    flows: &[Workflow],
     request: &StartRequest,
     now: Instant,
 ) -> Result<Vec<Started>, OpsError> {
@@ -58,7 +58,7 @@ pub fn start(
         library,
         actor,
         request,
-        parts: Vec::new(),
+        children: Vec::new(),
         places: BTreeMap::new(),
         known: BTreeMap::new(),
     };
@@ -70,8 +70,8 @@ pub fn start(
     for (which, step) in sorted {
         planning.step(&flows[which], heads[which], step)?;
     }
-    let Planning { parts, places, .. } = planning;
-    let added = store.add_parts(&parts, now)?;
+    let Planning { children, places, .. } = planning;
+    let added = store.add_children(&children, now)?;
     for (flow, head) in flows.iter().zip(&heads) {
         let Applied { stored, replayed, .. } = &added[*head];
         if let (Some(batch), Some(_), false) = (&stored.task.batch, flow.parallel, *replayed) {
@@ -92,8 +92,8 @@ struct Planning<'a> {
     library: &'a Library,
     actor: &'a Actor,
     request: &'a StartRequest,
-    parts: Vec<Part>,
-    /// Where each step stands in `parts`, by its workflow and its id.
+    children: Vec<NewChild>,
+    /// Where each step stands in `children`, by its workflow and its id.
     places: BTreeMap<(String, String), usize>,
     /// A lifecycle is proven once for all steps with the same settings.
     known: BTreeMap<String, Definition>,
@@ -102,7 +102,7 @@ struct Planning<'a> {
 
 impl Planning<'_> {
     /// Every step after those that it needs, also across the workflows that are started together.
-    fn in_order<'f>(&self, flows: &'f [Flow]) -> Result<Vec<(usize, &'f Step)>, OpsError> {
+    fn in_order<'f>(&self, flows: &'f [Workflow]) -> Result<Vec<(usize, &'f Step)>, OpsError> {
         let mut waiting: Vec<(usize, &Step)> = Vec::new();
         for (which, flow) in flows.iter().enumerate() {
             if flows[..which].iter().any(|other| other.id == flow.id) {
@@ -146,19 +146,19 @@ impl Planning<'_> {
     }
 
     /// The task that holds the steps; answers with its place.
-    fn workflow(&mut self, flow: &Flow) -> Result<usize, OpsError> {
+    fn workflow(&mut self, flow: &Workflow) -> Result<usize, OpsError> {
         let batch = self.new_batch(&flow.id)?;
         let mut overrides = Overrides::new();
         overrides.extend(flow.breaker.time.map(|time| setting("time_limit", Setting::Time(time))));
-        let head = Flow { steps: Vec::new(), ..flow.clone() };
+        let head = Workflow { steps: Vec::new(), ..flow.clone() };
         // What belongs to no repository has nothing to merge, and whoever works by hand has no branches of ours.
-        let merges = flow.merge && self.has_repo && !self.request.by_hand;
+        let merges = flow.merge && self.has_repo && !self.request.manual;
         let fields = json!({ "workflow": flow.id, "spec": head, "merges": merges });
-        let mut part = self.part(WORKFLOW, overrides, &flow.name, fields, &flow.id)?;
-        part.add.new.body = flow.about.clone();
-        part.add.new.batch = Some(batch);
-        self.parts.push(part);
-        Ok(self.parts.len() - 1)
+        let mut child = self.child(WORKFLOW, overrides, &flow.name, fields, &flow.id)?;
+        child.add.new.body = flow.about.clone();
+        child.add.new.batch = Some(batch);
+        self.children.push(child);
+        Ok(self.children.len() - 1)
     }
 
     /// Batches are named after their workflow: `phase-4`, `phase-4-2`, …
@@ -170,10 +170,10 @@ impl Planning<'_> {
         named(&name.unwrap_or_default()).map(str::to_owned)
     }
 
-    fn step(&mut self, flow: &Flow, head: usize, step: &Step) -> Result<(), OpsError> {
-        let launch = if self.request.by_hand { Launch::Interactive } else { step.launch };
+    fn step(&mut self, flow: &Workflow, head: usize, step: &Step) -> Result<(), OpsError> {
+        let launch = if self.request.manual { LaunchMode::Interactive } else { step.launch };
         let level = step.gate.as_ref().map_or("none", |gate| gate.level.as_str());
-        let driver = if self.request.by_hand { BY_HAND } else { "engine" };
+        let driver = if self.request.manual { MANUAL } else { "engine" };
         let fields = json!({
             "workflow": flow.id,
             "step": step.id,
@@ -181,7 +181,7 @@ impl Planning<'_> {
             "level": level,
             "launch": launch,
             "driver": driver,
-            "proof": launch == Launch::Interactive && self.can_be_shown(step),
+            "proof": launch == LaunchMode::Interactive && self.can_be_shown(step),
         });
         let title = if step.name == step.id {
             step.id.clone()
@@ -190,27 +190,27 @@ impl Planning<'_> {
         };
         let key = format!("{}/{}", flow.id, step.id);
         let settings = self.settings(step);
-        let mut part = self.part(STEP, settings, title.trim(), fields, &key)?;
-        part.add.new.body = step.prompt.clone();
-        part.add.new.batch = self.parts[head].add.new.batch.clone();
-        part.add.new.tags = vec![step.role.clone()];
-        part.add.new.tags.extend(step.worker.as_ref().map(|worker| format!("needs:{worker}")));
-        part.parent = Some(head);
+        let mut child = self.child(STEP, settings, title.trim(), fields, &key)?;
+        child.add.new.body = step.prompt.clone();
+        child.add.new.batch = self.children[head].add.new.batch.clone();
+        child.add.new.tags = vec![step.role.clone()];
+        child.add.new.tags.extend(step.worker.as_ref().map(|worker| format!("needs:{worker}")));
+        child.parent = Some(head);
         for need in &step.needs {
             match need {
                 Need::Step(id) => {
                     let place = self.places[&(flow.id.clone(), id.clone())];
-                    part.after.push((place, Edge::Blocks));
+                    child.after.push((place, Edge::Blocks));
                 }
                 Need::Elsewhere { workflow, step } => {
-                    self.need_elsewhere(&mut part, workflow, step)?;
+                    self.need_elsewhere(&mut child, workflow, step)?;
                 }
             }
         }
-        part.after.sort_unstable();
-        part.after.dedup();
-        self.places.insert((flow.id.clone(), step.id.clone()), self.parts.len());
-        self.parts.push(part);
+        child.after.sort_unstable();
+        child.after.dedup();
+        self.places.insert((flow.id.clone(), step.id.clone()), self.children.len());
+        self.children.push(child);
         Ok(())
     }
 
@@ -220,7 +220,7 @@ impl Planning<'_> {
         let by_criterion =
             matches!(step.criterion, Some(Criterion::Command(_) | Criterion::File(_)));
         let by_facts = by_criterion || !step.outputs.is_empty();
-        if self.request.by_hand {
+        if self.request.manual {
             return by_facts;
         }
         self.has_repo && (by_facts || step.criterion.is_some())
@@ -229,27 +229,27 @@ impl Planning<'_> {
     /// What the file says of the gate, as settings of the step's lifecycle.
     fn settings(&self, step: &Step) -> Overrides {
         let mut overrides = Overrides::new();
-        if self.request.by_hand {
-            overrides.extend([setting("answer_timeout", Setting::Time(BY_HAND_PATIENCE))]);
+        if self.request.manual {
+            overrides.extend([setting("answer_timeout", Setting::Time(MANUAL_PATIENCE))]);
         }
         let Some(gate) = &step.gate else { return overrides };
         // No retry at all means what one means: the first failure asks a person.
         let retries = Setting::Number(f64::from(gate.max_retries.max(1)));
         overrides.extend([setting("max_retries", retries)]);
         overrides.extend(gate.veto_window.map(|time| setting("veto_window", Setting::Time(time))));
-        let patience = if self.request.by_hand { Some(BY_HAND_PATIENCE) } else { gate.timeout };
+        let patience = if self.request.manual { Some(MANUAL_PATIENCE) } else { gate.timeout };
         overrides.extend(patience.map(|time| setting("gate_timeout", Setting::Time(time))));
         overrides
     }
 
-    fn part(
+    fn child(
         &mut self,
         lifecycle: &str,
         overrides: Overrides,
         title: &str,
         fields: Value,
         key: &str,
-    ) -> Result<Part, OpsError> {
+    ) -> Result<NewChild, OpsError> {
         let definition = match self.known.entry(format!("{lifecycle} {overrides:?}")) {
             Entry::Occupied(known) => known.get().clone(),
             Entry::Vacant(new) => {
@@ -266,7 +266,7 @@ impl Planning<'_> {
         };
         let key = self.request.key.as_ref().map(|word| {
             let text = format!("{word}:{key}");
-            Key::new(&text, &json!([text, title, fields]).to_string())
+            IdempotencyKey::new(&text, &json!([text, title, fields]).to_string())
         });
         let new = NewTask {
             title: title.to_owned(),
@@ -283,19 +283,24 @@ impl Planning<'_> {
             key,
             arrival: None,
         };
-        Ok(Part { add, parent: None, after: Vec::new() })
+        Ok(NewChild { add, parent: None, after: Vec::new() })
     }
 
     /// Lets a step wait for what a name stands for in a workflow that is started with its own, or was started before.
-    fn need_elsewhere(&self, part: &mut Part, workflow: &str, name: &str) -> Result<(), OpsError> {
+    fn need_elsewhere(
+        &self,
+        child: &mut NewChild,
+        workflow: &str,
+        name: &str,
+    ) -> Result<(), OpsError> {
         let is_meant =
             |((of, id), _): &(&(String, String), &usize)| of == workflow && means(name, id);
         let together = self.places.iter().filter(is_meant).map(|(_, place)| (*place, Edge::Blocks));
-        let before = part.after.len();
-        part.after.extend(together);
-        if part.after.len() == before {
+        let before = child.after.len();
+        child.after.extend(together);
+        if child.after.len() == before {
             let started = self.started_before(workflow, name)?;
-            part.add.needs.extend(started.into_iter().map(|task| (task, Edge::Blocks)));
+            child.add.needs.extend(started.into_iter().map(|task| (task, Edge::Blocks)));
         }
         Ok(())
     }
@@ -309,7 +314,7 @@ impl Planning<'_> {
                 ),
             ));
         };
-        let steps = self.store.parts(latest.task.id)?;
+        let steps = self.store.children(latest.task.id)?;
         let is_meant = |step: &&Stored| step.text("step").is_some_and(|id| means(name, id));
         let meant: Vec<TaskId> = steps.iter().filter(is_meant).map(|step| step.task.id).collect();
         if meant.is_empty() {
@@ -320,7 +325,7 @@ impl Planning<'_> {
 }
 
 /// A name that stands for nothing in a workflow that is started together with the one that needs it.
-fn without_meaning(flows: &[Flow]) -> Option<OpsError> {
+fn without_meaning(flows: &[Workflow]) -> Option<OpsError> {
     let needs = flows.iter().flat_map(|flow| &flow.steps).flat_map(|step| &step.needs);
     needs.into_iter().find_map(|need| match need {
         Need::Step(_) => None,

@@ -26,7 +26,7 @@ pub use error::{Cause, DbError};
 pub use migrate::Migration;
 pub use target::Target;
 pub use value::{Row, Value};
-pub use wake::{Mark, Waited};
+pub use wake::{Waited, WakeMark};
 
 /// Which engine answers; only for the few statements that must differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl Db {
     }
 
     /// The present, to be taken before looking and given to [`Db::wait`] when the look found nothing to do.
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&self) -> WakeMark {
         match &*self.0 {
             Driver::Sqlite(sqlite) => sqlite.mark(),
             Driver::Postgres(postgres) => postgres.mark(),
@@ -170,7 +170,7 @@ impl Db {
     ///
     /// It is a hint, not the truth: it may come for nothing (the first wait of a handle always does, because it cannot
     /// know what it missed), so callers look again.
-    pub fn wait(&self, mark: Mark, at_most: Duration) -> Waited {
+    pub fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
         match &*self.0 {
             Driver::Sqlite(sqlite) => sqlite.wait(mark, at_most),
             Driver::Postgres(postgres) => postgres.wait(mark, at_most),

@@ -20,7 +20,7 @@ use self::link::{Link, Maker};
 use self::transaction::{Access, Lost, Transaction};
 use super::error::DbError;
 use super::pool::{Lent, Pool};
-use super::wake::{Mark, Signal, Waited};
+use super::wake::{Waited, WakeMark, WakeSignal};
 use super::{Conn, Migration, Options, Stats, run_job};
 
 /// How often a transaction is run before its failure is answered.
@@ -35,7 +35,7 @@ const LOOK_EVERY_WITHOUT_HINTS: Duration = Duration::from_millis(250);
 pub(super) struct Postgres {
     links: Pool<Link>,
     maker: Arc<Maker>,
-    signal: Arc<Signal>,
+    signal: Arc<WakeSignal>,
     announcer: Announcer,
     /// Counts pauses, from a start that differs between processes.
     pauses: AtomicU64,
@@ -59,7 +59,7 @@ impl Postgres {
         let (link, channel) = open::set_up(&maker, options, migrations)?;
         let links = Pool::new(options.connections, options.busy_timeout);
         links.borrow::<DbError>(|_| Ok(link))?.give_back();
-        let signal = Arc::new(Signal::default());
+        let signal = Arc::new(WakeSignal::default());
         Ok(Self {
             links,
             announcer: Announcer::new(Arc::clone(&maker), channel, Arc::clone(&signal)),
@@ -198,11 +198,11 @@ impl Postgres {
         thread::sleep(longest / 2 + longest * part / 512);
     }
 
-    pub(super) fn mark(&self) -> Mark {
+    pub(super) fn mark(&self) -> WakeMark {
         self.signal.mark()
     }
 
-    pub(super) fn wait(&self, mark: Mark, at_most: Duration) -> Waited {
+    pub(super) fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
         self.announcer.listen();
         self.signal.wait_and_look(mark, at_most, LOOK_EVERY_WITHOUT_HINTS, || {
             !self.announcer.is_listening()

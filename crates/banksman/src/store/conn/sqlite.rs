@@ -17,7 +17,7 @@ use self::transaction::{Access, Link};
 use self::writer::Writer;
 use super::error::DbError;
 use super::pool::Pool;
-use super::wake::{Mark, Signal, Waited, WakeFile, Watch};
+use super::wake::{Waited, WakeFile, WakeMark, WakeSignal, Watch};
 use super::{Conn, Migration, Options, Stats, run_job};
 
 /// How often a waiter looks by itself, in case a hint was lost.
@@ -37,7 +37,7 @@ pub(super) struct Sqlite {
     readers: Pool<Link>,
     path: PathBuf,
     busy_timeout: Duration,
-    signal: Arc<Signal>,
+    signal: Arc<WakeSignal>,
     wake_file: Arc<WakeFile>,
     /// Looks whether another connection has changed the file. Only the waiter that holds it looks.
     lookout: Mutex<Option<Lookout>>,
@@ -50,7 +50,7 @@ impl Sqlite {
         migrations: &[Migration],
     ) -> Result<Self, DbError> {
         let opened = open::open(path, options, migrations)?;
-        let signal = Arc::new(Signal::default());
+        let signal = Arc::new(WakeSignal::default());
         let wake_file = Arc::new(opened.wake_file);
         let writer = Writer::start(opened.link, Arc::clone(&signal), Arc::clone(&wake_file))
             .map_err(|error| DbError::other("start the store's writer", error))?;
@@ -94,11 +94,11 @@ impl Sqlite {
         }
     }
 
-    pub(super) fn mark(&self) -> Mark {
+    pub(super) fn mark(&self) -> WakeMark {
         self.signal.mark()
     }
 
-    pub(super) fn wait(&self, mark: Mark, at_most: Duration) -> Waited {
+    pub(super) fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
         let (slice, looks) = match self.wake_file.watch(&self.signal) {
             Watch::Began => {
                 self.look(1);

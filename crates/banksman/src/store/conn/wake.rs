@@ -15,7 +15,7 @@ use super::locked;
 
 /// A moment, as [`super::Db::mark`] saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark(u64);
+pub struct WakeMark(u64);
 
 /// Why [`super::Db::wait`] came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,14 +27,14 @@ pub enum Waited {
 
 /// Counts what was heard, and wakes those who wait for the count to move.
 #[derive(Debug, Default)]
-pub(super) struct Signal {
+pub(super) struct WakeSignal {
     heard: Mutex<u64>,
     moved: Condvar,
 }
 
-impl Signal {
-    pub(super) fn mark(&self) -> Mark {
-        Mark(*locked(&self.heard))
+impl WakeSignal {
+    pub(super) fn mark(&self) -> WakeMark {
+        WakeMark(*locked(&self.heard))
     }
 
     pub(super) fn raise(&self) {
@@ -42,7 +42,7 @@ impl Signal {
         self.moved.notify_all();
     }
 
-    pub(super) fn wait(&self, mark: Mark, at_most: Duration) -> Waited {
+    pub(super) fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
         let heard = locked(&self.heard);
         let (heard, _) = self
             .moved
@@ -54,7 +54,7 @@ impl Signal {
     /// Waits in slices, and after each calls `look`, which answers whether a hint was lost.
     pub(super) fn wait_and_look(
         &self,
-        mark: Mark,
+        mark: WakeMark,
         at_most: Duration,
         slice: Duration,
         mut look: impl FnMut() -> bool,
@@ -110,7 +110,7 @@ impl WakeFile {
     }
 
     /// Makes sure that the signal is raised whenever the file is touched, as far as the system allows.
-    pub(super) fn watch(&self, signal: &Arc<Signal>) -> Watch {
+    pub(super) fn watch(&self, signal: &Arc<WakeSignal>) -> Watch {
         let mut watching = locked(&self.watching);
         match &*watching {
             Watching::Not => {
@@ -123,7 +123,7 @@ impl WakeFile {
         }
     }
 
-    fn start(&self, signal: Arc<Signal>) -> notify::Result<RecommendedWatcher> {
+    fn start(&self, signal: Arc<WakeSignal>) -> notify::Result<RecommendedWatcher> {
         let mut watcher =
             notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
                 // An error may mean that events were lost, which is a reason to look as well.

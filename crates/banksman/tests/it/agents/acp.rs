@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use banksman::exec::agent::acp_client::Order;
-use banksman::exec::agent::{self, Ask, Before, Kind, McpServer, OURSELVES, Setup};
+use banksman::exec::agent::acp_client::AcpRequest;
+use banksman::exec::agent::{
+    self, AgentKind, AgentRequest, AgentSetup, McpServer, OURSELVES, PriorUsage,
+};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{FaultKind, Terminal};
 use serde_json::{Value, json};
@@ -55,7 +57,7 @@ fn prompted(lines: &[String]) -> Read {
         answer(2, json!({ "sessionId": "s-1" })),
         sent(3, "session/prompt", json!({ "sessionId": "s-1" })),
     ];
-    read(Kind::Acp, &[&start[..], lines].concat().join("\n"), code(0))
+    read(AgentKind::Acp, &[&start[..], lines].concat().join("\n"), code(0))
 }
 
 fn kind(run: &Read) -> Option<FaultKind> {
@@ -180,7 +182,7 @@ fn a_refused_start_is_told_apart() {
             sent(2, method, json!({ "sessionId": "old" })),
             refusal(2, error),
         ];
-        read(Kind::Acp, &lines.join("\n"), code(1))
+        read(AgentKind::Acp, &lines.join("\n"), code(1))
     };
     let vague = json!({ "code": -32603, "message": "Internal error" });
     assert_eq!(kind(&start("session/load", vague.clone())), Some(FaultKind::Session));
@@ -196,8 +198,12 @@ fn a_refused_start_is_told_apart() {
         Some(FaultKind::Auth)
     );
     assert_eq!(kind(&start("session/new", vague)), None);
-    let gone =
-        read_all(Kind::Acp, Before::default(), ("", "error: failed to start `nothing`"), code(1));
+    let gone = read_all(
+        AgentKind::Acp,
+        PriorUsage::default(),
+        ("", "error: failed to start `nothing`"),
+        code(1),
+    );
     assert_eq!(kind(&gone), Some(FaultKind::Setup));
 }
 
@@ -221,7 +227,7 @@ fn the_history_of_a_resumed_session_is_not_this_run() {
             json!({ "stopReason": "end_turn", "usage": { "inputTokens": 10, "outputTokens": 4, "cachedReadTokens": 90, "totalTokens": 104 } }),
         ),
     ];
-    let run = read(Kind::Acp, &lines.join("\n"), code(0));
+    let run = read(AgentKind::Acp, &lines.join("\n"), code(0));
     assert!(!run.log().contains("old tool"), "{}", run.log());
     let reading = run.reading;
     assert_eq!((reading.text.as_str(), reading.answer), ("", None));
@@ -235,7 +241,7 @@ fn the_history_of_a_resumed_session_is_not_this_run() {
 
 #[test]
 fn what_people_see() {
-    let run = read(Kind::Acp, &transcript("acp-opencode.jsonl"), code(0));
+    let run = read(AgentKind::Acp, &transcript("acp-opencode.jsonl"), code(0));
     insta::assert_snapshot!(run.log(), @r#"
     {"event":"session","id":"ses_e21f8cec2ffem7hyI5dehMOt17"}
     {"event":"tool","name":"write","detail":""}
@@ -251,8 +257,8 @@ fn what_people_see() {
 #[test]
 fn launch() {
     let env = BTreeMap::from([("KEY".to_owned(), "k".to_owned())]);
-    let mut setup = Setup {
-        kind: Kind::Acp,
+    let mut setup = AgentSetup {
+        kind: AgentKind::Acp,
         command: vec!["gemini".to_owned(), "--acp".to_owned()],
         model: None,
         env,
@@ -264,7 +270,7 @@ fn launch() {
         args: Vec::new(),
         env: BTreeMap::new(),
     };
-    let ask = Ask {
+    let ask = AgentRequest {
         prompt: "do it".to_owned(),
         session: Some("s".to_owned()),
         schema: Some(json!({ "type": "object" })),
@@ -275,7 +281,7 @@ fn launch() {
     let launch = agent::launch(&setup, &ask);
     assert_eq!(launch.program, OURSELVES);
     assert_eq!(launch.args.join(" "), "acp-client -- gemini --acp");
-    let order: Order = serde_json::from_str(&launch.stdin.unwrap()).unwrap();
+    let order: AcpRequest = serde_json::from_str(&launch.stdin.unwrap()).unwrap();
     assert!(order.prompt.starts_with("do it\n") && order.prompt.contains(r#"{"type":"object"}"#));
     assert_eq!((order.session.as_deref(), order.mcp), (Some("s"), Some(mcp)));
     setup.env.insert("BANKSMAN_ACP_FILES".to_owned(), "1".to_owned());

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use banksman::exec::agent::{Before, Kind};
+use banksman::exec::agent::{AgentKind, PriorUsage};
 use banksman_core::lifecycle::Outcome;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -29,11 +29,11 @@ const DONE: &str = "update '{\"sessionUpdate\":\"agent_message_chunk\",\"content
 answer 3 '{\"stopReason\":\"end_turn\"}'
 cat > /dev/null";
 
-struct Yard {
+struct Harness {
     folder: TempDir,
 }
 
-impl Yard {
+impl Harness {
     fn new() -> Self {
         Self { folder: TempDir::new().unwrap() }
     }
@@ -108,11 +108,11 @@ fn order() -> Value {
 
 #[test]
 fn a_prompt_from_hello_to_end() {
-    let yard = Yard::new();
+    let harness = Harness::new();
     let mut order = order();
     order["mcp"] =
         json!({ "name": "b", "command": "/b", "args": ["mcp"], "env": { "TOKEN": "t" } });
-    let run = yard.run(&[], &script(DONE), &order);
+    let run = harness.run(&[], &script(DONE), &order);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let sent = run.messages("> ");
     let methods: Vec<&str> =
@@ -124,9 +124,9 @@ fn a_prompt_from_hello_to_end() {
         json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false })
     );
     let server = json!({ "name": "b", "command": "/b", "args": ["mcp"], "env": [{ "name": "TOKEN", "value": "t" }] });
-    assert_eq!(sent[1]["params"], json!({ "cwd": yard.worktree(), "mcpServers": [server] }));
+    assert_eq!(sent[1]["params"], json!({ "cwd": harness.worktree(), "mcpServers": [server] }));
     assert_eq!(sent[2]["params"]["prompt"], json!([{ "type": "text", "text": "do it" }]));
-    let read = read(Kind::Acp, &run.stdout, code(0));
+    let read = read(AgentKind::Acp, &run.stdout, code(0));
     assert_eq!((read.outcome(), read.reading.text.as_str()), (Outcome::Succeeded, "done"));
     assert_eq!(read.reading.session.as_deref(), Some("s-1"));
 }
@@ -137,10 +137,10 @@ fn an_old_session_is_opened_as_the_agent_can() {
         (r#"{"loadSession":true}"#, "session/load"),
         (r#"{"loadSession":true,"sessionCapabilities":{"resume":{}}}"#, "session/resume"),
     ] {
-        let yard = Yard::new();
+        let harness = Harness::new();
         let mut order = order();
         order["session"] = json!("old");
-        let run = yard.run(
+        let run = harness.run(
             &[],
             &script(DONE)
                 .replace("\"agentCapabilities\":{}", &format!("\"agentCapabilities\":{can}")),
@@ -162,13 +162,13 @@ fn the_model_is_chosen_as_the_agent_offers_it() {
         ("", "session/set_model"),
         (r#","configOptions":[{"id":"mode"},{"id":"model"}]"#, "session/set_config_option"),
     ] {
-        let yard = Yard::new();
+        let harness = Harness::new();
         let mut order = order();
         order["model"] = json!("m-1");
         let prompt =
             "answer 3 '{}'\nhear\nanswer 4 '{\"stopReason\":\"end_turn\"}'\ncat > /dev/null";
         let script = AGENT.replace("CAN", "{}").replace("OPENED", opened).replace("PROMPT", prompt);
-        let run = yard.run(&[], &script, &order);
+        let run = harness.run(&[], &script, &order);
         assert_eq!(run.code, Some(0), "{}", run.stderr);
         assert_eq!(run.messages("> ")[2]["method"], method);
         assert!(run.messages("> ")[2].to_string().contains("\"m-1\""));
@@ -177,8 +177,8 @@ fn the_model_is_chosen_as_the_agent_offers_it() {
 
 #[test]
 fn requests_of_the_agent_are_served() {
-    let yard = Yard::new();
-    let root = yard.worktree();
+    let harness = Harness::new();
+    let root = harness.worktree();
     fs::write(root.join("in.txt"), "one\ntwo\n").unwrap();
     fs::write(root.parent().unwrap().join("secret"), "s").unwrap();
     let ask = |id: i64, method: &str, params: &str| {
@@ -197,7 +197,7 @@ fn requests_of_the_agent_are_served() {
         DONE.to_owned(),
     ]
     .concat();
-    let run = yard.run(&["--files"], &script(&prompt), &order());
+    let run = harness.run(&["--files"], &script(&prompt), &order());
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert_eq!(
         run.answer(20)["result"]["outcome"],
@@ -205,12 +205,12 @@ fn requests_of_the_agent_are_served() {
     );
     assert_eq!(run.answer(21)["result"], json!({ "content": "two\n" }));
     assert_eq!(run.answer(22)["result"], json!({}));
-    assert_eq!(fs::read_to_string(yard.worktree().join("new/out.txt")).unwrap(), "hi");
+    assert_eq!(fs::read_to_string(harness.worktree().join("new/out.txt")).unwrap(), "hi");
     assert!(
         run.answer(23)["error"]["message"].as_str().unwrap().contains("outside of the worktree")
     );
     assert_eq!(run.answer(24)["error"]["code"], -32601);
-    let refused = yard.run(&[], &script(&prompt), &order());
+    let refused = harness.run(&[], &script(&prompt), &order());
     assert_eq!(
         refused.answer(22)["error"]["code"],
         -32601,
@@ -220,14 +220,14 @@ fn requests_of_the_agent_are_served() {
 
 #[test]
 fn a_long_prompt_does_not_wait_for_the_agent_to_read() {
-    let yard = Yard::new();
+    let harness = Harness::new();
     let mut order = order();
     order["prompt"] = json!("x".repeat(3_000_000));
     // It writes more than a pipe holds before it reads the prompt, which is more than a pipe holds as well.
     let flood = "i=0; while [ $i -lt 400 ]; do update \"{\\\"n\\\":\\\"$(printf '%01000d' 0)\\\"}\"; i=$((i+1)); done\n";
     let script = script(DONE).replacen("hear\nupdate", &format!("{flood}hear\nupdate"), 1);
     assert!(script.contains("-lt 400"));
-    let run = yard.run(&[], &script, &order);
+    let run = harness.run(&[], &script, &order);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert_eq!(run.messages("< ").len(), 404);
 }
@@ -235,11 +235,12 @@ fn a_long_prompt_does_not_wait_for_the_agent_to_read() {
 #[test]
 fn an_end_that_is_none_is_a_failure() {
     let check = |prompt: &str, message: &str, outcome: Outcome| {
-        let yard = Yard::new();
-        let run = yard.run(&[], &script(prompt), &order());
+        let harness = Harness::new();
+        let run = harness.run(&[], &script(prompt), &order());
         assert_eq!(run.code, Some(1), "{prompt}: {}", run.stderr);
         assert!(run.stderr.contains(message), "{prompt}: {}", run.stderr);
-        let read = read_all(Kind::Acp, Before::default(), (&run.stdout, &run.stderr), code(1));
+        let read =
+            read_all(AgentKind::Acp, PriorUsage::default(), (&run.stdout, &run.stderr), code(1));
         assert_eq!(read.outcome(), outcome, "{prompt}");
     };
     check("answer 3 '{\"stopReason\":\"max_tokens\"}'; cat > /dev/null", "", Outcome::OverBudget);
@@ -252,9 +253,9 @@ fn an_end_that_is_none_is_a_failure() {
 
 #[test]
 fn a_broken_start_is_told() {
-    let yard = Yard::new();
+    let harness = Harness::new();
     let check = |script: &str, message: &str| {
-        let run = yard.run(&[], script, &order());
+        let run = harness.run(&[], script, &order());
         assert_eq!(run.code, Some(1));
         assert!(run.stderr.contains(message), "{}", run.stderr);
     };
@@ -267,7 +268,7 @@ fn a_broken_start_is_told() {
         &script(DONE).replace("\"sessionId\":\"s-1\"", "\"x\":1"),
         "the agent opened a session without an id",
     );
-    let no_order = yard.run(&[], "exit 0", &json!("nonsense"));
+    let no_order = harness.run(&[], "exit 0", &json!("nonsense"));
     assert!(
         no_order.stderr.contains("failed to read the order on standard input"),
         "{}",
@@ -289,8 +290,8 @@ fn a_broken_start_is_told() {
 
 #[test]
 fn a_message_without_end_is_refused() {
-    let yard = Yard::new();
-    let run = yard.run(&[], "tr '\\0' x < /dev/zero", &order());
+    let harness = Harness::new();
+    let run = harness.run(&[], "tr '\\0' x < /dev/zero", &order());
     assert_eq!(run.code, Some(1));
     assert!(run.stderr.contains("is longer than 16777216 bytes"), "{}", run.stderr);
 }
@@ -304,9 +305,9 @@ fn is_alive(pid: &str) -> bool {
 #[test]
 fn a_request_to_end_ends_the_agent_too() {
     for stubborn in ["", "trap '' TERM; "] {
-        let yard = Yard::new();
+        let harness = Harness::new();
         let prompt = format!("{stubborn}update \"{{\\\"pid\\\":$$}}\"; exec sleep 300");
-        let mut child = yard.start(&[], &script(&prompt), &order());
+        let mut child = harness.start(&[], &script(&prompt), &order());
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let told = lines.map(Result::unwrap).find_map(|line| {
             let (_, rest) = line.split_once("\"pid\":")?;
@@ -325,10 +326,10 @@ fn a_request_to_end_ends_the_agent_too() {
 
 #[test]
 fn an_agent_that_stays_after_its_answer_is_ended() {
-    let yard = Yard::new();
+    let harness = Harness::new();
     let prompt = DONE.replace("cat > /dev/null", "echo $$ > pid; exec sleep 300");
-    let run = yard.run(&[], &script(&prompt), &order());
+    let run = harness.run(&[], &script(&prompt), &order());
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    let pid = fs::read_to_string(yard.worktree().join("pid")).unwrap();
+    let pid = fs::read_to_string(harness.worktree().join("pid")).unwrap();
     assert!(!is_alive(pid.trim()));
 }

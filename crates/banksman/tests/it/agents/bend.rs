@@ -1,7 +1,7 @@
 //! Recordings that were bent: what a stream may look like after a bad disk, a kill or another version of the agent;
 //! and JSON of any shape under the names that the adapters look for.
 
-use banksman_core::receipt::Exit;
+use banksman_core::receipt::ProcessExit;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::{Index, select};
@@ -82,6 +82,6 @@ pub(super) fn event(words: &'static str, keys: &'static str) -> impl Strategy<Va
     })
 }
 
-pub(super) fn exit() -> impl Strategy<Value = Exit> {
+pub(super) fn exit() -> impl Strategy<Value = ProcessExit> {
     prop_oneof![3 => Just(code(0)), 1 => (0..256).prop_map(code), 1 => (1..32).prop_map(signal)]
 }

@@ -1,15 +1,15 @@
 //! The protocol of `command`, which any program can speak.
 
-use banksman::exec::agent::Kind;
+use banksman::exec::agent::AgentKind;
 use banksman_core::lifecycle::Outcome;
-use banksman_core::receipt::{FaultKind, Terminal, Told};
+use banksman_core::receipt::{AgentReport, FaultKind, Terminal};
 use banksman_core::time::{Instant, Span};
 use serde_json::json;
 
 use super::{NOW, Read, code, read, signal};
 
 fn spoken(lines: &[&str], code_of_exit: i32) -> Read {
-    read(Kind::Command, &lines.join("\n"), code(code_of_exit))
+    read(AgentKind::Command, &lines.join("\n"), code(code_of_exit))
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn an_exit_code_is_only_a_claim() {
     assert_eq!(run.reading.answer, Some(json!({ "verdict": "good" })));
     let success = r#"{"type":"result","status":"success"}"#;
     assert_eq!(spoken(&[success], 1).outcome(), Outcome::Crashed);
-    assert_eq!(read(Kind::Command, success, signal(9)).outcome(), Outcome::Crashed);
+    assert_eq!(read(AgentKind::Command, success, signal(9)).outcome(), Outcome::Crashed);
     assert_eq!(spoken(&[r#"{"type":"result","status":"SUCCESS"}"#], 0).outcome(), Outcome::Crashed);
 }
 
@@ -102,7 +102,7 @@ fn reports_are_taken_as_they_are_told() {
     let run = spoken(&[person, success], 0);
     assert_eq!(run.outcome(), Outcome::NeedsPerson);
     let question = "which colour?".to_owned();
-    assert_eq!(run.reading.reports, [Told::NeedsPerson { question }]);
+    assert_eq!(run.reading.reports, [AgentReport::NeedsPerson { question }]);
     assert_eq!(spoken(&[nothing, success], 0).outcome(), Outcome::NothingToDo);
     assert_eq!(spoken(&[nothing], 0).outcome(), Outcome::Crashed);
     let wrong = spoken(&[r#"{"type":"report","tell":"a lie"}"#, success], 0);
@@ -113,8 +113,8 @@ fn reports_are_taken_as_they_are_told() {
 #[test]
 fn a_fault_is_found_in_what_the_program_says_of_itself() {
     let fault = |stderr: &str| {
-        let before = banksman::exec::agent::Before::default();
-        let read = super::read_all(Kind::Command, before, ("", stderr), code(1));
+        let before = banksman::exec::agent::PriorUsage::default();
+        let read = super::read_all(AgentKind::Command, before, ("", stderr), code(1));
         read.reading.fault.map(|fault| fault.kind)
     };
     assert_eq!(fault("Error: invalid API key"), Some(FaultKind::Auth));

@@ -1,7 +1,7 @@
 //! Streams as no agent writes them: recorded ones with lines lost, doubled, cut and bent, and JSON of any shape under
 //! the names that the adapters look for. [`promise`](super::promise) says what must hold of each.
 
-use banksman::exec::agent::Kind;
+use banksman::exec::agent::AgentKind;
 use banksman_core::lifecycle::Outcome;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -11,17 +11,17 @@ use super::bend::{bend, bent, event, exit};
 use super::promise::check;
 use super::{code, transcript};
 
-const STREAMS: [(Kind, &str); 10] = [
-    (Kind::Claude, "claude-edit"),
-    (Kind::Claude, "claude-planlimit"),
-    (Kind::Claude, "claude-auth401-retries1"),
-    (Kind::Claude, "claude-max-turns"),
-    (Kind::Claude, "claude-stall-stream-int"),
-    (Kind::Claude, "claude-197-resume"),
-    (Kind::Codex, "codex-edit"),
-    (Kind::Codex, "codex-planlimit"),
-    (Kind::Codex, "codex-builtin-baseurl"),
-    (Kind::Codex, "codex-mcp"),
+const STREAMS: [(AgentKind, &str); 10] = [
+    (AgentKind::Claude, "claude-edit"),
+    (AgentKind::Claude, "claude-planlimit"),
+    (AgentKind::Claude, "claude-auth401-retries1"),
+    (AgentKind::Claude, "claude-max-turns"),
+    (AgentKind::Claude, "claude-stall-stream-int"),
+    (AgentKind::Claude, "claude-197-resume"),
+    (AgentKind::Codex, "codex-edit"),
+    (AgentKind::Codex, "codex-planlimit"),
+    (AgentKind::Codex, "codex-builtin-baseurl"),
+    (AgentKind::Codex, "codex-mcp"),
 ];
 
 /// Values that matter somewhere.
@@ -42,14 +42,14 @@ proptest! {
     ) {
         let (kind, name) = stream;
         let text = bent(&transcript(&format!("{name}.jsonl")), &bends);
-        for kind in [kind, Kind::Command] {
+        for kind in [kind, AgentKind::Command] {
             check(kind, &text, exit)?;
         }
     }
 
     #[test]
     fn json_of_any_shape_is_survived(
-        kind in select(vec![Kind::Claude, Kind::Codex, Kind::Command]),
+        kind in select(vec![AgentKind::Claude, AgentKind::Codex, AgentKind::Command]),
         events in prop::collection::vec(event(WORDS, KEYS), 0..12), exit in exit(),
     ) {
         let lines: Vec<String> = events.iter().map(Value::to_string).collect();

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use banksman::exec::agent::{self, Ask, Before, Kind, McpServer, Seen, Setup};
+use banksman::exec::agent::{
+    self, AgentEvent, AgentKind, AgentRequest, AgentSetup, McpServer, PriorUsage,
+};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{FaultKind, Terminal};
 use banksman_core::time::Instant;
@@ -27,8 +29,9 @@ fn kind(run: &Read) -> Option<FaultKind> {
 
 #[test]
 fn the_exit_code_is_a_status() {
-    let outcome =
-        |exit: i32| read(Kind::Gemini, &refused("[API Error: something]"), code(exit)).outcome();
+    let outcome = |exit: i32| {
+        read(AgentKind::Gemini, &refused("[API Error: something]"), code(exit)).outcome()
+    };
     for (status, expected) in [
         (400, Outcome::Crashed),
         (401, Outcome::Auth),
@@ -47,7 +50,7 @@ fn the_exit_code_is_a_status() {
         assert_eq!(outcome(status % 256), expected, "{status}");
     }
     assert_eq!(outcome(1), Outcome::Crashed);
-    let unsaid = read(Kind::Gemini, "", code(173));
+    let unsaid = read(AgentKind::Gemini, "", code(173));
     assert_eq!(unsaid.outcome(), Outcome::Crashed, "without a result it is no status");
 }
 
@@ -62,20 +65,28 @@ fn its_own_codes_mean_the_same_with_and_without_a_result() {
         (55, FaultKind::Setup),
     ] {
         for stdout in [String::new(), refused("Reached something")] {
-            assert_eq!(kind(&read(Kind::Gemini, &stdout, code(exit))), Some(expected), "{exit}");
+            assert_eq!(
+                kind(&read(AgentKind::Gemini, &stdout, code(exit))),
+                Some(expected),
+                "{exit}"
+            );
         }
     }
-    let resume =
-        read_all(Kind::Gemini, Before::default(), ("", "Error resuming session: none"), code(42));
+    let resume = read_all(
+        AgentKind::Gemini,
+        PriorUsage::default(),
+        ("", "Error resuming session: none"),
+        code(42),
+    );
     assert_eq!(kind(&resume), Some(FaultKind::Session));
-    assert_eq!(read(Kind::Gemini, "", code(130)).outcome(), Outcome::Crashed);
+    assert_eq!(read(AgentKind::Gemini, "", code(130)).outcome(), Outcome::Crashed);
 }
 
 #[test]
 fn a_body_in_the_message_says_more_than_the_exit() {
     let body = json!({ "error": { "code": 429, "status": "RESOURCE_EXHAUSTED", "message": "slow down",
         "details": [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s" }] } });
-    let run = read(Kind::Gemini, &refused(&format!("[API Error: {body}]")), code(1));
+    let run = read(AgentKind::Gemini, &refused(&format!("[API Error: {body}]")), code(1));
     assert_eq!(run.outcome(), Outcome::Quota);
     assert_eq!(run.reading.resets_at, "2026-11-15T07:00:34Z".parse::<Instant>().ok());
     assert_eq!(run.reading.fault.unwrap().detail, "slow down");
@@ -84,8 +95,12 @@ fn a_body_in_the_message_says_more_than_the_exit() {
 #[test]
 fn the_error_on_standard_error_fills_in() {
     let dump = "TerminalQuotaError: gone\n  retryDelayMs: 90000,\n  status: 429\n}";
-    let run =
-        read_all(Kind::Gemini, Before::default(), (&refused("[API Error: gone]"), dump), code(1));
+    let run = read_all(
+        AgentKind::Gemini,
+        PriorUsage::default(),
+        (&refused("[API Error: gone]"), dump),
+        code(1),
+    );
     assert_eq!(run.outcome(), Outcome::Quota);
     assert_eq!(run.reading.resets_at, "2026-11-15T07:01:30Z".parse::<Instant>().ok());
 }
@@ -94,12 +109,16 @@ fn the_error_on_standard_error_fills_in() {
 fn an_error_of_its_own_spoils_a_good_result() {
     let error = |severity: &str, message: &str| {
         let event = json!({ "type": "error", "severity": severity, "message": message });
-        read(Kind::Gemini, &[event.to_string(), result("success", Value::Null)].join("\n"), code(0))
+        read(
+            AgentKind::Gemini,
+            &[event.to_string(), result("success", Value::Null)].join("\n"),
+            code(0),
+        )
     };
     assert_eq!(error("error", "Maximum session turns exceeded").outcome(), Outcome::OverBudget);
     assert_eq!(error("error", "something new").outcome(), Outcome::Crashed);
     assert_eq!(error("warning", "Loop detected").outcome(), Outcome::Succeeded);
-    let bare = read(Kind::Gemini, &result("error", Value::Null), code(0));
+    let bare = read(AgentKind::Gemini, &result("error", Value::Null), code(0));
     assert_eq!((bare.outcome(), bare.reading.terminal), (Outcome::Crashed, Some(Terminal::Error)));
 }
 
@@ -108,10 +127,10 @@ fn a_retry_that_worked_is_forgotten() {
     let retry = "Attempt 1 failed with status 503. Retrying with backoff...";
     let message = json!({ "type": "message", "role": "assistant", "content": "ok", "delta": true })
         .to_string();
-    let mut reader = agent::reader(Kind::Gemini, Before::default());
+    let mut reader = agent::reader(AgentKind::Gemini, PriorUsage::default());
     let mut seen = Vec::new();
     reader.error_line(retry, &mut seen);
-    assert!(matches!(&seen[..], [Seen::Note { .. }]), "{seen:?}");
+    assert!(matches!(&seen[..], [AgentEvent::Note { .. }]), "{seen:?}");
     reader.line(&message, &mut seen);
     let reading = reader.finish(signal(9), super::NOW);
     assert_eq!((reading.fault, reading.text.as_str()), (None, "ok"));
@@ -129,7 +148,7 @@ fn only_a_tool_that_was_taken_away_was_denied() {
             lines.push(result_of(after, "success", Value::Null));
         }
         lines.push(result("success", Value::Null));
-        read(Kind::Gemini, &lines.join("\n"), code(0)).outcome()
+        read(AgentKind::Gemini, &lines.join("\n"), code(0)).outcome()
     };
     assert_eq!(run("write_file__1", "tool_not_registered", ""), Outcome::Policy);
     assert_eq!(
@@ -159,7 +178,7 @@ fn the_answer_is_what_came_after_the_last_tool() {
         say(":true}"),
         result("success", Value::Null),
     ];
-    let reading = read(Kind::Gemini, &lines.join("\n"), code(0)).reading;
+    let reading = read(AgentKind::Gemini, &lines.join("\n"), code(0)).reading;
     assert_eq!(
         (reading.text.as_str(), reading.answer),
         ("{\"ok\":true}", Some(json!({ "ok": true })))
@@ -169,7 +188,7 @@ fn the_answer_is_what_came_after_the_last_tool() {
 
 #[test]
 fn what_people_see() {
-    let run = read(Kind::Gemini, &transcript("gemini-edit.jsonl"), code(0));
+    let run = read(AgentKind::Gemini, &transcript("gemini-edit.jsonl"), code(0));
     insta::assert_snapshot!(run.log(), @r#"
     {"event":"session","id":"5e4b4c6e-8974-4431-9979-c1831a8be0ce"}
     {"event":"tool","name":"write_file","detail":"/repo/hello.txt"}
@@ -184,14 +203,14 @@ fn what_people_see() {
 
 #[test]
 fn launch() {
-    let setup = Setup {
-        kind: Kind::Gemini,
+    let setup = AgentSetup {
+        kind: AgentKind::Gemini,
         command: Vec::new(),
         model: Some("gemini-2.5-pro".to_owned()),
         env: BTreeMap::from([("GEMINI_API_KEY".to_owned(), "k".to_owned())]),
         pass: Vec::new(),
     };
-    let mut ask = Ask {
+    let mut ask = AgentRequest {
         prompt: "/etc/hosts is wrong".to_owned(),
         session: Some("s-1".to_owned()),
         schema: None,

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use banksman::exec::agent::{self, Ask, Kind, Launch, McpServer, Setup};
+use banksman::exec::agent::{self, AgentKind, AgentRequest, AgentSetup, Launch, McpServer};
 use serde_json::{Value, json};
 
 const SECRET: &str = "token-of-the-run";
 
-fn setup(kind: Kind, command: &[&str]) -> Setup {
+fn setup(kind: AgentKind, command: &[&str]) -> AgentSetup {
     let command = command.iter().map(|word| (*word).to_owned()).collect();
-    Setup { kind, command, model: None, env: BTreeMap::new(), pass: Vec::new() }
+    AgentSetup { kind, command, model: None, env: BTreeMap::new(), pass: Vec::new() }
 }
 
-fn ask(prompt: &str) -> Ask {
-    Ask {
+fn ask(prompt: &str) -> AgentRequest {
+    AgentRequest {
         prompt: prompt.to_owned(),
         session: None,
         schema: None,
@@ -24,11 +24,11 @@ fn ask(prompt: &str) -> Ask {
 }
 
 /// Everything that can be asked for at once.
-fn full(kind: Kind, command: &[&str]) -> Launch {
+fn full(kind: AgentKind, command: &[&str]) -> Launch {
     let mut setup = setup(kind, command);
     setup.model = Some("a-model".to_owned());
     setup.env = BTreeMap::from([("API_KEY".to_owned(), SECRET.to_owned())]);
-    let ask = Ask {
+    let ask = AgentRequest {
         session: Some("s-1".to_owned()),
         schema: Some(
             json!({ "type": "object", "properties": { "ok": { "type": "boolean" } }, "required": ["ok"] }),
@@ -56,7 +56,7 @@ fn shown(launch: &Launch) -> String {
 
 #[test]
 fn claude() {
-    insta::assert_snapshot!(shown(&agent::launch(&setup(Kind::Claude, &[]), &ask("go"))), @r#"
+    insta::assert_snapshot!(shown(&agent::launch(&setup(AgentKind::Claude, &[]), &ask("go"))), @r#"
     claude
       -p
       --output-format
@@ -67,7 +67,7 @@ fn claude() {
     CLAUDE_CODE_MAX_RETRIES=3
     IS_SANDBOX=1
     "#);
-    insta::assert_snapshot!(shown(&full(Kind::Claude, &["npx", "claude"])), @r#"
+    insta::assert_snapshot!(shown(&full(AgentKind::Claude, &["npx", "claude"])), @r#"
     npx
       claude
       -p
@@ -96,7 +96,7 @@ fn claude() {
 
 #[test]
 fn codex() {
-    insta::assert_snapshot!(shown(&agent::launch(&setup(Kind::Codex, &[]), &ask("go"))), @r#"
+    insta::assert_snapshot!(shown(&agent::launch(&setup(AgentKind::Codex, &[]), &ask("go"))), @r#"
     codex
       exec
       --json
@@ -110,7 +110,7 @@ fn codex() {
       apps
       -
     "#);
-    insta::assert_snapshot!(shown(&full(Kind::Codex, &["codex", "-c", "model_provider=\"x\""])), @r#"
+    insta::assert_snapshot!(shown(&full(AgentKind::Codex, &["codex", "-c", "model_provider=\"x\""])), @r#"
     codex
       -c
       model_provider="x"
@@ -142,7 +142,7 @@ fn codex() {
 #[test]
 fn command() {
     let words = ["tool", "--resume={session}", "{model}", "{prompt}"];
-    insta::assert_snapshot!(shown(&full(Kind::Command, &words)), @r#"
+    insta::assert_snapshot!(shown(&full(AgentKind::Command, &words)), @r#"
     tool
       --resume=s-1
       a-model
@@ -155,7 +155,7 @@ fn command() {
     schema.json: {"properties":{"ok":{"type":"boolean"}},"required":["ok"],"type":"object"}
     mcp.json: {"mcpServers":{"banksman":{"args":["mcp"],"command":"/bin/bank\"sman","env":{"BANKSMAN_TOKEN":"token-of-the-run"}}}}
     "#);
-    let plain = agent::launch(&setup(Kind::Command, &words), &ask("{session} of {model}"));
+    let plain = agent::launch(&setup(AgentKind::Command, &words), &ask("{session} of {model}"));
     assert_eq!(plain.args, ["--resume=", "", "{session} of {model}"]);
     assert!(plain.env.is_empty() && plain.files.is_empty());
 }
@@ -163,7 +163,7 @@ fn command() {
 #[test]
 fn the_prompt_comes_through_standard_input_whatever_it_is() {
     for prompt in ["go", "- a list", "--help", "", &"x".repeat(1_000_000), "see {folder}"] {
-        for kind in [Kind::Claude, Kind::Codex, Kind::Command] {
+        for kind in [AgentKind::Claude, AgentKind::Codex, AgentKind::Command] {
             let launch = agent::launch(&setup(kind, &["agent"]), &ask(prompt));
             assert_eq!(launch.stdin.as_deref(), Some(prompt));
             assert!(!launch.args.iter().any(|arg| !prompt.is_empty() && arg == prompt), "{kind:?}");
@@ -173,7 +173,7 @@ fn the_prompt_comes_through_standard_input_whatever_it_is() {
 
 #[test]
 fn no_secret_is_in_the_arguments() {
-    for kind in [Kind::Claude, Kind::Codex, Kind::Command] {
+    for kind in [AgentKind::Claude, AgentKind::Codex, AgentKind::Command] {
         let launch = full(kind, &["agent", "{session}"]);
         assert!(!launch.args.iter().any(|arg| arg.contains(SECRET)), "{kind:?}");
         assert_eq!(launch.env.get("API_KEY").map(String::as_str), Some(SECRET), "{kind:?}");
@@ -182,7 +182,7 @@ fn no_secret_is_in_the_arguments() {
 
 #[test]
 fn what_the_user_sets_wins() {
-    let mut setup = setup(Kind::Claude, &["claude"]);
+    let mut setup = setup(AgentKind::Claude, &["claude"]);
     setup.env = BTreeMap::from([("CLAUDE_CODE_MAX_RETRIES".to_owned(), "9".to_owned())]);
     let launch = agent::launch(&setup, &ask("go"));
     assert_eq!(launch.env["CLAUDE_CODE_MAX_RETRIES"], "9");
@@ -201,8 +201,8 @@ fn codex_gets_a_schema_that_its_provider_takes() {
             },
         },
     });
-    let ask = Ask { schema: Some(schema), ..ask("go") };
-    let launch = agent::launch(&setup(Kind::Codex, &["codex"]), &ask);
+    let ask = AgentRequest { schema: Some(schema), ..ask("go") };
+    let launch = agent::launch(&setup(AgentKind::Codex, &["codex"]), &ask);
     let (name, content) = &launch.files[0];
     assert_eq!(name, "schema.json");
     let kind = json!({ "anyOf": [{ "enum": ["a", "b"] }, { "type": "null" }] });

@@ -17,9 +17,9 @@ mod stream;
 use std::fs;
 use std::path::PathBuf;
 
-use banksman::exec::agent::{self, Before, Kind, Seen};
+use banksman::exec::agent::{self, AgentEvent, AgentKind, PriorUsage};
 use banksman_core::lifecycle::Outcome;
-use banksman_core::receipt::{Exit, Reading};
+use banksman_core::receipt::{ProcessExit, StreamSummary};
 use banksman_core::time::Instant;
 
 /// Within the time of the recordings.
@@ -36,9 +36,9 @@ fn transcript(file: &str) -> String {
 
 /// What came of a stream.
 struct Read {
-    reading: Reading,
-    seen: Vec<Seen>,
-    exit: Exit,
+    reading: StreamSummary,
+    seen: Vec<AgentEvent>,
+    exit: ProcessExit,
 }
 
 impl Read {
@@ -48,25 +48,25 @@ impl Read {
 
     /// What people who watch see, an event a line.
     fn log(&self) -> String {
-        let line = |seen: &Seen| serde_json::to_string(seen).unwrap();
+        let line = |seen: &AgentEvent| serde_json::to_string(seen).unwrap();
         self.seen.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 }
 
-fn code(code: i32) -> Exit {
-    Exit { code: Some(code), signal: None }
+fn code(code: i32) -> ProcessExit {
+    ProcessExit { code: Some(code), signal: None }
 }
 
-fn signal(signal: i32) -> Exit {
-    Exit { code: None, signal: Some(signal) }
+fn signal(signal: i32) -> ProcessExit {
+    ProcessExit { code: None, signal: Some(signal) }
 }
 
-fn read(kind: Kind, stdout: &str, exit: Exit) -> Read {
-    read_all(kind, Before::default(), (stdout, ""), exit)
+fn read(kind: AgentKind, stdout: &str, exit: ProcessExit) -> Read {
+    read_all(kind, PriorUsage::default(), (stdout, ""), exit)
 }
 
 /// Reads standard output and error, in this order.
-fn read_all(kind: Kind, before: Before, streams: (&str, &str), exit: Exit) -> Read {
+fn read_all(kind: AgentKind, before: PriorUsage, streams: (&str, &str), exit: ProcessExit) -> Read {
     let mut reader = agent::reader(kind, before);
     let mut seen = Vec::new();
     streams.0.split('\n').for_each(|line| reader.line(line, &mut seen));

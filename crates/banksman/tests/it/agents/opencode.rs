@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use banksman::exec::agent::{self, Ask, Before, Kind, McpServer, Setup};
+use banksman::exec::agent::{self, AgentKind, AgentRequest, AgentSetup, McpServer, PriorUsage};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{FaultKind, Terminal};
 use banksman_core::time::{Instant, Span};
@@ -30,16 +30,17 @@ fn failed(name: &str, data: Value) -> Read {
     let at = 1_794_725_620_193_i64;
     let mut event = json!({ "type": "error", "timestamp": at, "sessionID": "ses_1", "error": { "name": name } });
     event["error"]["data"] = data;
-    read(Kind::Opencode, &event.to_string(), code(1))
+    read(AgentKind::Opencode, &event.to_string(), code(1))
 }
 
 #[test]
 fn only_a_stop_with_a_good_exit_is_a_success() {
-    let outcome = |lines: &[String], exit| read(Kind::Opencode, &lines.join("\n"), exit).outcome();
+    let outcome =
+        |lines: &[String], exit| read(AgentKind::Opencode, &lines.join("\n"), exit).outcome();
     let [stop, calls] = [step("stop"), step("tool-calls")];
     assert_eq!(outcome(&[start(), stop.clone()], code(0)), Outcome::Succeeded);
     assert_eq!(outcome(&[start(), stop.clone()], code(1)), Outcome::Crashed);
-    let killed = read(Kind::Opencode, &[start(), stop.clone()].join("\n"), signal(15));
+    let killed = read(AgentKind::Opencode, &[start(), stop.clone()].join("\n"), signal(15));
     assert_eq!(killed.reading.terminal, None, "the exit is part of its word");
     assert_eq!(outcome(&[start(), stop.clone()], signal(15)), Outcome::Crashed);
     assert_eq!(
@@ -60,14 +61,17 @@ fn only_a_stop_with_a_good_exit_is_a_success() {
 #[test]
 fn a_denied_tool_ends_the_run() {
     let denied = json!({ "status": "error", "input": { "command": "rm x" }, "error": "The user rejected permission to use this specific tool call." });
-    let run =
-        read(Kind::Opencode, &[start(), tool(&denied), step("tool-calls")].join("\n"), code(0));
+    let run = read(
+        AgentKind::Opencode,
+        &[start(), tool(&denied), step("tool-calls")].join("\n"),
+        code(0),
+    );
     assert_eq!((run.outcome(), run.reading.terminal), (Outcome::Policy, Some(Terminal::Error)));
     let broken = json!({ "status": "error", "error": "no such file" });
-    let run = read(Kind::Opencode, &[tool(&broken), step("tool-calls")].join("\n"), code(0));
+    let run = read(AgentKind::Opencode, &[tool(&broken), step("tool-calls")].join("\n"), code(0));
     assert_eq!(run.outcome(), Outcome::Crashed);
     let run = read(
-        Kind::Opencode,
+        AgentKind::Opencode,
         &[tool(&denied), tool(&json!({ "status": "completed" })), step("stop")].join("\n"),
         code(0),
     );
@@ -121,7 +125,7 @@ fn waits_count_from_the_event() {
     );
     assert_eq!(resets(json!({})), None);
     let bare = json!({ "type": "error", "error": { "data": { "statusCode": 429, "responseHeaders": { "retry-after": "1" } } } });
-    let read = read(Kind::Opencode, &bare.to_string(), code(1));
+    let read = read(AgentKind::Opencode, &bare.to_string(), code(1));
     assert_eq!(
         read.reading.resets_at,
         Some(Instant(NOW.0 + 1_000)),
@@ -131,7 +135,7 @@ fn waits_count_from_the_event() {
 
 #[test]
 fn every_step_is_counted_with_its_cache_and_its_thoughts() {
-    let run = read(Kind::Opencode, &[step("tool-calls"), step("stop")].join("\n"), code(0));
+    let run = read(AgentKind::Opencode, &[step("tool-calls"), step("stop")].join("\n"), code(0));
     let reading = run.reading;
     assert_eq!((reading.input_tokens, reading.output_tokens), (234, 10));
     assert_eq!(reading.cost_micros, Some(1_000_000));
@@ -149,14 +153,14 @@ fn the_answer_is_in_the_last_message() {
         text("m2", " true}\n```"),
         step("stop"),
     ];
-    let reading = read(Kind::Opencode, &lines.join("\n"), code(0)).reading;
+    let reading = read(AgentKind::Opencode, &lines.join("\n"), code(0)).reading;
     assert_eq!(reading.answer, Some(json!({ "ok": true })));
     assert_eq!(reading.text, "```json\n{\"ok\": true}\n```");
 }
 
 #[test]
 fn what_people_see() {
-    let run = read(Kind::Opencode, &transcript("opencode-edit.jsonl"), code(0));
+    let run = read(AgentKind::Opencode, &transcript("opencode-edit.jsonl"), code(0));
     insta::assert_snapshot!(run.log(), @r#"
     {"event":"session","id":"ses_e22059805ffeUbJ6lLRg3x4YvY"}
     {"event":"tool","name":"write","detail":"/repo/hello.txt"}
@@ -181,7 +185,7 @@ fn a_refusal_in_the_log_counts_until_something_comes_after_it() {
         )
     };
     let read = |err: &str, out: &str| {
-        let mut reader = agent::reader(Kind::Opencode, Before::default());
+        let mut reader = agent::reader(AgentKind::Opencode, PriorUsage::default());
         reader.error_line(err, &mut Vec::new());
         reader.line(out, &mut Vec::new());
         reader.finish(signal(9), NOW)
@@ -199,14 +203,14 @@ fn a_refusal_in_the_log_counts_until_something_comes_after_it() {
 
 #[test]
 fn launch() {
-    let setup = |env: &[(&str, &str)]| Setup {
-        kind: Kind::Opencode,
+    let setup = |env: &[(&str, &str)]| AgentSetup {
+        kind: AgentKind::Opencode,
         command: vec!["oc".to_owned(), "--print-logs".to_owned()],
         model: Some("a/b".to_owned()),
         env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         pass: Vec::new(),
     };
-    let ask = Ask {
+    let ask = AgentRequest {
         prompt: "do \"it\"".to_owned(),
         session: Some("ses_1".to_owned()),
         schema: Some(json!({ "type": "object" })),
@@ -219,7 +223,7 @@ fn launch() {
         cost_micros: None,
         guard: None,
     };
-    let plain = Setup { command: Vec::new(), ..setup(&[]) };
+    let plain = AgentSetup { command: Vec::new(), ..setup(&[]) };
     let expected = "run --format json --auto --title banksman --print-logs --log-level ERROR --model a/b --session ses_1";
     assert_eq!(agent::launch(&plain, &ask).args.join(" "), expected);
     let launch = agent::launch(&setup(&[]), &ask);

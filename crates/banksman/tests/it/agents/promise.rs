@@ -1,9 +1,9 @@
 //! What every adapter promises of any stream: nothing panics, nothing grows, and no success is made up.
 
-use banksman::exec::agent::{Before, Kind};
+use banksman::exec::agent::{AgentKind, PriorUsage};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::limits::FINAL_TEXT_BYTES;
-use banksman_core::receipt::Exit;
+use banksman_core::receipt::ProcessExit;
 use proptest::prop_assert;
 use proptest::test_runner::TestCaseError;
 use serde_json::Value;
@@ -11,9 +11,13 @@ use serde_json::Value;
 use super::{Read, code, read_all};
 
 /// A session that was gone on with: what it had used up before must not make an amount negative.
-const BEFORE: Before = Before { input_tokens: 5, output_tokens: 5, cost_micros: 5 };
+const BEFORE: PriorUsage = PriorUsage { input_tokens: 5, output_tokens: 5, cost_micros: 5 };
 
-pub(super) fn check(kind: Kind, stream: &str, exit: Exit) -> Result<Read, TestCaseError> {
+pub(super) fn check(
+    kind: AgentKind,
+    stream: &str,
+    exit: ProcessExit,
+) -> Result<Read, TestCaseError> {
     let read = read_all(kind, BEFORE, (stream, stream), exit);
     if read.outcome() == Outcome::Succeeded {
         prop_assert!(has_success(kind, stream) && exit == code(0));
@@ -28,23 +32,23 @@ pub(super) fn check(kind: Kind, stream: &str, exit: Exit) -> Result<Read, TestCa
 }
 
 /// Whether the stream itself has the event by which its agent says that all is well.
-fn has_success(kind: Kind, stream: &str) -> bool {
+fn has_success(kind: AgentKind, stream: &str) -> bool {
     let object =
         |line: &str| serde_json::from_str::<Value>(line.trim_start_matches('\u{feff}').trim()).ok();
     let mut events = stream.lines().filter_map(object);
     match kind {
-        Kind::Claude => events.any(|event| {
+        AgentKind::Claude => events.any(|event| {
             event["type"] == "result" && event["subtype"] == "success" && event["is_error"] == false
         }),
-        Kind::Codex => events.any(|event| event["type"] == "turn.completed"),
-        Kind::Command | Kind::Gemini => {
+        AgentKind::Codex => events.any(|event| event["type"] == "turn.completed"),
+        AgentKind::Command | AgentKind::Gemini => {
             events.any(|event| event["type"] == "result" && event["status"] == "success")
         }
-        Kind::Opencode => {
+        AgentKind::Opencode => {
             let mut ends = events.filter(|event| event["type"] == "step_finish");
             ends.next_back().is_some_and(|event| event["part"]["reason"] == "stop")
         }
-        Kind::Acp => stream
+        AgentKind::Acp => stream
             .lines()
             .filter_map(|line| object(line.trim_start().strip_prefix('<')?))
             .any(|message| message["result"]["stopReason"] == "end_turn"),

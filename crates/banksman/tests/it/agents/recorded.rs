@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use banksman::exec::agent::{Before, Kind, Seen};
+use banksman::exec::agent::{AgentEvent, AgentKind, PriorUsage};
 use banksman_core::lifecycle::Outcome;
-use banksman_core::receipt::Exit;
+use banksman_core::receipt::ProcessExit;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
@@ -16,20 +16,20 @@ use super::{NOW, Read, code, read_all, signal, transcript, transcripts};
 /// A line for each stream: exit, outcome, terminal event, session, tokens, cost in millionths, reset, last words.
 const TABLE: &str = include_str!("recorded.txt");
 
-fn kind_of(name: &str) -> Kind {
+fn kind_of(name: &str) -> AgentKind {
     let agent = name.split('-').next().unwrap_or_default();
-    Kind::ALL.into_iter().find(|kind| kind.as_str() == agent).unwrap()
+    AgentKind::ALL.into_iter().find(|kind| kind.as_str() == agent).unwrap()
 }
 
-fn exit_of(number: i32) -> Exit {
+fn exit_of(number: i32) -> ProcessExit {
     if number < 0 { signal(-number) } else { code(number) }
 }
 
-fn recorded(name: &str, exit: Exit) -> Read {
+fn recorded(name: &str, exit: ProcessExit) -> Read {
     let stderr =
         fs::read_to_string(transcripts().join(format!("{name}.stderr"))).unwrap_or_default();
     let stdout = transcript(&format!("{name}.jsonl"));
-    read_all(kind_of(name), Before::default(), (&stdout, &stderr), exit)
+    read_all(kind_of(name), PriorUsage::default(), (&stdout, &stderr), exit)
 }
 
 fn names() -> Vec<String> {
@@ -102,7 +102,7 @@ proptest! {
         name in select(names()), bends in prop::collection::vec(bend(), 1..6), exit in exit(),
     ) {
         let text = bent(&transcript(&format!("{name}.jsonl")), &bends);
-        for kind in [Kind::Opencode, Kind::Gemini, Kind::Acp] {
+        for kind in [AgentKind::Opencode, AgentKind::Gemini, AgentKind::Acp] {
             check(kind, &text, exit)?;
         }
     }
@@ -112,7 +112,7 @@ proptest! {
         events in prop::collection::vec((event(WORDS, KEYS), select(vec!["", "> ", "< "])), 0..12), exit in exit(),
     ) {
         let lines: Vec<String> = events.iter().map(|(event, mark)| format!("{mark}{event}")).collect();
-        for kind in [Kind::Opencode, Kind::Gemini, Kind::Acp] {
+        for kind in [AgentKind::Opencode, AgentKind::Gemini, AgentKind::Acp] {
             check(kind, &lines.join("\n"), exit)?;
         }
     }
@@ -130,7 +130,7 @@ fn line_ends_noise_and_unknown_events_change_nothing() {
             "\u{feff}warning: of something\n[]\n{huge}\n< {huge}\n{{\"type\":7}}\n{}\n{{\"type\":\"half",
             stdout.replace('\n', "\r\n")
         );
-        let read = read_all(kind, Before::default(), (&noisy, ""), code(0));
+        let read = read_all(kind, PriorUsage::default(), (&noisy, ""), code(0));
         assert_eq!(read.reading, clean, "{name}");
     }
 }
@@ -144,7 +144,7 @@ fn without_its_last_line_no_stream_is_a_success() {
         let half = &last[..last.floor_char_boundary(last.len() / 2)];
         for end in ["", half] {
             let cut = [before, &[end]].concat().join("\n");
-            let read = read_all(kind_of(&name), Before::default(), (&cut, ""), code(0));
+            let read = read_all(kind_of(&name), PriorUsage::default(), (&cut, ""), code(0));
             assert_ne!(read.outcome(), Outcome::Succeeded, "{name}");
         }
     }
@@ -154,7 +154,7 @@ fn without_its_last_line_no_stream_is_a_success() {
 fn only_an_agent_that_goes_on_trying_is_hopeless() {
     for name in names() {
         let read = recorded(&name, code(0));
-        let is_hopeless = read.seen.iter().any(|seen| matches!(seen, Seen::Hopeless { .. }));
+        let is_hopeless = read.seen.iter().any(|seen| matches!(seen, AgentEvent::Hopeless { .. }));
         let goes_on = ["gemini-429-minute", "gemini-api-503-retries"].contains(&name.as_str());
         assert_eq!(is_hopeless, goes_on, "{name}");
     }

@@ -1,7 +1,7 @@
 //! What the streams of Claude Code and Codex mean beyond their outcome: events for people, counts of one run, faults
 //! that are none, and ends that only look good.
 
-use banksman::exec::agent::{Before, Kind, Seen};
+use banksman::exec::agent::{AgentEvent, AgentKind, PriorUsage};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::limits::FINAL_TEXT_BYTES;
 use banksman_core::receipt::{Fault, FaultKind, Terminal};
@@ -13,7 +13,7 @@ use super::{NOW, code, read, read_all, signal, transcript};
 const SUCCESS: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"done"}"#;
 
 fn claude(lines: &[&str]) -> Outcome {
-    read(Kind::Claude, &lines.join("\n"), code(0)).outcome()
+    read(AgentKind::Claude, &lines.join("\n"), code(0)).outcome()
 }
 
 fn failed_turn(message: &str) -> String {
@@ -22,7 +22,7 @@ fn failed_turn(message: &str) -> String {
 
 #[test]
 fn people_see_what_claude_does() {
-    let log = read(Kind::Claude, &transcript("claude-edit.jsonl"), code(0)).log();
+    let log = read(AgentKind::Claude, &transcript("claude-edit.jsonl"), code(0)).log();
     insta::assert_snapshot!(log, @r#"
     {"event":"session","id":"be6bf926-b8a7-4eb2-b683-dcbc2da32784"}
     {"event":"spent","input_tokens":100,"output_tokens":1,"cost_micros":null}
@@ -40,7 +40,7 @@ fn people_see_what_claude_does() {
 
 #[test]
 fn people_see_what_codex_does() {
-    let edit = read(Kind::Codex, &transcript("codex-edit.jsonl"), code(0)).log();
+    let edit = read(AgentKind::Codex, &transcript("codex-edit.jsonl"), code(0)).log();
     insta::assert_snapshot!(edit, @r#"
     {"event":"session","id":"01a1ddf7-7cf3-7142-998a-f83430a25bb7"}
     {"event":"tool","name":"edit","detail":"/repo/hello.txt"}
@@ -51,7 +51,7 @@ fn people_see_what_codex_does() {
     {"event":"spent","input_tokens":300,"output_tokens":60,"cost_micros":null}
     {"event":"ended","ok":true,"text":"done: wrote hello.txt"}
     "#);
-    let mcp = read(Kind::Codex, &transcript("codex-mcp.jsonl"), code(0)).log();
+    let mcp = read(AgentKind::Codex, &transcript("codex-mcp.jsonl"), code(0)).log();
     insta::assert_snapshot!(mcp, @r#"
     {"event":"session","id":"01a1ddf8-e4a4-77f2-8d09-ed9fde6d7cc3"}
     {"event":"tool","name":"plane.report_done","detail":"{\"summary\":\"all good\"}"}
@@ -64,7 +64,7 @@ fn people_see_what_codex_does() {
 
 #[test]
 fn a_refused_key_is_hopeless_from_the_second_refusal_on() {
-    let log = read(Kind::Claude, &transcript("claude-auth401.jsonl"), code(143)).log();
+    let log = read(AgentKind::Claude, &transcript("claude-auth401.jsonl"), code(143)).log();
     let first: Vec<&str> = log.lines().take(5).collect();
     insta::assert_snapshot!(first.join("\n"), @r#"
     {"event":"session","id":"3b300424-3f2f-4674-9190-622ba2d54efd"}
@@ -73,18 +73,18 @@ fn a_refused_key_is_hopeless_from_the_second_refusal_on() {
     {"event":"hopeless","reason":"retry 2 of 10: 401 authentication_failed"}
     {"event":"note","text":"retry 3 of 10: 401 authentication_failed"}
     "#);
-    let busy = read(Kind::Claude, &transcript("claude-429-retries2.jsonl"), code(1));
-    assert!(!busy.seen.iter().any(|seen| matches!(seen, Seen::Hopeless { .. })));
+    let busy = read(AgentKind::Claude, &transcript("claude-429-retries2.jsonl"), code(1));
+    assert!(!busy.seen.iter().any(|seen| matches!(seen, AgentEvent::Hopeless { .. })));
 }
 
 #[test]
 fn answers_in_a_shape_are_found() {
     let answer = |kind, file: &str| read(kind, &transcript(file), code(0)).reading.answer;
     let good = Some(json!({ "verdict": "good", "score": 7 }));
-    assert_eq!(answer(Kind::Claude, "claude-schema.jsonl"), good);
-    assert_eq!(answer(Kind::Codex, "codex-schema.jsonl"), good);
-    assert_eq!(answer(Kind::Claude, "claude-schema-bad.jsonl"), None);
-    assert_eq!(answer(Kind::Codex, "codex-schema-bad.jsonl"), None);
+    assert_eq!(answer(AgentKind::Claude, "claude-schema.jsonl"), good);
+    assert_eq!(answer(AgentKind::Codex, "codex-schema.jsonl"), good);
+    assert_eq!(answer(AgentKind::Claude, "claude-schema-bad.jsonl"), None);
+    assert_eq!(answer(AgentKind::Codex, "codex-schema-bad.jsonl"), None);
 }
 
 #[test]
@@ -92,25 +92,25 @@ fn an_answer_of_codex_may_be_longer_than_what_is_kept_of_its_words() {
     let answer = json!({ "note": "x".repeat(2 * FINAL_TEXT_BYTES), "hint": null });
     let message = json!({ "type": "item.completed", "item": { "type": "agent_message",
         "text": answer.to_string() } });
-    let read = read(Kind::Codex, &message.to_string(), code(0));
+    let read = read(AgentKind::Codex, &message.to_string(), code(0));
     assert_eq!(read.reading.answer, Some(answer));
     assert!(read.reading.text.len() <= FINAL_TEXT_BYTES);
 }
 
 #[test]
 fn only_what_this_run_has_used_is_counted() {
-    let before = Before { input_tokens: 100, output_tokens: 20, cost_micros: 800 };
+    let before = PriorUsage { input_tokens: 100, output_tokens: 20, cost_micros: 800 };
     let counts = |kind, file: &str, before| {
         let reading = read_all(kind, before, (&transcript(file), ""), code(0)).reading;
         (reading.input_tokens, reading.output_tokens, reading.cost_micros)
     };
-    assert_eq!(counts(Kind::Codex, "codex-resume.jsonl", before), (100, 20, None));
-    assert_eq!(counts(Kind::Claude, "claude-resume.jsonl", before), (100, 20, Some(800)));
+    assert_eq!(counts(AgentKind::Codex, "codex-resume.jsonl", before), (100, 20, None));
+    assert_eq!(counts(AgentKind::Claude, "claude-resume.jsonl", before), (100, 20, Some(800)));
     // The older version did not add up, so there is nothing to take off.
-    assert_eq!(counts(Kind::Claude, "claude-197-resume.jsonl", before), (112, 20, Some(1046)));
+    assert_eq!(counts(AgentKind::Claude, "claude-197-resume.jsonl", before), (112, 20, Some(1046)));
     // A session that has begun to count anew.
-    let much = Before { input_tokens: 9_000, output_tokens: 900, cost_micros: 90_000 };
-    assert_eq!(counts(Kind::Codex, "codex-resume.jsonl", much), (200, 40, None));
+    let much = PriorUsage { input_tokens: 9_000, output_tokens: 900, cost_micros: 90_000 };
+    assert_eq!(counts(AgentKind::Codex, "codex-resume.jsonl", much), (200, 40, None));
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn money_that_is_added_up_over_runs_is_taken_apart() {
     let result = json!({ "type": "result", "subtype": "success", "is_error": false,
         "usage": { "input_tokens": 100, "output_tokens": 20 }, "total_cost_usd": 0.0016,
         "modelUsage": { "a": { "inputTokens": 150 }, "b": { "inputTokens": 50 } } });
-    let before = Before { input_tokens: 100, output_tokens: 20, cost_micros: 700 };
-    let read = read_all(Kind::Claude, before, (&result.to_string(), ""), code(0));
+    let before = PriorUsage { input_tokens: 100, output_tokens: 20, cost_micros: 700 };
+    let read = read_all(AgentKind::Claude, before, (&result.to_string(), ""), code(0));
     assert_eq!(read.reading.cost_micros, Some(900));
 }
 
@@ -132,7 +132,7 @@ fn several_results_are_added_and_the_last_one_counts() {
         .to_string()
     };
     let stream = [result(true, 0.5), result(false, 0.25)].join("\n");
-    let read = read(Kind::Claude, &stream, code(0));
+    let read = read(AgentKind::Claude, &stream, code(0));
     assert_eq!(read.outcome(), Outcome::Succeeded);
     assert_eq!((read.reading.input_tokens, read.reading.cost_micros), (20, Some(750_000)));
     assert_eq!(claude(&[&result(false, 0.0), &result(true, 0.0)]), Outcome::Crashed);
@@ -146,7 +146,7 @@ fn a_run_that_was_killed_has_used_what_it_has_used() {
         .to_string()
     };
     let stream = [block("a"), block("a"), block("b")].join("\n");
-    let reading = read(Kind::Claude, &stream, signal(9)).reading;
+    let reading = read(AgentKind::Claude, &stream, signal(9)).reading;
     assert_eq!((reading.input_tokens, reading.output_tokens, reading.cost_micros), (200, 10, None));
 }
 
@@ -157,18 +157,18 @@ fn a_limit_that_is_near_is_no_fault() {
             .to_string()
     };
     for status in ["allowed", "allowed_warning", "something_new"] {
-        let read = read(Kind::Claude, &[&limit(status), SUCCESS].join("\n"), code(0));
+        let read = read(AgentKind::Claude, &[&limit(status), SUCCESS].join("\n"), code(0));
         assert_eq!(
             (read.outcome(), read.reading.resets_at),
             (Outcome::Succeeded, None),
             "{status}"
         );
-        let ended = super::read(Kind::Claude, &limit(status), signal(15));
+        let ended = super::read(AgentKind::Claude, &limit(status), signal(15));
         assert_eq!(ended.outcome(), Outcome::Crashed, "{status}");
     }
     // Paid for beyond the plan: the limit rejects and the run goes on.
     assert_eq!(claude(&[&limit("rejected"), SUCCESS]), Outcome::Succeeded);
-    let ended = read(Kind::Claude, &limit("rejected"), signal(15));
+    let ended = read(AgentKind::Claude, &limit("rejected"), signal(15));
     assert_eq!(ended.outcome(), Outcome::Quota);
     assert_eq!(ended.reading.resets_at.map(|at| at.0), Some(1_893_456_000_000));
 }
@@ -178,12 +178,12 @@ fn a_retry_counts_only_while_nothing_came_after_it() {
     let retry = r#"{"type":"system","subtype":"api_retry","attempt":1,"error_status":529}"#;
     let answer =
         r#"{"type":"assistant","message":{"id":"a","content":[{"type":"text","text":"go"}]}}"#;
-    let ended = |lines: &[&str]| read(Kind::Claude, &lines.join("\n"), signal(15)).outcome();
+    let ended = |lines: &[&str]| read(AgentKind::Claude, &lines.join("\n"), signal(15)).outcome();
     assert_eq!(ended(&[retry]), Outcome::Transient);
     assert_eq!(ended(&[retry, answer]), Outcome::Crashed);
     let reconnect = r#"{"type":"error","message":"Reconnecting... 1/5 (unexpected status 503)"}"#;
     let item = r#"{"type":"item.started","item":{"type":"command_execution","command":"ls"}}"#;
-    let ended = |lines: &[&str]| read(Kind::Codex, &lines.join("\n"), signal(15)).outcome();
+    let ended = |lines: &[&str]| read(AgentKind::Codex, &lines.join("\n"), signal(15)).outcome();
     assert_eq!(ended(&[reconnect]), Outcome::Transient);
     assert_eq!(ended(&[reconnect, item]), Outcome::Crashed);
 }
@@ -202,13 +202,13 @@ fn a_success_needs_the_word_of_the_agent_and_a_good_exit() {
         assert_eq!(claude(&[&result(fields)]), Outcome::Crashed, "{fields}");
     }
     for exit in [code(1), code(143), signal(15), signal(9)] {
-        let read = read(Kind::Claude, SUCCESS, exit);
+        let read = read(AgentKind::Claude, SUCCESS, exit);
         assert_eq!(read.reading.terminal, Some(Terminal::Success));
         assert_eq!(read.outcome(), Outcome::Crashed, "{exit:?}");
     }
     assert_eq!(claude(&[]), Outcome::Crashed);
     let begun_again = "{\"type\":\"turn.completed\"}\n{\"type\":\"turn.started\"}";
-    assert_eq!(read(Kind::Codex, begun_again, code(0)).outcome(), Outcome::Crashed);
+    assert_eq!(read(AgentKind::Codex, begun_again, code(0)).outcome(), Outcome::Crashed);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn an_unknown_session_is_known_by_its_own_name() {
         .to_string()
     };
     let kind = |error: &str, turns: i64| {
-        let fault = read(Kind::Claude, &result(error, turns), code(1)).reading.fault;
+        let fault = read(AgentKind::Claude, &result(error, turns), code(1)).reading.fault;
         fault.map(|fault| (fault.kind, fault.structured))
     };
     assert_eq!(kind("gone: 5e55-10n", 0), Some((FaultKind::Session, true)));
@@ -237,26 +237,26 @@ fn a_tool_result_that_looks_like_a_result_is_none() {
 #[test]
 fn standard_error_explains_an_end_that_nothing_else_does() {
     let fault = |kind, stdout: &str, stderr: &str, exit| {
-        let read = read_all(kind, Before::default(), (stdout, stderr), exit);
+        let read = read_all(kind, PriorUsage::default(), (stdout, stderr), exit);
         read.reading.fault.map(|fault| (fault.kind, fault.structured))
     };
     let limit = "boot\nError: rate limit reached, try again in 5 minutes\n";
-    assert_eq!(fault(Kind::Claude, "", limit, code(1)), Some((FaultKind::Quota, false)));
+    assert_eq!(fault(AgentKind::Claude, "", limit, code(1)), Some((FaultKind::Quota, false)));
     assert_eq!(
-        fault(Kind::Codex, "", "error: unknown flag", code(2)),
+        fault(AgentKind::Codex, "", "error: unknown flag", code(2)),
         Some((FaultKind::Setup, false))
     );
     let begun = r#"{"type":"thread.started","thread_id":"x"}"#;
-    assert_eq!(fault(Kind::Codex, begun, "error: unknown flag", code(2)), None);
-    assert_eq!(fault(Kind::Claude, "", limit, code(0)), None, "it claims to be well");
-    assert_eq!(fault(Kind::Claude, "", limit, code(143)), None, "it was ended from outside");
-    assert_eq!(fault(Kind::Claude, SUCCESS, limit, code(0)), None);
+    assert_eq!(fault(AgentKind::Codex, begun, "error: unknown flag", code(2)), None);
+    assert_eq!(fault(AgentKind::Claude, "", limit, code(0)), None, "it claims to be well");
+    assert_eq!(fault(AgentKind::Claude, "", limit, code(143)), None, "it was ended from outside");
+    assert_eq!(fault(AgentKind::Claude, SUCCESS, limit, code(0)), None);
 }
 
 #[test]
 fn codex_tells_of_faults_in_prose() {
     let check = |message: &str, expected: Outcome| {
-        let read = read(Kind::Codex, &failed_turn(message), code(1));
+        let read = read(AgentKind::Codex, &failed_turn(message), code(1));
         assert_eq!(read.outcome(), expected, "{message}");
     };
     check("unexpected status 401 Unauthorized: no", Outcome::Auth);
@@ -284,7 +284,7 @@ fn codex_tells_of_faults_in_prose() {
 fn a_code_beside_the_message_is_believed_first() {
     let check = |error: serde_json::Value, kind: FaultKind| {
         let event = json!({ "type": "turn.failed", "error": error }).to_string();
-        let fault = read(Kind::Codex, &event, code(1)).reading.fault;
+        let fault = read(AgentKind::Codex, &event, code(1)).reading.fault;
         let expected = Fault { kind, detail: "rate limit reached".to_owned(), structured: true };
         assert_eq!(fault, Some(expected));
     };
@@ -298,7 +298,7 @@ fn a_code_beside_the_message_is_believed_first() {
 #[test]
 fn reset_times_are_taken_from_prose_where_there_is_no_other() {
     let resets =
-        |message: &str| read(Kind::Codex, &failed_turn(message), code(1)).reading.resets_at;
+        |message: &str| read(AgentKind::Codex, &failed_turn(message), code(1)).reading.resets_at;
     let usage = "You\u{2019}ve hit your usage limit.";
     let minutes = |minutes: i64| Some(NOW.plus(Span(minutes * 60_000)));
     assert_eq!(resets(&format!("{usage} Try again in 2 hours 5 minutes.")), minutes(125));
@@ -316,7 +316,7 @@ fn texts_are_kept_up_to_their_bound() {
     let long = "ä".repeat(FINAL_TEXT_BYTES);
     let result =
         json!({ "type": "result", "subtype": "success", "is_error": false, "result": long });
-    let text = read(Kind::Claude, &result.to_string(), code(0)).reading.text;
+    let text = read(AgentKind::Claude, &result.to_string(), code(0)).reading.text;
     assert!(text.len() <= FINAL_TEXT_BYTES && text.len() > FINAL_TEXT_BYTES - 8);
     assert!(text.ends_with("ä…"));
 }
@@ -329,5 +329,5 @@ fn a_subagent_does_not_speak_for_the_agent() {
         .to_string()
     };
     let stream = [say("mine", None), say("of a subagent", Some("toolu_1"))].join("\n");
-    assert_eq!(read(Kind::Claude, &stream, signal(9)).reading.text, "mine");
+    assert_eq!(read(AgentKind::Claude, &stream, signal(9)).reading.text, "mine");
 }

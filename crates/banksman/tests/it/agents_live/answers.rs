@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use banksman_core::failure::{Asked, Expects, Judgement, judge};
+use banksman_core::failure::{Classification, Deliverable, RunExpectation, judge};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::limits::FINAL_TEXT_BYTES;
-use banksman_core::receipt::{Ended, Receipt, Terminal};
+use banksman_core::receipt::{EndCause, Receipt, Terminal};
 use serde_json::{Value, json};
 
 use super::cases::{Agent, verdict_schema};
@@ -25,7 +25,7 @@ const ASKED_AGAIN: &str = "does not have the shape that was asked for";
 /// What came of a run, and what the model was asked on the way.
 struct Reviewed {
     receipt: Receipt,
-    judgement: Judgement,
+    classification: Classification,
     turns: Vec<String>,
     /// For messages.
     output: String,
@@ -45,11 +45,12 @@ fn review(player: &Agent, scenario: Vec<Reply>) -> Option<Reviewed> {
     work.setup = (player.setup)(&program, &server, &home);
     work.ask.prompt = PROMPT.to_owned();
     work.ask.schema = Some(verdict_schema());
-    work.expects = Expects::Answer;
+    work.expects = Deliverable::Answer;
     let receipt = world.run(&plan);
-    let asked = Asked { expects: Expects::Answer, task: "t1", branch: "", schema_given: true };
+    let asked =
+        RunExpectation { expects: Deliverable::Answer, task: "t1", branch: "", schema_given: true };
     Some(Reviewed {
-        judgement: judge(&receipt, &asked),
+        classification: judge(&receipt, &asked),
         receipt,
         turns: server.turns().iter().map(|turn| turn.body.to_string()).collect(),
         output: format!("{}\n{}", world.file(JOB, "out.jsonl"), world.file(JOB, "err.log")),
@@ -67,11 +68,15 @@ fn accepted_at_the_second_try(player: &Agent, wrong: Vec<Reply>, objection: &str
     let first = wrong.len();
     let scenario = [wrong, vec![(player.answer)(right())]].concat();
     let Some(reviewed) = review(player, scenario) else { return };
-    let Reviewed { receipt, judgement, turns, output } = reviewed;
-    assert_eq!(receipt.ended, Ended::Completed, "{output}");
+    let Reviewed { receipt, classification, turns, output } = reviewed;
+    assert_eq!(receipt.ended, EndCause::Completed, "{output}");
     assert_eq!(receipt.answer, Some(right()), "{output}");
     assert_eq!(receipt.objections, [""; 0], "{output}");
-    assert_eq!((judgement.outcome, judgement.class), (Outcome::Succeeded, None), "{judgement:?}");
+    assert_eq!(
+        (classification.outcome, classification.class),
+        (Outcome::Succeeded, None),
+        "{classification:?}"
+    );
     assert_eq!(turns.len(), first + 1, "{output}");
     assert!(!turns[first - 1].contains(ASKED_AGAIN), "{}", turns[first - 1]);
     for said in [PROMPT, ASKED_AGAIN, objection] {
@@ -86,14 +91,14 @@ fn accepted_at_the_second_try(player: &Agent, wrong: Vec<Reply>, objection: &str
 /// The model never gives what is wanted. It is asked twice and no more.
 fn refused_after_the_second_try(player: &Agent, wrong: Vec<Reply>, objection: &str) {
     let Some(reviewed) = review(player, wrong) else { return };
-    let Reviewed { receipt, judgement, turns, output } = reviewed;
-    assert_eq!(receipt.ended, Ended::Completed, "{output}");
+    let Reviewed { receipt, classification, turns, output } = reviewed;
+    assert_eq!(receipt.ended, EndCause::Completed, "{output}");
     let terminal = receipt.reading.as_ref().and_then(|reading| reading.terminal);
     assert_eq!(terminal, Some(Terminal::Success), "it believes that it is done: {output}");
     assert_eq!(receipt.answer, None, "{output}");
     assert_eq!(receipt.objections, [objection], "{output}");
-    assert_eq!(judgement.outcome, Outcome::VerifyFailed, "{judgement:?}");
-    assert!(judgement.detail.contains(objection), "{judgement:?}");
+    assert_eq!(classification.outcome, Outcome::VerifyFailed, "{classification:?}");
+    assert!(classification.detail.contains(objection), "{classification:?}");
     let last = turns.last().expect("it asked");
     assert_eq!(last.matches(ASKED_AGAIN).count(), 1, "{last}");
 }

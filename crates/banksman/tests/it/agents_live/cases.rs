@@ -7,8 +7,8 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use banksman::exec::agent::{Ask, Before, Kind, Seen, Setup};
-use banksman_core::receipt::{FaultKind, Terminal, Told};
+use banksman::exec::agent::{AgentEvent, AgentKind, AgentRequest, AgentSetup, PriorUsage};
+use banksman_core::receipt::{AgentReport, FaultKind, Terminal};
 use banksman_core::time;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
@@ -18,11 +18,11 @@ use super::model_server::{ModelServer, Reply};
 use super::run::{Ran, Site, ask, ask_for, is_alive, program};
 
 pub(super) struct Agent {
-    pub(super) kind: Kind,
+    pub(super) kind: AgentKind,
     /// Which of the installed programs plays it.
-    pub(super) program: Kind,
+    pub(super) program: AgentKind,
     /// The program, the server that it is to use, and its home.
-    pub(super) setup: fn(&Path, &ModelServer, &Path) -> Setup,
+    pub(super) setup: fn(&Path, &ModelServer, &Path) -> AgentSetup,
     /// The model's call to write a file.
     pub(super) write: fn(&Path, &str) -> Reply,
     /// The model's call to run a shell command.
@@ -55,7 +55,7 @@ const RESET: i64 = 1_893_456_000;
 struct World {
     site: Site,
     server: ModelServer,
-    setup: Setup,
+    setup: AgentSetup,
 }
 
 impl World {
@@ -67,8 +67,8 @@ impl World {
         Some(Self { site, server, setup })
     }
 
-    fn run(&self, ask: &Ask) -> Ran {
-        self.site.start(&self.setup, ask, Before::default()).finish()
+    fn run(&self, ask: &AgentRequest) -> Ran {
+        self.site.start(&self.setup, ask, PriorUsage::default()).finish()
     }
 }
 
@@ -86,7 +86,7 @@ fn assert_fault(ran: &Ran, kind: FaultKind) {
     assert_eq!(fault.kind, kind, "{fault:?}\n{output}");
     assert_ne!(ran.reading.terminal, Some(Terminal::Success), "{output}");
     // An agent that was asked to end may call that a good end.
-    let was_asked = ran.seen.iter().any(|seen| matches!(seen, Seen::Hopeless { .. }));
+    let was_asked = ran.seen.iter().any(|seen| matches!(seen, AgentEvent::Hopeless { .. }));
     assert!(was_asked || ran.exit.code != Some(0), "{output}");
 }
 
@@ -102,8 +102,7 @@ pub(super) fn edit(agent: &Agent) {
     let output = ran.lines.join("\n");
     let written = fs::read_to_string(world.site.repo().join("hello.txt"));
     assert_eq!(written.as_deref().ok(), Some("hi\n"), "{output}");
-    let is_tool =
-        |seen: &Seen| matches!(seen, Seen::Tool { detail, .. } if detail.contains("hello.txt"));
+    let is_tool = |seen: &AgentEvent| matches!(seen, AgentEvent::Tool { detail, .. } if detail.contains("hello.txt"));
     assert!(ran.seen.iter().any(is_tool), "{:?}", ran.seen);
     assert!(ran.reading.session.is_some(), "{output}");
     let used = (ran.reading.input_tokens, ran.reading.output_tokens);
@@ -120,8 +119,8 @@ pub(super) fn resume(agent: &Agent) {
     let Some(world) = World::new(agent, scenario) else { return };
     let first = world.run(&ask("Remember the number 4711."));
     assert_success(&first, "I will remember 4711.");
-    let again = Ask { session: first.reading.session.clone(), ..ask("Which number?") };
-    let before = Before {
+    let again = AgentRequest { session: first.reading.session.clone(), ..ask("Which number?") };
+    let before = PriorUsage {
         input_tokens: first.reading.input_tokens,
         output_tokens: first.reading.output_tokens,
         cost_micros: first.reading.cost_micros.unwrap_or(0),
@@ -146,7 +145,7 @@ pub(super) fn resume(agent: &Agent) {
 /// A session that nobody knows is a fault of its own: a new one has to be begun.
 pub(super) fn unknown_session(agent: &Agent, id: &str) {
     let Some(world) = World::new(agent, |_| vec![Reply::text("hello")]) else { return };
-    let ran = world.run(&Ask { session: Some(id.to_owned()), ..ask("go on") });
+    let ran = world.run(&AgentRequest { session: Some(id.to_owned()), ..ask("go on") });
     assert_fault(&ran, FaultKind::Session);
 }
 
@@ -191,7 +190,11 @@ pub(super) fn refused_and_ended_early(agent: &Agent) {
     let ran = world.run(&ask("hello"));
     assert!(began.elapsed() < EARLY, "{:?}", began.elapsed());
     assert_fault(&ran, FaultKind::Auth);
-    assert!(ran.seen.iter().any(|seen| matches!(seen, Seen::Hopeless { .. })), "{:?}", ran.seen);
+    assert!(
+        ran.seen.iter().any(|seen| matches!(seen, AgentEvent::Hopeless { .. })),
+        "{:?}",
+        ran.seen
+    );
     assert_eq!(ran.reading.terminal, None, "it did not end by itself");
 }
 
@@ -210,7 +213,7 @@ pub(super) fn cut_off(agent: &Agent) {
 /// It waits for a model that says nothing more; it is killed, and nothing of it is left.
 pub(super) fn stall(agent: &Agent, how: Reply) {
     let Some(world) = World::new(agent, |_| vec![how]) else { return };
-    let running = world.site.start(&world.setup, &ask("hello"), Before::default());
+    let running = world.site.start(&world.setup, &ask("hello"), PriorUsage::default());
     world.server.wait_for_turns(1);
     assert!(is_alive(&running));
     let ran = running.kill();
@@ -227,7 +230,7 @@ pub(super) fn killed_in_a_tool(agent: &Agent, survivors: usize) {
         vec![(agent.shell)(&format!("echo started > {}; sleep 300", gate.display()))]
     };
     let Some(world) = World::new(agent, scenario) else { return };
-    let running = world.site.start(&world.setup, &ask("hello"), Before::default());
+    let running = world.site.start(&world.setup, &ask("hello"), PriorUsage::default());
     let mut started = String::new();
     let mut gate = fs::File::open(world.site.repo().join("gate")).unwrap();
     gate.read_to_string(&mut started).unwrap();
@@ -258,9 +261,10 @@ pub(super) fn tools(agent: &Agent) {
         vec![(agent.tool)("report_progress", report), Reply::text("reported")]
     };
     let Some(world) = World::new(agent, scenario) else { return };
-    let ran = world.run(&Ask { mcp: Some(world.site.tools()), ..ask("Report what you do.") });
+    let ran =
+        world.run(&AgentRequest { mcp: Some(world.site.tools()), ..ask("Report what you do.") });
     assert_success(&ran, "reported");
-    let progress = Told::Progress {
+    let progress = AgentReport::Progress {
         step: "half of it".to_owned(),
         files: vec!["a.rs".to_owned()],
         blockers: Vec::new(),

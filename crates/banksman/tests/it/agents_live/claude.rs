@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use banksman::exec::agent::{Kind, Setup};
+use banksman::exec::agent::{AgentKind, AgentSetup};
 use serde_json::json;
 
 use super::cases::{self, AT_RESET, Agent};
 use super::model_server::{ModelServer, Reply};
 
 pub(super) const CLAUDE: Agent = Agent {
-    kind: Kind::Claude,
-    program: Kind::Claude,
+    kind: AgentKind::Claude,
+    program: AgentKind::Claude,
     setup,
     write: |path, text| Reply::call("Write", json!({ "file_path": path, "content": text })),
     shell: |command| Reply::call("Bash", json!({ "command": command, "description": "run it" })),
@@ -19,14 +19,14 @@ pub(super) const CLAUDE: Agent = Agent {
     answer: |answer| Reply::call("StructuredOutput", answer),
 };
 
-fn setup(program: &Path, server: &ModelServer, _: &Path) -> Setup {
+fn setup(program: &Path, server: &ModelServer, _: &Path) -> AgentSetup {
     let env = [
         ("ANTHROPIC_BASE_URL", server.url("")),
         ("ANTHROPIC_API_KEY", "sk-ant-scripted".to_owned()),
         ("CLAUDE_CODE_MAX_RETRIES", "1".to_owned()),
     ];
-    Setup {
-        kind: Kind::Claude,
+    AgentSetup {
+        kind: AgentKind::Claude,
         command: vec![program.display().to_string()],
         model: None,
         env: BTreeMap::from(env.map(|(name, value)| (name.to_owned(), value))),

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use banksman::exec::agent::{Kind, Setup};
+use banksman::exec::agent::{AgentKind, AgentSetup};
 use serde_json::json;
 
 use super::cases::{self, AT_RESET, Agent};
 use super::model_server::{Call, Input, ModelServer, Reply};
 
 pub(super) const CODEX: Agent = Agent {
-    kind: Kind::Codex,
-    program: Kind::Codex,
+    kind: AgentKind::Codex,
+    program: AgentKind::Codex,
     setup,
     write: |path, text| {
         let lines: String = text.lines().map(|line| format!("+{line}\n")).collect();
@@ -32,7 +32,7 @@ pub(super) const CODEX: Agent = Agent {
 };
 
 /// A provider of its own: the built-in one tries other ways to talk first.
-fn setup(program: &Path, server: &ModelServer, _: &Path) -> Setup {
+fn setup(program: &Path, server: &ModelServer, _: &Path) -> AgentSetup {
     let provider = format!(
         "model_providers.scripted={{name=\"scripted\",base_url=\"{}\",wire_api=\"responses\",env_key=\"SCRIPTED_KEY\",\
          request_max_retries=1,stream_max_retries=1}}",
@@ -40,8 +40,8 @@ fn setup(program: &Path, server: &ModelServer, _: &Path) -> Setup {
     );
     let command =
         [&program.display().to_string(), "-c", "model_provider=\"scripted\"", "-c", &provider];
-    Setup {
-        kind: Kind::Codex,
+    AgentSetup {
+        kind: AgentKind::Codex,
         command: command.map(str::to_owned).to_vec(),
         model: Some("gpt-5.5".to_owned()),
         env: BTreeMap::from([("SCRIPTED_KEY".to_owned(), "sk-scripted".to_owned())]),

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use banksman::exec::agent::{Kind, Setup};
+use banksman::exec::agent::{AgentKind, AgentSetup};
 use serde_json::{Value, json};
 
 use super::cases::{self, Agent};
 use super::model_server::{ModelServer, Reply};
 
 pub(super) const GEMINI: Agent = Agent {
-    kind: Kind::Gemini,
-    program: Kind::Gemini,
+    kind: AgentKind::Gemini,
+    program: AgentKind::Gemini,
     setup,
     write: |path, text| Reply::call("write_file", json!({ "file_path": path, "content": text })),
     shell: |command| Reply::call("run_shell_command", json!({ "command": command })),
@@ -20,7 +20,7 @@ pub(super) const GEMINI: Agent = Agent {
     answer: |answer| Reply::Text(answer.to_string()),
 };
 
-fn setup(program: &Path, server: &ModelServer, home: &Path) -> Setup {
+fn setup(program: &Path, server: &ModelServer, home: &Path) -> AgentSetup {
     // Two tries are enough to see that it tries again; with its own ten it would wait for minutes.
     let settings = json!({
         "security": { "auth": { "selectedType": "gemini-api-key" } },
@@ -29,8 +29,8 @@ fn setup(program: &Path, server: &ModelServer, home: &Path) -> Setup {
     write_settings(home, &settings);
     let env =
         [("GEMINI_API_KEY", "scripted".to_owned()), ("GOOGLE_GEMINI_BASE_URL", server.url(""))];
-    Setup {
-        kind: Kind::Gemini,
+    AgentSetup {
+        kind: AgentKind::Gemini,
         command: vec![program.display().to_string()],
         model: Some("gemini-2.5-pro".to_owned()),
         env: BTreeMap::from(env.map(|(name, value)| (name.to_owned(), value))),
@@ -64,10 +64,10 @@ pub(super) const WITH_TOOLS: Agent = Agent {
 
 /// Under the Agent Client Protocol our tools are handed over with the session, whoever the user is.
 pub(super) const OVER_ACP: Agent = Agent {
-    kind: Kind::Acp,
+    kind: AgentKind::Acp,
     setup: |program, server, home| {
         let mut setup = setup(program, server, home);
-        setup.kind = Kind::Acp;
+        setup.kind = AgentKind::Acp;
         setup.command.extend(["--acp", "--skip-trust"].map(str::to_owned));
         setup
     },

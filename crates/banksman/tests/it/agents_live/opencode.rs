@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use banksman::exec::agent::{Kind, Setup};
+use banksman::exec::agent::{AgentKind, AgentSetup};
 use serde_json::{Value, json};
 
 use super::cases::{self, Agent};
 use super::model_server::{ModelServer, Reply};
 
 const OPENCODE: Agent = Agent {
-    kind: Kind::Opencode,
-    program: Kind::Opencode,
+    kind: AgentKind::Opencode,
+    program: AgentKind::Opencode,
     setup,
     write: |path, text| Reply::call("write", json!({ "filePath": path, "content": text })),
     shell: |command| Reply::call("bash", json!({ "command": command, "description": "run it" })),
@@ -20,13 +20,13 @@ const OPENCODE: Agent = Agent {
     answer: |answer| Reply::Text(answer.to_string()),
 };
 
-fn setup(program: &Path, server: &ModelServer, _: &Path) -> Setup {
+fn setup(program: &Path, server: &ModelServer, _: &Path) -> AgentSetup {
     let env = [
         ("OPENCODE_CONFIG_CONTENT", config(server).to_string()),
         ("OPENCODE_DISABLE_MODELS_FETCH", "1".to_owned()),
     ];
-    Setup {
-        kind: Kind::Opencode,
+    AgentSetup {
+        kind: AgentKind::Opencode,
         command: vec![program.display().to_string()],
         model: None,
         env: BTreeMap::from(env.map(|(name, value)| (name.to_owned(), value))),
@@ -49,10 +49,10 @@ pub(super) const BY_FILE: Agent = Agent {
 
 /// Under the Agent Client Protocol.
 pub(super) const OVER_ACP: Agent = Agent {
-    kind: Kind::Acp,
+    kind: AgentKind::Acp,
     setup: |program, server, home| {
         let mut setup = (BY_FILE.setup)(program, server, home);
-        setup.kind = Kind::Acp;
+        setup.kind = AgentKind::Acp;
         setup.command.push("acp".to_owned());
         setup
     },

@@ -14,8 +14,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use banksman::exec::agent::{Ask, Before, Kind, Launch, McpServer, Seen, Setup, launch, reader};
-use banksman_core::receipt::{Exit, Reading, Told};
+use banksman::exec::agent::{
+    AgentEvent, AgentKind, AgentRequest, AgentSetup, Launch, McpServer, PriorUsage, launch, reader,
+};
+use banksman_core::receipt::{AgentReport, ProcessExit, StreamSummary};
 use banksman_core::time;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
@@ -33,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const ROUNDS: usize = 200;
 
 /// The program of an agent, or none, said loudly, when it is not installed.
-pub(super) fn program(kind: Kind) -> Option<PathBuf> {
+pub(super) fn program(kind: AgentKind) -> Option<PathBuf> {
     let name = kind.as_str();
     let folder = env::var_os("BANKSMAN_TEST_AGENTS");
     let program = folder.map(|folder| Path::new(&folder).join("bin").join(name));
@@ -88,12 +90,17 @@ impl Site {
         }
     }
 
-    pub(super) fn told(&self) -> Vec<Told> {
+    pub(super) fn told(&self) -> Vec<AgentReport> {
         let text = fs::read_to_string(self.path("run").join("reports.jsonl")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    pub(super) fn start(&self, setup: &Setup, ask: &Ask, before: Before) -> Running<'_> {
+    pub(super) fn start(
+        &self,
+        setup: &AgentSetup,
+        ask: &AgentRequest,
+        before: PriorUsage,
+    ) -> Running<'_> {
         let launch = launch(setup, ask);
         let run = self.run();
         for (name, content) in &launch.files {
@@ -212,17 +219,17 @@ pub(super) struct Running<'a> {
     site: &'a Site,
     pid: Pid,
     events: Receiver<Event>,
-    kind: Kind,
-    before: Before,
-    seen: Vec<Seen>,
+    kind: AgentKind,
+    before: PriorUsage,
+    seen: Vec<AgentEvent>,
     lines: Vec<String>,
 }
 
 /// What came of it.
 pub(super) struct Ran {
-    pub(super) reading: Reading,
-    pub(super) exit: Exit,
-    pub(super) seen: Vec<Seen>,
+    pub(super) reading: StreamSummary,
+    pub(super) exit: ProcessExit,
+    pub(super) seen: Vec<AgentEvent>,
     /// Processes that were still there when the agent itself had ended.
     pub(super) left_over: usize,
     /// Everything that it printed, for messages.
@@ -265,7 +272,8 @@ impl Running<'_> {
                     until = Instant::now() + LONGEST;
                 }
             }
-            let is_hopeless = self.seen.iter().any(|seen| matches!(seen, Seen::Hopeless { .. }));
+            let is_hopeless =
+                self.seen.iter().any(|seen| matches!(seen, AgentEvent::Hopeless { .. }));
             if is_hopeless && !is_asked {
                 is_asked = true;
                 until = Instant::now() + GRACE;
@@ -273,7 +281,7 @@ impl Running<'_> {
             }
         }
         let status = exit.expect("the pipes close after the agent has ended");
-        let exit = Exit { code: status.code(), signal: status.signal() };
+        let exit = ProcessExit { code: status.code(), signal: status.signal() };
         let reading = reader.finish(exit, NOW);
         Ran { reading, exit, seen: self.seen, left_over, lines: self.lines }
     }
@@ -285,8 +293,8 @@ fn assert_sent(sent: Result<(), Errno>) {
 }
 
 /// Asks for nothing but what the prompt says.
-pub(super) fn ask(prompt: &str) -> Ask {
-    Ask {
+pub(super) fn ask(prompt: &str) -> AgentRequest {
+    AgentRequest {
         prompt: prompt.to_owned(),
         session: None,
         schema: None,
@@ -296,8 +304,8 @@ pub(super) fn ask(prompt: &str) -> Ask {
     }
 }
 
-pub(super) fn ask_for(prompt: &str, schema: Value) -> Ask {
-    Ask { schema: Some(schema), ..ask(prompt) }
+pub(super) fn ask_for(prompt: &str, schema: Value) -> AgentRequest {
+    AgentRequest { schema: Some(schema), ..ask(prompt) }
 }
 
 /// Whether the agent itself is still there.

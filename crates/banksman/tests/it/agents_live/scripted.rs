@@ -3,21 +3,27 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use banksman::exec::agent::{Ask, Before, Kind, Seen, Setup};
-use banksman_core::receipt::{FaultKind, Terminal, Told};
+use banksman::exec::agent::{AgentEvent, AgentKind, AgentRequest, AgentSetup, PriorUsage};
+use banksman_core::receipt::{AgentReport, FaultKind, Terminal};
 use banksman_core::time;
 use serde_json::json;
 
 use super::run::{Ran, Site, ask};
 use crate::scripted::scripted_agent;
 
-fn setup() -> Setup {
+fn setup() -> AgentSetup {
     let command = vec![scripted_agent().display().to_string()];
-    Setup { kind: Kind::Command, command, model: None, env: BTreeMap::new(), pass: Vec::new() }
+    AgentSetup {
+        kind: AgentKind::Command,
+        command,
+        model: None,
+        env: BTreeMap::new(),
+        pass: Vec::new(),
+    }
 }
 
-fn play(site: &Site, ask: &Ask) -> Ran {
-    site.start(&setup(), ask, Before::default()).finish()
+fn play(site: &Site, ask: &AgentRequest) -> Ran {
+    site.start(&setup(), ask, PriorUsage::default()).finish()
 }
 
 #[test]
@@ -34,9 +40,10 @@ fn a_good_run_is_read_in_full() {
         (reading.cost_micros, &reading.answer),
         (Some(500_000), &Some(json!({ "score": 7 })))
     );
-    assert!(matches!(&site.told()[..], [Told::Progress { step, .. }] if step == "half"));
+    assert!(matches!(&site.told()[..], [AgentReport::Progress { step, .. }] if step == "half"));
     assert_eq!(fs::read_to_string(site.repo().join("a.txt")).unwrap(), "one\n");
-    let spent = Seen::Spent { input_tokens: 10, output_tokens: 2, cost_micros: Some(500_000) };
+    let spent =
+        AgentEvent::Spent { input_tokens: 10, output_tokens: 2, cost_micros: Some(500_000) };
     let at = ran.seen.iter().position(|seen| *seen == spent).expect("usage is told on the way");
     assert!(at + 1 < ran.seen.len(), "before the end");
 }

@@ -4,10 +4,10 @@
 //! killed. Where an agent is not installed, its tests say SKIPPED and pass.
 
 mod cases;
+mod harness;
 mod judging;
 mod planning;
 mod secrets;
-mod yard;
 
 use super::claude::{CLAUDE, SUBSCRIBED};
 use super::codex::CODEX;

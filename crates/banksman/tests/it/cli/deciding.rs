@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
+use super::harness::steady;
 use super::sandbox::{Ran, Sandbox};
-use super::yard::steady;
 
 /// Brings a new task before a person; `trigger` is how the panel has ended.
 pub(super) fn ask(sandbox: &Sandbox, title: &str, trigger: &str, fields: &[&str]) -> String {

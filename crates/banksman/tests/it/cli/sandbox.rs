@@ -74,7 +74,7 @@ impl Sandbox {
         command
             .env("HOME", &home)
             .env("USER", "kim")
-            .env("BANKSMAN_NODE", "yard")
+            .env("BANKSMAN_NODE", "harness")
             .env("LANG", "C.UTF-8")
             .env("TZ", "UTC");
         command.env("XDG_CONFIG_HOME", home.join("config")).env("XDG_DATA_HOME", home.join("data"));

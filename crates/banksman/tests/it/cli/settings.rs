@@ -36,7 +36,7 @@ fn each_setting_says_where_it_comes_from() {
     env BANKSMAN_ACTOR actor lead:kim
     [SANDBOX]/repo/.banksman/config.toml:2 lifecycle mission
     [SANDBOX]/repo/.banksman/config.toml:3 project shop
-    env BANKSMAN_NODE node yard
+    env BANKSMAN_NODE node harness
     flag --color color never
     [SANDBOX]/kim/config/banksman/config.toml:3 sqlite.busy_timeout 5s
     [SANDBOX]/system/banksman/config.toml:1 postgres.connections 3

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use insta::assert_snapshot;
 use serde_json::json;
 
+use super::harness::{DONE, GATE, Harness, SAY, WORK, steady};
 use super::sandbox::{Ran, Sandbox};
-use super::yard::{DONE, GATE, SAY, WORK, Yard, steady};
 
 const FAILS: &str = r#"echo '{"type":"result","status":"error","error":{"kind":"permission","message":"not allowed"}}'; exit 1"#;
 const ASKS: &str = r#"echo '{"tell":"needs_person","question":"which colour?"}' >>"$BANKSMAN_RUN_FOLDER/reports.jsonl""#;
@@ -28,37 +28,37 @@ fn without_times(ran: &Ran) -> String {
 
 #[test]
 fn a_pulse_starts_what_is_due_and_takes_what_has_ended() {
-    let yard = Yard::new();
-    yard.task("Build a wall", &[WORK, DONE]);
-    assert_snapshot!(without_times(&yard.run(&["pulse"])), @"
+    let harness = Harness::new();
+    harness.task("Build a wall", &[WORK, DONE]);
+    assert_snapshot!(without_times(&harness.run(&["pulse"])), @"
     exit 0
     -- stdout
     TIME started   r1.1  Build a wall
     ");
-    yard.wait_for_end("r1.1");
-    let pulse = yard.pulse();
+    harness.wait_for_end("r1.1");
+    let pulse = harness.pulse();
     assert_eq!(pulse["ended"], json!([{ "job": "r1.1", "outcome": "succeeded" }]));
-    yard.pulse_until("t1", "done");
-    assert_eq!(yard.pulse()["started"], json!([]));
+    harness.pulse_until("t1", "done");
+    assert_eq!(harness.pulse()["started"], json!([]));
 }
 
 #[test]
 fn up_runs_tasks_to_their_end_and_down_ends_it() {
-    let yard = Yard::new();
-    let mut up = yard.start(&["up"]);
+    let harness = Harness::new();
+    let mut up = harness.start(&["up"]);
     let mut said = BufReader::new(up.stderr.take().unwrap()).lines().map(Result::unwrap);
     let hello = said.next().unwrap();
-    assert!(hello.starts_with("up on yard with 4 agents at once; workers: ada;"), "{hello}");
-    yard.task("Build a wall", &[WORK, DONE]);
-    yard.until("the task is done", || yard.json(&["show", "t1"])["state"] == "done");
-    let second = yard.run(&["up"]);
+    assert!(hello.starts_with("up on harness with 4 agents at once; workers: ada;"), "{hello}");
+    harness.task("Build a wall", &[WORK, DONE]);
+    harness.until("the task is done", || harness.json(&["show", "t1"])["state"] == "done");
+    let second = harness.run(&["up"]);
     assert_eq!(second.code, Some(3), "{second}");
     assert!(second.stderr.contains(&format!("as process {} (BM-E027)", up.id())), "{second}");
-    let down = yard.run(&["down"]);
+    let down = harness.run(&["down"]);
     assert_eq!(down.stdout, format!("ended `up`, process {}\n", up.id()), "{down}");
     assert!(up.wait().unwrap().success());
     assert_eq!(said.next().unwrap(), "stopped; no agent was at work");
-    assert_snapshot!(yard.run(&["down"]), @"
+    assert_snapshot!(harness.run(&["down"]), @"
     exit 0
     -- stdout
     no `up` is at work here
@@ -69,25 +69,25 @@ fn up_runs_tasks_to_their_end_and_down_ends_it() {
 
 #[test]
 fn down_signals_nobody_whose_lock_is_free() {
-    let yard = Yard::new();
+    let harness = Harness::new();
     // It lives until its input is closed.
     let mut innocent = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-    fs::write(yard.runs().join("up.lock"), format!("{}\n", innocent.id())).unwrap();
+    fs::write(harness.runs().join("up.lock"), format!("{}\n", innocent.id())).unwrap();
     let nobody = json!({ "up": null, "ended": [], "stillRunning": [] });
-    assert_eq!(yard.json(&["down", "--agents"]), nobody);
+    assert_eq!(harness.json(&["down", "--agents"]), nobody);
     drop(innocent.stdin.take());
     assert_eq!(innocent.wait().unwrap().code(), Some(0), "it was not ended by a signal");
 }
 
 #[test]
 fn down_with_agents_ends_them_and_their_tasks_come_back() {
-    let yard = Yard::new();
-    yard.task("Build a wall", &["trap '' TERM", SAY, GATE]);
-    yard.pulse();
-    yard.wait_for_words("r1.1");
-    let down = yard.run(&["down"]);
+    let harness = Harness::new();
+    harness.task("Build a wall", &["trap '' TERM", SAY, GATE]);
+    harness.pulse();
+    harness.wait_for_words("r1.1");
+    let down = harness.run(&["down"]);
     assert_eq!(down.stdout, "no `up` is at work here\n", "agents go on");
-    assert_snapshot!(steady(&yard.run(&["down", "--agents"])), @"
+    assert_snapshot!(steady(&harness.run(&["down", "--agents"])), @"
     exit 0
     -- stdout
     no `up` is at work here
@@ -95,7 +95,7 @@ fn down_with_agents_ends_them_and_their_tasks_come_back() {
     -- stderr
     next: banksman status · banksman up
     ");
-    assert_snapshot!(steady(&yard.run(&["down", "--agents"])), @"
+    assert_snapshot!(steady(&harness.run(&["down", "--agents"])), @"
     exit 0
     -- stdout
     no `up` is at work here
@@ -103,90 +103,90 @@ fn down_with_agents_ends_them_and_their_tasks_come_back() {
     -- stderr
     next: banksman status · banksman up
     ");
-    yard.ok(&["pause"]);
-    assert_eq!(yard.pulse()["ended"][0]["job"], "r1.1");
-    let task = yard.json(&["show", "t1"]);
+    harness.ok(&["pause"]);
+    assert_eq!(harness.pulse()["ended"][0]["job"], "r1.1");
+    let task = harness.json(&["show", "t1"]);
     assert_eq!((&task["lease"], &task["state"]), (&json!(null), &json!("working")));
-    let log = yard.ok(&["log", "t1"]);
+    let log = harness.ok(&["log", "t1"]);
     assert!(log.contains("it was stopped: human:kim by `banksman down`"), "{log}");
 }
 
 #[test]
 fn a_pause_starts_nothing_until_it_is_over() {
-    let yard = Yard::new();
-    yard.task("Build a wall", &[WORK, DONE]);
-    assert_snapshot!(yard.run(&["pause"]), @"
+    let harness = Harness::new();
+    harness.task("Build a wall", &[WORK, DONE]);
+    assert_snapshot!(harness.run(&["pause"]), @"
     exit 0
     -- stdout
     paused: no agent is started, none is at work
     -- stderr
     next: banksman resume
     ");
-    assert_eq!(yard.pulse()["started"], json!([]));
-    let why = yard.json(&["why", "t1"]);
+    assert_eq!(harness.pulse()["started"], json!([]));
+    let why = harness.json(&["why", "t1"]);
     assert!(why["waitingFor"].as_array().unwrap().iter().any(|it| it["kind"] == "paused"), "{why}");
-    assert_snapshot!(yard.run(&["resume"]), @"
+    assert_snapshot!(harness.run(&["resume"]), @"
     exit 0
     -- stdout
     resumed: agents are started again
     -- stderr
     next: banksman status
     ");
-    assert_eq!(yard.pulse()["started"][0]["job"], "r1.1");
-    assert_eq!(yard.json(&["pause"]), json!({ "paused": true, "atWork": 1 }));
-    yard.wait_for_end("r1.1");
+    assert_eq!(harness.pulse()["started"][0]["job"], "r1.1");
+    assert_eq!(harness.json(&["pause"]), json!({ "paused": true, "atWork": 1 }));
+    harness.wait_for_end("r1.1");
 }
 
 #[test]
 fn a_blocked_task_is_unblocked() {
-    let yard = Yard::new();
-    let id = yard.task("Ask kim", &[ASKS, DONE]);
-    yard.first_run(&id);
-    let why = steady(&yard.run(&["why", &id]));
+    let harness = Harness::new();
+    let id = harness.task("Ask kim", &[ASKS, DONE]);
+    harness.first_run(&id);
+    let why = steady(&harness.run(&["why", &id]));
     assert!(why.contains("decision human What shall the agent do? (unblock, cancel)"), "{why}");
-    assert_snapshot!(yard.run(&["retry", &id]), @"
+    assert_snapshot!(harness.run(&["retry", &id]), @"
     exit 1
     -- stderr
     error: refused (BM-E010)
       to: there is no way from blocked by `retry`
       allowed now: queued, cancelled
     ");
-    assert_snapshot!(yard.run(&["unblock", &id]), @"
+    assert_snapshot!(harness.run(&["unblock", &id]), @"
     exit 0
     -- stdout
     ◌ t1  blocked → queued by human:kim (unblock)
     -- stderr
     next: banksman show t1 · banksman why t1
     ");
-    yard.script(&id, &[WORK, DONE]);
-    yard.pulse_until(&id, "done");
-    assert_eq!(yard.run(&["cancel", &id, "too late"]).code, Some(1));
+    harness.script(&id, &[WORK, DONE]);
+    harness.pulse_until(&id, "done");
+    assert_eq!(harness.run(&["cancel", &id, "too late"]).code, Some(1));
 }
 
 #[test]
 fn cancelling_ends_the_agent() {
-    let yard = Yard::new();
-    let id = yard.task("Build a wall", &[SAY, GATE]);
-    yard.pulse();
-    yard.wait_for_words("r1.1");
-    assert_snapshot!(yard.run(&["cancel", &id, "nobody wants it"]), @"
+    let harness = Harness::new();
+    let id = harness.task("Build a wall", &[SAY, GATE]);
+    harness.pulse();
+    harness.wait_for_words("r1.1");
+    assert_snapshot!(harness.run(&["cancel", &id, "nobody wants it"]), @"
     exit 0
     -- stdout
     – t1  working → cancelled by human:kim (cancel)
     -- stderr
     next: banksman show t1 · banksman why t1
     ");
-    yard.pulse();
-    yard.wait_for_end("r1.1");
-    yard.pulse();
-    assert_eq!(yard.json(&["show", &id])["fields"]["reason"], "nobody wants it");
-    assert_eq!(yard.json(&["status"])["running"], json!([]));
+    harness.pulse();
+    harness.wait_for_end("r1.1");
+    harness.pulse();
+    assert_eq!(harness.json(&["show", &id])["fields"]["reason"], "nobody wants it");
+    assert_eq!(harness.json(&["status"])["running"], json!([]));
 }
 
 #[test]
 fn batches_have_bounds() {
-    let yard = Yard::new();
-    assert_snapshot!(yard.run(&["batch", "create", "spring", "--concurrency", "1"]), @"
+    let harness = Harness::new();
+    assert_snapshot!(harness.run(&["batch", "create", "spring", "--concurrency", "1"]), @"
     exit 0
     -- stdout
     BATCH           DONE    RUNNING  GIVEN UP  RUNS  BUDGET
@@ -194,19 +194,19 @@ fn batches_have_bounds() {
     -- stderr
     next: banksman batch list
     ");
-    assert_snapshot!(yard.run(&["batch", "list"]), @"
+    assert_snapshot!(harness.run(&["batch", "list"]), @"
     exit 0
     -- stdout
     BATCH           DONE    RUNNING  GIVEN UP  RUNS  BUDGET
     spring  active  0 of 0  0 of 1   0         0
     ");
-    assert_snapshot!(yard.run(&["batch", "pause", "autumn"]), @"
+    assert_snapshot!(harness.run(&["batch", "pause", "autumn"]), @"
     exit 2
     -- stderr
     error: there is no batch `autumn` (BM-E001)
     hint: `banksman batch create autumn` makes it
     ");
-    assert_snapshot!(yard.run(&["batch", "set", "spring", "--cost=-1"]), @"
+    assert_snapshot!(harness.run(&["batch", "set", "spring", "--cost=-1"]), @"
     exit 2
     -- stderr
     error: invalid value '-1' for '--cost <DOLLARS|none>': write an amount of dollars from 0 to 1000000000 such as 2.50, or none
@@ -214,41 +214,45 @@ fn batches_have_bounds() {
     For more information, try '--help'.
     ");
     for title in ["First", "Second"] {
-        let id = yard.ok(&["add", "-q", title, "--batch", "spring"]);
-        yard.script(id.trim_end(), &[SAY, GATE]);
+        let id = harness.ok(&["add", "-q", title, "--batch", "spring"]);
+        harness.script(id.trim_end(), &[SAY, GATE]);
     }
-    assert_eq!(yard.pulse()["started"].as_array().unwrap().len(), 1);
-    let why = yard.json(&["why", "t2"]);
+    assert_eq!(harness.pulse()["started"].as_array().unwrap().len(), 1);
+    let why = harness.json(&["why", "t2"]);
     assert!(
         why["waitingFor"].as_array().unwrap().iter().any(|it| it["kind"] == "batch_full"),
         "{why}"
     );
-    assert_eq!(yard.json(&["batch", "pause", "spring"])["paused"], true);
-    assert_eq!(yard.json(&["batch", "resume", "spring"])["running"], 1);
-    yard.ok(&["down", "--agents"]);
+    assert_eq!(harness.json(&["batch", "pause", "spring"])["paused"], true);
+    assert_eq!(harness.json(&["batch", "resume", "spring"])["running"], 1);
+    harness.ok(&["down", "--agents"]);
 }
 
 #[test]
 fn the_bounds_of_a_batch_that_are_not_named_stay() {
-    let yard = Yard::new();
-    assert_eq!(yard.run(&["batch", "create", "spring", "--cost=-1"]).code, Some(2));
+    let harness = Harness::new();
+    assert_eq!(harness.run(&["batch", "create", "spring", "--cost=-1"]).code, Some(2));
     assert_eq!(
-        yard.json(&["batch", "list"])["batches"],
+        harness.json(&["batch", "list"])["batches"],
         json!([]),
         "what is refused makes nothing"
     );
-    yard.ok(&["batch", "create", "spring", "--runs", "10", "--cost", "20", "--time", "2h"]);
+    harness.ok(&["batch", "create", "spring", "--runs", "10", "--cost", "20", "--time", "2h"]);
     let budget = json!({ "runs": 10, "tokens": null, "costMicros": 40_000_000, "time": "2h" });
-    assert_eq!(yard.json(&["batch", "set", "spring", "--cost", "40"])["budget"], budget);
-    assert_eq!(yard.json(&["batch", "pause", "spring"])["budget"], budget);
-    assert_eq!(yard.json(&["status"])["batches"][0]["budget"], budget, "told the same everywhere");
+    assert_eq!(harness.json(&["batch", "set", "spring", "--cost", "40"])["budget"], budget);
+    assert_eq!(harness.json(&["batch", "pause", "spring"])["budget"], budget);
+    assert_eq!(
+        harness.json(&["status"])["batches"][0]["budget"],
+        budget,
+        "told the same everywhere"
+    );
 }
 
 #[test]
 fn a_bound_of_a_batch_is_lifted_by_none() {
-    let yard = Yard::new();
-    yard.ok(&["batch", "create", "spring", "--runs", "10", "--tokens", "500", "--cost", "20"]);
-    assert_snapshot!(yard.run(&["batch", "set", "spring", "--cost", "none"]), @"
+    let harness = Harness::new();
+    harness.ok(&["batch", "create", "spring", "--runs", "10", "--tokens", "500", "--cost", "20"]);
+    assert_snapshot!(harness.run(&["batch", "set", "spring", "--cost", "none"]), @"
     exit 0
     -- stdout
     BATCH           DONE    RUNNING  GIVEN UP  RUNS  BUDGET
@@ -257,14 +261,14 @@ fn a_bound_of_a_batch_is_lifted_by_none() {
     next: banksman batch list
     ");
     let budget = json!({ "runs": 10, "tokens": 500, "costMicros": null, "time": null });
-    assert_eq!(yard.json(&["batch", "list"])["batches"][0]["budget"], budget);
-    yard.ok(&["batch", "set", "spring", "--runs", "none", "--tokens", "none", "--time", "none"]);
+    assert_eq!(harness.json(&["batch", "list"])["batches"][0]["budget"], budget);
+    harness.ok(&["batch", "set", "spring", "--runs", "none", "--tokens", "none", "--time", "none"]);
     let nothing = json!({ "runs": null, "tokens": null, "costMicros": null, "time": null });
-    assert_eq!(yard.json(&["batch", "list"])["batches"][0]["budget"], nothing);
+    assert_eq!(harness.json(&["batch", "list"])["batches"][0]["budget"], nothing);
     for odd in ["--runs=0", "--tokens=some", "--cost=lots", "--cost=-1", "--time=nothing"] {
-        assert_eq!(yard.run(&["batch", "set", "spring", odd]).code, Some(2), "{odd}");
+        assert_eq!(harness.run(&["batch", "set", "spring", odd]).code, Some(2), "{odd}");
     }
-    assert_snapshot!(yard.run(&["batch", "set", "spring", "--cost", "lots"]), @"
+    assert_snapshot!(harness.run(&["batch", "set", "spring", "--cost", "lots"]), @"
     exit 2
     -- stderr
     error: invalid value 'lots' for '--cost <DOLLARS|none>': write an amount of dollars from 0 to 1000000000 such as 2.50, or none
@@ -275,8 +279,8 @@ fn a_bound_of_a_batch_is_lifted_by_none() {
 
 #[test]
 fn a_batch_is_only_made_if_tasks_can_be_in_it() {
-    let yard = Yard::new();
-    assert_snapshot!(yard.run(&["batch", "create", "spring cleaning"]), @"
+    let harness = Harness::new();
+    assert_snapshot!(harness.run(&["batch", "create", "spring cleaning"]), @"
     exit 2
     -- stderr
     error: invalid value 'spring cleaning' for '<NAME>': a batch is one word of at most 64 bytes, such as spring-cleaning
@@ -285,21 +289,21 @@ fn a_batch_is_only_made_if_tasks_can_be_in_it() {
     ");
     let long = "x".repeat(65);
     for odd in ["", " ", "a\tb", long.as_str()] {
-        assert_eq!(yard.run(&["batch", "create", odd]).code, Some(2), "{odd:?}");
-        assert_ne!(yard.run(&["add", "A task", "--batch", odd]).code, Some(0), "{odd:?}");
+        assert_eq!(harness.run(&["batch", "create", odd]).code, Some(2), "{odd:?}");
+        assert_ne!(harness.run(&["add", "A task", "--batch", odd]).code, Some(0), "{odd:?}");
     }
-    assert_eq!(yard.json(&["batch", "list"])["batches"], json!([]));
+    assert_eq!(harness.json(&["batch", "list"])["batches"], json!([]));
     for name in ["t12", "a/b:c", "größe", &long[1..]] {
-        yard.ok(&["batch", "create", name]);
-        yard.ok(&["add", "A task", "--batch", name]);
+        harness.ok(&["batch", "create", name]);
+        harness.ok(&["add", "A task", "--batch", name]);
     }
-    assert_eq!(yard.json(&["batch", "list"])["batches"].as_array().map(Vec::len), Some(4));
+    assert_eq!(harness.json(&["batch", "list"])["batches"].as_array().map(Vec::len), Some(4));
 }
 
 #[test]
 fn workers_and_accounts_are_listed() {
-    let yard = Yard::new();
-    assert_snapshot!(yard.run(&["workers"]), @"
+    let harness = Harness::new();
+    assert_snapshot!(harness.run(&["workers"]), @"
     exit 0
     -- stdout
     WORKER  NODE    AT WORK  COST  SPEED  ACCOUNT  CAPABILITIES
@@ -307,72 +311,72 @@ fn workers_and_accounts_are_listed() {
     no machine has worked on this store yet
     next: banksman up
     ");
-    assert_snapshot!(yard.run(&["accounts", "list"]), @"
+    assert_snapshot!(harness.run(&["accounts", "list"]), @"
     exit 0
     -- stdout
     no account was ever paused
     ");
-    let id = yard.task("Build a wall", &[QUOTA]);
-    yard.first_run(&id);
-    assert_snapshot!(yard.run(&["workers"]), @"
+    let id = harness.task("Build a wall", &[QUOTA]);
+    harness.first_run(&id);
+    assert_snapshot!(harness.run(&["workers"]), @"
     exit 0
     -- stdout
     WORKER  NODE        AT WORK  COST  SPEED  ACCOUNT  CAPABILITIES
-    ada     yard  live  0 of 4   3     3      command  code docs refactor test
+    ada     harness  live  0 of 4   3     3      command  code docs refactor test
     ");
-    assert_eq!(yard.json(&["workers"])["nodes"][0]["workers"][0]["account"], "command");
+    assert_eq!(harness.json(&["workers"])["nodes"][0]["workers"][0]["account"], "command");
     assert_eq!(
-        yard.ok(&["workers", "list"]),
-        yard.ok(&["workers"]),
+        harness.ok(&["workers", "list"]),
+        harness.ok(&["workers"]),
         "as other lists are asked for"
     );
-    let accounts = yard.ok(&["accounts", "list"]);
+    let accounts = harness.ok(&["accounts", "list"]);
     assert!(accounts.contains("command  paused until 2"), "{accounts}");
-    let second = yard.task("Build another", &[WORK, DONE]);
-    yard.pulse();
-    let why = yard.json(&["why", &second]);
+    let second = harness.task("Build another", &[WORK, DONE]);
+    harness.pulse();
+    let why = harness.json(&["why", &second]);
     assert!(
         why["waitingFor"].as_array().unwrap().iter().any(|it| it["kind"] == "account_paused"),
         "{why}"
     );
-    assert_snapshot!(yard.run(&["accounts", "resume", "command"]), @"
+    assert_snapshot!(harness.run(&["accounts", "resume", "command"]), @"
     exit 0
     -- stdout
     account command is used again
     ");
-    assert_snapshot!(yard.run(&["accounts", "resume", "nobody"]), @"
+    assert_snapshot!(harness.run(&["accounts", "resume", "nobody"]), @"
     exit 2
     -- stderr
     error: the account `nobody` was never paused (BM-E001)
     hint: `banksman accounts list` shows those that were
     ");
-    let pulse = yard.pulse();
+    let pulse = harness.pulse();
     let started: Vec<&str> =
         pulse["started"].as_array().unwrap().iter().filter_map(|it| it["job"].as_str()).collect();
     assert_eq!(started, ["r1.2", "r2.1"]);
-    yard.wait_for_end("r1.2");
-    yard.wait_for_end("r2.1");
+    harness.wait_for_end("r1.2");
+    harness.wait_for_end("r2.1");
 }
 
 #[test]
 fn why_names_what_holds_a_task_back() {
-    let yard = Yard::new();
-    yard.task("Build a wall", &[SAY, GATE]);
-    let second = yard.ok(&["add", "-q", "Paint the wall", "--set", "target_area=wall"]);
-    let third = yard.ok(&["add", "-q", "Paint it twice", "--set", "target_area=wall"]);
+    let harness = Harness::new();
+    harness.task("Build a wall", &[SAY, GATE]);
+    let second = harness.ok(&["add", "-q", "Paint the wall", "--set", "target_area=wall"]);
+    let third = harness.ok(&["add", "-q", "Paint it twice", "--set", "target_area=wall"]);
     let strange =
-        yard.ok(&["add", "-q", "Fly to the moon", "--tag", "refactor", "--priority", "-1"]);
-    yard.script(second.trim_end(), &[SAY, GATE]);
-    yard.script(strange.trim_end(), &[SAY, GATE]);
-    yard.pulse();
-    let why = yard.json(&["why", third.trim_end()]);
+        harness.ok(&["add", "-q", "Fly to the moon", "--tag", "refactor", "--priority", "-1"]);
+    harness.script(second.trim_end(), &[SAY, GATE]);
+    harness.script(strange.trim_end(), &[SAY, GATE]);
+    harness.pulse();
+    let why = harness.json(&["why", third.trim_end()]);
     assert!(
         why["waitingFor"].as_array().unwrap().iter().any(|it| it["kind"] == "area_taken"),
         "{why}"
     );
-    let running = yard.json(&["why", "t1"]);
+    let running = harness.json(&["why", "t1"]);
     assert_eq!(running["waitingFor"][0]["kind"], "run");
-    yard.ok(&["down", "--agents"]);
+    harness.ok(&["down", "--agents"]);
 }
 
 #[test]
@@ -388,35 +392,35 @@ fn a_recorded_stream_is_read() {
 
 #[test]
 fn a_task_that_was_given_up_can_be_retried() {
-    let yard = Yard::new();
-    let id = yard.task("Build a wall", &[FAILS]);
-    yard.first_run(&id);
-    let shown = yard.json(&["show", &id]);
+    let harness = Harness::new();
+    let id = harness.task("Build a wall", &[FAILS]);
+    harness.first_run(&id);
+    let shown = harness.json(&["show", &id]);
     assert_eq!(
         (&shown["state"], &shown["runs"][0]["class"]),
         (&json!("failed"), &json!("permission"))
     );
-    yard.script(&id, &[WORK, DONE]);
-    assert_snapshot!(yard.run(&["retry", &id, "--confirm", "it may now"]), @"
+    harness.script(&id, &[WORK, DONE]);
+    assert_snapshot!(harness.run(&["retry", &id, "--confirm", "it may now"]), @"
     exit 0
     -- stdout
     ◌ t1  failed → queued by human:kim (retry)
     -- stderr
     next: banksman show t1 · banksman why t1
     ");
-    yard.pulse_until(&id, "done");
+    harness.pulse_until(&id, "done");
 }
 
 /// A task that is tried again by itself, only later: people who ask for a retry mean now.
 #[test]
 fn a_retry_of_what_is_tried_again_later_is_now() {
-    let yard = Yard::new();
-    let id = yard.task("Build a wall", &[BUSY]);
-    let before = yard.run(&["retry", &id]);
+    let harness = Harness::new();
+    let id = harness.task("Build a wall", &[BUSY]);
+    let before = harness.run(&["retry", &id]);
     assert_eq!(before.code, Some(1), "what was never tried cannot be tried again: {before}");
-    yard.first_run(&id);
-    assert_eq!(yard.pulse()["started"], json!([]), "it waits for its next try");
-    assert_snapshot!(steady(&yard.run(&["why", &id])), @"
+    harness.first_run(&id);
+    assert_eq!(harness.pulse()["started"], json!([]), "it waits for its next try");
+    assert_snapshot!(steady(&harness.run(&["why", &id])), @"
     exit 0
     -- stdout
     t1 is in working
@@ -424,8 +428,8 @@ fn a_retry_of_what_is_tried_again_later_is_now() {
     delay 0000-00-00 00:00:00 it is tried again at this time, because r1.1 ended with transient: the server is busy
     then: it is tried again at its time, or now: banksman retry t1
     ");
-    yard.script(&id, &[WORK, DONE]);
-    assert_snapshot!(yard.run(&["retry", &id]), @"
+    harness.script(&id, &[WORK, DONE]);
+    assert_snapshot!(harness.run(&["retry", &id]), @"
     exit 0
     -- stdout
     ● t1  working → working by human:kim (hastened)
@@ -433,7 +437,7 @@ fn a_retry_of_what_is_tried_again_later_is_now() {
     it is tried again now, and not only at its time
     next: banksman show t1 · banksman why t1
     ");
-    assert_snapshot!(yard.run(&["retry", &id]), @"
+    assert_snapshot!(harness.run(&["retry", &id]), @"
     exit 0
     -- stdout
     ● t1  nothing has changed
@@ -441,11 +445,15 @@ fn a_retry_of_what_is_tried_again_later_is_now() {
     next: banksman show t1 · banksman why t1
     ");
     let hastened = |line: &&str| line.contains("hastened");
-    assert_eq!(yard.ok(&["history", &id]).lines().filter(hastened).count(), 1, "it is on record");
-    assert_eq!(yard.pulse()["started"][0]["job"], "r1.2");
-    yard.wait_for_end("r1.2");
-    yard.pulse_until(&id, "done");
-    assert_eq!(yard.json(&["check"])["ok"], true);
+    assert_eq!(
+        harness.ok(&["history", &id]).lines().filter(hastened).count(),
+        1,
+        "it is on record"
+    );
+    assert_eq!(harness.pulse()["started"][0]["job"], "r1.2");
+    harness.wait_for_end("r1.2");
+    harness.pulse_until(&id, "done");
+    assert_eq!(harness.json(&["check"])["ok"], true);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, Read};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
+use super::harness::{DONE, GATE, Harness, SAY, WORK, steady};
 use super::sandbox::Sandbox;
-use super::yard::{DONE, GATE, SAY, WORK, Yard, steady};
 
 const SESSION: &str = r#"echo '{"type":"session","id":"s1"}'"#;
 const TOOL: &str = r#"echo '{"type":"tool","name":"Bash","detail":"ls -la"}'"#;
@@ -18,11 +18,11 @@ const BUSY: &str = r#"echo '{"type":"result","status":"error","error":{"kind":"t
 
 #[test]
 fn a_log_is_rendered_with_its_end() {
-    let yard = Yard::new();
+    let harness = Harness::new();
     let id =
-        yard.task("Build a wall", &[SESSION, SAY, TOOL, PROGRESS, "echo oops >&2", WORK, DONE]);
-    yard.first_run(&id);
-    assert_snapshot!(steady(&yard.run(&["log", "t1"])), @"
+        harness.task("Build a wall", &[SESSION, SAY, TOOL, PROGRESS, "echo oops >&2", WORK, DONE]);
+    harness.first_run(&id);
+    assert_snapshot!(steady(&harness.run(&["log", "t1"])), @"
     exit 0
     -- stdout
     session s1
@@ -37,10 +37,10 @@ fn a_log_is_rendered_with_its_end() {
     used 1234 tokens, $0.05
     answer the wall stands
     -- stderr
-    r1.1 of ada on yard, since 0000-00-00 00:00:00
+    r1.1 of ada on harness, since 0000-00-00 00:00:00
     next: banksman log r1.1 --stderr · banksman show t1
     ");
-    assert_snapshot!(steady(&yard.run(&["log", "r1.1", "--stderr"])), @"
+    assert_snapshot!(steady(&harness.run(&["log", "r1.1", "--stderr"])), @"
     exit 0
     -- stdout
     oops
@@ -51,13 +51,13 @@ fn a_log_is_rendered_with_its_end() {
     used 1234 tokens, $0.05
     answer the wall stands
     -- stderr
-    r1.1 of ada on yard, since 0000-00-00 00:00:00
+    r1.1 of ada on harness, since 0000-00-00 00:00:00
     ");
-    let raw = yard.ok(&["log", "t1", "--raw"]);
+    let raw = harness.ok(&["log", "t1", "--raw"]);
     assert!(raw.starts_with("{\"type\":\"session\",\"id\":\"s1\"}\n{\"type\":\"text\""), "{raw}");
     assert_eq!(raw.lines().count(), 4, "bytes as they are, and nothing else: {raw}");
-    assert_eq!(yard.ok(&["log", "t1", "--raw", "--stderr"]), "oops\n");
-    let lines = yard.ok(&["log", "1", "--json"]);
+    assert_eq!(harness.ok(&["log", "t1", "--raw", "--stderr"]), "oops\n");
+    let lines = harness.ok(&["log", "1", "--json"]);
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let events: Vec<&str> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
     assert_eq!(events, ["session", "text", "tool", "spent", "ended", "report", "end"]);
@@ -69,75 +69,76 @@ fn a_log_is_rendered_with_its_end() {
 
 #[test]
 fn what_is_rotated_comes_first() {
-    let yard = Yard::new();
-    let id = yard.task("Build a wall", &[SAY, WORK, DONE]);
-    yard.first_run(&id);
-    let folder = yard.runs().join("past/r1.1");
+    let harness = Harness::new();
+    let id = harness.task("Build a wall", &[SAY, WORK, DONE]);
+    harness.first_run(&id);
+    let folder = harness.runs().join("past/r1.1");
     fs::write(folder.join("out.jsonl.1"), "{\"type\":\"text\",\"text\":\"the older half\"}\n")
         .unwrap();
-    let log = yard.ok(&["log", &id]);
+    let log = harness.ok(&["log", &id]);
     assert!(log.starts_with("says     the older half\nsays     laying bricks\n"), "{log}");
     assert!(
-        yard.ok(&["log", &id, "--raw"])
+        harness
+            .ok(&["log", &id, "--raw"])
             .starts_with("{\"type\":\"text\",\"text\":\"the older half\"}\n")
     );
 }
 
 #[test]
 fn nothing_that_an_agent_says_moves_the_cursor() {
-    let yard = Yard::new();
+    let harness = Harness::new();
     let script =
         [r#"printf '{"type":"text","text":"a\\u001b[2Jb"}\n'"#, r"printf 'err\033[2J\n' >&2", DONE];
-    let id = yard.task("Be nasty", &script);
-    yard.first_run(&id);
+    let id = harness.task("Be nasty", &script);
+    harness.first_run(&id);
     for args in [&["log", &id][..], &["log", &id, "--stderr"], &["log", &id, "--json"], &["status"]]
     {
-        let shown = yard.ok(args);
+        let shown = harness.ok(args);
         assert!(!shown.contains('\x1b'), "{args:?}: {shown:?}");
     }
 }
 
 #[test]
 fn a_log_that_is_not_here_says_where_it_is() {
-    let yard = Yard::new();
-    let id = yard.task("Build a wall", &[WORK, DONE]);
-    assert_snapshot!(yard.run(&["log", &id]), @"
+    let harness = Harness::new();
+    let id = harness.task("Build a wall", &[WORK, DONE]);
+    assert_snapshot!(harness.run(&["log", &id]), @"
     exit 1
     -- stderr
     error: no agent has worked on t1 yet (BM-E003)
     hint: `banksman why t1` says what it waits for
     ");
-    yard.first_run(&id);
-    assert_snapshot!(yard.run(&["log", &id, "--run", "7"]), @"
+    harness.first_run(&id);
+    assert_snapshot!(harness.run(&["log", &id, "--run", "7"]), @"
     exit 1
     -- stderr
     error: there is no run r1.7 (BM-E003)
     hint: `banksman show t1` lists the runs of the task
     ");
-    assert_snapshot!(yard.run(&["log", "r1.x"]), @"
+    assert_snapshot!(harness.run(&["log", "r1.x"]), @"
     exit 2
     -- stderr
     error: invalid value 'r1.x' for '<ID|RUN>': `r1.x` is not a run id
 
     For more information, try '--help'.
     ");
-    assert_snapshot!(yard.run(&["log", "t9"]), @"
+    assert_snapshot!(harness.run(&["log", "t9"]), @"
     exit 1
     -- stderr
     error: there is no task t9 (BM-E014)
     hint: `banksman list` shows the tasks
     ");
-    let mut elsewhere = yard.command(&["log", &id]);
-    elsewhere.env("BANKSMAN_NODE", "shed").env("BANKSMAN_HOME", yard.path().join("shed"));
-    let elsewhere = yard.finish(elsewhere.output().unwrap());
+    let mut elsewhere = harness.command(&["log", &id]);
+    elsewhere.env("BANKSMAN_NODE", "shed").env("BANKSMAN_HOME", harness.path().join("shed"));
+    let elsewhere = harness.finish(elsewhere.output().unwrap());
     assert_snapshot!(elsewhere, @"
     exit 1
     -- stderr
-    error: the log of r1.1 is on the machine `yard` (BM-E003)
+    error: the log of r1.1 is on the machine `harness` (BM-E003)
     hint: ask there: banksman log r1.1
     ");
-    fs::remove_dir_all(yard.runs().join("past/r1.1")).unwrap();
-    assert_snapshot!(yard.run(&["log", &id]), @"
+    fs::remove_dir_all(harness.runs().join("past/r1.1")).unwrap();
+    assert_snapshot!(harness.run(&["log", &id]), @"
     exit 1
     -- stderr
     error: the log of r1.1 is no longer kept (BM-E003)
@@ -160,17 +161,17 @@ fn a_task_that_was_moved_by_hand_has_no_log() {
 
 #[test]
 fn following_shows_a_run_as_it_happens() {
-    let yard = Yard::new();
-    yard.task(
+    let harness = Harness::new();
+    harness.task(
         "Build a wall",
         &[SAY, GATE, "echo '{\"type\":\"text\",\"text\":\"almost\"}'", WORK, DONE],
     );
-    yard.pulse();
-    yard.wait_for_words("r1.1");
-    let mut child = yard.start(&["log", "r1.1", "-f"]);
+    harness.pulse();
+    harness.wait_for_words("r1.1");
+    let mut child = harness.start(&["log", "r1.1", "-f"]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert_eq!(lines.next().unwrap().trim(), "says     laying bricks");
-    yard.open_gate();
+    harness.open_gate();
     let almost = lines.next().unwrap();
     assert!(
         almost.ends_with("says     almost") && almost.starts_with(|c: char| c.is_ascii_digit()),
@@ -184,17 +185,17 @@ fn following_shows_a_run_as_it_happens() {
 
 #[test]
 fn following_goes_on_with_the_next_run() {
-    let yard = Yard::new();
+    let harness = Harness::new();
     let second = "if [ -e \"$YARD/again\" ]; then";
     let script =
         [SAY, second, WORK, DONE, "exit 0", "fi", "touch \"$YARD/again\"", GATE, LOST_SESSION];
-    let id = yard.task("Build a wall", &script);
-    yard.pulse();
-    yard.wait_for_words("r1.1");
-    let follower = yard.start(&["log", &id, "-f"]);
-    yard.open_gate();
-    yard.pulse_until(&id, "done");
-    let ran = yard.finish_child(follower);
+    let id = harness.task("Build a wall", &script);
+    harness.pulse();
+    harness.wait_for_words("r1.1");
+    let follower = harness.start(&["log", &id, "-f"]);
+    harness.open_gate();
+    harness.pulse_until(&id, "done");
+    let ran = harness.finish_child(follower);
     assert_eq!(ran.code, Some(0), "{ran}");
     let shown = format!("{}\n{}", ran.stdout, ran.stderr);
     for wanted in [
@@ -210,15 +211,15 @@ fn following_goes_on_with_the_next_run() {
 
 #[test]
 fn a_follower_whose_keeper_is_killed_comes_to_its_end() {
-    let yard = Yard::new();
-    yard.task("Build a wall", &[SAY, GATE]);
-    yard.pulse();
-    yard.wait_for_words("r1.1");
-    let mut child = yard.start(&["log", "r1.1", "-f"]);
+    let harness = Harness::new();
+    harness.task("Build a wall", &[SAY, GATE]);
+    harness.pulse();
+    harness.wait_for_words("r1.1");
+    let mut child = harness.start(&["log", "r1.1", "-f"]);
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
-    let begun = yard.site().folder("r1.1".parse().unwrap()).begun().unwrap().unwrap();
+    let begun = harness.site().folder("r1.1".parse().unwrap()).begun().unwrap().unwrap();
     let pid = rustix::process::Pid::from_raw(begun.pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     out.read_to_string(&mut line).unwrap();
@@ -227,21 +228,21 @@ fn a_follower_whose_keeper_is_killed_comes_to_its_end() {
 
 #[test]
 fn status_tells_running_retrying_and_waiting_apart() {
-    let yard = Yard::new();
-    yard.task("Build a wall", &[SAY, GATE, WORK, DONE]);
-    let busy = yard.task("Dig a hole", &[BUSY]);
-    yard.task("Ask kim", &[r#"echo '{"tell":"needs_person","question":"which colour?"}' >>"$BANKSMAN_RUN_FOLDER/reports.jsonl""#, DONE]);
-    yard.pulse();
-    yard.wait_for_end("r2.1");
-    yard.wait_for_end("r3.1");
-    yard.wait_for_words("r1.1");
-    yard.until("the beat has what was said", || {
-        yard.json(&["status"])["running"][0]["live"]["last"] == "laying bricks"
+    let harness = Harness::new();
+    harness.task("Build a wall", &[SAY, GATE, WORK, DONE]);
+    let busy = harness.task("Dig a hole", &[BUSY]);
+    harness.task("Ask kim", &[r#"echo '{"tell":"needs_person","question":"which colour?"}' >>"$BANKSMAN_RUN_FOLDER/reports.jsonl""#, DONE]);
+    harness.pulse();
+    harness.wait_for_end("r2.1");
+    harness.wait_for_end("r3.1");
+    harness.wait_for_words("r1.1");
+    harness.until("the beat has what was said", || {
+        harness.json(&["status"])["running"][0]["live"]["last"] == "laying bricks"
     });
-    yard.pulse();
-    let listed = steady(&yard.run(&["list"]));
+    harness.pulse();
+    let listed = steady(&harness.run(&["list"]));
     assert!(listed.contains("\n↻ t2 working ") && listed.contains("\n● t1 working "), "{listed}");
-    assert_snapshot!(steady(&yard.run(&["status"])), @"
+    assert_snapshot!(steady(&harness.run(&["status"])), @"
     exit 0
     -- stdout
     STATE KIND TASKS
@@ -256,7 +257,7 @@ fn status_tells_running_retrying_and_waiting_apart() {
     worktrees 3, 0 MB with all of the home folder
 
     TASK RUN TRY WORKER NODE STAGE FOR TOKENS COST AT WORK
-    ● t1 r1.1 1 ada yard agent N s laying bricks
+    ● t1 r1.1 1 ada harness agent N s laying bricks
 
     TASK NEXT TRY ATTEMPT TITLE LAST ERROR
     ↻ t2 in N s 2 Dig a hole transient: the server is busy
@@ -266,7 +267,7 @@ fn status_tells_running_retrying_and_waiting_apart() {
     -- stderr
     next: banksman list --state STATE · banksman log ID -f
     ");
-    let document = yard.json(&["status"]);
+    let document = harness.json(&["status"]);
     let running = &document["running"][0];
     assert_eq!(
         (&running["run"], &running["attempt"], &running["live"]["stage"]),
@@ -278,29 +279,29 @@ fn status_tells_running_retrying_and_waiting_apart() {
         (&json!(busy), &json!(2), &json!("transient"))
     );
     assert_eq!(document["needsPerson"][0]["task"], "t3");
-    let mut ascii = yard.command(&["status", "--watch"]);
+    let mut ascii = harness.command(&["status", "--watch"]);
     ascii.env("LANG", "C").env("NO_COLOR", "1");
-    let ascii = yard.finish(ascii.output().unwrap());
+    let ascii = harness.finish(ascii.output().unwrap());
     assert!(ascii.stdout.is_ascii() && ascii.stdout.contains("~  t2"), "{ascii}");
-    yard.open_gate();
-    yard.wait_for_end("r1.1");
+    harness.open_gate();
+    harness.wait_for_end("r1.1");
 }
 
 #[test]
 fn status_shows_what_stands_in_the_way() {
-    let yard = Yard::with_settings("[worktrees]\nwarn_above = 1\n");
+    let harness = Harness::with_settings("[worktrees]\nwarn_above = 1\n");
     let quota = r#"echo '{"type":"result","status":"error","error":{"kind":"quota","message":"come back later","resets_at":"2099-01-01T00:00:00Z"}}'; exit 1"#;
-    let id = yard.task("Build a wall", &[quota]);
-    yard.first_run(&id);
+    let id = harness.task("Build a wall", &[quota]);
+    harness.first_run(&id);
     for name in ["t8", "t9", "no task's"] {
-        let folder = yard.runs().join("worktrees/other").join(name);
+        let folder = harness.runs().join("worktrees/other").join(name);
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join(".git"), "gitdir: nowhere\n").unwrap();
     }
-    yard.ok(&["batch", "create", "spring"]);
-    yard.ok(&["batch", "pause", "spring"]);
-    yard.ok(&["pause"]);
-    let status = yard.ok(&["status"]);
+    harness.ok(&["batch", "create", "spring"]);
+    harness.ok(&["batch", "pause", "spring"]);
+    harness.ok(&["pause"]);
+    let status = harness.ok(&["status"]);
     for wanted in [
         "paused     no agent is started until `banksman resume`",
         "account    command  paused for ",
@@ -314,10 +315,10 @@ fn status_shows_what_stands_in_the_way() {
 
 #[test]
 fn show_has_the_runs() {
-    let yard = Yard::new();
-    let id = yard.task("Build a wall", &[BUSY]);
-    yard.first_run(&id);
-    let shown = yard.run(&["show", &id]);
+    let harness = Harness::new();
+    let id = harness.task("Build a wall", &[BUSY]);
+    harness.first_run(&id);
+    let shown = harness.run(&["show", &id]);
     let runs = steady(&shown);
     let runs = runs.split_once("RUN WORKER").unwrap().1;
     assert_snapshot!(runs, @"
@@ -326,35 +327,35 @@ fn show_has_the_runs() {
     -- stderr
     next: banksman log t1 · banksman why t1 · banksman history t1 · banksman move t1 STATE
     ");
-    let document = yard.json(&["show", &id]);
+    let document = harness.json(&["show", &id]);
     assert_eq!(document["runs"][0]["class"], "flaky");
     assert_eq!(document["runs"][0]["run"], "r1.1");
 }
 
 #[test]
 fn attach_says_where_an_agent_works() {
-    let yard = Yard::new();
-    let id = yard.task("Build a wall", &[SESSION, SAY, GATE, WORK, DONE]);
-    assert_snapshot!(yard.run(&["attach", &id]), @"
+    let harness = Harness::new();
+    let id = harness.task("Build a wall", &[SESSION, SAY, GATE, WORK, DONE]);
+    assert_snapshot!(harness.run(&["attach", &id]), @"
     exit 1
     -- stderr
     error: no agent has worked on t1 yet (BM-E003)
     hint: `banksman why t1` says what it waits for
     ");
-    yard.pulse();
-    yard.wait_for_words("r1.1");
-    yard.until("its process is known", || !yard.json(&["attach", &id])["agentPid"].is_null());
-    let place = yard.json(&["attach", &id]);
+    harness.pulse();
+    harness.wait_for_words("r1.1");
+    harness.until("its process is known", || !harness.json(&["attach", &id])["agentPid"].is_null());
+    let place = harness.json(&["attach", &id]);
     let worktree = place["worktree"].as_str().unwrap();
     assert!(fs::metadata(worktree).unwrap().is_dir());
     assert_eq!(place["branch"], "banksman/t1-build-a-wall");
     assert!(place["keeperPid"].is_number() && place["agentPid"].is_number(), "{place}");
-    assert_eq!(yard.ok(&["attach", &id, "-q"]).trim_end(), worktree);
-    let text = yard.ok(&["attach", &id]);
+    assert_eq!(harness.ok(&["attach", &id, "-q"]).trim_end(), worktree);
+    let text = harness.ok(&["attach", &id]);
     assert!(text.starts_with("run       r1.1, at work\nworktree  "), "{text}");
-    yard.open_gate();
-    yard.wait_for_end("r1.1");
-    yard.until("its keeper is gone", || yard.json(&["attach", &id])["keeperPid"].is_null());
-    let place = yard.json(&["attach", &id]);
+    harness.open_gate();
+    harness.wait_for_end("r1.1");
+    harness.until("its keeper is gone", || harness.json(&["attach", &id])["keeperPid"].is_null());
+    let place = harness.json(&["attach", &id]);
     assert_eq!((&place["agentPid"], &place["session"]), (&json!(null), &json!("s1")));
 }

@@ -4,30 +4,41 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use super::yard::{DONE, GATE, SAY, WORK, Yard};
+use super::harness::{DONE, GATE, Harness, SAY, WORK};
 
 /// A tmux server of the test's own, with one session.
 pub(super) struct Tmux<'y> {
-    yard: &'y Yard,
+    harness: &'y Harness,
 }
 
 impl<'y> Tmux<'y> {
     /// None where there is no tmux, which is said aloud.
-    pub(super) fn start(yard: &'y Yard) -> Option<Self> {
+    pub(super) fn start(harness: &'y Harness) -> Option<Self> {
         let is_there = Command::new("tmux").arg("-V").stdout(Stdio::null()).status().is_ok();
         if !is_there {
             eprintln!("SKIPPED: there is no tmux on this machine");
             return None;
         }
-        let tmux = Self { yard };
-        tmux.run(&["-f", "/dev/null", "new-session", "-d", "-s", "yard", "-x", "150", "-y", "40"]);
+        let tmux = Self { harness };
+        tmux.run(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-s",
+            "harness",
+            "-x",
+            "150",
+            "-y",
+            "40",
+        ]);
         Some(tmux)
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new("tmux");
-        self.yard.prepare(&mut command);
-        command.env("TERM", "xterm").arg("-S").arg(self.yard.path().join("tmux"));
+        self.harness.prepare(&mut command);
+        command.env("TERM", "xterm").arg("-S").arg(self.harness.path().join("tmux"));
         command
     }
 
@@ -39,14 +50,14 @@ impl<'y> Tmux<'y> {
 
     /// What a program inside of the session has in its environment.
     fn address(&self) -> String {
-        self.run(&["display-message", "-p", "-t", "yard", "#{socket_path},#{pid},0"])
+        self.run(&["display-message", "-p", "-t", "harness", "#{socket_path},#{pid},0"])
             .trim()
             .to_owned()
     }
 
     pub(super) fn sees(&self, window: &str, text: &str) {
-        let target = format!("yard:={window}");
-        self.yard.until(&format!("`{text}` in {window}"), || {
+        let target = format!("harness:={window}");
+        self.harness.until(&format!("`{text}` in {window}"), || {
             let shown =
                 self.command().args(["capture-pane", "-p", "-t", &target]).output().unwrap();
             String::from_utf8_lossy(&shown.stdout).contains(text)
@@ -62,69 +73,69 @@ impl Drop for Tmux<'_> {
 
 #[test]
 fn a_tmux_window_follows_an_agent() {
-    let yard = Yard::new();
-    let Some(tmux) = Tmux::start(&yard) else { return };
-    let id = yard.task("Build a wall", &[SAY, GATE, WORK, DONE]);
-    yard.pulse();
-    yard.wait_for_words("r1.1");
-    let mut attach = yard.command(&["attach", &id, "--tmux"]);
-    let attached = yard.finish(attach.env("TMUX", tmux.address()).output().unwrap());
+    let harness = Harness::new();
+    let Some(tmux) = Tmux::start(&harness) else { return };
+    let id = harness.task("Build a wall", &[SAY, GATE, WORK, DONE]);
+    harness.pulse();
+    harness.wait_for_words("r1.1");
+    let mut attach = harness.command(&["attach", &id, "--tmux"]);
+    let attached = harness.finish(attach.env("TMUX", tmux.address()).output().unwrap());
     assert_eq!(attached.code, Some(0), "{attached}");
     assert!(attached.stderr.contains("a window of tmux follows r1.1"), "{attached}");
     tmux.sees("r1-1", "laying bricks");
-    yard.open_gate();
+    harness.open_gate();
     // It stays when the run has ended, so that the end can be read. The pane's own words about that are not always drawn.
     tmux.sees("r1-1", "the wall stands");
-    yard.until("the window outlives the log", || {
+    harness.until("the window outlives the log", || {
         tmux.run(&["list-panes", "-a", "-F", "#{window_name} #{pane_dead}"]).contains("r1-1 1")
     });
 }
 
 #[test]
 fn agents_get_windows_by_themselves_where_the_settings_say_so() {
-    let yard = Yard::with_settings("windows = \"auto\"");
-    let Some(tmux) = Tmux::start(&yard) else { return };
-    yard.task("Build a wall", &[SAY, GATE, WORK, DONE]);
-    let mut pulse = yard.command(&["pulse"]);
-    let pulsed = yard.finish(pulse.env("TMUX", tmux.address()).output().unwrap());
+    let harness = Harness::with_settings("windows = \"auto\"");
+    let Some(tmux) = Tmux::start(&harness) else { return };
+    harness.task("Build a wall", &[SAY, GATE, WORK, DONE]);
+    let mut pulse = harness.command(&["pulse"]);
+    let pulsed = harness.finish(pulse.env("TMUX", tmux.address()).output().unwrap());
     assert_eq!(pulsed.code, Some(0), "{pulsed}");
     tmux.sees("r1-1", "laying bricks");
-    yard.open_gate();
-    yard.wait_for_end("r1.1");
+    harness.open_gate();
+    harness.wait_for_end("r1.1");
 }
 
 #[test]
 fn without_a_terminal_agents_work_all_the_same() {
-    let yard = Yard::with_settings("windows = \"tmux\"");
-    let id = yard.task("Build a wall", &[WORK, DONE]);
-    let pulsed = yard.run(&["pulse"]);
+    let harness = Harness::with_settings("windows = \"tmux\"");
+    let id = harness.task("Build a wall", &[WORK, DONE]);
+    let pulsed = harness.run(&["pulse"]);
     assert_eq!(pulsed.code, Some(0), "{pulsed}");
     assert!(pulsed.stderr.contains("no window for r1.1: "), "{pulsed}");
-    yard.wait_for_end("r1.1");
-    let attached = yard.run(&["attach", &id, "--tmux"]);
+    harness.wait_for_end("r1.1");
+    let attached = harness.run(&["attach", &id, "--tmux"]);
     assert_eq!(attached.code, Some(1), "{attached}");
     assert!(attached.stderr.ends_with("hint: run it inside of tmux\n"), "{attached}");
 }
 
 #[test]
 fn tabby_is_asked_for_a_tab() {
-    let yard = Yard::new();
-    let programs = yard.path().join("bin");
+    let harness = Harness::new();
+    let programs = harness.path().join("bin");
     fs::create_dir(&programs).unwrap();
     let tabby = programs.join("tabby");
     fs::write(
         &tabby,
-        format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >'{}/asked'\n", yard.path().display()),
+        format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >'{}/asked'\n", harness.path().display()),
     )
     .unwrap();
     fs::set_permissions(&tabby, fs::Permissions::from_mode(0o755)).unwrap();
-    let id = yard.task("Build a wall", &[WORK, DONE]);
-    yard.first_run(&id);
-    let mut attach = yard.command(&["attach", &id, "--tabby"]);
+    let id = harness.task("Build a wall", &[WORK, DONE]);
+    harness.first_run(&id);
+    let mut attach = harness.command(&["attach", &id, "--tabby"]);
     attach.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
-    let attached = yard.finish(attach.output().unwrap());
+    let attached = harness.finish(attach.output().unwrap());
     assert_eq!(attached.code, Some(0), "{attached}");
-    let asked = fs::read_to_string(yard.path().join("asked")).unwrap();
+    let asked = fs::read_to_string(harness.path().join("asked")).unwrap();
     let asked: Vec<&str> = asked.lines().collect();
     assert_eq!(asked[..2], ["run", "env"]);
     let log = asked.iter().position(|word| *word == "log").unwrap();
@@ -133,9 +144,9 @@ fn tabby_is_asked_for_a_tab() {
 
 #[test]
 fn the_live_view_shows_changes_and_gives_the_terminal_back() {
-    let yard = Yard::new();
-    let Some(tmux) = Tmux::start(&yard) else { return };
-    let store = yard.store();
+    let harness = Harness::new();
+    let Some(tmux) = Tmux::start(&harness) else { return };
+    let store = harness.store();
     let live = format!(
         "{} --store {} status --watch; echo it is \"over\"; stty -a | grep -o ' echo '; exec sleep 60",
         super::sandbox::PROGRAM,
@@ -144,12 +155,12 @@ fn the_live_view_shows_changes_and_gives_the_terminal_back() {
     tmux.run(&["new-window", "-d", "-n", "live", &live]);
     tmux.sees("live", "no tasks");
     tmux.sees("live", "q ends this");
-    yard.task("Build a wall", &[SAY, GATE]);
+    harness.task("Build a wall", &[SAY, GATE]);
     tmux.sees("live", "queued");
-    yard.pulse();
+    harness.pulse();
     tmux.sees("live", "laying bricks");
-    tmux.run(&["send-keys", "-t", "yard:=live", "q"]);
+    tmux.run(&["send-keys", "-t", "harness:=live", "q"]);
     tmux.sees("live", "it is over");
     tmux.sees("live", " echo");
-    yard.ok(&["down", "--agents"]);
+    harness.ok(&["down", "--agents"]);
 }

@@ -13,7 +13,7 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{Event, Finish};
 
-use crate::store::acts::{NOON, TTL, actor, ask, beat, fields, finish, key, load, load_after};
+use crate::store::acts::{NOON, TTL, actor, ask, fields, finish, heartbeat, key, load, load_after};
 use crate::store::world::World;
 
 /// What a child is told, by environment: the store and what to do with it.
@@ -228,7 +228,7 @@ fn run(store: &Store, seeded: &mut Seeded) -> Result<Option<Applied>, StoreError
     let last = store.history(id, claimed.stored.task.version - 1)?;
     let record = last.first().expect("a claim leaves a record");
     say(&format!("{} {} {}", id.0, record.seq, hex(&record.hash)));
-    store.apply(id, beat(claimed.run.epoch, NOON.plus(TTL)), None, NOON)?;
+    store.apply(id, heartbeat(claimed.run.epoch, NOON.plus(TTL)), None, NOON)?;
     let outcome = [Outcome::Succeeded, Outcome::Policy, Outcome::Crashed, Outcome::NeedsPerson]
         [usize::try_from(seeded.below(4)).expect("small")];
     let given = fields(&[("pr_url", "https://forge/1")]);

@@ -1,4 +1,4 @@
-//! A yard in which nobody works, with questions for a person and the note that asks them.
+//! A harness in which nobody works, with questions for a person and the note that asks them.
 
 use std::fs::{self, File};
 use std::ops::Deref;
@@ -7,18 +7,18 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use crate::engine::yard::Yard;
+use crate::engine::harness::Harness;
 
 /// A note that is written by asking for it.
 pub(super) struct Desk {
-    yard: Yard,
+    harness: Harness,
 }
 
 impl Deref for Desk {
-    type Target = Yard;
+    type Target = Harness;
 
-    fn deref(&self) -> &Yard {
-        &self.yard
+    fn deref(&self) -> &Harness {
+        &self.harness
     }
 }
 
@@ -30,7 +30,7 @@ impl Desk {
     pub(super) fn with(settings: &[(&str, &str)]) -> Self {
         let settings =
             [&[("lifecycle", "\"autonomous\""), ("limits.agents", "0")], settings].concat();
-        Self { yard: Yard::new(&settings) }
+        Self { harness: Harness::new(&settings) }
     }
 
     /// With a folder that `up` and `pulse` look after.

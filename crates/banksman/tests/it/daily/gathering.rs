@@ -1,11 +1,11 @@
 //! What a note is made of: days that begin where the reader is, tasks that do not get on, answers from several hands. On both
 //! engines where the engine matters.
 
-use banksman::ops::daily::{Day, refresh};
+use banksman::ops::daily::{LocalDay, refresh};
 use banksman::store::Store;
-use banksman_core::daily::Report;
+use banksman_core::daily::EntryOutcome;
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::StateKind;
 use banksman_core::time::{Instant, Span};
 use jiff::tz::{self, TimeZone};
 
@@ -39,10 +39,10 @@ fn what_ended_in_a_stretch_of_time_is_found(world: &World) {
         .collect();
     add(&store, "roof");
     let found =
-        |from, until, most| ids(store.ended_between(Kind::Done, from, until, most).unwrap());
+        |from, until, most| ids(store.ended_between(StateKind::Done, from, until, most).unwrap());
     assert_eq!(found(later(1), later(3), 10), [done[2], done[1]]);
     assert_eq!(found(later(0), later(4), 2), [done[3], done[2]]);
-    assert_eq!(ids(store.ended_between(Kind::Failed, NOON, later(9), 9).unwrap()), []);
+    assert_eq!(ids(store.ended_between(StateKind::Failed, NOON, later(9), 9).unwrap()), []);
 }
 
 fn what_has_not_got_on_is_found(world: &World) {
@@ -60,8 +60,8 @@ fn what_has_not_got_on_is_found(world: &World) {
     assert_eq!(silent(later.plus(Span(1)), 1), [checking]);
 }
 
-fn note(store: &Store, text: &str, now: Instant) -> (String, Vec<Report>) {
-    let day = Day::at(NOON, &TimeZone::UTC).unwrap();
+fn note(store: &Store, text: &str, now: Instant) -> (String, Vec<EntryOutcome>) {
+    let day = LocalDay::at(NOON, &TimeZone::UTC).unwrap();
     let refreshed = refresh(store, &actor("human:kim"), &day, text, now).unwrap();
     (refreshed.text, refreshed.reports.into_values().collect())
 }
@@ -71,7 +71,7 @@ fn the_same_answer_from_several_hands_is_given_once(world: &World) {
     let id = to_asking(&store, "wall");
     let text = ticked(&note(&store, "", NOON).0, "Yes");
     let reports = at_once(4, |_| note(&world.open(), &text, NOON).1);
-    let done = Report::Answered("yes by human:kim".to_owned());
+    let done = EntryOutcome::Answered("yes by human:kim".to_owned());
     assert!(reports.iter().all(|reports| *reports == [done.clone()]), "{reports:?}");
     assert_eq!((state(&store, id), store.task(id).unwrap().task.version), ("done".to_owned(), 5));
 }
@@ -82,8 +82,8 @@ fn one_of_several_answers_counts(world: &World) {
     let fresh = note(&store, "", NOON).0;
     let texts = [ticked(&fresh, "Yes"), ticked(&fresh, "No").replace("**Note**:", "**Note**: up")];
     let reports = at_once(4, |number| note(&world.open(), &texts[number % 2], NOON).1);
-    let answered = |report: &&Report| matches!(report, Report::Answered(_));
-    let words: Vec<&Report> = reports.iter().flatten().filter(answered).collect();
+    let answered = |report: &&EntryOutcome| matches!(report, EntryOutcome::Answered(_));
+    let words: Vec<&EntryOutcome> = reports.iter().flatten().filter(answered).collect();
     assert!(!words.is_empty() && words.iter().all(|word| *word == words[0]), "{reports:?}");
     assert_eq!(reports.iter().flatten().count(), 4);
     assert_eq!(moves(&store, id), 5);
@@ -98,7 +98,7 @@ fn a_day_begins_where_the_reader_is() {
     apply(&store, id, ask("human:kim", "done", &[]), late);
     let east = TimeZone::fixed(tz::offset(1));
     let shows = |zone: &TimeZone, days: i64| {
-        let day = Day::at(NOON.plus(Span(days * DAY.0)), zone).unwrap();
+        let day = LocalDay::at(NOON.plus(Span(days * DAY.0)), zone).unwrap();
         let note = refresh(&store, &actor("human:kim"), &day, "", late).unwrap();
         note.text.lines().find(|line| line.starts_with("- **Done**")).map(str::to_owned)
     };

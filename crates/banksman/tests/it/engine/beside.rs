@@ -13,7 +13,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::driver::{Driver, NODE};
-use super::yard::Yard;
+use super::harness::Harness;
 
 const RUN: RunId = RunId { task: TaskId(1), epoch: 1 };
 
@@ -40,31 +40,31 @@ fn turn_with(driver: &Driver, act: impl FnOnce()) {
     assert!(meanwhile.act.borrow().is_none(), "nothing was claimed");
 }
 
-fn with_a_task() -> Yard {
-    let yard = Yard::new(&[("limits.lease", "\"1d\"")]);
-    yard.script("any", "run until [ -f \"$YARD/go\" ]; do sleep 0.02; done\nsuccess done\n");
-    yard.add("part 1", &[]);
-    yard
+fn with_a_task() -> Harness {
+    let harness = Harness::new(&[("limits.lease", "\"1d\"")]);
+    harness.script("any", "run until [ -f \"$YARD/go\" ]; do sleep 0.02; done\nsuccess done\n");
+    harness.add("part 1", &[]);
+    harness
 }
 
-fn assert_its_token_is_known(yard: &Yard) {
-    let store = yard.open();
-    let plan = fs::read(yard.home(NODE).join(format!("runs/{RUN}/plan.json"))).expect("a plan");
+fn assert_its_token_is_known(harness: &Harness) {
+    let store = harness.open();
+    let plan = fs::read(harness.home(NODE).join(format!("runs/{RUN}/plan.json"))).expect("a plan");
     let plan: Value = serde_json::from_slice(&plan).expect("a document");
     let token = plan["env"]["BANKSMAN_TOKEN"].as_str().expect("a token");
     let known = store.run_of_token(&Sha256::digest(token)).expect("readable");
     assert_eq!(known, Some(RUN), "the agent could not report");
-    assert_eq!(yard.keepers().len(), 1);
-    fs::write(yard.path("go"), "").expect("written");
+    assert_eq!(harness.keepers().len(), 1);
+    fs::write(harness.path("go"), "").expect("written");
 }
 
 #[test]
 fn who_comes_while_a_run_is_being_started_does_not_change_its_token() {
-    let yard = with_a_task();
+    let harness = with_a_task();
     let (claimed, is_claimed) = mpsc::channel();
     let (go, may_go) = mpsc::channel();
     thread::scope(|scope| {
-        let root = yard.root();
+        let root = harness.root();
         let claimer = scope.spawn(move || {
             let driver = Driver::of(root, Span(100));
             turn_with(&driver, || {
@@ -72,7 +72,7 @@ fn who_comes_while_a_run_is_being_started_does_not_change_its_token() {
                 may_go.recv().expect("somebody lets it go on");
             });
         });
-        let driver = Driver::of(yard.root(), Span(100));
+        let driver = Driver::of(harness.root(), Span(100));
         is_claimed.recv().expect("it is claimed");
         // This one has seen that there is no keeper, and the claimer is faster.
         turn_with(&driver, || {
@@ -80,15 +80,15 @@ fn who_comes_while_a_run_is_being_started_does_not_change_its_token() {
             claimer.join().expect("a turn");
         });
     });
-    assert_its_token_is_known(&yard);
+    assert_its_token_is_known(&harness);
 }
 
 #[test]
 fn who_claims_and_is_too_slow_to_start_does_not_change_the_token_either() {
-    let yard = with_a_task();
-    let [claimer, other] = [(); 2].map(|()| Driver::of(yard.root(), Span(100)));
+    let harness = with_a_task();
+    let [claimer, other] = [(); 2].map(|()| Driver::of(harness.root(), Span(100)));
     turn_with(&claimer, || {
         other.turn();
     });
-    assert_its_token_is_known(&yard);
+    assert_its_token_is_known(&harness);
 }

@@ -8,8 +8,8 @@ use banksman_core::time::Span;
 use rusqlite::Connection;
 
 use super::driver::Driver;
+use super::harness::{Harness, Up, tasks};
 use super::processes::wait_until;
-use super::yard::{Up, Yard, tasks};
 use crate::store::raw::Raw;
 
 /// What the engine has taken in a turn that was cut off is left alone for ten seconds.
@@ -34,13 +34,13 @@ const WRITES: [(&str, &str, &str); 4] = [
 /// `is_over` may let people act.
 pub(crate) fn cut_every_turn_off(
     driver: &Driver,
-    yard: &Yard,
+    harness: &Harness,
     mut is_over: impl FnMut() -> bool,
 ) -> usize {
-    let mut scissors = Scissors::new(yard.store());
+    let mut scissors = Scissors::new(harness.store());
     let (mut writes, mut cuts) = (1, 0);
     let mut before = scissors.progress(driver);
-    wait_until(&format!("it is over\n{}", yard.root().display()), || {
+    wait_until(&format!("it is over\n{}", harness.root().display()), || {
         scissors.let_pass(writes);
         let is_cut = driver.try_turn().is_err();
         scissors.let_pass(-1);
@@ -136,8 +136,8 @@ pub(crate) fn kill_when(up: Up, is_so: impl FnMut() -> bool) {
 }
 
 /// Kills a process in the middle of a transaction on SQLite, right after it has written this.
-pub(crate) fn kill_amid(yard: &Yard, store: &Store, write: &str, start: impl FnOnce() -> Up) {
-    let raw = Connection::open(yard.path("store.db")).expect("the file opens");
+pub(crate) fn kill_amid(harness: &Harness, store: &Store, write: &str, start: impl FnOnce() -> Up) {
+    let raw = Connection::open(harness.path("store.db")).expect("the file opens");
     raw.execute_batch(&format!("CREATE TRIGGER trap AFTER {write} BEGIN {ENDLESS}; END"))
         .expect("a trap");
     raw.busy_timeout(Duration::ZERO).expect("it can be set");

@@ -1,4 +1,4 @@
-//! An engine in this very process, on the folders of a [`Yard`](super::yard::Yard), whose clock and patience a test can
+//! An engine in this very process, on the folders of a [`Harness`](super::harness::Yard), whose clock and patience a test can
 //! change. Keepers and agents are real.
 
 use std::cell::Cell;
@@ -6,16 +6,16 @@ use std::path::Path;
 
 use banksman::clock;
 use banksman::config::{self, Agents, Environment, Flags, WorkerSetup};
-use banksman::engine::{Engine, EngineError, Project, Projects, Pulse, Terms};
+use banksman::engine::{Engine, EngineConfig, EngineError, Project, Projects, TurnReport};
 use banksman::exec::repo;
 use banksman::exec::site::LocalSite;
 use banksman::store::Store;
 use banksman::store::conn::{Options, Target};
-use banksman_core::failure::Policy;
+use banksman_core::failure::RetryPolicy;
 use banksman_core::time::{Instant, Span};
 
+use super::harness::PROGRAM;
 use super::processes::{Seen, wait_through};
-use super::yard::PROGRAM;
 
 pub(crate) const NODE: &str = "here";
 
@@ -23,11 +23,11 @@ pub(crate) struct Driver {
     pub(crate) store: Store,
     pub(crate) site: LocalSite,
     pub(crate) projects: One,
-    pub(crate) terms: Terms,
+    pub(crate) terms: EngineConfig,
     ahead: Cell<Span>,
 }
 
-/// The one project of a yard.
+/// The one project of a harness.
 pub(crate) struct One(Project);
 
 impl Projects for One {
@@ -37,12 +37,12 @@ impl Projects for One {
 }
 
 impl Driver {
-    /// On the folder of a yard and its SQLite store. No wait before another try is longer than `patience`.
+    /// On the folder of a harness and its SQLite store. No wait before another try is longer than `patience`.
     pub(crate) fn of(root: &Path, patience: Span) -> Self {
         Self::on(root, &root.join("store.db").display().to_string(), patience)
     }
 
-    /// On the folder of a yard and the store at an address.
+    /// On the folder of a harness and the store at an address.
     pub(crate) fn on(root: &Path, address: &str, patience: Span) -> Self {
         let repo = root.join("repo");
         let flags = Flags::from([("store", address.to_owned())]);
@@ -58,11 +58,11 @@ impl Driver {
             store,
             site: site.with_env("BANKSMAN_STORE", address),
             projects: One(project),
-            terms: Terms {
+            terms: EngineConfig {
                 workers: agents.workers.clone(),
                 agents,
                 program: PROGRAM.into(),
-                policy: Policy::default().hasty(patience),
+                policy: RetryPolicy::default().hasty(patience),
                 secret: clock::secret,
             },
             ahead: Cell::new(Span(0)),
@@ -85,12 +85,12 @@ impl Driver {
         self
     }
 
-    pub(crate) fn turn(&self) -> Pulse {
+    pub(crate) fn turn(&self) -> TurnReport {
         self.try_turn().expect("a turn")
     }
 
     /// A turn that something may cut off.
-    pub(crate) fn try_turn(&self) -> Result<Pulse, EngineError> {
+    pub(crate) fn try_turn(&self) -> Result<TurnReport, EngineError> {
         let engine = Engine::new(&self.store, &self.site, &self.projects, &self.terms);
         engine.pulse(self.now())
     }
@@ -134,7 +134,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    pub(crate) fn add(&mut self, pulse: Pulse) {
+    pub(crate) fn add(&mut self, pulse: TurnReport) {
         let outcome = |(job, outcome): (_, String)| format!("{job} {outcome}");
         self.outcomes.extend(pulse.ended.into_iter().map(outcome));
         self.notices.extend(pulse.notices.into_iter().map(|notice| notice.text));

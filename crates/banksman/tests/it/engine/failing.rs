@@ -5,68 +5,73 @@ use banksman_core::ids::TaskId;
 use banksman_core::time::Span;
 
 use super::driver::{Driver, NODE, Told};
-use super::yard::{Yard, is_over, state, tasks};
+use super::harness::{Harness, is_over, state, tasks};
 
 /// Failures are tried again after this time at most.
 const PATIENCE: Span = Span(100);
 const MINUTE: Span = Span(60_000);
 
 /// Turns until all tasks are over and everything is put away.
-fn to_the_end(yard: &Yard, driver: &Driver) -> Told {
+fn to_the_end(harness: &Harness, driver: &Driver) -> Told {
     let told = driver.turn_until("all tasks are over", |store| {
-        tasks(store).iter().all(is_over) && yard.jobs(NODE).is_empty()
+        tasks(store).iter().all(is_over) && harness.jobs(NODE).is_empty()
     });
-    yard.assert_clean(&[NODE]);
+    harness.assert_clean(&[NODE]);
     told
 }
 
-fn yard_with(settings: &[(&str, &str)], task: &[&str]) -> (Yard, TaskId) {
-    let yard = Yard::new(settings);
-    let id = yard.add("the task", task);
-    (yard, id)
+fn harness_with(settings: &[(&str, &str)], task: &[&str]) -> (Harness, TaskId) {
+    let harness = Harness::new(settings);
+    let id = harness.add("the task", task);
+    (harness, id)
 }
 
 #[test]
 fn a_run_that_failed_its_check_is_told_why_and_goes_on_in_its_session() {
     let verify = [("verify.commands", "[\"grep -q right answer\"]")];
-    let (yard, id) = yard_with(&verify, &[]);
-    yard.script("r1.1", "session s-17\nwrite answer wrong\ncommit a try\nsuccess all tests pass\n");
-    yard.script("r1.2", "write answer right\ncommit corrected\nsuccess now they do\n");
-    let driver = Driver::of(yard.root(), PATIENCE);
-    let told = to_the_end(&yard, &driver);
+    let (harness, id) = harness_with(&verify, &[]);
+    harness
+        .script("r1.1", "session s-17\nwrite answer wrong\ncommit a try\nsuccess all tests pass\n");
+    harness.script("r1.2", "write answer right\ncommit corrected\nsuccess now they do\n");
+    let driver = Driver::of(harness.root(), PATIENCE);
+    let told = to_the_end(&harness, &driver);
     assert_eq!(told.outcomes[..2], ["r1.1 verify_failed", "r1.2 succeeded"], "{told:?}");
     assert_eq!(state(&driver.store, id), "done");
-    assert_eq!(yard.file("starts"), "r1.1 session=\nr1.2 session=s-17\n");
-    let prompt = yard.file("prompts/r1.2");
+    assert_eq!(harness.file("starts"), "r1.1 session=\nr1.2 session=s-17\n");
+    let prompt = harness.file("prompts/r1.2");
     assert!(prompt.contains("did not get through"), "{prompt}");
     assert!(prompt.contains("grep -q right answer"), "{prompt}");
-    assert!(!yard.file("prompts/r1.1").contains("did not get through"));
+    assert!(!harness.file("prompts/r1.1").contains("did not get through"));
 }
 
 #[test]
 fn a_run_that_wrote_where_it_must_not_is_told_where() {
-    let (yard, id) = yard_with(&[], &["--set", "allowed_paths=[\"lib/**\"]"]);
-    yard.script("r1.1", "write lib/a.sh a\nwrite tests/run.sh cheat\ncommit both\nsuccess done\n");
-    yard.script(
+    let (harness, id) = harness_with(&[], &["--set", "allowed_paths=[\"lib/**\"]"]);
+    harness
+        .script("r1.1", "write lib/a.sh a\nwrite tests/run.sh cheat\ncommit both\nsuccess done\n");
+    harness.script(
         "r1.2",
         "run git rm -q tests/run.sh\nwrite lib/a.sh b\ncommit back\nsuccess done\n",
     );
-    let driver = Driver::of(yard.root(), PATIENCE);
-    let told = to_the_end(&yard, &driver);
+    let driver = Driver::of(harness.root(), PATIENCE);
+    let told = to_the_end(&harness, &driver);
     assert_eq!(told.outcomes[..2], ["r1.1 policy", "r1.2 succeeded"], "{told:?}");
     assert_eq!(state(&driver.store, id), "done");
-    let prompt = yard.file("prompts/r1.2");
+    let prompt = harness.file("prompts/r1.2");
     assert!(prompt.contains("tests/run.sh"), "{prompt}");
-    assert_eq!(yard.git(&["ls-tree", "-r", "--name-only", "main", "lib", "tests"]), "lib/a.sh\n");
+    assert_eq!(
+        harness.git(&["ls-tree", "-r", "--name-only", "main", "lib", "tests"]),
+        "lib/a.sh\n"
+    );
 }
 
 #[test]
 fn the_same_failure_again_and_again_is_given_up() {
-    let (yard, id) = yard_with(&[("verify.commands", "[\"false\"]")], &[]);
-    let driver = Driver::of(yard.root(), PATIENCE);
-    let told = to_the_end(&yard, &driver);
+    let (harness, id) = harness_with(&[("verify.commands", "[\"false\"]")], &[]);
+    let driver = Driver::of(harness.root(), PATIENCE);
+    let told = to_the_end(&harness, &driver);
     assert_eq!(state(&driver.store, id), "failed");
-    assert_eq!(yard.starts(), ["r1.1", "r1.2", "r1.3", "r1.4"]);
+    assert_eq!(harness.starts(), ["r1.1", "r1.2", "r1.3", "r1.4"]);
     assert_eq!(told.outcomes[3], "r1.4 exhausted", "{told:?}");
     let last = driver.store.past_runs(id, 1).expect("runs").pop().and_then(|run| run.detail);
     let detail = last.expect("why it was given up");
@@ -74,7 +79,7 @@ fn the_same_failure_again_and_again_is_given_up() {
     assert_eq!(detail.matches("`false`").count(), 1, "what failed is said once: {detail}");
     assert!(told.notices.iter().any(|text| text.starts_with("t1 is failed")), "{told:?}");
     // The commits that nobody wanted are kept.
-    yard.assert_no_commit_lost();
+    harness.assert_no_commit_lost();
 }
 
 /// One task hits the wall. All others of the account wait for the time that the provider named, then one goes first.
@@ -87,11 +92,11 @@ fn a_quota_rests_the_account_and_one_run_tries_first() {
         ("workers.other.cost", "5"),
         ("workers.other.capabilities", "[\"other\"]"),
     ];
-    let (yard, _) = yard_with(&settings, &["--tag", "code"]);
+    let (harness, _) = harness_with(&settings, &["--tag", "code"]);
     let reset = clock::now().plus(Span(30 * MINUTE.0));
-    yard.script("r1.1", &format!("quota {reset}\n"));
-    yard.script("r1.2", "run until [ -f \"$YARD/go\" ]; do sleep 0.05; done\nwrite work-t1 x\ncommit x\nsuccess x\n");
-    let mut driver = Driver::of(yard.root(), PATIENCE);
+    harness.script("r1.1", &format!("quota {reset}\n"));
+    harness.script("r1.2", "run until [ -f \"$YARD/go\" ]; do sleep 0.05; done\nwrite work-t1 x\ncommit x\nsuccess x\n");
+    let mut driver = Driver::of(harness.root(), PATIENCE);
     let like = driver.terms.workers.iter().find(|setup| setup.worker.name == "scripted");
     let command = like.expect("a worker").command.clone();
     let other = driver.terms.workers.iter_mut().find(|setup| setup.worker.name == "other");
@@ -102,13 +107,13 @@ fn a_quota_rests_the_account_and_one_run_tries_first() {
     assert_eq!(told.outcomes, ["r1.1 quota"]);
     assert!(told.notices[0].starts_with("account command is paused until"), "{told:?}");
     let (second, third) =
-        (yard.add("second", &["--tag", "code"]), yard.add("third", &["--tag", "code"]));
-    let elsewhere = yard.add("elsewhere", &["--tag", "other"]);
+        (harness.add("second", &["--tag", "code"]), harness.add("third", &["--tag", "code"]));
+    let elsewhere = harness.add("elsewhere", &["--tag", "other"]);
     driver.turn_until("another account goes on", |store| state(store, elsewhere) == "done");
-    assert_eq!(yard.starts(), ["r1.1", "r4.1"]);
+    assert_eq!(harness.starts(), ["r1.1", "r4.1"]);
 
     driver.pass(Span(31 * MINUTE.0));
-    let told = driver.turn_until("one run tries", |_| yard.starts().len() == 3);
+    let told = driver.turn_until("one run tries", |_| harness.starts().len() == 3);
     assert!(
         told.notices.iter().any(|text| text.contains("the pause of account command is over")),
         "{told:?}"
@@ -116,11 +121,11 @@ fn a_quota_rests_the_account_and_one_run_tries_first() {
     for _ in 0..5 {
         driver.turn();
     }
-    assert_eq!(yard.starts().len(), 3, "more than one run tries first");
-    let probing = yard.starts()[2].clone();
+    assert_eq!(harness.starts().len(), 3, "more than one run tries first");
+    let probing = harness.starts()[2].clone();
     assert!(["r1.2", "r2.1", "r3.1"].contains(&probing.as_str()), "{probing}");
-    std::fs::write(yard.path("go"), "").expect("written");
-    to_the_end(&yard, &driver);
+    std::fs::write(harness.path("go"), "").expect("written");
+    to_the_end(&harness, &driver);
     assert_eq!([state(&driver.store, second), state(&driver.store, third)], ["done", "done"]);
     let accounts = driver.store.accounts().expect("accounts");
     assert!(accounts.iter().all(|(_, row)| row.paused_until.is_none() && !row.probing));
@@ -128,42 +133,42 @@ fn a_quota_rests_the_account_and_one_run_tries_first() {
 
 #[test]
 fn a_refused_key_asks_a_person_and_rests_the_account() {
-    let (yard, id) = yard_with(&[], &[]);
-    yard.script("r1.1", "auth\n");
-    let driver = Driver::of(yard.root(), PATIENCE);
+    let (harness, id) = harness_with(&[], &[]);
+    harness.script("r1.1", "auth\n");
+    let driver = Driver::of(harness.root(), PATIENCE);
     let told = driver.turn_until("it is blocked", |store| state(store, id) == "blocked");
     assert_eq!(told.outcomes, ["r1.1 auth"]);
-    let second = yard.add("second", &[]);
+    let second = harness.add("second", &[]);
     for _ in 0..3 {
         driver.turn();
     }
-    assert_eq!(yard.starts(), ["r1.1"]);
-    yard.ok(&["accounts", "resume", "command"]);
-    yard.ok(&["unblock", "t1"]);
-    to_the_end(&yard, &driver);
+    assert_eq!(harness.starts(), ["r1.1"]);
+    harness.ok(&["accounts", "resume", "command"]);
+    harness.ok(&["unblock", "t1"]);
+    to_the_end(&harness, &driver);
     assert_eq!([state(&driver.store, id), state(&driver.store, second)], ["done", "done"]);
 }
 
 #[test]
 fn a_silent_agent_is_prompted_once_and_then_ended() {
-    let (yard, id) = yard_with(&[("limits.idle", "\"300ms\"")], &[]);
-    yard.script("r1.1", "session s1\nsilent\n");
-    let driver = Driver::of(yard.root(), PATIENCE);
-    let told = to_the_end(&yard, &driver);
+    let (harness, id) = harness_with(&[("limits.idle", "\"300ms\"")], &[]);
+    harness.script("r1.1", "session s1\nsilent\n");
+    let driver = Driver::of(harness.root(), PATIENCE);
+    let told = to_the_end(&harness, &driver);
     assert_eq!(told.outcomes[..2], ["r1.1 stalled", "r1.2 succeeded"], "{told:?}");
     assert_eq!(state(&driver.store, id), "done");
-    assert!(yard.file("prompts/r1.1").contains("You have been silent"), "no nudge");
-    assert_eq!(yard.starts(), ["r1.1", "r1.1", "r1.2"]);
+    assert!(harness.file("prompts/r1.1").contains("You have been silent"), "no nudge");
+    assert_eq!(harness.starts(), ["r1.1", "r1.1", "r1.2"]);
 }
 
 #[test]
 fn a_run_that_uses_up_its_budget_is_ended_and_a_person_is_asked() {
-    let (yard, id) = yard_with(&[("budget.run_tokens", "1000")], &[]);
-    yard.script("r1.1", "spend 900 50 0.01\nsay still within\nspend 100 100 0.01\nsilent\n");
-    let driver = Driver::of(yard.root(), PATIENCE);
+    let (harness, id) = harness_with(&[("budget.run_tokens", "1000")], &[]);
+    harness.script("r1.1", "spend 900 50 0.01\nsay still within\nspend 100 100 0.01\nsilent\n");
+    let driver = Driver::of(harness.root(), PATIENCE);
     let told = driver.turn_until("it is blocked", |store| state(store, id) == "blocked");
     assert_eq!(told.outcomes, ["r1.1 over_budget"]);
-    yard.ok(&["unblock", "t1"]);
-    to_the_end(&yard, &driver);
+    harness.ok(&["unblock", "t1"]);
+    to_the_end(&harness, &driver);
     assert_eq!(state(&driver.store, id), "done");
 }

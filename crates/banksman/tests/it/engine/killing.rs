@@ -5,8 +5,8 @@ use std::process::{Child, Command, Stdio};
 
 use banksman_core::ids::TaskId;
 
+use super::harness::{Harness, Up};
 use super::processes::{Process, wait_until};
-use super::yard::{Up, Yard};
 
 /// Commits, waits for a word, and is done.
 const PATIENT: &str = r#"run echo "$BANKSMAN_RUN" >>"work-$BANKSMAN_TASK"
@@ -16,72 +16,72 @@ success it is written
 "#;
 const TASKS: usize = 4;
 
-fn patient() -> (Yard, Vec<TaskId>) {
-    let yard = Yard::new(&[]);
-    yard.script("any", PATIENT);
-    let ids = (0..TASKS).map(|number| yard.add(&format!("part {number}"), &[])).collect();
-    (yard, ids)
+fn patient() -> (Harness, Vec<TaskId>) {
+    let harness = Harness::new(&[]);
+    harness.script("any", PATIENT);
+    let ids = (0..TASKS).map(|number| harness.add(&format!("part {number}"), &[])).collect();
+    (harness, ids)
 }
 
-fn until_all_have_committed(yard: &Yard) {
-    wait_until("all agents have committed", || yard.file("commits").lines().count() == TASKS);
+fn until_all_have_committed(harness: &Harness) {
+    wait_until("all agents have committed", || harness.file("commits").lines().count() == TASKS);
 }
 
-fn go(yard: &Yard) {
-    fs::write(yard.path("go"), "").expect("written");
+fn go(harness: &Harness) {
+    fs::write(harness.path("go"), "").expect("written");
 }
 
-fn assert_all_done_in_one_run(yard: &Yard, ids: &[TaskId]) {
+fn assert_all_done_in_one_run(harness: &Harness, ids: &[TaskId]) {
     for id in ids {
-        assert_eq!(yard.state(*id), "done", "{id}");
+        assert_eq!(harness.state(*id), "done", "{id}");
     }
-    let mut starts = yard.starts();
+    let mut starts = harness.starts();
     starts.sort();
     assert_eq!(starts, ["r1.1", "r2.1", "r3.1", "r4.1"]);
-    yard.assert_clean(&["here"]);
+    harness.assert_clean(&["here"]);
 }
 
 #[test]
 fn agents_go_on_when_up_is_killed_and_the_next_one_takes_their_results() {
-    let (yard, ids) = patient();
-    let up = yard.up();
-    until_all_have_committed(&yard);
-    let before = top_agents(&yard);
+    let (harness, ids) = patient();
+    let up = harness.up();
+    until_all_have_committed(&harness);
+    let before = top_agents(&harness);
     up.kill();
-    assert_eq!(top_agents(&yard), before);
-    let up = yard.up();
-    go(&yard);
-    yard.until_over(&["here"]);
+    assert_eq!(top_agents(&harness), before);
+    let up = harness.up();
+    go(&harness);
+    harness.until_over(&["here"]);
     up.stop();
-    assert_all_done_in_one_run(&yard, &ids);
+    assert_all_done_in_one_run(&harness, &ids);
 }
 
 #[test]
 fn agents_that_end_while_nobody_looks_are_not_forgotten() {
-    let (yard, ids) = patient();
-    let up = yard.up();
-    until_all_have_committed(&yard);
+    let (harness, ids) = patient();
+    let up = harness.up();
+    until_all_have_committed(&harness);
     up.kill();
-    go(&yard);
-    wait_until("all keepers have ended", || yard.keepers().is_empty());
-    let up = yard.up();
-    yard.until_over(&["here"]);
+    go(&harness);
+    wait_until("all keepers have ended", || harness.keepers().is_empty());
+    let up = harness.up();
+    harness.until_over(&["here"]);
     up.stop();
-    assert_all_done_in_one_run(&yard, &ids);
+    assert_all_done_in_one_run(&harness, &ids);
 }
 
 #[test]
 fn up_that_is_asked_to_end_leaves_agents_at_work_and_says_so() {
-    let (yard, ids) = patient();
-    let up = yard.up();
-    until_all_have_committed(&yard);
+    let (harness, ids) = patient();
+    let up = harness.up();
+    until_all_have_committed(&harness);
     let said = up.stop();
     let expected = "stopped; 4 agents go on by themselves (`banksman down --agents` ends them)\n";
     assert!(said.ends_with(expected), "{said}");
-    assert_eq!(yard.agents().len(), TASKS);
-    go(&yard);
-    wait_until("all keepers have ended", || yard.keepers().is_empty());
-    let pulse = yard.pulse();
+    assert_eq!(harness.agents().len(), TASKS);
+    go(&harness);
+    wait_until("all keepers have ended", || harness.keepers().is_empty());
+    let pulse = harness.pulse();
     let ended: Vec<&str> = pulse["ended"]
         .as_array()
         .expect("a list")
@@ -89,18 +89,18 @@ fn up_that_is_asked_to_end_leaves_agents_at_work_and_says_so() {
         .map(|end| end["outcome"].as_str().expect("an outcome"))
         .collect();
     assert_eq!(ended, ["succeeded"; TASKS]);
-    let up = yard.up();
-    yard.until_over(&["here"]);
+    let up = harness.up();
+    harness.until_over(&["here"]);
     up.stop();
-    assert_all_done_in_one_run(&yard, &ids);
+    assert_all_done_in_one_run(&harness, &ids);
 }
 
 #[test]
 fn a_second_up_on_the_same_home_is_refused() {
-    let yard = Yard::new(&[]);
-    let up = yard.up();
-    wait_until("the first is up", || yard.file("up-here.log").contains("up on here"));
-    let second = yard.run(&["up"]);
+    let harness = Harness::new(&[]);
+    let up = harness.up();
+    wait_until("the first is up", || harness.file("up-here.log").contains("up on here"));
+    let second = harness.run(&["up"]);
     assert!(!second.status.success());
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(said.contains("already"), "{said}");
@@ -110,24 +110,24 @@ fn a_second_up_on_the_same_home_is_refused() {
 /// Whoever lost something tries again after a few seconds; the work that was committed before is not lost.
 #[test]
 fn a_lost_keeper_costs_one_run_and_no_commit() {
-    let (yard, ids) = patient();
-    let up = yard.up();
-    until_all_have_committed(&yard);
-    let orphans = yard.agents();
-    for keeper in yard.keepers() {
+    let (harness, ids) = patient();
+    let up = harness.up();
+    until_all_have_committed(&harness);
+    let orphans = harness.agents();
+    for keeper in harness.keepers() {
         keeper.kill();
     }
     wait_until("what the keepers left is ended", || !orphans.iter().any(Process::is_alive));
-    go(&yard);
-    yard.until_over(&["here"]);
+    go(&harness);
+    harness.until_over(&["here"]);
     for id in &ids {
-        assert_eq!(yard.state(*id), "done", "{id}");
+        assert_eq!(harness.state(*id), "done", "{id}");
     }
-    let mut starts = yard.starts();
+    let mut starts = harness.starts();
     starts.sort();
     assert_eq!(starts, ["r1.1", "r1.2", "r2.1", "r2.2", "r3.1", "r3.2", "r4.1", "r4.2"]);
     up.stop();
-    yard.assert_clean(&["here"]);
+    harness.assert_clean(&["here"]);
 }
 
 /// Nothing but the end of the keeper tells of it, and nobody waits for the hold of the effect to be over.
@@ -135,67 +135,67 @@ fn a_lost_keeper_costs_one_run_and_no_commit() {
 fn a_merge_that_loses_its_keeper_is_begun_again_at_once() {
     // The check passes in the run, and waits in the merge, which has a worktree of its own.
     let check = r#"case $PWD in */t1) true;; *) touch "$HOME/merging"; until [ -f "$HOME/go" ]; do sleep 0.05; done;; esac"#;
-    let yard = Yard::new(&[("verify.commands", &format!("[{check:?}]"))]);
-    let id = yard.add("part 0", &[]);
-    let up = yard.up();
-    wait_until("the merge is under way", || yard.path("user/merging").exists());
-    let merging = yard.keepers();
+    let harness = Harness::new(&[("verify.commands", &format!("[{check:?}]"))]);
+    let id = harness.add("part 0", &[]);
+    let up = harness.up();
+    wait_until("the merge is under way", || harness.path("user/merging").exists());
+    let merging = harness.keepers();
     assert_eq!(merging.len(), 1, "{merging:?}");
     merging[0].kill();
-    fs::write(yard.path("user/go"), "").expect("written");
-    yard.until_over(&["here"]);
-    assert_eq!(yard.state(id), "done");
-    assert_eq!(yard.starts(), ["r1.1"]);
+    fs::write(harness.path("user/go"), "").expect("written");
+    harness.until_over(&["here"]);
+    assert_eq!(harness.state(id), "done");
+    assert_eq!(harness.starts(), ["r1.1"]);
     let said = up.stop();
     assert_eq!(said.matches("started   a1.3").count(), 2, "{said}");
-    yard.assert_clean(&["here"]);
+    harness.assert_clean(&["here"]);
 }
 
 #[test]
 fn a_receipt_that_cannot_be_read_does_not_hide_the_others() {
-    let (yard, ids) = patient();
-    let up = yard.up();
-    until_all_have_committed(&yard);
+    let (harness, ids) = patient();
+    let up = harness.up();
+    until_all_have_committed(&harness);
     up.stop();
-    go(&yard);
-    wait_until("all keepers have ended", || yard.keepers().is_empty());
-    fs::write(yard.home("here").join("runs/r2.1/receipt.json"), "{").expect("written");
-    let up = yard.up();
-    yard.until_over(&["here"]);
+    go(&harness);
+    wait_until("all keepers have ended", || harness.keepers().is_empty());
+    fs::write(harness.home("here").join("runs/r2.1/receipt.json"), "{").expect("written");
+    let up = harness.up();
+    harness.until_over(&["here"]);
     let said = up.stop();
     assert!(said.contains("alert     the receipt of r2.1 cannot be read"), "{said}");
     for id in &ids {
-        assert_eq!(yard.state(*id), "done", "{id}");
+        assert_eq!(harness.state(*id), "done", "{id}");
     }
-    let mut starts = yard.starts();
+    let mut starts = harness.starts();
     starts.sort();
     assert_eq!(starts, ["r1.1", "r2.1", "r2.2", "r3.1", "r4.1"]);
-    yard.assert_clean(&["here"]);
+    harness.assert_clean(&["here"]);
 }
 
 /// A keeper that neither renews its lease nor listens is killed with its agent, and nobody else waits for it.
 #[test]
 fn a_keeper_that_hangs_is_killed_when_its_lease_is_over() {
-    let yard = Yard::new(&[("limits.lease", "\"2s\""), ("limits.grace", "\"200ms\"")]);
-    yard.script("any", PATIENT);
-    let id = yard.add("part 0", &[]);
-    let up = yard.up();
-    wait_until("the agent has committed", || yard.file("commits").lines().count() == 1);
-    let (keeper, agents) = (yard.keepers().remove(0), yard.agents());
+    let harness = Harness::new(&[("limits.lease", "\"2s\""), ("limits.grace", "\"200ms\"")]);
+    harness.script("any", PATIENT);
+    let id = harness.add("part 0", &[]);
+    let up = harness.up();
+    wait_until("the agent has committed", || harness.file("commits").lines().count() == 1);
+    let (keeper, agents) = (harness.keepers().remove(0), harness.agents());
     keeper.freeze();
     wait_until("it is ended", || !keeper.is_alive() && !agents.iter().any(Process::is_alive));
-    go(&yard);
-    yard.until_over(&["here"]);
+    go(&harness);
+    harness.until_over(&["here"]);
     up.stop();
-    assert_eq!(yard.state(id), "done");
-    assert_eq!(yard.starts(), ["r1.1", "r1.2"]);
-    yard.assert_clean(&["here"]);
+    assert_eq!(harness.state(id), "done");
+    assert_eq!(harness.starts(), ["r1.1", "r1.2"]);
+    harness.assert_clean(&["here"]);
 }
 
 /// A process that looks like an agent of ours, with the same program, arguments and folder, but without the marker.
-fn decoy(yard: &Yard, like: &Process) -> Child {
+fn decoy(harness: &Harness, like: &Process) -> Child {
     let mut command = Command::new(&like.args[0]);
-    command.args(&like.args[1..]).env_clear().current_dir(yard.root());
+    command.args(&like.args[1..]).env_clear().current_dir(harness.root());
     for entry in &like.env {
         if let Some((name, value)) = entry.split_once('=')
             && name != "BANKSMAN_RUN"
@@ -208,9 +208,9 @@ fn decoy(yard: &Yard, like: &Process) -> Child {
 }
 
 /// Those that keepers have started themselves; what these start comes and goes.
-fn top_agents(yard: &Yard) -> Vec<i32> {
-    let keepers: Vec<i32> = yard.keepers().iter().map(|keeper| keeper.pid).collect();
-    let mut pids: Vec<i32> = yard
+fn top_agents(harness: &Harness) -> Vec<i32> {
+    let keepers: Vec<i32> = harness.keepers().iter().map(|keeper| keeper.pid).collect();
+    let mut pids: Vec<i32> = harness
         .agents()
         .iter()
         .filter(|agent| keepers.contains(&agent.parent))
@@ -221,90 +221,90 @@ fn top_agents(yard: &Yard) -> Vec<i32> {
 }
 
 /// Kills keepers and the control plane, so that agents are left without anybody.
-fn lose_everybody_but_agents(yard: &Yard, up: Up) {
+fn lose_everybody_but_agents(harness: &Harness, up: Up) {
     up.kill();
-    for keeper in yard.keepers() {
+    for keeper in harness.keepers() {
         keeper.kill();
     }
 }
 
 #[test]
 fn what_lost_keepers_leave_is_ended_and_nothing_else() {
-    let yard = Yard::new(&[]);
-    yard.script("any", &PATIENT.replace("run while", "daemon 600000\nrun while"));
+    let harness = Harness::new(&[]);
+    harness.script("any", &PATIENT.replace("run while", "daemon 600000\nrun while"));
     for number in 0..TASKS {
-        yard.add(&format!("part {number}"), &[]);
+        harness.add(&format!("part {number}"), &[]);
     }
-    let up = yard.up();
-    until_all_have_committed(&yard);
+    let up = harness.up();
+    until_all_have_committed(&harness);
     let is_daemon = |process: &Process| process.args.iter().any(|word| word == "--stay");
     wait_until("all daemons are there", || {
-        yard.processes().iter().filter(|process| is_daemon(process)).count() == TASKS
+        harness.processes().iter().filter(|process| is_daemon(process)).count() == TASKS
     });
     let orphans: Vec<Process> =
-        yard.processes().into_iter().filter(|process| process.job().is_some()).collect();
+        harness.processes().into_iter().filter(|process| process.job().is_some()).collect();
     let like = orphans.iter().find(|process| is_daemon(process)).expect("a daemon");
-    let mut decoy = decoy(&yard, like);
-    lose_everybody_but_agents(&yard, up);
+    let mut decoy = decoy(&harness, like);
+    lose_everybody_but_agents(&harness, up);
 
-    go(&yard);
-    let up = yard.up();
+    go(&harness);
+    let up = harness.up();
     wait_until("what the keepers left is ended", || !orphans.iter().any(Process::is_alive));
     assert_eq!(decoy.try_wait().expect("its state"), None, "the decoy was ended");
     decoy.kill().expect("it can be killed");
     decoy.wait().expect("it is gone");
-    yard.until_over(&["here"]);
+    harness.until_over(&["here"]);
     up.stop();
-    yard.assert_clean(&["here"]);
-    assert!(yard.tasks().iter().all(|stored| super::yard::state_of(stored) == "done"));
+    harness.assert_clean(&["here"]);
+    assert!(harness.tasks().iter().all(|stored| super::harness::state_of(stored) == "done"));
 }
 
 /// As a rebase leaves it that was killed: away from the branch, with a file in the way that the branch has, too.
 #[test]
 fn a_worktree_that_was_left_away_from_its_branch_is_brought_back() {
-    let yard = Yard::new(&[]);
-    yard.script("any", PATIENT);
-    let id = yard.add("part 0", &[]);
-    let up = yard.up();
-    wait_until("the agent has committed", || yard.file("commits").lines().count() == 1);
-    lose_everybody_but_agents(&yard, up);
-    for agent in yard.processes() {
+    let harness = Harness::new(&[]);
+    harness.script("any", PATIENT);
+    let id = harness.add("part 0", &[]);
+    let up = harness.up();
+    wait_until("the agent has committed", || harness.file("commits").lines().count() == 1);
+    lose_everybody_but_agents(&harness, up);
+    for agent in harness.processes() {
         agent.kill();
     }
-    let worktree = yard.worktrees().remove(0);
-    yard.git(&["-C", &worktree, "switch", "--quiet", "--detach", "HEAD~1"]);
+    let worktree = harness.worktrees().remove(0);
+    harness.git(&["-C", &worktree, "switch", "--quiet", "--detach", "HEAD~1"]);
     fs::write(format!("{worktree}/work-t1"), "in the way\n").expect("written");
-    go(&yard);
-    let up = yard.up();
-    yard.until_over(&["here"]);
+    go(&harness);
+    let up = harness.up();
+    harness.until_over(&["here"]);
     up.stop();
-    assert_eq!(yard.state(id), "done");
-    assert_eq!(yard.starts(), ["r1.1", "r1.2"]);
-    let rescued = yard.git(&["for-each-ref", "--format=%(refname)", "refs/banksman/rescue/"]);
-    let kept = yard.git(&["show", &format!("{}:work-t1", rescued.trim())]);
+    assert_eq!(harness.state(id), "done");
+    assert_eq!(harness.starts(), ["r1.1", "r1.2"]);
+    let rescued = harness.git(&["for-each-ref", "--format=%(refname)", "refs/banksman/rescue/"]);
+    let kept = harness.git(&["show", &format!("{}:work-t1", rescued.trim())]);
     assert_eq!(kept, "in the way\n");
-    yard.assert_clean(&["here"]);
+    harness.assert_clean(&["here"]);
 }
 
 #[test]
 fn after_a_reboot_everything_is_taken_up_again() {
-    let (yard, ids) = patient();
-    let up = yard.up();
-    until_all_have_committed(&yard);
+    let (harness, ids) = patient();
+    let up = harness.up();
+    until_all_have_committed(&harness);
     up.kill();
-    for process in yard.processes() {
+    for process in harness.processes() {
         process.kill();
     }
-    wait_until("nothing is left", || yard.processes().is_empty());
-    go(&yard);
-    let up = yard.up();
-    yard.until_over(&["here"]);
+    wait_until("nothing is left", || harness.processes().is_empty());
+    go(&harness);
+    let up = harness.up();
+    harness.until_over(&["here"]);
     up.stop();
     for id in &ids {
-        assert_eq!(yard.state(*id), "done");
+        assert_eq!(harness.state(*id), "done");
         // The commit of the first run is in, and so is that of the second.
-        let work = yard.git(&["show", &format!("main:work-{id}")]);
+        let work = harness.git(&["show", &format!("main:work-{id}")]);
         assert_eq!(work.lines().count(), 2, "{work}");
     }
-    yard.assert_clean(&["here"]);
+    harness.assert_clean(&["here"]);
 }

@@ -7,8 +7,8 @@ use banksman::clock;
 use banksman::store::conn::Target;
 
 use super::driver::until_noon;
+use super::harness::{Harness, Up, state_of};
 use super::processes::wait_until;
-use super::yard::{Up, Yard, state_of};
 use crate::store::raw::Raw;
 
 /// A database of its own for a test, dropped afterwards.
@@ -65,12 +65,12 @@ impl Drop for Database {
 }
 
 /// Everything of one machine at once: the control plane, keepers, agents.
-pub(crate) fn pull_the_plug(yard: &Yard, node: &str, up: Up) {
+pub(crate) fn pull_the_plug(harness: &Harness, node: &str, up: Up) {
     up.kill();
-    let home = yard.home(node).display().to_string();
+    let home = harness.home(node).display().to_string();
     let is_its = |text: &String| text.contains(&home);
     // Keepers first, so that none of them writes down the end of its agent.
-    let mut its: Vec<_> = yard.processes();
+    let mut its: Vec<_> = harness.processes();
     its.retain(|process| process.args.iter().chain(&process.env).any(is_its));
     its.sort_by_key(|process| !process.is_keeper());
     for process in its {
@@ -88,8 +88,8 @@ fn tasks_of_a_machine_that_died_end_on_another_one() {
         ("limits.grace", "\"500ms\""),
         ("worktrees.path", "\"{repo_parent}/worktrees/{task}\""),
     ];
-    let yard = Yard::on_postgres(&database.url, &settings);
-    yard.script(
+    let harness = Harness::on_postgres(&database.url, &settings);
+    harness.script(
         "any",
         r#"run echo "$BANKSMAN_RUN" >>"work-$BANKSMAN_TASK"
 run git add -A && git commit -qm "work of ${BANKSMAN_RUN%%:*}" && echo "${BANKSMAN_RUN%%:*} $(git rev-parse HEAD)" >>"$YARD/commits"
@@ -98,34 +98,34 @@ success it is written
 "#,
     );
     for number in 0..8 {
-        yard.add(&format!("part {number}"), &[]);
+        harness.add(&format!("part {number}"), &[]);
     }
-    let (a, b) = (yard.up_on("a"), yard.up_on("b"));
-    wait_until("both machines are at work", || yard.file("commits").lines().count() == 6);
-    let on_b: Vec<String> = yard.jobs("b");
+    let (a, b) = (harness.up_on("a"), harness.up_on("b"));
+    wait_until("both machines are at work", || harness.file("commits").lines().count() == 6);
+    let on_b: Vec<String> = harness.jobs("b");
     assert_eq!(on_b.len(), 3, "{on_b:?}");
-    pull_the_plug(&yard, "b", b);
-    fs::write(yard.path("go"), "").expect("written");
-    yard.until("every task has ended", |store| {
-        super::yard::tasks(store).iter().all(super::yard::is_over)
+    pull_the_plug(&harness, "b", b);
+    fs::write(harness.path("go"), "").expect("written");
+    harness.until("every task has ended", |store| {
+        super::harness::tasks(store).iter().all(super::harness::is_over)
     });
-    wait_until("a has put everything away", || yard.jobs("a").is_empty());
-    for stored in yard.tasks() {
+    wait_until("a has put everything away", || harness.jobs("a").is_empty());
+    for stored in harness.tasks() {
         assert_eq!(state_of(&stored), "done", "{}", stored.task.id);
     }
     // Each of the tasks that b lost was begun once more, on a.
-    let mut starts = yard.starts();
+    let mut starts = harness.starts();
     starts.sort();
     let mut expected: Vec<String> = (1..=8).map(|number| format!("r{number}.1")).collect();
     expected.extend(on_b.iter().map(|job| job.replace(".1", ".2")));
     expected.sort();
     assert_eq!(starts, expected);
     // The machine comes back and finds that nothing is left for it to do but to put things away.
-    let b = yard.up_on("b");
-    wait_until("b has put everything away", || yard.jobs("b").is_empty());
-    assert_eq!(yard.starts().len(), expected.len());
-    wait_until("no worktree is left", || yard.worktrees().is_empty());
+    let b = harness.up_on("b");
+    wait_until("b has put everything away", || harness.jobs("b").is_empty());
+    assert_eq!(harness.starts().len(), expected.len());
+    wait_until("no worktree is left", || harness.worktrees().is_empty());
     a.stop();
     b.stop();
-    yard.assert_clean(&["a", "b"]);
+    harness.assert_clean(&["a", "b"]);
 }

@@ -1,12 +1,13 @@
 //! Agents at work, seen from outside: the real program, real git, real keepers, scripted agents.
 //!
 //! Whatever is killed on the way, at the end every task has ended once, no commit is lost, and no process and no worktree is
-//! left over. [`yard`] is the place that a test works in, [`driver`] an engine whose clock a test can move.
+//! left over. [`harness`] is the place that a test works in, [`driver`] an engine whose clock a test can move.
 
 mod beside;
 pub(crate) mod cutting;
 pub(crate) mod driver;
 mod failing;
+pub(crate) mod harness;
 mod held;
 mod killing;
 mod leaks;
@@ -16,4 +17,3 @@ mod steering;
 mod torture;
 mod unserved;
 mod whole;
-pub(crate) mod yard;

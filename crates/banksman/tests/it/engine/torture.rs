@@ -10,15 +10,15 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use banksman::clock;
-use banksman::engine::wake::{Bell, Wake};
+use banksman::engine::wake::{WakeReason, Waker};
 use banksman_core::time::Span;
 
 use super::driver::Driver;
+use super::harness::{Harness, Up, is_over, state_of, tasks};
 use super::processes::{Process, wait_until};
-use super::yard::{Up, Yard, is_over, state_of, tasks};
 use crate::crash::Seeded;
 
-const YARD: &str = "BANKSMAN_TORTURE_YARD";
+const HARNESS: &str = "BANKSMAN_TORTURE_YARD";
 const KILLS: u64 = 40;
 const TASKS: u64 = 30;
 /// The same failure four times in a row makes a task give up, and rightly so.
@@ -41,31 +41,31 @@ fn number(name: &str, otherwise: u64) -> u64 {
     env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-/// In a child this is the control plane, until it is killed. Otherwise it is one turn on a yard without tasks.
+/// In a child this is the control plane, until it is killed. Otherwise it is one turn on a harness without tasks.
 #[test]
 fn a_child_is_the_control_plane() {
-    let Ok(root) = env::var(YARD) else {
-        let yard = Yard::new(&[]);
-        assert_eq!(Driver::of(yard.root(), PATIENCE).turn().effects, 0);
+    let Ok(root) = env::var(HARNESS) else {
+        let harness = Harness::new(&[]);
+        assert_eq!(Driver::of(harness.root(), PATIENCE).turn().effects, 0);
         return;
     };
     let driver = Driver::of(Path::new(&root), PATIENCE);
-    let bell = Bell::hang(&driver.store, &driver.site.ended_folder()).expect("a bell");
+    let waker = Waker::hang(&driver.store, &driver.site.ended_folder()).expect("a bell");
     loop {
         let pulse = driver.turn();
         let next = pulse.next.map_or(1_000, |next| (next.0 - clock::now().0).clamp(1, 1_000));
         let sleep = Duration::from_millis(u64::try_from(next).expect("it was clamped"));
-        if bell.wait(sleep) == Wake::Stop {
+        if waker.wait(sleep) == WakeReason::Stop {
             return;
         }
     }
 }
 
-fn control_plane(yard: &Yard) -> Up {
+fn control_plane(harness: &Harness) -> Up {
     let mut command = Command::new(env::current_exe().expect("the test binary has a path"));
     command.args(["--exact", "engine::torture::a_child_is_the_control_plane", "--nocapture"]);
-    command.env(YARD, yard.root()).stdin(Stdio::null());
-    Up::start(command, &yard.path("up-here.log"))
+    command.env(HARNESS, harness.root()).stdin(Stdio::null());
+    Up::start(command, &harness.path("up-here.log"))
 }
 
 /// Whom the seed names, and how often each was killed.
@@ -91,17 +91,17 @@ impl Hangman {
         may.get(nth).copied()
     }
 
-    /// Kills one process of the yard. Answers whether anybody was there to be killed.
-    fn kill(&mut self, yard: &Yard, up: &mut Option<Up>) -> bool {
+    /// Kills one process of the harness. Answers whether anybody was there to be killed.
+    fn kill(&mut self, harness: &Harness, up: &mut Option<Up>) -> bool {
         match self.seeded.below(4) {
             0 => {
                 up.take().expect("there is always one").kill();
-                *up = Some(control_plane(yard));
+                *up = Some(control_plane(harness));
                 self.ups += 1;
                 true
             }
             1 => {
-                let agents = yard.agents().into_iter();
+                let agents = harness.agents().into_iter();
                 let named = agents.filter_map(|agent| Some((task_of(agent.job()?), agent)));
                 let named: Vec<_> = named.collect();
                 let one = Self::one_of(&mut self.seeded, &named, &self.agents, AGENT_KILLS);
@@ -112,7 +112,7 @@ impl Hangman {
             }
             _ => {
                 let named: Vec<_> =
-                    yard.keepers().into_iter().map(|it| (kept_by(&it), it)).collect();
+                    harness.keepers().into_iter().map(|it| (kept_by(&it), it)).collect();
                 let one = Self::one_of(&mut self.seeded, &named, &self.keepers, KEEPER_KILLS);
                 let Some((job, keeper)) = one else { return false };
                 keeper.kill();
@@ -139,37 +139,37 @@ fn nothing_is_lost_whoever_is_killed() {
     let (kills, count) =
         (number("BANKSMAN_TORTURE_KILLS", KILLS), number("BANKSMAN_TORTURE_TASKS", TASKS));
     let began = Instant::now();
-    let yard = Yard::new(&[("limits.agents", "6"), ("budget.task_runs", "0")]);
-    yard.script("any", WORK);
+    let harness = Harness::new(&[("limits.agents", "6"), ("budget.task_runs", "0")]);
+    harness.script("any", WORK);
     for number in 0..count {
-        yard.add(&format!("part {number}"), &[]);
+        harness.add(&format!("part {number}"), &[]);
     }
-    let store = yard.open();
+    let store = harness.open();
     let mut hangman = Hangman {
         seeded: Seeded(number("BANKSMAN_TORTURE_SEED", 7)),
         agents: BTreeMap::new(),
         keepers: BTreeMap::new(),
         ups: 0,
     };
-    let mut up = Some(control_plane(&yard));
+    let mut up = Some(control_plane(&harness));
     let (mut killed, mut seen) = (0, 0);
     while killed < kills {
         // Spread over the whole batch: the next kill comes when so many more agents were started, or none will be.
         let wanted = seen + usize::try_from(hangman.seeded.below(2)).expect("few");
         wait_until("agents are started", || {
-            yard.starts().len() >= wanted || tasks(&store).iter().all(is_over)
+            harness.starts().len() >= wanted || tasks(&store).iter().all(is_over)
         });
-        seen = yard.starts().len();
+        seen = harness.starts().len();
         if tasks(&store).iter().all(is_over) {
             break;
         }
-        if hangman.kill(&yard, &mut up) {
+        if hangman.kill(&harness, &mut up) {
             killed += 1;
         }
     }
-    yard.until_over(&["here"]);
+    harness.until_over(&["here"]);
     up.take().expect("there is always one").kill();
-    let runs = yard.starts().len();
+    let runs = harness.starts().len();
     println!(
         "{killed} kills ({} of the control plane, {} of keepers, {} of agents), {count} tasks, {runs} starts of agents, {} s",
         hangman.ups,
@@ -178,20 +178,20 @@ fn nothing_is_lost_whoever_is_killed() {
         began.elapsed().as_secs()
     );
     assert_eq!(killed, kills, "the tasks were over before all kills were done");
-    assert_everything_came_home(&yard);
+    assert_everything_came_home(&harness);
 }
 
-fn assert_everything_came_home(yard: &Yard) {
-    for stored in yard.tasks() {
+fn assert_everything_came_home(harness: &Harness) {
+    for stored in harness.tasks() {
         let id = stored.task.id;
         assert_eq!(state_of(&stored), "done", "{id}: {:?}", stored.task.fields);
-        let work = yard.git(&["show", &format!("main:work-{id}")]);
+        let work = harness.git(&["show", &format!("main:work-{id}")]);
         assert!(work.ends_with("more\n"), "{id}: {work}");
     }
-    let mut starts = yard.starts();
+    let mut starts = harness.starts();
     let count = starts.len();
     starts.sort();
     starts.dedup();
     assert_eq!(starts.len(), count, "a run was started twice");
-    yard.assert_clean(&["here"]);
+    harness.assert_clean(&["here"]);
 }

@@ -3,7 +3,7 @@
 use banksman_core::time::Span;
 
 use super::driver::{Driver, NODE};
-use super::yard::{Yard, is_over, state, tasks};
+use super::harness::{Harness, is_over, state, tasks};
 
 const PATIENCE: Span = Span(100);
 const HOUR: Span = Span(3_600_000);
@@ -22,16 +22,16 @@ const CHANGES: [(&str, &str); 2] = [
 #[test]
 fn a_task_that_nobody_can_take_blocks_and_comes_back_when_somebody_can() {
     // Time passes here by the hour, and no run shall lose its lease by it.
-    let yard = Yard::new(&[("limits.lease", "\"1d\"")]);
-    let path = yard.path("repo/.banksman/lifecycles/demo.yaml");
+    let harness = Harness::new(&[("limits.lease", "\"1d\"")]);
+    let path = harness.path("repo/.banksman/lifecycles/demo.yaml");
     let mut lifecycle = std::fs::read_to_string(&path).expect("a lifecycle");
     for (from, to) in CHANGES {
         lifecycle = lifecycle.replacen(from, to, 1);
     }
     std::fs::write(&path, lifecycle).expect("written");
-    let id = yard.add("crunch", &["--tag", "needs:gpu"]);
-    let other = yard.add("anybody can", &[]);
-    let mut driver = Driver::of(yard.root(), PATIENCE);
+    let id = harness.add("crunch", &["--tag", "needs:gpu"]);
+    let other = harness.add("anybody can", &[]);
+    let mut driver = Driver::of(harness.root(), PATIENCE);
 
     let told = driver.turn_until("the other task is done", |store| state(store, other) == "done");
     let mut said: Vec<String> = told.notices;
@@ -53,9 +53,9 @@ fn a_task_that_nobody_can_take_blocks_and_comes_back_when_somebody_can() {
 
     driver.hire("cruncher", "gpu");
     driver.turn_until("all are over", |store| {
-        tasks(store).iter().all(is_over) && yard.jobs(NODE).is_empty()
+        tasks(store).iter().all(is_over) && harness.jobs(NODE).is_empty()
     });
     assert_eq!(state(&driver.store, id), "done");
-    assert_eq!(yard.starts().iter().filter(|run| *run == "r1.1").count(), 1);
-    yard.assert_clean(&[NODE]);
+    assert_eq!(harness.starts().iter().filter(|run| *run == "r1.1").count(), 1);
+    harness.assert_clean(&[NODE]);
 }

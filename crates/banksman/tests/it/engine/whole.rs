@@ -2,11 +2,11 @@
 
 use banksman_core::ids::TaskId;
 
+use super::harness::{Harness, is_over, tasks};
 use super::processes::rest;
-use super::yard::{Yard, is_over, tasks};
 
 /// Twelve tasks in three layers; each of a layer waits for two of the one before.
-fn add_layers(yard: &Yard) -> Vec<TaskId> {
+fn add_layers(harness: &Harness) -> Vec<TaskId> {
     let mut all: Vec<TaskId> = Vec::new();
     for layer in 0..3 {
         let before = all.clone();
@@ -20,55 +20,56 @@ fn add_layers(yard: &Yard) -> Vec<TaskId> {
                 }
             };
             let after = needs.iter().flat_map(|id| ["--after", id.as_str()]);
-            all.push(yard.add(&format!("part {layer}.{place}"), &after.collect::<Vec<_>>()));
+            all.push(harness.add(&format!("part {layer}.{place}"), &after.collect::<Vec<_>>()));
         }
     }
     all
 }
 
 /// All are done, once each, and in the main branch; those that others need came first.
-fn assert_all_merged(yard: &Yard, ids: &[TaskId]) {
+fn assert_all_merged(harness: &Harness, ids: &[TaskId]) {
     for id in ids {
-        assert_eq!(yard.state(*id), "done", "{id}");
-        let work = yard.git(&["show", &format!("main:work-{id}")]);
+        assert_eq!(harness.state(*id), "done", "{id}");
+        let work = harness.git(&["show", &format!("main:work-{id}")]);
         assert_eq!(work.lines().count(), 1, "{id} has worked more than once: {work}");
     }
-    let mut starts = yard.starts();
-    let place = |run: &str| yard.starts().iter().position(|start| start == run).expect("a start");
+    let mut starts = harness.starts();
+    let place =
+        |run: &str| harness.starts().iter().position(|start| start == run).expect("a start");
     assert!(place("r1.1") < place("r5.1") && place("r5.1") < place("r9.1"), "{starts:?}");
     starts.sort();
     starts.dedup();
     assert_eq!(starts.len(), ids.len(), "an agent was started twice");
-    assert_eq!(yard.worktrees(), Vec::<String>::new());
-    let branches = yard.git(&["branch", "--list", "banksman/*"]);
+    assert_eq!(harness.worktrees(), Vec::<String>::new());
+    let branches = harness.git(&["branch", "--list", "banksman/*"]);
     assert_eq!(branches, "", "branches that are merged are left over");
-    yard.assert_clean(&["here"]);
+    harness.assert_clean(&["here"]);
 }
 
 #[test]
 fn pulses_alone_bring_a_batch_home() {
-    let yard = Yard::new(&[]);
-    let ids = add_layers(&yard);
-    let store = yard.open();
-    let is_home = || tasks(&store).iter().all(is_over) && yard.jobs("here").is_empty();
+    let harness = Harness::new(&[]);
+    let ids = add_layers(&harness);
+    let store = harness.open();
+    let is_home = || tasks(&store).iter().all(is_over) && harness.jobs("here").is_empty();
     // Each pulse does all that can be done, so their number is bounded by what can happen.
     for _ in 0..2_000 {
-        yard.pulse();
+        harness.pulse();
         if is_home() {
             break;
         }
         rest();
     }
-    assert_all_merged(&yard, &ids);
+    assert_all_merged(&harness, &ids);
 }
 
 #[test]
 fn up_brings_a_batch_home() {
-    let yard = Yard::new(&[]);
-    let up = yard.up();
-    let ids = add_layers(&yard);
-    yard.until_over(&["here"]);
+    let harness = Harness::new(&[]);
+    let up = harness.up();
+    let ids = add_layers(&harness);
+    harness.until_over(&["here"]);
     let said = up.stop();
     assert!(said.ends_with("stopped; no agent was at work\n"), "{said}");
-    assert_all_merged(&yard, &ids);
+    assert_all_merged(&harness, &ids);
 }

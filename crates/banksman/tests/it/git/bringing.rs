@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use banksman::exec::plan::{Checks, Workspace};
+use banksman::exec::job::{Verification, Workspace};
 use banksman_core::receipt::PrepareFault;
 
 use super::{World, checks, read, said, write};
@@ -15,8 +15,8 @@ fn worked(world: &World, task: &str, file: &str, text: &str) -> String {
 }
 
 fn after(world: &World, task: &str, others: &[&str]) -> Workspace {
-    let brings = others.iter().map(|other| format!("banksman/{other}")).collect();
-    Workspace { brings, ..world.workspace(task) }
+    let produces = others.iter().map(|other| format!("banksman/{other}")).collect();
+    Workspace { produces, ..world.workspace(task) }
 }
 
 fn holds(world: &World, branch: &str, commit: &str) -> bool {
@@ -63,7 +63,7 @@ fn what_was_brought_is_not_taken_for_the_task_s_own_work() {
     worked(&world, "t1", "tests/a", "x\n");
     worked(&world, "t2", "tests/b", "x\n");
     let workspace = after(&world, "t3", &["t1", "t2"]);
-    let only_src = Checks { allowed_paths: vec!["src/**".to_owned()], ..checks(&["true"]) };
+    let only_src = Verification { allowed_paths: vec!["src/**".to_owned()], ..checks(&["true"]) };
     for attempt in 1..=2 {
         let prepared = world.prepare(&workspace);
         let idle = world.gather(&workspace, &prepared, &only_src);
@@ -108,7 +108,7 @@ fn a_branch_that_is_not_there_is_passed_over_with_a_word() {
     let world = World::new();
     worked(&world, "t1", "a", "x");
     let mut workspace = after(&world, "t2", &["t9", "t1"]);
-    workspace.brings.push("-rf".to_owned());
+    workspace.produces.push("-rf".to_owned());
     let prepared = world.prepare(&workspace);
     assert!(said(&prepared.notes, "no branch `banksman/t9`"), "{:?}", prepared.notes);
     assert!(said(&prepared.notes, "no branch `-rf`"), "{:?}", prepared.notes);

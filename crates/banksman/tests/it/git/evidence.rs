@@ -7,8 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use banksman::exec::evidence::{gather, run_checks};
-use banksman::exec::plan::{Checks, Workspace};
-use banksman::exec::process::Plain;
+use banksman::exec::job::{Verification, Workspace};
+use banksman::exec::process::PlainRunner;
 use banksman::exec::worktree::Prepared;
 
 use super::{World, checks, read, said, write};
@@ -21,9 +21,9 @@ fn begun() -> (World, Workspace, Prepared) {
     (world, workspace, prepared)
 }
 
-fn only(allowed: &[&str], denied: &[&str]) -> Checks {
+fn only(allowed: &[&str], denied: &[&str]) -> Verification {
     let owned = |globs: &[&str]| globs.iter().map(|glob| (*glob).to_owned()).collect();
-    Checks { allowed_paths: owned(allowed), denied_paths: owned(denied), ..checks(&["true"]) }
+    Verification { allowed_paths: owned(allowed), denied_paths: owned(denied), ..checks(&["true"]) }
 }
 
 #[test]
@@ -97,7 +97,8 @@ fn without_a_message_nothing_is_committed_and_nothing_proven() {
     let head = world.work(&workspace.worktree, "a", "x");
     write(&workspace.worktree.join("left"), "x");
     let evidence =
-        gather(&mut Plain, &workspace, &prepared, &checks(&["true"]), None, &world.env()).unwrap();
+        gather(&mut PlainRunner, &workspace, &prepared, &checks(&["true"]), None, &world.env())
+            .unwrap();
     assert!(evidence.was_dirty && evidence.committed.is_none() && evidence.checks.is_empty());
     assert_eq!((evidence.head, evidence.paths), (head, vec!["a".to_owned(), "left".to_owned()]));
     assert!(said(&evidence.notes, "did not run"), "{:?}", evidence.notes);
@@ -196,8 +197,8 @@ fn what_checks_leave_behind_is_not_taken_for_work() {
 fn a_check_has_its_time() {
     let (world, workspace, _prepared) = begun();
     world.work(&workspace.worktree, "a", "x");
-    let slow = Checks { timeout_ms: 200, ..checks(&["echo begun; sleep 30"]) };
-    let proof = run_checks(&mut Plain, &workspace.worktree, &slow, &world.env()).unwrap();
+    let slow = Verification { timeout_ms: 200, ..checks(&["echo begun; sleep 30"]) };
+    let proof = run_checks(&mut PlainRunner, &workspace.worktree, &slow, &world.env()).unwrap();
     assert!(!proof.checks[0].passed() && proof.checks[0].tail.contains("ended after"), "{proof:?}");
     assert!(proof.checks[0].tail.starts_with("begun"), "{proof:?}");
 }
@@ -251,9 +252,15 @@ fn a_repository_in_the_worktree_s_place_is_not_believed() {
     fs::remove_file(workspace.worktree.join(".git")).unwrap();
     world.git(&workspace.worktree, &["init", "--quiet"]);
     world.commit_in(&workspace.worktree, "forged");
-    let error =
-        gather(&mut Plain, &workspace, &prepared, &checks(&["true"]), Some("x"), &world.env())
-            .unwrap_err();
+    let error = gather(
+        &mut PlainRunner,
+        &workspace,
+        &prepared,
+        &checks(&["true"]),
+        Some("x"),
+        &world.env(),
+    )
+    .unwrap_err();
     assert!(error.to_string().contains("a repository of its own"), "{error}");
 }
 

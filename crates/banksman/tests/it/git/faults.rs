@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use banksman::exec::job::Workspace;
 use banksman::exec::merge::merge;
-use banksman::exec::plan::Workspace;
-use banksman::exec::process::{Output, Plain, Program, RunError, Runner};
+use banksman::exec::process::{Output, PlainRunner, Program, RunError, Runner};
 use banksman::exec::worktree::prepare;
 use banksman::exec::worktree::removal::remove;
 use banksman_core::receipt::{MergeReport, PrepareFault};
@@ -201,10 +201,10 @@ impl Runner for Kills {
         }
         if self.calls > 0 {
             self.calls -= 1;
-            return Plain.run(program);
+            return PlainRunner.run(program);
         }
         self.is_dead = true;
-        Plain.run(&Program { timeout: self.after, ..program.clone() })?;
+        PlainRunner.run(&Program { timeout: self.after, ..program.clone() })?;
         Err(RunError::Interrupted)
     }
 }
@@ -239,7 +239,7 @@ fn a_git_killed_anywhere_leaves_nothing_that_stops_the_next() {
         let mut kills = Kills { calls: (round / 2) % 12, is_dead: false, ..kills };
         let killed = remove(&mut kills, &workspace, &env);
         drop(killed);
-        remove(&mut Plain, &workspace, &env).unwrap();
+        remove(&mut PlainRunner, &workspace, &env).unwrap();
         assert!(!workspace.worktree.exists());
         let rescues = format!("refs/banksman/rescue/t{round}/");
         let found = world.git(&world.repo(), &["for-each-ref", "--format=%(refname)", &rescues]);
@@ -283,7 +283,7 @@ struct DiesWriting<'a> {
 impl Runner for DiesWriting<'_> {
     fn run(&mut self, program: &Program) -> Result<Output, RunError> {
         if !program.args.iter().any(|arg| arg == self.command) {
-            return Plain.run(program);
+            return PlainRunner.run(program);
         }
         for (name, text) in self.files {
             write(&program.folder.join(name), text);
@@ -311,11 +311,11 @@ fn files_of_a_git_that_died_writing_them_are_nobodys_work() {
 
     drop(world.prepare(&world.workspace("t2")));
     world.work(&world.workspace("t2").worktree, "others", "all of it");
-    let brings = Workspace { brings: vec!["banksman/t2".to_owned()], ..workspace.clone() };
+    let produces = Workspace { produces: vec!["banksman/t2".to_owned()], ..workspace.clone() };
     let files = [("others", "all"), ("mine", "changed on the way")];
     let mut dies = DiesWriting { command: "merge", files: &files };
-    drop(prepare(&mut dies, &brings, &env).unwrap_err());
-    let prepared = world.prepare(&brings);
+    drop(prepare(&mut dies, &produces, &env).unwrap_err());
+    let prepared = world.prepare(&produces);
     assert!(said(&prepared.notes, "cut off"), "{:?}", prepared.notes);
     assert_eq!(world.status(&workspace.worktree), "");
     assert_eq!(read(&workspace.worktree.join("others")), "all of it");
@@ -389,7 +389,7 @@ fn a_merge_of_one_commit_killed_anywhere_is_made_once_or_not_at_all() {
             reviewed.moves_on();
         }
         let again =
-            || reviewed.merge(&mut Plain).unwrap_or_else(|error| panic!("{calls}: {error}"));
+            || reviewed.merge(&mut PlainRunner).unwrap_or_else(|error| panic!("{calls}: {error}"));
         let again = match again() {
             MergeReport::Rejected { .. } => {
                 reviewed.tidy();
@@ -428,13 +428,13 @@ fn a_merge_that_died_in_the_checkout_says_what_is_in_the_way_until_that_is_gone(
     reviewed.merge(&mut dies).unwrap_err();
     assert!(!reviewed.is_merged());
     for (name, _) in files {
-        let again = reviewed.merge(&mut Plain).unwrap();
+        let again = reviewed.merge(&mut PlainRunner).unwrap();
         let MergeReport::Rejected { check } = again else { panic!("{again:?}") };
         assert!(check.tail.contains(name), "{check:?}");
         assert!(!reviewed.is_merged());
         fs::remove_file(reviewed.world.repo().join(name)).unwrap();
     }
-    assert!(matches!(reviewed.merge(&mut Plain), Ok(MergeReport::Merged { .. })));
+    assert!(matches!(reviewed.merge(&mut PlainRunner), Ok(MergeReport::Merged { .. })));
     reviewed.assert_in_order();
 }
 
@@ -447,11 +447,11 @@ fn what_is_written_after_a_refused_merge_is_kept() {
     let other = world.workspace("t2");
     drop(world.prepare(&other));
     world.work(&other.worktree, "a", "theirs");
-    let brings = Workspace { brings: vec![other.branch], ..workspace };
-    assert_eq!(world.try_prepare(&brings).unwrap_err().class, PrepareFault::Diverged);
-    write(&brings.worktree.join("by hand"), "work");
-    assert_eq!(world.try_prepare(&brings).unwrap_err().class, PrepareFault::Diverged);
-    assert_eq!(read(&brings.worktree.join("by hand")), "work");
+    let produces = Workspace { produces: vec![other.branch], ..workspace };
+    assert_eq!(world.try_prepare(&produces).unwrap_err().class, PrepareFault::Diverged);
+    write(&produces.worktree.join("by hand"), "work");
+    assert_eq!(world.try_prepare(&produces).unwrap_err().class, PrepareFault::Diverged);
+    assert_eq!(read(&produces.worktree.join("by hand")), "work");
 }
 
 #[test]

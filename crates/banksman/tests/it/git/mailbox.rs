@@ -1,6 +1,6 @@
 //! The folders in which the steps of a workflow leave word for each other are nobody's work.
 
-use banksman::exec::plan::Checks;
+use banksman::exec::job::Verification;
 
 use super::{World, checks, read, write};
 
@@ -11,8 +11,8 @@ const WORDS: &str = ".workflow/steps/X-1.md";
 const PAST: &str = ".workflow/past/before-t1/signals/X-1-done.json";
 
 /// Nothing but the source may be changed.
-fn only_src() -> Checks {
-    Checks { allowed_paths: vec!["src/**".to_owned()], ..checks(&["true"]) }
+fn only_src() -> Verification {
+    Verification { allowed_paths: vec!["src/**".to_owned()], ..checks(&["true"]) }
 }
 
 fn files_of(world: &World, branch: &str) -> String {

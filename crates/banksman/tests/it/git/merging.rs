@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use banksman::exec::job::{Verification, Workspace};
 use banksman::exec::merge::{find, merge};
-use banksman::exec::plan::{Checks, Workspace};
-use banksman::exec::process::{Output, Plain, Program, RunError, Runner};
+use banksman::exec::process::{Output, PlainRunner, Program, RunError, Runner};
 use banksman_core::receipt::MergeReport;
 
 use super::{World, checks, read, write};
 
-fn try_merge(world: &World, workspace: &Workspace, checks: &Checks) -> MergeReport {
-    merge(&mut Plain, workspace, checks, "Merge t1\n", None, &world.env()).unwrap()
+fn try_merge(world: &World, workspace: &Workspace, checks: &Verification) -> MergeReport {
+    merge(&mut PlainRunner, workspace, checks, "Merge t1\n", None, &world.env()).unwrap()
 }
 
 fn try_merge_of(world: &World, workspace: &Workspace, commit: &str) -> MergeReport {
     let passes = checks(&["test -e new.txt"]);
-    merge(&mut Plain, workspace, &passes, "Merge t1\n", Some(commit), &world.env()).unwrap()
+    merge(&mut PlainRunner, workspace, &passes, "Merge t1\n", Some(commit), &world.env()).unwrap()
 }
 
 /// A task with one commit on its branch.
@@ -57,7 +57,7 @@ fn merging_again_changes_nothing() {
 fn whoever_only_looks_moves_nothing() {
     let (world, workspace) = worked("new.txt", "new");
     let (main, work) = (world.rev("main"), world.rev("banksman/t1"));
-    let look = |commit| find(&mut Plain, &workspace, commit, &world.env()).unwrap();
+    let look = |commit| find(&mut PlainRunner, &workspace, commit, &world.env()).unwrap();
     assert_eq!([look(None), look(Some(&work))], [MergeReport::NotIn, MergeReport::NotIn]);
     assert_eq!(world.rev("main"), main);
     let MergeReport::Merged { head } = try_merge(&world, &workspace, &checks(&[])) else {
@@ -195,7 +195,7 @@ struct StopsAt(u32);
 impl Runner for StopsAt {
     fn run(&mut self, program: &Program) -> Result<Output, RunError> {
         self.0 = self.0.checked_sub(1).ok_or(RunError::Interrupted)?;
-        Plain.run(program)
+        PlainRunner.run(program)
     }
 }
 
@@ -230,7 +230,7 @@ fn a_merge_that_is_cut_short_anywhere_can_be_repeated() {
 fn a_branch_that_is_not_there_is_an_error() {
     let world = World::new();
     let error = merge(
-        &mut Plain,
+        &mut PlainRunner,
         &world.workspace("t9"),
         &checks(&[]),
         "m",

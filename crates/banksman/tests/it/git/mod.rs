@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use banksman::exec::evidence::gather;
-use banksman::exec::plan::{Checks, Workspace};
-use banksman::exec::process::Plain;
+use banksman::exec::job::{Verification, Workspace};
+use banksman::exec::process::PlainRunner;
 use banksman::exec::worktree::removal::{Removed, remove};
 use banksman::exec::worktree::{NotPrepared, Prepared, prepare};
 use banksman_core::receipt::Evidence;
@@ -91,7 +91,7 @@ impl World {
             remote: None,
             setup: None,
             spare: self.spare(),
-            brings: Vec::new(),
+            produces: Vec::new(),
             retry: Vec::new(),
         }
     }
@@ -130,20 +130,25 @@ impl World {
     }
 
     fn try_prepare(&self, workspace: &Workspace) -> Result<Prepared, NotPrepared> {
-        prepare(&mut Plain, workspace, &self.env())
+        prepare(&mut PlainRunner, workspace, &self.env())
     }
 
     fn prepare(&self, workspace: &Workspace) -> Prepared {
         self.try_prepare(workspace).unwrap_or_else(|fault| panic!("{fault}"))
     }
 
-    fn gather(&self, workspace: &Workspace, prepared: &Prepared, checks: &Checks) -> Evidence {
-        gather(&mut Plain, workspace, prepared, checks, Some("what was left\n"), &self.env())
+    fn gather(
+        &self,
+        workspace: &Workspace,
+        prepared: &Prepared,
+        checks: &Verification,
+    ) -> Evidence {
+        gather(&mut PlainRunner, workspace, prepared, checks, Some("what was left\n"), &self.env())
             .unwrap()
     }
 
     fn remove(&self, workspace: &Workspace) -> Removed {
-        remove(&mut Plain, workspace, &self.env()).unwrap()
+        remove(&mut PlainRunner, workspace, &self.env()).unwrap()
     }
 
     fn status(&self, folder: &Path) -> String {
@@ -160,11 +165,11 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-fn checks(commands: &[&str]) -> Checks {
-    Checks {
+fn checks(commands: &[&str]) -> Verification {
+    Verification {
         commands: commands.iter().map(|command| (*command).to_owned()).collect(),
         timeout_ms: 20_000,
-        ..Checks::default()
+        ..Verification::default()
     }
 }
 

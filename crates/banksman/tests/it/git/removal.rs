@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use banksman::exec::plan::Workspace;
-use banksman::exec::process::{Output, Plain, Program, RunError, Runner};
-use banksman::exec::worktree::mark::{self, OfTask};
+use banksman::exec::job::Workspace;
+use banksman::exec::process::{Output, PlainRunner, Program, RunError, Runner};
+use banksman::exec::worktree::mark::{self, TaskWorktree};
 use banksman::exec::worktree::prepare;
 use banksman::exec::worktree::removal::{SPARES, disk_use, empty_trash, remove, rescues, stock};
 
@@ -61,7 +61,7 @@ fn everything_that_is_only_there_is_saved() {
     let files = world.git(&world.repo(), &["ls-tree", "-r", "--name-only", &name]);
     assert!(files.lines().any(|file| file == "-rf") && !files.contains("README"), "{files}");
     assert!(!files.contains("ignored/x"));
-    let found = rescues(&mut Plain, &world.repo(), &world.env()).unwrap();
+    let found = rescues(&mut PlainRunner, &world.repo(), &world.env()).unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].name, name);
 }
@@ -122,7 +122,7 @@ fn a_repository_inside_is_kept_as_it_is() {
     let name = removed.rescue.unwrap();
     assert_eq!(world.git(&world.repo(), &["show", &format!("{name}:y")]), "saved");
     assert!(!workspace.worktree.exists());
-    assert_eq!(empty_trash(&mut Plain, &world.spare(), &world.env()).unwrap(), 0);
+    assert_eq!(empty_trash(&mut PlainRunner, &world.spare(), &world.env()).unwrap(), 0);
     assert!(kept.exists());
 }
 
@@ -144,7 +144,7 @@ fn what_is_not_ours_is_not_touched() {
     let world = World::new();
     let workspace = world.workspace("t1");
     write(&workspace.worktree.join("precious"), "x");
-    let error = remove(&mut Plain, &workspace, &world.env()).unwrap_err();
+    let error = remove(&mut PlainRunner, &workspace, &world.env()).unwrap_err();
     assert!(error.to_string().contains("belong to no worktree"), "{error}");
     assert!(world.try_prepare(&workspace).is_err());
     assert_eq!(read(&workspace.worktree.join("precious")), "x");
@@ -196,7 +196,7 @@ fn there_are_only_so_many_spares_and_the_rest_can_be_deleted() {
     }
     let pool = fs::read_dir(world.spare().join("pool")).unwrap().next().unwrap().unwrap().path();
     assert_eq!(fs::read_dir(&pool).unwrap().count(), SPARES);
-    let deleted = empty_trash(&mut Plain, &world.spare(), &world.env()).unwrap();
+    let deleted = empty_trash(&mut PlainRunner, &world.spare(), &world.env()).unwrap();
     assert!(deleted >= 1, "{deleted}");
     assert_eq!(fs::read_dir(world.spare().join("trash")).unwrap().count(), 0);
     let listed = world.git(&world.repo(), &["worktree", "list"]);
@@ -207,7 +207,7 @@ fn there_are_only_so_many_spares_and_the_rest_can_be_deleted() {
 fn spares_can_be_made_ahead() {
     let world = World::new();
     let workspace = world.workspace("t1");
-    let make = |wanted| stock(&mut Plain, &workspace, wanted, &world.env()).unwrap();
+    let make = |wanted| stock(&mut PlainRunner, &workspace, wanted, &world.env()).unwrap();
     assert_eq!((make(2), make(2), make(3)), (2, 0, 1));
     drop(world.prepare(&workspace));
     assert_eq!(make(100), SPARES - 2);
@@ -220,13 +220,13 @@ fn beside(world: &World, task: &str) -> Workspace {
     Workspace { worktree, ..world.workspace(task) }
 }
 
-fn found(world: &World, home: &str) -> Vec<OfTask> {
+fn found(world: &World, home: &str) -> Vec<TaskWorktree> {
     mark::worktrees(&world.root().join(home), &[world.root().join("gone"), world.repo()]).unwrap()
 }
 
-fn of_task(workspace: &Workspace, repo: Option<PathBuf>) -> OfTask {
+fn of_task(workspace: &Workspace, repo: Option<PathBuf>) -> TaskWorktree {
     let task = workspace.task.parse().unwrap();
-    OfTask { task, path: workspace.worktree.clone(), repo }
+    TaskWorktree { task, path: workspace.worktree.clone(), repo }
 }
 
 #[test]
@@ -268,7 +268,7 @@ struct DiesAfter(&'static str);
 
 impl Runner for DiesAfter {
     fn run(&mut self, program: &Program) -> Result<Output, RunError> {
-        let output = Plain.run(program)?;
+        let output = PlainRunner.run(program)?;
         let is_it = program.args.iter().any(|arg| arg == self.0);
         if is_it { Err(RunError::Interrupted) } else { Ok(output) }
     }

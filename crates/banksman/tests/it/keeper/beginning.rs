@@ -4,15 +4,15 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use banksman::exec::site::{Sight, Site};
-use banksman_core::receipt::Ended;
+use banksman::exec::site::{JobStatus, Site};
+use banksman_core::receipt::EndCause;
 
 use super::world::{PROGRAM, SUCCESS, World, job, plan};
 
 #[test]
 fn a_job_that_was_never_begun_is_absent() {
     let world = World::new();
-    assert_eq!(world.site.look(job("r1.1")).unwrap(), Sight::Absent);
+    assert_eq!(world.site.look(job("r1.1")).unwrap(), JobStatus::Absent);
     assert_eq!(world.site.jobs().unwrap(), []);
     world.site.stop(job("r1.1"), "kim").unwrap();
     assert_eq!(world.site.end_left_over(job("r1.1")).unwrap(), 0);
@@ -25,7 +25,7 @@ fn a_job_that_is_begun_is_running_at_once() {
         let name = format!("r1.{round}");
         world.site.begin(&plan(&name, SUCCESS)).unwrap();
         let sight = world.site.look(job(&name)).unwrap();
-        assert!(matches!(sight, Sight::Running | Sight::Ended(_)), "{sight:?}");
+        assert!(matches!(sight, JobStatus::Running | JobStatus::Ended(_)), "{sight:?}");
     }
     (1..=20).for_each(|round| drop(world.receipt(&format!("r1.{round}"))));
 }
@@ -46,9 +46,9 @@ fn many_who_begin_one_job_at_once_begin_it_once() {
             });
         }
     });
-    assert_eq!(world.receipt("r1.1").ended, Ended::Completed);
+    assert_eq!(world.receipt("r1.1").ended, EndCause::Completed);
     world.site.begin(&plan).unwrap();
-    assert_eq!(world.receipt("r1.1").ended, Ended::Completed);
+    assert_eq!(world.receipt("r1.1").ended, EndCause::Completed);
     assert_eq!(fs::read_to_string(starts).unwrap(), "start\n");
 }
 
@@ -58,7 +58,7 @@ fn only_the_one_that_begins_a_job_is_asked_whether_it_may() {
     let world = World::new();
     let plan = plan("r1.1", SUCCESS);
     world.site.begin_if(&plan, &mut || false).unwrap();
-    assert_eq!(world.site.look(job("r1.1")).unwrap(), Sight::Absent);
+    assert_eq!(world.site.look(job("r1.1")).unwrap(), JobStatus::Absent);
     let mut asked = 0;
     for _ in 0..2 {
         let may_begin = &mut || {
@@ -67,7 +67,7 @@ fn only_the_one_that_begins_a_job_is_asked_whether_it_may() {
         };
         world.site.begin_if(&plan, may_begin).unwrap();
     }
-    assert_eq!(world.receipt("r1.1").ended, Ended::Completed);
+    assert_eq!(world.receipt("r1.1").ended, EndCause::Completed);
     assert_eq!(asked, 1);
 }
 
@@ -78,10 +78,10 @@ fn a_beginning_that_was_cut_short_is_made_good() {
     let folder = world.folder("r1.1");
     fs::create_dir_all(folder.path()).unwrap();
     drop(folder.try_lock().unwrap().expect("nobody has it"));
-    assert_eq!(world.site.look(job("r1.1")).unwrap(), Sight::Absent);
+    assert_eq!(world.site.look(job("r1.1")).unwrap(), JobStatus::Absent);
     folder.write_plan(&plan("r1.1", "exit 1")).unwrap();
     fs::write(folder.path().join("plan.1.draft"), "{\"job\":").unwrap();
-    assert_eq!(world.site.look(job("r1.1")).unwrap(), Sight::Absent);
+    assert_eq!(world.site.look(job("r1.1")).unwrap(), JobStatus::Absent);
     assert_eq!(world.run(&plan("r1.1", SUCCESS)).exit.expect("an exit").code, Some(0));
 }
 
@@ -103,7 +103,7 @@ fn a_keeper_without_the_lock_does_nothing() {
     assert!(!keeper().stdin(unlocked).status().unwrap().success());
     assert_eq!(folder.begun().unwrap(), None);
     assert!(keeper().stdin(lock).status().unwrap().success());
-    assert_eq!(world.receipt("r1.1").ended, Ended::Completed);
+    assert_eq!(world.receipt("r1.1").ended, EndCause::Completed);
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant as Moment};
 
 use banksman::clock;
-use banksman::exec::keeper::Folder;
-use banksman::exec::plan::Plan;
-use banksman::exec::site::{Sight, Site};
-use banksman_core::receipt::Ended;
+use banksman::exec::job::JobSpec;
+use banksman::exec::keeper::JobFolder;
+use banksman::exec::site::{JobStatus, Site};
+use banksman_core::receipt::EndCause;
 
 use super::world::{PROGRAM, SUCCESS, World, job, marked, plan, wait_until};
 
@@ -21,7 +21,7 @@ fn moment(round: u64, most: Duration) -> Duration {
 }
 
 /// Starts a keeper as the control plane does, but as a child that can be killed and waited for.
-fn start(folder: &Folder, plan: &Plan) -> Child {
+fn start(folder: &JobFolder, plan: &JobSpec) -> Child {
     fs::create_dir_all(folder.path()).unwrap();
     let lock = folder.try_lock().unwrap().expect("nobody has it");
     folder.write_plan(plan).unwrap();
@@ -49,24 +49,24 @@ fn a_kill_at_any_moment_leaves_a_whole_receipt_or_none() {
         // A child that was being born has a copy of the lock until it is there.
         world.wait_for_the_keeper(&name);
         match world.site.look(job(&name)).unwrap() {
-            Sight::Ended(receipt) => {
+            JobStatus::Ended(receipt) => {
                 ended += 1;
                 assert_eq!(
                     (receipt.job.as_str(), receipt.ended),
-                    (name.as_str(), Ended::Completed)
+                    (name.as_str(), EndCause::Completed)
                 );
             }
-            Sight::Lost => {
+            JobStatus::Lost => {
                 lost += 1;
                 let marker = folder.begun().unwrap().expect("it had begun").marker;
                 world.site.end_left_over(job(&name)).unwrap();
                 assert_eq!(marked(&marker), [0; 0]);
             }
-            Sight::Absent => {
+            JobStatus::Absent => {
                 absent += 1;
                 assert!(folder.begun().unwrap().is_none());
             }
-            Sight::Running => panic!("the keeper is gone"),
+            JobStatus::Running => panic!("the keeper is gone"),
         }
         world.site.put_away(job(&name), clock::now()).unwrap();
         let group = world.site.past_folder(job(&name)).begun().unwrap().and_then(|b| b.cgroup);

@@ -1,8 +1,8 @@
 //! Ending a job: whoever is in it, wherever they went, and nobody else.
 
-use banksman::exec::keeper::Begun;
-use banksman::exec::site::{Sight, Site};
-use banksman_core::receipt::{Ended, Exit};
+use banksman::exec::keeper::KeeperStart;
+use banksman::exec::site::{JobStatus, Site};
+use banksman_core::receipt::{EndCause, ProcessExit};
 use rustix::process::Signal;
 
 use super::world::{SUCCESS, World, is_alive, job, kill, marked, plan};
@@ -23,8 +23,8 @@ fn a_stop_reaches_the_agent_at_once_and_gently() {
     world.wait_for_file("agent");
     world.site.stop(job("r1.1"), "kim").unwrap();
     let receipt = world.receipt("r1.1");
-    assert_eq!(receipt.ended, Ended::Stopped { by: "kim".to_owned() });
-    assert_eq!(receipt.exit, Some(Exit { code: Some(7), signal: None }));
+    assert_eq!(receipt.ended, EndCause::Stopped { by: "kim".to_owned() });
+    assert_eq!(receipt.exit, Some(ProcessExit { code: Some(7), signal: None }));
     assert_eq!(receipt.left_over, 0);
     assert_eq!(world.file("r1.1", "out.jsonl"), "bye\n");
 }
@@ -35,7 +35,7 @@ fn a_stop_before_the_first_breath_is_heeded() {
     let plan = plan("r1.1", &waits(&world, ""));
     world.site.begin(&plan).unwrap();
     world.site.stop(job("r1.1"), "kim").unwrap();
-    assert_eq!(world.receipt("r1.1").ended, Ended::Stopped { by: "kim".to_owned() });
+    assert_eq!(world.receipt("r1.1").ended, EndCause::Stopped { by: "kim".to_owned() });
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn an_agent_that_ignores_the_request_is_killed_after_its_grace() {
     let pid = world.wait_for_file("agent").parse().unwrap();
     world.site.stop(job("r1.1"), "kim").unwrap();
     let receipt = world.receipt("r1.1");
-    assert_eq!(receipt.exit, Some(Exit { code: None, signal: Some(9) }));
+    assert_eq!(receipt.exit, Some(ProcessExit { code: None, signal: Some(9) }));
     assert!(!is_alive(pid));
 }
 
@@ -71,7 +71,7 @@ fn what_outlives_a_good_run_is_ended_and_counted() {
     let receipt = world.run(&plan);
     let pid = world.wait_for_file("daemon").parse().unwrap();
     assert!(!is_alive(pid));
-    assert_eq!(receipt.ended, Ended::Completed);
+    assert_eq!(receipt.ended, EndCause::Completed);
     // The shell of the daemon and its sleep.
     assert_eq!(receipt.left_over, 2);
 }
@@ -107,7 +107,7 @@ fn processes_that_run_away_are_caught() {
     world.wait_for_file("agent");
     world.site.stop(job("r1.1"), "kim").unwrap();
     // Nothing with the marker lives on, which the receipt's reader asserts.
-    assert_eq!(world.receipt("r1.1").ended, Ended::Stopped { by: "kim".to_owned() });
+    assert_eq!(world.receipt("r1.1").ended, EndCause::Stopped { by: "kim".to_owned() });
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_keeper_that_is_asked_to_end_ends_well() {
     kill(keeper, Signal::INT);
     kill(keeper, Signal::TERM);
     let receipt = world.receipt("r1.1");
-    assert_eq!(receipt.ended, Ended::Stopped { by: "a signal to the keeper".to_owned() });
+    assert_eq!(receipt.ended, EndCause::Stopped { by: "a signal to the keeper".to_owned() });
 }
 
 #[test]
@@ -148,12 +148,12 @@ fn a_lost_keeper_is_seen_and_what_it_left_is_ended_alone() {
     assert!(world.site.end_left_over(job("r1.1")).is_err(), "its keeper lives");
     kill(begun.pid, Signal::KILL);
     world.wait_for_the_keeper("r1.1");
-    assert_eq!(world.site.look(job("r1.1")).unwrap(), Sight::Lost);
+    assert_eq!(world.site.look(job("r1.1")).unwrap(), JobStatus::Lost);
     assert_eq!(world.site.ended().unwrap(), [job("r1.1")]);
     assert!(is_alive(agent));
     // Beginning it again starts nobody: the old agent may still be at work.
     world.site.begin(&plan("r1.1", &script)).unwrap();
-    assert_eq!(world.site.look(job("r1.1")).unwrap(), Sight::Lost);
+    assert_eq!(world.site.look(job("r1.1")).unwrap(), JobStatus::Lost);
 
     // The agent, its sleep, and the one in a session of its own.
     assert_eq!(world.site.end_left_over(job("r1.1")).unwrap(), 3);
@@ -178,12 +178,12 @@ fn what_is_left_is_found_without_a_control_group() {
     kill(begun.pid, Signal::KILL);
     world.wait_for_the_keeper("r1.1");
     let group = begun.cgroup.clone();
-    world.folder("r1.1").write_begun(&Begun { cgroup: None, ..begun.clone() }).unwrap();
+    world.folder("r1.1").write_begun(&KeeperStart { cgroup: None, ..begun.clone() }).unwrap();
     // The agent with its two sleeps, one of them without a marker, and the one in a session of its own.
     assert_eq!(world.site.end_left_over(job("r1.1")).unwrap(), 4);
     assert_eq!(marked(&begun.marker), [0; 0]);
     assert!(is_alive(others));
-    world.folder("r1.1").write_begun(&Begun { cgroup: group, ..begun }).unwrap();
+    world.folder("r1.1").write_begun(&KeeperStart { cgroup: group, ..begun }).unwrap();
 }
 
 /// Without a marker and without a parent only the control group knows it.

@@ -1,9 +1,9 @@
 //! Keeping the right to work, and giving it up in time.
 
 use banksman::clock;
-use banksman::exec::plan::Plan;
+use banksman::exec::job::JobSpec;
 use banksman::exec::site::Site;
-use banksman_core::receipt::{Ended, Exit};
+use banksman_core::receipt::{EndCause, ProcessExit};
 use banksman_core::time::{Instant, Span};
 
 use super::world::{SUCCESS, World, is_alive, lease, plan, wait_until};
@@ -15,7 +15,7 @@ const SILENT: &str = "[]";
 const IN_A_MINUTE: &str = "date -u -d '+1 minute' +%Y-%m-%dT%H:%M:%SZ";
 
 /// A lease that a slow machine has time to renew, more than once if need be. It is renewed every second.
-fn with_time(plan: &mut Plan, renew: &str) {
+fn with_time(plan: &mut JobSpec, renew: &str) {
     plan.limits.grace_ms = 100;
     plan.lease = lease(TTL_MILLIS, renew);
 }
@@ -31,12 +31,12 @@ fn a_lease_is_renewed_while_the_agent_works() {
     let mut plan = plan("r1.1", &script);
     with_time(&mut plan, &format!("echo \"$*\" >> {}; {IN_A_MINUTE}", renewals.display()));
     let receipt = world.run(&plan);
-    assert_eq!(receipt.ended, Ended::Completed);
+    assert_eq!(receipt.ended, EndCause::Completed);
     assert_eq!(receipt.left_over, 0, "a renewal is not part of the job");
     let took = receipt.ended_at.since(receipt.started_at).0;
     assert!(took >= TTL_MILLIS / 3, "two renewals, a third of the lease apart, in {took} ms");
-    let beat = world.folder("r1.1").beat().unwrap().expect("a beat");
-    assert!(beat.expires_at.is_some_and(|at| at > clock::now()));
+    let heartbeat = world.folder("r1.1").heartbeat().unwrap().expect("a beat");
+    assert!(heartbeat.expires_at.is_some_and(|at| at > clock::now()));
 }
 
 /// Output and reports are progress; silence is none. The agent waits for each of the three to be said, however long that takes.
@@ -59,7 +59,7 @@ fn a_renewal_says_whether_there_was_progress() {
     );
     let mut plan = plan("r1.1", &script);
     with_time(&mut plan, &format!("echo \"[$*]\" >> {}; {IN_A_MINUTE}", renewals.display()));
-    assert_eq!(world.run(&plan).ended, Ended::Completed);
+    assert_eq!(world.run(&plan).ended, EndCause::Completed);
     let said = std::fs::read_to_string(renewals).unwrap();
     let progressed = said.lines().filter(|line| *line == PROGRESSED).count();
     assert_eq!(progressed, 1, "the report, and nothing else after the word: {said:?}");
@@ -81,8 +81,8 @@ fn a_lost_lease_kills_at_once() {
     );
     plan.limits.grace_ms = 3_600_000;
     let receipt = world.run(&plan);
-    assert_eq!(receipt.ended, Ended::LeaseLost);
-    assert_eq!(receipt.exit, Some(Exit { code: None, signal: Some(9) }));
+    assert_eq!(receipt.ended, EndCause::LeaseLost);
+    assert_eq!(receipt.exit, Some(ProcessExit { code: None, signal: Some(9) }));
     assert!(!is_alive(world.wait_for_file("agent").parse().unwrap()));
     assert_eq!(receipt.evidence, None);
 }
@@ -105,7 +105,7 @@ fn a_lease_that_cannot_be_renewed_is_given_up_before_its_end() {
     });
     for (plan, (_, renew)) in plans.iter().zip(renewals) {
         let receipt = world.receipt(&plan.job);
-        assert_eq!(receipt.ended, Ended::LeaseLost, "{renew}");
+        assert_eq!(receipt.ended, EndCause::LeaseLost, "{renew}");
         assert_eq!(receipt.left_over, 0, "{renew}");
         let expires_at = plan.lease.as_ref().unwrap().expires_at;
         let log = world.file(&plan.job, "keeper.log");
@@ -130,7 +130,7 @@ fn a_fault_that_passes_costs_nothing() {
     world.site.begin(&plan).unwrap();
     wait_until("a failed renewal", || world.file("r1.1", "keeper.log").contains("not renewed"));
     std::fs::remove_file(&broken).unwrap();
-    assert_eq!(world.receipt("r1.1").ended, Ended::Completed);
+    assert_eq!(world.receipt("r1.1").ended, EndCause::Completed);
 }
 
 /// The store's address is for the renewal and not for the agent.
@@ -155,9 +155,9 @@ fn a_lease_that_seems_to_be_over_is_renewed_before_anything_starts() {
     let world = World::new();
     let order = world.path("order");
     for (name, renew, expected, ended) in [
-        ("r1.1", IN_A_MINUTE, "renewal\nagent\n", Ended::Completed),
-        ("r1.2", "echo lost", "renewal\n", Ended::LeaseLost),
-        ("r1.3", IN_A_MINUTE, "renewal\nagent\n", Ended::Completed),
+        ("r1.1", IN_A_MINUTE, "renewal\nagent\n", EndCause::Completed),
+        ("r1.2", "echo lost", "renewal\n", EndCause::LeaseLost),
+        ("r1.3", IN_A_MINUTE, "renewal\nagent\n", EndCause::Completed),
     ] {
         std::fs::write(&order, "").unwrap();
         let mut plan = plan(name, &format!("echo agent >> {}; {SUCCESS}", order.display()));
@@ -188,7 +188,7 @@ fn a_clock_that_is_ahead_does_not_hurry_the_renewals() {
     with_time(&mut plan, &format!("echo >> {}; {an_hour_ago}", renewals.display()));
     plan.lease.as_mut().unwrap().expires_at = Instant(clock::now().0 - 3_600_000);
     let receipt = world.run(&plan);
-    assert_eq!(receipt.ended, Ended::Completed);
+    assert_eq!(receipt.ended, EndCause::Completed);
     let took = receipt.ended_at.since(receipt.started_at).0;
     assert!(
         took >= 2 * TTL_MILLIS / 3,

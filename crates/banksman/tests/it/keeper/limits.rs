@@ -1,7 +1,7 @@
 //! The bounds of a run: time, silence, tokens and money.
 
-use banksman::exec::agent::Kind;
-use banksman_core::receipt::{Ended, FaultKind};
+use banksman::exec::agent::AgentKind;
+use banksman_core::receipt::{EndCause, FaultKind};
 
 use super::world::{SESSION, SUCCESS, World, agent, plan};
 
@@ -11,7 +11,7 @@ fn a_run_that_takes_too_long_is_ended() {
     let mut plan = plan("r1.1", "while :; do echo still here; sleep 0.01; done");
     plan.limits.wall_ms = 300;
     let receipt = world.run(&plan);
-    assert_eq!(receipt.ended, Ended::TimedOut);
+    assert_eq!(receipt.ended, EndCause::TimedOut);
     assert_eq!(receipt.reading.expect("a reading").text, "still here");
 }
 
@@ -26,7 +26,7 @@ fn a_silent_agent_is_told_once_to_go_on() {
     let mut plan = plan("r1.1", &script);
     plan.limits.idle_ms = 300;
     let receipt = world.run(&plan);
-    assert_eq!((receipt.ended, receipt.nudges), (Ended::Completed, 1));
+    assert_eq!((receipt.ended, receipt.nudges), (EndCause::Completed, 1));
     assert_eq!(world.file("r1.1", "work/prompts"), "do it[]\ngo on[s1]\n");
     let reading = receipt.reading.expect("a reading");
     assert_eq!((reading.input_tokens, reading.output_tokens), (10, 2));
@@ -38,7 +38,7 @@ fn an_agent_that_stays_silent_has_stalled() {
     let mut plan = plan("r1.1", &format!("{SESSION}; echo turn >> turns; sleep 1000"));
     plan.limits.idle_ms = 200;
     let receipt = world.run(&plan);
-    assert_eq!((receipt.ended, receipt.nudges), (Ended::Stalled, 1));
+    assert_eq!((receipt.ended, receipt.nudges), (EndCause::Stalled, 1));
     assert_eq!(world.file("r1.1", "work/turns"), "turn\nturn\n");
 }
 
@@ -48,7 +48,7 @@ fn an_agent_without_a_session_cannot_be_told() {
     let mut plan = plan("r1.1", "sleep 1000");
     plan.limits.idle_ms = 200;
     let receipt = world.run(&plan);
-    assert_eq!((receipt.ended, receipt.nudges), (Ended::Stalled, 0));
+    assert_eq!((receipt.ended, receipt.nudges), (EndCause::Stalled, 0));
 }
 
 /// A build prints nothing, in a process that has left the agent's session.
@@ -60,7 +60,7 @@ fn work_without_output_is_not_silence() {
     let mut plan = plan("r1.1", &script);
     plan.limits.idle_ms = 400;
     let receipt = world.run(&plan);
-    assert_eq!(receipt.ended, Ended::Completed);
+    assert_eq!(receipt.ended, EndCause::Completed);
     let took = receipt.ended_at.since(receipt.started_at).0;
     assert!(took > 400, "it was silent for {took} ms, which proves nothing");
 }
@@ -81,12 +81,12 @@ fn an_agent_that_spends_too_much_is_ended() {
     ] {
         let mut plan = plan(name, &spends(usage));
         (plan.limits.tokens, plan.limits.cost_micros) = (tokens, cost);
-        assert_eq!(world.run(&plan).ended, Ended::OverBudget { detail: detail.to_owned() });
+        assert_eq!(world.run(&plan).ended, EndCause::OverBudget { detail: detail.to_owned() });
     }
     let mut plan =
         plan("r1.3", &format!(r#"echo '{{"type":"usage","input_tokens":100}}'; {SUCCESS}"#));
     plan.limits.tokens = Some(100);
-    assert_eq!(world.run(&plan).ended, Ended::Completed);
+    assert_eq!(world.run(&plan).ended, EndCause::Completed);
 }
 
 /// Claude Code tries a refused key for many minutes.
@@ -95,9 +95,9 @@ fn an_agent_without_hope_is_ended() {
     let world = World::new();
     let retry = r#"echo '{"type":"system","subtype":"api_retry","attempt":3,"max_retries":10,"error_status":401,"error":"authentication_failed"}'"#;
     let mut plan = plan("r1.1", &format!("{retry}; sleep 1000"));
-    agent(&mut plan).setup.kind = Kind::Claude;
+    agent(&mut plan).setup.kind = AgentKind::Claude;
     let receipt = world.run(&plan);
-    assert_eq!(receipt.ended, Ended::Hopeless);
+    assert_eq!(receipt.ended, EndCause::Hopeless);
     let fault = receipt.reading.expect("a reading").fault.expect("a fault");
     assert_eq!(fault.kind, FaultKind::Auth);
 }
@@ -110,10 +110,10 @@ fn an_agent_that_waits_for_its_quota_has_not_stalled() {
     let session = r#"echo '{"type":"step_finish","sessionID":"ses_1","part":{}}'"#;
     let mut plan =
         plan("r1.1", &format!("{session}; echo turn >> turns; {refusal}; exec sleep 1000"));
-    agent(&mut plan).setup.kind = Kind::Opencode;
+    agent(&mut plan).setup.kind = AgentKind::Opencode;
     plan.limits.idle_ms = 300;
     let receipt = world.run(&plan);
-    assert_eq!((receipt.ended, receipt.nudges), (Ended::Hopeless, 0));
+    assert_eq!((receipt.ended, receipt.nudges), (EndCause::Hopeless, 0));
     let fault = receipt.reading.expect("a reading").fault.expect("a fault");
     assert_eq!((fault.kind, fault.detail.as_str()), (FaultKind::Quota, "Rate limit exceeded"));
     assert_eq!(world.file("r1.1", "work/turns"), "turn\n");

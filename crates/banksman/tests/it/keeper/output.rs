@@ -3,7 +3,7 @@
 use std::fs;
 
 use banksman::exec::site::Site;
-use banksman_core::receipt::{Ended, Terminal};
+use banksman_core::receipt::{EndCause, Terminal};
 
 use super::world::{SUCCESS, World, plan};
 
@@ -38,7 +38,7 @@ fn a_flood_on_both_streams_stays_within_bounds() {
     assert!(most < 40 * 1024, "{most} KiB");
     fs::write(go, "").unwrap();
     let receipt = world.receipt("r1.1");
-    assert_eq!(receipt.ended, Ended::Completed);
+    assert_eq!(receipt.ended, EndCause::Completed);
     // The line after the flood is read as if nothing had been.
     assert_eq!(receipt.reading.expect("a reading").terminal, Some(Terminal::Success));
     let folder = world.folder("r1.1");
@@ -57,7 +57,7 @@ fn a_log_that_cannot_be_written_stops_nobody() {
     let folder = world.folder("r1.1");
     fs::create_dir_all(folder.path().join("out.jsonl")).unwrap();
     let receipt = world.run(&plan("r1.1", SUCCESS));
-    assert_eq!(receipt.ended, Ended::Completed);
+    assert_eq!(receipt.ended, EndCause::Completed);
     assert_eq!(receipt.reading.expect("a reading").terminal, Some(Terminal::Success));
 }
 

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use banksman::exec::agent::{Kind, McpServer, Setup};
-use banksman::exec::plan::{Evaluator, Work};
-use banksman::exec::site::{Sight, Site};
-use banksman_core::receipt::{Ended, Exit, Opinion, PrepareFault, Terminal, Told, Usage};
+use banksman::exec::agent::{AgentKind, AgentSetup, McpServer};
+use banksman::exec::job::{Evaluator, JobWork};
+use banksman::exec::site::{JobStatus, Site};
+use banksman_core::receipt::{
+    AgentReport, EndCause, EvaluatorOpinion, PrepareFault, ProcessExit, Terminal, Usage,
+};
 use serde_json::json;
 
 use super::world::{PROGRAM, SESSION, SUCCESS, World, agent, is_alive, job, plan, wait_until};
@@ -17,8 +19,8 @@ fn a_run_ends_with_a_receipt_and_a_sign() {
     let world = World::new();
     let receipt = world.run(&plan("r1.1", &format!("cat > seen; echo oops >&2; {SUCCESS}")));
     assert_eq!(receipt.job, "r1.1");
-    assert_eq!(receipt.ended, Ended::Completed);
-    assert_eq!(receipt.exit, Some(Exit { code: Some(0), signal: None }));
+    assert_eq!(receipt.ended, EndCause::Completed);
+    assert_eq!(receipt.exit, Some(ProcessExit { code: Some(0), signal: None }));
     assert_eq!((receipt.left_over, receipt.nudges), (0, 0));
     let reading = receipt.reading.expect("a reading");
     assert_eq!(reading.terminal, Some(Terminal::Success));
@@ -34,8 +36,8 @@ fn a_run_ends_with_a_receipt_and_a_sign() {
 fn an_agent_that_crashes_is_a_completed_job_with_that_exit() {
     let world = World::new();
     let receipt = world.run(&plan("r1.1", "kill -SEGV $$"));
-    assert_eq!(receipt.ended, Ended::Completed);
-    assert_eq!(receipt.exit, Some(Exit { code: None, signal: Some(11) }));
+    assert_eq!(receipt.ended, EndCause::Completed);
+    assert_eq!(receipt.exit, Some(ProcessExit { code: None, signal: Some(11) }));
     assert_eq!(receipt.reading.expect("a reading").terminal, None);
 }
 
@@ -45,7 +47,7 @@ fn a_program_that_is_not_there_is_named() {
     let mut plan = plan("r1.1", "");
     agent(&mut plan).setup.command = vec!["no-such-agent".to_owned()];
     let receipt = world.run(&plan);
-    let Ended::NotStarted { detail } = receipt.ended else { panic!("{:?}", receipt.ended) };
+    let EndCause::NotStarted { detail } = receipt.ended else { panic!("{:?}", receipt.ended) };
     assert!(detail.contains("no-such-agent"), "{detail}");
     assert_eq!(receipt.exit, None);
 }
@@ -87,7 +89,7 @@ fn what_the_agent_told_is_in_the_receipt() {
     let told = r#"echo '{"tell":"nothing_to_do","reason":"it is there"}' >> ../reports.jsonl"#;
     let receipt =
         world.run(&plan("r1.1", &format!("{told}; echo junk >> ../reports.jsonl; {SUCCESS}")));
-    let expected = [Told::NothingToDo { reason: "it is there".to_owned() }];
+    let expected = [AgentReport::NothingToDo { reason: "it is there".to_owned() }];
     assert_eq!(receipt.reading.expect("a reading").reports, expected);
 }
 
@@ -99,7 +101,7 @@ fn a_prompt_larger_than_a_pipe_hinders_nobody() {
     for (name, script) in [("r1.1", SUCCESS), ("r1.2", &format!("wc -c > size; {SUCCESS}"))] {
         let mut plan = plan(name, script);
         agent(&mut plan).ask.prompt.clone_from(&prompt);
-        assert_eq!(world.run(&plan).ended, Ended::Completed);
+        assert_eq!(world.run(&plan).ended, EndCause::Completed);
     }
     assert_eq!(world.file("r1.2", "work/size").trim(), "3000000");
 }
@@ -140,15 +142,21 @@ fn nobody_is_started_for_an_answer_that_could_not_be_checked() {
     let mut plan = plan("r1.1", &format!("touch started; {SUCCESS}"));
     agent(&mut plan).ask.schema = Some(json!({ "oneOf": [] }));
     let receipt = world.run(&plan);
-    let Ended::NotPrepared { class, detail } = receipt.ended else { panic!("{receipt:?}") };
+    let EndCause::NotPrepared { class, detail } = receipt.ended else { panic!("{receipt:?}") };
     assert_eq!(class, PrepareFault::Setup);
     assert!(detail.contains("`oneOf` is not understood"), "{detail}");
     assert!(!world.folder("r1.1").path().join("work/started").exists());
 }
 
-fn shell_agent(script: &str) -> Setup {
+fn shell_agent(script: &str) -> AgentSetup {
     let command = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
-    Setup { kind: Kind::Command, command, model: None, env: Default::default(), pass: Vec::new() }
+    AgentSetup {
+        kind: AgentKind::Command,
+        command,
+        model: None,
+        env: Default::default(),
+        pass: Vec::new(),
+    }
 }
 
 #[test]
@@ -161,7 +169,7 @@ fn an_evaluator_is_asked_about_an_end_without_a_word() {
         let mut plan = plan(name, script);
         agent(&mut plan).evaluator = Some(evaluator.clone());
         let given = world.run(&plan).opinion;
-        let expected = Opinion { done: true, reason: "it is all there".to_owned() };
+        let expected = EvaluatorOpinion { done: true, reason: "it is all there".to_owned() };
         assert_eq!(given, is_asked.then_some(expected));
     }
     assert!(world.file("r1.1", "work/facts").starts_with("Look: <data "));
@@ -180,7 +188,7 @@ fn each_agent_has_the_variables_of_its_own_provider() {
     let work = agent(&mut plan);
     work.setup.pass = vec![doers.to_owned()];
     let judging = format!("{}; {opinion}", tells("judge"));
-    let setup = Setup { pass: vec![judges.to_owned()], ..shell_agent(&judging) };
+    let setup = AgentSetup { pass: vec![judges.to_owned()], ..shell_agent(&judging) };
     work.evaluator = Some(Evaluator { setup, prompt: "{evidence}".to_owned(), timeout_ms: 60_000 });
     assert!(world.run(&plan).opinion.is_some());
     assert_eq!(world.file("r1.1", "work/doer"), "doer \n");
@@ -214,16 +222,16 @@ fn a_plan_that_cannot_be_understood_ends_the_job() {
     // The command holds a copy of the lock.
     drop(keeper);
     let receipt = world.receipt("r1.1");
-    assert!(matches!(receipt.ended, Ended::NotStarted { .. }), "{:?}", receipt.ended);
+    assert!(matches!(receipt.ended, EndCause::NotStarted { .. }), "{:?}", receipt.ended);
 }
 
 #[test]
 fn checks_without_a_worktree_say_so() {
     let world = World::new();
     let mut plan = plan("a1.7", "");
-    plan.work = Work::Check { checks: Default::default(), message: None, judge: None };
+    plan.work = JobWork::Check { checks: Default::default(), message: None, judge: None };
     let receipt = world.run(&plan);
-    let Ended::NotPrepared { class, .. } = receipt.ended else { panic!("{:?}", receipt.ended) };
+    let EndCause::NotPrepared { class, .. } = receipt.ended else { panic!("{:?}", receipt.ended) };
     assert_eq!(class, PrepareFault::Environment);
 }
 
@@ -238,14 +246,14 @@ fn a_run_tells_how_it_goes_while_it_goes() {
     world.site.begin(&plan("r1.1", &script)).unwrap();
     let folder = world.folder("r1.1");
     wait_until("the text is shown", || {
-        folder.beat().unwrap().is_some_and(|beat| beat.last == "reading the code")
+        folder.heartbeat().unwrap().is_some_and(|heartbeat| heartbeat.last == "reading the code")
     });
-    let beat = folder.beat().unwrap().expect("a beat");
-    assert!(beat.agent_pid.is_some_and(is_alive));
-    assert!(beat.last_output_at.is_some());
-    assert_eq!(world.site.look(job("r1.1")).unwrap(), Sight::Running);
+    let heartbeat = folder.heartbeat().unwrap().expect("a beat");
+    assert!(heartbeat.agent_pid.is_some_and(is_alive));
+    assert!(heartbeat.last_output_at.is_some());
+    assert_eq!(world.site.look(job("r1.1")).unwrap(), JobStatus::Running);
     fs::write(go, "").unwrap();
-    assert_eq!(world.receipt("r1.1").ended, Ended::Completed);
+    assert_eq!(world.receipt("r1.1").ended, EndCause::Completed);
 }
 
 /// Such an agent hears of its tools through its standard input, where a prompt may hold any text.
@@ -263,7 +271,7 @@ fn tools_that_are_named_on_standard_input_know_their_folder() {
         + &answer("{\"stopReason\":\"end_turn\"}");
     let mut plan = plan("r1.1", "");
     let work = agent(&mut plan);
-    work.setup.kind = Kind::Acp;
+    work.setup.kind = AgentKind::Acp;
     work.setup.command = ["sh", "-c", &script].map(str::to_owned).to_vec();
     work.ask.prompt = "what is {folder}?".to_owned();
     work.ask.mcp = Some(McpServer {

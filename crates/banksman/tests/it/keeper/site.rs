@@ -3,7 +3,7 @@
 use std::fs;
 
 use banksman::clock;
-use banksman::exec::site::{Sight, Site, SiteError};
+use banksman::exec::site::{JobStatus, Site, SiteError};
 use banksman_core::time::Span;
 
 use super::world::{SUCCESS, World, job, plan};
@@ -24,7 +24,7 @@ fn what_has_ended_is_listed_until_it_is_put_away() {
     world.site.put_away(job("r10.1"), clock::now()).unwrap();
     assert_eq!(world.site.ended().unwrap(), [job("a3.4")]);
     // Whoever asks again, as after a crash, still learns how it ended.
-    assert!(matches!(world.site.look(job("r2.1")).unwrap(), Sight::Ended(_)));
+    assert!(matches!(world.site.look(job("r2.1")).unwrap(), JobStatus::Ended(_)));
     world.site.begin(&plan("r2.1", SUCCESS)).unwrap();
     assert_eq!(world.site.jobs().unwrap(), [job("a3.4")], "and it is not done again");
     let past = world.site.past_folder(job("r2.1"));

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant as Moment};
 
 use banksman::clock;
-use banksman::exec::agent::{Ask, Before, Kind, Setup};
-use banksman::exec::keeper::{Begun, Folder, MARKER};
-use banksman::exec::plan::{AgentWork, Checks, JobId, LeaseTerms, Limits, Plan, Work};
-use banksman::exec::site::{LocalSite, Sight, Site};
-use banksman_core::failure::Expects;
+use banksman::exec::agent::{AgentKind, AgentRequest, AgentSetup, PriorUsage};
+use banksman::exec::job::{
+    AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, Verification,
+};
+use banksman::exec::keeper::{JobFolder, KeeperStart, MARKER};
+use banksman::exec::site::{JobStatus, LocalSite, Site};
+use banksman_core::failure::Deliverable;
 use banksman_core::receipt::Receipt;
 use banksman_core::time::Span;
 use rustix::event::{Timespec, poll};
@@ -35,11 +37,16 @@ pub(super) fn job(name: &str) -> JobId {
 }
 
 /// A job whose agent is a shell script, with limits that no test reaches by chance.
-pub(crate) fn plan(name: &str, script: &str) -> Plan {
+pub(crate) fn plan(name: &str, script: &str) -> JobSpec {
     let command = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
-    let setup =
-        Setup { kind: Kind::Command, command, model: None, env: BTreeMap::new(), pass: Vec::new() };
-    let ask = Ask {
+    let setup = AgentSetup {
+        kind: AgentKind::Command,
+        command,
+        model: None,
+        env: BTreeMap::new(),
+        pass: Vec::new(),
+    };
+    let ask = AgentRequest {
         prompt: "do it".to_owned(),
         session: None,
         schema: None,
@@ -50,23 +57,23 @@ pub(crate) fn plan(name: &str, script: &str) -> Plan {
     let work = AgentWork {
         counts_earlier: false,
         about: serde_json::json!({ "title": "a job" }),
-        expects: Expects::Anything,
+        expects: Deliverable::Anything,
         setup,
         ask,
-        before: Before::default(),
+        before: PriorUsage::default(),
         nudge: "go on".to_owned(),
-        checks: Checks::default(),
+        checks: Verification::default(),
         commit_message: String::new(),
         evaluator: None,
     };
-    Plan {
+    JobSpec {
         pass: Vec::new(),
         job: name.to_owned(),
         task: "t1".to_owned(),
         workspace: None,
-        work: Work::Agent(Box::new(work)),
+        work: JobWork::Agent(Box::new(work)),
         lease: None,
-        limits: Limits {
+        limits: RunLimits {
             wall_ms: 120_000,
             idle_ms: 120_000,
             grace_ms: 10_000,
@@ -78,16 +85,16 @@ pub(crate) fn plan(name: &str, script: &str) -> Plan {
     }
 }
 
-pub(crate) fn agent(plan: &mut Plan) -> &mut AgentWork {
-    let Work::Agent(work) = &mut plan.work else { panic!("not an agent's plan") };
+pub(crate) fn agent(plan: &mut JobSpec) -> &mut AgentWork {
+    let JobWork::Agent(work) = &mut plan.work else { panic!("not an agent's plan") };
     work
 }
 
 /// A lease that runs from now on and is renewed by a shell script.
-pub(super) fn lease(ttl_ms: i64, renew: &str) -> Option<LeaseTerms> {
+pub(super) fn lease(ttl_ms: i64, renew: &str) -> Option<LeaseConfig> {
     let renew = ["/bin/sh", "-c", renew, "renew"].map(str::to_owned).to_vec();
     let expires_at = clock::now().plus(Span(ttl_ms));
-    Some(LeaseTerms { expires_at, ttl_ms, left_ms: ttl_ms, renew })
+    Some(LeaseConfig { expires_at, ttl_ms, left_ms: ttl_ms, renew })
 }
 
 impl World {
@@ -106,7 +113,7 @@ impl World {
         self.home.path().join(name)
     }
 
-    pub(super) fn folder(&self, name: &str) -> Folder {
+    pub(super) fn folder(&self, name: &str) -> JobFolder {
         self.site.folder(job(name))
     }
 
@@ -115,7 +122,7 @@ impl World {
     }
 
     /// Runs a job to its end.
-    pub(crate) fn run(&self, plan: &Plan) -> Receipt {
+    pub(crate) fn run(&self, plan: &JobSpec) -> Receipt {
         self.site.begin(plan).expect("the job begins");
         self.receipt(&plan.job)
     }
@@ -124,7 +131,7 @@ impl World {
     pub(super) fn receipt(&self, name: &str) -> Receipt {
         self.wait_for_the_keeper(name);
         let sight = self.site.look(job(name)).expect("the job is looked at");
-        let Sight::Ended(receipt) = sight else {
+        let JobStatus::Ended(receipt) = sight else {
             panic!("{sight:?}: {}", self.file(name, "keeper.log"));
         };
         if let Some(begun) = self.folder(name).begun().expect("readable") {
@@ -139,7 +146,7 @@ impl World {
         wait_until("the keeper is gone", || lock.try_lock_shared().is_ok());
     }
 
-    pub(super) fn begun(&self, name: &str) -> Begun {
+    pub(super) fn begun(&self, name: &str) -> KeeperStart {
         let folder = self.folder(name);
         wait_until("the keeper has begun", || folder.begun().expect("readable").is_some());
         folder.begun().expect("readable").expect("it was there")

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Barrier;
 use std::thread;
 
-use banksman::exec::mailbox::{Kept, Mailbox, MailboxError, file_name};
+use banksman::exec::mailbox::{Mailbox, MailboxError, SpecCopy, file_name};
 use banksman_core::time::Instant;
 use proptest::prelude::*;
 
@@ -186,13 +186,13 @@ fn a_spec_is_kept_and_never_replaced() {
     let world = World::new();
     let keep = |text: &str| world.mailbox.keep_spec("team/w", text).unwrap();
     let path = ".workflow/specs/team+w.yaml".to_owned();
-    assert_eq!(keep("a: 1\n"), Kept::Written(path.clone()));
-    assert_eq!(keep("a: 1\n"), Kept::AlreadyThere(path.clone()));
-    assert_eq!(keep("a: 2\n"), Kept::Differs(path.clone()));
-    assert_eq!(keep("a: 1"), Kept::Differs(path.clone()), "also where one begins the other");
+    assert_eq!(keep("a: 1\n"), SpecCopy::Written(path.clone()));
+    assert_eq!(keep("a: 1\n"), SpecCopy::AlreadyThere(path.clone()));
+    assert_eq!(keep("a: 2\n"), SpecCopy::Differs(path.clone()));
+    assert_eq!(keep("a: 1"), SpecCopy::Differs(path.clone()), "also where one begins the other");
     assert_eq!(world.read(&path), "a: 1\n");
     world.write(".workflow/specs/.banksman-draft", "half of som");
-    assert!(matches!(world.mailbox.keep_spec("other", "b: 1"), Ok(Kept::Written(_))));
+    assert!(matches!(world.mailbox.keep_spec("other", "b: 1"), Ok(SpecCopy::Written(_))));
     assert_eq!(world.read(".workflow/specs/other.yaml"), "b: 1");
     assert!(!world.is_there(".workflow/specs/.banksman-draft"));
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use banksman::exec::mailbox::{Content, Expected, MailboxError, Seen, Taken};
+use banksman::exec::mailbox::{Content, ExpectedSignal, MailboxError, SignalFile, SignalResult};
 use banksman_core::time::Instant;
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -25,7 +25,7 @@ fn fail(note: &str, reason: Option<&str>) -> Content {
 }
 
 /// What a file of this name and text says.
-fn content(what: &Expected, name: &str, text: &str) -> Content {
+fn content(what: &ExpectedSignal, name: &str, text: &str) -> Content {
     let world = World::new();
     let path = format!(".workflow/signals/{name}");
     world.write(&path, text);
@@ -99,7 +99,7 @@ fn half_a_file_is_waited_for_and_then_told_of() {
             );
         }
         let put_aside = world.mailbox.take(&look(WRITTEN.0 + 11 * MINUTE)).unwrap();
-        assert!(matches!(put_aside, Taken::Moved(_)), "a person may want it out of the way");
+        assert!(matches!(put_aside, SignalResult::Moved(_)), "a person may want it out of the way");
         assert!(world.look(&[gate("G")]).is_empty());
     }
 }
@@ -150,8 +150,12 @@ fn a_signal_is_taken_once_and_stays_readable() {
         assert_eq!(world.only(step("release/X-1")).key(), seen.key(), "a look changes nothing");
         keys.push(seen.key());
         let taken = format!(".workflow/signals/taken/release+X-1-done.{number}.json");
-        assert_eq!(world.mailbox.take(&seen).unwrap(), Taken::Moved(taken.clone()));
-        assert_eq!(world.mailbox.take(&seen).unwrap(), Taken::Gone, "done again after a crash");
+        assert_eq!(world.mailbox.take(&seen).unwrap(), SignalResult::Moved(taken.clone()));
+        assert_eq!(
+            world.mailbox.take(&seen).unwrap(),
+            SignalResult::Gone,
+            "done again after a crash"
+        );
         assert_eq!(world.read(&taken), "{}");
         assert!(world.look(&[step("release/X-1")]).is_empty());
     }
@@ -166,26 +170,26 @@ fn what_changed_since_it_was_read_is_left() {
     world.write(path, "");
     let seen = world.only(gate("G"));
     world.write(path, "no, wait");
-    assert_eq!(world.mailbox.take(&seen).unwrap(), Taken::Changed);
+    assert_eq!(world.mailbox.take(&seen).unwrap(), SignalResult::Changed);
     assert_eq!(world.read(path), "no, wait");
 
     let seen = world.only(gate("G"));
     set_modified(&world.root().join(path), Instant(WRITTEN.0 + 5));
     assert_eq!(
         world.mailbox.take(&seen).unwrap(),
-        Taken::Changed,
+        SignalResult::Changed,
         "the same words at another time"
     );
 
     let seen = world.only(gate("G"));
     fs::remove_file(world.root().join(path)).unwrap();
     symlink("/dev/null", world.root().join(path)).unwrap();
-    assert_eq!(world.mailbox.take(&seen).unwrap(), Taken::Changed);
+    assert_eq!(world.mailbox.take(&seen).unwrap(), SignalResult::Changed);
     assert!(!world.is_there(".workflow/signals/taken/G-pass.1"));
 }
 
-fn at(id: &str, path: &str) -> Expected {
-    Expected::Step { id: id.to_owned(), path: Some(path.to_owned()) }
+fn at(id: &str, path: &str) -> ExpectedSignal {
+    ExpectedSignal::Step { id: id.to_owned(), path: Some(path.to_owned()) }
 }
 
 #[test]
@@ -195,7 +199,7 @@ fn a_step_may_have_a_path_of_its_own() {
     let seen = world.only(at("X", "out/finished.txt"));
     assert_eq!(seen.content, done(false, None));
     let taken = world.mailbox.take(&seen).unwrap();
-    assert_eq!(taken, Taken::Moved(".workflow/signals/taken/finished.1.txt".to_owned()));
+    assert_eq!(taken, SignalResult::Moved(".workflow/signals/taken/finished.1.txt".to_owned()));
 }
 
 #[test]
@@ -206,7 +210,7 @@ fn a_path_that_leads_out_does_not_hide_the_others() {
     world.write(".workflow/signals/G-pass", "");
     let expected = [at("A", "out/x.json"), at("B", "../outside/x.json"), gate("G")];
     let seen = world.look(&expected);
-    let is_refused = |seen: &Seen| matches!(seen.content, Content::Unreadable { .. });
+    let is_refused = |seen: &SignalFile| matches!(seen.content, Content::Unreadable { .. });
     assert!(is_refused(&seen[0]) && is_refused(&seen[1]), "{seen:?}");
     assert_eq!(seen[2].content, Content::Pass { note: None });
     assert!(matches!(world.mailbox.take(&seen[0]), Err(MailboxError::Path { .. })));
@@ -233,7 +237,7 @@ proptest! {
         let seen = world.mailbox.look(&[gate(&id), step(&id)], late).unwrap();
         prop_assert_eq!(seen.len(), 4);
         for seen in &seen {
-            prop_assert!(matches!(world.mailbox.take(seen).unwrap(), Taken::Moved(_)));
+            prop_assert!(matches!(world.mailbox.take(seen).unwrap(), SignalResult::Moved(_)));
         }
         prop_assert!(world.mailbox.look(&[gate(&id), step(&id)], late).unwrap().is_empty());
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use banksman::exec::mailbox::{Expected, Mailbox, Seen};
+use banksman::exec::mailbox::{ExpectedSignal, Mailbox, SignalFile};
 use banksman_core::time::Instant;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use tempfile::TempDir;
@@ -53,11 +53,11 @@ impl World {
     }
 
     /// A look a minute after everything was written.
-    pub(super) fn look(&self, expected: &[Expected]) -> Vec<Seen> {
+    pub(super) fn look(&self, expected: &[ExpectedSignal]) -> Vec<SignalFile> {
         self.mailbox.look(expected, Instant(WRITTEN.0 + 60_000)).unwrap()
     }
 
-    pub(super) fn only(&self, expected: Expected) -> Seen {
+    pub(super) fn only(&self, expected: ExpectedSignal) -> SignalFile {
         let mut seen = self.look(&[expected]);
         assert_eq!(seen.len(), 1, "{seen:?}");
         seen.remove(0)
@@ -91,10 +91,10 @@ pub(super) fn set_modified(path: &Path, at: Instant) {
     utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
 }
 
-pub(super) fn gate(id: &str) -> Expected {
-    Expected::Gate { id: id.to_owned() }
+pub(super) fn gate(id: &str) -> ExpectedSignal {
+    ExpectedSignal::Gate { id: id.to_owned() }
 }
 
-pub(super) fn step(id: &str) -> Expected {
-    Expected::Step { id: id.to_owned(), path: None }
+pub(super) fn step(id: &str) -> ExpectedSignal {
+    ExpectedSignal::Step { id: id.to_owned(), path: None }
 }

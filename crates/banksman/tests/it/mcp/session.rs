@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use banksman_core::receipt::Told;
+use banksman_core::receipt::AgentReport;
 use serde_json::{Value, json};
 
 /// A running server; it is ended by closing its input.
@@ -72,7 +72,7 @@ impl Session {
     }
 }
 
-pub(super) fn reports(folder: &Path) -> Vec<Told> {
+pub(super) fn reports(folder: &Path) -> Vec<AgentReport> {
     let text = fs::read_to_string(folder.join("reports.jsonl")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -5,8 +5,8 @@ use std::fs;
 use std::thread;
 
 use banksman_core::limits::{REPORT_ITEMS, REPORT_TEXT_BYTES, REPORTS, REPORTS_KEPT_FREE};
-use banksman_core::policy::{self, Action, Guard, Rank, Request};
-use banksman_core::receipt::Told;
+use banksman_core::policy::{self, Action, PermissionRequest, PolicyGuard, Rank};
+use banksman_core::receipt::AgentReport;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -28,7 +28,7 @@ fn each_report_is_one_line_in_the_folder() {
     session.close();
     assert!(said.iter().all(|(_, is_error)| !is_error), "{said:?}");
     assert!(said[2].0.contains("End your turn"), "{said:?}");
-    let progress = |step: &str, files: &[&str], blockers: &[&str]| Told::Progress {
+    let progress = |step: &str, files: &[&str], blockers: &[&str]| AgentReport::Progress {
         step: step.to_owned(),
         files: files.iter().map(ToString::to_string).collect(),
         blockers: blockers.iter().map(ToString::to_string).collect(),
@@ -38,8 +38,8 @@ fn each_report_is_one_line_in_the_folder() {
         [
             progress("read\nthe code", &[], &[]),
             progress("wrote it", &["a.rs", "b.rs"], &["no key"]),
-            Told::NeedsPerson { question: "which one?".to_owned() },
-            Told::NothingToDo { reason: "fixed before".to_owned() },
+            AgentReport::NeedsPerson { question: "which one?".to_owned() },
+            AgentReport::NothingToDo { reason: "fixed before".to_owned() },
         ]
     );
 }
@@ -149,7 +149,7 @@ fn several_servers_do_not_mix_their_lines() {
 #[test]
 fn leave_is_asked_for_by_the_policy_of_the_run() {
     let folder = TempDir::new().unwrap();
-    let guard = Guard {
+    let guard = PolicyGuard {
         policy: policy::builtin(),
         rank: Rank::Specialist,
         allowed: vec![Action::Run("npm publish".to_owned())],
@@ -176,9 +176,9 @@ fn leave_is_asked_for_by_the_policy_of_the_run() {
     }
     session.close();
     let told = reports(folder.path());
-    let [Told::NeedsPerson { question }] = told.as_slice() else { panic!("{told:?}") };
+    let [AgentReport::NeedsPerson { question }] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!(
-        Request::asked_in(question),
+        PermissionRequest::asked_in(question),
         Some(vec![Action::Run("npm publish --tag next".to_owned())])
     );
     assert!(question.ends_with("The agent says: it is time"), "{question}");

@@ -12,7 +12,7 @@ use crate::engine::processes::wait_until;
 fn what_all_approve_is_approved() {
     let table = Table::new(&[], &[("any", &approval())], &[]);
     table.driver.turn();
-    assert_eq!(table.seats().len(), 2, "all are asked at once");
+    assert_eq!(table.assignments().len(), 2, "all are asked at once");
     table.until_over("approved");
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "APPROVE"), ("critic", "APPROVE")]));
     let verdicts = table.field("verdicts");
@@ -41,13 +41,16 @@ fn a_block_sends_the_others_home_at_once() {
     let table = Table::new(&[], &[("t2", "silent\n"), ("t3", &block)], &[]);
     table.turn_until_begun("r2.1");
     table.turn_until_begun("r3.1");
-    fs::write(table.yard.path("go"), "").expect("written");
+    fs::write(table.harness.path("go"), "").expect("written");
     let ended = table.until_over("blocked");
     // By the engine, or by its keeper, whichever is first to see that nobody waits for it.
     let sent_home = ["the task was moved on", "its lease is gone"]
         .map(|why| format!("r2.1 it was stopped: {why}"));
     assert!(ended.iter().any(|run| sent_home.contains(run)), "{ended:?}");
-    assert_eq!(table.seats(), [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "answered")]);
+    assert_eq!(
+        table.assignments(),
+        [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "answered")]
+    );
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "BLOCK")]));
     let expected = "critic says BLOCK: nobody asked for red\n- it is red, not green";
     assert_eq!(table.field("feedback").as_str().map(str::trim_end), Some(expected));
@@ -69,7 +72,7 @@ fn what_escalates_goes_to_a_person_with_all_that_was_said() {
     );
     assert!(summary.contains("### Critic says:\n\ngreen was meant\n"), "{summary}");
     assert_eq!(table.field("concerns").as_array().map(Vec::len), Some(2));
-    assert_eq!(table.seats().len(), 2, "there is no debate about what a person decides");
+    assert_eq!(table.assignments().len(), 2, "there is no debate about what a person decides");
 }
 
 /// A reviewer that never gives a verdict is asked three times, and then named.
@@ -86,9 +89,12 @@ fn is_missing_after_three_times(script: &str) {
     table.turn_until_seat("t2", "resting(twice)");
     table.driver.pass(Span(1_000));
     table.until_over("unresolved");
-    let asked = table.yard.starts().iter().filter(|run| run.starts_with("r2.")).count();
+    let asked = table.harness.starts().iter().filter(|run| run.starts_with("r2.")).count();
     assert_eq!(asked, 3);
-    assert_eq!(table.seats(), [seat("custodiet", 0, "silent"), seat("critic", 0, "answered")]);
+    assert_eq!(
+        table.assignments(),
+        [seat("custodiet", 0, "silent"), seat("critic", 0, "answered")]
+    );
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "APPROVE")]));
     let summary = table.field("review_summary");
     assert!(
@@ -165,10 +171,13 @@ fn when_the_time_of_the_panel_is_up_a_person_gets_what_there_is() {
     table.turn_until_seat("t3", "answered");
     table.driver.pass(Span(28 * MINUTE.0));
     table.driver.turn();
-    assert_eq!(table.seats()[0], seat("custodiet", 0, "reviewing"));
+    assert_eq!(table.assignments()[0], seat("custodiet", 0, "reviewing"));
     table.driver.pass(MINUTE);
     table.until_over("unresolved");
-    assert_eq!(table.seats(), [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "answered")]);
+    assert_eq!(
+        table.assignments(),
+        [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "answered")]
+    );
     let summary = table.field("review_summary");
     let summary = summary.as_str().expect("a summary");
     assert!(summary.contains("green was meant"), "{summary}");
@@ -181,8 +190,8 @@ fn an_answer_that_was_there_in_time_counts_however_late_it_is_looked_at() {
     let table = Table::new(&[("panel.retries", "0")], &[("t2", &block), ("t3", &approval())], &[]);
     table.turn_until_begun("r2.1");
     table.turn_until_seat("t3", "answered");
-    fs::write(table.yard.path("go"), "").expect("written");
-    let receipt = table.yard.home(NODE).join("runs/r2.1/receipt.json");
+    fs::write(table.harness.path("go"), "").expect("written");
+    let receipt = table.harness.home(NODE).join("runs/r2.1/receipt.json");
     wait_until("it has answered, and nobody looks", || receipt.exists());
     table.driver.pass(Span(20 * MINUTE.0));
     table.until_over("blocked");
@@ -195,10 +204,13 @@ fn an_answer_after_the_panel_is_over_changes_nothing() {
     let table = Table::new(&[("panel.retries", "0")], &[("t2", &late), ("t3", &approval())], &[]);
     table.turn_until_begun("r2.1");
     table.turn_until_seat("t3", "answered");
-    table.yard.ok(&["move", "t2", "withdrawn"]);
-    fs::write(table.yard.path("go"), "").expect("written");
+    table.harness.ok(&["move", "t2", "withdrawn"]);
+    fs::write(table.harness.path("go"), "").expect("written");
     table.until_over("unresolved");
-    assert_eq!(table.seats(), [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "answered")]);
+    assert_eq!(
+        table.assignments(),
+        [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "answered")]
+    );
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "APPROVE")]));
     assert!(table.field("feedback").is_null());
 }

@@ -26,7 +26,7 @@ fn a_concern_that_is_withdrawn_is_gone() {
         seat("critic", 0, "answered"),
         seat("critic", 1, "answered"),
     ];
-    assert_eq!(table.seats(), expected, "only who has a concern is asked");
+    assert_eq!(table.assignments(), expected, "only who has a concern is asked");
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "APPROVE"), ("critic", "WITHDRAWN")]));
     assert!(table.field("concerns").is_null());
     let told = table.prompt("r4.1");
@@ -46,7 +46,7 @@ fn what_is_maintained_twice_goes_to_a_person() {
     ]);
     table.until_over("unresolved");
     let rounds: Vec<(String, i64)> =
-        table.seats().into_iter().map(|(name, round, _)| (name, round)).collect();
+        table.assignments().into_iter().map(|(name, round, _)| (name, round)).collect();
     let expected =
         [("custodiet", 0), ("critic", 0), ("custodiet", 1), ("critic", 1), ("critic", 2)];
     assert_eq!(rounds, expected.map(|(name, round)| (name.to_owned(), round)));
@@ -77,7 +77,7 @@ fn silence_in_a_round_is_to_maintain() {
     table.turn_until_begun("r4.1");
     table.driver.pass(Span(10 * MINUTE.0));
     table.until_over("unresolved");
-    assert_eq!(table.seats()[2..], [seat("critic", 1, "withdrawn")]);
+    assert_eq!(table.assignments()[2..], [seat("critic", 1, "withdrawn")]);
     let summary = table.field("review_summary");
     let silence = "Response: none; silence counts as MAINTAIN";
     assert!(summary.as_str().is_some_and(|text| text.contains(silence)), "{summary}");
@@ -92,7 +92,7 @@ fn a_reply_that_takes_too_long_is_asked_for_again() {
     table.turn_until_begun("r4.1");
     table.driver.pass(Span(5 * MINUTE.0 - 1_000));
     table.driver.turn();
-    assert_eq!(table.seats()[2..], [seat("critic", 1, "reviewing")]);
+    assert_eq!(table.assignments()[2..], [seat("critic", 1, "reviewing")]);
     table.driver.pass(Span(1_000));
     table.turn_until_seat("t4", "resting(once)");
     table.driver.pass(Span(30_000));
@@ -108,7 +108,7 @@ fn a_reply_that_makes_no_sense_is_to_maintain() {
         &[],
     );
     table.until_over("unresolved");
-    assert_eq!(table.seats()[2..], [seat("critic", 1, "silent")]);
+    assert_eq!(table.assignments()[2..], [seat("critic", 1, "silent")]);
 }
 
 #[test]
@@ -117,5 +117,5 @@ fn without_rounds_a_concern_goes_to_a_person() {
     let scripts = scripts.each_ref().map(|(name, script)| (*name, script.as_str()));
     let table = Table::new(&[("panel.rounds", "0")], &scripts, &[]);
     table.until_over("unresolved");
-    assert_eq!(table.seats().len(), 2);
+    assert_eq!(table.assignments().len(), 2);
 }

@@ -16,12 +16,12 @@ fn waits_for_seats(why: &Value) -> Vec<(&str, &str)> {
 fn why_names_each_seat_and_what_it_does() {
     let scripts = [("r2.1", "success I approve of it\n"), ("t3", "silent\n"), ("any", &approval())];
     let table = Table::new(&[], &scripts, &[]);
-    let before = table.yard.json(&["why", "t1"]);
+    let before = table.harness.json(&["why", "t1"]);
     assert_eq!(before["next"], "the next turn of a running `up` asks its reviewers", "{before}");
 
     table.turn_until_seat("t2", "resting(once)");
     table.turn_until_begun("r3.1");
-    let why = table.yard.json(&["why", "t1"]);
+    let why = table.harness.json(&["why", "t1"]);
     let [(first, again), (second, reads)] = waits_for_seats(&why)[..] else {
         panic!("two seats: {why}")
     };
@@ -36,10 +36,10 @@ fn why_names_each_seat_and_what_it_does() {
         "they answer, and it is decided; see banksman log t2; banksman retry t2 asks it at once"
     );
 
-    let document = table.yard.json(&["show", "t1"]);
+    let document = table.harness.json(&["show", "t1"]);
     assert_eq!(document.get("parts"), None, "those who review do none of the work: {document}");
-    assert_eq!(table.yard.json(&["status"])["inParts"], json!([]));
-    table.yard.ok(&["move", "t1", "--on", "cancel"]);
+    assert_eq!(table.harness.json(&["status"])["inParts"], json!([]));
+    table.harness.ok(&["move", "t1", "--on", "cancel"]);
     table.until_home();
 }
 
@@ -49,7 +49,7 @@ fn a_list_leaves_out_reviewers_who_have_ended_and_says_so() {
     table.turn_until_seat("t2", "answered");
     table.turn_until_begun("r3.1");
     let ids = |args: &[&str]| -> Vec<String> {
-        let listed = table.yard.ok(&[&["list"], args].concat());
+        let listed = table.harness.ok(&[&["list"], args].concat());
         let words = listed.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1));
         words.map(str::to_owned).collect()
     };
@@ -57,23 +57,23 @@ fn a_list_leaves_out_reviewers_who_have_ended_and_says_so() {
     assert_eq!(ids(&["--all"]), ["t3", "t2", "t1"]);
     assert_eq!(ids(&["--limit", "2"]), ["t3", "t1"], "a page is filled with what is shown");
     let left_out = "left out: 1 reviewer who has come to an end (banksman list --all)";
-    let told = |args: &[&str]| String::from_utf8(table.yard.run(args).stderr).expect("text");
+    let told = |args: &[&str]| String::from_utf8(table.harness.run(args).stderr).expect("text");
     assert!(told(&["list"]).contains(left_out), "{}", told(&["list"]));
     assert!(!told(&["list", "--all"]).contains("left out"));
     let none = told(&["list", "--state", "answered"]);
     assert!(none.starts_with(&format!("no task fits\n{left_out}")), "{none}");
-    assert_eq!(table.yard.ok(&["list", "-q"]), "t3\nt2\nt1\n", "programs get all of them");
-    let page = table.yard.json(&["list"]);
+    assert_eq!(table.harness.ok(&["list", "-q"]), "t3\nt2\nt1\n", "programs get all of them");
+    let page = table.harness.json(&["list"]);
     assert_eq!(page["tasks"].as_array().expect("tasks").len(), 3, "{page}");
-    let status = table.yard.ok(&["status"]);
+    let status = table.harness.ok(&["status"]);
     let states = || status.lines().take_while(|line| !line.starts_with("ready "));
     assert!(!states().any(|line| line.contains(" answered ")), "{status}");
     assert!(states().any(|line| line.contains(" reviewing ")), "{status}");
     assert!(status.contains("left out   1 reviewer who has come to an end"), "{status}");
-    let counted = &table.yard.json(&["status"])["states"];
+    let counted = &table.harness.json(&["status"])["states"];
     let mut states = counted.as_array().expect("states").iter();
     let answered = states.find(|one| one["state"] == "answered");
     assert_eq!(answered.expect("programs get all of them")["tasks"], 1, "{counted}");
-    table.yard.ok(&["move", "t1", "--on", "cancel"]);
+    table.harness.ok(&["move", "t1", "--on", "cancel"]);
     table.until_home();
 }

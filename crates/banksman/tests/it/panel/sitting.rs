@@ -4,15 +4,15 @@ use std::fs;
 
 use super::table::{MINUTE, Table, approval, pairs, seat};
 use crate::engine::driver::{Driver, NODE};
-use crate::engine::yard::{Yard, state};
+use crate::engine::harness::{Harness, state};
 use banksman_core::time::Span;
 
 const REGISTRY: &str = "specialists:\n  security-reviewer:\n    domains: [auth, crypto]\n    model: opus\n  \
                         research-methodology:\n    domains: [statistics]\n    model: claude\n";
 
 /// A second worker that runs the same program.
-fn second(yard: &Yard) -> String {
-    let settings = yard.file("repo/.banksman/config.toml");
+fn second(harness: &Harness) -> String {
+    let settings = harness.file("repo/.banksman/config.toml");
     let command =
         settings.lines().find_map(|line| line.strip_prefix("workers.scripted.command = "));
     command.expect("a command").to_owned()
@@ -22,17 +22,17 @@ fn second(yard: &Yard) -> String {
 fn specialists_sit_by_the_tags_of_the_task_and_are_played_by_their_model() {
     let mut table =
         Table::new(&[("limits.agents", "0")], &[("any", &approval())], &["--tag", "auth"]);
-    let command = second(&table.yard);
-    table.yard.set(&[
+    let command = second(&table.harness);
+    table.harness.set(&[
         ("limits.agents", "8"),
         ("workers.deep.agent", "\"command\""),
         ("workers.deep.command", &command),
         ("workers.deep.model", "\"opus\""),
         ("workers.deep.cost", "5"),
     ]);
-    fs::write(table.yard.path("repo/.banksman/specialist-registry.yaml"), REGISTRY)
+    fs::write(table.harness.path("repo/.banksman/specialist-registry.yaml"), REGISTRY)
         .expect("written");
-    table.driver = Driver::of(table.yard.root(), Span(100));
+    table.driver = Driver::of(table.harness.root(), Span(100));
     table.until_over("approved");
     let all = [("custodiet", "APPROVE"), ("critic", "APPROVE"), ("security-reviewer", "APPROVE")];
     assert_eq!(table.verdicts(), pairs(&all));
@@ -49,7 +49,7 @@ fn where_nobody_reviews_the_panel_is_unavailable_at_once() {
     let table = Table::new(&[("workers.scripted.roles", "[\"worker\"]")], &[], &[]);
     table.driver.turn();
     assert_eq!(state(&table.driver.store, table.whole), "unavailable");
-    assert_eq!(table.seats(), []);
+    assert_eq!(table.assignments(), []);
     assert_eq!(table.field("diagnostic"), "no reviewers: no worker can play custodiet, critic");
 }
 
@@ -64,7 +64,7 @@ fn a_panel_of_nobody_approves_nothing() {
 fn all_fall_silent_and_the_panel_is_unavailable() {
     let table = Table::new(&[("panel.retries", "0")], &[("any", "crash\n")], &[]);
     table.until_over("unavailable");
-    assert_eq!(table.seats(), [seat("custodiet", 0, "silent"), seat("critic", 0, "silent")]);
+    assert_eq!(table.assignments(), [seat("custodiet", 0, "silent"), seat("critic", 0, "silent")]);
 }
 
 #[test]
@@ -72,10 +72,13 @@ fn a_task_that_is_cancelled_needs_no_verdicts() {
     let table = Table::new(&[], &[("any", "silent\n")], &[]);
     table.turn_until_begun("r2.1");
     table.turn_until_begun("r3.1");
-    table.yard.ok(&["move", "t1", "cancelled"]);
+    table.harness.ok(&["move", "t1", "cancelled"]);
     table.driver.pass(MINUTE);
     table.until_home();
-    assert_eq!(table.seats(), [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "withdrawn")]);
+    assert_eq!(
+        table.assignments(),
+        [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "withdrawn")]
+    );
 }
 
 #[test]
@@ -83,7 +86,7 @@ fn a_seat_that_a_person_takes_back_is_missing() {
     let table = Table::new(&[], &[("t2", "silent\n"), ("t3", &approval())], &[]);
     table.turn_until_begun("r2.1");
     table.turn_until_seat("t3", "answered");
-    table.yard.ok(&["move", "t2", "withdrawn"]);
+    table.harness.ok(&["move", "t2", "withdrawn"]);
     table.until_over("unresolved");
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "APPROVE")]));
 }
@@ -93,20 +96,20 @@ fn a_seat_that_a_person_takes_back_is_missing() {
 fn a_person_asks_a_reviewer_again_at_once() {
     let table = Table::new(&[], &[("t2", "crash\n"), ("t3", &approval())], &[]);
     table.turn_until_seat("t2", "resting(once)");
-    table.yard.ok(&["retry", "t2"]);
+    table.harness.ok(&["retry", "t2"]);
     table.turn_until_seat("t2", "resting(twice)");
-    table.yard.ok(&["retry", "t2"]);
+    table.harness.ok(&["retry", "t2"]);
     table.turn_until_seat("t2", "silent");
-    let asked = table.yard.starts().iter().filter(|run| run.starts_with("r2.")).count();
+    let asked = table.harness.starts().iter().filter(|run| run.starts_with("r2.")).count();
     assert_eq!(asked, 3);
     table.until_over("unresolved");
 }
 
 #[test]
 fn a_plan_goes_through_its_panel_and_no_worker_reviews_its_own() {
-    let yard = Yard::new(&[("limits.lease", "\"1d\""), ("limits.agents", "8")]);
-    let command = second(&yard);
-    yard.set(&[
+    let harness = Harness::new(&[("limits.lease", "\"1d\""), ("limits.agents", "8")]);
+    let command = second(&harness);
+    harness.set(&[
         ("workers.scripted.cost", "1"),
         ("workers.other.agent", "\"command\""),
         ("workers.other.command", &command),
@@ -114,10 +117,10 @@ fn a_plan_goes_through_its_panel_and_no_worker_reviews_its_own() {
     ]);
     let plan =
         r#"{"subtasks":[],"edges":[],"spikes":[],"assumptions":[],"risks":[],"irreducible":""}"#;
-    yard.script("t1", &format!("answer {plan}\nsuccess the plan is ready\n"));
-    yard.script("any", &approval());
-    let id = yard.add("paint it", &["--lifecycle", "autonomous"]);
-    let driver = Driver::of(yard.root(), Span(100));
+    harness.script("t1", &format!("answer {plan}\nsuccess the plan is ready\n"));
+    harness.script("any", &approval());
+    let id = harness.add("paint it", &["--lifecycle", "autonomous"]);
+    let driver = Driver::of(harness.root(), Span(100));
     driver.turn_until("a person is asked", |store| state(store, id) == "waiting");
     let task = driver.store.task(id).expect("the task").task;
     assert_eq!(task.fields["approval_type"], "standard");
@@ -126,7 +129,7 @@ fn a_plan_goes_through_its_panel_and_no_worker_reviews_its_own() {
     assert_eq!(workers, ["other", "other"]);
     let planners = driver.store.past_runs(id, 10).expect("runs");
     assert_eq!(planners.iter().map(|run| run.worker.as_str()).collect::<Vec<_>>(), ["scripted"]);
-    driver.turn_until("all is put away", |_| yard.jobs(NODE).is_empty());
+    driver.turn_until("all is put away", |_| harness.jobs(NODE).is_empty());
 }
 
 /// A task that comes before its panel again is judged again, whatever was said before.
@@ -134,12 +137,12 @@ fn a_plan_goes_through_its_panel_and_no_worker_reviews_its_own() {
 fn another_stay_has_seats_of_its_own() {
     let table = Table::new(&[("panel.retries", "0")], &[("any", "crash\n")], &[]);
     table.until_over("unavailable");
-    table.yard.script("any", &approval());
-    table.yard.ok(&["move", "t1", "--on", "reopen"]);
+    table.harness.script("any", &approval());
+    table.harness.ok(&["move", "t1", "--on", "reopen"]);
     table.until_over("approved");
     let silent = ["custodiet", "critic"].map(|name| seat(name, 0, "silent"));
     let answered = ["custodiet", "critic"].map(|name| seat(name, 0, "answered"));
-    assert_eq!(table.seats(), [silent, answered].concat());
+    assert_eq!(table.assignments(), [silent, answered].concat());
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "APPROVE"), ("critic", "APPROVE")]));
     assert!(table.field("review_summary").is_null(), "what the first one left is gone");
 }

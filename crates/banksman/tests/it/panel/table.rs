@@ -8,8 +8,8 @@ use banksman_core::time::Span;
 use serde_json::{Value, json};
 
 use crate::engine::driver::{Driver, NODE};
+use crate::engine::harness::{Harness, state, state_of};
 use crate::engine::processes::wait_until;
-use crate::engine::yard::{Yard, state, state_of};
 
 pub(super) const MINUTE: Span = Span(60_000);
 /// Every outcome of a panel has a state of its own.
@@ -77,7 +77,7 @@ pub(super) fn reply(response: &str, rationale: &str) -> String {
 }
 
 pub(super) struct Table {
-    pub(super) yard: Yard,
+    pub(super) harness: Harness,
     pub(super) driver: Driver,
     pub(super) whole: TaskId,
 }
@@ -87,42 +87,48 @@ impl Table {
     pub(super) fn new(settings: &[(&str, &str)], scripts: &[(&str, &str)], add: &[&str]) -> Self {
         // Time passes here by the minute, and no run shall lose its lease by it.
         // A keeper looks up at least once in a quarter of its idle time, whatever wakes it.
-        let yard = Yard::new(&[
+        let harness = Harness::new(&[
             ("limits.lease", "\"1d\""),
             ("limits.agents", "8"),
             ("limits.idle", "\"40s\""),
         ]);
-        yard.set(settings);
-        fs::write(yard.path("repo/.banksman/lifecycles/looked.yaml"), LIFECYCLE).expect("written");
+        harness.set(settings);
+        fs::write(harness.path("repo/.banksman/lifecycles/looked.yaml"), LIFECYCLE)
+            .expect("written");
         for (name, script) in scripts {
-            yard.script(name, script);
+            harness.script(name, script);
         }
-        let whole = yard.add("paint it", &[&["--lifecycle", "looked"], add].concat());
-        let driver = Driver::of(yard.root(), Span(100));
-        Self { yard, driver, whole }
+        let whole = harness.add("paint it", &[&["--lifecycle", "looked"], add].concat());
+        let driver = Driver::of(harness.root(), Span(100));
+        Self { harness, driver, whole }
     }
 
     /// Turns until the panel has ruled, and everybody has gone home. Answers with how each run has ended.
     pub(super) fn until_over(&self, expected: &str) -> Vec<String> {
         let is_over = |store: &Store| state(store, self.whole) != "looked_at";
         let ruled = self.driver.turn_until("the panel rules", is_over);
-        assert_eq!(state(&self.driver.store, self.whole), expected, "{:#?}", self.seats());
-        let seats = self.driver.store.parts(self.whole).expect("seats");
+        assert_eq!(state(&self.driver.store, self.whole), expected, "{:#?}", self.assignments());
+        let assignments = self.driver.store.children(self.whole).expect("seats");
         let is_empty = |seat: &Stored| seat.lifecycle.state(seat.task.state).terminal;
-        assert!(seats.iter().all(is_empty), "somebody was not sent home: {:#?}", self.seats());
+        assert!(
+            assignments.iter().all(is_empty),
+            "somebody was not sent home: {:#?}",
+            self.assignments()
+        );
         [ruled.outcomes, self.until_home()].concat()
     }
 
     pub(super) fn until_home(&self) -> Vec<String> {
         let told = self.driver.turn_until("all seats are empty", |store| {
-            let seats = store.parts(self.whole).expect("seats");
-            let over = seats.iter().all(|seat| seat.lifecycle.state(seat.task.state).terminal);
+            let assignments = store.children(self.whole).expect("seats");
+            let over =
+                assignments.iter().all(|seat| seat.lifecycle.state(seat.task.state).terminal);
             // A clean-up that finds a run in its way looks again a few seconds later.
             self.driver.pass(Span(1_000));
-            over && self.yard.jobs(NODE).is_empty() && self.yard.worktrees().is_empty()
+            over && self.harness.jobs(NODE).is_empty() && self.harness.worktrees().is_empty()
         });
-        wait_until("no agent is left", || self.yard.agents().is_empty());
-        self.yard.assert_clean(&[NODE]);
+        wait_until("no agent is left", || self.harness.agents().is_empty());
+        self.harness.assert_clean(&[NODE]);
         told.outcomes
     }
 
@@ -136,19 +142,19 @@ impl Table {
 
     /// Turns until the agent of a run has begun.
     pub(super) fn turn_until_begun(&self, run: &str) {
-        let begun = |_: &Store| self.yard.starts().iter().any(|start| start == run);
+        let begun = |_: &Store| self.harness.starts().iter().any(|start| start == run);
         self.driver.turn_until(&format!("{run} has begun"), begun);
     }
 
     /// Each seat: its name, its round and its state.
-    pub(super) fn seats(&self) -> Vec<(String, i64, String)> {
-        let seats = self.driver.store.parts(self.whole).expect("seats");
+    pub(super) fn assignments(&self) -> Vec<(String, i64, String)> {
+        let assignments = self.driver.store.children(self.whole).expect("seats");
         let text = |seat: &Stored| {
             let fields = &seat.task.fields;
             let name = fields["seat"].as_str().expect("a name").to_owned();
             (name, fields["round"].as_i64().expect("a round"), state_of(seat).to_owned())
         };
-        seats.iter().map(text).collect()
+        assignments.iter().map(text).collect()
     }
 
     pub(super) fn field(&self, name: &str) -> Value {
@@ -157,7 +163,7 @@ impl Table {
     }
 
     pub(super) fn prompt(&self, run: &str) -> String {
-        self.yard.file(&format!("prompts/{run}"))
+        self.harness.file(&format!("prompts/{run}"))
     }
 
     /// What the task has on record about each seat, without the number of the seat's own task.

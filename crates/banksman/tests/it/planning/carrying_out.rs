@@ -6,33 +6,33 @@ use serde_json::json;
 
 use super::desk::{Desk, WHOLE, plan, rate_limits, subtask};
 
-fn part(name: &str, state: &str, needs: &[&str]) -> (String, String, Vec<String>) {
+fn child(name: &str, state: &str, needs: &[&str]) -> (String, String, Vec<String>) {
     (name.to_owned(), state.to_owned(), needs.iter().map(|need| (*need).to_owned()).collect())
 }
 
 /// `why` of the whole says what to type where one of its parts waits for a person.
-fn assert_names_who_waits(desk: &Desk, part: &str) {
-    let next = desk.yard.json(&["why", "t1"])["next"].clone();
-    let part = desk.part(part);
+fn assert_names_who_waits(desk: &Desk, child: &str) {
+    let next = desk.harness.json(&["why", "t1"])["next"].clone();
+    let child = desk.child(child);
     let asked =
-        format!("its subtasks move it on; {part} waits for a person: banksman decisions show d");
+        format!("its subtasks move it on; {child} waits for a person: banksman decisions show d");
     assert!(next.as_str().is_some_and(|next| next.starts_with(&asked)), "{next}");
 }
 
 /// The whole shows the progress of its parts as its own. Its reviewers are parts of it as well, and are not counted.
 fn assert_progress(desk: &Desk, done: i64, total: i64) {
-    let document = desk.yard.json(&["show", "t1"]);
+    let document = desk.harness.json(&["show", "t1"]);
     assert_eq!(document["parts"]["done"], done, "{document}");
     assert_eq!(document["parts"]["total"], total, "{document}");
-    let shown = desk.yard.ok(&["show", "t1"]);
+    let shown = desk.harness.ok(&["show", "t1"]);
     let counted = shown.lines().find(|line| line.starts_with("parts ")).expect("a line");
     assert!(counted.contains(&format!(" {done} of {total} done")), "{shown}");
     let listed =
         shown.lines().filter(|line| line.contains("  Do ") || line.contains("  Spike: ")).count();
     assert_eq!(i64::try_from(listed), Ok(total), "each has a line: {shown}");
-    let list = desk.yard.ok(&["list"]);
+    let list = desk.harness.ok(&["list"]);
     assert!(list.contains(&format!("in_progress ({done} of {total})")), "{list}");
-    let page = desk.yard.json(&["list"]);
+    let page = desk.harness.json(&["list"]);
     let tasks = page["tasks"].as_array().expect("tasks");
     let counted: Vec<&str> = tasks
         .iter()
@@ -40,18 +40,18 @@ fn assert_progress(desk: &Desk, done: i64, total: i64) {
         .filter_map(|task| task["id"].as_str())
         .collect();
     assert_eq!(counted, ["t1"], "only a whole has parts: {page}");
-    let status = desk.yard.json(&["status"]);
+    let status = desk.harness.json(&["status"]);
     assert_eq!(status["inParts"][0]["task"], "t1", "{status}");
     assert_eq!(status["inParts"][0]["parts"]["total"], total, "{status}");
 }
 
 /// When the last part waits for its merge, so does the whole; but only the part has a question.
 fn assert_only_the_part_asks(desk: &Desk, name: &str) {
-    let part = desk.part(name);
-    let mut told = desk.until(part, "merge_ready");
+    let child = desk.child(name);
+    let mut told = desk.until(child, "merge_ready");
     told.notices.extend(desk.until(WHOLE, "merge_ready").notices);
     told.add(desk.driver.turn());
-    let asks = format!("{part} is merge_ready: Do {name} (banksman decisions show d");
+    let asks = format!("{child} is merge_ready: Do {name} (banksman decisions show d");
     assert!(told.notices.iter().any(|text| text.starts_with(&asks)), "{told:?}");
     assert!(!told.notices.iter().any(|text| text.starts_with("t1 ")), "{told:?}");
 }
@@ -63,9 +63,9 @@ fn a_task_is_planned_approved_and_carried_out_in_parts() {
     second["spikes"] =
         json!([{ "id": "store", "question": "Redis or in memory?", "blocks": ["limiter"] }]);
     let desk = Desk::new(&[plan(&[subtask("everything", 15)], &[]), second]);
-    desk.yard.script("t4", "success Redis is in use already\n");
+    desk.harness.script("t4", "success Redis is in use already\n");
     desk.until(WHOLE, "waiting");
-    assert_eq!(desk.yard.starts().iter().filter(|run| run.starts_with("r1.")).count(), 2);
+    assert_eq!(desk.harness.starts().iter().filter(|run| run.starts_with("r1.")).count(), 2);
     let told = desk.prompt("r1.2");
     assert!(told.contains("## Decomposition Proposal v1"), "{told}");
     assert!(told.contains("everything: it touches 15 files, and 10 is the most"), "{told}");
@@ -83,36 +83,37 @@ fn a_task_is_planned_approved_and_carried_out_in_parts() {
     );
     assert!(body.contains("- [ ] store: Redis or in memory?"), "{body}");
     assert_eq!(desk.field("approval_type"), "standard");
-    assert_eq!(desk.parts(), [], "nothing is made before a person has approved it");
+    assert_eq!(desk.children(), [], "nothing is made before a person has approved it");
 
-    desk.yard.ok(&["decisions", "approve", "t1"]);
+    desk.harness.ok(&["decisions", "approve", "t1"]);
     desk.driver.turn();
     assert_eq!(desk.state(WHOLE), "in_progress");
-    let parts: Vec<_> = desk.parts().into_iter().map(|(name, _, needs)| (name, needs)).collect();
+    let children: Vec<_> =
+        desk.children().into_iter().map(|(name, _, needs)| (name, needs)).collect();
     let expected = [
-        part("store", "", &[]),
-        part("limiter", "", &["blocks t4"]),
-        part("routes", "", &["blocks t5"]),
-        part("docs", "", &["informs t5"]),
+        child("store", "", &[]),
+        child("limiter", "", &["blocks t4"]),
+        child("routes", "", &["blocks t5"]),
+        child("docs", "", &["informs t5"]),
     ];
-    assert_eq!(parts, expected.map(|(name, _, needs)| (name, needs)));
-    let limiter = desk.driver.store.detail(desk.part("limiter")).expect("it is there").stored;
+    assert_eq!(children, expected.map(|(name, _, needs)| (name, needs)));
+    let limiter = desk.driver.store.detail(desk.child("limiter")).expect("it is there").stored;
     assert_eq!((limiter.task.priority, limiter.task.tags.as_slice()), (3, &["api".to_owned()][..]));
     assert!(
         limiter.task.body.contains("- [ ] limiter works")
             && limiter.task.body.contains("plan v2 of t1")
     );
-    let why = desk.yard.json(&["why", "t1"]);
+    let why = desk.harness.json(&["why", "t1"]);
     assert_eq!(why["waitingFor"][0]["kind"], "part", "{why}");
     assert_progress(&desk, 0, 4);
 
     desk.merge("docs");
-    assert_progress(&desk, i64::from(desk.state(desk.part("store")) == "done") + 1, 4);
-    desk.until(desk.part("limiter"), "merge_ready");
+    assert_progress(&desk, i64::from(desk.state(desk.child("store")) == "done") + 1, 4);
+    desk.until(desk.child("limiter"), "merge_ready");
     assert_names_who_waits(&desk, "limiter");
     let told = desk.prompt("r5.1");
     assert!(told.contains("Redis is in use already"), "{told}");
-    assert_eq!(desk.state(desk.part("routes")), "pending", "it waits for the merge");
+    assert_eq!(desk.state(desk.child("routes")), "pending", "it waits for the merge");
     assert_eq!(desk.state(WHOLE), "in_progress");
     desk.merge("limiter");
     assert_only_the_part_asks(&desk, "routes");
@@ -125,7 +126,7 @@ fn a_task_is_planned_approved_and_carried_out_in_parts() {
     );
     desk.merge("routes");
     desk.until(WHOLE, "done");
-    let agents = desk.yard.starts();
+    let agents = desk.harness.starts();
     assert_eq!(agents.iter().filter(|run| run.starts_with("r1.")).count(), 2, "{agents:?}");
     desk.until_quiet();
 }
@@ -135,9 +136,9 @@ fn a_task_of_one_piece_is_done_by_itself() {
     let desk = Desk::new(&[plan(&[subtask("all", 3)], &[])]);
     desk.approve();
     desk.until(WHOLE, "merge_ready");
-    assert_eq!(desk.parts(), []);
+    assert_eq!(desk.children(), []);
     assert_eq!(desk.field("split"), json!(false));
-    assert!(desk.yard.starts().contains(&"r1.2".to_owned()), "a worker did it");
+    assert!(desk.harness.starts().contains(&"r1.2".to_owned()), "a worker did it");
 }
 
 /// Every write after the approval is refused in turn, as if the machine had died there: there are as many subtasks as planned.
@@ -145,7 +146,7 @@ fn a_task_of_one_piece_is_done_by_itself() {
 fn subtasks_are_made_once_wherever_it_is_cut_off() {
     let desk = Desk::new(&[rate_limits()]);
     desk.approve();
-    let raw = Connection::open(desk.yard.path("store.db")).expect("the file opens");
+    let raw = Connection::open(desk.harness.path("store.db")).expect("the file opens");
     raw.execute_batch(&faults()).expect("the triggers are made");
     let mut cut_off = 0;
     for left in 0..200 {
@@ -156,14 +157,14 @@ fn subtasks_are_made_once_wherever_it_is_cut_off() {
             break;
         }
         cut_off += 1;
-        assert!([0, 3].contains(&desk.parts().len()), "all of them or none");
+        assert!([0, 3].contains(&desk.children().len()), "all of them or none");
     }
     raw.execute("UPDATE fault SET left = -1", []).expect("set");
     desk.driver.turn();
     assert!(cut_off > 10, "{cut_off} writes were refused");
-    assert_eq!(desk.parts().len(), 3);
-    desk.yard.ok(&["check"]);
-    desk.yard.ok(&["audit", "verify"]);
+    assert_eq!(desk.children().len(), 3);
+    desk.harness.ok(&["check"]);
+    desk.harness.ok(&["audit", "verify"]);
 }
 
 /// After `left` more rows every write is refused.
@@ -188,22 +189,22 @@ fn a_whole_that_goes_on_makes_no_second_set_of_parts() {
     let desk = Desk::new(&[rate_limits()]);
     desk.approve();
     desk.driver.turn();
-    assert_eq!(desk.parts().len(), 3);
-    desk.yard.ok(&["move", "t1", "blocked", "--set", "unblock_condition=wait"]);
-    desk.yard.ok(&["unblock", "t1"]);
+    assert_eq!(desk.children().len(), 3);
+    desk.harness.ok(&["move", "t1", "blocked", "--set", "unblock_condition=wait"]);
+    desk.harness.ok(&["unblock", "t1"]);
     desk.driver.turn();
-    assert_eq!((desk.state(WHOLE), desk.parts().len()), ("in_progress".to_owned(), 3));
+    assert_eq!((desk.state(WHOLE), desk.children().len()), ("in_progress".to_owned(), 3));
 }
 
 #[test]
 fn parts_of_a_task_that_ends_end_with_it() {
     let desk = Desk::new(&[rate_limits()]);
-    desk.yard.script("any", "answer {\"verdict\":\"APPROVE\",\"rationale\":\"good\",\"concerns\":[],\"suggestions\":[]}\nsuccess good\n");
+    desk.harness.script("any", "answer {\"verdict\":\"APPROVE\",\"rationale\":\"good\",\"concerns\":[],\"suggestions\":[]}\nsuccess good\n");
     desk.approve();
     desk.driver.turn();
-    desk.yard.ok(&["cancel", "t1", "out of scope"]);
+    desk.harness.ok(&["cancel", "t1", "out of scope"]);
     desk.driver.turn_until("all parts are cancelled", |_| {
-        desk.parts().iter().all(|(_, state, _)| state == "cancelled")
+        desk.children().iter().all(|(_, state, _)| state == "cancelled")
     });
     assert_eq!(desk.state(WHOLE), "cancelled");
     desk.until_quiet();
@@ -217,9 +218,9 @@ fn a_whole_is_not_done_before_its_parts_are() {
     desk.driver.turn();
     desk.merge("limiter");
     desk.merge("docs");
-    desk.until(desk.part("routes"), "merge_ready");
+    desk.until(desk.child("routes"), "merge_ready");
     desk.until(WHOLE, "merge_ready");
-    let said = desk.yard.run(&["move", "t1", "done", "--set", "merged=true"]);
+    let said = desk.harness.run(&["move", "t1", "done", "--set", "merged=true"]);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("done when each of its subtasks is merged"), "{said}");
     assert_eq!(desk.state(WHOLE), "merge_ready");

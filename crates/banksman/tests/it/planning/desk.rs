@@ -6,7 +6,7 @@ use banksman_core::time::Span;
 use serde_json::{Value, json};
 
 use crate::engine::driver::{Driver, Told};
-use crate::engine::yard::{Yard, state, state_of};
+use crate::engine::harness::{Harness, state, state_of};
 
 /// The task that is planned; its first panel has the seats t2 and t3.
 pub(super) const WHOLE: TaskId = TaskId(1);
@@ -61,7 +61,7 @@ pub(super) fn answer(plan: &Value) -> String {
 }
 
 pub(super) struct Desk {
-    pub(super) yard: Yard,
+    pub(super) harness: Harness,
     pub(super) driver: Driver,
 }
 
@@ -75,7 +75,7 @@ impl Desk {
     pub(super) fn with(settings: &[(&str, &str)], answers: &[Value]) -> Self {
         let desk = Self::set_up(settings);
         for (at, plan) in answers.iter().enumerate() {
-            desk.yard.script(&format!("r1.{}", at + 1), &answer(plan));
+            desk.harness.script(&format!("r1.{}", at + 1), &answer(plan));
         }
         desk
     }
@@ -87,12 +87,12 @@ impl Desk {
     fn set_up(settings: &[(&str, &str)]) -> Self {
         let usual =
             [("limits.lease", "\"1d\""), ("limits.agents", "8"), ("limits.idle", "\"40s\"")];
-        let yard = Yard::new(&[&usual, settings].concat());
-        yard.script("any", ANYBODY);
+        let harness = Harness::new(&[&usual, settings].concat());
+        harness.script("any", ANYBODY);
         let more = ["--lifecycle", "autonomous", "--tag", "api", "--priority", "3"];
-        yard.add("Add rate limiting to API endpoints", &more);
-        let driver = Driver::of(yard.root(), Span(100));
-        Self { yard, driver }
+        harness.add("Add rate limiting to API endpoints", &more);
+        let driver = Driver::of(harness.root(), Span(100));
+        Self { harness, driver }
     }
 
     pub(super) fn until(&self, id: TaskId, expected: &str) -> Told {
@@ -105,7 +105,7 @@ impl Desk {
     /// Turns until a person is asked about the plan, and approves it.
     pub(super) fn approve(&self) {
         self.until(WHOLE, "waiting");
-        self.yard.ok(&["decisions", "approve", "t1"]);
+        self.harness.ok(&["decisions", "approve", "t1"]);
     }
 
     pub(super) fn whole(&self) -> Stored {
@@ -117,34 +117,34 @@ impl Desk {
     }
 
     /// The parts of the plan: which, how they stand, and what they wait for.
-    pub(super) fn parts(&self) -> Vec<(String, String, Vec<String>)> {
-        let parts = self.driver.store.parts(WHOLE).expect("parts");
-        let planned = parts.iter().filter(|part| part.task.fields.contains_key("subtask"));
+    pub(super) fn children(&self) -> Vec<(String, String, Vec<String>)> {
+        let children = self.driver.store.children(WHOLE).expect("parts");
+        let planned = children.iter().filter(|child| child.task.fields.contains_key("subtask"));
         planned
-            .map(|part| {
-                let needs = self.driver.store.needs(part.task.id).expect("needs");
+            .map(|child| {
+                let needs = self.driver.store.needs(child.task.id).expect("needs");
                 let needs =
                     needs.iter().map(|need| format!("{} {}", need.edge.as_str(), need.task));
-                (self.name(part), state_of(part).to_owned(), needs.collect())
+                (self.name(child), state_of(child).to_owned(), needs.collect())
             })
             .collect()
     }
 
-    fn name(&self, part: &Stored) -> String {
-        part.task.fields["subtask"].as_str().expect("a name").to_owned()
+    fn name(&self, child: &Stored) -> String {
+        child.task.fields["subtask"].as_str().expect("a name").to_owned()
     }
 
     /// The task that a part of the plan has become.
-    pub(super) fn part(&self, name: &str) -> TaskId {
-        let parts = self.driver.store.parts(WHOLE).expect("parts");
-        let of_name = |part: &&Stored| part.task.fields.get("subtask") == Some(&json!(name));
-        parts.iter().rev().find(of_name).expect("the part is there").task.id
+    pub(super) fn child(&self, name: &str) -> TaskId {
+        let children = self.driver.store.children(WHOLE).expect("parts");
+        let of_name = |child: &&Stored| child.task.fields.get("subtask") == Some(&json!(name));
+        children.iter().rev().find(of_name).expect("the part is there").task.id
     }
 
     pub(super) fn merge(&self, name: &str) {
-        let id = self.part(name);
+        let id = self.child(name);
         self.until(id, "merge_ready");
-        self.yard.ok(&["decisions", "merge", &id.to_string()]);
+        self.harness.ok(&["decisions", "merge", &id.to_string()]);
         self.until(id, "done");
     }
 
@@ -153,15 +153,15 @@ impl Desk {
     }
 
     pub(super) fn prompt(&self, run: &str) -> String {
-        self.yard.file(&format!("prompts/{run}"))
+        self.harness.file(&format!("prompts/{run}"))
     }
 
     /// Turns until nothing is at work, and nothing is wrong.
     pub(super) fn until_quiet(&self) {
         self.driver.turn_until("all is put away", |_: &Store| {
             self.driver.pass(Span(1_000));
-            self.yard.jobs("here").is_empty() && self.yard.worktrees().is_empty()
+            self.harness.jobs("here").is_empty() && self.harness.worktrees().is_empty()
         });
-        self.yard.assert_clean(&["here"]);
+        self.harness.assert_clean(&["here"]);
     }
 }

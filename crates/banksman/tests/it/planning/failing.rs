@@ -5,7 +5,7 @@ use super::desk::{Desk, WHOLE, rate_limits};
 /// A desk whose limiter fails in its first run, because the agent brings no commit.
 fn with_a_failure() -> Desk {
     let desk = Desk::new(&[rate_limits()]);
-    desk.yard.script("t4", "nothing-to-do there is no limiter\n");
+    desk.harness.script("t4", "nothing-to-do there is no limiter\n");
     desk.approve();
     desk.until(WHOLE, "blocked");
     desk
@@ -14,26 +14,26 @@ fn with_a_failure() -> Desk {
 #[test]
 fn a_failed_subtask_comes_back_as_a_decision_and_is_begun_again() {
     let desk = with_a_failure();
-    let question = desk.yard.json(&["decisions", "show", "t1"]);
+    let question = desk.harness.json(&["decisions", "show", "t1"]);
     let condition = desk.field("unblock_condition");
     let condition = condition.as_str().expect("a text");
     assert!(condition.contains("limiter (t4) Do limiter: failed"), "{condition}");
     assert_eq!(question["offers"].as_array().map(Vec::len), Some(3), "{question}");
-    desk.yard.script("t4", "write work-t4 done\ncommit work\nsuccess it is written\n");
-    desk.yard.ok(&["decisions", "answer", "t1", "resume"]);
+    desk.harness.script("t4", "write work-t4 done\ncommit work\nsuccess it is written\n");
+    desk.harness.ok(&["decisions", "answer", "t1", "resume"]);
     desk.merge("limiter");
     desk.merge("docs");
     desk.merge("routes");
     desk.until(WHOLE, "done");
-    assert_eq!(desk.parts().len(), 3, "the same subtask was begun again");
-    desk.yard.ok(&["check"]);
+    assert_eq!(desk.children().len(), 3, "the same subtask was begun again");
+    desk.harness.ok(&["check"]);
 }
 
 #[test]
 fn a_person_who_takes_up_the_subtask_itself_has_answered() {
     let desk = with_a_failure();
-    desk.yard.script("t4", "write work-t4 done\ncommit work\nsuccess it is written\n");
-    desk.yard.ok(&["retry", "t4"]);
+    desk.harness.script("t4", "write work-t4 done\ncommit work\nsuccess it is written\n");
+    desk.harness.ok(&["retry", "t4"]);
     desk.driver.turn_until("the whole goes on", |_| desk.state(WHOLE) == "in_progress");
     assert_eq!(desk.driver.store.detail(WHOLE).expect("it is there").decision, None);
 }
@@ -41,12 +41,12 @@ fn a_person_who_takes_up_the_subtask_itself_has_answered() {
 #[test]
 fn a_person_may_go_on_without_it() {
     let desk = with_a_failure();
-    assert_eq!(desk.state(desk.part("routes")), "pending");
-    desk.yard.ok(&["decisions", "answer", "t1", "without"]);
+    assert_eq!(desk.state(desk.child("routes")), "pending");
+    desk.harness.ok(&["decisions", "answer", "t1", "without"]);
     desk.merge("docs");
     desk.merge("routes");
     desk.until(WHOLE, "done");
-    assert_eq!(desk.state(desk.part("limiter")), "failed", "it is not called finished");
+    assert_eq!(desk.state(desk.child("limiter")), "failed", "it is not called finished");
     assert_eq!(desk.field("left_out"), serde_json::json!(["t4"]));
 }
 
@@ -55,10 +55,10 @@ fn a_cancelled_subtask_is_not_finished_either() {
     let desk = Desk::new(&[rate_limits()]);
     desk.approve();
     desk.driver.turn();
-    let id = desk.part("routes").to_string();
-    desk.yard.ok(&["cancel", &id, "nobody wants it"]);
+    let id = desk.child("routes").to_string();
+    desk.harness.ok(&["cancel", &id, "nobody wants it"]);
     desk.until(WHOLE, "blocked");
-    desk.yard.ok(&["decisions", "answer", "t1", "resume"]);
+    desk.harness.ok(&["decisions", "answer", "t1", "resume"]);
     desk.driver.turn();
     desk.until(WHOLE, "blocked");
     let condition = desk.field("unblock_condition");
@@ -66,7 +66,7 @@ fn a_cancelled_subtask_is_not_finished_either() {
         condition.as_str().is_some_and(|text| text.contains("cannot be begun again")),
         "{condition}"
     );
-    desk.yard.ok(&["decisions", "answer", "t1", "without"]);
+    desk.harness.ok(&["decisions", "answer", "t1", "without"]);
     desk.merge("limiter");
     desk.merge("docs");
     desk.until(WHOLE, "done");

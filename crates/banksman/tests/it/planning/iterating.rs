@@ -10,9 +10,9 @@ const BLOCKS: &str = "answer {\"verdict\":\"BLOCK\",\"rationale\":\"no test\",\"
 #[test]
 fn ten_iterations_are_the_most_and_the_history_tells_of_each() {
     let desk = Desk::empty();
-    desk.yard.script("t1", &answer(&plan(&[subtask("everything", 15)], &[])));
+    desk.harness.script("t1", &answer(&plan(&[subtask("everything", 15)], &[])));
     desk.until(WHOLE, "failed");
-    assert_eq!(desk.yard.starts().len(), 10);
+    assert_eq!(desk.harness.starts().len(), 10);
     assert_eq!(desk.field("diagnostic"), "irreducible after 10 iterations");
     let body = desk.whole().task.body;
     for version in 1..=10 {
@@ -45,7 +45,7 @@ fn a_plan_that_is_changed_each_time_is_no_loop() {
         (1..=5).map(|files| plan(&[subtask("all", files), subtask("rest", 1)], &[])).collect();
     let desk = Desk::new(&plans);
     for panel in 1..=5 {
-        desk.yard.script(&format!("t{}", 2 * panel + 1), BLOCKS);
+        desk.harness.script(&format!("t{}", 2 * panel + 1), BLOCKS);
     }
     desk.until(WHOLE, "waiting");
     assert_eq!(
@@ -57,10 +57,10 @@ fn a_plan_that_is_changed_each_time_is_no_loop() {
 #[test]
 fn the_same_plan_again_and_again_is_a_loop() {
     let desk = Desk::empty();
-    desk.yard.script("t1", &answer(&rate_limits()));
+    desk.harness.script("t1", &answer(&rate_limits()));
     // The first plan is new; after it there are three times with nothing new.
     for panel in 1..=4 {
-        desk.yard.script(&format!("t{}", 2 * panel + 1), BLOCKS);
+        desk.harness.script(&format!("t{}", 2 * panel + 1), BLOCKS);
     }
     desk.until(WHOLE, "blocked");
     let told = desk.field("unblock_condition");
@@ -93,10 +93,10 @@ fn a_plan_in_a_circle_is_sent_back() {
 #[test]
 fn nonsense_is_no_plan_however_often_it_is_said() {
     let desk = Desk::empty();
-    desk.yard.script("t1", "answer {\"pr_sized\": true}\nsuccess all is small\n");
+    desk.harness.script("t1", "answer {\"pr_sized\": true}\nsuccess all is small\n");
     desk.until(WHOLE, "failed");
     assert_eq!(desk.field("plan"), json!(null));
-    assert_eq!(desk.parts(), []);
+    assert_eq!(desk.children(), []);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn changes_that_a_person_asks_for_lead_to_a_new_proposal() {
     let other = plan(&[subtask("limiter", 2), subtask("dashboard", 1)], &[]);
     let desk = Desk::new(&[rate_limits(), other]);
     desk.until(WHOLE, "waiting");
-    desk.yard.ok(&["decisions", "changes", "t1", "no docs, but a dashboard"]);
+    desk.harness.ok(&["decisions", "changes", "t1", "no docs, but a dashboard"]);
     desk.until(WHOLE, "decomposing");
     desk.until(WHOLE, "waiting");
     let told = desk.prompt("r1.2");
@@ -114,9 +114,9 @@ fn changes_that_a_person_asks_for_lead_to_a_new_proposal() {
         body.contains("Proposal v2") && body.contains("dashboard") && !body.contains("routes"),
         "{body}"
     );
-    desk.yard.ok(&["decisions", "approve", "t1"]);
+    desk.harness.ok(&["decisions", "approve", "t1"]);
     desk.driver.turn();
-    let names: Vec<String> = desk.parts().into_iter().map(|(name, _, _)| name).collect();
+    let names: Vec<String> = desk.children().into_iter().map(|(name, _, _)| name).collect();
     assert_eq!(names, ["limiter", "dashboard"]);
 }
 
@@ -124,8 +124,8 @@ fn changes_that_a_person_asks_for_lead_to_a_new_proposal() {
 #[test]
 fn a_breakdown_that_takes_too_long_comes_to_a_person() {
     let desk = Desk::empty();
-    desk.yard.script("t1", "silent\n");
-    desk.driver.turn_until("the planner is at work", |_| !desk.yard.starts().is_empty());
+    desk.harness.script("t1", "silent\n");
+    desk.driver.turn_until("the planner is at work", |_| !desk.harness.starts().is_empty());
     // Signs of life keep the single iteration going; the whole has its own bound.
     for _ in 0..13 {
         desk.driver.pass(Span(9 * 60_000 + 30_000));
@@ -139,13 +139,13 @@ fn a_breakdown_that_takes_too_long_comes_to_a_person() {
         desk.driver.turn();
     }
     assert_eq!(desk.state(WHOLE), "blocked");
-    let decisions = desk.yard.json(&["decisions"]);
+    let decisions = desk.harness.json(&["decisions"]);
     assert_eq!(
         decisions["decisions"][0]["offers"],
         json!(["resume", "without", "cancel"]),
         "{decisions}"
     );
-    desk.yard.ok(&["decisions", "answer", "t1", "resume"]);
+    desk.harness.ok(&["decisions", "answer", "t1", "resume"]);
     assert_eq!(desk.state(WHOLE), "decomposing");
 }
 
@@ -155,13 +155,13 @@ fn a_plan_that_its_task_has_no_room_for_is_told_and_holds_nobody_up() {
     let desk = Desk::new(&[rate_limits()]);
     let full = ["note", "reason"].map(|field| format!("{field}={}", "x".repeat(119_000)));
     let more = ["--lifecycle", "autonomous", "--set", &full[0], "--set", &full[1]];
-    let id = desk.yard.add("Do everything", &more);
+    let id = desk.harness.add("Do everything", &more);
     let subtasks = (0..20).map(|at| {
         let mut one = subtask(&format!("part-{at}"), 1);
         one["description"] = json!("d".repeat(1_900));
         one
     });
-    desk.yard.script("t2", &answer(&plan(&subtasks.collect::<Vec<_>>(), &[])));
+    desk.harness.script("t2", &answer(&plan(&subtasks.collect::<Vec<_>>(), &[])));
     desk.until(id, "failed");
     let failed = desk.driver.store.task(id).expect("the task");
     let why = failed.text("diagnostic").expect("why");

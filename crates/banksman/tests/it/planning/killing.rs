@@ -8,8 +8,8 @@ use banksman_core::ids::{RunId, TaskId};
 
 use super::desk::{ANYBODY, Desk, WHOLE, answer, plan, rate_limits, subtask};
 use crate::engine::cutting::{kill_amid, kill_when};
+use crate::engine::harness::{state_of, tasks};
 use crate::engine::processes::wait_until;
-use crate::engine::yard::{state_of, tasks};
 
 const CONCERN: &str = r#"answer {"verdict":"CONCERN","rationale":"where are counts kept?","concerns":["no spike"],"suggestions":[]}
 success looked
@@ -77,7 +77,7 @@ fn desk(is_patient: bool) -> Desk {
     ];
     for (run, script) in scripts {
         let before = if is_patient { until_go } else { "" };
-        desk.yard.script(run, &format!("{before}{script}"));
+        desk.harness.script(run, &format!("{before}{script}"));
     }
     desk
 }
@@ -85,11 +85,11 @@ fn desk(is_patient: bool) -> Desk {
 fn kill_at(desk: &Desk, moment: Moment) {
     match moment {
         Begun(run) => {
-            kill_when(desk.yard.up(), || desk.yard.starts().iter().any(|one| one == run));
-            fs::write(desk.yard.path(&format!("go-{run}")), "").expect("written");
+            kill_when(desk.harness.up(), || desk.harness.starts().iter().any(|one| one == run));
+            fs::write(desk.harness.path(&format!("go-{run}")), "").expect("written");
         }
-        In(id, state) => kill_when(desk.yard.up(), || has_been(desk, id, state)),
-        Amid(write) => kill_amid(&desk.yard, &desk.driver.store, write, || desk.yard.up()),
+        In(id, state) => kill_when(desk.harness.up(), || has_been(desk, id, state)),
+        Amid(write) => kill_amid(&desk.harness, &desk.driver.store, write, || desk.harness.up()),
     }
 }
 
@@ -111,7 +111,7 @@ struct Left {
     starts: Vec<String>,
     /// How the whole has moved.
     moves: Vec<String>,
-    parts: Vec<(String, String, Vec<String>)>,
+    children: Vec<(String, String, Vec<String>)>,
     /// What was merged.
     merges: Vec<String>,
     body: String,
@@ -131,7 +131,7 @@ impl Left {
             let title = store.task(run.task).expect("its task").task.title;
             format!("{title}, {}", run.epoch)
         };
-        let mut starts: Vec<String> = desk.yard.starts().iter().map(title).collect();
+        let mut starts: Vec<String> = desk.harness.starts().iter().map(title).collect();
         starts.sort();
         let history = store.history(WHOLE, 0).expect("a history");
         let moves = history.iter().map(|entry| &entry.record);
@@ -140,9 +140,9 @@ impl Left {
             tasks: all,
             starts,
             moves: moves.map(|record| format!("{} -> {}", record.trigger, record.to)).collect(),
-            parts: desk.parts(),
+            children: desk.children(),
             merges: {
-                let log = desk.yard.git(&["log", "--merges", "--format=%s", "main"]);
+                let log = desk.harness.git(&["log", "--merges", "--format=%s", "main"]);
                 let mut subjects: Vec<String> = log.lines().map(str::to_owned).collect();
                 subjects.sort();
                 subjects
@@ -158,30 +158,30 @@ fn lived(desk: &Desk, [planning, splitting, following]: [&[Moment]; 3]) -> Left 
     let kill = |moments: &[Moment]| moments.iter().for_each(|moment| kill_at(desk, *moment));
     let until = |id: TaskId, state: &str| wait_until(state, || is_in(desk, id, state));
     kill(planning);
-    let up = desk.yard.up();
+    let up = desk.harness.up();
     until(WHOLE, "waiting");
-    assert_eq!(desk.parts(), [], "nothing is made before a person has approved it");
+    assert_eq!(desk.children(), [], "nothing is made before a person has approved it");
     up.kill();
-    desk.yard.ok(&["decisions", "approve", "t1"]);
+    desk.harness.ok(&["decisions", "approve", "t1"]);
     kill(splitting);
     let merge = |id: TaskId| {
         until(id, "merge_ready");
-        desk.yard.ok(&["decisions", "merge", &id.to_string()]);
+        desk.harness.ok(&["decisions", "merge", &id.to_string()]);
     };
-    let up = desk.yard.up();
+    let up = desk.harness.up();
     merge(TaskId(7));
     up.kill();
-    desk.yard.ok(&["decisions", "merge", "t5"]);
+    desk.harness.ok(&["decisions", "merge", "t5"]);
     kill(following);
-    let up = desk.yard.up();
+    let up = desk.harness.up();
     until(WHOLE, "merge_ready");
     merge(TaskId(6));
     until(WHOLE, "done");
     wait_until("all is put away", || {
-        desk.yard.jobs("here").is_empty() && desk.yard.worktrees().is_empty()
+        desk.harness.jobs("here").is_empty() && desk.harness.worktrees().is_empty()
     });
     up.stop();
-    desk.yard.assert_clean(&["here"]);
+    desk.harness.assert_clean(&["here"]);
     Left::of(desk)
 }
 
@@ -189,7 +189,7 @@ fn lived(desk: &Desk, [planning, splitting, following]: [&[Moment]; 3]) -> Left 
 fn a_plan_whose_up_is_killed_again_and_again_ends_the_same() {
     let expected = lived(&desk(false), [&[], &[In(TaskId(5), "merge_ready")], &[]]);
     assert!(expected.tasks.values().all(|count| *count == 1), "{expected:#?}");
-    assert_eq!((expected.parts.len(), expected.merges.len()), (3, 3));
+    assert_eq!((expected.children.len(), expected.merges.len()), (3, 3));
     assert!(expected.verdicts.contains("WITHDRAWN"), "{}", expected.verdicts);
     assert_eq!(lived(&desk(true), [&PLANNING, &SPLITTING, &FOLLOWING]), expected);
 }

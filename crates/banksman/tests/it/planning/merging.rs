@@ -15,7 +15,7 @@ pub(super) const READY: &str = "merge_ready";
 pub(super) const APPROVED: &str = "merge_ready(approved)";
 const MERGING: &str = "merge_ready(merging)";
 /// Passes on the branch. On what would be merged it waits for somebody who says how it ends.
-const PATIENT: &str = r#"case "$PWD" in */merging/*) yard=${PWD%%/home-here/*}; : >"$yard/checking"; until [ -s "$yard/go" ]; do sleep 0.02; done; cat "$yard/go"; grep -q good "$yard/go";; esac"#;
+const PATIENT: &str = r#"case "$PWD" in */merging/*) harness=${PWD%%/home-here/*}; : >"$harness/checking"; until [ -s "$harness/go" ]; do sleep 0.02; done; cat "$harness/go"; grep -q good "$harness/go";; esac"#;
 
 /// A task of one piece whose work is reviewed.
 pub(super) fn reviewed() -> Desk {
@@ -36,11 +36,11 @@ pub(super) fn held() -> Desk {
 
 /// Turns until the merge waits for somebody who decides it.
 pub(super) fn until_checked(desk: &Desk) {
-    desk.driver.turn_until("the check runs", |_| desk.yard.path("checking").exists());
+    desk.driver.turn_until("the check runs", |_| desk.harness.path("checking").exists());
 }
 
 pub(super) fn decide(desk: &Desk, word: &str) {
-    fs::write(desk.yard.path("go"), word).expect("written");
+    fs::write(desk.harness.path("go"), word).expect("written");
 }
 
 pub(super) fn branch(desk: &Desk) -> String {
@@ -49,11 +49,11 @@ pub(super) fn branch(desk: &Desk) -> String {
 }
 
 pub(super) fn main(desk: &Desk) -> String {
-    desk.yard.git(&["rev-parse", "main"])
+    desk.harness.git(&["rev-parse", "main"])
 }
 
 pub(super) fn refusal(desk: &Desk, args: &[&str]) -> String {
-    let output = desk.yard.run(args);
+    let output = desk.harness.run(args);
     assert!(!output.status.success(), "{output:?}");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -61,7 +61,7 @@ pub(super) fn refusal(desk: &Desk, args: &[&str]) -> String {
 /// Says `merge`, which leads back to the question. Answers with what stood against it.
 fn merge_in_vain(desk: &Desk) -> String {
     let before = main(desk);
-    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.harness.ok(&["decisions", "merge", "t1"]);
     desk.until(WHOLE, READY);
     assert_eq!(main(desk), before, "nothing moves");
     assert_eq!(desk.field("merged"), json!(null));
@@ -70,22 +70,22 @@ fn merge_in_vain(desk: &Desk) -> String {
 
 /// Somebody changes the same file on the base.
 fn write_to_main(desk: &Desk) {
-    fs::write(desk.yard.path("repo/work-t1"), "something else\n").expect("written");
-    desk.yard.git(&["add", "work-t1"]);
-    desk.yard.git(&["commit", "-qm", "mine"]);
+    fs::write(desk.harness.path("repo/work-t1"), "something else\n").expect("written");
+    desk.harness.git(&["add", "work-t1"]);
+    desk.harness.git(&["commit", "-qm", "mine"]);
 }
 
 /// How often the work of a task was merged.
 fn merges(desk: &Desk, id: &str) -> usize {
     let message = format!("--grep=Task: {id}$");
-    desk.yard.git(&["log", "--merges", "--format=%H", &message, "main"]).lines().count()
+    desk.harness.git(&["log", "--merges", "--format=%H", &message, "main"]).lines().count()
 }
 
 #[test]
 fn whoever_says_merge_has_it_merged() {
     let desk = reviewed();
-    let (branch, tip) = (branch(&desk), desk.yard.git(&["rev-parse", &branch(&desk)]));
-    let said = desk.yard.run(&["decisions", "merge", "t1"]);
+    let (branch, tip) = (branch(&desk), desk.harness.git(&["rev-parse", &branch(&desk)]));
+    let said = desk.harness.run(&["decisions", "merge", "t1"]);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     let told = format!("merging {branch}; `banksman why t1` tells how it goes\n");
     assert!(said.contains(&told), "{said}");
@@ -95,8 +95,8 @@ fn whoever_says_merge_has_it_merged() {
         ["merge", &format!("it is found out whether {branch} is in its base")]
     );
     desk.until(WHOLE, "done");
-    assert!(desk.yard.git(&["show", "main:work-t1"]).starts_with("r1.2"));
-    desk.yard.git(&["merge-base", "--is-ancestor", tip.trim(), "main"]);
+    assert!(desk.harness.git(&["show", "main:work-t1"]).starts_with("r1.2"));
+    desk.harness.git(&["merge-base", "--is-ancestor", tip.trim(), "main"]);
     assert_eq!((desk.field("merged"), merges(&desk, "t1")), (json!(true), 1));
     let again = refusal(&desk, &["decisions", "merge", "t1"]);
     assert!(again.contains("settled"), "{again}");
@@ -119,30 +119,31 @@ fn a_merge_that_nobody_answers_fails_and_a_retry_asks_about_the_same_commit() {
     let (pull, head) = (desk.field("pr_url"), desk.field("pr_head"));
     silent_until(&desk, "failed");
     desk.until_quiet();
-    desk.yard.ok(&["retry", "t1"]);
+    desk.harness.ok(&["retry", "t1"]);
     assert_eq!(desk.state(WHOLE), READY);
     assert_eq!((desk.field("pr_url"), desk.field("pr_head")), (pull, head));
-    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.harness.ok(&["decisions", "merge", "t1"]);
     desk.until(WHOLE, "done");
     assert_eq!(merges(&desk, "t1"), 1);
-    desk.yard.ok(&["check"]);
+    desk.harness.ok(&["check"]);
 }
 
 #[test]
 fn silence_about_a_subtask_comes_back_as_a_decision_and_nothing_is_done_twice() {
     let desk = Desk::new(&[plan(&[subtask("limiter", 1), subtask("docs", 1)], &[])]);
     desk.approve();
-    desk.driver.turn_until("its parts are made", |_| desk.parts().len() == 2);
-    let parts = ["limiter", "docs"].map(|name| desk.part(name));
-    for part in parts {
-        desk.until(part, READY);
+    desk.driver.turn_until("its parts are made", |_| desk.children().len() == 2);
+    let children = ["limiter", "docs"].map(|name| desk.child(name));
+    for child in children {
+        desk.until(child, READY);
     }
     silent_until(&desk, "blocked");
-    let runs = || parts.map(|part| desk.driver.store.task(part).expect("it is there").task.epoch);
+    let runs =
+        || children.map(|child| desk.driver.store.task(child).expect("it is there").task.epoch);
     let before = runs();
-    desk.yard.ok(&["decisions", "answer", "t1", "resume"]);
-    for (name, part) in ["limiter", "docs"].into_iter().zip(parts) {
-        desk.until(part, READY);
+    desk.harness.ok(&["decisions", "answer", "t1", "resume"]);
+    for (name, child) in ["limiter", "docs"].into_iter().zip(children) {
+        desk.until(child, READY);
         desk.merge(name);
     }
     desk.until(WHOLE, "done");
@@ -151,23 +152,23 @@ fn silence_about_a_subtask_comes_back_as_a_decision_and_nothing_is_done_twice() 
 
 /// What `why` names first.
 pub(super) fn waiting_for(desk: &Desk) -> [String; 2] {
-    let why = desk.yard.json(&["why", "t1"]);
+    let why = desk.harness.json(&["why", "t1"]);
     ["kind", "detail"].map(|name| why["waitingFor"][0][name].as_str().expect("words").to_owned())
 }
 
 #[test]
 fn without_anybody_at_work_a_pulse_merges() {
     let desk = reviewed();
-    let raw = Connection::open(desk.yard.path("store.db")).expect("the file opens");
+    let raw = Connection::open(desk.harness.path("store.db")).expect("the file opens");
     raw.execute("UPDATE nodes SET seen_at = 0", []).expect("nobody was seen for long");
-    let said = desk.yard.run(&["decisions", "merge", "t1"]);
+    let said = desk.harness.run(&["decisions", "merge", "t1"]);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("no machine works on this store, so start `banksman up`"), "{said}");
-    let why = desk.yard.json(&["why", "t1"]);
+    let why = desk.harness.json(&["why", "t1"]);
     let who = &why["waitingFor"][0]["who"];
     assert_eq!([who, &why["next"]], ["banksman up", "start agents: banksman up"], "{why}");
     wait_until("pulses have merged it", || {
-        desk.yard.pulse();
+        desk.harness.pulse();
         desk.state(WHOLE) == "done"
     });
     assert_eq!(merges(&desk, "t1"), 1);
@@ -178,8 +179,8 @@ fn what_was_not_reviewed_is_not_merged() {
     let desk = reviewed();
     let branch = branch(&desk);
     let tree = format!("{branch}^{{tree}}");
-    let more = desk.yard.git(&["commit-tree", &tree, "-p", &branch, "-m", "more"]);
-    desk.yard.git(&["update-ref", &format!("refs/heads/{branch}"), more.trim()]);
+    let more = desk.harness.git(&["commit-tree", &tree, "-p", &branch, "-m", "more"]);
+    desk.harness.git(&["update-ref", &format!("refs/heads/{branch}"), more.trim()]);
     assert_eq!(merge_in_vain(&desk), format!("`{branch}` is not what was reviewed any more"));
 }
 
@@ -188,14 +189,14 @@ fn what_was_not_reviewed_is_not_merged() {
 fn what_comes_during_the_merge_is_not_merged() {
     let desk = held();
     let branch = branch(&desk);
-    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.harness.ok(&["decisions", "merge", "t1"]);
     until_checked(&desk);
-    fs::write(desk.yard.path("repo/other"), "elsewhere\n").expect("written");
-    desk.yard.git(&["add", "other"]);
-    desk.yard.git(&["commit", "-qm", "the base moves on"]);
+    fs::write(desk.harness.path("repo/other"), "elsewhere\n").expect("written");
+    desk.harness.git(&["add", "other"]);
+    desk.harness.git(&["commit", "-qm", "the base moves on"]);
     let tree = format!("{branch}^{{tree}}");
-    let more = desk.yard.git(&["commit-tree", &tree, "-p", &branch, "-m", "more"]);
-    desk.yard.git(&["update-ref", &format!("refs/heads/{branch}"), more.trim()]);
+    let more = desk.harness.git(&["commit-tree", &tree, "-p", &branch, "-m", "more"]);
+    desk.harness.git(&["update-ref", &format!("refs/heads/{branch}"), more.trim()]);
     decide(&desk, "good");
     desk.until(WHOLE, READY);
     let problem = desk.field("problem");
@@ -208,22 +209,22 @@ fn what_does_not_go_together_is_asked_about_with_its_paths() {
     let desk = reviewed();
     write_to_main(&desk);
     assert_eq!(merge_in_vain(&desk), "it conflicts in work-t1");
-    let page = desk.yard.ok(&["decisions", "show", "t1"]);
+    let page = desk.harness.ok(&["decisions", "show", "t1"]);
     assert!(page.contains("escalated") && page.contains("it conflicts in work-t1"), "{page}");
-    desk.yard.script(
+    desk.harness.script(
         "r1.3",
         "run git merge -q -X ours main -m 'both'\nsuccess it is brought up to date\n",
     );
-    let seats = || desk.yard.ok(&["list", "--all"]).matches(" reviews ").count();
-    let before = seats();
-    desk.yard.ok(&["decisions", "changes", "t1", "bring it up to date"]);
+    let assignments = || desk.harness.ok(&["list", "--all"]).matches(" reviews ").count();
+    let before = assignments();
+    desk.harness.ok(&["decisions", "changes", "t1", "bring it up to date"]);
     desk.until(WHOLE, "in_progress");
-    assert_eq!(seats(), before, "no reviewer is asked whether a person is right");
+    assert_eq!(assignments(), before, "no reviewer is asked whether a person is right");
     desk.until(WHOLE, READY);
     assert!(desk.prompt("r1.3").contains("bring it up to date"));
     assert_eq!((desk.field("problem"), desk.field("objection")), (json!(null), json!(null)));
-    assert!(seats() > before, "what was changed is reviewed");
-    desk.yard.ok(&["decisions", "merge", "t1"]);
+    assert!(assignments() > before, "what was changed is reviewed");
+    desk.harness.ok(&["decisions", "merge", "t1"]);
     desk.until(WHOLE, "done");
     desk.until_quiet();
 }
@@ -235,7 +236,7 @@ fn what_does_not_pass_on_the_result_is_told_with_its_last_words() {
     let problem = merge_in_vain(&desk);
     assert!(problem.contains("failed on the result: bad: two tests fail"), "{problem}");
     decide(&desk, "good");
-    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.harness.ok(&["decisions", "merge", "t1"]);
     desk.until(WHOLE, "done");
 }
 
@@ -252,9 +253,9 @@ fn an_answer_that_is_refused_merges_nothing() {
 #[test]
 fn a_merge_whose_keeper_is_killed_is_done_once() {
     let desk = held();
-    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.harness.ok(&["decisions", "merge", "t1"]);
     until_checked(&desk);
-    let [keeper] = &desk.yard.keepers()[..] else { panic!("one job is at work") };
+    let [keeper] = &desk.harness.keepers()[..] else { panic!("one job is at work") };
     keeper.kill();
     decide(&desk, "good");
     desk.until(WHOLE, "done");
@@ -270,16 +271,16 @@ fn the_end_of_the_whole_waits_for_a_part_that_is_being_merged() {
         let desk = Desk::with(&settings, &[plan(&[subtask("a", 1), subtask("b", 1)], &[])]);
         desk.approve();
         desk.until(WHOLE, READY);
-        let (a, b) = (desk.part("a"), desk.part("b"));
-        desk.yard.ok(&["decisions", "merge", &a.to_string()]);
+        let (a, b) = (desk.child("a"), desk.child("b"));
+        desk.harness.ok(&["decisions", "merge", &a.to_string()]);
         until_checked(&desk);
-        desk.yard.ok(&["decisions", "changes", &b.to_string(), "look again"]);
+        desk.harness.ok(&["decisions", "changes", &b.to_string(), "look again"]);
         desk.until(WHOLE, "review");
         desk.until(b, READY);
         desk.until(WHOLE, READY);
         assert_eq!(desk.state(a), MERGING);
         assert_eq!(desk.field("parts_waiting"), json!(2));
-        desk.yard.ok(&["move", "t1", "cancelled", "--set", "reason=out of scope"]);
+        desk.harness.ok(&["move", "t1", "cancelled", "--set", "reason=out of scope"]);
         desk.until(b, "cancelled");
         assert_eq!(desk.state(a), MERGING);
         decide(&desk, word);
@@ -291,9 +292,9 @@ fn the_end_of_the_whole_waits_for_a_part_that_is_being_merged() {
 
 /// The box of the daily note, which nobody but `up` reads.
 fn tick(desk: &Desk) -> PathBuf {
-    let folder = format!("{:?}", desk.yard.path("notes").display().to_string());
-    desk.yard.set(&[("daily.folder", &folder), ("daily.settle", "\"1ms\"")]);
-    let note = desk.yard.json(&["daily"]);
+    let folder = format!("{:?}", desk.harness.path("notes").display().to_string());
+    desk.harness.set(&[("daily.folder", &folder), ("daily.settle", "\"1ms\"")]);
+    let note = desk.harness.json(&["daily"]);
     let path: PathBuf = note["path"].as_str().expect("a path").into();
     save(&path, &ticked(&text(&path), "Merge"));
     path
@@ -303,7 +304,7 @@ fn tick(desk: &Desk) -> PathBuf {
 fn a_ticked_box_merges() {
     let desk = reviewed();
     let path = tick(&desk);
-    let up = desk.yard.up();
+    let up = desk.harness.up();
     wait_until("it is done", || desk.state(WHOLE) == "done");
     wait_until("the note says so", || text(&path).contains("merged at"));
     up.stop();
@@ -315,10 +316,10 @@ fn a_ticked_box_that_cannot_be_merged_is_asked_about_again() {
     let desk = reviewed();
     write_to_main(&desk);
     let path = tick(&desk);
-    let asked = desk.yard.json(&["decisions"])["decisions"][0]["id"].clone();
-    let up = desk.yard.up();
+    let asked = desk.harness.json(&["decisions"])["decisions"][0]["id"].clone();
+    let up = desk.harness.up();
     wait_until("it is asked again", || {
-        let open = desk.yard.json(&["decisions"])["decisions"][0]["id"].clone();
+        let open = desk.harness.json(&["decisions"])["decisions"][0]["id"].clone();
         open.is_string() && open != asked
     });
     wait_until("the note says why", || text(&path).contains("it conflicts in work-t1"));

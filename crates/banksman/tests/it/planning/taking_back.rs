@@ -4,8 +4,8 @@
 use std::cell::Cell;
 
 use banksman::engine::Engine;
-use banksman::exec::plan::{JobId, Plan, Work};
-use banksman::exec::site::{Sight, Site, SiteError};
+use banksman::exec::job::{JobId, JobSpec, JobWork};
+use banksman::exec::site::{JobStatus, Site, SiteError};
 use banksman_core::time::{Instant, Span};
 use serde_json::json;
 
@@ -23,13 +23,13 @@ const TAKING_BACK: &str = "merge_ready(taking_back)";
 fn a_yes_that_nobody_has_taken_up_is_taken_back_at_once() {
     let desk = reviewed();
     let before = main(&desk);
-    let said = desk.yard.run(&["decisions", "merge", "t1"]);
+    let said = desk.harness.run(&["decisions", "merge", "t1"]);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("decisions undo"), "{said}");
-    desk.yard.ok(&["decisions", "undo"]);
+    desk.harness.ok(&["decisions", "undo"]);
     assert_eq!(desk.state(WHOLE), READY);
-    desk.yard.ok(&["decisions", "merge", "t1"]);
-    desk.yard.ok(&["move", "t1", "cancelled", "--set", "reason=not now"]);
+    desk.harness.ok(&["decisions", "merge", "t1"]);
+    desk.harness.ok(&["move", "t1", "cancelled", "--set", "reason=not now"]);
     desk.until_quiet();
     assert_eq!((desk.state(WHOLE), main(&desk)), ("cancelled".into(), before));
 }
@@ -39,11 +39,11 @@ fn a_yes_that_nobody_has_taken_up_is_taken_back_at_once() {
 fn a_yes_is_taken_back_while_a_machine_looks() {
     let desk = reviewed();
     let before = main(&desk);
-    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.harness.ok(&["decisions", "merge", "t1"]);
     desk.driver.turn();
-    let looks = desk.yard.jobs("here").iter().any(|job| job.starts_with("a1."));
+    let looks = desk.harness.jobs("here").iter().any(|job| job.starts_with("a1."));
     assert_eq!((looks, desk.state(WHOLE)), (true, APPROVED.into()));
-    desk.yard.ok(&["move", "t1", "cancelled", "--set", "reason=not now"]);
+    desk.harness.ok(&["move", "t1", "cancelled", "--set", "reason=not now"]);
     desk.until_quiet();
     assert_eq!((desk.state(WHOLE), main(&desk)), ("cancelled".into(), before));
 }
@@ -53,16 +53,16 @@ fn a_yes_is_taken_back_while_a_machine_looks() {
 fn a_merge_that_is_under_way_is_ended_before_it_can_be_cancelled() {
     let desk = held();
     let before = main(&desk);
-    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.harness.ok(&["decisions", "merge", "t1"]);
     until_checked(&desk);
-    let [keeper] = &desk.yard.keepers()[..] else { panic!("one job is at work") };
+    let [keeper] = &desk.harness.keepers()[..] else { panic!("one job is at work") };
     keeper.freeze();
-    desk.yard.ok(&["move", "t1", "taking_back"]);
+    desk.harness.ok(&["move", "t1", "taking_back"]);
     for _ in 0..5 {
         desk.driver.pass(Span(6_000));
         desk.driver.turn();
     }
-    let jobs = desk.yard.jobs("here");
+    let jobs = desk.harness.jobs("here");
     let jobs = jobs.iter().filter(|job| job.starts_with("a1."));
     assert_eq!(jobs.count(), 1, "nobody looks while it may still be merged");
     keeper.thaw();
@@ -72,7 +72,7 @@ fn a_merge_that_is_under_way_is_ended_before_it_can_be_cancelled() {
     assert!(refused.contains("there is no way from merge_ready(taking_back)"), "{refused}");
     desk.until(WHOLE, READY);
     assert!(!keeper.is_alive(), "nobody merges any more");
-    desk.yard.ok(&["decisions", "cancel", "t1", "not now"]);
+    desk.harness.ok(&["decisions", "cancel", "t1", "not now"]);
     decide(&desk, "good");
     desk.until_quiet();
     assert_eq!((desk.state(WHOLE), main(&desk)), ("cancelled".into(), before));
@@ -82,11 +82,11 @@ fn a_merge_that_is_under_way_is_ended_before_it_can_be_cancelled() {
 #[test]
 fn a_merge_that_was_quicker_than_whoever_takes_it_back_is_done() {
     let desk = held();
-    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.harness.ok(&["decisions", "merge", "t1"]);
     until_checked(&desk);
-    desk.yard.ok(&["move", "t1", "taking_back"]);
+    desk.harness.ok(&["move", "t1", "taking_back"]);
     let branch = branch(&desk);
-    desk.yard.git(&["merge", "-q", "--no-ff", "-m", "by hand\n\nTask: t1", &branch]);
+    desk.harness.git(&["merge", "-q", "--no-ff", "-m", "by hand\n\nTask: t1", &branch]);
     desk.until(WHOLE, "done");
     assert_eq!(desk.field("merged"), json!(true));
     let refused = refusal(&desk, &["move", "t1", "cancelled", "--set", "reason=no"]);
@@ -99,14 +99,14 @@ fn a_merge_that_was_quicker_than_whoever_takes_it_back_is_done() {
 fn a_yes_is_taken_back_although_up_is_killed() {
     let desk = held();
     let before = main(&desk);
-    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.harness.ok(&["decisions", "merge", "t1"]);
     until_checked(&desk);
-    desk.yard.ok(&["move", "t1", "taking_back"]);
+    desk.harness.ok(&["move", "t1", "taking_back"]);
     let to_ready = "UPDATE ON tasks WHEN NEW.id = 1 AND NEW.state = 'merge_ready'";
-    kill_amid(&desk.yard, &desk.driver.store, to_ready, || desk.yard.up());
+    kill_amid(&desk.harness, &desk.driver.store, to_ready, || desk.harness.up());
     assert_eq!(desk.state(WHOLE), TAKING_BACK);
     desk.until(WHOLE, READY);
-    desk.yard.ok(&["decisions", "cancel", "t1", "not now"]);
+    desk.harness.ok(&["decisions", "cancel", "t1", "not now"]);
     decide(&desk, "good");
     desk.until_quiet();
     assert_eq!((desk.state(WHOLE), main(&desk)), ("cancelled".into(), before));
@@ -119,13 +119,17 @@ struct Sudden<'d> {
 }
 
 impl Site for Sudden<'_> {
-    fn begin_if(&self, plan: &Plan, may_begin: &mut dyn FnMut() -> bool) -> Result<(), SiteError> {
-        if matches!(plan.work, Work::Merge { .. }) && !self.has_come.replace(true) {
-            self.desk.yard.ok(&["move", "t1", "taking_back"]);
+    fn begin_if(
+        &self,
+        plan: &JobSpec,
+        may_begin: &mut dyn FnMut() -> bool,
+    ) -> Result<(), SiteError> {
+        if matches!(plan.work, JobWork::Merge { .. }) && !self.has_come.replace(true) {
+            self.desk.harness.ok(&["move", "t1", "taking_back"]);
         }
         self.desk.driver.site.begin_if(plan, may_begin)
     }
-    fn look(&self, job: JobId) -> Result<Sight, SiteError> {
+    fn look(&self, job: JobId) -> Result<JobStatus, SiteError> {
         self.desk.driver.site.look(job)
     }
     fn ended(&self) -> Result<Vec<JobId>, SiteError> {
@@ -150,7 +154,7 @@ impl Site for Sudden<'_> {
 fn a_merge_does_not_begin_when_its_yes_was_just_taken_back() {
     let desk = reviewed();
     let before = main(&desk);
-    desk.yard.ok(&["decisions", "merge", "t1"]);
+    desk.harness.ok(&["decisions", "merge", "t1"]);
     let site = Sudden { desk: &desk, has_come: Cell::new(false) };
     let Desk { driver, .. } = &desk;
     let mut begun = Vec::new();

@@ -5,16 +5,16 @@ use std::fs;
 use banksman::store::Store;
 use banksman_core::ids::{DecisionId, TaskId};
 
-use crate::engine::yard::{Yard, state};
+use crate::engine::harness::{Harness, state};
 
 const FORCE: &str = "git push --force origin main";
 
-fn blocked(yard: &Yard, id: TaskId) {
-    yard.until("a person is asked", |store| state(store, id) == "blocked");
+fn blocked(harness: &Harness, id: TaskId) {
+    harness.until("a person is asked", |store| state(store, id) == "blocked");
 }
 
-fn question(yard: &Yard, id: TaskId) -> String {
-    let task = yard.json(&["show", &id.to_string()]);
+fn question(harness: &Harness, id: TaskId) -> String {
+    let task = harness.json(&["show", &id.to_string()]);
     task["fields"]["question"].as_str().expect("a question").to_owned()
 }
 
@@ -25,19 +25,19 @@ fn calls(command: &str) -> String {
 
 #[test]
 fn a_red_call_ends_the_run_and_leave_is_for_exactly_this() {
-    let yard = Yard::new(&[]);
-    yard.script("r1.1", &calls(FORCE));
-    yard.script(
+    let harness = Harness::new(&[]);
+    harness.script("r1.1", &calls(FORCE));
+    harness.script(
         "r1.2",
         &format!("tool bash {FORCE}\nwrite a.txt done\ncommit work\nsuccess done\n"),
     );
-    let id = yard.add("push it", &[]);
-    let up = yard.up();
-    blocked(&yard, id);
-    let asked = question(&yard, id);
+    let id = harness.add("push it", &[]);
+    let up = harness.up();
+    blocked(&harness, id);
+    let asked = question(&harness, id);
     assert!(asked.starts_with(&format!("RED: run \"{FORCE}\"\n")), "{asked}");
     assert!(asked.contains("rule force-push"), "{asked}");
-    let page = yard.run(&["decisions", "show", "t1"]);
+    let page = harness.run(&["decisions", "show", "t1"]);
     let next = String::from_utf8(page.stderr).expect("text");
     let next: Vec<&str> = next.trim_end().split(" | ").flat_map(|part| part.split(" · ")).collect();
     let answer = |action: &str| format!("banksman decisions answer d1 {action} --seen 3");
@@ -45,93 +45,97 @@ fn a_red_call_ends_the_run_and_leave_is_for_exactly_this() {
         ["next: banksman log t1".to_owned(), answer("allow"), answer("unblock"), answer("cancel")];
     assert_eq!(next, expected, "one looks first, and no is named as well as yes");
 
-    let said = yard.json(&["policy", "allow", "t1"]);
+    let said = harness.json(&["policy", "allow", "t1"]);
     assert_eq!(said["actions"][0]["what"], FORCE);
     assert_eq!(said["answered"], "allow");
-    yard.until_over(&["here"]);
+    harness.until_over(&["here"]);
     up.stop();
-    assert_eq!(yard.state(id), "done");
-    let prompt = yard.file("prompts/r1.2");
+    assert_eq!(harness.state(id), "done");
+    let prompt = harness.file("prompts/r1.2");
     assert!(prompt.contains("A person has allowed exactly these actions"), "{prompt}");
     assert!(prompt.contains(&format!("run \"{FORCE}\"")), "{prompt}");
-    yard.assert_clean(&["here"]);
+    harness.assert_clean(&["here"]);
 }
 
 /// A judge is an agent: it must not let pass what only a person may. What the person says instead is told.
 #[test]
 fn a_red_call_of_a_judged_task_is_for_a_person_and_not_for_its_judge() {
-    let yard = Yard::new(&[]);
-    yard.script("any", &calls(FORCE));
+    let harness = Harness::new(&[]);
+    harness.script("any", &calls(FORCE));
     let done = format!("tool bash {FORCE}\nwrite a.txt done\ncommit work\nsuccess done\n");
-    yard.script("r1.3", &done);
-    let id = yard.add("push it", &["--lifecycle", "judged", "--set", "review_needed=false"]);
+    harness.script("r1.3", &done);
+    let id = harness.add("push it", &["--lifecycle", "judged", "--set", "review_needed=false"]);
     let is_asked = |store: &Store| state(store, id) == "blocked(needs_person)";
-    let up = yard.up();
-    yard.until("a person is asked", is_asked);
-    assert!(question(&yard, id).starts_with("RED: run "), "{}", question(&yard, id));
+    let up = harness.up();
+    harness.until("a person is asked", is_asked);
+    assert!(question(&harness, id).starts_with("RED: run "), "{}", question(&harness, id));
 
-    yard.ok(&["unblock", "t1", "do it without a push"]);
-    yard.until("the second run is stopped", |store| {
+    harness.ok(&["unblock", "t1", "do it without a push"]);
+    harness.until("the second run is stopped", |store| {
         is_asked(store) && store.past_runs(id, 10).expect("runs").len() == 2
     });
-    let prompt = yard.file("prompts/r1.2");
+    let prompt = harness.file("prompts/r1.2");
     assert!(prompt.contains("do it without a push"), "{prompt}");
     assert!(!prompt.contains("A person has allowed"), "{prompt}");
 
-    let why = yard.ok(&["why", "t1"]);
+    let why = harness.ok(&["why", "t1"]);
     assert!(why.contains("banksman decisions allow|resume|cancel d2"), "{why}");
-    yard.ok(&["decisions", "allow", "d2"]);
-    yard.until_over(&["here"]);
+    harness.ok(&["decisions", "allow", "d2"]);
+    harness.until_over(&["here"]);
     up.stop();
-    assert_eq!(yard.state(id), "done");
-    let prompt = yard.file("prompts/r1.3");
+    assert_eq!(harness.state(id), "done");
+    let prompt = harness.file("prompts/r1.3");
     assert!(prompt.contains(&format!("run \"{FORCE}\"")), "{prompt}");
-    yard.assert_clean(&["here"]);
+    harness.assert_clean(&["here"]);
 }
 
 /// To unblock is to say "go on", not "do it".
 #[test]
 fn without_leave_the_next_run_is_stopped_again() {
-    let yard = Yard::new(&[]);
-    yard.script("any", &calls(FORCE));
-    let id = yard.add("push it", &[]);
-    let up = yard.up();
-    blocked(&yard, id);
-    yard.ok(&["unblock", "t1"]);
-    yard.until("the second run is stopped", |store| {
+    let harness = Harness::new(&[]);
+    harness.script("any", &calls(FORCE));
+    let id = harness.add("push it", &[]);
+    let up = harness.up();
+    blocked(&harness, id);
+    harness.ok(&["unblock", "t1"]);
+    harness.until("the second run is stopped", |store| {
         let runs = store.past_runs(id, 10).expect("runs");
         runs.len() == 2 && runs.iter().all(|run| run.class.as_deref() == Some("policy"))
     });
     up.stop();
-    assert_eq!(yard.state(id), "blocked");
+    assert_eq!(harness.state(id), "blocked");
 }
 
 #[test]
 fn only_an_intern_is_stopped_at_a_yellow_call() {
     for (rank, stopped) in [("intern", true), ("specialist", false), ("lead", false)] {
-        let yard = Yard::new(&[("workers.scripted.rank", &format!("\"{rank}\""))]);
-        yard.script(
+        let harness = Harness::new(&[("workers.scripted.rank", &format!("\"{rank}\""))]);
+        harness.script(
             "any",
             "tool bash git push origin topic\nwrite a.txt x\ncommit work\nsuccess done\n",
         );
         if stopped {
             // What it did after the call would depend on how soon it is ended.
-            yard.script("r1.1", &calls("git push origin topic"));
+            harness.script("r1.1", &calls("git push origin topic"));
         }
-        let id = yard.add("push it", &[]);
-        let up = yard.up();
-        yard.until("it is decided", |store| {
+        let id = harness.add("push it", &[]);
+        let up = harness.up();
+        harness.until("it is decided", |store| {
             ["blocked", "done"].contains(&state(store, id).as_str())
         });
         up.stop();
-        assert_eq!(yard.state(id) == "blocked", stopped, "{rank}");
+        assert_eq!(harness.state(id) == "blocked", stopped, "{rank}");
         if stopped {
-            assert!(question(&yard, id).starts_with("YELLOW: run "), "{}", question(&yard, id));
-            yard.ok(&["policy", "allow", "t1"]);
-            let up = yard.up();
-            yard.until_over(&["here"]);
+            assert!(
+                question(&harness, id).starts_with("YELLOW: run "),
+                "{}",
+                question(&harness, id)
+            );
+            harness.ok(&["policy", "allow", "t1"]);
+            let up = harness.up();
+            harness.until_over(&["here"]);
             up.stop();
-            assert_eq!(yard.state(id), "done", "leave was given for exactly this");
+            assert_eq!(harness.state(id), "done", "leave was given for exactly this");
         }
     }
 }
@@ -139,26 +143,26 @@ fn only_an_intern_is_stopped_at_a_yellow_call() {
 /// No call tells of it, but the facts are in the worktree. What was done counts once it is allowed.
 #[test]
 fn a_red_path_among_the_changes_waits_for_a_person() {
-    let yard = Yard::new(&[]);
+    let harness = Harness::new(&[]);
     let script = "mkdir -p .github/workflows && echo jobs >.github/workflows/ci.yml\n";
-    fs::write(yard.path("hidden.sh"), script).expect("written");
-    yard.script("r1.1", "run sh \"$YARD/hidden.sh\"\ncommit pipelines\nsuccess done\n");
-    yard.script("r1.2", "success nothing more to do\n");
-    let id = yard.add("a pipeline", &[]);
-    let up = yard.up();
-    blocked(&yard, id);
+    fs::write(harness.path("hidden.sh"), script).expect("written");
+    harness.script("r1.1", "run sh \"$YARD/hidden.sh\"\ncommit pipelines\nsuccess done\n");
+    harness.script("r1.2", "success nothing more to do\n");
+    let id = harness.add("a pipeline", &[]);
+    let up = harness.up();
+    blocked(&harness, id);
     assert!(
-        question(&yard, id).starts_with("RED: write \".github/workflows/ci.yml\"\n"),
+        question(&harness, id).starts_with("RED: write \".github/workflows/ci.yml\"\n"),
         "{}",
-        question(&yard, id)
+        question(&harness, id)
     );
-    assert_eq!(yard.git(&["ls-tree", "-r", "--name-only", "main", ".github"]), "");
-    yard.ok(&["policy", "allow", "t1"]);
-    yard.until_over(&["here"]);
+    assert_eq!(harness.git(&["ls-tree", "-r", "--name-only", "main", ".github"]), "");
+    harness.ok(&["policy", "allow", "t1"]);
+    harness.until_over(&["here"]);
     up.stop();
-    assert_eq!(yard.state(id), "done");
+    assert_eq!(harness.state(id), "done");
     assert_eq!(
-        yard.git(&["ls-tree", "-r", "--name-only", "main", ".github"]),
+        harness.git(&["ls-tree", "-r", "--name-only", "main", ".github"]),
         ".github/workflows/ci.yml\n"
     );
 }
@@ -166,9 +170,9 @@ fn a_red_path_among_the_changes_waits_for_a_person() {
 /// The command that agents without tools use; what is GREEN goes on.
 #[test]
 fn an_agent_asks_by_itself() {
-    let yard = Yard::new(&[]);
-    let program = crate::engine::yard::PROGRAM;
-    yard.script(
+    let harness = Harness::new(&[]);
+    let program = crate::engine::harness::PROGRAM;
+    harness.script(
         "r1.1",
         &format!(
             "run {program} policy request 'cargo build' && touch \"$YARD/green\"\n\
@@ -176,143 +180,145 @@ fn an_agent_asks_by_itself() {
              success I have asked\n"
         ),
     );
-    let id = yard.add("push it", &[]);
-    let up = yard.up();
-    blocked(&yard, id);
+    let id = harness.add("push it", &[]);
+    let up = harness.up();
+    blocked(&harness, id);
     up.stop();
-    assert!(yard.path("green").exists() && yard.path("red").exists());
-    let asked = question(&yard, id);
+    assert!(harness.path("green").exists() && harness.path("red").exists());
+    let asked = question(&harness, id);
     assert!(asked.starts_with(&format!("RED: run \"{FORCE}\"\n")), "{asked}");
     assert!(asked.ends_with("The agent says: it was rebased"), "{asked}");
 }
 
 #[test]
 fn a_mission_is_brought_to_its_approval_and_back() {
-    let yard = Yard::new(&[]);
-    let id = yard.add("a mission", &["--lifecycle", "mission"]).to_string();
-    yard.ok(&["move", &id, "ASSIGNED", "--set", "assigneeIds=[\"ida\"]"]);
+    let harness = Harness::new(&[]);
+    let id = harness.add("a mission", &["--lifecycle", "mission"]).to_string();
+    harness.ok(&["move", &id, "ASSIGNED", "--set", "assigneeIds=[\"ida\"]"]);
     let plan = "workPlan={\"bullets\":[\"a\",\"b\",\"c\"]}";
-    yard.ok(&["move", &id, "IN_PROGRESS", "--as", "intern:ida", "--set", plan]);
+    harness.ok(&["move", &id, "IN_PROGRESS", "--as", "intern:ida", "--set", plan]);
     let request = ["policy", "request", "--task", &id, "--as", "intern:ida"];
-    yard.ok(&[&request[..], &["cargo test"]].concat());
-    let asked = yard.run(&[&request[..], &["git push", "--why", "it is ready"]].concat());
+    harness.ok(&[&request[..], &["cargo test"]].concat());
+    let asked = harness.run(&[&request[..], &["git push", "--why", "it is ready"]].concat());
     assert_eq!(asked.status.code(), Some(1), "{asked:?}");
-    let task = yard.json(&["show", &id]);
+    let task = harness.json(&["show", &id]);
     assert_eq!(task["state"], "NEEDS_APPROVAL");
     let text = task["fields"]["approvalRequest"].as_str().expect("a text");
     assert!(text.starts_with("YELLOW: run \"git push\"\n"), "{text}");
 
-    yard.ok(&["decisions", "approve", &id]);
-    yard.ok(&[&request[..], &["git push"]].concat());
-    let other = yard.run(&[&request[..], &["git push --tags"]].concat());
+    harness.ok(&["decisions", "approve", &id]);
+    harness.ok(&[&request[..], &["git push"]].concat());
+    let other = harness.run(&[&request[..], &["git push --tags"]].concat());
     assert_eq!(other.status.code(), Some(1), "it is for exactly what was asked");
 }
 
 #[test]
 fn a_person_escalates_by_hand() {
-    let yard = Yard::new(&[]);
-    let id = yard.add("a mission", &["--lifecycle", "mission"]).to_string();
-    yard.ok(&["move", &id, "ASSIGNED", "--set", "assigneeIds=[\"ida\"]"]);
+    let harness = Harness::new(&[]);
+    let id = harness.add("a mission", &["--lifecycle", "mission"]).to_string();
+    harness.ok(&["move", &id, "ASSIGNED", "--set", "assigneeIds=[\"ida\"]"]);
     let plan = "workPlan={\"bullets\":[\"a\",\"b\",\"c\"]}";
-    yard.ok(&["move", &id, "IN_PROGRESS", "--as", "intern:ida", "--set", plan]);
-    yard.ok(&["escalate", &id, "it costs too much"]);
-    let open = yard.json(&["decisions"]);
+    harness.ok(&["move", &id, "IN_PROGRESS", "--as", "intern:ida", "--set", plan]);
+    harness.ok(&["escalate", &id, "it costs too much"]);
+    let open = harness.json(&["decisions"]);
     assert_eq!(open["decisions"][0]["state"], "NEEDS_APPROVAL");
-    let task = yard.json(&["show", &id]);
+    let task = harness.json(&["show", &id]);
     assert_eq!(task["fields"]["approvalRequest"], "it costs too much");
 }
 
 #[test]
 fn a_run_over_its_budget_is_a_question_for_a_person() {
-    let yard = Yard::new(&[("budget.run_tokens", "1000")]);
-    yard.script("any", "spend 5000 5000 0.5\nsilent\n");
-    let id = yard.add("dear", &[]);
-    let up = yard.up();
-    blocked(&yard, id);
+    let harness = Harness::new(&[("budget.run_tokens", "1000")]);
+    harness.script("any", "spend 5000 5000 0.5\nsilent\n");
+    let id = harness.add("dear", &[]);
+    let up = harness.up();
+    blocked(&harness, id);
     up.stop();
-    assert!(question(&yard, id).contains("tokens of 1000"), "{}", question(&yard, id));
-    assert_eq!(yard.json(&["decisions"])["decisions"][0]["task"], "t1");
+    assert!(question(&harness, id).contains("tokens of 1000"), "{}", question(&harness, id));
+    assert_eq!(harness.json(&["decisions"])["decisions"][0]["task"], "t1");
 }
 
 /// Nobody would look for a task that stays in the queue for ever: its budget is a question too, and a yes is as much again.
 #[test]
 fn a_task_over_its_own_budget_is_a_question_and_a_yes_gives_as_much_again() {
-    let yard = Yard::new(&[("budget.task_runs", "1")]);
-    yard.script("r1.1", "needs-person MIT or Apache?\nsuccess I have asked\n");
-    yard.script("r1.2", "write a.txt done\ncommit work\nsuccess done\n");
-    let id = yard.add("dear", &[]);
-    let up = yard.up();
-    blocked(&yard, id);
-    yard.ok(&["decisions", "answer", "d1", "unblock"]);
-    yard.until("it is asked about its budget", |store| {
+    let harness = Harness::new(&[("budget.task_runs", "1")]);
+    harness.script("r1.1", "needs-person MIT or Apache?\nsuccess I have asked\n");
+    harness.script("r1.2", "write a.txt done\ncommit work\nsuccess done\n");
+    let id = harness.add("dear", &[]);
+    let up = harness.up();
+    blocked(&harness, id);
+    harness.ok(&["decisions", "answer", "d1", "unblock"]);
+    harness.until("it is asked about its budget", |store| {
         store.decision(DecisionId(2)).expect("readable").is_some()
     });
     assert_eq!(
-        question(&yard, id),
+        question(&harness, id),
         "Over budget: task t1 has used up its runs: 1 of 1. To let it go on is to give it as much again."
     );
-    assert_eq!(yard.starts().len(), 1);
-    yard.ok(&["decisions", "answer", "d2", "unblock"]);
-    yard.until_over(&["here"]);
+    assert_eq!(harness.starts().len(), 1);
+    harness.ok(&["decisions", "answer", "d2", "unblock"]);
+    harness.until_over(&["here"]);
     up.stop();
-    assert_eq!((yard.state(id).as_str(), yard.starts().len()), ("done", 2));
-    yard.ok(&["audit", "verify"]);
-    yard.assert_clean(&["here"]);
+    assert_eq!((harness.state(id).as_str(), harness.starts().len()), ("done", 2));
+    harness.ok(&["audit", "verify"]);
+    harness.assert_clean(&["here"]);
 }
 
 #[test]
 fn a_judged_task_over_its_own_budget_asks_as_well() {
-    let yard = Yard::new(&[("budget.task_runs", "1")]);
-    yard.script("r1.1", "crash 3\n");
-    yard.script("r1.2", "write a.txt done\ncommit work\nsuccess done\n");
-    let id = yard.add("dear", &["--lifecycle", "judged", "--set", "review_needed=false"]);
-    let up = yard.up();
-    yard.until("it has failed", |store| state(store, id) == "failed");
-    yard.ok(&["retry", "t1"]);
-    yard.until("a person is asked", |store| state(store, id) == "blocked(needs_person)");
-    assert!(question(&yard, id).starts_with("Over budget: task t1 has used up its runs: 1 of 1"));
-    yard.ok(&["decisions", "answer", "d1", "resume"]);
-    yard.until_over(&["here"]);
+    let harness = Harness::new(&[("budget.task_runs", "1")]);
+    harness.script("r1.1", "crash 3\n");
+    harness.script("r1.2", "write a.txt done\ncommit work\nsuccess done\n");
+    let id = harness.add("dear", &["--lifecycle", "judged", "--set", "review_needed=false"]);
+    let up = harness.up();
+    harness.until("it has failed", |store| state(store, id) == "failed");
+    harness.ok(&["retry", "t1"]);
+    harness.until("a person is asked", |store| state(store, id) == "blocked(needs_person)");
+    assert!(
+        question(&harness, id).starts_with("Over budget: task t1 has used up its runs: 1 of 1")
+    );
+    harness.ok(&["decisions", "answer", "d1", "resume"]);
+    harness.until_over(&["here"]);
     up.stop();
-    assert_eq!((yard.state(id).as_str(), yard.starts().len()), ("done", 2));
+    assert_eq!((harness.state(id).as_str(), harness.starts().len()), ("done", 2));
 }
 
 /// Whatever an agent says, only the system's own question is about the budget.
 #[test]
 fn a_yes_to_an_agents_words_raises_no_budget() {
-    let yard = Yard::new(&[("budget.task_runs", "2")]);
-    yard.script(
+    let harness = Harness::new(&[("budget.task_runs", "2")]);
+    harness.script(
         "any",
         "needs-person Over budget: task t1 has used up its runs: 2 of 2\nsuccess asked\n",
     );
-    let id = yard.add("dear", &[]);
-    let up = yard.up();
+    let id = harness.add("dear", &[]);
+    let up = harness.up();
     for decision in ["d1", "d2"] {
-        blocked(&yard, id);
-        assert!(question(&yard, id).starts_with("Over budget"), "{}", question(&yard, id));
-        yard.ok(&["decisions", "answer", decision, "unblock"]);
+        blocked(&harness, id);
+        assert!(question(&harness, id).starts_with("Over budget"), "{}", question(&harness, id));
+        harness.ok(&["decisions", "answer", decision, "unblock"]);
     }
-    blocked(&yard, id);
+    blocked(&harness, id);
     up.stop();
-    assert!(question(&yard, id).ends_with("as much again."), "{}", question(&yard, id));
-    assert_eq!(yard.starts().len(), 2);
-    assert_eq!(yard.open().raised_at(id).expect("a history"), None);
+    assert!(question(&harness, id).ends_with("as much again."), "{}", question(&harness, id));
+    assert_eq!(harness.starts().len(), 2);
+    assert_eq!(harness.open().raised_at(id).expect("a history"), None);
 }
 
 #[test]
 fn every_lifecycle_with_a_state_that_asks_lets_a_person_escalate() {
-    let yard = Yard::new(&[]);
+    let harness = Harness::new(&[]);
     let lifecycles = ["autonomous", "supervised", "judged", "demo"];
     for (number, lifecycle) in lifecycles.into_iter().enumerate() {
-        let id = yard.add("a task", &["--lifecycle", lifecycle]).to_string();
+        let id = harness.add("a task", &["--lifecycle", lifecycle]).to_string();
         if lifecycle == "autonomous" {
-            yard.ok(&["move", &id, "active", "--as", "worker:w"]);
+            harness.ok(&["move", &id, "active", "--as", "worker:w"]);
         }
-        yard.ok(&["escalate", &id, "is this still wanted?"]);
-        let open = yard.json(&["decisions"]);
+        harness.ok(&["escalate", &id, "is this still wanted?"]);
+        let open = harness.json(&["decisions"]);
         let open = open["decisions"].as_array().expect("a list");
         assert_eq!(open.len(), number + 1, "{lifecycle}");
-        let task = yard.json(&["show", &id]);
+        let task = harness.json(&["show", &id]);
         let state = task["state"].as_str().expect("a state");
         assert!(state.starts_with("blocked"), "{lifecycle}: {state}");
         assert!(task["fields"].to_string().contains("is this still wanted?"), "{task}");
@@ -322,19 +328,20 @@ fn every_lifecycle_with_a_state_that_asks_lets_a_person_escalate() {
 /// Claude's own stream, as its program writes it.
 #[test]
 fn a_call_in_the_stream_of_claude_is_seen() {
-    let yard = Yard::new(&[]);
+    let harness = Harness::new(&[]);
     let call = r#"{"type":"assistant","session_id":"s","message":{"id":"m","content":[{"type":"tool_use","id":"c1","name":"Bash","input":{"command":"npm publish"}}]}}"#;
     let script = format!("cat >/dev/null\necho '{call}'\nexec sleep 600\n");
-    fs::write(yard.path("claude.sh"), script).expect("written");
-    let command = format!("[\"sh\", {:?}]", yard.path("claude.sh").display().to_string());
-    yard.set(&[("workers.scripted.agent", "\"claude\""), ("workers.scripted.command", &command)]);
-    let id = yard.add("publish it", &[]);
-    let up = yard.up();
-    blocked(&yard, id);
+    fs::write(harness.path("claude.sh"), script).expect("written");
+    let command = format!("[\"sh\", {:?}]", harness.path("claude.sh").display().to_string());
+    harness
+        .set(&[("workers.scripted.agent", "\"claude\""), ("workers.scripted.command", &command)]);
+    let id = harness.add("publish it", &[]);
+    let up = harness.up();
+    blocked(&harness, id);
     up.stop();
     assert!(
-        question(&yard, id).starts_with("RED: run \"npm publish\"\n"),
+        question(&harness, id).starts_with("RED: run \"npm publish\"\n"),
         "{}",
-        question(&yard, id)
+        question(&harness, id)
     );
 }

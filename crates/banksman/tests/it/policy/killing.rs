@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::engine::cutting::{cut_every_turn_off, kill_amid, kill_when};
 use crate::engine::driver::Driver;
+use crate::engine::harness::{Harness, Up, is_over, state_of};
 use crate::engine::machines::Database;
 use crate::engine::processes::wait_until;
-use crate::engine::yard::{Up, Yard, is_over, state_of};
 
 const TASKS: usize = 3;
 /// Time is passed in leaps here, and nobody renews a lease meanwhile.
@@ -21,28 +21,28 @@ const ONE_A_DAY: (&str, &str) = ("budget.day_runs", "1");
 
 /// Three tasks with a budget for one of them.
 struct Desk {
-    yard: Yard,
+    harness: Harness,
     driver: Driver,
 }
 
 impl Desk {
-    fn of_day(yard: Yard) -> Self {
-        yard.set(&[LEASE, ONE_A_DAY]);
-        Self::with_tasks(yard, &[])
+    fn of_day(harness: Harness) -> Self {
+        harness.set(&[LEASE, ONE_A_DAY]);
+        Self::with_tasks(harness, &[])
     }
 
-    fn of_batch(yard: Yard) -> Self {
-        yard.set(&[LEASE]);
-        yard.ok(&["batch", "create", "spring", "--concurrency", "8", "--runs", "1"]);
-        Self::with_tasks(yard, &["--batch", "spring"])
+    fn of_batch(harness: Harness) -> Self {
+        harness.set(&[LEASE]);
+        harness.ok(&["batch", "create", "spring", "--concurrency", "8", "--runs", "1"]);
+        Self::with_tasks(harness, &["--batch", "spring"])
     }
 
-    fn with_tasks(yard: Yard, more: &[&str]) -> Self {
+    fn with_tasks(harness: Harness, more: &[&str]) -> Self {
         for number in 1..=TASKS {
-            yard.add(&format!("part {number}"), more);
+            harness.add(&format!("part {number}"), more);
         }
-        let driver = Driver::on(yard.root(), yard.store(), Span(100)).at_noon();
-        Self { yard, driver }
+        let driver = Driver::on(harness.root(), harness.store(), Span(100)).at_noon();
+        Self { harness, driver }
     }
 
     /// The one question that is open.
@@ -61,18 +61,18 @@ impl Desk {
         let parts = (1..=TASKS).map(|number| TaskId(i64::try_from(number).expect("few")));
         let mut parts = parts.map(|id| self.driver.store.task(id).expect("a part"));
         parts.all(|part| is_over(&part))
-            && self.yard.jobs("here").is_empty()
-            && self.yard.worktrees().is_empty()
+            && self.harness.jobs("here").is_empty()
+            && self.harness.worktrees().is_empty()
     }
 
     /// A person who says yes to whatever is asked; nobody starts more than that allows.
     fn yes(&self) -> impl FnMut() -> bool {
         let mut allowed = 1;
         move || {
-            let starts = self.yard.starts();
+            let starts = self.harness.starts();
             assert!(starts.len() <= allowed, "{allowed} were allowed: {starts:?}");
             if let Some(decision) = self.asked() {
-                self.yard.ok(&["decisions", "approve", &decision]);
+                self.harness.ok(&["decisions", "approve", &decision]);
                 allowed += 1;
             }
             self.is_over()
@@ -80,16 +80,16 @@ impl Desk {
     }
 
     fn left(&self) -> Left {
-        self.yard.assert_clean(&["here"]);
-        let all = self.yard.tasks();
+        self.harness.assert_clean(&["here"]);
+        let all = self.harness.tasks();
         let moves_of = |id: TaskId| {
             let history = self.driver.store.history(id, 0).expect("a history");
             let moves = history.iter().map(|entry| &entry.record);
             moves.map(|record| format!("{} -> {}", record.trigger, record.to)).collect()
         };
         let questions = all.iter().filter(|stored| stored.lifecycle.id == "allowance");
-        let batches = self.yard.json(&["batch", "list"]);
-        let mut starts = self.yard.starts();
+        let batches = self.harness.json(&["batch", "list"]);
+        let mut starts = self.harness.starts();
         starts.sort();
         Left {
             tasks: {
@@ -146,33 +146,33 @@ fn expected_of_batch() -> Left {
 }
 
 fn cut_off(desk: &Desk) -> Left {
-    let cuts = cut_every_turn_off(&desk.driver, &desk.yard, desk.yes());
+    let cuts = cut_every_turn_off(&desk.driver, &desk.harness, desk.yes());
     assert!(cuts > 8, "it was cut off {cuts} times only");
     desk.left()
 }
 
 #[test]
 fn the_budget_of_a_day_in_turns_that_are_cut_off_is_asked_about_once_each_time() {
-    let desk = Desk::of_day(Yard::new(&[]));
+    let desk = Desk::of_day(Harness::new(&[]));
     assert_eq!(cut_off(&desk), expected_of_day());
 }
 
 #[test]
 fn the_budget_of_a_day_in_turns_that_are_cut_off_on_postgresql() {
     let Some(database) = Database::at_noon("cut_day") else { return };
-    let desk = Desk::of_day(Yard::on_postgres(&database.url, &[]));
+    let desk = Desk::of_day(Harness::on_postgres(&database.url, &[]));
     assert_eq!(cut_off(&desk), expected_of_day());
 }
 
 #[test]
 fn the_budget_of_a_batch_in_turns_that_are_cut_off_is_raised_once_by_each_yes() {
-    assert_eq!(cut_off(&Desk::of_batch(Yard::new(&[]))), expected_of_batch());
+    assert_eq!(cut_off(&Desk::of_batch(Harness::new(&[]))), expected_of_batch());
 }
 
 #[test]
 fn the_budget_of_a_batch_in_turns_that_are_cut_off_on_postgresql() {
     let Some(database) = Database::new("cut_batch") else { return };
-    let desk = Desk::of_batch(Yard::on_postgres(&database.url, &[]));
+    let desk = Desk::of_batch(Harness::on_postgres(&database.url, &[]));
     assert_eq!(cut_off(&desk), expected_of_batch());
 }
 
@@ -194,28 +194,28 @@ const GOING_ON: [&str; 3] = [
 
 #[test]
 fn a_budget_whose_up_is_killed_again_and_again_is_asked_about_and_raised_once_each_time() {
-    let desk = Desk::of_batch(Yard::new(&[]));
-    let Desk { yard, driver } = &desk;
-    let amid = |write: &str| kill_amid(yard, &driver.store, write, || yard.up());
+    let desk = Desk::of_batch(Harness::new(&[]));
+    let Desk { harness, driver } = &desk;
+    let amid = |write: &str| kill_amid(harness, &driver.store, write, || harness.up());
     ASKING.into_iter().for_each(amid);
     assert_eq!(desk.asked(), None);
-    let up = yard.up();
+    let up = harness.up();
     let first = desk.until_asked();
-    kill_when(up, || yard.starts().len() == 1);
+    kill_when(up, || harness.starts().len() == 1);
     let approve = ["decisions", "approve", &first];
     for write in ANSWERING {
-        let person = || Up::start(yard.command(&approve), &yard.path("person.log"));
-        kill_amid(yard, &driver.store, write, person);
+        let person = || Up::start(harness.command(&approve), &harness.path("person.log"));
+        kill_amid(harness, &driver.store, write, person);
         assert_eq!(desk.asked().as_ref(), Some(&first), "nobody has answered");
     }
-    yard.ok(&approve);
+    harness.ok(&approve);
     GOING_ON.into_iter().for_each(amid);
-    assert_eq!(yard.starts(), ["r1.1"]);
-    let up = yard.up();
+    assert_eq!(harness.starts(), ["r1.1"]);
+    let up = harness.up();
     let second = desk.until_asked();
-    kill_when(up, || yard.starts().len() == 2);
-    yard.ok(&["decisions", "approve", &second]);
-    let up = yard.up();
+    kill_when(up, || harness.starts().len() == 2);
+    harness.ok(&["decisions", "approve", &second]);
+    let up = harness.up();
     wait_until("all is done", || desk.is_over());
     up.stop();
     assert_eq!(desk.left(), expected_of_batch());

@@ -6,7 +6,7 @@ use banksman::clock;
 use banksman::store::query::PAGE;
 use banksman_core::machine::Actor;
 
-use crate::engine::yard::{Yard, state};
+use crate::engine::harness::{Harness, state};
 
 /// Work that is reviewed, and sent back as often as the reviewers like.
 const REVIEWED: &str = r"
@@ -49,24 +49,24 @@ transitions:
 
 #[test]
 fn the_same_failing_call_three_times_blocks_with_a_summary() {
-    let yard = Yard::new(&[]);
+    let harness = Harness::new(&[]);
     let line = |text: &str| format!("printf '%s\\n' '{text}'\n");
     let call = line(r#"{"type":"tool","name":"bash","detail":"make it","id":"1"}"#);
     let failed =
         line(r#"{"type":"tool_result","id":"1","ok":false,"detail":"no rule to make it"}"#);
     let script = format!("cat >/dev/null\n{}exec sleep 600\n", format!("{call}{failed}").repeat(3));
-    fs::write(yard.path("stubborn.sh"), script).expect("written");
-    let command = format!("[\"sh\", {:?}]", yard.path("stubborn.sh").display().to_string());
-    yard.set(&[("workers.scripted.command", &command)]);
-    let id = yard.add("make it", &[]);
-    let up = yard.up();
-    yard.until("it is blocked", |store| state(store, id) == "blocked");
+    fs::write(harness.path("stubborn.sh"), script).expect("written");
+    let command = format!("[\"sh\", {:?}]", harness.path("stubborn.sh").display().to_string());
+    harness.set(&[("workers.scripted.command", &command)]);
+    let id = harness.add("make it", &[]);
+    let up = harness.up();
+    harness.until("it is blocked", |store| state(store, id) == "blocked");
     up.stop();
-    let task = yard.json(&["show", "t1"]);
+    let task = harness.json(&["show", "t1"]);
     let question = task["fields"]["question"].as_str().expect("a question");
     assert!(question.starts_with("Loop: the same call has failed 3 times."), "{question}");
     assert!(question.contains("make it") && question.contains("no rule to make it"), "{question}");
-    let runs = yard.open().past_runs(id, 10).expect("runs");
+    let runs = harness.open().past_runs(id, 10).expect("runs");
     assert_eq!(
         runs.iter().map(|run| run.class.as_deref()).collect::<Vec<_>>(),
         [Some("model_loop")]
@@ -76,29 +76,29 @@ fn the_same_failing_call_three_times_blocks_with_a_summary() {
 /// Three reviews that object, and a worker who has nothing to add: the fourth attempt is not sent round again.
 #[test]
 fn work_that_goes_to_and_fro_without_a_commit_blocks_with_a_summary() {
-    let yard = Yard::new(&[]);
-    fs::write(yard.path("repo/.banksman/lifecycles/reviewed.yaml"), REVIEWED).expect("written");
-    yard.script("t1", "success it is good as it is\n");
+    let harness = Harness::new(&[]);
+    fs::write(harness.path("repo/.banksman/lifecycles/reviewed.yaml"), REVIEWED).expect("written");
+    harness.script("t1", "success it is good as it is\n");
     let block =
         r#"{"verdict":"BLOCK","rationale":"still red","concerns":["red"],"suggestions":[]}"#;
-    yard.script("any", &format!("answer {block}\nsuccess looked\n"));
-    let id = yard.add("paint it", &["--lifecycle", "reviewed"]);
-    let store = yard.open();
+    harness.script("any", &format!("answer {block}\nsuccess looked\n"));
+    let id = harness.add("paint it", &["--lifecycle", "reviewed"]);
+    let store = harness.open();
     // It has been around for long: more than one page of its history is of no interest.
     for number in 0..=PAGE {
         let key = format!("note-{number}");
         store.note(id, &Actor::human("kim"), "looked", &key, clock::now()).expect("noted");
     }
-    let up = yard.up();
-    yard.until("it is blocked", |store| state(store, id) == "blocked");
+    let up = harness.up();
+    harness.until("it is blocked", |store| state(store, id) == "blocked");
     up.stop();
-    let task = yard.json(&["show", "t1"]);
+    let task = harness.json(&["show", "t1"]);
     let question = task["fields"]["question"].as_str().expect("a question");
     let expected = "Loop: 3 times to and fro between working and reviewing, with nothing new and nobody who looked.";
     assert!(question.starts_with(expected), "{question}");
     assert!(question.contains("send_back") && question.contains("still red"), "{question}");
-    let runs = yard.open().past_runs(id, 10).expect("runs");
+    let runs = harness.open().past_runs(id, 10).expect("runs");
     let classes: Vec<Option<&str>> = runs.iter().map(|run| run.class.as_deref()).collect();
     assert_eq!(classes, [None, None, None, Some("model_loop")]);
-    assert_eq!(yard.json(&["decisions"])["decisions"][0]["task"], "t1");
+    assert_eq!(harness.json(&["decisions"])["decisions"][0]["task"], "t1");
 }

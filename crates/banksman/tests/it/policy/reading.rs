@@ -6,18 +6,18 @@ use banksman::store::Store;
 use banksman_core::ids::TaskId;
 use serde_json::json;
 
-use crate::engine::yard::{Yard, state};
+use crate::engine::harness::{Harness, state};
 
-fn with_file(text: &str) -> Yard {
-    let yard = Yard::new(&[]);
-    fs::write(yard.path("repo/.banksman/policy.yaml"), text).expect("written");
-    yard
+fn with_file(text: &str) -> Harness {
+    let harness = Harness::new(&[]);
+    fs::write(harness.path("repo/.banksman/policy.yaml"), text).expect("written");
+    harness
 }
 
 #[test]
 fn an_action_is_classed_with_the_rule_and_its_line() {
-    let yard = with_file("commands:\n  - { run: make deploy, class: RED, why: it deploys }\n");
-    let tested = yard.run(&["policy", "test", "cd web && make deploy", "--json"]);
+    let harness = with_file("commands:\n  - { run: make deploy, class: RED, why: it deploys }\n");
+    let tested = harness.run(&["policy", "test", "cd web && make deploy", "--json"]);
     assert_eq!(tested.status.code(), Some(1), "it has to be asked for");
     let said: serde_json::Value = serde_json::from_slice(&tested.stdout).expect("a document");
     assert_eq!(said["class"], "RED");
@@ -26,55 +26,56 @@ fn an_action_is_classed_with_the_rule_and_its_line() {
     let place = said["findings"][0]["place"].as_str().expect("a place");
     assert!(place.ends_with(".banksman/policy.yaml:2"), "{place}");
 
-    let green = yard.json(&["policy", "test", "make build"]);
+    let green = harness.json(&["policy", "test", "make build"]);
     assert_eq!((&green["class"], &green["needsApproval"]), (&json!("GREEN"), &json!(false)));
-    let yellow = yard.json(&["policy", "test", "git push"]);
+    let yellow = harness.json(&["policy", "test", "git push"]);
     assert_eq!((&yellow["class"], &yellow["needsApproval"]), (&json!("YELLOW"), &json!(false)));
-    let intern = yard.run(&["policy", "test", "--rank", "intern", "git push"]);
+    let intern = harness.run(&["policy", "test", "--rank", "intern", "git push"]);
     assert!(
         String::from_utf8_lossy(&intern.stdout).starts_with("YELLOW  an intern has to ask first\n")
     );
     assert_eq!(intern.status.code(), Some(1));
-    let path = yard.run(&["policy", "test", "--write", ".github/workflows/ci.yml"]);
+    let path = harness.run(&["policy", "test", "--write", ".github/workflows/ci.yml"]);
     assert!(String::from_utf8_lossy(&path.stdout).starts_with("RED"), "{path:?}");
-    assert!(yard.ok(&["policy", "show"]).contains("make deploy"));
+    assert!(harness.ok(&["policy", "show"]).contains("make deploy"));
 }
 
 #[test]
 fn a_broken_file_is_told_with_its_line_and_starts_no_agent() {
-    let yard = with_file("commands:\n  - { run: make, class: BLUE }\n");
-    let linted = yard.run(&["policy", "lint", "--json"]);
+    let harness = with_file("commands:\n  - { run: make, class: BLUE }\n");
+    let linted = harness.run(&["policy", "lint", "--json"]);
     assert_eq!(linted.status.code(), Some(5));
     let said: serde_json::Value = serde_json::from_slice(&linted.stdout).expect("a document");
     assert_eq!(said["problems"][0]["line"], 2);
-    let again = yard.run(&["init"]);
+    let again = harness.run(&["init"]);
     let next = [again.stdout, again.stderr].concat();
     assert!(String::from_utf8_lossy(&next).contains("banksman policy lint"), "it points there");
-    yard.add("anything", &[]);
-    yard.pulse();
-    assert_eq!(yard.starts(), Vec::<String>::new());
-    fs::write(yard.path("repo/.banksman/policy.yaml"), "lead_may_close: true\n").expect("written");
-    yard.ok(&["policy", "lint"]);
+    harness.add("anything", &[]);
+    harness.pulse();
+    assert_eq!(harness.starts(), Vec::<String>::new());
+    fs::write(harness.path("repo/.banksman/policy.yaml"), "lead_may_close: true\n")
+        .expect("written");
+    harness.ok(&["policy", "lint"]);
 }
 
 /// One `up` all along: the policy is kept from turn to turn, but only as long as its file says the same.
 #[test]
 fn a_file_that_changes_holds_from_the_next_turn_on() {
-    let yard = with_file("commands:\n  - { run: make deploy, class: GREEN }\n");
-    yard.script(
+    let harness = with_file("commands:\n  - { run: make deploy, class: GREEN }\n");
+    harness.script(
         "any",
         "tool bash make deploy\nrun echo \"$BANKSMAN_TASK\" >made.txt\ncommit work\nsuccess done\n",
     );
-    let up = yard.up();
+    let up = harness.up();
     // A turn that is under way may have read the file before it was written, so the second task counts.
     let comes = |text: &str, is_so: &dyn Fn(&Store, TaskId) -> bool| {
-        fs::write(yard.path("repo/.banksman/policy.yaml"), text).expect("written");
+        fs::write(harness.path("repo/.banksman/policy.yaml"), text).expect("written");
         (0..2).any(|_| {
-            let id = yard.add("deploy it", &[]);
+            let id = harness.add("deploy it", &[]);
             let is_over =
                 |store: &Store| ["done", "blocked", "failed"].contains(&state(store, id).as_str());
-            yard.until("it is over", |store| is_over(store) || is_so(store, id));
-            is_so(&yard.open(), id)
+            harness.until("it is over", |store| is_over(store) || is_so(store, id));
+            is_so(&harness.open(), id)
         })
     };
     let ends = |wanted: &'static str| move |store: &Store, id: TaskId| state(store, id) == wanted;
@@ -86,7 +87,7 @@ fn a_file_that_changes_holds_from_the_next_turn_on() {
         let runs = store.past_runs(id, 10).expect("runs");
         let told = runs.first().and_then(|run| run.detail.clone());
         told.is_some_and(|detail| detail.contains("policy.yaml:2:"))
-            && !yard.starts().contains(&format!("r{}.1", id.0))
+            && !harness.starts().contains(&format!("r{}.1", id.0))
     };
     assert!(comes(broken, &is_told), "no agent is started under it, and its line is told");
     up.stop();
@@ -96,12 +97,12 @@ fn a_file_that_changes_holds_from_the_next_turn_on() {
 #[test]
 fn a_lead_closes_a_mission_only_if_the_policy_says_so() {
     for (may_close, text) in [(false, "# nothing\n"), (true, "lead_may_close: true\n")] {
-        let yard = with_file(text);
-        let id = yard.add("a mission", &["--lifecycle", "mission"]).to_string();
+        let harness = with_file(text);
+        let id = harness.add("a mission", &["--lifecycle", "mission"]).to_string();
         let go = |to: &str, who: &str, fields: &[&str]| {
             let sets = fields.iter().flat_map(|field| ["--set", field]);
             let args: Vec<&str> = ["move", &id, to, "--as", who].into_iter().chain(sets).collect();
-            yard.run(&args)
+            harness.run(&args)
         };
         assert!(go("ASSIGNED", "human:kim", &["assigneeIds=[\"ada\"]"]).status.success());
         let plan = "workPlan={\"bullets\":[\"a\",\"b\",\"c\"]}";

@@ -6,11 +6,11 @@ use std::process::Output;
 use insta::assert_snapshot;
 
 use crate::engine::driver::Driver;
-use crate::engine::yard::Yard;
+use crate::engine::harness::Harness;
 use banksman_core::time::Span;
 
-fn put(yard: &Yard, name: &str, text: &str) {
-    let path = yard.path("repo/.banksman/prompts").join(name);
+fn put(harness: &Harness, name: &str, text: &str) {
+    let path = harness.path("repo/.banksman/prompts").join(name);
     fs::create_dir_all(path.parent().expect("a folder")).expect("made");
     fs::write(path, text).expect("written");
 }
@@ -25,11 +25,11 @@ const OWN: &str = "Do {title}: {body}{context}{feedback}{failures}{rules} as {{t
 
 #[test]
 fn a_project_has_its_own_in_the_place_of_built_in_ones() {
-    let yard = Yard::new(&[]);
-    put(&yard, "worker.md", OWN);
-    put(&yard, "reviewers/poet.md", "You look for rhymes.");
-    put(&yard, "step.md", "nothing");
-    assert_snapshot!(said(&yard.run(&["prompts", "list"])), @"
+    let harness = Harness::new(&[]);
+    put(&harness, "worker.md", OWN);
+    put(&harness, "reviewers/poet.md", "You look for rhymes.");
+    put(&harness, "step.md", "nothing");
+    assert_snapshot!(said(&harness.run(&["prompts", "list"])), @"
     exit 0
     NAME                 FROM                                 ANSWER     WHO IS TOLD IT
     worker               .banksman/prompts/worker.md                     the agent that does a task
@@ -48,7 +48,7 @@ fn a_project_has_its_own_in_the_place_of_built_in_ones() {
     reviewers/poet       .banksman/prompts/reviewers/poet.md             the reviewer poet, as what it looks for
     next: banksman prompts show NAME · banksman prompts render TASK
     ");
-    let list = yard.json(&["prompts", "list"]);
+    let list = harness.json(&["prompts", "list"]);
     let worker = &list["prompts"][0];
     assert_eq!(worker["origin"], ".banksman/prompts/worker.md");
     assert_eq!(worker["overridden"], true);
@@ -57,24 +57,24 @@ fn a_project_has_its_own_in_the_place_of_built_in_ones() {
 
 #[test]
 fn a_template_is_shown_as_it_is_used_and_as_it_was() {
-    let yard = Yard::new(&[]);
-    let built_in = yard.ok(&["prompts", "show", "worker"]);
-    put(&yard, "worker.md", OWN);
-    assert_eq!(yard.ok(&["prompts", "show", "worker"]), OWN);
-    assert_eq!(yard.ok(&["prompts", "show", "worker", "--builtin"]), built_in);
-    let schema = yard.json(&["prompts", "show", "reviewer", "--schema"]);
+    let harness = Harness::new(&[]);
+    let built_in = harness.ok(&["prompts", "show", "worker"]);
+    put(&harness, "worker.md", OWN);
+    assert_eq!(harness.ok(&["prompts", "show", "worker"]), OWN);
+    assert_eq!(harness.ok(&["prompts", "show", "worker", "--builtin"]), built_in);
+    let schema = harness.json(&["prompts", "show", "reviewer", "--schema"]);
     assert_eq!(schema["required"][0], "verdict");
-    assert_snapshot!(said(&yard.run(&["prompts", "show", "wroker"])), @"
+    assert_snapshot!(said(&harness.run(&["prompts", "show", "wroker"])), @"
     exit 1
     error: there is no prompt `wroker`; did you mean `worker`? (BM-E003)
     hint: `banksman prompts list` shows which there are
     ");
-    assert_snapshot!(said(&yard.run(&["prompts", "show", "worker", "--schema"])), @"
+    assert_snapshot!(said(&harness.run(&["prompts", "show", "worker", "--schema"])), @"
     exit 2
     error: the prompt `worker` asks for no answer of a fixed shape (BM-E001)
     hint: `banksman prompts list` says which of them do
     ");
-    assert_snapshot!(said(&yard.run(&["prompts", "show", "reviewers/../../x"])), @"
+    assert_snapshot!(said(&harness.run(&["prompts", "show", "reviewers/../../x"])), @"
     exit 1
     error: there is no prompt `reviewers/../../x`; known here: worker, planner, role, again, nudge, step, reviewer, debate, task, gate, evaluator, reviewers/custodiet, reviewers/critic (BM-E003)
     hint: `banksman prompts list` shows which there are
@@ -83,20 +83,20 @@ fn a_template_is_shown_as_it_is_used_and_as_it_was() {
 
 #[test]
 fn what_cannot_be_used_is_named_with_its_line() {
-    let yard = Yard::new(&[]);
-    assert_snapshot!(said(&yard.run(&["prompts", "lint"])), @"exit 0");
+    let harness = Harness::new(&[]);
+    assert_snapshot!(said(&harness.run(&["prompts", "lint"])), @"exit 0");
     put(
-        &yard,
+        &harness,
         "worker.md",
         "Do {titel}.\n\n{title} {body}{context}{feedback}\n{failures} { task }\n",
     );
-    put(&yard, "reviewer.md", "{brief}{work}{reason} Say `verdict` and why.\n");
-    put(&yard, "again.md", &"x".repeat(40_000));
-    put(&yard, "debate.md", "");
-    put(&yard, "verdict.schema.json", "{}");
-    put(&yard, "wroker.md", "");
-    put(&yard, "reviewers/poet.md", "\n");
-    assert_snapshot!(said(&yard.run(&["prompts", "lint"])), @"
+    put(&harness, "reviewer.md", "{brief}{work}{reason} Say `verdict` and why.\n");
+    put(&harness, "again.md", &"x".repeat(40_000));
+    put(&harness, "debate.md", "");
+    put(&harness, "verdict.schema.json", "{}");
+    put(&harness, "wroker.md", "");
+    put(&harness, "reviewers/poet.md", "\n");
+    assert_snapshot!(said(&harness.run(&["prompts", "lint"])), @"
     exit 5
     .banksman/prompts/again.md:1: it cannot be read: larger than 32 KiB; mend or remove it
     .banksman/prompts/debate.md:1: it is empty; take the file away to have the built-in one again
@@ -114,30 +114,30 @@ fn what_cannot_be_used_is_named_with_its_line() {
 
 #[test]
 fn an_agent_is_told_what_the_project_says() {
-    let yard = Yard::new(&[]);
-    put(&yard, "worker.md", OWN);
-    yard.script("any", "nothing-to-do there is nothing\nsuccess so it is\n");
-    yard.add("paint it", &[]);
-    let driver = Driver::of(yard.root(), Span(100));
-    driver.turn_until("its agent was told", |_| !yard.file("prompts/r1.1").is_empty());
-    let told = yard.file("prompts/r1.1");
+    let harness = Harness::new(&[]);
+    put(&harness, "worker.md", OWN);
+    harness.script("any", "nothing-to-do there is nothing\nsuccess so it is\n");
+    harness.add("paint it", &[]);
+    let driver = Driver::of(harness.root(), Span(100));
+    driver.turn_until("its agent was told", |_| !harness.file("prompts/r1.1").is_empty());
+    let told = harness.file("prompts/r1.1");
     assert!(told.starts_with("Do <data ") && told.contains("\npaint it\n"), "{told}");
     assert!(told.ends_with(" as {task}.\n"), "{told}");
-    driver.turn_until("it is over", |_| yard.jobs(crate::engine::driver::NODE).is_empty());
+    driver.turn_until("it is over", |_| harness.jobs(crate::engine::driver::NODE).is_empty());
 }
 
 #[test]
 fn a_template_that_cannot_be_used_starts_nobody() {
-    let yard = Yard::new(&[]);
-    put(&yard, "worker.md", "Do {title}.\nDo {boddy}.\n");
-    let id = yard.add("paint it", &[]);
-    let driver = Driver::of(yard.root(), Span(100));
+    let harness = Harness::new(&[]);
+    put(&harness, "worker.md", "Do {title}.\nDo {boddy}.\n");
+    let id = harness.add("paint it", &[]);
+    let driver = Driver::of(harness.root(), Span(100));
     let pulse = driver.turn();
     let told = format!("{:?}", pulse.notices);
     assert!(
         told.contains("worker.md` cannot be used: line 2: there is no value `{boddy}`"),
         "{told}"
     );
-    assert_eq!(yard.starts(), Vec::<String>::new());
-    assert!(said(&yard.run(&["prompts", "render", &id.to_string()])).contains("line 2"));
+    assert_eq!(harness.starts(), Vec::<String>::new());
+    assert!(said(&harness.run(&["prompts", "render", &id.to_string()])).contains("line 2"));
 }

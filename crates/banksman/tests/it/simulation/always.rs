@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use banksman::engine::Pulse;
-use banksman::exec::plan::JobId;
-use banksman::store::{Entry, OpenRun, Store, Stored};
+use banksman::engine::TurnReport;
+use banksman::exec::job::JobId;
+use banksman::store::{HistoryEntry, OpenRun, Store, Stored};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::{Activity, EntryEffect, Lifecycle, Outcome, Route};
-use banksman_core::machine::{Hold, hold};
+use banksman_core::machine::{Driver, hold};
 use banksman_core::receipt::Receipt;
-use banksman_core::schedule::{Area, Held, areas, choose, overlap};
+use banksman_core::schedule::{Area, Ineligible, areas, choose, overlap};
 use banksman_core::time::{Instant, Span};
 
 use super::ground::Ground;
@@ -101,7 +101,7 @@ impl Life {
         self.limits(&tasks, &mut found);
         self.starts(&tasks, &mut found);
         self.records(&tasks, &mut found);
-        self.wholes(&tasks, &mut found);
+        self.parents(&tasks, &mut found);
         self.look_at_questions();
         let mut ground = self.ground.borrow_mut();
         for what in found {
@@ -296,7 +296,7 @@ impl Life {
         &mut self,
         node: usize,
         before: &Before,
-        pulse: &Pulse,
+        pulse: &TurnReport,
         now: Instant,
     ) {
         let store = &self.ledger.store;
@@ -362,9 +362,13 @@ impl Life {
             let detail = store.detail(task.id).expect("the task is read");
             let timer = detail.timers.iter().map(|timer| timer.due).min();
             match hold(lifecycle, task, timer) {
-                Hold::Ended | Hold::Person | Hold::Needs(_) | Hold::Parts | Hold::Parent(_) => {}
-                Hold::Queue => self.held_for_good(task.id, &mut found),
-                held @ (Hold::Lease(_) | Hold::Timer(_) | Hold::Stranded) => {
+                Driver::Ended
+                | Driver::Person
+                | Driver::Needs(_)
+                | Driver::Parts
+                | Driver::Parent(_) => {}
+                Driver::Queue => self.held_for_good(task.id, &mut found),
+                held @ (Driver::Lease(_) | Driver::Timer(_) | Driver::Stranded) => {
                     found.push(format!("{} rests in {name}: {held:?}", task.id));
                 }
             }
@@ -378,7 +382,7 @@ impl Life {
                 found.push(format!("{} is in {name}, and its worktree is still there", task.id));
             }
         }
-        self.wholes_at_rest(&mut found);
+        self.parents_at_rest(&mut found);
         let mut ground = self.ground.borrow_mut();
         // A plan of a clean-up that nobody took up and that is no longer wanted is in nobody's way.
         let left = ground.jobs.iter().filter(|((_, id), job)| match job.phase {
@@ -408,10 +412,11 @@ impl Life {
             let candidate = asked.considered.candidate();
             let chosen = choose(&candidate, &asked.load, &request.workers, &asked.all, now);
             let reasons = chosen.err().unwrap_or_default();
-            let is_named = reasons
-                .iter()
-                .any(|held| matches!(held, Held::OverBudget { .. } | Held::NoWorker { .. }));
-            let is_elsewhere = reasons.iter().any(|held| matches!(held, Held::NotHere { .. }));
+            let is_named = reasons.iter().any(|held| {
+                matches!(held, Ineligible::OverBudget { .. } | Ineligible::NoWorker { .. })
+            });
+            let is_elsewhere =
+                reasons.iter().any(|held| matches!(held, Ineligible::NotHere { .. }));
             if !is_named && !is_elsewhere {
                 let node = &node.terms.agents.node;
                 found.push(format!("{id} rests in the queue; {node} says {reasons:?}"));
@@ -433,7 +438,7 @@ fn is_merged(lifecycle: &Lifecycle, from: &str, trigger: &str) -> bool {
 }
 
 /// A person has the last word about a merge again only when nobody is at it any more.
-fn taken_back(ground: &mut Ground, stored: &Stored, entry: &Entry) -> Option<String> {
+fn taken_back(ground: &mut Ground, stored: &Stored, entry: &HistoryEntry) -> Option<String> {
     let task = stored.task.id;
     if entry.record.from.as_deref() != Some("merge_ready(taking_back)") {
         return None;

@@ -1,6 +1,6 @@
 //! What planners and reviewers answer: small plans, good ones and bad ones, verdicts, and replies in a debate.
 
-use banksman::exec::plan::{JobId, Work};
+use banksman::exec::job::{JobId, JobWork};
 use serde_json::{Value, json};
 
 use super::chance::Chance;
@@ -40,8 +40,8 @@ const VERDICTS: &[(usize, &str)] =
     &[(10, "APPROVE"), (2, "CONCERN"), (2, "BLOCK"), (1, "ESCALATE")];
 
 impl Asked {
-    pub(super) fn of(work: &Work) -> Option<Self> {
-        let Work::Agent(work) = work else { return None };
+    pub(super) fn of(work: &JobWork) -> Option<Self> {
+        let JobWork::Agent(work) = work else { return None };
         let properties = work.ask.schema.as_ref()?.get("properties")?;
         let kinds =
             [("subtasks", Self::Plan), ("response", Self::Reply), ("verdict", Self::Verdict)];

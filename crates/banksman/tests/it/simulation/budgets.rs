@@ -9,8 +9,8 @@ use banksman::store::allowances::ALLOWANCE;
 use banksman::store::places::Batch;
 use banksman::store::{Stored, scope_name};
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::lifecycle::Kind;
-use banksman_core::schedule::{Budget, Scope};
+use banksman_core::lifecycle::StateKind;
+use banksman_core::schedule::{Budget, BudgetScope};
 use banksman_core::time::Instant;
 
 use super::life::Life;
@@ -87,9 +87,9 @@ impl Life {
 impl Life {
     /// A person may have given the day as much again.
     fn day_budget(&self) -> Budget {
-        let scope = scope_name(&Scope::Day, self.now());
+        let scope = scope_name(&BudgetScope::Day, self.now());
         let granted = self.questions().filter(|asked| {
-            asked.state().kind == Kind::Done && asked.text("scope") == Some(scope.as_str())
+            asked.state().kind == StateKind::Done && asked.text("scope") == Some(scope.as_str())
         });
         let Some(last) = granted.last() else { return self.rules.day };
         self.ground.borrow_mut().seen.insert("a day that was raised");
@@ -108,13 +108,13 @@ impl Life {
     pub(super) fn look_at_questions(&self) {
         let mut open = BTreeSet::new();
         let mut ground = self.ground.borrow_mut();
-        for asked in self.questions().filter(|asked| asked.state().kind == Kind::Waiting) {
+        for asked in self.questions().filter(|asked| asked.state().kind == StateKind::Waiting) {
             let scope = asked.text("scope").expect("it is about something").to_owned();
             if !open.insert(scope.clone()) {
                 ground.breaks(format!("{} asks about {scope} once more", asked.task.id));
             }
         }
-        for asked in self.questions().filter(|asked| asked.state().kind == Kind::Done) {
+        for asked in self.questions().filter(|asked| asked.state().kind == StateKind::Done) {
             let entries = self.ledger.store.history(asked.task.id, 0).expect("a history");
             let raised = entries.iter().filter(|entry| entry.record.trigger == "raised").count();
             ground.seen.extend((raised > 0).then_some("a batch that was raised"));

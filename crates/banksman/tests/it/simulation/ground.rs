@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use banksman::exec::plan::{JobId, Plan, Work};
+use banksman::exec::job::{JobId, JobSpec, JobWork};
 use banksman::store::{Store, StoreError};
 use banksman_core::ids::TaskId;
-use banksman_core::receipt::{Ended, MergeReport, PrepareFault, Receipt};
+use banksman_core::receipt::{EndCause, MergeReport, PrepareFault, Receipt};
 use banksman_core::time::{Instant, Span};
 
 use super::answers::Asked;
@@ -27,7 +27,7 @@ const LOCK_WAIT: Span = Span(30_000);
 /// What happens to one job at one moment.
 enum Turn {
     Dies,
-    Ends(Ended),
+    Ends(EndCause),
     Lands,
     Renews,
     GivesUpWaiting,
@@ -95,14 +95,14 @@ impl Ground {
     }
 
     /// A keeper starts; answers whether it could be started.
-    pub(super) fn begin(&mut self, node: usize, plan: &Plan) -> bool {
+    pub(super) fn begin(&mut self, node: usize, plan: &JobSpec) -> bool {
         let id: JobId = plan.job.parse().expect("the engine names jobs");
         match self.jobs.get(&(node, id)).map(|job| &job.phase) {
             None | Some(Phase::Unborn | Phase::PutAway(None)) => {}
             Some(Phase::PutAway(Some(receipt))) if receipt.ended.is_hindered() => {}
             Some(_) => return true,
         }
-        self.look_for_others(node, id, matches!(plan.work, Work::Merge { .. }));
+        self.look_for_others(node, id, matches!(plan.work, JobWork::Merge { .. }));
         let mut job = self.new_job(node, Doing::of(&plan.work), id, plan);
         let is_born = self.is_calm || !self.chance.percent(3);
         if is_born {
@@ -118,7 +118,7 @@ impl Ground {
         is_born
     }
 
-    fn new_job(&mut self, node: usize, doing: Doing, id: JobId, plan: &Plan) -> Job {
+    fn new_job(&mut self, node: usize, doing: Doing, id: JobId, plan: &JobSpec) -> Job {
         let (now, calm) = (self.now, self.is_calm);
         let local = self.clocks.local(node, now);
         let grace = Span(plan.limits.grace_ms);
@@ -162,13 +162,13 @@ impl Ground {
             done_at: now.plus(takes),
             dies_at,
             wanted: match &plan.work {
-                Work::Merge { commit, .. } => commit.clone(),
-                Work::Agent(_)
-                | Work::Check { .. }
-                | Work::Inspect { .. }
-                | Work::FindMerge { .. }
-                | Work::CleanUp
-                | Work::Look => None,
+                JobWork::Merge { commit, .. } => commit.clone(),
+                JobWork::Agent(_)
+                | JobWork::Check { .. }
+                | JobWork::Inspect { .. }
+                | JobWork::FindMerge { .. }
+                | JobWork::CleanUp
+                | JobWork::Look => None,
             },
             lands_at: None,
             landed: None,
@@ -296,14 +296,14 @@ impl Ground {
             Turn::Renews => self.renew(key, store),
             Turn::GivesUpWaiting => {
                 let detail = "somebody else has it for too long".to_owned();
-                self.end(key, Ended::NotPrepared { detail, class: PrepareFault::Environment });
+                self.end(key, EndCause::NotPrepared { detail, class: PrepareFault::Environment });
             }
             Turn::Finishes => self.finish(key),
         }
     }
 
     /// An end before the job was done.
-    fn end(&mut self, key: Key, ended: Ended) {
+    fn end(&mut self, key: Key, ended: EndCause) {
         let (began, now) = self.times(key);
         self.write_receipt(key, script::plain(key.1, ended, began, now));
     }
@@ -348,7 +348,7 @@ impl Ground {
         let (JobId::Run(run), Some(lease)) = (key.1, job.lease.as_mut()) else { return };
         if now >= lease.last_moment() && !job.is_slow {
             let at = now.plus(Span(job.grace.0 / 2));
-            job.ending = Some((at, Ended::LeaseLost));
+            job.ending = Some((at, EndCause::LeaseLost));
             return;
         }
         if !reaches {
@@ -362,7 +362,7 @@ impl Ground {
             }
             Err(StoreError::Rejected(_)) => {
                 let delay = if job.is_slow { job.grace.0 * 3 } else { job.grace.0 / 2 };
-                job.ending = Some((now.plus(Span(delay)), Ended::LeaseLost));
+                job.ending = Some((now.plus(Span(delay)), EndCause::LeaseLost));
             }
             Err(error) => self.breaks(format!("the renewal of {run} failed: {error}")),
         }
@@ -441,7 +441,7 @@ impl Ground {
         job.stop_asked = true;
         if job.ending.is_none() {
             let delay = if job.is_slow { job.grace.0 * 6 } else { job.grace.0 / 2 };
-            job.ending = Some((now.plus(Span(delay)), Ended::Stopped { by: by.to_owned() }));
+            job.ending = Some((now.plus(Span(delay)), EndCause::Stopped { by: by.to_owned() }));
             self.note(&format!("node {node}: {id} is asked to end: {by}"));
         }
     }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use banksman::exec::plan::JobId;
-use banksman_core::receipt::{Ended, MergeReport, Receipt};
+use banksman::exec::job::JobId;
+use banksman_core::receipt::{EndCause, MergeReport, Receipt};
 use banksman_core::time::{Instant, Span};
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ pub(super) struct Job {
     /// When a merge moves the base, if it has not yet.
     pub(super) lands_at: Option<Instant>,
     pub(super) landed: Option<MergeReport>,
-    pub(super) ending: Option<(Instant, Ended)>,
+    pub(super) ending: Option<(Instant, EndCause)>,
     pub(super) lease: Option<Lease>,
     pub(super) grace: Span,
     /// Notices nothing in time.

@@ -1,7 +1,7 @@
 //! A keeper's view of its lease, by the rules of the real one: by its own steady clock, with a reserve before the end, and
 //! not to be trusted before it was renewed once if it seems to end at once.
 
-use banksman::exec::plan::LeaseTerms;
+use banksman::exec::job::LeaseConfig;
 use banksman_core::time::{Instant, Span};
 
 /// After a renewal that failed.
@@ -22,7 +22,7 @@ pub(super) struct Lease {
 
 impl Lease {
     /// `local` is what the machine's clock shows, `now` the steady one.
-    pub(super) fn new(terms: &LeaseTerms, grace: Span, local: Instant, now: Instant) -> Self {
+    pub(super) fn new(terms: &LeaseConfig, grace: Span, local: Instant, now: Instant) -> Self {
         let ttl = Span(terms.ttl_ms);
         let reserve = Span(grace.0.min(ttl.0 / 3) + ttl.0 / 10);
         let left = terms.expires_at.since(local).min(Span(terms.left_ms)).min(ttl);

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
-use banksman::engine::{Engine, Pulse, Terms};
+use banksman::engine::{Engine, EngineConfig, TurnReport};
 use banksman::store::{Dispatch, StoreError, Stored};
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::StateKind;
 use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
@@ -82,7 +82,7 @@ pub(super) struct Story {
 }
 
 pub(super) struct Node {
-    pub(super) terms: Terms,
+    pub(super) terms: EngineConfig,
     site: SimSite,
 }
 
@@ -162,7 +162,8 @@ impl Life {
         let nodes = 1 + chance.below(3);
         let rules = Rules::draw(&mut chance);
         let calls = Rc::new(Calls::default());
-        let terms: Vec<Terms> = (0..nodes).map(|node| rules.terms(node, &mut chance)).collect();
+        let terms: Vec<EngineConfig> =
+            (0..nodes).map(|node| rules.terms(node, &mut chance)).collect();
         let mut of_clocks = Chance::new(shape.seed ^ CLOCKS);
         let clocks = Clocks::draw(&mut of_clocks, nodes, NOON);
         let ground = Rc::new(RefCell::new(Ground::new(chance, clocks, NOON, nodes)));
@@ -558,10 +559,13 @@ impl Life {
 
 /// Whether people are asked about it.
 fn asks(stored: &Stored) -> bool {
-    matches!(stored.lifecycle.state(stored.task.state).kind, Kind::Waiting | Kind::Blocked)
+    matches!(
+        stored.lifecycle.state(stored.task.state).kind,
+        StateKind::Waiting | StateKind::Blocked
+    )
 }
 
-fn told(node: usize, pulse: &Pulse) -> String {
+fn told(node: usize, pulse: &TurnReport) -> String {
     let ended: Vec<String> = pulse.ended.iter().map(|(id, how)| format!("{id} {how}")).collect();
     let started: Vec<String> = pulse.started.iter().map(|(id, _)| id.to_string()).collect();
     format!(

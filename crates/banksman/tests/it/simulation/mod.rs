@@ -15,11 +15,11 @@ mod ground;
 mod job;
 mod lease;
 mod life;
+mod parents;
 mod people;
 mod script;
 mod setup;
 mod site;
-mod wholes;
 
 use std::collections::BTreeSet;
 use std::env;

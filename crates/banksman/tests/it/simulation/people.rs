@@ -6,8 +6,8 @@ use banksman::store::places::{BatchChange, BudgetChange, NewBound};
 use banksman::store::{ClaimRequest, Store, StoreError, Stored};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::expr::Type;
-use banksman_core::lifecycle::{Does, Lifecycle, Outcome, RoleId};
-use banksman_core::machine::{Actor, Ask, Event, Finish};
+use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId, StateActivity};
+use banksman_core::machine::{Actor, Event, Finish, TransitionRequest};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
@@ -48,7 +48,7 @@ pub(super) fn person_moves(
 }
 
 fn takes(store: &Store, stored: &Stored, way: &str, now: Instant) -> Result<String, StoreError> {
-    let ask = Ask {
+    let ask = TransitionRequest {
         actor: Actor::human("kim"),
         to: None,
         trigger: Some(way.to_owned()),
@@ -82,7 +82,7 @@ pub(super) fn person_takes_back(
     stored: &Stored,
     now: Instant,
 ) -> Result<Option<String>, StoreError> {
-    let is_looking = stored.state().does.as_ref().is_some_and(Does::only_looks);
+    let is_looking = stored.state().does.as_ref().is_some_and(StateActivity::only_looks);
     let mut exits = stored.lifecycle.exits(stored.task.state);
     if is_looking || !exits.any(|row| row.trigger == TAKE_BACK) {
         return Ok(None);

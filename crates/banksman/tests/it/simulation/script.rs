@@ -3,11 +3,11 @@
 //! Every text of an agent carries the mark of its run, so that a word of a run that has lost its right is recognised
 //! wherever it turns up.
 
-use banksman::exec::plan::{JobId, Work};
+use banksman::exec::job::{JobId, JobWork};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::receipt::{
-    Check, Ended, Evidence, Exit, Fault, FaultKind, MergeReport, PrepareFault, Reading, Receipt,
-    Terminal, Told,
+    AgentReport, CheckResult, EndCause, Evidence, Fault, FaultKind, MergeReport, PrepareFault,
+    ProcessExit, Receipt, StreamSummary, Terminal,
 };
 use banksman_core::time::{Instant, Span};
 
@@ -24,14 +24,14 @@ pub(super) enum Doing {
 }
 
 impl Doing {
-    pub(super) fn of(work: &Work) -> Self {
+    pub(super) fn of(work: &JobWork) -> Self {
         match work {
-            Work::Agent(_) => Self::Agent,
-            Work::Check { .. } | Work::Inspect { .. } => Self::Check,
-            Work::Merge { .. } => Self::Merge,
-            Work::FindMerge { .. } => Self::FindMerge,
-            Work::CleanUp => Self::CleanUp,
-            Work::Look => Self::Check,
+            JobWork::Agent(_) => Self::Agent,
+            JobWork::Check { .. } | JobWork::Inspect { .. } => Self::Check,
+            JobWork::Merge { .. } => Self::Merge,
+            JobWork::FindMerge { .. } => Self::FindMerge,
+            JobWork::CleanUp => Self::CleanUp,
+            JobWork::Look => Self::Check,
         }
     }
 }
@@ -160,7 +160,7 @@ pub(super) fn marks(text: &str) -> impl Iterator<Item = RunId> + '_ {
 }
 
 /// A receipt with nothing in it but the end.
-pub(super) fn plain(job: JobId, ended: Ended, began: Instant, now: Instant) -> Receipt {
+pub(super) fn plain(job: JobId, ended: EndCause, began: Instant, now: Instant) -> Receipt {
     Receipt {
         job: job.to_string(),
         started_at: began,
@@ -195,21 +195,21 @@ pub(super) fn agent_receipt(
     now: Instant,
 ) -> Receipt {
     let mark = mark(job);
-    let mut receipt = plain(job, Ended::Completed, began, now);
+    let mut receipt = plain(job, EndCause::Completed, began, now);
     let is_well = !matches!(script, Script::Crashes | Script::Quota | Script::Transient);
-    receipt.exit = Some(Exit { code: Some(i32::from(!is_well)), signal: None });
+    receipt.exit = Some(ProcessExit { code: Some(i32::from(!is_well)), signal: None });
     receipt.reading = Some(reading(script, job, &mark, now));
     receipt.evidence = Some(evidence(script, branch));
     let detail = format!("it could not be, {mark}");
     match script {
-        Script::Hopeless => receipt.ended = Ended::Hopeless,
-        Script::Stalls => receipt.ended = Ended::Stalled,
-        Script::TimesOut => receipt.ended = Ended::TimedOut,
-        Script::OverBudget => receipt.ended = Ended::OverBudget { detail },
+        Script::Hopeless => receipt.ended = EndCause::Hopeless,
+        Script::Stalls => receipt.ended = EndCause::Stalled,
+        Script::TimesOut => receipt.ended = EndCause::TimedOut,
+        Script::OverBudget => receipt.ended = EndCause::OverBudget { detail },
         Script::NotPrepared(class) => {
-            receipt = plain(job, Ended::NotPrepared { detail, class }, began, now);
+            receipt = plain(job, EndCause::NotPrepared { detail, class }, began, now);
         }
-        Script::NotStarted => receipt = plain(job, Ended::NotStarted { detail }, began, now),
+        Script::NotStarted => receipt = plain(job, EndCause::NotStarted { detail }, began, now),
         Script::Succeeds
         | Script::WithoutPullRequest
         | Script::Lies
@@ -233,18 +233,18 @@ pub(super) fn agent_receipt(
     receipt
 }
 
-fn reading(script: Script, job: JobId, mark: &str, now: Instant) -> Reading {
+fn reading(script: Script, job: JobId, mark: &str, now: Instant) -> StreamSummary {
     let fault = |kind| Some(Fault { kind, detail: format!("refused, {mark}"), structured: true });
     let told = |told| vec![told];
     let number = job.task().0;
-    let mut said = Reading {
+    let mut said = StreamSummary {
         terminal: Some(Terminal::Success),
         session: Some(format!("session-{mark}")),
         text: format!("{mark} all done"),
         input_tokens: 900,
         output_tokens: 100,
         cost_micros: Some(2_000),
-        ..Reading::default()
+        ..StreamSummary::default()
     };
     match script {
         // For every other task its branch stands in the place of a pull request.
@@ -254,10 +254,12 @@ fn reading(script: Script, job: JobId, mark: &str, now: Instant) -> Reading {
             said.text = format!("{mark} all done\n{task}: https://forge.test/o/r/pull/{number}");
         }
         Script::NothingToDo => {
-            said.reports = told(Told::NothingToDo { reason: format!("it is there, {mark}") });
+            said.reports =
+                told(AgentReport::NothingToDo { reason: format!("it is there, {mark}") });
         }
         Script::NeedsPerson => {
-            said.reports = told(Told::NeedsPerson { question: format!("which one? {mark}") });
+            said.reports =
+                told(AgentReport::NeedsPerson { question: format!("which one? {mark}") });
         }
         Script::Quota => said.fault = fault(FaultKind::Quota),
         Script::QuotaUntil(wait) => {
@@ -291,10 +293,10 @@ fn reading(script: Script, job: JobId, mark: &str, now: Instant) -> Reading {
 fn evidence(script: Script, branch: Branch) -> Evidence {
     let outside = if script == Script::Strays { vec!["secrets/key".to_owned()] } else { vec![] };
     let code = i32::from(script == Script::ChecksFail);
-    let check = Check {
+    let check = CheckResult {
         command: "make test".to_owned(),
         head: commit(branch.head),
-        exit: Exit { code: Some(code), signal: None },
+        exit: ProcessExit { code: Some(code), signal: None },
         millis: 10,
         tail: "one test failed".to_owned(),
     };
@@ -321,11 +323,11 @@ pub(super) fn job_receipt(
     began: Instant,
     now: Instant,
 ) -> Receipt {
-    let mut receipt = plain(job, Ended::Completed, began, now);
+    let mut receipt = plain(job, EndCause::Completed, began, now);
     if script == Script::TimesOut {
-        receipt.ended = Ended::TimedOut;
+        receipt.ended = EndCause::TimedOut;
     } else if let Script::NotPrepared(class) = script {
-        receipt.ended = Ended::NotPrepared { detail: "the disk is full".to_owned(), class };
+        receipt.ended = EndCause::NotPrepared { detail: "the disk is full".to_owned(), class };
     } else {
         receipt.evidence = Some(evidence(script, Branch { head_before: 1, head: 1 }));
         receipt.merge = merge;
@@ -334,9 +336,11 @@ pub(super) fn job_receipt(
 }
 
 pub(super) fn rejected(head: u32) -> MergeReport {
-    let exit = Exit { code: Some(1), signal: None };
+    let exit = ProcessExit { code: Some(1), signal: None };
     let (command, tail) = ("make test".to_owned(), "it does not go together".to_owned());
-    MergeReport::Rejected { check: Check { command, head: commit(head), exit, millis: 9, tail } }
+    MergeReport::Rejected {
+        check: CheckResult { command, head: commit(head), exit, millis: 9, tail },
+    }
 }
 
 pub(super) fn commit(number: u32) -> String {

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use banksman::config::{
-    self, Agents, Budgets, Environment, Flags, Limits, Panels, PolicyFile, Verify, WorkerSetup,
-    Worktrees,
+    self, AgentLimits, Agents, Budgets, Environment, Flags, Panels, PolicyFile, Verify,
+    WorkerSetup, Worktrees,
 };
-use banksman::engine::Terms;
+use banksman::engine::EngineConfig;
 use banksman::store::conn::{Options, Target};
 use banksman::store::{Add, Definition, Edge, Store};
-use banksman_core::failure::Policy;
+use banksman_core::failure::RetryPolicy;
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::builtin;
 use banksman_core::machine::{Actor, NewTask};
@@ -206,7 +206,7 @@ impl Rules {
             policy: PolicyFile::default(),
             home: PathBuf::from(format!("/srv/node{node}")),
             node: format!("node{node}"),
-            limits: Limits {
+            limits: AgentLimits {
                 agents: capacity,
                 total: Some(self.total),
                 lease: Span(180_000),
@@ -238,17 +238,17 @@ impl Rules {
         }
     }
 
-    pub(super) fn terms(&self, node: usize, chance: &mut Chance) -> Terms {
+    pub(super) fn terms(&self, node: usize, chance: &mut Chance) -> EngineConfig {
         let capacity = u32::try_from(1 + chance.below(3)).expect("a small number");
         let mut workers = vec![worker("ada", "command", "plan-a", &["code"])];
         if chance.percent(60) {
             workers.push(worker("bob", "claude", "plan-b", &["code", "docs"]));
         }
-        Terms {
+        EngineConfig {
             agents: self.agents(node, capacity),
             workers,
             program: PathBuf::from("/usr/bin/banksman"),
-            policy: Policy::default(),
+            policy: RetryPolicy::default(),
             secret,
         }
     }

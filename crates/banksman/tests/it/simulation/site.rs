@@ -10,9 +10,9 @@ use std::rc::Rc;
 
 use banksman::config::Agents;
 use banksman::engine::{EngineError, Project, Projects};
-use banksman::exec::plan::{JobId, Plan};
-use banksman::exec::site::{Sight, Site, SiteError};
-use banksman::exec::worktree::mark::OfTask;
+use banksman::exec::job::{JobId, JobSpec};
+use banksman::exec::site::{JobStatus, Site, SiteError};
+use banksman::exec::worktree::mark::TaskWorktree;
 use banksman_core::ids::TaskId;
 use banksman_core::time::Instant;
 
@@ -111,7 +111,11 @@ fn file(action: &'static str, source: io::Error) -> SiteError {
 }
 
 impl Site for SimSite {
-    fn begin_if(&self, plan: &Plan, may_begin: &mut dyn FnMut() -> bool) -> Result<(), SiteError> {
+    fn begin_if(
+        &self,
+        plan: &JobSpec,
+        may_begin: &mut dyn FnMut() -> bool,
+    ) -> Result<(), SiteError> {
         // Each machine has one engine here, so nobody comes between the two.
         if !may_begin() {
             return Ok(());
@@ -125,14 +129,14 @@ impl Site for SimSite {
         })
     }
 
-    fn look(&self, job: JobId) -> Result<Sight, SiteError> {
+    fn look(&self, job: JobId) -> Result<JobStatus, SiteError> {
         self.call(|ground| match self.phase(ground, job) {
-            None | Some(Phase::Unborn | Phase::PutAway(None)) => Ok(Sight::Absent),
-            Some(Phase::Waiting { .. } | Phase::Working) => Ok(Sight::Running),
+            None | Some(Phase::Unborn | Phase::PutAway(None)) => Ok(JobStatus::Absent),
+            Some(Phase::Waiting { .. } | Phase::Working) => Ok(JobStatus::Running),
             Some(Phase::Ended(receipt) | Phase::PutAway(Some(receipt))) => {
-                Ok(Sight::Ended(receipt))
+                Ok(JobStatus::Ended(receipt))
             }
-            Some(Phase::Lost { .. }) => Ok(Sight::Lost),
+            Some(Phase::Lost { .. }) => Ok(JobStatus::Lost),
             Some(Phase::Unreadable) => {
                 let reason = "it makes no sense".to_owned();
                 Err(SiteError::Receipt { job: job.to_string(), reason })
@@ -177,12 +181,15 @@ impl Site for SimSite {
         })
     }
 
-    fn worktrees(&self, _: &[PathBuf]) -> Result<Vec<OfTask>, SiteError> {
+    fn worktrees(&self, _: &[PathBuf]) -> Result<Vec<TaskWorktree>, SiteError> {
         self.call(|ground| {
             let ours = ground.worktrees.iter().filter(|(node, _)| *node == self.node);
             let path = |task| PathBuf::from(format!("/srv/node{}/worktrees/{task}", self.node));
-            let of_task =
-                |(_, task): &(usize, TaskId)| OfTask { task: *task, path: path(*task), repo: None };
+            let of_task = |(_, task): &(usize, TaskId)| TaskWorktree {
+                task: *task,
+                path: path(*task),
+                repo: None,
+            };
             Ok(ours.map(of_task).collect())
         })
     }

@@ -1,7 +1,7 @@
 //! Accounts: a provider that says wait is left alone, and tried again by one.
 
 use banksman::store::accounts::AccountRow;
-use banksman::store::{AccountPause, RunEnd, Store};
+use banksman::store::{PauseRequest, RunEnd, Store};
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::time::{Instant, Span};
@@ -17,9 +17,9 @@ on_both!(
     a_person_ends_a_pause_without_a_trial,
 );
 
-pub(super) fn pause(account: &str, until: Instant) -> AccountPause {
+pub(super) fn pause(account: &str, until: Instant) -> PauseRequest {
     let reason = "the plan's limit".to_owned();
-    AccountPause { account: account.to_owned(), until, reason, hits: 2 }
+    PauseRequest { account: account.to_owned(), until, reason, hits: 2 }
 }
 
 /// A run of the account `plan`.
@@ -28,7 +28,7 @@ fn start(store: &Store, title: &str) -> RunId {
     dispatch(store, &node("n1", &[worker("ada")]), NOON).claimed.expect("it is ready").run
 }
 
-fn end(store: &Store, run: RunId, pause: Option<AccountPause>, answers: bool) {
+fn end(store: &Store, run: RunId, pause: Option<PauseRequest>, answers: bool) {
     let finish = finish(run.epoch, Outcome::Policy);
     store.end_run(run.task, RunEnd { pause, answers, ..ended(finish) }, NOON).expect("it ends");
 }

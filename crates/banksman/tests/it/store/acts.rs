@@ -5,16 +5,19 @@ use std::sync::{Arc, Barrier, LazyLock};
 use std::thread;
 
 use banksman::store::conn::DbError;
-use banksman::store::outbox::Pending;
+use banksman::store::outbox::PendingEffect;
 use banksman::store::places::{BudgetChange, NewBound};
 use banksman::store::{
-    Add, Applied, ClaimRequest, Claimed, Definition, Dispatch, Dispatched, Edge, Key, Node, RunEnd,
-    Store, StoreError,
+    Add, Applied, ClaimRequest, Claimed, Definition, Dispatch, Dispatched, Edge, IdempotencyKey,
+    Node, RunEnd, Store, StoreError,
 };
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::check::{Overrides, check};
-use banksman_core::machine::{Actor, Arrival, Ask, Beat, Event, Finish, NewTask, Rejected, Why};
+use banksman_core::machine::{
+    Actor, Event, Finish, Heartbeat, ImportedState, NewTask, RejectReason, Rejected,
+    TransitionRequest,
+};
 use banksman_core::schedule::{Budget, Worker};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value};
@@ -28,8 +31,8 @@ pub(crate) const DAY: Span = Span(86_400_000);
 pub(crate) const TTL: Span = Span(900_000);
 
 /// A lifecycle with one of everything.
-pub(crate) static YARD: LazyLock<Definition> =
-    LazyLock::new(|| definition(include_str!("yard.yaml")));
+pub(crate) static HARNESS: LazyLock<Definition> =
+    LazyLock::new(|| definition(include_str!("harness.yaml")));
 
 /// One whose tasks only a `crane` may claim.
 pub(crate) static CRANE: LazyLock<Definition> = LazyLock::new(|| {
@@ -62,11 +65,11 @@ pub(crate) fn actor(text: &str) -> Actor {
     text.parse().expect("an actor")
 }
 
-/// A task of the yard with this title and nothing else.
+/// A task of the harness with this title and nothing else.
 pub(crate) fn load(title: &str) -> Add {
     let new = NewTask { title: title.to_owned(), project: "site".to_owned(), ..NewTask::default() };
     let actor = Actor::human("kim");
-    Add { new, definition: YARD.clone(), needs: Vec::new(), actor, key: None, arrival: None }
+    Add { new, definition: HARNESS.clone(), needs: Vec::new(), actor, key: None, arrival: None }
 }
 
 /// The same, once these are done.
@@ -78,11 +81,11 @@ pub(crate) fn load_after(title: &str, needs: &[TaskId]) -> Add {
 /// A task that comes from elsewhere in the middle of its life; `prior` is for a state that remembers.
 pub(crate) fn arriving(definition: &Definition, state: &str, prior: Option<&str>) -> Add {
     let find = |name| definition.lifecycle.find_state(name).expect("the lifecycle has the state");
-    let arrival = Some(Arrival { state: find(state), prior: prior.map(find) });
+    let arrival = Some(ImportedState { state: find(state), prior: prior.map(find) });
     Add { definition: definition.clone(), arrival, ..load(state) }
 }
 
-/// A task of the yard with a body, and with a key for the request.
+/// A task of the harness with a body, and with a key for the request.
 pub(crate) fn load_keyed(title: &str, text: &str) -> Add {
     let mut add = Add { key: key(text, title), ..load(title) };
     add.new.body = format!("the body of {title}");
@@ -103,7 +106,7 @@ pub(crate) fn fields(pairs: &[(&str, &str)]) -> Map<String, Value> {
 
 /// `ask("human:kim", "done", &[])`: somebody wants the task in a state.
 pub(crate) fn ask(who: &str, to: &str, given: &[(&str, &str)]) -> Event {
-    Event::Asked(Ask {
+    Event::Asked(TransitionRequest {
         actor: actor(who),
         to: Some(to.to_owned()),
         trigger: None,
@@ -116,7 +119,7 @@ pub(crate) fn ask(who: &str, to: &str, given: &[(&str, &str)]) -> Event {
 /// The same under an epoch, as a run asks.
 pub(crate) fn ask_under(epoch: i64, who: &str, to: &str, given: &[(&str, &str)]) -> Event {
     match ask(who, to, given) {
-        Event::Asked(ask) => Event::Asked(Ask { epoch: Some(epoch), ..ask }),
+        Event::Asked(ask) => Event::Asked(TransitionRequest { epoch: Some(epoch), ..ask }),
         other => other,
     }
 }
@@ -133,8 +136,8 @@ pub(crate) fn finish(epoch: i64, outcome: Outcome) -> Finish {
     }
 }
 
-pub(crate) fn beat(epoch: i64, expires_at: Instant) -> Event {
-    Event::Beaten(Beat { epoch, expires_at, progressed: true })
+pub(crate) fn heartbeat(epoch: i64, expires_at: Instant) -> Event {
+    Event::Heartbeat(Heartbeat { epoch, expires_at, progressed: true })
 }
 
 pub(crate) fn apply(store: &Store, id: TaskId, event: Event, now: Instant) -> Applied {
@@ -142,8 +145,8 @@ pub(crate) fn apply(store: &Store, id: TaskId, event: Event, now: Instant) -> Ap
 }
 
 /// A request that may be repeated.
-pub(crate) fn key(text: &str, request: &str) -> Option<Key> {
-    Some(Key::new(text, request))
+pub(crate) fn key(text: &str, request: &str) -> Option<IdempotencyKey> {
+    Some(IdempotencyKey::new(text, request))
 }
 
 pub(crate) fn claim(store: &Store, who: &str, now: Instant) -> Option<Claimed> {
@@ -151,7 +154,7 @@ pub(crate) fn claim(store: &Store, who: &str, now: Instant) -> Option<Claimed> {
 }
 
 /// The effects that are due now for any node, which stay due.
-pub(crate) fn pending(store: &Store, now: Instant) -> Vec<Pending> {
+pub(crate) fn pending(store: &Store, now: Instant) -> Vec<PendingEffect> {
     store.take_effects("any", now, Span(0), 1_000).expect("the outbox is read")
 }
 
@@ -194,7 +197,7 @@ pub(crate) fn refused(result: Result<Applied, StoreError>) -> Rejected {
     }
 }
 
-pub(crate) fn refused_because(result: Result<Applied, StoreError>, why: Why) {
+pub(crate) fn refused_because(result: Result<Applied, StoreError>, why: RejectReason) {
     let rejected = refused(result);
     assert_eq!(rejected.why, why, "{rejected}");
 }

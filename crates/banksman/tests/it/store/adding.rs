@@ -2,11 +2,12 @@
 
 use banksman::store::{Add, Edge, StoreError};
 use banksman_core::ids::TaskId;
-use banksman_core::machine::{NewTask, Why};
+use banksman_core::machine::{NewTask, RejectReason};
 use serde_json::json;
 
 use super::acts::{
-    DAY, NOON, YARD, actor, add, added, apply, arriving, ask, claim, fields, load, refused, state,
+    DAY, HARNESS, NOON, actor, add, added, apply, arriving, ask, claim, fields, load, refused,
+    state,
 };
 use super::on_both;
 use super::world::World;
@@ -49,7 +50,7 @@ fn everything_given_is_read_back(world: &World) {
     let id = answer.stored.task.id;
     let read = world.open().task(id).expect("the task is there");
     assert_eq!(read.task, answer.stored.task);
-    assert_eq!(read.lifecycle.version, YARD.lifecycle.version);
+    assert_eq!(read.lifecycle.version, HARNESS.lifecycle.version);
     let task = read.task;
     assert_eq!(task.title, new.title.trim());
     assert_eq!((&task.body, &task.project, &task.batch), (&new.body, &new.project, &new.batch));
@@ -76,7 +77,7 @@ fn a_refused_add_leaves_nothing(world: &World) {
     let store = world.open();
     let wrong = |new: NewTask, field: &str| {
         let rejected = refused(store.add(Add { new, ..load("") }, NOON));
-        assert_eq!(rejected.why, Why::Invalid);
+        assert_eq!(rejected.why, RejectReason::Invalid);
         assert_eq!(rejected.errors[0].field, field, "{rejected}");
     };
     wrong(NewTask { title: " \t".to_owned(), ..NewTask::default() }, "title");
@@ -107,17 +108,17 @@ fn what_is_needed_must_exist(world: &World) {
 
 fn a_task_arrives_in_the_state_that_it_had_elsewhere(world: &World) {
     let store = world.open();
-    let arrived = added(&store, arriving(&YARD, "lifting", None)).stored.task;
-    assert_eq!(YARD.lifecycle.state(arrived.state).name, "lifting");
+    let arrived = added(&store, arriving(&HARNESS, "lifting", None)).stored.task;
+    assert_eq!(HARNESS.lifecycle.state(arrived.state).name, "lifting");
     // The bound on progress rests while nobody works on it.
     assert_eq!(store.detail(arrived.id).unwrap().timers.len(), 1);
     let claimed = claim(&store, "worker:w1", NOON).expect("it waits for a worker");
     assert_eq!(claimed.stored.task.id, arrived.id);
-    let mut held = arriving(&YARD, "held", Some("checking"));
+    let mut held = arriving(&HARNESS, "held", Some("checking"));
     held.new.fields = fields(&[("waits_for", "wind"), ("pr_url", "https://forge/1")]);
     let held = added(&store, held).stored.task.id;
     apply(&store, held, ask("human:kim", "[prior]", &[]), NOON);
     assert_eq!(state(&store, held), "checking");
-    let rejected = refused(store.add(arriving(&YARD, "held", None), NOON));
+    let rejected = refused(store.add(arriving(&HARNESS, "held", None), NOON));
     assert_eq!(rejected.errors[0].field, "prior");
 }

@@ -3,13 +3,13 @@
 use std::sync::LazyLock;
 use std::thread;
 
-use banksman::store::allowances::{ALLOWANCE, Next, UsedUp};
+use banksman::store::allowances::{ALLOWANCE, BudgetAction, ExhaustedBudget};
 use banksman::store::places::BatchChange;
-use banksman::store::{Add, ClaimRequest, Definition, Dispatch, Key, Store, scope_name};
+use banksman::store::{Add, ClaimRequest, Definition, Dispatch, IdempotencyKey, Store, scope_name};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Outcome, builtin};
 use banksman_core::machine::{Actor, Event, Finish, NewTask};
-use banksman_core::schedule::{Budget, Scope};
+use banksman_core::schedule::{Budget, BudgetScope};
 use banksman_core::time::Instant;
 use serde_json::json;
 
@@ -49,19 +49,19 @@ fn load_of_batch(title: &str) -> Add {
     Add { new, ..load(title) }
 }
 
-fn question(used_up: &UsedUp, key: &str, node: &str, now: Instant) -> Add {
+fn question(used_up: &ExhaustedBudget, key: &str, node: &str, now: Instant) -> Add {
     let fields = json!({
         "scope": scope_name(&used_up.scope, now), "node": node, "problem": "more?",
         "used": used_up.used, "limit": used_up.limit, "more": used_up.more,
     });
     let fields = fields.as_object().cloned().expect("an object");
-    let (actor, key) = (Actor::system(), Some(Key::new(key, key)));
+    let (actor, key) = (Actor::system(), Some(IdempotencyKey::new(key, key)));
     let new = NewTask { title: "more?".to_owned(), fields, ..NewTask::default() };
     Add { new, definition: QUESTION.clone(), needs: Vec::new(), actor, key, arrival: None }
 }
 
 /// The one budget that is used up.
-fn used_up(store: &Store, day: &Budget, now: Instant) -> UsedUp {
+fn used_up(store: &Store, day: &Budget, now: Instant) -> ExhaustedBudget {
     let mut found = store.used_up(day, now).expect("it is read");
     assert_eq!(found.len(), 1, "{found:?}");
     found.remove(0)
@@ -70,9 +70,9 @@ fn used_up(store: &Store, day: &Budget, now: Instant) -> UsedUp {
 /// Asks as node `n1` does, and answers with the question.
 fn asks(store: &Store, day: &Budget, now: Instant) -> TaskId {
     let found = used_up(store, day, now);
-    let Next::Ask(key) = &found.next else { panic!("{found:?}") };
+    let BudgetAction::Ask(key) = &found.next else { panic!("{found:?}") };
     let id = store.add(question(&found, key, "n1", now), now).expect("added").stored.task.id;
-    assert_eq!(used_up(store, day, now).next, Next::Nothing, "it is asked already");
+    assert_eq!(used_up(store, day, now).next, BudgetAction::Nothing, "it is asked already");
     assert_eq!(store.allowance(&found.scope, now).expect("it is read"), Some(id));
     id
 }
@@ -131,7 +131,7 @@ fn a_yes_gives_a_day_as_much_again_and_the_next_question_is_another_one(world: &
     assert_eq!(store.used_up(&RUN, NOON).unwrap(), []);
     assert!(claims(&store, RUN, NOON) && !claims(&store, RUN, NOON));
     let found = used_up(&store, &RUN, NOON);
-    assert_eq!((found.scope.clone(), found.used.runs, found.waiting), (Scope::Day, 1, 5));
+    assert_eq!((found.scope.clone(), found.used.runs, found.waiting), (BudgetScope::Day, 1, 5));
 
     let first = asks(&store, &RUN, NOON);
     assert!(!claims(&store, RUN, NOON), "a question is not yet an answer");
@@ -169,7 +169,7 @@ fn a_no_holds_for_the_bounds_that_it_was_about(world: &World) {
     assert!(claims(&store, RUN, NOON));
     let id = asks(&store, &RUN, NOON);
     says(&store, id, "refused", NOON);
-    assert_eq!(used_up(&store, &RUN, NOON).next, Next::Nothing, "nobody is asked again");
+    assert_eq!(used_up(&store, &RUN, NOON).next, BudgetAction::Nothing, "nobody is asked again");
     assert!(!claims(&store, RUN, NOON));
     // Somebody changes the settings after all, and those are used up as well.
     assert!(claims(&store, RUNS(2), NOON) && !claims(&store, RUNS(2), NOON));
@@ -196,7 +196,7 @@ fn a_batch_is_raised_once_and_stays_as_a_person_has_set_it_since(world: &World) 
     batch_used_up(&store, 1);
     let id = asks(&store, &Budget::default(), NOON);
     says(&store, id, "granted", NOON);
-    assert_eq!(used_up(&store, &Budget::default(), NOON).next, Next::Raise(id));
+    assert_eq!(used_up(&store, &Budget::default(), NOON).next, BudgetAction::Raise(id));
     let others: Vec<Store> = (0..4).map(|_| world.open()).collect();
     at_once(4, |number| others[number].raise_batch(id, NOON).expect("it is raised"));
     assert_eq!(batch_runs(&store), Some(2));
@@ -273,10 +273,10 @@ fn nothing_is_asked_where_a_yes_would_change_nothing(world: &World) {
     assert_eq!(store.used_up(&RUNS(0), NOON).unwrap(), [], "nothing waits");
     add(&store, "lift");
     // A bound of nothing is a stop.
-    assert_eq!(used_up(&store, &RUNS(0), NOON).next, Next::Nothing);
+    assert_eq!(used_up(&store, &RUNS(0), NOON).next, BudgetAction::Nothing);
     let waits = added(&store, load_of_batch("lift")).stored.task.id;
     set_runs(&store, 0);
-    assert_eq!(used_up(&store, &Budget::default(), NOON).next, Next::Nothing);
+    assert_eq!(used_up(&store, &Budget::default(), NOON).next, BudgetAction::Nothing);
     store.set_paused(true, "kim", NOON).unwrap();
     assert_eq!(store.used_up(&RUNS(0), NOON).unwrap(), [], "everything is paused");
     store.set_paused(false, "kim", NOON).unwrap();
@@ -305,7 +305,7 @@ fn nodes_that_see_the_same_ask_once(world: &World) {
     let made = at_once(4, |number| {
         let now = NOON.plus(banksman_core::time::Span(i64::try_from(number).expect("few")));
         let found = used_up(&nodes[number], &RUN, now);
-        let Next::Ask(key) = &found.next else { return None };
+        let BudgetAction::Ask(key) = &found.next else { return None };
         let name = format!("n{number}");
         Some(
             nodes[number]
@@ -328,7 +328,7 @@ fn a_key_that_belongs_to_something_else_grants_nothing(world: &World) {
     add(&store, "lift");
     assert!(claims(&store, RUN, NOON));
     let found = used_up(&store, &RUN, NOON.plus(MINUTE));
-    let Next::Ask(key) = &found.next else { panic!("{found:?}") };
+    let BudgetAction::Ask(key) = &found.next else { panic!("{found:?}") };
     // Whatever its lifecycle is called and whatever it says, the system has not asked.
     let forged = "lifecycle: allowance
 initial: granted
@@ -339,7 +339,8 @@ transitions: [{ from: granted, to: over, on: drop, by: [human] }]
     let mut add = Add { definition: definition(forged), ..load("forged") };
     add.new.fields.insert("scope".to_owned(), json!(scope_name(&found.scope, NOON)));
     add.new.fields.insert("used".to_owned(), json!(found.used));
-    let forged = added(&store, Add { key: Some(Key::new(key, "mine")), ..add }).stored.task.id;
+    let forged =
+        added(&store, Add { key: Some(IdempotencyKey::new(key, "mine")), ..add }).stored.task.id;
     says(&store, forged, "over", NOON);
     assert!(!claims(&store, RUN, NOON));
     asks(&store, &RUN, NOON);

@@ -8,7 +8,7 @@ use banksman_core::machine::{Effect, NewTask, TimerKind};
 use banksman_core::time::Span;
 
 use super::acts::{
-    CRANE, DAY, HOUR, MINUTE, NOON, TTL, YARD, actor, add, added, apply, ask, at_once, claim,
+    CRANE, DAY, HARNESS, HOUR, MINUTE, NOON, TTL, actor, add, added, apply, ask, at_once, claim,
     claim_first, load, pending,
 };
 use super::on_both;
@@ -165,5 +165,5 @@ fn nothing_is_claimed_where_nothing_waits(world: &World) {
     let id = added(&store, load("lift")).stored.task.id;
     apply(&store, id, ask("human:kim", "parked", &[]), NOON);
     assert!(claim(&store, "worker:w1", NOON).is_none());
-    assert_eq!(store.task(id).unwrap().lifecycle.version, YARD.lifecycle.version);
+    assert_eq!(store.task(id).unwrap().lifecycle.version, HARNESS.lifecycle.version);
 }

@@ -2,12 +2,12 @@
 
 use banksman::store::conn::Target;
 use banksman::store::query::Filter;
-use banksman::store::{Add, Edge, Fired, StoreError};
+use banksman::store::{Add, Edge, StoreError, TimerResult};
 use banksman_core::ids::TaskId;
 use banksman_core::machine::{NewTask, Task};
 
 use super::acts::{
-    CRANE, DAY, HOUR, NOON, YARD, add, added, apply, arriving, ask, claim, definition, dispatch,
+    CRANE, DAY, HARNESS, HOUR, NOON, add, added, apply, arriving, ask, claim, definition, dispatch,
     load, load_after, node, worker,
 };
 use super::on_both_damaging;
@@ -44,7 +44,8 @@ struct Site {
 /// The two live by their own lifecycle, so that it can be damaged without the others.
 fn site(world: &World) -> Site {
     let store = world.open();
-    let own = definition(&include_str!("yard.yaml").replace("lifecycle: yard", "lifecycle: dock"));
+    let own =
+        definition(&include_str!("harness.yaml").replace("lifecycle: harness", "lifecycle: dock"));
     let needed = add(&store, "needed");
     let urgent = NewTask { priority: 9, ..load("first").new };
     let first = Add { new: urgent, ..arriving(&own, "lifting", None) };
@@ -93,8 +94,8 @@ impl Site {
         assert_eq!(claimed.run.task, self.healthy, "{damage}");
         assert!(claim(&store, "worker:w1", NOON).is_none(), "{damage}");
         let fired = store.fire_due(NOON.plus(HOUR), 100).expect(damage);
-        assert!(fired.contains(&Fired::Moved(self.delayed)), "{damage}: {fired:?}");
-        assert!(!fired.contains(&Fired::Moved(self.first)), "{damage}: {fired:?}");
+        assert!(fired.contains(&TimerResult::Moved(self.delayed)), "{damage}: {fired:?}");
+        assert!(!fired.contains(&TimerResult::Moved(self.first)), "{damage}: {fired:?}");
         // The damaged one stays out of the way of the next look.
         assert_eq!(store.fire_due(NOON.plus(HOUR), 100).expect(damage), [], "{damage}");
         let on_top = Add { needs: vec![(self.first, Edge::Blocks)], ..load("on top") };
@@ -178,7 +179,7 @@ fn a_timer_of_no_known_kind_harms_nothing(world: &World) {
         id.0
     ));
     let fired = store.fire_due(NOON.plus(HOUR), 100).expect("the others fire");
-    assert!(fired.contains(&Fired::Moved(delayed)), "{fired:?}");
+    assert!(fired.contains(&TimerResult::Moved(delayed)), "{fired:?}");
     assert_eq!(store.fire_due(NOON.plus(HOUR), 100).expect("they are out of the way"), []);
     let found = findings(&store.check().expect("the check runs"));
     assert_eq!(found, [format!("{id}: a timer of no known kind")]);
@@ -212,7 +213,7 @@ fn a_lost_timer_is_found(world: &World) {
     let found = findings(&store.check().expect("the check runs"));
     let lost = format!("{delayed}: is delayed without a timer, or the other way round");
     assert!(found.contains(&lost), "{found:?}");
-    assert_eq!(store.task(id).unwrap().lifecycle.version, YARD.lifecycle.version);
+    assert_eq!(store.task(id).unwrap().lifecycle.version, HARNESS.lifecycle.version);
 }
 
 fn a_wrong_count_of_needs_is_found(world: &World) {

@@ -2,10 +2,10 @@
 
 use banksman::ops::OpsError;
 use banksman::ops::decisions::{
-    self, Answer, DecisionError, UNDO_WINDOW, Which, answer, has_way_back, undo,
+    self, AnswerRequest, DecisionError, DecisionRef, UNDO_WINDOW, answer, has_way_back, undo,
 };
 use banksman::store::hex;
-use banksman::store::query::{Decision, Settled};
+use banksman::store::query::{Decision, DecisionEnd};
 use banksman::store::{Add, Definition, Store};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Outcome, builtin};
@@ -132,13 +132,20 @@ fn kept_values_stay_as_they_were(world: &World) {
 }
 
 /// What kim answers.
-fn kim(which: Which, word: &str) -> Answer {
-    Answer { which, word: word.to_owned(), note: None, fields: fields(&[]), seen: None, key: None }
+fn kim(which: DecisionRef, word: &str) -> AnswerRequest {
+    AnswerRequest {
+        which,
+        word: word.to_owned(),
+        note: None,
+        fields: fields(&[]),
+        seen: None,
+        key: None,
+    }
 }
 
-fn open_one(store: &Store, task: TaskId) -> Which {
+fn open_one(store: &Store, task: TaskId) -> DecisionRef {
     let open = store.detail(task).unwrap().decision.expect("a question is open");
-    Which::Decision(open.id)
+    DecisionRef::Decision(open.id)
 }
 
 fn because<T: std::fmt::Debug>(result: Result<T, OpsError>) -> DecisionError {
@@ -166,10 +173,10 @@ fn the_inbox_begins_with_what_is_due_first(world: &World) {
 fn a_settled_question_says_how(world: &World) {
     let store = world.open();
     let id = to_asking(&store, "lift");
-    let Which::Decision(decision) = open_one(&store, id) else { panic!("an id") };
+    let DecisionRef::Decision(decision) = open_one(&store, id) else { panic!("an id") };
     apply(&store, id, ask("human:kim", "done", &[]), NOON.plus(MINUTE));
     let settled = store.decision(decision).unwrap().expect("it is kept").settled;
-    let expected = Settled { at: NOON.plus(MINUTE), by: "human:kim".to_owned(), seq: 5 };
+    let expected = DecisionEnd { at: NOON.plus(MINUTE), by: "human:kim".to_owned(), seq: 5 };
     assert_eq!(settled, Some(expected));
     assert_eq!(store.last_decision(id).unwrap().map(|last| last.id), Some(decision));
     let kim = actor("human:kim");
@@ -179,7 +186,7 @@ fn a_settled_question_says_how(world: &World) {
     assert_eq!(store.last_answer(&actor("human:robin"), NOON).unwrap(), None);
 }
 
-/// The yard reminds after one day and after three, and is due after seven.
+/// The harness reminds after one day and after three, and is due after seven.
 fn a_question_that_is_put_off_reminds_once_and_is_due_as_before(world: &World) {
     let store = world.open();
     let id = to_asking(&store, "lift");
@@ -224,7 +231,7 @@ fn an_answer_holds_for_the_version_that_was_seen(world: &World) {
     let id = to_asking(&store, "lift");
     let first = open_one(&store, id);
     let robin = actor("human:robin");
-    let changes = Answer { note: Some("higher".to_owned()), ..kim(first, "no") };
+    let changes = AnswerRequest { note: Some("higher".to_owned()), ..kim(first, "no") };
     answer(&store, &robin, &changes, NOON).unwrap();
     let late = because(answer(&store, &actor("human:kim"), &kim(first, "yes"), NOON));
     let DecisionError::Settled { since, .. } = &late else { panic!("{late}") };
@@ -233,16 +240,16 @@ fn an_answer_holds_for_the_version_that_was_seen(world: &World) {
     apply(&store, id, ask("worker:w1", "checking", &[]), NOON);
     apply(&store, id, ask("crane:c1", "asking", &[]), NOON);
     because(answer(&store, &robin, &kim(first, "yes"), NOON));
-    let old = Answer { seen: Some(4), ..kim(Which::Task(id), "yes") };
+    let old = AnswerRequest { seen: Some(4), ..kim(DecisionRef::Task(id), "yes") };
     let moved = because(answer(&store, &robin, &old, NOON));
     assert!(matches!(moved, DecisionError::MovedOn { seen: 4, .. }), "{moved}");
     assert_eq!((state(&store, id).as_str(), moves(&store, id)), ("asking", 7));
     let shown = store.task(id).unwrap().task.version;
     assert_eq!(shown, 10, "each refusal is on record");
-    let bogus = Answer { seen: Some(70), ..kim(Which::Task(id), "yes") };
+    let bogus = AnswerRequest { seen: Some(70), ..kim(DecisionRef::Task(id), "yes") };
     because(answer(&store, &robin, &bogus, NOON));
     // The refusal of the bogus one, which has come since, does not stand against it.
-    let seen = Answer { seen: Some(shown), ..kim(Which::Task(id), "yes") };
+    let seen = AnswerRequest { seen: Some(shown), ..kim(DecisionRef::Task(id), "yes") };
     answer(&store, &robin, &seen, NOON).unwrap();
     assert_eq!(state(&store, id), "done");
 }
@@ -264,7 +271,8 @@ fn one_of_two_answers_at_the_same_moment_counts(world: &World) {
     let given = at_once(4, |number| {
         let who = actor(&format!("human:h{number}"));
         let word = if number % 2 == 0 { "yes" } else { "no" };
-        let said = Answer { note: (word == "no").then(|| "x".to_owned()), ..kim(which, word) };
+        let said =
+            AnswerRequest { note: (word == "no").then(|| "x".to_owned()), ..kim(which, word) };
         answer(&store, &who, &said, NOON).map(|_| ())
     });
     assert_eq!(given.iter().filter(|given| given.is_ok()).count(), 1, "{given:?}");
@@ -280,12 +288,12 @@ fn an_answer_with_a_key_is_given_once(world: &World) {
     let id = to_asking(&store, "lift");
     let which = open_one(&store, id);
     let kims = actor("human:kim");
-    let keyed = Answer { key: Some("k1".to_owned()), ..kim(which, "yes") };
+    let keyed = AnswerRequest { key: Some("k1".to_owned()), ..kim(which, "yes") };
     let first = answer(&store, &kims, &keyed, NOON).unwrap();
     let again = answer(&store, &kims, &keyed, NOON.plus(MINUTE)).unwrap();
     assert!(!first.applied.replayed && again.applied.replayed);
     assert_eq!(again.applied.stored.task.version, 5);
-    let other = Answer { word: "no".to_owned(), ..keyed };
+    let other = AnswerRequest { word: "no".to_owned(), ..keyed };
     let taken = answer(&store, &kims, &other, NOON).unwrap_err();
     assert!(matches!(taken, OpsError::Store(_)), "{taken}");
 }
@@ -299,7 +307,7 @@ fn words_go_where_the_row_asks_for_them(world: &World) {
     let silent = because(answer(&store, &kims, &kim(which, "no"), NOON));
     assert!(matches!(silent, DecisionError::NeedsWords { .. }), "{silent}");
     // The word of people, the action of the lifecycle and its trigger mean the same.
-    let said = Answer { note: Some("higher".to_owned()), ..kim(which, "changes") };
+    let said = AnswerRequest { note: Some("higher".to_owned()), ..kim(which, "changes") };
     answer(&store, &kims, &said, NOON).unwrap();
     assert_eq!(store.task(id).unwrap().task.fields["feedback"], "higher");
     let which = open_one(&store, other);
@@ -342,7 +350,7 @@ fn an_answer_is_undone_by_a_move_that_people_may_make(world: &World) {
     };
     let id = wishing("later");
     let which = open_one(&store, id);
-    let said = Answer { note: Some("not today".to_owned()), ..kim(which, "wait") };
+    let said = AnswerRequest { note: Some("not today".to_owned()), ..kim(which, "wait") };
     let answered = answer(&store, &kims, &said, NOON).unwrap();
     assert!(has_way_back(&answered));
     let stranger = because(undo(&store, &actor("human:robin"), Some(which), UNDO_WINDOW, NOON));
@@ -383,24 +391,33 @@ fn gates_of_steps_are_answered_in_their_own_words(world: &World) {
     let step = [("spec", "x"), ("workflow", "phase-4"), ("step", "tests")];
     let failed = arrived(&store, "step", "gate(human)", &step);
     let which = open_one(&store, failed);
-    let said = Answer { note: Some("no test fails".to_owned()), ..kim(which, "changes") };
+    let said = AnswerRequest { note: Some("no test fails".to_owned()), ..kim(which, "changes") };
     assert_eq!(answer(&store, &kims, &said, NOON).unwrap().action, "fail");
     let task = store.task(failed).unwrap().task;
     assert_eq!(state(&store, failed), "sent_back");
     assert_eq!(task.fields["feedback"], "no test fails");
 
     let passed = arrived(&store, "step", "gate(human)", &step);
-    let said = Answer { note: Some("well".to_owned()), ..kim(Which::Task(passed), "approve") };
+    let said = AnswerRequest {
+        note: Some("well".to_owned()),
+        ..kim(DecisionRef::Task(passed), "approve")
+    };
     assert_eq!(answer(&store, &kims, &said, NOON).unwrap().action, "pass");
     assert_eq!(store.task(passed).unwrap().task.fields["note"], "well");
 
     let vetoed = arrived(&store, "step", "gate(veto)", &step);
-    let said = Answer { note: Some("too slow".to_owned()), ..kim(Which::Task(vetoed), "veto") };
+    let said = AnswerRequest {
+        note: Some("too slow".to_owned()),
+        ..kim(DecisionRef::Task(vetoed), "veto")
+    };
     answer(&store, &kims, &said, NOON).unwrap();
     assert_eq!(state(&store, vetoed), "sent_back");
 
     let ended = arrived(&store, "step", "gate(human)", &step);
-    let said = Answer { note: Some("not needed".to_owned()), ..kim(Which::Task(ended), "cancel") };
+    let said = AnswerRequest {
+        note: Some("not needed".to_owned()),
+        ..kim(DecisionRef::Task(ended), "cancel")
+    };
     assert_eq!(answer(&store, &kims, &said, NOON).unwrap().action, "abort");
     assert_eq!(store.task(ended).unwrap().task.fields["reason"], "not needed");
 }
@@ -411,7 +428,7 @@ fn a_workflow_that_goes_on_can_be_halted_again(world: &World) {
     let id = arrived(&store, "workflow", "waiting", &[("problem", "a step was given up")]);
     let items = decisions::inbox(&store, None).unwrap();
     assert!(items[0].escalated, "something went wrong");
-    let which = Which::Decision(items[0].decision.id);
+    let which = DecisionRef::Decision(items[0].decision.id);
     answer(&store, &kims, &kim(which, "resume"), NOON).unwrap();
     assert!(!store.task(id).unwrap().task.fields.contains_key("problem"));
     undo(&store, &kims, Some(which), UNDO_WINDOW, NOON).unwrap();

@@ -7,7 +7,7 @@ use banksman::store::{Add, ClaimRequest, Dispatch, Dispatched, Node, Store};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{Event, Finish, NewTask};
-use banksman_core::schedule::{Budget, Held, Worker, choose};
+use banksman_core::schedule::{Budget, Ineligible, Worker, choose};
 use serde_json::json;
 
 use super::acts::{
@@ -71,7 +71,7 @@ fn first(dispatched: Dispatched) -> TaskId {
 }
 
 fn kinds(dispatched: &Dispatched) -> Vec<(TaskId, Vec<&'static str>)> {
-    let kinds = |held: &[Held]| held.iter().map(Held::kind).collect();
+    let kinds = |held: &[Ineligible]| held.iter().map(Ineligible::kind).collect();
     dispatched.held.iter().map(|(task, held)| (*task, kinds(held))).collect()
 }
 
@@ -404,7 +404,7 @@ fn why_asks_what_the_dispatcher_asks(world: &World) {
     let pause = BatchChange { paused: Some(true), ..BatchChange::default() };
     store.set_batch("friday", pause).unwrap();
     let reasons = why(&store).expect_err("it is held");
-    let reasons: Vec<_> = reasons.iter().map(Held::kind).collect();
+    let reasons: Vec<_> = reasons.iter().map(Ineligible::kind).collect();
     assert_eq!(reasons, ["batch_paused", "area_taken"]);
     let load = store.load(&request(&site), NOON).unwrap();
     assert_eq!((load.running.len(), load.batches["friday"].paused), (1, true));

@@ -59,7 +59,7 @@ fn a_lifecycle_that_one_handle_brought_is_read_by_others(world: &World) {
 /// A version is a hash over its settings too, so a setting that came back a little different would be another lifecycle.
 fn settings_are_read_back_to_the_last_bit(world: &World) {
     let settings = "settings:\n  share: 0.5\n  careful: false\n  crew: day";
-    let source = include_str!("yard.yaml").replace("settings:", settings);
+    let source = include_str!("harness.yaml").replace("settings:", settings);
     let numbers = [0.1 + 0.2, 1e300, -0.0, 1.0 / 3.0, 9_007_199_254_740_993.0, 5e-324];
     let store = world.open();
     for number in numbers {

@@ -3,7 +3,7 @@
 use banksman::ops::OpsError;
 use banksman::ops::library::Library;
 use banksman::ops::tasks::{self, AddRequest, MoveRequest};
-use banksman::store::{Add, Applied, Entry, StoreError};
+use banksman::store::{Add, Applied, HistoryEntry, StoreError};
 use banksman_core::machine::{Lease, Task};
 use banksman_core::time::Instant;
 
@@ -27,7 +27,7 @@ on_both!(
 );
 
 /// All of an answer that the history holds. Delays, open needs and the time of a lease are not part of it.
-fn told(answer: &Applied) -> (Task, Option<Entry>) {
+fn told(answer: &Applied) -> (Task, Option<HistoryEntry>) {
     let task = answer.stored.task.clone();
     let lease = task.lease.as_ref().map(|lease| Lease { expires_at: Instant(0), ..lease.clone() });
     let progress_at = Instant(0);

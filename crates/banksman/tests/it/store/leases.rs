@@ -1,12 +1,14 @@
 //! Epochs: who has lost the lease changes nothing any more. And where the end of a run leads.
 
 use banksman_core::lifecycle::Outcome;
-use banksman_core::machine::{Beat, CAME_LATE, Effect, Event, Finish, Spent, Task, Why};
+use banksman_core::machine::{
+    Effect, Event, Finish, Heartbeat, RejectReason, STALE_WRITE, Spent, Task,
+};
 use banksman_core::time::Span;
 
 use super::acts::{
-    HOUR, MINUTE, NOON, TTL, add, apply, ask, ask_under, at_once, beat, claim, claim_first, fields,
-    finish, pending, refused_because, state,
+    HOUR, MINUTE, NOON, TTL, add, apply, ask, ask_under, at_once, claim, claim_first, fields,
+    finish, heartbeat, pending, refused_because, state,
 };
 use super::on_both;
 use super::world::World;
@@ -30,18 +32,21 @@ fn a_stale_epoch_changes_nothing(world: &World) {
     apply(&store, id, ask("human:kim", "held", &[("waits_for", "wind")]), NOON);
     let late =
         Finish { fields: fields(&[("pr_url", "late")]), ..finish(epoch, Outcome::Succeeded) };
-    refused_because(store.apply(id, Event::Finished(late.clone()), None, NOON), Why::StaleLease);
+    refused_because(
+        store.apply(id, Event::Finished(late.clone()), None, NOON),
+        RejectReason::StaleLease,
+    );
     apply(&store, id, ask("human:kim", "lifting", &[]), NOON);
     let second = claim_first(&store, id, NOON.plus(MINUTE));
     let before = store.task(id).unwrap().task;
     let events = [
         Event::Finished(late),
-        beat(epoch, NOON.plus(HOUR)),
+        heartbeat(epoch, NOON.plus(HOUR)),
         ask_under(epoch, "worker:w1", "checking", &[("pr_url", "late")]),
         Event::Finished(finish(second + 1, Outcome::Crashed)),
     ];
     for event in events {
-        refused_because(store.apply(id, event, None, NOON.plus(MINUTE)), Why::StaleLease);
+        refused_because(store.apply(id, event, None, NOON.plus(MINUTE)), RejectReason::StaleLease);
     }
     let after = store.task(id).unwrap().task;
     let version = before.version + 1;
@@ -57,7 +62,10 @@ fn epochs_never_repeat(world: &World) {
         let epoch = claim_first(&store, id, NOON);
         assert_eq!(epoch, expected);
         apply(&store, id, Event::Finished(finish(epoch, Outcome::Crashed)), NOON);
-        refused_because(store.apply(id, beat(epoch, NOON.plus(HOUR)), None, NOON), Why::StaleLease);
+        refused_because(
+            store.apply(id, heartbeat(epoch, NOON.plus(HOUR)), None, NOON),
+            RejectReason::StaleLease,
+        );
     }
     let runs = store.detail(id).unwrap().runs;
     let epochs: Vec<i64> = runs.iter().map(|run| run.id.epoch).collect();
@@ -76,11 +84,11 @@ fn a_run_ends_once(world: &World) {
         });
         let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
         assert_eq!(won.len(), 1, "round {round}");
-        lost.into_iter().for_each(|answer| refused_because(answer, Why::StaleLease));
+        lost.into_iter().for_each(|answer| refused_because(answer, RejectReason::StaleLease));
         let history = handles[0].history(id, 0).unwrap();
         let triggers: Vec<&str> =
             history.iter().map(|entry| entry.record.trigger.as_str()).collect();
-        assert_eq!(triggers[3..], [CAME_LATE], "the losers are on record, once");
+        assert_eq!(triggers[3..], [STALE_WRITE], "the losers are on record, once");
     }
 }
 
@@ -89,14 +97,14 @@ fn a_beat_keeps_the_lease_and_leaves_no_record(world: &World) {
     let id = add(&store, "lift");
     let epoch = claim_first(&store, id, NOON);
     let at = NOON.plus(MINUTE);
-    let answer = apply(&store, id, beat(epoch, at.plus(TTL)), at);
+    let answer = apply(&store, id, heartbeat(epoch, at.plus(TTL)), at);
     assert!(answer.entry.is_none());
     let task = world.open().task(id).unwrap().task;
     assert_eq!(task.lease.expect("it holds").expires_at, at.plus(TTL));
     assert_eq!((task.progress_at, task.version, task.updated_at), (at, 2, NOON));
     // A beat that was under way for long does not shorten the lease.
-    let slow = Beat { epoch, expires_at: NOON, progressed: false };
-    apply(&store, id, Event::Beaten(slow), NOON.plus(HOUR));
+    let slow = Heartbeat { epoch, expires_at: NOON, progressed: false };
+    apply(&store, id, Event::Heartbeat(slow), NOON.plus(HOUR));
     let task = store.task(id).unwrap().task;
     assert_eq!((task.lease.expect("it holds").expires_at, task.progress_at), (at.plus(TTL), at));
     assert_eq!(store.history(id, 0).unwrap().len(), 2);

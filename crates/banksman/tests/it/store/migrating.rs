@@ -9,9 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use banksman::store::conn::{DbError, Target};
-use banksman::store::outbox::After;
+use banksman::store::outbox::EffectFailure;
 use banksman::store::query::Filter;
-use banksman::store::{AccountPause, Edge, RunEnd, Store};
+use banksman::store::{Edge, PauseRequest, RunEnd, Store};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{Event, Finish};
 
@@ -160,7 +160,7 @@ fn furnish(store: &Store) {
     let checking = to_checking(store, "checking");
     let effects = pending(store, NOON);
     store.effects_done(&[&effects[0]]).unwrap();
-    store.effect_failed(&effects[1], "the server is gone", After::Dead).unwrap();
+    store.effect_failed(&effects[1], "the server is gone", EffectFailure::Dead).unwrap();
     apply(store, checking, ask("crane:c1", "lifting", &[]), NOON);
     let epoch = claim_first(store, checking, NOON);
     apply(store, checking, Event::Finished(finish(epoch, Outcome::NeedsPerson)), NOON);
@@ -194,7 +194,7 @@ fn furnish_agents(store: &Store) {
     let finish =
         Finish { tokens: 12, cost_micros: 34, again_at, ..finish(run.epoch, Outcome::Crashed) };
     let (account, reason) = ("plan".to_owned(), "the plan's limit".to_owned());
-    let pause = AccountPause { account, until: NOON.plus(DAY), reason, hits: 1 };
+    let pause = PauseRequest { account, until: NOON.plus(DAY), reason, hits: 1 };
     store.end_run(run.task, RunEnd { pause: Some(pause), ..ended(finish) }, NOON).unwrap();
     store.resume_account("plan").unwrap();
     of_batch.new.title = "at work".to_owned();

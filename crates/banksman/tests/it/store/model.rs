@@ -9,12 +9,12 @@ use std::fs;
 use std::sync::Arc;
 
 use banksman::store::conn::{Options, Target};
-use banksman::store::{Add, ClaimRequest, Edge, Fired, Store, StoreError};
+use banksman::store::{Add, ClaimRequest, Edge, Store, StoreError, TimerResult};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, Lifecycle, Outcome};
 use banksman_core::machine::{
-    self, Actor, Answer, Ask, Beat, Claim, Effect, Ending, Event, Finish, NewTask, Rejected, Step,
-    Task, TimerKind, Why,
+    self, Actor, Claim, Effect, Ending, Event, Finish, Heartbeat, NewTask, RejectReason, Rejected,
+    StepResult, Task, TaskUpdate, TimerKind, TransitionRequest,
 };
 use banksman_core::time::{Instant, Span};
 use proptest::collection::vec;
@@ -22,7 +22,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tempfile::TempDir;
 
-use super::acts::{MINUTE, NOON, TTL, YARD, actor, fields, finish, load, pending};
+use super::acts::{HARNESS, MINUTE, NOON, TTL, actor, fields, finish, load, pending};
 
 /// Tasks of one history at most.
 const TASKS: usize = 5;
@@ -110,7 +110,7 @@ struct Model {
 
 impl Model {
     /// Writes a step into memory.
-    fn keep(&mut self, id: TaskId, step: Step, now: Instant) {
+    fn keep(&mut self, id: TaskId, step: TaskUpdate, now: Instant) {
         let twin = self.twins.get_mut(&id).expect("the task is there");
         let version = step.task.version;
         let had = twin.effects.iter().filter(|(seq, _, _)| *seq == version).count();
@@ -155,7 +155,7 @@ impl Model {
     }
 
     fn let_happen(&mut self, id: TaskId, event: &Event, now: Instant) -> Result<(), Rejected> {
-        if let Answer::Step(step) =
+        if let StepResult::Step(step) =
             machine::step(&self.lifecycle, &self.twins[&id].task, event, now)?
         {
             self.keep(id, *step, now);
@@ -197,7 +197,7 @@ impl Model {
     }
 
     /// Fires what was due when the look began, in the order of the store.
-    fn fire(&mut self, now: Instant) -> Vec<Fired> {
+    fn fire(&mut self, now: Instant) -> Vec<TimerResult> {
         let mut due: Vec<(Instant, TaskId, TimerKind, i64)> = Vec::new();
         for (id, twin) in &self.twins {
             let mine = twin.timers.iter().filter(|(_, _, due)| *due <= now);
@@ -209,28 +209,28 @@ impl Model {
             .collect()
     }
 
-    fn fire_one(&mut self, id: TaskId, kind: TimerKind, entered: i64, now: Instant) -> Fired {
+    fn fire_one(&mut self, id: TaskId, kind: TimerKind, entered: i64, now: Instant) -> TimerResult {
         let twin = self.twins.get_mut(&id).expect("the task is there");
         let Some(at) = twin.timers.iter().position(|timer| (timer.0, timer.1) == (kind, entered))
         else {
-            return Fired::Void(id);
+            return TimerResult::Void(id);
         };
         let event = Event::Due { timer: kind, entered };
         match machine::step(&self.lifecycle, &twin.task, &event, now) {
-            Ok(Answer::Step(step)) => {
+            Ok(StepResult::Step(step)) => {
                 if step.timers.is_none() {
                     twin.timers.remove(at);
                 }
                 self.keep(id, *step, now);
-                Fired::Moved(id)
+                TimerResult::Moved(id)
             }
-            Ok(Answer::Later(due)) => {
+            Ok(StepResult::Later(due)) => {
                 twin.timers[at].2 = due;
-                Fired::Later(id)
+                TimerResult::Later(id)
             }
-            Ok(Answer::Ignored(_)) => {
+            Ok(StepResult::Ignored(_)) => {
                 twin.timers.remove(at);
-                Fired::Void(id)
+                TimerResult::Void(id)
             }
             Err(rejected) => panic!("a bound of a sound lifecycle was refused: {rejected}"),
         }
@@ -250,7 +250,7 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         let folder = TempDir::new().expect("a temporary folder");
-        let model = Model { lifecycle: Arc::clone(&YARD.lifecycle), twins: BTreeMap::new() };
+        let model = Model { lifecycle: Arc::clone(&HARNESS.lifecycle), twins: BTreeMap::new() };
         let late = BTreeSet::new();
         Self { store: Some(open(&folder)), folder, model, now: NOON, late }
     }
@@ -289,9 +289,12 @@ impl Pair {
             Op::Beat { task, stale, progressed } => {
                 if let Some(id) = self.pick_running(*task) {
                     let epoch = self.model.twins[&id].task.epoch - i64::from(*stale);
-                    let beat =
-                        Beat { epoch, expires_at: self.now.plus(TTL), progressed: *progressed };
-                    self.both(id, &Event::Beaten(beat));
+                    let heartbeat = Heartbeat {
+                        epoch,
+                        expires_at: self.now.plus(TTL),
+                        progressed: *progressed,
+                    };
+                    self.both(id, &Event::Heartbeat(heartbeat));
                 }
             }
             Op::Finish { task, stale, outcome, gives, again } => {
@@ -330,7 +333,7 @@ impl Pair {
         self.model.add(&new, needs, self.now);
     }
 
-    fn ask(&self, id: TaskId, way: u8, by: u8, gives: bool) -> Option<Ask> {
+    fn ask(&self, id: TaskId, way: u8, by: u8, gives: bool) -> Option<TransitionRequest> {
         let lifecycle = &self.model.lifecycle;
         let ways: Vec<_> = lifecycle
             .exits(self.model.twins[&id].task.state)
@@ -341,7 +344,7 @@ impl Pair {
             Some(role) => lifecycle.role_name(*role),
             None => "crane",
         };
-        Some(Ask {
+        Some(TransitionRequest {
             actor: actor(&format!("{role}:a{by}")),
             to: None,
             trigger: Some(row.trigger.clone()),
@@ -371,22 +374,22 @@ impl Pair {
         };
         let expected = self.model.let_happen(id, event, self.now);
         assert_eq!(stored, expected, "{event:?}");
-        let late = expected.is_err_and(|rejected| rejected.why == Why::StaleLease);
+        let late = expected.is_err_and(|rejected| rejected.why == RejectReason::StaleLease);
         let epoch = match event {
-            Event::Beaten(beat) => Some(beat.epoch),
+            Event::Heartbeat(heartbeat) => Some(heartbeat.epoch),
             Event::Finished(finish) => Some(finish.epoch),
             Event::Asked(_)
             | Event::Claimed(_)
             | Event::Reported(_)
             | Event::Due { .. }
-            | Event::CameLate { .. }
+            | Event::StaleWrite { .. }
             | Event::Noted(_)
-            | Event::Hastened(_)
+            | Event::DelaySkipped(_)
             | Event::NeedsLeft(_) => None,
         };
         // The refusal of a late writer is recorded, once for each epoch.
         if let Some(epoch) = epoch.filter(|epoch| late && self.late.insert((id, *epoch))) {
-            let noted = self.model.let_happen(id, &Event::CameLate { epoch }, self.now);
+            let noted = self.model.let_happen(id, &Event::StaleWrite { epoch }, self.now);
             noted.expect("it is no refusal itself");
         }
     }
@@ -489,5 +492,5 @@ fn the_store_holds_what_the_machine_decides() {
     });
     tested.unwrap_or_else(|failure| panic!("{failure}"));
     // The search is worth something only if it gets around.
-    assert_eq!(entered.into_inner().len(), YARD.lifecycle.states.len());
+    assert_eq!(entered.into_inner().len(), HARNESS.lifecycle.states.len());
 }

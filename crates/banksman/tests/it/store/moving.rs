@@ -1,8 +1,8 @@
 //! Moving: an accepted move is written with its record, a refused one changes nothing, and a version has one successor.
 
-use banksman::store::{Entry, Store};
+use banksman::store::{HistoryEntry, Store};
 use banksman_core::ids::TaskId;
-use banksman_core::machine::{Ask, Event, Task, Why};
+use banksman_core::machine::{Event, RejectReason, Task, TransitionRequest};
 use serde_json::json;
 
 use super::acts::{
@@ -47,7 +47,7 @@ fn a_move_is_written_with_its_record(world: &World) {
 }
 
 /// All that a refusal must leave as it was.
-fn picture(world: &World, store: &Store, id: TaskId) -> (Task, Vec<Entry>, Vec<i64>) {
+fn picture(world: &World, store: &Store, id: TaskId) -> (Task, Vec<HistoryEntry>, Vec<i64>) {
     let mut raw = world.raw();
     let tables = ["audit", "timers", "outbox", "keys", "runs", "decisions", "artifacts"];
     let counts = tables.map(|table| raw.number(&format!("SELECT count(*) FROM {table}")));
@@ -59,18 +59,18 @@ fn a_refused_move_changes_nothing(world: &World) {
     let id = to_asking(&store, "lift");
     let before = picture(world, &store, id);
     let later = NOON.plus(MINUTE);
-    let try_it = |event: Event, why: Why, field: &str| {
+    let try_it = |event: Event, why: RejectReason, field: &str| {
         let rejected = refused(store.apply(id, event, super::acts::key("k", "r"), later));
         assert_eq!((rejected.why, rejected.errors[0].field.as_str()), (why, field), "{rejected}");
         rejected.allowed
     };
-    let forbidden = try_it(ask("worker:w1", "done", &[]), Why::Forbidden, "actor");
+    let forbidden = try_it(ask("worker:w1", "done", &[]), RejectReason::Forbidden, "actor");
     assert_eq!(forbidden, [""; 0]);
-    let unmet = try_it(ask("human:kim", "lifting", &[]), Why::Invalid, "feedback");
+    let unmet = try_it(ask("human:kim", "lifting", &[]), RejectReason::Invalid, "feedback");
     assert_eq!(unmet, ["done", "cancelled"]);
-    try_it(ask("human:kim", "cancelled", &[("reason", " ")]), Why::Invalid, "reason");
-    try_it(ask("human:kim", "queued", &[]), Why::Invalid, "to");
-    try_it(ask("human:kim", "done", &[("colour", "red")]), Why::Invalid, "colour");
+    try_it(ask("human:kim", "cancelled", &[("reason", " ")]), RejectReason::Invalid, "reason");
+    try_it(ask("human:kim", "queued", &[]), RejectReason::Invalid, "to");
+    try_it(ask("human:kim", "done", &[("colour", "red")]), RejectReason::Invalid, "colour");
     assert_eq!(picture(world, &store, id), before);
     let nobody = store.apply(TaskId(4711), ask("human:kim", "done", &[]), None, later);
     let error = nobody.expect_err("there is no such task");
@@ -79,7 +79,7 @@ fn a_refused_move_changes_nothing(world: &World) {
 
 fn at_version(version: i64, to: &str) -> Event {
     match ask("human:kim", to, &[]) {
-        Event::Asked(ask) => Event::Asked(Ask { version: Some(version), ..ask }),
+        Event::Asked(ask) => Event::Asked(TransitionRequest { version: Some(version), ..ask }),
         other => other,
     }
 }
@@ -88,8 +88,14 @@ fn a_move_decided_on_an_old_version_is_refused(world: &World) {
     let store = world.open();
     let id = add(&store, "lift");
     apply(&store, id, at_version(1, "parked"), NOON);
-    refused_because(store.apply(id, at_version(1, "queued"), None, NOON), Why::StaleVersion);
-    refused_because(store.apply(id, at_version(3, "queued"), None, NOON), Why::StaleVersion);
+    refused_because(
+        store.apply(id, at_version(1, "queued"), None, NOON),
+        RejectReason::StaleVersion,
+    );
+    refused_because(
+        store.apply(id, at_version(3, "queued"), None, NOON),
+        RejectReason::StaleVersion,
+    );
     apply(&store, id, at_version(2, "queued"), NOON);
     assert_eq!(store.task(id).unwrap().task.version, 3);
 }
@@ -103,7 +109,7 @@ fn a_version_has_one_successor(world: &World) {
             at_once(4, |thread| handles[thread % 2].apply(id, at_version(round, to), None, NOON));
         let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
         assert_eq!(won.len(), 1, "round {round}");
-        lost.into_iter().for_each(|answer| refused_because(answer, Why::StaleVersion));
+        lost.into_iter().for_each(|answer| refused_because(answer, RejectReason::StaleVersion));
     }
     assert_eq!(handles[0].history(id, 0).unwrap().len(), 41);
 }

@@ -1,13 +1,13 @@
 //! The outbox: an effect is there exactly when the move that decided it is.
 
-use banksman::store::outbox::{After, Pending};
+use banksman::store::outbox::{EffectFailure, PendingEffect};
 use banksman_core::lifecycle::Activity;
 use banksman_core::machine::Effect;
 use banksman_core::time::{Instant, Span};
 
 use super::acts::{
-    HOUR, MINUTE, NOON, add, apply, ask, at_once, beat, claim_first, pending, refused, to_asking,
-    to_checking,
+    HOUR, MINUTE, NOON, add, apply, ask, at_once, claim_first, heartbeat, pending, refused,
+    to_asking, to_checking,
 };
 use super::on_both;
 use super::world::World;
@@ -29,7 +29,7 @@ on_both!(
 fn effects_come_with_the_move_that_decided_them(world: &World) {
     let store = world.open();
     let id = to_checking(&store, "lift");
-    let start = Pending {
+    let start = PendingEffect {
         task: id,
         seq: 3,
         number: 0,
@@ -39,7 +39,7 @@ fn effects_come_with_the_move_that_decided_them(world: &World) {
     assert_eq!(pending(&store, NOON), [start]);
     apply(&store, id, ask("crane:c1", "asking", &[]), NOON);
     apply(&store, id, ask("human:kim", "done", &[]), NOON.plus(MINUTE));
-    let keys = |pending: &[Pending]| -> Vec<(String, Effect)> {
+    let keys = |pending: &[PendingEffect]| -> Vec<(String, Effect)> {
         pending.iter().map(|pending| (pending.key(), pending.effect.clone())).collect()
     };
     let prefix = |rest: &str| format!("{id}-{rest}");
@@ -60,10 +60,10 @@ fn nothing_else_leaves_an_effect(world: &World) {
     let store = world.open();
     let id = add(&store, "lift");
     let epoch = claim_first(&store, id, NOON);
-    apply(&store, id, beat(epoch, NOON.plus(HOUR)), NOON);
+    apply(&store, id, heartbeat(epoch, NOON.plus(HOUR)), NOON);
     refused(store.apply(id, ask("human:kim", "done", &[]), None, NOON));
     refused(store.apply(id, ask("human:kim", "cancelled", &[]), None, NOON));
-    refused(store.apply(id, beat(epoch + 1, NOON.plus(HOUR)), None, NOON));
+    refused(store.apply(id, heartbeat(epoch + 1, NOON.plus(HOUR)), None, NOON));
     assert_eq!(pending(&store, NOON.plus(HOUR)), []);
     assert_eq!(world.raw().number("SELECT count(*) FROM outbox"), 0);
 }
@@ -76,8 +76,8 @@ fn an_effect_is_done_once(world: &World) {
     at_once(4, |thread| handles[thread % 2].effects_done(&[&effect]).expect("it is noted"));
     assert_eq!(pending(&store, NOON.plus(HOUR)), []);
     // Who comes too late does not bring it back.
-    store.effect_failed(&effect, "too late", After::Again(NOON)).unwrap();
-    store.effect_failed(&effect, "too late", After::Dead).unwrap();
+    store.effect_failed(&effect, "too late", EffectFailure::Again(NOON)).unwrap();
+    store.effect_failed(&effect, "too late", EffectFailure::Dead).unwrap();
     assert_eq!(pending(&store, NOON.plus(HOUR)), []);
     let row = world.raw().rows("SELECT state, attempts, error FROM outbox");
     assert_eq!(row, [[Some("done".to_owned()), Some("0".to_owned()), None]]);
@@ -103,10 +103,10 @@ fn a_failed_effect_comes_back_when_it_is_due(world: &World) {
     to_checking(&store, "lift");
     let first = pending(&store, NOON).remove(0);
     let later = NOON.plus(MINUTE);
-    store.effect_failed(&first, &"ö".repeat(5_000), After::Again(later)).unwrap();
+    store.effect_failed(&first, &"ö".repeat(5_000), EffectFailure::Again(later)).unwrap();
     assert_eq!(pending(&store, NOON), []);
     let again = pending(&store, later);
-    assert_eq!(again, [Pending { attempts: 1, ..first.clone() }]);
+    assert_eq!(again, [PendingEffect { attempts: 1, ..first.clone() }]);
     assert_eq!(again[0].key(), first.key());
     assert_eq!(world.raw().number("SELECT length(error) FROM outbox"), 2_000);
     store.effects_done(&[&again[0]]).unwrap();
@@ -117,7 +117,7 @@ fn a_dead_effect_is_counted_and_not_tried(world: &World) {
     let store = world.open();
     to_asking(&store, "lift");
     let effects = pending(&store, NOON);
-    store.effect_failed(&effects[0], "the server is gone", After::Dead).unwrap();
+    store.effect_failed(&effects[0], "the server is gone", EffectFailure::Dead).unwrap();
     assert_eq!(pending(&store, Instant(i64::MAX)), effects[1..]);
     store.effects_done(&[&effects[0]]).unwrap();
     let overview = store.overview().unwrap();
@@ -132,7 +132,7 @@ fn effects_are_told_apart_for_ever(world: &World) {
         apply(&store, id, ask("worker:w1", "checking", &[]), NOON);
         apply(&store, id, ask("crane:c1", "asking", &[]), NOON);
     }
-    let mut keys: Vec<String> = pending(&store, NOON).iter().map(Pending::key).collect();
+    let mut keys: Vec<String> = pending(&store, NOON).iter().map(PendingEffect::key).collect();
     let all = keys.len();
     keys.sort();
     keys.dedup();
@@ -151,7 +151,7 @@ fn an_effect_is_taken_by_one_until_its_time_is_over(world: &World) {
         // On PostgreSQL a look passes over what another one is just taking, so nothing is not yet the end.
         for _ in 0..40 {
             let taken = handles[thread % 2].take_effects(&node, NOON, MINUTE, 3).unwrap();
-            mine.extend(taken.iter().map(Pending::key));
+            mine.extend(taken.iter().map(PendingEffect::key));
         }
         mine
     });
@@ -202,7 +202,7 @@ fn an_effect_is_due_by_how_often_it_was_tried(world: &World) {
     to_checking(&store, "lift");
     let mut effect = store.take_effects("n1", NOON, HOUR, 1).unwrap().remove(0);
     store.keep_effect(&effect, "n1").unwrap();
-    store.effect_failed(&effect, "not yet", After::Again(NOON.plus(HOUR))).unwrap();
+    store.effect_failed(&effect, "not yet", EffectFailure::Again(NOON.plus(HOUR))).unwrap();
     effect.attempts = 1;
     let record = (effect.task, effect.seq);
     let later = |minutes: i64| move |attempts| NOON.plus(Span(MINUTE.0 * (minutes + attempts)));

@@ -1,11 +1,11 @@
 //! Runs: who is at work where, what becomes of a lease, and what a run leaves behind.
 
 use banksman::store::conn::Target;
-use banksman::store::runs::RolePast;
-use banksman::store::{AccountPause, Dispatch, PastRun, RunEnd, Store, StoreError, When};
+use banksman::store::runs::RoleAverage;
+use banksman::store::{Dispatch, NodeTime, PastRun, PauseRequest, RunEnd, Store, StoreError};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Outcome;
-use banksman_core::machine::{CAME_LATE, Effect, Event, Finish, Why};
+use banksman_core::machine::{Effect, Event, Finish, RejectReason, STALE_WRITE};
 use banksman_core::time::{Instant, Span};
 
 use super::acts::{
@@ -107,10 +107,10 @@ fn a_run_ends_once_with_everything(world: &World) {
     let answers = at_once(4, |thread| handles[thread % 2].end_run(id, known(run.epoch), NOON));
     let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     assert_eq!(won.len(), 1);
-    lost.into_iter().for_each(|answer| refused_because(answer, Why::StaleLease));
+    lost.into_iter().for_each(|answer| refused_because(answer, RejectReason::StaleLease));
     assert_eq!(spent(world, "account:plan"), [1, 120, 3_400, 0], "it is paid once");
     let history = handles[0].history(id, 0).unwrap();
-    let late = history.iter().filter(|entry| entry.record.trigger == CAME_LATE).count();
+    let late = history.iter().filter(|entry| entry.record.trigger == STALE_WRITE).count();
     assert_eq!(late, 1, "the losers are on record, once");
 }
 
@@ -121,8 +121,8 @@ fn an_end_that_is_refused_writes_nothing(world: &World) {
     let mut end = known(run.epoch);
     end.finish.fields.insert("colour".to_owned(), "red".into());
     let (account, reason) = ("plan".to_owned(), "limit".to_owned());
-    end.pause = Some(AccountPause { account, until: NOON.plus(DAY), reason, hits: 1 });
-    refused_because(store.end_run(id, end, NOON), Why::Invalid);
+    end.pause = Some(PauseRequest { account, until: NOON.plus(DAY), reason, hits: 1 });
+    refused_because(store.end_run(id, end, NOON), RejectReason::Invalid);
     assert_eq!(store.accounts().unwrap(), []);
     assert_eq!(spent(world, "account:plan"), [0; 0]);
     assert_eq!(store.past_runs(id, 9).unwrap()[0].class, None);
@@ -156,7 +156,7 @@ fn a_run_that_was_stopped_has_cost_what_it_cost(world: &World) {
     apply(&store, id, ask("human:kim", "held", &[("waits_for", "the wind")]), NOON);
     assert_eq!(spent(world, "account:plan"), [1, 0, 0, 0]);
     for _ in 0..2 {
-        refused_because(store.end_run(id, known(run.epoch), NOON), Why::StaleLease);
+        refused_because(store.end_run(id, known(run.epoch), NOON), RejectReason::StaleLease);
         assert_eq!(spent(world, "account:plan"), [1, 120, 3_400, 0]);
         assert_eq!(spent(world, "day:2024-02-12"), [1, 120, 3_400, 0]);
     }
@@ -214,12 +214,14 @@ fn a_lease_that_is_lost_is_not_renewed(world: &World) {
     apply(&store, id, ask("human:kim", "held", &[("waits_for", "the wind")]), NOON);
     for _ in 0..2 {
         match store.renew(run, TTL, true, NOON) {
-            Err(StoreError::Rejected(rejected)) => assert_eq!(rejected.why, Why::StaleLease),
+            Err(StoreError::Rejected(rejected)) => {
+                assert_eq!(rejected.why, RejectReason::StaleLease)
+            }
             other => panic!("{other:?}"),
         }
     }
     let history = store.history(id, 0).unwrap();
-    assert_eq!(history.last().expect("a record").record.trigger, CAME_LATE);
+    assert_eq!(history.last().expect("a record").record.trigger, STALE_WRITE);
     assert_eq!(history.len(), 4);
 }
 
@@ -376,9 +378,9 @@ fn what_runs_of_a_role_used_is_averaged(world: &World) {
         store.end_run(task, end, NOON.plus(Span(minutes * MINUTE.0))).unwrap();
     }
     run(&["coder"]);
-    let past = store.past_of_roles("yard").unwrap();
-    let tester = RolePast { runs: 3, millis: 3 * MINUTE.0, priced: 2, cost_micros: Some(2_500) };
-    let coder = RolePast { runs: 1, millis: 2 * MINUTE.0, priced: 0, cost_micros: None };
+    let past = store.past_of_roles("harness").unwrap();
+    let tester = RoleAverage { runs: 3, millis: 3 * MINUTE.0, priced: 2, cost_micros: Some(2_500) };
+    let coder = RoleAverage { runs: 1, millis: 2 * MINUTE.0, priced: 0, cost_micros: None };
     let expected = [("coder".to_owned(), coder), ("tester".to_owned(), tester)];
     assert_eq!(past.into_iter().collect::<Vec<_>>(), expected);
     assert!(store.past_of_roles("crane-only").unwrap().is_empty());
@@ -402,7 +404,7 @@ fn who_was_at_work_at_a_time_is_known(world: &World) {
     let third = RunId { task: outside, epoch: claim_first(&store, outside, later) };
 
     let at = |node: &str, from: Instant, until: Instant| {
-        let when = When { node, from, until, lingers: Span(5 * MINUTE.0) };
+        let when = NodeTime { node, from, until, lingers: Span(5 * MINUTE.0) };
         store.runs_at_work("site", &when).unwrap()
     };
     let none = Vec::<RunId>::new();
@@ -420,6 +422,6 @@ fn who_was_at_work_at_a_time_is_known(world: &World) {
     for node in ["n1", "n2"] {
         assert_eq!(at(node, later.plus(DAY), later.plus(DAY)), [third], "{node}");
     }
-    let when = When { node: "n1", from: NOON, until: later, lingers: Span(0) };
+    let when = NodeTime { node: "n1", from: NOON, until: later, lingers: Span(0) };
     assert_eq!(store.runs_at_work("elsewhere", &when).unwrap(), none);
 }

@@ -1,14 +1,14 @@
 //! Timers: each fires once, when it is due, and only if it still means something.
 
 use banksman::store::places::BatchChange;
-use banksman::store::{Add, Fired};
+use banksman::store::{Add, TimerResult};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{Effect, Event, Finish, NewTask, TimerKind};
 use banksman_core::time::{Instant, Span};
 
 use super::acts::{
-    DAY, HOUR, MINUTE, NOON, YARD, add, added, apply, ask, at_once, beat, claim_first, fields,
-    finish, load, pending, state, to_asking, to_checking,
+    DAY, HARNESS, HOUR, MINUTE, NOON, add, added, apply, ask, at_once, claim_first, fields, finish,
+    heartbeat, load, pending, state, to_asking, to_checking,
 };
 use super::on_both;
 use super::world::World;
@@ -31,7 +31,7 @@ fn a_bound_moves_the_task_when_its_time_has_come(world: &World) {
     let due = NOON.plus(Span(2 * HOUR.0));
     assert_eq!(store.next_due().unwrap(), Some(due));
     assert_eq!(store.fire_due(NOON.plus(Span(2 * HOUR.0 - 1)), 10).unwrap(), []);
-    assert_eq!(store.fire_due(due, 10).unwrap(), [Fired::Moved(id)]);
+    assert_eq!(store.fire_due(due, 10).unwrap(), [TimerResult::Moved(id)]);
     let task = store.task(id).unwrap().task;
     assert_eq!((state(&store, id).as_str(), task.entered_at), ("held", due));
     assert_eq!(task.fields["waits_for"], "somebody to check");
@@ -69,14 +69,17 @@ fn what_a_paused_batch_holds_up_keeps_its_time(world: &World) {
     let (works, _) = begun("works");
     pause();
     let after = |hours: i64| NOON.plus(Span(hours * HOUR.0));
-    assert_eq!(store.fire_due(after(2), 10).unwrap(), [Fired::Moved(works), Fired::Later(waits)]);
+    assert_eq!(
+        store.fire_due(after(2), 10).unwrap(),
+        [TimerResult::Moved(works), TimerResult::Later(waits)]
+    );
     assert_eq!(store.fire_due(after(3), 10).unwrap(), []);
     // It has its whole time from the moment at which the batch goes on.
     assert!(store.resume_batch("friday", after(3)).unwrap());
     // Who says it again gives it no more.
     assert!(store.resume_batch("friday", after(4)).unwrap());
     assert_eq!(store.fire_due(Instant(after(5).0 - 1), 10).unwrap(), []);
-    assert_eq!(store.fire_due(after(5), 10).unwrap(), [Fired::Moved(waits)]);
+    assert_eq!(store.fire_due(after(5), 10).unwrap(), [TimerResult::Moved(waits)]);
     pause();
     store.fire_due(after(7 * 24), 10).unwrap();
     assert_eq!([state(&store, waits), state(&store, asks)], ["held", "failed"]);
@@ -91,10 +94,12 @@ fn a_timer_fires_once_for_two_who_look(world: &World) {
             handles[thread % 2].fire_due(NOON.plus(DAY), 100).expect("firing works")
         });
         for id in &ids {
-            let moved = fired.iter().flatten().filter(|fired| **fired == Fired::Moved(*id)).count();
+            let moved =
+                fired.iter().flatten().filter(|fired| **fired == TimerResult::Moved(*id)).count();
             assert_eq!(moved, 1, "round {round}");
-            let others = fired.iter().flatten().filter(|fired| !matches!(fired, Fired::Moved(_)));
-            assert!(others.clone().all(|fired| matches!(fired, Fired::Void(_))), "{fired:?}");
+            let others =
+                fired.iter().flatten().filter(|fired| !matches!(fired, TimerResult::Moved(_)));
+            assert!(others.clone().all(|fired| matches!(fired, TimerResult::Void(_))), "{fired:?}");
         }
         let last = handles[0].history(ids[0], 0).unwrap();
         assert_eq!(last.len(), 4, "round {round}");
@@ -120,13 +125,13 @@ fn progress_puts_a_bound_off(world: &World) {
     let id = add(&store, "lift");
     let epoch = claim_first(&store, id, NOON);
     let beaten = NOON.plus(Span(50 * MINUTE.0));
-    apply(&store, id, beat(epoch, beaten.plus(HOUR)), beaten);
-    assert_eq!(store.fire_due(NOON.plus(HOUR), 10).unwrap(), [Fired::Later(id)]);
+    apply(&store, id, heartbeat(epoch, beaten.plus(HOUR)), beaten);
+    assert_eq!(store.fire_due(NOON.plus(HOUR), 10).unwrap(), [TimerResult::Later(id)]);
     let due = beaten.plus(HOUR);
     assert_eq!(store.next_due().unwrap(), Some(due));
     assert_eq!(state(&store, id), "lifting");
     assert_eq!(store.fire_due(Instant(due.0 - 1), 10).unwrap(), []);
-    assert_eq!(store.fire_due(due, 10).unwrap(), [Fired::Moved(id)]);
+    assert_eq!(store.fire_due(due, 10).unwrap(), [TimerResult::Moved(id)]);
     assert_eq!(state(&store, id), "failed");
     let stop = pending(&store, due);
     assert_eq!(stop[0].effect, Effect::Stop { epoch });
@@ -138,7 +143,7 @@ fn a_timer_of_an_earlier_stay_is_void(world: &World) {
     let before = store.task(id).unwrap().task;
     // Such a timer can be there only if a write was lost, so it is put there past the store.
     let old = before.entered - 1;
-    let bound = YARD.lifecycle.transitions.iter().position(|row| row.trigger == "stalled");
+    let bound = HARNESS.lifecycle.transitions.iter().position(|row| row.trigger == "stalled");
     let number = bound.expect("a bound of the lifting");
     world.raw().run(&format!(
         "INSERT INTO timers (task, kind, number, entered, due_at) VALUES
@@ -146,7 +151,7 @@ fn a_timer_of_an_earlier_stay_is_void(world: &World) {
         id = id.0,
         due = NOON.0,
     ));
-    assert_eq!(store.fire_due(NOON, 10).unwrap(), [Fired::Void(id), Fired::Void(id)]);
+    assert_eq!(store.fire_due(NOON, 10).unwrap(), [TimerResult::Void(id), TimerResult::Void(id)]);
     assert_eq!(store.task(id).unwrap().task, before);
     assert_eq!(store.fire_due(NOON, 10).unwrap(), []);
 }
@@ -182,22 +187,22 @@ fn reminders_are_sent_once_each(world: &World) {
             | Effect::Alert
             | Effect::CleanUp
             | Effect::TellParent
-            | Effect::LeadParts => None,
+            | Effect::LeadChildren => None,
         });
         let mut reminders: Vec<_> = reminders.collect();
         reminders.sort_unstable();
         reminders
     };
-    assert_eq!(store.fire_due(NOON.plus(DAY), 10).unwrap(), [Fired::Moved(id)]);
+    assert_eq!(store.fire_due(NOON.plus(DAY), 10).unwrap(), [TimerResult::Moved(id)]);
     assert_eq!(store.fire_due(NOON.plus(DAY), 10).unwrap(), []);
     assert_eq!(reminders(), [(4, 1, 1)]);
     let timers = store.detail(id).unwrap().timers;
     assert_eq!(timers[0].kind, TimerKind::Remind(1));
     let other = world.open();
-    assert_eq!(other.fire_due(NOON.plus(Span(3 * DAY.0)), 10).unwrap(), [Fired::Moved(id)]);
+    assert_eq!(other.fire_due(NOON.plus(Span(3 * DAY.0)), 10).unwrap(), [TimerResult::Moved(id)]);
     assert_eq!(reminders(), [(4, 1, 1), (4, 2, 3)]);
     assert_eq!(store.history(id, 0).unwrap().len(), 4);
-    assert_eq!(store.fire_due(NOON.plus(Span(7 * DAY.0)), 10).unwrap(), [Fired::Moved(id)]);
+    assert_eq!(store.fire_due(NOON.plus(Span(7 * DAY.0)), 10).unwrap(), [TimerResult::Moved(id)]);
     assert_eq!(state(&store, id), "failed");
 }
 
@@ -210,6 +215,9 @@ fn the_oldest_timers_fire_first_and_no_more_than_asked(world: &World) {
     };
     let (third, first, second) = (delayed("c", 30), delayed("a", 10), delayed("b", 20));
     let late = NOON.plus(HOUR);
-    assert_eq!(store.fire_due(late, 2).unwrap(), [Fired::Moved(first), Fired::Moved(second)]);
-    assert_eq!(store.fire_due(late, 2).unwrap(), [Fired::Moved(third)]);
+    assert_eq!(
+        store.fire_due(late, 2).unwrap(),
+        [TimerResult::Moved(first), TimerResult::Moved(second)]
+    );
+    assert_eq!(store.fire_due(late, 2).unwrap(), [TimerResult::Moved(third)]);
 }

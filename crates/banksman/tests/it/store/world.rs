@@ -8,7 +8,7 @@ use std::thread;
 
 use banksman::store::Store;
 use banksman::store::conn::{Options, Target};
-use banksman::store::health::Report;
+use banksman::store::health::HealthReport;
 use tempfile::TempDir;
 
 use super::raw::Raw;
@@ -112,6 +112,6 @@ impl Drop for World {
 }
 
 /// What a look at the store found, as text: `t3: its title is not what its history says`.
-pub(crate) fn findings(report: &Report) -> Vec<String> {
+pub(crate) fn findings(report: &HealthReport) -> Vec<String> {
     report.findings.iter().map(|finding| format!("{}: {}", finding.task, finding.what)).collect()
 }

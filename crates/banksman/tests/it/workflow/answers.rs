@@ -7,8 +7,8 @@ use banksman::clock;
 use banksman::store::Stored;
 
 use super::{Bench, DONE, WAIT, WORK, two_steps, verdict};
+use crate::engine::harness::tasks;
 use crate::engine::processes::wait_until;
-use crate::engine::yard::tasks;
 
 /// A gate of a person behind A, and beside both a step that goes on as long as the test likes.
 const BESIDE: &str = "
@@ -38,13 +38,13 @@ fn refused(bench: &Bench, step: &str) -> Vec<String> {
 }
 
 fn taken(bench: &Bench) -> bool {
-    bench.yard.path("repo/.workflow/signals/taken/G-pass.1").exists()
+    bench.harness.path("repo/.workflow/signals/taken/G-pass.1").exists()
 }
 
 /// The run of A ends and has left a file before anybody looks: the same turn finds both.
 fn ends_with(script: &str) -> Bench {
     let bench = Bench::new(&two_steps("level: human", ""));
-    let old = bench.yard.path("repo/.workflow/old/signals");
+    let old = bench.harness.path("repo/.workflow/old/signals");
     fs::create_dir_all(&old).expect("a folder");
     fs::write(old.join("G-pass"), "").expect("written");
     bench.leaves("unrelated", "");
@@ -54,8 +54,8 @@ fn ends_with(script: &str) -> Bench {
     bench.until_started("A.1");
     bench.settle_but_running();
     bench.go("A.1");
-    wait_until("the agent has left it", || bench.yard.path("left").exists());
-    wait_until("its keeper has ended", || bench.yard.keepers().is_empty());
+    wait_until("the agent has left it", || bench.harness.path("left").exists());
+    wait_until("its keeper has ended", || bench.harness.keepers().is_empty());
     bench.settle();
     bench
 }
@@ -72,7 +72,7 @@ fn a_run_does_not_answer_the_gate_behind_it() {
 
     bench.answers("G-pass", "");
     bench.until_over("complete");
-    let owner = fs::metadata(bench.yard.path("left")).expect("a file").uid();
+    let owner = fs::metadata(bench.harness.path("left")).expect("a file").uid();
     let words = format!("gate(human) -> passed on pass by human:signal of uid {owner}");
     assert_eq!(bench.logged(&words), 1, "{:?}", bench.log());
 }
@@ -105,7 +105,7 @@ fn what_is_written_beside_a_run_is_nobodys_answer_and_the_record_says_what_to_ty
     assert_eq!(refused(&bench, "A").len(), 1, "whoever goes on knocking fills the history");
 
     let command = line.split("banksman ").nth(1).expect("a command").trim();
-    bench.yard.ok(&command.split(' ').collect::<Vec<_>>());
+    bench.harness.ok(&command.split(' ').collect::<Vec<_>>());
     bench.until_state("A", "passed");
     bench.go("B.1");
     bench.until_over("complete");
@@ -117,8 +117,8 @@ fn a_reviewer_answers_by_its_verdict_and_by_no_file() {
     bench.script("G.1", &format!("{PASSES}{WAIT}{}", verdict("BLOCK", "too long")));
     bench.until("the reviewer has left a file", taken);
     assert_eq!(bench.state("A"), "gate(auto)");
-    let seats: Vec<Stored> = tasks(&bench.driver.store);
-    let seat = seats.iter().find(|task| task.lifecycle.id == "seat").expect("a seat");
+    let assignments: Vec<Stored> = tasks(&bench.driver.store);
+    let seat = assignments.iter().find(|task| task.lifecycle.id == "seat").expect("a seat");
     let refused = refused(&bench, "A").concat();
     assert!(refused.contains(&format!("r{}.1", seat.task.id.0)), "{refused}");
     bench.go("G.1");

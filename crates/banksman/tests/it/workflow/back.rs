@@ -40,8 +40,8 @@ fn the_target_and_all_behind_it_start_again_and_nothing_else() {
         assert_eq!(prompt.contains("the left side leans"), is_told, "{attempt}: {prompt}");
     }
     // The result of the untouched branch is in the end what it was in the beginning.
-    assert_eq!(bench.yard.git(&["show", "main:work-C"]), "C.1\n");
-    assert_eq!(bench.yard.git(&["show", "main:work-B"]), "B.1\nB.2\n");
+    assert_eq!(bench.harness.git(&["show", "main:work-C"]), "C.1\n");
+    assert_eq!(bench.harness.git(&["show", "main:work-B"]), "B.1\nB.2\n");
     assert!(!bench.history(bench.step("C").task.id).iter().any(|line| line.starts_with("reset")));
 }
 
@@ -65,7 +65,7 @@ fn the_reviewers_reason_chooses_the_way_back_and_the_place_of_the_feedback() {
     bench.go("A.1");
     bench.until_started("A.2");
     // Whoever adds a word to the feedback does not find another file beside it later.
-    let plan = bench.yard.path("repo/.workflow/retry-context/plan-1.md");
+    let plan = bench.harness.path("repo/.workflow/retry-context/plan-1.md");
     let words = fs::read_to_string(&plan).expect("feedback");
     assert!(words.contains("the plan is wrong"), "{words}");
     fs::write(&plan, format!("{words}\nSee the drawing.\n")).expect("written");
@@ -141,9 +141,9 @@ gates:
     bench.go("G.1");
     bench.until_over("aborted");
     assert_eq!(bench.states(), ["A complete", "B aborted", "C aborted", "E aborted", "D aborted"]);
-    let mut seats = bench.seats();
-    seats.sort();
-    assert_eq!(seats, ["answered", "withdrawn"], "in whatever order they were made");
+    let mut assignments = bench.assignments();
+    assignments.sort();
+    assert_eq!(assignments, ["answered", "withdrawn"], "in whatever order they were made");
     let reason = field(&bench.driver.store.task(TaskId(1)).expect("a workflow"), "reason");
     assert_eq!(
         reason,
@@ -151,8 +151,8 @@ gates:
     );
     assert_eq!(bench.feedback().len(), 1, "{:?}", bench.feedback());
     // Nothing of it is in the base branch, and nothing is lost.
-    assert_eq!(bench.yard.git(&["ls-tree", "--name-only", "main", "work-A"]), "");
-    assert!(bench.yard.agents().is_empty());
+    assert_eq!(bench.harness.git(&["ls-tree", "--name-only", "main", "work-A"]), "");
+    assert!(bench.harness.agents().is_empty());
     assert_refused(&bench, &["E", "retry"], "stays so");
 }
 
@@ -203,9 +203,9 @@ fn a_reviewer_whose_step_starts_again_is_withdrawn() {
     bench.until("the reviewer is ended", |bench| !bench.is_at_work("H.1"));
     bench.go("H.1");
     bench.until_over("complete");
-    let mut seats = bench.seats();
-    seats.sort();
-    assert_eq!(seats, ["answered", "answered", "answered", "withdrawn"]);
+    let mut assignments = bench.assignments();
+    assignments.sort();
+    assert_eq!(assignments, ["answered", "answered", "answered", "withdrawn"]);
     let names: Vec<String> = bench.feedback().into_keys().collect();
     assert_eq!(names, ["G-attempt-1.md"], "a reviewer that was withdrawn says nothing");
     assert!(!bench.prompt("B.2").contains("nobody asked"));
@@ -218,7 +218,7 @@ fn a_review_that_a_person_withdraws_is_the_persons_to_decide() {
     bench.script("G", &format!("{WAIT}{}", verdict("APPROVE", "")));
     bench.until_started("G.1");
     let seat = bench.run_of("G.1").replace('r', "t");
-    bench.yard.ok(&["move", seat.split('.').next().expect("a task"), "--on", "close"]);
+    bench.harness.ok(&["move", seat.split('.').next().expect("a task"), "--on", "close"]);
     bench.until_state("D", "gate(human)");
     assert!(bench.diagnostic("D").contains("no verdict"), "{}", bench.diagnostic("D"));
     bench.says(&["D", "pass"]);
@@ -260,13 +260,13 @@ fn a_workflow_goes_on_without_a_step_that_was_given_up() {
     bench.says(&["A", "skip", "--note", "not needed"]);
     bench.until_over("complete");
     assert_eq!(bench.starts(), ["A.1", "B.1"]);
-    assert_eq!(bench.yard.git(&["show", "main:work-B"]), "B.1\n");
+    assert_eq!(bench.harness.git(&["show", "main:work-B"]), "B.1\n");
 }
 
 #[test]
 fn a_workflow_that_is_resumed_begins_again_what_was_given_up() {
     let bench = given_up();
-    bench.whole_says("resume", &[]);
+    bench.parent_says("resume", &[]);
     bench.until_over("complete");
     assert_eq!(bench.starts(), ["A.1", "A.2", "B.1"]);
     assert_eq!(bench.logged("workflow w goes on as t1"), 1);
@@ -275,7 +275,7 @@ fn a_workflow_that_is_resumed_begins_again_what_was_given_up() {
 #[test]
 fn a_workflow_that_is_aborted_closes_its_steps() {
     let bench = given_up();
-    bench.whole_says("abort", &["--set", "reason=no more money"]);
+    bench.parent_says("abort", &["--set", "reason=no more money"]);
     bench.until_over("aborted");
     assert_eq!(bench.states(), ["A aborted", "B aborted"]);
     assert_eq!(bench.starts(), ["A.1"]);
@@ -299,7 +299,7 @@ fn a_step_that_nobody_has_begun_can_be_left_out() {
     bench.says(&["D", "skip"]);
     bench.until_over("complete");
     assert_eq!(bench.starts(), ["A.1", "B.1"]);
-    assert_eq!(bench.yard.git(&["show", "main:work-B"]), "B.1\n");
+    assert_eq!(bench.harness.git(&["show", "main:work-B"]), "B.1\n");
 }
 
 /// There is a bound to what an agent is told; the latest words are never what is left out.

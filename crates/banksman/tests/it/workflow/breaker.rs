@@ -1,7 +1,7 @@
 //! The breaker: after so many failures, so much money or so much time a person is asked, and nothing new starts before the answer.
 
 use banksman_core::ids::TaskId;
-use banksman_core::machine::{Actor, Ask, Event};
+use banksman_core::machine::{Actor, Event, TransitionRequest};
 use banksman_core::time::Span;
 use serde_json::Map;
 
@@ -47,22 +47,22 @@ fn failures_trip_it_and_a_person_lets_it_go_on_for_as_many_more() {
     bench.settle();
     assert!(!bench.has_started("A.3"), "nothing new starts");
     // The way on is the answer, and not to resume the batch behind its back.
-    let why = bench.yard.json(&["why", "t2"]);
+    let why = bench.harness.json(&["why", "t2"]);
     let way = "a person answers: banksman decisions show d1, then banksman decisions answer d1 resume|accept|abort";
     assert_eq!(why["next"], way, "{why}");
-    let next = bench.yard.ok(&["workflow", "next"]);
+    let next = bench.harness.ok(&["workflow", "next"]);
     assert!(
         next.contains("t2  A Judged: nothing is begun before the workflow goes on\n"),
         "{next}"
     );
-    bench.whole_says("resume", &[]);
+    bench.parent_says("resume", &[]);
     bench.until_started("A.3");
     assert_eq!(bench.whole(), "running", "it does not trip again at once");
     until_it_asks(&bench, "its gates have failed 4 times");
     bench.settle();
     assert!(!bench.has_started("A.5"));
     bench.script("G", &verdict("APPROVE", ""));
-    bench.whole_says("resume", &[]);
+    bench.parent_says("resume", &[]);
     bench.until_over("complete");
     let asked = bench.history(TaskId(1));
     assert_eq!(asked.iter().filter(|line| line.ends_with("-> waiting")).count(), 2, "{asked:?}");
@@ -78,7 +78,7 @@ fn money_trips_it() {
     until_it_asks(&bench, "its runs have cost $1.30 of $1.00");
     bench.settle();
     let starts = bench.starts().len();
-    bench.whole_says("resume", &[]);
+    bench.parent_says("resume", &[]);
     bench.script("G", &verdict("APPROVE", ""));
     bench.until_over("complete");
     assert!(bench.starts().len() > starts, "{:?}", bench.starts());
@@ -102,7 +102,7 @@ fn time_trips_it_and_begins_anew() {
     bench.settle();
     assert!(!bench.has_started("G.1"), "nothing new starts, reviewers neither");
     // By the clock of the test, or the time that it has passed would be over at once.
-    let resume = Ask {
+    let resume = TransitionRequest {
         actor: Actor { role: "human".to_owned(), name: None },
         to: None,
         trigger: Some("resume".to_owned()),
@@ -127,6 +127,6 @@ fn what_a_person_has_seen_is_forgiven_whatever_was_asked() {
     bench.until("it waits", |bench| bench.whole() == "waiting");
     bench.until("the failure is on record", |bench| bench.feedback().len() == 1);
     bench.settle();
-    bench.whole_says("resume", &[]);
+    bench.parent_says("resume", &[]);
     bench.until_over("complete");
 }

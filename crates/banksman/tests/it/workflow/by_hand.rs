@@ -122,7 +122,18 @@ impl Tmux {
             return None;
         }
         let tmux = Self { socket: stage.path("tmux") };
-        tmux.run(&["-f", "/dev/null", "new-session", "-d", "-s", "yard", "-x", "150", "-y", "40"]);
+        tmux.run(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-s",
+            "harness",
+            "-x",
+            "150",
+            "-y",
+            "40",
+        ]);
         Some(tmux)
     }
 
@@ -175,14 +186,14 @@ fn a_window_opens_with_the_agent_that_the_person_talks_to() {
             .replace("level: auto", "level: human"),
     );
     stage.announce(&[&spec]);
-    let address = tmux.run(&["display-message", "-p", "-t", "yard", "#{socket_path},#{pid},0"]);
+    let address = tmux.run(&["display-message", "-p", "-t", "harness", "#{socket_path},#{pid},0"]);
     let pulse = stage.command(&["pulse"]).env("TMUX", address.trim()).output();
     let pulse = pulse.expect("the program starts");
     let said = String::from_utf8_lossy(&pulse.stdout);
     assert!(said.contains("X-1 is done by hand: until [ -e "), "{said}");
     assert!(said.contains(".workflow/steps/X-1.md"), "{said}");
     let id = stage.task_of("hand", "X-1").to_string();
-    let windows = tmux.run(&["list-windows", "-t", "yard", "-F", "#{window_name}"]);
+    let windows = tmux.run(&["list-windows", "-t", "harness", "-F", "#{window_name}"]);
     assert!(windows.lines().any(|name| name == id), "{windows}");
     stage.pulse_until("the agent has worked", || stage.step_is("hand", "X-1", "gate(human)"));
     assert!(stage.file("told").contains("Draw a horse."), "{}", stage.file("told"));

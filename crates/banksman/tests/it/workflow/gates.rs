@@ -41,14 +41,14 @@ fn what_the_gate_said_twice_is_what_the_third_attempt_is_told() {
     assert!(bench.prompt("A.2").contains("the empty query"));
     assert!(!bench.prompt("A.2").contains("the long query"));
     assert!(!bench.prompt("B.1").contains("query is missing"), "B has failed nowhere");
-    assert_eq!(bench.yard.file("found-A.1"), "");
-    assert_eq!(bench.yard.file("found-A.2"), first);
-    assert_eq!(bench.yard.file("found-A.3"), format!("{first}{second}"));
+    assert_eq!(bench.harness.file("found-A.1"), "");
+    assert_eq!(bench.harness.file("found-A.2"), first);
+    assert_eq!(bench.harness.file("found-A.3"), format!("{first}{second}"));
 
     assert_eq!(bench.starts(), ["A.1", "G.1", "A.2", "G.2", "A.3", "G.3", "B.1"]);
     // Each attempt goes on from the work of the one before, and feedback is nobody's commit.
-    assert_eq!(bench.yard.git(&["show", "main:work-A"]), "A.1\nA.2\nA.3\n");
-    let merged = bench.yard.git(&["ls-tree", "-r", "--name-only", "main"]);
+    assert_eq!(bench.harness.git(&["show", "main:work-A"]), "A.1\nA.2\nA.3\n");
+    let merged = bench.harness.git(&["ls-tree", "-r", "--name-only", "main"]);
     assert!(!merged.contains("retry-context"), "{merged}");
     assert_eq!(bench.logged("gate(auto) -> sent_back on fail by system"), 2);
     assert_eq!(bench.logged("gate G leads back to A; these start again: A, B"), 2);
@@ -176,7 +176,7 @@ fn an_agent_does_not_pass_its_own_gate_from_its_worktree() {
         let bench = Bench::new(&spec("human", ""));
         let sly =
             format!("mkdir -p .workflow/signals\ntouch .workflow/signals/G-pass\n{commits}\n");
-        fs::write(bench.yard.path("sly.sh"), sly).expect("written");
+        fs::write(bench.harness.path("sly.sh"), sly).expect("written");
         bench.script("A", &format!("run sh \"$YARD/sly.sh\"\n{WORK}{DONE}"));
         bench.until_state("A", "gate(human)");
         bench.settle();
@@ -184,7 +184,7 @@ fn an_agent_does_not_pass_its_own_gate_from_its_worktree() {
         assert_eq!(bench.starts(), ["A.1"], "{commits}");
         bench.says(&["G", "pass"]);
         bench.until_over("complete");
-        let merged = bench.yard.git(&["ls-tree", "-r", "--name-only", "main"]);
+        let merged = bench.harness.git(&["ls-tree", "-r", "--name-only", "main"]);
         assert!(merged.contains("work-A") && !merged.contains("G-pass"), "{commits}: {merged}");
     }
 }

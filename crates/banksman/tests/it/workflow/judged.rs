@@ -26,18 +26,18 @@ const NOBODY: [(&str, &str); 1] = [("workers.judge.roles", "[\"planner\"]")];
 
 fn bench(spec: &str, settings: &[(&str, &str)]) -> Bench {
     let bench = Bench::new(spec);
-    std::fs::write(bench.yard.path("judge.sh"), JUDGE).expect("written");
-    let words = [bench.yard.path("judge.sh"), bench.yard.root().to_owned()];
+    std::fs::write(bench.harness.path("judge.sh"), JUDGE).expect("written");
+    let words = [bench.harness.path("judge.sh"), bench.harness.root().to_owned()];
     let [script, root] = words.map(|word| format!("{:?}", word.display().to_string()));
     let command = format!("[\"sh\", {script}, {root}]");
-    bench.yard.set(&[
+    bench.harness.set(&[
         ("workers.scripted.roles", "[\"agent\"]"),
         ("workers.judge.agent", "\"command\""),
         ("workers.judge.command", &command),
         ("workers.judge.roles", "[\"reviewer\"]"),
     ]);
-    bench.yard.set(settings);
-    let driver = super::Driver::of(bench.yard.root(), super::PATIENCE);
+    bench.harness.set(settings);
+    let driver = super::Driver::of(bench.harness.root(), super::PATIENCE);
     Bench { driver, ..bench }
 }
 
@@ -45,7 +45,7 @@ fn bench(spec: &str, settings: &[(&str, &str)]) -> Bench {
 fn assert_both_looks_are_counted(bench: &Bench, runs: i64) {
     let spent = bench.step("A").task.spent;
     assert_eq!((spent.runs, spent.tokens, spent.cost_micros), (runs, 18, 1_000_000));
-    let mut raw = Raw::open(&bench.yard.store().parse().expect("an address"), None);
+    let mut raw = Raw::open(&bench.harness.store().parse().expect("an address"), None);
     let day = "SELECT sum(runs), sum(tokens), sum(cost_micros) FROM spent WHERE scope LIKE 'day:%'";
     let expected = [runs.to_string(), "18".to_owned(), "1000000".to_owned()].map(Some).to_vec();
     assert_eq!(raw.rows(day), [expected]);
@@ -56,7 +56,7 @@ fn a_criterion_in_prose_is_judged_by_whoever_may_review() {
     let bench = bench(SPEC, &[]);
     bench.until_over("complete");
     assert_eq!(bench.starts(), ["A.1", "A.2"], "the first attempt has not met it");
-    let asked = bench.yard.file("asked");
+    let asked = bench.harness.file("asked");
     let question = format!("Is this met?\n\n{}", fence("every page has a text"));
     assert_eq!(asked.matches(&question).count(), 2, "{asked}");
     assert!(bench.prompt("A.2").contains("two pages are empty"), "{}", bench.prompt("A.2"));
@@ -68,7 +68,10 @@ fn where_nobody_may_review_a_person_is_asked_and_told_why() {
     let bench = bench(SPEC, &NOBODY);
     bench.until_state("A", "gate(human)");
     assert_eq!(bench.diagnostic("A"), "nobody could judge: every page has a text");
-    assert_eq!((bench.starts(), bench.yard.file("asked")), (vec!["A.1".to_owned()], String::new()));
+    assert_eq!(
+        (bench.starts(), bench.harness.file("asked")),
+        (vec!["A.1".to_owned()], String::new())
+    );
     bench.says(&["A", "pass"]);
     bench.until_over("complete");
 }
@@ -81,13 +84,13 @@ fn what_somebody_did_by_hand_is_judged_the_same_way() {
     bench.says(&["A", "done", "--note", "I have looked at all but two"]);
     bench.until("it is judged", |bench| bench.diagnostic("A").contains("two pages are empty"));
     assert_eq!(bench.state("A"), "interactive");
-    let words = bench.yard.file("repo/.workflow/steps/A.md");
+    let words = bench.harness.file("repo/.workflow/steps/A.md");
     assert!(words.contains("`every page has a text` is not met: two pages are empty"), "{words}");
     bench.settle();
     bench.leaves("A-done.json", r#"{"status": "done", "note": "now at all of them"}"#);
     bench.until_over("complete");
     assert_eq!(bench.starts(), Vec::<String>::new(), "no run was begun");
-    let asked = bench.yard.file("asked");
+    let asked = bench.harness.file("asked");
     let question = format!("Is this met?\n\n{}", fence("every page has a text"));
     assert_eq!(asked.matches(&question).count(), 2, "{asked}");
     for said in ["I have looked at all but two", "now at all of them"] {
@@ -104,7 +107,7 @@ fn what_somebody_did_by_hand_goes_to_a_person_where_nobody_may_review() {
     bench.says(&["A", "done"]);
     bench.until_state("A", "gate(human)");
     assert_eq!(bench.diagnostic("A"), "nobody could judge: every page has a text");
-    assert_eq!(bench.yard.file("asked"), "");
+    assert_eq!(bench.harness.file("asked"), "");
     bench.says(&["A", "pass"]);
     bench.until_over("complete");
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Bench, WAIT, runs, verdict};
 use crate::engine::cutting::cut_every_turn_off;
+use crate::engine::harness::Harness;
 use crate::engine::machines::Database;
 use crate::engine::processes::wait_until;
-use crate::engine::yard::Yard;
 
 /// A gate that fails once, a branch beside it, and both together, which are merged.
 const SPEC: &str = "workflow: { id: w, name: Cut off }
@@ -20,12 +20,12 @@ gates:
 ";
 
 fn bench(spec: &str) -> Bench {
-    bench_in(Yard::new(&[]), spec)
+    bench_in(Harness::new(&[]), spec)
 }
 
-fn bench_in(yard: Yard, spec: &str) -> Bench {
+fn bench_in(harness: Harness, spec: &str) -> Bench {
     // Time is passed in leaps here, and nobody renews a lease meanwhile.
-    let bench = Bench::in_yard(yard, &[("limits.lease", "\"1d\"")], spec);
+    let bench = Bench::in_harness(harness, &[("limits.lease", "\"1d\"")], spec);
     bench.fails("G.1", "once more, please");
     bench.fails("H.1", "the other side, please");
     bench
@@ -33,9 +33,9 @@ fn bench_in(yard: Yard, spec: &str) -> Bench {
 
 /// The same with two reviewers at the first gate. First one of them blocks while the other one reads, then one has a concern, which
 /// it gives up in a debate.
-fn panel_in(yard: Yard) -> Bench {
+fn panel_in(harness: Harness) -> Bench {
     let spec = SPEC.replace("{ id: G, reviewer: { level: auto }", PANEL);
-    let bench = bench_in(yard, &spec);
+    let bench = bench_in(harness, &spec);
     let both_read = "run until grep -q '^G-critic.1 ' \"$YARD/starts\"; do sleep 0.02; done\n";
     let reply = r#"answer {"response":"WITHDRAW","rationale":"it was meant"}"#;
     bench.script("G-critic.1", &format!("{WAIT}{}", verdict("APPROVE", "")));
@@ -53,7 +53,7 @@ struct Left {
     states: Vec<String>,
     runs: Vec<i64>,
     starts: Vec<String>,
-    seats: Vec<String>,
+    assignments: Vec<String>,
     feedback: BTreeMap<String, String>,
     log: Vec<String>,
     /// Subjects of the base branch's commits.
@@ -69,13 +69,13 @@ impl Left {
             lines
         };
         let ids = ["A", "B", "C"].map(|step| bench.step(step).task.id);
-        let subjects = bench.yard.git(&["log", "--format=%s", "main"]);
-        let tree = bench.yard.git(&["ls-tree", "-r", "main"]);
+        let subjects = bench.harness.git(&["log", "--format=%s", "main"]);
+        let tree = bench.harness.git(&["ls-tree", "-r", "main"]);
         Self {
             states: bench.states(),
             runs: ids.iter().map(|id| runs(&bench.driver.store, *id)).collect(),
             starts: sorted(bench.starts()),
-            seats: bench.seats(),
+            assignments: bench.assignments(),
             feedback: bench.feedback(),
             log: sorted(bench.log()),
             merged: sorted(subjects.lines().map(str::to_owned).collect()),
@@ -102,7 +102,7 @@ fn completed() -> Left {
 
 fn cut_off(bench: &Bench, end: &str) -> Left {
     let is_over = || bench.whole() == end && bench.is_put_away();
-    let cuts = cut_every_turn_off(&bench.driver, &bench.yard, is_over);
+    let cuts = cut_every_turn_off(&bench.driver, &bench.harness, is_over);
     bench.assert_clean();
     assert!(cuts > 30, "it was cut off {cuts} times only");
     Left::of(bench)
@@ -122,25 +122,25 @@ fn a_workflow_that_is_given_up_in_turns_that_are_cut_off_ends_the_same() {
     assert_eq!(cut_off(&bench(&spec), "aborted"), expected);
 }
 
-fn panel_ends_the_same(yard: Yard) {
-    let undisturbed = panel_in(Yard::new(&[]));
+fn panel_ends_the_same(harness: Harness) {
+    let undisturbed = panel_in(Harness::new(&[]));
     undisturbed.until_over("complete");
     let expected = Left::of(&undisturbed);
     let all = ["withdrawn", "answered", "answered", "answered", "answered", "answered", "answered"];
-    assert_eq!(expected.seats, all, "two panels, a debate, and one reviewer twice");
+    assert_eq!(expected.assignments, all, "two panels, a debate, and one reviewer twice");
     assert!(expected.starts.contains(&"G-critic.3".to_owned()), "{:?}", expected.starts);
-    assert_eq!(cut_off(&panel_in(yard), "complete"), expected);
+    assert_eq!(cut_off(&panel_in(harness), "complete"), expected);
 }
 
 #[test]
 fn a_panel_whose_every_turn_is_cut_off_ends_the_same_and_has_no_seat_twice() {
-    panel_ends_the_same(Yard::new(&[]));
+    panel_ends_the_same(Harness::new(&[]));
 }
 
 #[test]
 fn a_panel_whose_every_turn_is_cut_off_ends_the_same_on_postgresql() {
     let Some(database) = Database::new("panel") else { return };
-    panel_ends_the_same(Yard::on_postgres(&database.url, &[]));
+    panel_ends_the_same(Harness::on_postgres(&database.url, &[]));
 }
 
 /// The real thing, at moments that matter: an agent at work, a review asked for, feedback written, a merge begun.
@@ -150,7 +150,7 @@ fn a_workflow_whose_up_is_killed_again_and_again_ends_the_same() {
     let bench = bench(SPEC);
     let moments: [&dyn Fn() -> bool; 7] = [
         &|| bench.has_started("A.1"),
-        &|| !bench.seats().is_empty(),
+        &|| !bench.assignments().is_empty(),
         &|| bench.has_started("G.1"),
         &|| !bench.feedback().is_empty(),
         &|| bench.has_started("A.2"),

@@ -37,7 +37,7 @@ impl Projects for Lost<'_> {
             let message = "its disk is away for a moment".to_owned();
             return Err(EngineError::Project { project: name.to_owned(), message });
         }
-        let path = self.bench.yard.path("repo");
+        let path = self.bench.harness.path("repo");
         let (base, remote) = ("main".to_owned(), repo::remote(&path));
         Ok(Some(Project { path, base, remote, agents: self.bench.driver.terms.agents.clone() }))
     }
@@ -52,7 +52,7 @@ fn led_back_with(finds: u32) -> bool {
     bench.until_started("G.1");
     bench.go("G.1");
     wait_until("the reviewer has ended", || {
-        bench.yard.agents().is_empty() && bench.yard.keepers().is_empty()
+        bench.harness.agents().is_empty() && bench.harness.keepers().is_empty()
     });
     let lost = Lost { bench: &bench, finds_left: Cell::new(finds) };
     let driver = &bench.driver;

@@ -33,21 +33,21 @@ use std::fs;
 use std::process::Output;
 
 use banksman::clock;
-use banksman::store::{Store, Stored, When};
+use banksman::store::{NodeTime, Store, Stored};
 use banksman_core::ids::TaskId;
 use banksman_core::time::{Instant, Span};
 use serde_json::Value;
 
 use crate::engine::driver::{Driver, NODE, Told};
+use crate::engine::harness::{Harness, Up, state_of, tasks};
 use crate::engine::processes::wait_until;
-use crate::engine::yard::{Up, Yard, state_of, tasks};
 use crate::scripted::scripted_agent;
 
 /// Failures are tried again after this time at most.
 pub(crate) const PATIENCE: Span = Span(100);
 /// Plays the script of the attempt (`A.2`, the second run of the step or gate A), else that of all its attempts (`A`), else the
 /// one for all steps or all gates. Of several reviewers each has a name of its own: `G-critic`. A run that is spoken to again goes on under its name.
-const AGENT: &str = r#"run=${BANKSMAN_RUN%%:*} prompt=$(cat) yard=$2
+const AGENT: &str = r#"run=${BANKSMAN_RUN%%:*} prompt=$(cat) harness=$2
 first=$(printf '%s\n' "$prompt" | head -n 1)
 case $first in
 "You do the step "*) kind=steps name=${first#"You do the step "} ;;
@@ -57,18 +57,18 @@ name=${name%% *}
 case $first in
 *"one of several reviewers"*) who=${first#"You are "} name=$name-${who%%,*} ;;
 esac
-if [ -f "$yard/names/$run" ]; then
-    read -r kind STEP ATTEMPT <"$yard/names/$run"
+if [ -f "$harness/names/$run" ]; then
+    read -r kind STEP ATTEMPT <"$harness/names/$run"
 else
     STEP=$name
-    ATTEMPT=$STEP.$(($(grep -c "^$STEP\." "$yard/starts") + 1))
-    echo "$kind $STEP $ATTEMPT" >"$yard/names/$run"
+    ATTEMPT=$STEP.$(($(grep -c "^$STEP\." "$harness/starts") + 1))
+    echo "$kind $STEP $ATTEMPT" >"$harness/names/$run"
 fi
-printf '%s\n' "$prompt" >>"$yard/prompts/$ATTEMPT"
-echo "$ATTEMPT $run" >>"$yard/starts"
-export SCRIPTED_STATE="$yard/state" YARD="$yard" STEP ATTEMPT
+printf '%s\n' "$prompt" >>"$harness/prompts/$ATTEMPT"
+echo "$ATTEMPT $run" >>"$harness/starts"
+export SCRIPTED_STATE="$harness/state" YARD="$harness" STEP ATTEMPT
 for script in "$ATTEMPT" "$STEP" "$kind"; do
-    [ ! -f "$yard/scripts/$script" ] || exec "$1" "$yard/scripts/$script"
+    [ ! -f "$harness/scripts/$script" ] || exec "$1" "$harness/scripts/$script"
 done
 "#;
 /// One commit of its own, told of.
@@ -82,7 +82,7 @@ pub(crate) const WAIT: &str = "run until [ -f \"$YARD/go-$ATTEMPT\" ]; do sleep 
 
 /// A repository with one workflow.
 pub(crate) struct Bench {
-    pub(crate) yard: Yard,
+    pub(crate) harness: Harness,
     pub(crate) driver: Driver,
 }
 
@@ -93,33 +93,33 @@ impl Bench {
 
     /// With the settings that differ from those of most tests, as TOML. The workflow is started, and nothing else.
     pub(crate) fn with(settings: &[(&str, &str)], spec: &str) -> Self {
-        Self::in_yard(Yard::new(&[]), settings, spec)
+        Self::in_harness(Harness::new(&[]), settings, spec)
     }
 
-    pub(crate) fn in_yard(yard: Yard, settings: &[(&str, &str)], spec: &str) -> Self {
-        fs::create_dir(yard.path("names")).expect("a folder");
-        fs::write(yard.path("starts"), "").expect("written");
-        fs::write(yard.path("bench-agent.sh"), AGENT).expect("written");
-        fs::write(yard.path("w.yaml"), spec).expect("written");
+    pub(crate) fn in_harness(harness: Harness, settings: &[(&str, &str)], spec: &str) -> Self {
+        fs::create_dir(harness.path("names")).expect("a folder");
+        fs::write(harness.path("starts"), "").expect("written");
+        fs::write(harness.path("bench-agent.sh"), AGENT).expect("written");
+        fs::write(harness.path("w.yaml"), spec).expect("written");
         let command = format!(
             "[\"sh\", {:?}, {:?}, {:?}]",
-            yard.path("bench-agent.sh").display().to_string(),
+            harness.path("bench-agent.sh").display().to_string(),
             scripted_agent().display().to_string(),
-            yard.root().display().to_string()
+            harness.root().display().to_string()
         );
-        yard.set(&[("workers.scripted.command", &command)]);
-        yard.set(settings);
-        yard.script("steps", &format!("{WORK}{DONE}"));
-        yard.script("gates", &verdict("APPROVE", ""));
-        let driver = Driver::on(yard.root(), yard.store(), PATIENCE);
-        let bench = Self { yard, driver };
-        bench.yard.ok(&["workflow", "run", "--detach", "../w.yaml"]);
+        harness.set(&[("workers.scripted.command", &command)]);
+        harness.set(settings);
+        harness.script("steps", &format!("{WORK}{DONE}"));
+        harness.script("gates", &verdict("APPROVE", ""));
+        let driver = Driver::on(harness.root(), harness.store(), PATIENCE);
+        let bench = Self { harness, driver };
+        bench.harness.ok(&["workflow", "run", "--detach", "../w.yaml"]);
         bench
     }
 
     /// What the agent of a step or gate does, in one attempt (`A.2`) or in all (`A`).
     pub(crate) fn script(&self, name: &str, script: &str) {
-        self.yard.script(name, script);
+        self.harness.script(name, script);
     }
 
     /// The reviewer says no in this attempt, with these words.
@@ -137,12 +137,12 @@ impl Bench {
     }
 
     pub(crate) fn go(&self, attempt: &str) {
-        fs::write(self.yard.path(&format!("go-{attempt}")), "").expect("written");
+        fs::write(self.harness.path(&format!("go-{attempt}")), "").expect("written");
     }
 
     /// Turns until something is so, and answers with what they told.
     pub(crate) fn until(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) -> Told {
-        let what = format!("{what}\n{}", self.yard.root().display());
+        let what = format!("{what}\n{}", self.harness.root().display());
         self.driver.turn_until(&what, |_| is_so(self))
     }
 
@@ -170,7 +170,7 @@ impl Bench {
             let pulse = self.driver.turn();
             let moved = pulse.effects + pulse.timers + pulse.ended.len() + pulse.started.len();
             told.add(pulse);
-            moved == 0 && self.yard.keepers().is_empty()
+            moved == 0 && self.harness.keepers().is_empty()
         });
         told
     }
@@ -186,26 +186,26 @@ impl Bench {
     pub(crate) fn is_put_away(&self) -> bool {
         let is_over = |stored: &Stored| stored.lifecycle.state(stored.task.state).terminal;
         tasks(&self.driver.store).iter().all(is_over)
-            && self.yard.jobs(NODE).is_empty()
-            && self.yard.worktrees().is_empty()
+            && self.harness.jobs(NODE).is_empty()
+            && self.harness.worktrees().is_empty()
     }
 
     pub(crate) fn assert_clean(&self) {
-        self.yard.assert_clean(&[NODE]);
-        assert_eq!(self.yard.worktrees(), Vec::<String>::new());
+        self.harness.assert_clean(&[NODE]);
+        assert_eq!(self.harness.worktrees(), Vec::<String>::new());
     }
 
     pub(crate) fn up(&self) -> Up {
-        self.yard.up()
+        self.harness.up()
     }
 
     /// What a person or an agent reports about a step or gate.
     pub(crate) fn report(&self, args: &[&str]) -> Output {
-        self.yard.run(&[&["workflow", "report"], args].concat())
+        self.harness.run(&[&["workflow", "report"], args].concat())
     }
 
     pub(crate) fn says(&self, args: &[&str]) {
-        self.yard.ok(&[&["workflow", "report"], args].concat());
+        self.harness.ok(&[&["workflow", "report"], args].concat());
     }
 
     /// A person answers a gate by a file, when no agent can have written it.
@@ -216,14 +216,14 @@ impl Bench {
 
     /// A file in the folder of signals, by whomever.
     pub(crate) fn leaves(&self, file: &str, text: &str) {
-        let signals = self.yard.path("repo/.workflow/signals");
+        let signals = self.harness.path("repo/.workflow/signals");
         fs::create_dir_all(&signals).expect("a folder");
         fs::write(signals.join(file), text).expect("written");
     }
 
     /// What a person says about the workflow as a whole.
-    pub(crate) fn whole_says(&self, trigger: &str, more: &[&str]) {
-        self.yard.ok(&[&["move", "t1", "--on", trigger], more].concat());
+    pub(crate) fn parent_says(&self, trigger: &str, more: &[&str]) {
+        self.harness.ok(&[&["move", "t1", "--on", trigger], more].concat());
     }
 
     /// The state of the workflow itself.
@@ -237,7 +237,7 @@ impl Bench {
     }
 
     pub(crate) fn step(&self, id: &str) -> Stored {
-        let steps = self.driver.store.parts(TaskId(1)).expect("steps");
+        let steps = self.driver.store.children(TaskId(1)).expect("steps");
         steps.into_iter().find(|step| field(step, "step") == id).expect("a step of this name")
     }
 
@@ -247,7 +247,7 @@ impl Bench {
 
     /// All steps with their states, in an order in which they can start.
     pub(crate) fn states(&self) -> Vec<String> {
-        let steps = self.driver.store.parts(TaskId(1)).expect("steps");
+        let steps = self.driver.store.children(TaskId(1)).expect("steps");
         steps.iter().map(|step| format!("{} {}", field(step, "step"), state_of(step))).collect()
     }
 
@@ -257,7 +257,7 @@ impl Bench {
 
     /// The attempts that were started, in order, one for each start.
     pub(crate) fn starts(&self) -> Vec<String> {
-        self.yard.starts()
+        self.harness.starts()
     }
 
     pub(crate) fn has_started(&self, attempt: &str) -> bool {
@@ -266,12 +266,12 @@ impl Bench {
 
     /// What the agent of an attempt was told.
     pub(crate) fn prompt(&self, attempt: &str) -> String {
-        self.yard.file(&format!("prompts/{attempt}"))
+        self.harness.file(&format!("prompts/{attempt}"))
     }
 
     /// The files of feedback, by name.
     pub(crate) fn feedback(&self) -> BTreeMap<String, String> {
-        let folder = self.yard.path("repo/.workflow/retry-context");
+        let folder = self.harness.path("repo/.workflow/retry-context");
         let Ok(entries) = fs::read_dir(folder) else { return BTreeMap::new() };
         let files = entries.map(|entry| entry.expect("a file"));
         let read = |file: fs::DirEntry| {
@@ -283,7 +283,7 @@ impl Bench {
 
     /// The lines of the workflow's log, without their times and marks.
     pub(crate) fn log(&self) -> Vec<String> {
-        let log = self.yard.file("repo/.workflow/audit/w.log");
+        let log = self.harness.file("repo/.workflow/audit/w.log");
         let line = |line: &str| {
             let text = line.split_once(' ').map_or(line, |(_, text)| text);
             text.rsplit_once(" [").map_or(text, |(text, _)| text).to_owned()
@@ -296,16 +296,16 @@ impl Bench {
     }
 
     /// Tasks of reviewers with their states, in the order in which they were asked.
-    pub(crate) fn seats(&self) -> Vec<String> {
-        let mut seats: Vec<Stored> = tasks(&self.driver.store);
-        seats.retain(|stored| stored.lifecycle.id == "seat");
-        seats.sort_by_key(|stored| stored.task.id);
-        seats.iter().map(|seat| state_of(seat).to_owned()).collect()
+    pub(crate) fn assignments(&self) -> Vec<String> {
+        let mut assignments: Vec<Stored> = tasks(&self.driver.store);
+        assignments.retain(|stored| stored.lifecycle.id == "seat");
+        assignments.sort_by_key(|stored| stored.task.id);
+        assignments.iter().map(|seat| state_of(seat).to_owned()).collect()
     }
 
     /// The run of an attempt that was started.
     pub(crate) fn run_of(&self, attempt: &str) -> String {
-        let starts = self.yard.file("starts");
+        let starts = self.harness.file("starts");
         let line = starts.lines().find_map(|line| line.strip_prefix(&format!("{attempt} ")));
         line.expect("it was started").to_owned()
     }
@@ -313,12 +313,12 @@ impl Bench {
     /// Whether an agent of the attempt's run lives.
     pub(crate) fn is_at_work(&self, attempt: &str) -> bool {
         let run = self.run_of(attempt);
-        self.yard.agents().iter().any(|agent| agent.job() == Some(run.as_str()))
+        self.harness.agents().iter().any(|agent| agent.job() == Some(run.as_str()))
     }
 
     pub(crate) fn history(&self, id: TaskId) -> Vec<String> {
         let entries = self.driver.store.history(id, 0).expect("a history");
-        let line = |entry: &banksman::store::Entry| {
+        let line = |entry: &banksman::store::HistoryEntry| {
             let record = &entry.record;
             format!("{} -> {}", record.trigger, record.to)
         };
@@ -347,7 +347,7 @@ pub(crate) fn until_agents_are_gone(store: &Store) {
     wait_until("no agent has been at work for a while", || {
         let now = clock::now();
         let from = Instant(now.0 - 1_100);
-        let when = When { node: NODE, from, until: now, lingers: Span(0) };
+        let when = NodeTime { node: NODE, from, until: now, lingers: Span(0) };
         store.runs_at_work("repo", &when).expect("runs").is_empty()
     });
 }

@@ -6,8 +6,8 @@ use banksman::store::Stored;
 use serde_json::{Value, json};
 
 use super::{Bench, DONE, WAIT, WORK, field, reasoned, two_steps, verdict};
+use crate::engine::harness::{state_of, tasks};
 use crate::engine::processes::wait_until;
-use crate::engine::yard::{state_of, tasks};
 
 /// Two reviewers behind A, and B behind them.
 fn spec(level: &str, more: &str) -> String {
@@ -19,14 +19,14 @@ fn reply(word: &str, why: &str) -> String {
 }
 
 /// The seats of all gates: who, in which round, and how it ended.
-fn seats(bench: &Bench) -> Vec<String> {
-    let mut seats: Vec<Stored> = tasks(&bench.driver.store);
-    seats.retain(|stored| stored.lifecycle.id == "seat");
-    seats.sort_by_key(|stored| stored.task.id);
+fn assignments(bench: &Bench) -> Vec<String> {
+    let mut assignments: Vec<Stored> = tasks(&bench.driver.store);
+    assignments.retain(|stored| stored.lifecycle.id == "seat");
+    assignments.sort_by_key(|stored| stored.task.id);
     let line = |seat: &Stored| {
         format!("{} {} {}", field(seat, "seat"), seat.task.fields["round"], state_of(seat))
     };
-    seats.iter().map(line).collect()
+    assignments.iter().map(line).collect()
 }
 
 fn verdicts(bench: &Bench, step: &str) -> Vec<String> {
@@ -51,7 +51,7 @@ fn a_step_that_all_reviewers_approve_passes() {
     bench.go("G-critic.1");
     bench.go("G-security.1");
     bench.until_over("complete");
-    assert_eq!(seats(&bench), ["critic 0 answered", "security 0 answered"]);
+    assert_eq!(assignments(&bench), ["critic 0 answered", "security 0 answered"]);
     assert_eq!(verdicts(&bench, "A"), ["critic APPROVE", "security APPROVE"]);
     assert_eq!(bench.logged("gate(auto) -> passed on pass by system: all 2 reviewers approve"), 1);
     let [critic, security] = ["G-critic.1", "G-security.1"].map(|attempt| bench.prompt(attempt));
@@ -74,7 +74,7 @@ fn a_veto_fails_the_gate_at_once_with_the_words_of_each() {
     bench.script("G-critic.1", &format!("{WAIT}{}", verdict("APPROVE", "")));
     bench.script("G-security.1", &verdict("BLOCK", "the key is in the log\nthe lock is open"));
     bench.until_started("A.2");
-    assert_eq!(seats(&bench)[..2], ["critic 0 withdrawn", "security 0 answered"]);
+    assert_eq!(assignments(&bench)[..2], ["critic 0 withdrawn", "security 0 answered"]);
     let files = bench.feedback();
     let text = &files["G-attempt-1.md"];
     let words = "security says BLOCK: it says BLOCK\n- the key is in the log\n- the lock is open";
@@ -82,7 +82,7 @@ fn a_veto_fails_the_gate_at_once_with_the_words_of_each() {
     assert!(bench.prompt("A.2").contains(words), "{}", bench.prompt("A.2"));
     bench.until_over("complete");
     // The second attempt has a panel of its own, which has heard what the first one said.
-    assert_eq!(seats(&bench)[2..], ["critic 0 answered", "security 0 answered"]);
+    assert_eq!(assignments(&bench)[2..], ["critic 0 answered", "security 0 answered"]);
     assert!(bench.prompt("G-critic.2").contains("the key is in the log"));
     assert_eq!(verdicts(&bench, "A"), ["critic APPROVE", "security APPROVE"]);
     assert_eq!(bench.starts().iter().filter(|start| start.starts_with("B.")).count(), 1);
@@ -122,7 +122,10 @@ fn a_concern_is_debated_and_given_up() {
     bench.script("G-critic.2", &reply("WITHDRAW", "red was meant"));
     bench.script("G-security", &verdict("APPROVE", ""));
     bench.until_state("A", "gate(veto)");
-    assert_eq!(seats(&bench), ["critic 0 answered", "security 0 answered", "critic 1 answered"]);
+    assert_eq!(
+        assignments(&bench),
+        ["critic 0 answered", "security 0 answered", "critic 1 answered"]
+    );
     assert_eq!(verdicts(&bench, "A"), ["critic WITHDRAWN", "security APPROVE"]);
     let told = bench.prompt("G-critic.2");
     assert!(told.contains("round 1 of 2") && told.contains("security: APPROVE"), "{told}");
@@ -139,7 +142,7 @@ fn what_is_not_settled_is_a_persons() {
     bench.until_state("A", "gate(human)");
     let rounds =
         ["critic 0 answered", "security 0 answered", "critic 1 answered", "critic 2 answered"];
-    assert_eq!(seats(&bench), rounds);
+    assert_eq!(assignments(&bench), rounds);
     let said = bench.diagnostic("A");
     assert_eq!(said, "critic stays with a concern after 2 rounds of debate");
     let summary = field(&bench.step("A"), "review_summary");
@@ -147,7 +150,7 @@ fn what_is_not_settled_is_a_persons() {
         summary.contains("### Critic says:\n\nit is red\nResponse: nobody asked for red\n"),
         "{said}"
     );
-    let next = bench.yard.json(&["workflow", "next"]);
+    let next = bench.harness.json(&["workflow", "next"]);
     let what = next["next"][0]["what"].as_str().expect("words");
     assert!(what.ends_with("(critic stays with a concern after 2 rounds of debate)"), "{what}");
     assert!(bench.feedback().is_empty(), "nobody has failed it");
@@ -162,9 +165,9 @@ fn who_asks_for_a_person_gets_one_without_a_debate() {
     bench.script("G-critic", &verdict("CONCERN", "it is red"));
     bench.script("G-security", &verdict("ESCALATE", "who pays?"));
     bench.until_state("A", "gate(human)");
-    assert_eq!(seats(&bench).len(), 2);
+    assert_eq!(assignments(&bench).len(), 2);
     assert_eq!(bench.diagnostic("A"), "security asks for a person");
-    let question = bench.yard.json(&["decisions", "show", &bench.step("A").task.id.to_string()]);
+    let question = bench.harness.json(&["decisions", "show", &bench.step("A").task.id.to_string()]);
     let text = question.to_string();
     assert_eq!(text.matches("\"it says ESCALATE\"").count(), 1, "said once: {text}");
     bench.says(&["G", "pass"]);
@@ -177,7 +180,7 @@ fn where_nobody_can_review_a_person_is_asked_at_once() {
         Bench::with(&[("workers.scripted.roles", "[\"worker\", \"agent\"]")], &spec("auto", ""));
     bench.until_state("A", "gate(human)");
     assert_eq!(bench.diagnostic("A"), "no reviewers: no worker can play critic, security");
-    assert!(seats(&bench).is_empty());
+    assert!(assignments(&bench).is_empty());
     bench.says(&["G", "pass"]);
     bench.until_over("complete");
 }
@@ -191,7 +194,7 @@ fn a_person_who_answers_first_sends_the_reviewers_home() {
     bench.until_started("G-security.1");
     bench.says(&["G", "pass"]);
     bench.until_over("complete");
-    assert_eq!(seats(&bench), ["critic 0 withdrawn", "security 0 withdrawn"]);
+    assert_eq!(assignments(&bench), ["critic 0 withdrawn", "security 0 withdrawn"]);
     assert!(bench.feedback().is_empty());
 }
 
@@ -205,17 +208,17 @@ fn a_panel_whose_up_is_killed_again_and_again_ends_the_same() {
     };
     let bench = Bench::with(&[("limits.lease", "\"1d\"")], &spec("auto", ""));
     play(&bench);
-    let answered = |who: &str| seats(&bench).contains(&format!("{who} answered"));
+    let answered = |who: &str| assignments(&bench).contains(&format!("{who} answered"));
     let moments: [(&str, &dyn Fn() -> bool); 5] = [
-        ("the seats are made", &|| seats(&bench).len() == 2),
+        ("the seats are made", &|| assignments(&bench).len() == 2),
         ("both read", &|| bench.has_started("G-critic.1") && bench.has_started("G-security.1")),
         ("one has spoken", &|| answered("critic 0")),
         ("the debate has begun", &|| {
-            fs::write(bench.yard.path("go-G-security.1"), "").expect("written");
+            fs::write(bench.harness.path("go-G-security.1"), "").expect("written");
             bench.has_started("G-critic.2")
         }),
         ("the debate is over", &|| {
-            fs::write(bench.yard.path("go-G-critic.2"), "").expect("written");
+            fs::write(bench.harness.path("go-G-critic.2"), "").expect("written");
             bench.has_started("B.1")
         }),
     ];
@@ -229,7 +232,7 @@ fn a_panel_whose_up_is_killed_again_and_again_ends_the_same() {
     up.stop();
     bench.assert_clean();
     let all = ["critic 0 answered", "security 0 answered", "critic 1 answered"];
-    assert_eq!(seats(&bench), all, "no seat is made twice");
+    assert_eq!(assignments(&bench), all, "no seat is made twice");
     assert_eq!(verdicts(&bench, "A"), ["critic WITHDRAWN", "security APPROVE"]);
     let mut starts = bench.starts();
     starts.sort();

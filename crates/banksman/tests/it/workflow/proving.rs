@@ -21,7 +21,7 @@ fn laid_out(settings: &[(&str, &str)], demands: &str) -> (Bench, PathBuf) {
     let bench = Bench::with(settings, &by_hand(demands));
     bench.until_state("A", "interactive");
     bench.settle();
-    let worktree = bench.yard.worktrees().pop().expect("a worktree");
+    let worktree = bench.harness.worktrees().pop().expect("a worktree");
     (bench, worktree.into())
 }
 
@@ -30,9 +30,9 @@ fn says_in_vain(bench: &Bench, found: &str) {
     bench.says(&["A", "done"]);
     bench.until("it is looked at", |bench| bench.diagnostic("A").contains(found));
     assert_eq!(bench.state("A"), "interactive");
-    let words = bench.yard.file("repo/.workflow/steps/A.md");
+    let words = bench.harness.file("repo/.workflow/steps/A.md");
     assert!(words.contains(found), "{words}");
-    let next = bench.yard.ok(&["workflow", "next"]);
+    let next = bench.harness.ok(&["workflow", "next"]);
     assert!(next.contains(found), "{next}");
     bench.settle();
 }
@@ -41,13 +41,13 @@ fn says_in_vain(bench: &Bench, found: &str) {
 fn a_command_runs_in_the_worktree_also_where_nothing_was_changed() {
     let (bench, worktree) = laid_out(&[], "success_criterion: { command: test -s proof }");
     says_in_vain(&bench, "`test -s proof` exited with code 1");
-    fs::write(bench.yard.path("repo/proof"), "not here\n").expect("written");
+    fs::write(bench.harness.path("repo/proof"), "not here\n").expect("written");
     says_in_vain(&bench, "`test -s proof` exited with code 1");
-    fs::remove_file(bench.yard.path("repo/proof")).expect("removed");
+    fs::remove_file(bench.harness.path("repo/proof")).expect("removed");
     fs::write(worktree.join("proof"), "so it is\n").expect("written");
     bench.says(&["A", "done"]);
     bench.until_over("complete");
-    assert_eq!(bench.yard.git(&["show", "main:proof"]), "so it is\n");
+    assert_eq!(bench.harness.git(&["show", "main:proof"]), "so it is\n");
     assert_eq!(bench.starts(), Vec::<String>::new(), "no agent was asked");
 }
 

@@ -8,7 +8,7 @@ use banksman_core::time::Span;
 
 use super::{Bench, DONE, WAIT, WORK, runs};
 use crate::engine::driver::{Driver, NODE};
-use crate::engine::yard::Yard;
+use crate::engine::harness::Harness;
 
 fn git_in(folder: &Path, args: &[&str]) -> String {
     let done = Command::new("git").arg("-C").arg(folder).args(args).output().expect("git starts");
@@ -16,11 +16,11 @@ fn git_in(folder: &Path, args: &[&str]) -> String {
     String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }
 
-/// Puts a forge beside the repository of a yard. Somebody's pull request from long ago is at the base.
-fn forge_of(yard: &Yard) -> PathBuf {
-    let forge = yard.path("forge.git");
-    yard.git(&["clone", "--quiet", "--bare", ".", &forge.display().to_string()]);
-    yard.git(&["remote", "add", "origin", &forge.display().to_string()]);
+/// Puts a forge beside the repository of a harness. Somebody's pull request from long ago is at the base.
+fn forge_of(harness: &Harness) -> PathBuf {
+    let forge = harness.path("forge.git");
+    harness.git(&["clone", "--quiet", "--bare", ".", &forge.display().to_string()]);
+    harness.git(&["remote", "add", "origin", &forge.display().to_string()]);
     git_in(&forge, &["update-ref", "refs/pull/1/head", "main"]);
     forge
 }
@@ -35,8 +35,8 @@ steps:
   - { id: forgets, signal: { type: pr_creation } }
 ",
     );
-    let forge = forge_of(&bench.yard);
-    bench.driver = Driver::of(bench.yard.root(), Span(100));
+    let forge = forge_of(&bench.harness);
+    bench.driver = Driver::of(bench.harness.root(), Span(100));
     let push = "run git push -q origin HEAD";
     bench.script("opens", &format!("{WORK}{push} HEAD:refs/merge-requests/7/head\n{DONE}"));
     bench.script("forgets.1", &format!("{WORK}{push}\n{DONE}"));
@@ -70,17 +70,17 @@ const A_WHILE: Span = Span(20 * 60_000);
 
 fn by_hand() -> (Bench, PathBuf) {
     let mut bench = Bench::new(BY_HAND);
-    let forge = forge_of(&bench.yard);
-    bench.driver = Driver::of(bench.yard.root(), Span(100));
+    let forge = forge_of(&bench.harness);
+    bench.driver = Driver::of(bench.harness.root(), Span(100));
     bench.until("the step is laid out", |bench| {
-        !bench.yard.worktrees().is_empty() && bench.yard.jobs(NODE).is_empty()
+        !bench.harness.worktrees().is_empty() && bench.harness.jobs(NODE).is_empty()
     });
     (bench, forge)
 }
 
 /// The looks at the remote that are over and kept.
 fn looks(bench: &Bench) -> Vec<String> {
-    let past = fs::read_dir(bench.yard.home(NODE).join("past")).expect("a folder");
+    let past = fs::read_dir(bench.harness.home(NODE).join("past")).expect("a folder");
     let names = past.map(|entry| entry.expect("an entry").file_name());
     let names = names.map(|name| name.to_string_lossy().into_owned());
     names.filter(|name| name.starts_with('l')).collect()
@@ -106,7 +106,7 @@ fn commit(worktree: &Path, text: &str) {
 #[test]
 fn a_step_by_hand_is_done_when_the_forge_has_its_pull_request() {
     let (bench, forge) = by_hand();
-    let worktree = PathBuf::from(&bench.yard.worktrees()[0]);
+    let worktree = PathBuf::from(&bench.harness.worktrees()[0]);
     look_again(&bench);
     assert_eq!(bench.state("X"), "interactive", "the base has somebody's pull request, X has none");
     commit(&worktree, "an idea");
@@ -122,7 +122,7 @@ fn a_step_by_hand_is_done_when_the_forge_has_its_pull_request() {
     // Sent back, it is not done before something has changed.
     bench.says(&["G", "fail", "--note", "another idea, please"]);
     bench.until_state("X", "interactive");
-    bench.until("it is laid out again", |bench| bench.yard.jobs(NODE).is_empty());
+    bench.until("it is laid out again", |bench| bench.harness.jobs(NODE).is_empty());
     for _ in 0..2 {
         look_again(&bench);
         assert_eq!(bench.state("X"), "interactive");
@@ -132,8 +132,8 @@ fn a_step_by_hand_is_done_when_the_forge_has_its_pull_request() {
     // The person goes on, and somebody on the forge brings the branch up to date.
     commit(&worktree, "a better idea");
     git_in(&worktree, &["push", "--quiet", "origin", "HEAD"]);
-    let other = bench.yard.path("other");
-    git_in(bench.yard.root(), &["clone", "--quiet", "forge.git", "other"]);
+    let other = bench.harness.path("other");
+    git_in(bench.harness.root(), &["clone", "--quiet", "forge.git", "other"]);
     let name = branch.trim_start_matches("refs/heads/");
     git_in(&other, &["switch", "--quiet", name]);
     let author = ["-c", "user.name=Kim", "-c", "user.email=kim@example.org"];
@@ -150,10 +150,10 @@ fn a_step_by_hand_is_done_when_the_forge_has_its_pull_request() {
 #[test]
 fn a_remote_that_cannot_be_asked_is_told_of_once_and_asked_again() {
     let (bench, forge) = by_hand();
-    let worktree = PathBuf::from(&bench.yard.worktrees()[0]);
+    let worktree = PathBuf::from(&bench.harness.worktrees()[0]);
     commit(&worktree, "an idea");
     git_in(&worktree, &["push", "--quiet", "origin", "HEAD", "HEAD:refs/pull/7/head"]);
-    let away = bench.yard.path("away.git");
+    let away = bench.harness.path("away.git");
     fs::rename(&forge, &away).expect("moved");
     for _ in 0..2 {
         look_again(&bench);

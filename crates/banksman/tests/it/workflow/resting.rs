@@ -42,12 +42,12 @@ fn a_step_that_is_tried_again_says_when() {
     bench.until_started("A.1");
     bench.until("it rests", |bench| bench.state("A") == "running" && !bench.is_at_work("A.1"));
     bench.settle();
-    let next = bench.yard.ok(&["workflow", "next"]);
+    let next = bench.harness.ok(&["workflow", "next"]);
     assert!(
         next.contains("A: it is tried again at ") && next.contains("or now: banksman retry t2\n"),
         "{next}"
     );
-    assert!(bench.yard.ok(&["workflow", "status"]).contains("  tried again at "));
+    assert!(bench.harness.ok(&["workflow", "status"]).contains("  tried again at "));
 }
 
 fn goes_on(bench: &Bench) {
@@ -63,11 +63,11 @@ fn a_gate_does_not_lose_its_time_while_a_person_thinks() {
         bench.driver.pass(minutes(150));
         bench.settle();
         assert_eq!(
-            (bench.state("A"), bench.seats()),
+            (bench.state("A"), bench.assignments()),
             ("gate(auto)".to_owned(), vec!["pending".to_owned()])
         );
     }
-    bench.yard.ok(&["check"]);
+    bench.harness.ok(&["check"]);
     goes_on(&bench);
     bench.go("G.1");
     bench.until_over("complete");
@@ -96,10 +96,10 @@ fn a_bound_begins_anew_when_a_person_lets_the_batch_go_on() {
     let bench = at_rest();
     let due = || bench.driver.store.next_due().expect("timers").expect("the gate has one");
     let before = due();
-    bench.yard.ok(&["batch", "resume", "w"]);
+    bench.harness.ok(&["batch", "resume", "w"]);
     let after = due();
     assert!(after > before, "the gate is as far on as if nothing had held it up");
-    bench.yard.ok(&["batch", "resume", "w"]);
+    bench.harness.ok(&["batch", "resume", "w"]);
     assert_eq!(due(), after, "whoever says it twice gives it more than its time");
 }
 
@@ -110,12 +110,12 @@ fn a_gate_that_nobody_answers_is_given_up_and_asked_about_again_without_new_work
     let bench = Bench::with(&[("limits.lease", "\"1d\"")], &spec);
     bench.until_state("A", "gate(human)");
     bench.until_state("B", "interactive");
-    let inbox = bench.yard.ok(&["decisions", "--json"]);
+    let inbox = bench.harness.ok(&["decisions", "--json"]);
     assert_eq!(inbox.matches("\"deadline\": null").count(), 0, "{inbox}");
     bench.driver.pass(minutes(7 * 24 * 60 + 1));
     bench.until("it waits for a person", |bench| bench.whole() == "waiting");
     assert_eq!((bench.state("A").as_str(), bench.state("B").as_str()), ("given_up", "given_up"));
-    bench.whole_says("resume", &[]);
+    bench.parent_says("resume", &[]);
     bench.until_state("A", "gate(human)");
     bench.until_state("B", "interactive");
     bench.says(&["G", "pass"]);
@@ -130,6 +130,6 @@ fn a_workflow_that_nobody_answers_for_is_aborted_with_its_problem() {
     bench.driver.pass(minutes(7 * 24 * 60 + 1));
     bench.until_over("aborted");
     assert_eq!(bench.logged("is aborted: nobody has answered: a step was given up"), 1);
-    let status = bench.yard.ok(&["workflow", "status", "t1"]);
+    let status = bench.harness.ok(&["workflow", "status", "t1"]);
     assert!(status.contains("aborted: nobody has answered: a step was given up"), "{status}");
 }

@@ -19,7 +19,7 @@ gates:
 
 /// The clean-ups that were made for steps, by the steps.
 fn cleaned_up(bench: &Bench) -> Vec<String> {
-    let past = fs::read_dir(bench.yard.home(NODE).join("past")).expect("a folder");
+    let past = fs::read_dir(bench.harness.home(NODE).join("past")).expect("a folder");
     let names: Vec<String> = past
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
         .collect();
@@ -41,7 +41,7 @@ fn the_last_step_of_a_worktree_puts_it_away() {
     bench.says(&["G", "pass"]);
     bench.until_over("complete");
     assert_eq!(cleaned_up(&bench), ["D", "E"]);
-    assert_eq!(bench.yard.git(&["branch", "--list", "banksman/*"]), "");
+    assert_eq!(bench.harness.git(&["branch", "--list", "banksman/*"]), "");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A yard in which workflows are played: every step and every gate has a script of its own, by its id in the file.
+//! A harness in which workflows are played: every step and every gate has a script of its own, by its id in the file.
 //!
 //! It asks the program and looks at files, as a person would; it never writes to the store.
 
@@ -14,8 +14,8 @@ use banksman_core::ids::TaskId;
 use serde_json::{Value, json};
 
 use super::until_agents_are_gone;
+use crate::engine::harness::{Harness, Up, state_of};
 use crate::engine::processes::{rest, wait_until};
-use crate::engine::yard::{Up, Yard, state_of};
 use crate::scripted::scripted_agent;
 
 /// Plays the script of the step or the gate that the first line of the prompt names, else what is usual for one. Every start is
@@ -45,14 +45,14 @@ pub(super) fn work_with_sentinel(path: &str) -> String {
 }
 
 pub(super) struct Stage {
-    yard: Yard,
+    harness: Harness,
 }
 
 impl Deref for Stage {
-    type Target = Yard;
+    type Target = Harness;
 
-    fn deref(&self) -> &Yard {
-        &self.yard
+    fn deref(&self) -> &Harness {
+        &self.harness
     }
 }
 
@@ -62,31 +62,31 @@ impl Stage {
     }
 
     pub(super) fn with(settings: &[(&str, &str)]) -> Self {
-        let yard = Yard::new(&[]);
-        fs::create_dir(yard.path("bin")).expect("a folder");
-        fs::write(yard.path("actor.sh"), ACTOR).expect("written");
-        let words = [yard.path("actor.sh"), scripted_agent(), yard.root().to_owned()];
+        let harness = Harness::new(&[]);
+        fs::create_dir(harness.path("bin")).expect("a folder");
+        fs::write(harness.path("actor.sh"), ACTOR).expect("written");
+        let words = [harness.path("actor.sh"), scripted_agent(), harness.root().to_owned()];
         let words = words.map(|word| format!("{:?}", word.display().to_string()));
-        yard.set(&[("workers.scripted.command", &format!("[\"sh\", {}]", words.join(", ")))]);
-        yard.set(settings);
-        yard.script("step", WORK);
-        yard.script("gate", PASS);
-        Self { yard }
+        harness.set(&[("workers.scripted.command", &format!("[\"sh\", {}]", words.join(", ")))]);
+        harness.set(settings);
+        harness.script("step", WORK);
+        harness.script("gate", PASS);
+        Self { harness }
     }
 
     /// What the agents of a step do; attempts are counted for each step by itself.
     pub(super) fn step(&self, id: &str, script: &str) {
-        self.yard.script(&format!("step-{id}"), &format!("count-as step-{id}\n{script}"));
+        self.harness.script(&format!("step-{id}"), &format!("count-as step-{id}\n{script}"));
     }
 
     /// What the reviewers at a gate do.
     pub(super) fn gate(&self, id: &str, script: &str) {
-        self.yard.script(&format!("gate-{id}"), &format!("count-as gate-{id}\n{script}"));
+        self.harness.script(&format!("gate-{id}"), &format!("count-as gate-{id}\n{script}"));
     }
 
     /// A program that is found before those of the system.
     pub(super) fn program(&self, name: &str, script: &str) {
-        let path = self.yard.path("bin").join(name);
+        let path = self.harness.path("bin").join(name);
         fs::write(&path, script).expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be run");
     }
@@ -106,18 +106,18 @@ impl Stage {
     }
 
     pub(super) fn repo(&self, path: &str) -> PathBuf {
-        self.yard.path("repo").join(path)
+        self.harness.path("repo").join(path)
     }
 
     /// All files with the texts that are in main are there.
     pub(super) fn commit_all(&self, message: &str) {
-        self.yard.git(&["add", "--all"]);
-        self.yard.git(&["commit", "--quiet", "--message", message]);
+        self.harness.git(&["add", "--all"]);
+        self.harness.git(&["commit", "--quiet", "--message", message]);
     }
 
     pub(super) fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.yard.command(args);
-        let own = self.yard.path("bin");
+        let mut command = self.harness.command(args);
+        let own = self.harness.path("bin");
         command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", own.display()));
         command
     }
@@ -172,7 +172,7 @@ impl Stage {
     /// The task of the workflow that was started last of a name, and those of its steps.
     fn tasks_of(&self, workflow: &str) -> Vec<Stored> {
         let word = |stored: &Stored| stored.task.fields.get("workflow").cloned();
-        let mut all = self.yard.tasks();
+        let mut all = self.harness.tasks();
         all.retain(|stored| word(stored) == Some(json!(workflow)));
         let heads = all.iter().filter(|stored| stored.task.parent.is_none());
         let Some(head) = heads.map(|stored| stored.task.id).max() else { return Vec::new() };
@@ -251,7 +251,7 @@ impl Stage {
 
     /// What the workflow's log says.
     pub(super) fn log(&self, workflow: &str) -> String {
-        self.yard.file(&format!("repo/.workflow/audit/{workflow}.log"))
+        self.harness.file(&format!("repo/.workflow/audit/{workflow}.log"))
     }
 
     /// The lines of the log that hold these words.
@@ -273,33 +273,33 @@ impl Stage {
 
     /// What the agents of a step or a gate were told, one text for each start.
     pub(super) fn prompts_of(&self, part: &str) -> Vec<String> {
-        let starts = self.yard.file("starts");
+        let starts = self.harness.file("starts");
         let starts = starts.lines().filter_map(|line| line.split_once(' '));
         let runs = starts.filter(|(_, played)| *played == part);
-        runs.map(|(run, _)| self.yard.file(&format!("prompts/{run}"))).collect()
+        runs.map(|(run, _)| self.harness.file(&format!("prompts/{run}"))).collect()
     }
 
     /// The steps and gates whose agents were started, in order.
     pub(super) fn played(&self) -> Vec<String> {
-        let starts = self.yard.file("starts");
+        let starts = self.harness.file("starts");
         let parts = starts.lines().filter_map(|line| line.split_once(' '));
         parts.map(|(_, part)| part.to_owned()).collect()
     }
 
     /// The text of a file in the main branch.
     pub(super) fn main(&self, path: &str) -> String {
-        self.yard.git(&["show", &format!("main:{path}")])
+        self.harness.git(&["show", &format!("main:{path}")])
     }
 
     pub(super) fn main_files(&self) -> Vec<String> {
-        let listed = self.yard.git(&["ls-tree", "-r", "--name-only", "main"]);
+        let listed = self.harness.git(&["ls-tree", "-r", "--name-only", "main"]);
         listed.lines().map(str::to_owned).collect()
     }
 
     /// The worktree of a step that works in one of its own.
     pub(super) fn worktree(&self, workflow: &str, step: &str) -> PathBuf {
         let id = self.task_of(workflow, step).to_string();
-        let all = self.yard.worktrees();
+        let all = self.harness.worktrees();
         let mine = all.iter().find(|path| path.rsplit('/').next() == Some(&id));
         mine.unwrap_or_else(|| panic!("{id} has none of {all:?}")).into()
     }
@@ -307,11 +307,11 @@ impl Stage {
     /// After the end of all workflows: everything is put away, the store is sound, and nothing is left over.
     pub(super) fn assert_put_away(&self) {
         self.pulse_until("everything is put away", || {
-            self.yard.jobs("here").is_empty() && self.yard.worktrees().is_empty()
+            self.harness.jobs("here").is_empty() && self.harness.worktrees().is_empty()
         });
-        let branches = self.yard.git(&["branch", "--list", "banksman/*"]);
+        let branches = self.harness.git(&["branch", "--list", "banksman/*"]);
         assert_eq!(branches, "", "branches that are merged are left over");
-        self.yard.assert_clean(&["here"]);
+        self.harness.assert_clean(&["here"]);
     }
 }
 

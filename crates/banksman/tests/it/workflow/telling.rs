@@ -18,12 +18,12 @@ fn status_says_what_the_reviewers_do() {
     let bench = Bench::new(SPEC);
     bench.script("G", "success I like it\n");
     bench.until("the reviewer rests", |bench| {
-        bench.yard.json(&["workflow", "status"])["steps"][0]["seats"][0]["doing"] == "resting"
+        bench.harness.json(&["workflow", "status"])["steps"][0]["seats"][0]["doing"] == "resting"
     });
-    let seat = bench.yard.json(&["workflow", "status"])["steps"][0]["seats"][0].clone();
+    let seat = bench.harness.json(&["workflow", "status"])["steps"][0]["seats"][0].clone();
     assert_eq!((&seat["reviewer"], &seat["run"]), (&json!("critic"), &json!(null)), "{seat}");
     let missed = seat["missed"].as_str().expect("why it is asked again");
-    let status = bench.yard.ok(&["workflow", "status"]);
+    let status = bench.harness.ok(&["workflow", "status"]);
     let row = status.lines().find(|line| line.contains("gate(auto)")).expect("the step");
     assert!(row.contains("critic asked again "), "{status}");
     assert!(row.contains(&missed[..20]), "{status}");

@@ -33,9 +33,9 @@ fn without_a_word_it_goes_on_after_the_window() {
     bench.settle();
     assert_eq!(bench.state("A"), "gate(veto)", "the window is not over");
     assert_eq!(bench.starts(), ["A.1", "G.1"]);
-    let status = bench.yard.ok(&["workflow", "status"]);
+    let status = bench.harness.ok(&["workflow", "status"]);
     assert!(status.contains("goes on at ") && status.contains(" unless you say no\n"), "{status}");
-    let next = bench.yard.ok(&["workflow", "next"]);
+    let next = bench.harness.ok(&["workflow", "next"]);
     assert!(next.contains("a person may say no until "), "{next}");
     bench.driver.pass(Span(180_000));
     bench.until_over("complete");

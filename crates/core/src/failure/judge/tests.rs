@@ -1,29 +1,33 @@
 //! The verdicts on receipts, one fact at a time.
 
 use super::*;
-use crate::receipt::{Check, Exit, Opinion};
+use crate::receipt::{CheckResult, EvaluatorOpinion, ProcessExit};
 use crate::time::Instant;
 use serde_json::json;
 
-const CHANGE: Asked<'_> =
-    Asked { expects: Expects::Change, task: "t83", branch: "banksman/t83", schema_given: false };
-const ANSWER: Asked<'_> = Asked { expects: Expects::Answer, ..CHANGE };
-const SHAPED: Asked<'_> = Asked { schema_given: true, ..ANSWER };
-const ANYTHING: Asked<'_> = Asked { expects: Expects::Anything, ..CHANGE };
+const CHANGE: RunExpectation<'_> = RunExpectation {
+    expects: Deliverable::Change,
+    task: "t83",
+    branch: "banksman/t83",
+    schema_given: false,
+};
+const ANSWER: RunExpectation<'_> = RunExpectation { expects: Deliverable::Answer, ..CHANGE };
+const SHAPED: RunExpectation<'_> = RunExpectation { schema_given: true, ..ANSWER };
+const ANYTHING: RunExpectation<'_> = RunExpectation { expects: Deliverable::Anything, ..CHANGE };
 const ENDED_AT: Instant = Instant(1_795_000_000_000);
 
-fn exit(code: i32) -> Option<Exit> {
-    Some(Exit { code: Some(code), signal: None })
+fn exit(code: i32) -> Option<ProcessExit> {
+    Some(ProcessExit { code: Some(code), signal: None })
 }
 
-fn killed() -> Option<Exit> {
-    Some(Exit { code: None, signal: Some(9) })
+fn killed() -> Option<ProcessExit> {
+    Some(ProcessExit { code: None, signal: Some(9) })
 }
 
-fn check(code: i32, tail: &str) -> Check {
+fn check(code: i32, tail: &str) -> CheckResult {
     let (command, head) = ("make test".to_owned(), "b".repeat(40));
-    let exit = Exit { code: Some(code), signal: None };
-    Check { command, head, exit, millis: 1, tail: tail.to_owned() }
+    let exit = ProcessExit { code: Some(code), signal: None };
+    CheckResult { command, head, exit, millis: 1, tail: tail.to_owned() }
 }
 
 /// A run that did everything right; each test changes one thing.
@@ -32,12 +36,12 @@ fn good() -> Receipt {
         job: "r83.1".to_owned(),
         started_at: Instant(0),
         ended_at: ENDED_AT,
-        ended: Ended::Completed,
+        ended: EndCause::Completed,
         exit: exit(0),
-        reading: Some(Reading {
+        reading: Some(StreamSummary {
             terminal: Some(Terminal::Success),
             text: "The login works.".to_owned(),
-            ..Reading::default()
+            ..StreamSummary::default()
         }),
         answer: None,
         objections: Vec::new(),
@@ -63,7 +67,7 @@ fn with(change: impl FnOnce(&mut Receipt)) -> Receipt {
     receipt
 }
 
-fn reading(receipt: &mut Receipt) -> &mut Reading {
+fn reading(receipt: &mut Receipt) -> &mut StreamSummary {
     receipt.reading.as_mut().expect("a good run has one")
 }
 
@@ -87,47 +91,51 @@ fn fault(receipt: &mut Receipt, kind: FaultKind, structured: bool) {
 
 fn opinion(receipt: &mut Receipt, done: bool) {
     let reason = "by the log".to_owned();
-    receipt.opinion = Some(Opinion { done, reason });
+    receipt.opinion = Some(EvaluatorOpinion { done, reason });
 }
 
 #[track_caller]
 fn expect(
-    asked: &Asked<'_>,
+    asked: &RunExpectation<'_>,
     receipt: &Receipt,
     outcome: Outcome,
-    class: Option<Class>,
-) -> Judgement {
-    let judgement = judge(receipt, asked);
-    assert_eq!((judgement.outcome, judgement.class), (outcome, class), "{judgement:?}");
-    assert_eq!(judgement.ambiguous, is_ambiguous(receipt, asked));
-    assert_eq!(judgement.signature.is_some(), class.is_some());
-    judgement
+    class: Option<FailureClass>,
+) -> Classification {
+    let classification = judge(receipt, asked);
+    assert_eq!(
+        (classification.outcome, classification.class),
+        (outcome, class),
+        "{classification:?}"
+    );
+    assert_eq!(classification.ambiguous, is_ambiguous(receipt, asked));
+    assert_eq!(classification.signature.is_some(), class.is_some());
+    classification
 }
 
 #[test]
 fn a_success_has_its_terminal_event_its_exit_and_its_commits() {
-    let judgement = expect(&CHANGE, &good(), Outcome::Succeeded, None);
-    assert_eq!((judgement.level, judgement.ambiguous), (Level::Verified, false));
-    assert_eq!(judgement.detail, "The login works.");
+    let classification = expect(&CHANGE, &good(), Outcome::Succeeded, None);
+    assert_eq!((classification.level, classification.ambiguous), (ProofLevel::Verified, false));
+    assert_eq!(classification.detail, "The login works.");
     let unchecked = with(|receipt| evidence(receipt).checks.clear());
-    assert_eq!(expect(&CHANGE, &unchecked, Outcome::Succeeded, None).level, Level::Observed);
+    assert_eq!(expect(&CHANGE, &unchecked, Outcome::Succeeded, None).level, ProofLevel::Observed);
 }
 
 #[test]
 fn the_end_of_the_job_comes_before_everything() {
     let said = || "because".to_owned();
-    let not_prepared = |class| Ended::NotPrepared { detail: said(), class };
+    let not_prepared = |class| EndCause::NotPrepared { detail: said(), class };
     for (ended, outcome, class) in [
-        (not_prepared(PrepareFault::Environment), Outcome::Transient, Class::Env),
-        (not_prepared(PrepareFault::Setup), Outcome::Crashed, Class::Setup),
-        (not_prepared(PrepareFault::Diverged), Outcome::NeedsPerson, Class::Setup),
-        (Ended::NotStarted { detail: said() }, Outcome::Transient, Class::Env),
-        (Ended::TimedOut, Outcome::Stalled, Class::Stall),
-        (Ended::Stalled, Outcome::Stalled, Class::Stall),
-        (Ended::OverBudget { detail: said() }, Outcome::OverBudget, Class::Budget),
-        (Ended::Stopped { by: said() }, Outcome::Transient, Class::Infra),
-        (Ended::LeaseLost, Outcome::Transient, Class::Infra),
-        (Ended::KeeperLost, Outcome::Transient, Class::Infra),
+        (not_prepared(PrepareFault::Environment), Outcome::Transient, FailureClass::Env),
+        (not_prepared(PrepareFault::Setup), Outcome::Crashed, FailureClass::Setup),
+        (not_prepared(PrepareFault::Diverged), Outcome::NeedsPerson, FailureClass::Setup),
+        (EndCause::NotStarted { detail: said() }, Outcome::Transient, FailureClass::Env),
+        (EndCause::TimedOut, Outcome::Stalled, FailureClass::Stall),
+        (EndCause::Stalled, Outcome::Stalled, FailureClass::Stall),
+        (EndCause::OverBudget { detail: said() }, Outcome::OverBudget, FailureClass::Budget),
+        (EndCause::Stopped { by: said() }, Outcome::Transient, FailureClass::Infra),
+        (EndCause::LeaseLost, Outcome::Transient, FailureClass::Infra),
+        (EndCause::KeeperLost, Outcome::Transient, FailureClass::Infra),
     ] {
         let receipt = with(|receipt| {
             receipt.ended = ended;
@@ -141,7 +149,7 @@ fn the_end_of_the_job_comes_before_everything() {
 #[test]
 fn a_hopeless_run_is_judged_by_what_it_was_stuck_on() {
     let hopeless = |receipt: &mut Receipt| {
-        receipt.ended = Ended::Hopeless;
+        receipt.ended = EndCause::Hopeless;
         receipt.exit = killed();
         reading(receipt).terminal = None;
     };
@@ -149,53 +157,57 @@ fn a_hopeless_run_is_judged_by_what_it_was_stuck_on() {
         hopeless(receipt);
         fault(receipt, FaultKind::Auth, false);
     });
-    expect(&CHANGE, &told, Outcome::Auth, Some(Class::Auth));
-    expect(&CHANGE, &with(hopeless), Outcome::Transient, Some(Class::Flaky));
-    let claimed = with(|receipt| receipt.ended = Ended::Hopeless);
-    expect(&CHANGE, &claimed, Outcome::Transient, Some(Class::Flaky));
+    expect(&CHANGE, &told, Outcome::Auth, Some(FailureClass::Auth));
+    expect(&CHANGE, &with(hopeless), Outcome::Transient, Some(FailureClass::Flaky));
+    let claimed = with(|receipt| receipt.ended = EndCause::Hopeless);
+    expect(&CHANGE, &claimed, Outcome::Transient, Some(FailureClass::Flaky));
 }
 
 #[test]
 fn a_question_stops_the_task_even_if_the_agent_then_waited_in_vain() {
     let ask = |receipt: &mut Receipt| {
         let question = "Which of both databases?".to_owned();
-        reading(receipt).reports =
-            vec![Told::NeedsPerson { question }, Told::NothingToDo { reason: "so".to_owned() }];
+        reading(receipt).reports = vec![
+            AgentReport::NeedsPerson { question },
+            AgentReport::NothingToDo { reason: "so".to_owned() },
+        ];
     };
-    for ended in [Ended::Completed, Ended::Stalled, Ended::TimedOut] {
+    for ended in [EndCause::Completed, EndCause::Stalled, EndCause::TimedOut] {
         let receipt = with(|receipt| {
             ask(receipt);
             receipt.ended = ended;
         });
-        let judgement = expect(&CHANGE, &receipt, Outcome::NeedsPerson, Some(Class::NeedsPerson));
-        assert_eq!(judgement.detail, "Which of both databases?");
+        let classification =
+            expect(&CHANGE, &receipt, Outcome::NeedsPerson, Some(FailureClass::NeedsPerson));
+        assert_eq!(classification.detail, "Which of both databases?");
     }
 }
 
 #[test]
 fn nothing_to_do_counts_only_where_nothing_was_done() {
     let tell = |receipt: &mut Receipt| {
-        reading(receipt).reports = vec![Told::NothingToDo { reason: "it is there".to_owned() }];
+        reading(receipt).reports =
+            vec![AgentReport::NothingToDo { reason: "it is there".to_owned() }];
     };
     expect(&CHANGE, &with(tell), Outcome::Succeeded, None);
     let idle = with(|receipt| {
         tell(receipt);
         no_commits(receipt);
     });
-    let judgement = expect(&CHANGE, &idle, Outcome::NothingToDo, Some(Class::Noop));
-    assert_eq!(judgement.detail, "it is there");
+    let classification = expect(&CHANGE, &idle, Outcome::NothingToDo, Some(FailureClass::Noop));
+    assert_eq!(classification.detail, "it is there");
 }
 
 #[test]
 fn named_faults_have_their_outcomes() {
     for (kind, outcome, class) in [
-        (FaultKind::Quota, Outcome::Quota, Class::Quota),
-        (FaultKind::Auth, Outcome::Auth, Class::Auth),
-        (FaultKind::Transient, Outcome::Transient, Class::Flaky),
-        (FaultKind::Budget, Outcome::OverBudget, Class::Budget),
-        (FaultKind::Permission, Outcome::Policy, Class::Permission),
-        (FaultKind::Session, Outcome::Transient, Class::Session),
-        (FaultKind::Setup, Outcome::Crashed, Class::Setup),
+        (FaultKind::Quota, Outcome::Quota, FailureClass::Quota),
+        (FaultKind::Auth, Outcome::Auth, FailureClass::Auth),
+        (FaultKind::Transient, Outcome::Transient, FailureClass::Flaky),
+        (FaultKind::Budget, Outcome::OverBudget, FailureClass::Budget),
+        (FaultKind::Permission, Outcome::Policy, FailureClass::Permission),
+        (FaultKind::Session, Outcome::Transient, FailureClass::Session),
+        (FaultKind::Setup, Outcome::Crashed, FailureClass::Setup),
     ] {
         // Half-done work fails its checks; that it was cut off is what counts.
         for structured in [true, false] {
@@ -242,57 +254,61 @@ fn forbidden_paths_come_before_the_claim_and_the_checks() {
         evidence(receipt).denied = vec![".env".to_owned()];
         evidence(receipt).checks = vec![check(1, "boom")];
     });
-    let judgement = expect(&CHANGE, &receipt, Outcome::Policy, Some(Class::Policy));
+    let classification = expect(&CHANGE, &receipt, Outcome::Policy, Some(FailureClass::Policy));
     let expected =
         "it changed paths that are denied: .env; not among the allowed ones: infra/prod.tf";
-    assert_eq!(judgement.detail, expected);
+    assert_eq!(classification.detail, expected);
 }
 
 #[test]
 fn a_failed_check_tells_its_command_and_the_end_of_its_output() {
     let failed =
         |code, tail: &str| with(|receipt| evidence(receipt).checks = vec![check(code, tail)]);
-    let judgement =
-        expect(&CHANGE, &failed(2, "1 failed"), Outcome::VerifyFailed, Some(Class::Test));
-    assert_eq!(judgement.detail, "`make test` exited with code 2:\n1 failed");
-    assert_eq!(judgement.level, Level::Observed);
+    let classification =
+        expect(&CHANGE, &failed(2, "1 failed"), Outcome::VerifyFailed, Some(FailureClass::Test));
+    assert_eq!(classification.detail, "`make test` exited with code 2:\n1 failed");
+    assert_eq!(classification.level, ProofLevel::Observed);
     assert_eq!(
-        judgement.signature.as_deref(),
+        classification.signature.as_deref(),
         Some("test:make test exited with code <n> <n> failed")
     );
-    expect(&CHANGE, &failed(127, ""), Outcome::VerifyFailed, Some(Class::Setup));
+    expect(&CHANGE, &failed(127, ""), Outcome::VerifyFailed, Some(FailureClass::Setup));
     let full = failed(1, "write: No space left on device");
-    expect(&CHANGE, &full, Outcome::Transient, Some(Class::Env));
+    expect(&CHANGE, &full, Outcome::Transient, Some(FailureClass::Env));
 }
 
 #[test]
 fn a_check_of_another_commit_neither_proves_nor_refutes() {
     for code in [0, 1] {
         let receipt = with(|receipt| {
-            evidence(receipt).checks = vec![Check { head: "a".repeat(40), ..check(code, "") }];
+            evidence(receipt).checks =
+                vec![CheckResult { head: "a".repeat(40), ..check(code, "") }];
         });
-        assert_eq!(expect(&CHANGE, &receipt, Outcome::Succeeded, None).level, Level::Observed);
+        assert_eq!(expect(&CHANGE, &receipt, Outcome::Succeeded, None).level, ProofLevel::Observed);
     }
 }
 
 #[test]
 fn who_claims_to_be_done_without_a_commit_is_not_believed() {
     let lie = with(no_commits);
-    let judgement = expect(&CHANGE, &lie, Outcome::VerifyFailed, Some(Class::Model));
+    let classification = expect(&CHANGE, &lie, Outcome::VerifyFailed, Some(FailureClass::Model));
     let expected = "it says that it is done, but there is no commit: The login works.";
-    assert_eq!((judgement.detail.as_str(), judgement.level), (expected, Level::Claimed));
+    assert_eq!(
+        (classification.detail.as_str(), classification.level),
+        (expected, ProofLevel::Claimed)
+    );
     let no_evidence = with(|receipt| receipt.evidence = None);
-    expect(&CHANGE, &no_evidence, Outcome::VerifyFailed, Some(Class::Model));
+    expect(&CHANGE, &no_evidence, Outcome::VerifyFailed, Some(FailureClass::Model));
     let idle = with(|receipt| {
         no_commits(receipt);
         reading(receipt).text = "No changes needed, it is Already Implemented.".to_owned();
     });
-    expect(&CHANGE, &idle, Outcome::NothingToDo, Some(Class::Noop));
+    expect(&CHANGE, &idle, Outcome::NothingToDo, Some(FailureClass::Noop));
     let limited = with(|receipt| {
         no_commits(receipt);
         reading(receipt).text = "You've hit your usage limit.".to_owned();
     });
-    expect(&CHANGE, &limited, Outcome::Quota, Some(Class::Quota));
+    expect(&CHANGE, &limited, Outcome::Quota, Some(FailureClass::Quota));
     expect(&ANYTHING, &lie, Outcome::Succeeded, None);
 }
 
@@ -302,7 +318,7 @@ fn long_prose_of_an_agent_that_is_done_is_no_error_message() {
         no_commits(receipt);
         reading(receipt).text = format!("{}Quota exceeded", "I looked around.\n".repeat(10));
     });
-    expect(&CHANGE, &receipt, Outcome::VerifyFailed, Some(Class::Model));
+    expect(&CHANGE, &receipt, Outcome::VerifyFailed, Some(FailureClass::Model));
 }
 
 #[test]
@@ -321,8 +337,8 @@ fn an_exit_against_the_claim_is_no_success() {
             receipt.exit = end;
             opinion(receipt, true);
         });
-        let judgement = expect(&CHANGE, &receipt, Outcome::Crashed, Some(Class::Model));
-        assert!(!judgement.ambiguous, "{judgement:?}");
+        let classification = expect(&CHANGE, &receipt, Outcome::Crashed, Some(FailureClass::Model));
+        assert!(!classification.ambiguous, "{classification:?}");
     }
 }
 
@@ -332,10 +348,10 @@ fn a_reported_error_is_no_success_even_if_all_checks_pass() {
         reading(receipt).terminal = Some(Terminal::Error);
         opinion(receipt, true);
     });
-    assert!(!expect(&CHANGE, &receipt, Outcome::Crashed, Some(Class::Model)).ambiguous);
+    assert!(!expect(&CHANGE, &receipt, Outcome::Crashed, Some(FailureClass::Model)).ambiguous);
 }
 
-fn silent(end: Option<Exit>) -> Receipt {
+fn silent(end: Option<ProcessExit>) -> Receipt {
     with(|receipt| {
         reading(receipt).terminal = None;
         receipt.exit = end;
@@ -353,14 +369,14 @@ fn without_a_terminal_event_the_evaluator_or_the_checks_decide() {
         opinion(&mut receipt, true);
         expect_open(&receipt, Outcome::Succeeded, None);
         opinion(&mut receipt, false);
-        expect_open(&receipt, Outcome::Crashed, Some(Class::Model));
+        expect_open(&receipt, Outcome::Crashed, Some(FailureClass::Model));
     }
     // A bad exit needs somebody's word that the work is complete; green checks may be those of half of it.
-    expect_open(&silent(exit(1)), Outcome::Crashed, Some(Class::Model));
-    expect_open(&silent(killed()), Outcome::Crashed, Some(Class::Model));
+    expect_open(&silent(exit(1)), Outcome::Crashed, Some(FailureClass::Model));
+    expect_open(&silent(killed()), Outcome::Crashed, Some(FailureClass::Model));
     let mut unchecked = silent(exit(0));
     evidence(&mut unchecked).checks.clear();
-    expect_open(&unchecked, Outcome::Crashed, Some(Class::Model));
+    expect_open(&unchecked, Outcome::Crashed, Some(FailureClass::Model));
     opinion(&mut unchecked, true);
     expect_open(&unchecked, Outcome::Succeeded, None);
 }
@@ -369,10 +385,10 @@ fn without_a_terminal_event_the_evaluator_or_the_checks_decide() {
 fn no_opinion_makes_up_for_missing_work() {
     let mut receipt = silent(exit(0));
     no_commits(&mut receipt);
-    assert!(expect(&CHANGE, &receipt, Outcome::Crashed, Some(Class::Model)).ambiguous);
+    assert!(expect(&CHANGE, &receipt, Outcome::Crashed, Some(FailureClass::Model)).ambiguous);
     opinion(&mut receipt, true);
-    expect(&CHANGE, &receipt, Outcome::NothingToDo, Some(Class::Noop));
-    expect(&SHAPED, &receipt, Outcome::Crashed, Some(Class::Model));
+    expect(&CHANGE, &receipt, Outcome::NothingToDo, Some(FailureClass::Noop));
+    expect(&SHAPED, &receipt, Outcome::Crashed, Some(FailureClass::Model));
     expect(&ANSWER, &receipt, Outcome::Succeeded, None);
 }
 
@@ -380,11 +396,11 @@ fn no_opinion_makes_up_for_missing_work() {
 fn a_plain_crash_is_not_open() {
     let mut receipt = silent(exit(1));
     evidence(&mut receipt).checks.clear();
-    assert!(!expect(&CHANGE, &receipt, Outcome::Crashed, Some(Class::Model)).ambiguous);
+    assert!(!expect(&CHANGE, &receipt, Outcome::Crashed, Some(FailureClass::Model)).ambiguous);
     no_commits(&mut receipt);
     reading(&mut receipt).text.clear();
-    let judgement = expect(&CHANGE, &receipt, Outcome::Crashed, Some(Class::Model));
-    assert_eq!(judgement.detail, "the agent exited with code 1");
+    let classification = expect(&CHANGE, &receipt, Outcome::Crashed, Some(FailureClass::Model));
+    assert_eq!(classification.detail, "the agent exited with code 1");
 }
 
 #[test]
@@ -395,29 +411,29 @@ fn a_run_that_lives_on_earlier_commits_is_open() {
         old(receipt);
         opinion(receipt, false);
     });
-    expect(&CHANGE, &doubted, Outcome::Crashed, Some(Class::Model));
+    expect(&CHANGE, &doubted, Outcome::Crashed, Some(FailureClass::Model));
     let unchecked = with(|receipt| {
         old(receipt);
         evidence(receipt).checks.clear();
     });
-    expect(&CHANGE, &unchecked, Outcome::Crashed, Some(Class::Model));
+    expect(&CHANGE, &unchecked, Outcome::Crashed, Some(FailureClass::Model));
     assert!(!expect(&ANSWER, &with(old), Outcome::Succeeded, None).ambiguous);
 }
 
 #[test]
 fn an_answer_has_to_be_there_in_its_shape() {
     expect(&ANSWER, &good(), Outcome::Succeeded, None);
-    expect(&SHAPED, &good(), Outcome::VerifyFailed, Some(Class::Model));
+    expect(&SHAPED, &good(), Outcome::VerifyFailed, Some(FailureClass::Model));
     let answered = with(|receipt| receipt.answer = Some(json!({"verdict": "approve"})));
     expect(&SHAPED, &answered, Outcome::Succeeded, None);
     let unchecked = with(|receipt| reading(receipt).answer = Some(json!({"verdict": "approve"})));
-    expect(&SHAPED, &unchecked, Outcome::VerifyFailed, Some(Class::Model));
+    expect(&SHAPED, &unchecked, Outcome::VerifyFailed, Some(FailureClass::Model));
     let mute = with(|receipt| reading(receipt).text.clear());
-    expect(&ANSWER, &mute, Outcome::VerifyFailed, Some(Class::Model));
-    let shaped_anything = Asked { schema_given: true, ..ANYTHING };
-    expect(&shaped_anything, &good(), Outcome::VerifyFailed, Some(Class::Model));
-    let shaped_change = Asked { schema_given: true, ..CHANGE };
-    expect(&shaped_change, &good(), Outcome::VerifyFailed, Some(Class::Model));
+    expect(&ANSWER, &mute, Outcome::VerifyFailed, Some(FailureClass::Model));
+    let shaped_anything = RunExpectation { schema_given: true, ..ANYTHING };
+    expect(&shaped_anything, &good(), Outcome::VerifyFailed, Some(FailureClass::Model));
+    let shaped_change = RunExpectation { schema_given: true, ..CHANGE };
+    expect(&shaped_change, &good(), Outcome::VerifyFailed, Some(FailureClass::Model));
     expect(&shaped_change, &answered, Outcome::Succeeded, None);
 }
 
@@ -431,9 +447,10 @@ fn an_answer_that_was_objected_to_is_a_failure_with_the_reason() {
     });
     // Also where the asking side has forgotten that it gave a schema.
     for asked in [SHAPED, ANSWER, ANYTHING, CHANGE] {
-        let judgement = expect(&asked, &receipt, Outcome::VerifyFailed, Some(Class::Model));
+        let classification =
+            expect(&asked, &receipt, Outcome::VerifyFailed, Some(FailureClass::Model));
         let named = "/score is missing; /verdict is odd";
-        assert!(judgement.detail.contains(named), "{}", judgement.detail);
+        assert!(classification.detail.contains(named), "{}", classification.detail);
     }
     let signature = judge(&receipt, &SHAPED).signature;
     receipt.objections = vec!["/verdict is too long".to_owned()];
@@ -441,7 +458,7 @@ fn an_answer_that_was_objected_to_is_a_failure_with_the_reason() {
     reading(&mut receipt).terminal = None;
     opinion(&mut receipt, true);
     for asked in [SHAPED, ANSWER, ANYTHING, CHANGE] {
-        expect(&asked, &receipt, Outcome::Crashed, Some(Class::Model));
+        expect(&asked, &receipt, Outcome::Crashed, Some(FailureClass::Model));
     }
 }
 
@@ -453,17 +470,17 @@ fn words_in_place_of_an_answer_may_be_an_error_message() {
         reading(receipt).text = "You've hit your usage limit.".to_owned();
         receipt.objections = vec!["there was no answer".to_owned()];
     });
-    expect(&SHAPED, &receipt, Outcome::Quota, Some(Class::Quota));
+    expect(&SHAPED, &receipt, Outcome::Quota, Some(FailureClass::Quota));
 }
 
 #[test]
 fn words_explain_an_end_that_nothing_else_explains() {
     for (text, outcome, class) in [
-        ("Quota exceeded", Outcome::Quota, Class::Quota),
-        ("Invalid API key", Outcome::Auth, Class::Auth),
-        ("read ECONNRESET", Outcome::Transient, Class::Flaky),
-        ("A potential loop was detected.", Outcome::Crashed, Class::ModelLoop),
-        ("I have no idea.", Outcome::Crashed, Class::Model),
+        ("Quota exceeded", Outcome::Quota, FailureClass::Quota),
+        ("Invalid API key", Outcome::Auth, FailureClass::Auth),
+        ("read ECONNRESET", Outcome::Transient, FailureClass::Flaky),
+        ("A potential loop was detected.", Outcome::Crashed, FailureClass::ModelLoop),
+        ("I have no idea.", Outcome::Crashed, FailureClass::Model),
     ] {
         let mut receipt = silent(exit(1));
         no_commits(&mut receipt);
@@ -477,7 +494,7 @@ fn the_link_to_the_pull_request_comes_along() {
     let receipt = with(|receipt| {
         reading(receipt).text = "t83: https://github.com/o/r/pull/5".to_owned();
     });
-    let judgement = judge(&receipt, &CHANGE);
-    assert_eq!(judgement.pr_url.as_deref(), Some("https://github.com/o/r/pull/5"));
-    assert_eq!(judge(&receipt, &Asked { task: "t8", branch: "x", ..CHANGE }).pr_url, None);
+    let classification = judge(&receipt, &CHANGE);
+    assert_eq!(classification.pr_url.as_deref(), Some("https://github.com/o/r/pull/5"));
+    assert_eq!(judge(&receipt, &RunExpectation { task: "t8", branch: "x", ..CHANGE }).pr_url, None);
 }

@@ -6,12 +6,12 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::shape::{is_present, number_value};
-use super::{Additive, Comparison, Env, MAX_JOINED_BYTES, Name, Node, Sameness};
+use super::{Additive, Comparison, Env, MAX_JOINED_BYTES, Node, ResolvedName, Sameness};
 use crate::time::{Instant, Span};
 
 pub(super) fn eval<'a>(node: &'a Node, env: &'a dyn Env) -> Cow<'a, Value> {
     match node {
-        Node::Literal(value) | Node::Name(Name::Constant(value)) => Cow::Borrowed(value),
+        Node::Literal(value) | Node::Name(ResolvedName::Constant(value)) => Cow::Borrowed(value),
         Node::Name(name) => env.value(name),
         Node::List(items) => {
             owned(items.iter().map(|item| eval(item, env).into_owned()).collect::<Vec<_>>())

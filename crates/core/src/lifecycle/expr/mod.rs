@@ -1,7 +1,7 @@
 //! The guard language: small, pure and total.
 //!
 //! A text becomes an [`Expr`] only by [`Expr::check`]: `lex` cuts it into tokens, `parse` builds the
-//! syntax, `typing` resolves every name through a [`Scope`] and proves the types. What was checked
+//! syntax, `typing` resolves every name through a [`NameScope`] and proves the types. What was checked
 //! evaluates to a value for every environment: no expression fails, loops or panics when a task moves.
 //! Nothing here may read the clock or a task by itself; both come in through [`Env`].
 
@@ -46,15 +46,15 @@ impl ExprError {
 }
 
 /// What an expression may speak of.
-pub trait Scope {
+pub trait NameScope {
     /// Resolves a dotted path. The message of an error is shown as it is, so it should say which
     /// names there are.
-    fn resolve(&self, path: &[&str]) -> Result<(Name, Type), String>;
+    fn resolve(&self, path: &[&str]) -> Result<(ResolvedName, Type), String>;
 }
 
 /// A name that was resolved.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Name {
+pub enum ResolvedName {
     /// A field of the task, or a member of a record field.
     Field(Vec<String>),
     Counter(CounterId),
@@ -73,7 +73,7 @@ pub enum Name {
     Detail,
 }
 
-impl Name {
+impl ResolvedName {
     /// The path of a field, if it is one.
     #[must_use]
     pub fn field(&self) -> Option<&[String]> {
@@ -83,7 +83,7 @@ impl Name {
 
 /// The values of the names at one moment. A value that is missing is null.
 pub trait Env {
-    fn value(&self, name: &Name) -> Cow<'_, Value>;
+    fn value(&self, name: &ResolvedName) -> Cow<'_, Value>;
 }
 
 /// An expression whose names and types were checked.
@@ -94,7 +94,7 @@ pub struct Expr {
 
 impl Expr {
     /// Parses a text, resolves its names and proves its types.
-    pub fn check(text: &str, scope: &dyn Scope) -> Result<(Self, Type), ExprError> {
+    pub fn check(text: &str, scope: &dyn NameScope) -> Result<(Self, Type), ExprError> {
         let syntax = parse::parse(text)?;
         let (root, value_type) = typing::check(&syntax, scope)?;
         Ok((Self { root }, value_type))
@@ -103,7 +103,7 @@ impl Expr {
     /// `set(field)`, as a requirement that names only a field means it.
     #[must_use]
     pub fn is_set(path: Vec<String>) -> Self {
-        Self { root: Node::IsSet(Box::new(Node::Name(Name::Field(path)))) }
+        Self { root: Node::IsSet(Box::new(Node::Name(ResolvedName::Field(path)))) }
     }
 
     #[must_use]
@@ -118,7 +118,7 @@ impl Expr {
     }
 
     /// Every name that it speaks of, as often as it does.
-    pub fn names(&self) -> impl Iterator<Item = &Name> {
+    pub fn names(&self) -> impl Iterator<Item = &ResolvedName> {
         let mut names = Vec::new();
         self.root.collect_names(&mut names);
         names.into_iter()
@@ -130,7 +130,7 @@ impl Expr {
         let Node::IsSet(inner) = &self.root else {
             return None;
         };
-        let Node::Name(Name::Field(path)) = &**inner else {
+        let Node::Name(ResolvedName::Field(path)) = &**inner else {
             return None;
         };
         Some(path)
@@ -142,19 +142,23 @@ impl Expr {
         match &self.root {
             Node::Literal(value) => !value.is_null(),
             Node::Name(
-                Name::Now
-                | Name::Title
-                | Name::Tags
-                | Name::Priority
-                | Name::Counter(_)
-                | Name::Spent(_),
+                ResolvedName::Now
+                | ResolvedName::Title
+                | ResolvedName::Tags
+                | ResolvedName::Priority
+                | ResolvedName::Counter(_)
+                | ResolvedName::Spent(_),
             ) => true,
-            Node::Name(Name::Constant(value)) => !value.is_null(),
+            Node::Name(ResolvedName::Constant(value)) => !value.is_null(),
             Node::Name(
-                Name::Field(_) | Name::ActorRole | Name::ActorName | Name::Outcome | Name::Detail,
+                ResolvedName::Field(_)
+                | ResolvedName::ActorRole
+                | ResolvedName::ActorName
+                | ResolvedName::Outcome
+                | ResolvedName::Detail,
             ) => false,
             Node::Sum { first, rest } => match rest.last() {
-                Some((Additive::Later, _)) => matches!(**first, Node::Name(Name::Now)),
+                Some((Additive::Later, _)) => matches!(**first, Node::Name(ResolvedName::Now)),
                 Some((Additive::Join, _)) => true,
                 Some((Additive::Add | Additive::Subtract | Additive::AddOrJoin, _)) | None => false,
             },
@@ -174,7 +178,7 @@ impl Expr {
 #[derive(Debug, Clone, PartialEq)]
 enum Node {
     Literal(Value),
-    Name(Name),
+    Name(ResolvedName),
     List(Vec<Node>),
     Not(Box<Node>),
     All(Vec<Node>),
@@ -218,7 +222,7 @@ enum Additive {
 }
 
 impl Node {
-    fn collect_names<'a>(&'a self, names: &mut Vec<&'a Name>) {
+    fn collect_names<'a>(&'a self, names: &mut Vec<&'a ResolvedName>) {
         match self {
             Self::Literal(_) => {}
             Self::Name(name) => names.push(name),

@@ -15,9 +15,9 @@ use super::*;
 /// One name of every type. `*_missing` has a type and no value.
 struct World;
 
-impl Scope for World {
-    fn resolve(&self, path: &[&str]) -> Result<(Name, Type), String> {
-        let field = || Name::Field(path.iter().map(|part| (*part).to_owned()).collect());
+impl NameScope for World {
+    fn resolve(&self, path: &[&str]) -> Result<(ResolvedName, Type), String> {
+        let field = || ResolvedName::Field(path.iter().map(|part| (*part).to_owned()).collect());
         let plan = BTreeMap::from([("bullets".to_owned(), Type::List)]);
         Ok(match path {
             ["text" | "empty" | "blank" | "stamp" | "text_missing"] => (field(), Type::Text),
@@ -29,36 +29,36 @@ impl Scope for World {
             ["plan"] => (field(), Type::Record(plan)),
             ["any_number" | "any_text" | "any_list" | "any_missing"] => (field(), Type::Any),
             ["complexity"] => (field(), Type::OneOf(vec!["standard".into(), "escalated".into()])),
-            ["rounds"] => (Name::Counter(CounterId(0)), Type::Number),
-            ["max_rounds"] => (Name::Constant(json!(3)), Type::Number),
-            ["default_complexity"] => (Name::Constant(json!("odd")), Type::Text),
-            ["actor", "role"] => (Name::ActorRole, Type::Text),
-            ["actor", "name"] => (Name::ActorName, Type::Text),
-            ["now"] => (Name::Now, Type::Time),
-            ["title"] => (Name::Title, Type::Text),
-            ["tags"] => (Name::Tags, Type::List),
-            ["priority"] => (Name::Priority, Type::Number),
-            ["spent", member] => (Name::Spent(Some((*member).to_owned())), Type::Number),
-            ["outcome"] => (Name::Outcome, Type::Text),
-            ["detail"] => (Name::Detail, Type::Text),
+            ["rounds"] => (ResolvedName::Counter(CounterId(0)), Type::Number),
+            ["max_rounds"] => (ResolvedName::Constant(json!(3)), Type::Number),
+            ["default_complexity"] => (ResolvedName::Constant(json!("odd")), Type::Text),
+            ["actor", "role"] => (ResolvedName::ActorRole, Type::Text),
+            ["actor", "name"] => (ResolvedName::ActorName, Type::Text),
+            ["now"] => (ResolvedName::Now, Type::Time),
+            ["title"] => (ResolvedName::Title, Type::Text),
+            ["tags"] => (ResolvedName::Tags, Type::List),
+            ["priority"] => (ResolvedName::Priority, Type::Number),
+            ["spent", member] => (ResolvedName::Spent(Some((*member).to_owned())), Type::Number),
+            ["outcome"] => (ResolvedName::Outcome, Type::Text),
+            ["detail"] => (ResolvedName::Detail, Type::Text),
             other => return Err(format!("there is no `{}`", other.join("."))),
         })
     }
 }
 
 impl Env for World {
-    fn value(&self, name: &Name) -> Cow<'_, Value> {
+    fn value(&self, name: &ResolvedName) -> Cow<'_, Value> {
         let value = match name {
-            Name::Field(path) => field_value(&path.join(".")),
-            Name::Counter(_) | Name::Priority => json!(2),
-            Name::Constant(value) => value.clone(),
-            Name::ActorRole => json!("worker"),
-            Name::ActorName => json!("ann"),
-            Name::Now => json!("2024-02-12T12:00:01Z"),
-            Name::Title => json!("Fix it"),
-            Name::Tags => json!(["small", "web"]),
-            Name::Spent(_) => json!(1.25),
-            Name::Outcome | Name::Detail => Value::Null,
+            ResolvedName::Field(path) => field_value(&path.join(".")),
+            ResolvedName::Counter(_) | ResolvedName::Priority => json!(2),
+            ResolvedName::Constant(value) => value.clone(),
+            ResolvedName::ActorRole => json!("worker"),
+            ResolvedName::ActorName => json!("ann"),
+            ResolvedName::Now => json!("2024-02-12T12:00:01Z"),
+            ResolvedName::Title => json!("Fix it"),
+            ResolvedName::Tags => json!(["small", "web"]),
+            ResolvedName::Spent(_) => json!(1.25),
+            ResolvedName::Outcome | ResolvedName::Detail => Value::Null,
         };
         Cow::Owned(value)
     }
@@ -120,7 +120,7 @@ fn length_and_depth_are_bounded() {
 fn joined_text_is_cut_at_its_limit() {
     struct Long;
     impl Env for Long {
-        fn value(&self, _name: &Name) -> Cow<'_, Value> {
+        fn value(&self, _name: &ResolvedName) -> Cow<'_, Value> {
             Cow::Owned(Value::String("ö".repeat(MAX_JOINED_BYTES)))
         }
     }
@@ -132,14 +132,14 @@ fn joined_text_is_cut_at_its_limit() {
 fn names_and_plain_requirements_can_be_read_back() {
     let (expr, _) =
         checked("set(plan.bullets) and (rounds < max_rounds or actor.role in ['x', title])");
-    let names: Vec<Name> = expr.names().cloned().collect();
+    let names: Vec<ResolvedName> = expr.names().cloned().collect();
     let bullets = vec!["plan".to_owned(), "bullets".to_owned()];
     let wanted = vec![
-        Name::Field(bullets.clone()),
-        Name::Counter(CounterId(0)),
-        Name::Constant(json!(3)),
-        Name::ActorRole,
-        Name::Title,
+        ResolvedName::Field(bullets.clone()),
+        ResolvedName::Counter(CounterId(0)),
+        ResolvedName::Constant(json!(3)),
+        ResolvedName::ActorRole,
+        ResolvedName::Title,
     ];
     assert_eq!(names, wanted);
     assert_eq!(expr.as_set(), None);

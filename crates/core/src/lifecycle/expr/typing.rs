@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::parse::{Form, Operator, Sign, Syntax};
 use super::shape::shortened;
-use super::{Additive, Comparison, ExprError, Name, Node, Sameness, Scope, Type};
+use super::{Additive, Comparison, ExprError, NameScope, Node, ResolvedName, Sameness, Type};
 use crate::time::Instant;
 
-pub(super) fn check(syntax: &Syntax, scope: &dyn Scope) -> Result<(Node, Type), ExprError> {
+pub(super) fn check(syntax: &Syntax, scope: &dyn NameScope) -> Result<(Node, Type), ExprError> {
     let offset = syntax.offset;
     match &syntax.form {
         Form::Literal(value) => Ok((Node::Literal(value.clone()), literal_type(value))),
@@ -41,7 +41,7 @@ fn literal_type(value: &Value) -> Type {
     }
 }
 
-fn name(path: &str, offset: usize, scope: &dyn Scope) -> Result<(Node, Type), ExprError> {
+fn name(path: &str, offset: usize, scope: &dyn NameScope) -> Result<(Node, Type), ExprError> {
     let parts: Vec<&str> = path.split('.').collect();
     match scope.resolve(&parts) {
         Ok((name, value_type)) => Ok((Node::Name(name), value_type)),
@@ -49,11 +49,11 @@ fn name(path: &str, offset: usize, scope: &dyn Scope) -> Result<(Node, Type), Ex
     }
 }
 
-fn flags(parts: &[Syntax], word: &str, scope: &dyn Scope) -> Result<Vec<Node>, ExprError> {
+fn flags(parts: &[Syntax], word: &str, scope: &dyn NameScope) -> Result<Vec<Node>, ExprError> {
     parts.iter().map(|part| flag(part, word, scope)).collect()
 }
 
-fn flag(syntax: &Syntax, word: &str, scope: &dyn Scope) -> Result<Node, ExprError> {
+fn flag(syntax: &Syntax, word: &str, scope: &dyn NameScope) -> Result<Node, ExprError> {
     let (node, value_type) = check(syntax, scope)?;
     match value_type {
         Type::Flag | Type::Any => Ok(node),
@@ -94,7 +94,7 @@ enum Family {
 }
 
 impl Operand {
-    fn check(syntax: &Syntax, scope: &dyn Scope) -> Result<Self, ExprError> {
+    fn check(syntax: &Syntax, scope: &dyn NameScope) -> Result<Self, ExprError> {
         let (node, value_type) = check(syntax, scope)?;
         Ok(Self { offset: syntax.offset, node, value_type })
     }
@@ -105,8 +105,8 @@ impl Operand {
 
     /// The text of a literal, or of a setting, which is as fixed as one.
     fn fixed_text(&self) -> Option<&str> {
-        let (Node::Literal(Value::String(text)) | Node::Name(Name::Constant(Value::String(text)))) =
-            &self.node
+        let (Node::Literal(Value::String(text))
+        | Node::Name(ResolvedName::Constant(Value::String(text)))) = &self.node
         else {
             return None;
         };
@@ -145,7 +145,7 @@ fn comparison(
     operator: Operator,
     left: &Syntax,
     right: &Syntax,
-    scope: &dyn Scope,
+    scope: &dyn NameScope,
 ) -> Result<Node, ExprError> {
     let left = Operand::check(left, scope)?;
     let (how, right) = match operator {
@@ -164,7 +164,7 @@ fn equality(
     left: &Operand,
     right: &Syntax,
     how: fn(Sameness) -> Comparison,
-    scope: &dyn Scope,
+    scope: &dyn NameScope,
 ) -> Result<(Comparison, Node), ExprError> {
     let right = Operand::check(right, scope)?;
     let same = sameness(left, &right)?;
@@ -209,7 +209,7 @@ fn check_word(choice: &Operand, literal: &Operand) -> Result<(), ExprError> {
 fn membership(
     left: &Operand,
     right: &Syntax,
-    scope: &dyn Scope,
+    scope: &dyn NameScope,
 ) -> Result<(Comparison, Node), ExprError> {
     let timed = left.family() == Family::Time;
     let how = Comparison::In(if timed { Sameness::Instant } else { Sameness::Value });
@@ -232,7 +232,7 @@ fn membership(
 }
 
 /// The right side of an order comparison: both are numbers, or both are times.
-fn ordered(left: &Operand, right: &Syntax, scope: &dyn Scope) -> Result<Node, ExprError> {
+fn ordered(left: &Operand, right: &Syntax, scope: &dyn NameScope) -> Result<Node, ExprError> {
     let right = Operand::check(right, scope)?;
     for side in [left, &right] {
         if side.is_null() {
@@ -271,7 +271,7 @@ fn wants(operand: &Operand, families: &[Family]) -> bool {
 fn sum(
     first: &Syntax,
     rest: &[(Sign, Syntax)],
-    scope: &dyn Scope,
+    scope: &dyn NameScope,
 ) -> Result<(Node, Type), ExprError> {
     let first = Operand::check(first, scope)?;
     let mut parts = Vec::with_capacity(rest.len());
@@ -336,7 +336,7 @@ fn call(
     function: &str,
     arguments: &[Syntax],
     offset: usize,
-    scope: &dyn Scope,
+    scope: &dyn NameScope,
 ) -> Result<(Node, Type), ExprError> {
     match (function, arguments) {
         ("set", [value]) => Ok((Node::IsSet(Box::new(check(value, scope)?.0)), Type::Flag)),
@@ -358,7 +358,7 @@ fn call(
     }
 }
 
-fn count(value: &Syntax, scope: &dyn Scope) -> Result<(Node, Type), ExprError> {
+fn count(value: &Syntax, scope: &dyn NameScope) -> Result<(Node, Type), ExprError> {
     let value = Operand::check(value, scope)?;
     if !wants(&value, &[Family::List, Family::Text, Family::Record]) {
         let found = value.value_type.describe();
@@ -373,7 +373,7 @@ fn has(
     list: &Syntax,
     member: &Syntax,
     value: &Syntax,
-    scope: &dyn Scope,
+    scope: &dyn NameScope,
 ) -> Result<(Node, Type), ExprError> {
     let list = Operand::check(list, scope)?;
     if !wants(&list, &[Family::List]) {

@@ -3,7 +3,7 @@
 //! A box names its state and lists the ways out that no line with words on it shows: those to where
 //! many states lead, those back, and those to itself. It decides no position.
 
-use super::super::{Lifecycle, State, Target};
+use super::super::{Lifecycle, State, TransitionTarget};
 use super::Edge;
 use crate::draw::words::{INDENT, PADDING, Row, Words, name_width, shortened, small_width};
 
@@ -63,8 +63,10 @@ fn duty(state: &State) -> String {
 fn row(lifecycle: &Lifecycle, edges: &[Edge], index: usize, place: (f64, f64)) -> Row {
     let edge = &edges[index];
     let target = match edge.to {
-        Target::State(id) if id == edge.from => "itself".to_owned(),
-        Target::State(_) | Target::Prior => shortened(lifecycle.target_name(edge.to)),
+        TransitionTarget::State(id) if id == edge.from => "itself".to_owned(),
+        TransitionTarget::State(_) | TransitionTarget::Prior => {
+            shortened(lifecycle.target_name(edge.to))
+        }
     };
     Row::new(index, target, edge.causes.iter().map(super::Cause::text), place)
 }

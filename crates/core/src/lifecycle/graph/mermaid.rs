@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::{Kind, Lifecycle, State, StateId, Target, state_id};
+use super::super::{Lifecycle, State, StateId, StateKind, TransitionTarget, state_id};
 use super::{Edge, edges};
 use crate::draw::mermaid::{Lines, label, unique};
 use crate::draw::style::mermaid_style;
@@ -60,15 +60,15 @@ fn declare_histories(lines: &mut Lines, lifecycle: &Lifecycle, ids: &Ids) {
 
 fn arrow(edge: &Edge, ids: &Ids) -> String {
     let to = match edge.to {
-        Target::State(id) => ids.state(id).to_owned(),
-        Target::Prior => ids.history(edge.from),
+        TransitionTarget::State(id) => ids.state(id).to_owned(),
+        TransitionTarget::Prior => ids.history(edge.from),
     };
     let causes: Vec<String> = edge.causes.iter().map(|cause| label(&cause.text())).collect();
     format!("{} --> {to} : {}", ids.state(edge.from), causes.join("<br/>"))
 }
 
 fn declare_classes(lines: &mut Lines, lifecycle: &Lifecycle, current: Option<StateId>, ids: &Ids) {
-    for kind in Kind::ALL {
+    for kind in StateKind::ALL {
         let of_kind = lifecycle.states.iter().enumerate().filter(|(_, state)| state.kind == kind);
         let members: Vec<&str> = of_kind.map(|(index, _)| ids.state(state_id(index))).collect();
         if !members.is_empty() {

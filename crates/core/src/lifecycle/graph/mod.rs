@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::HashMap;
 
-use super::{Counter, Lifecycle, RoleId, Since, StateId, Target, Transition};
+use super::{Counter, Lifecycle, RoleId, Since, StateId, Transition, TransitionTarget};
 
 pub use mermaid::mermaid;
 pub use svg::svg;
@@ -22,7 +22,7 @@ pub use svg::svg;
 #[derive(Debug)]
 struct Edge {
     from: StateId,
-    to: Target,
+    to: TransitionTarget,
     causes: Vec<Cause>,
 }
 
@@ -61,7 +61,7 @@ fn edges(lifecycle: &Lifecycle) -> Vec<Edge> {
             if let Some(then) = counter.then {
                 merge.add(
                     transition.from,
-                    Target::State(then),
+                    TransitionTarget::State(then),
                     cause(lifecycle, transition, Some(counter)),
                 );
             }
@@ -79,10 +79,10 @@ struct Merge {
 }
 
 impl Merge {
-    fn add(&mut self, from: StateId, to: Target, cause: Cause) {
+    fn add(&mut self, from: StateId, to: TransitionTarget, cause: Cause) {
         let goal = match to {
-            Target::State(id) => Some(id),
-            Target::Prior => None,
+            TransitionTarget::State(id) => Some(id),
+            TransitionTarget::Prior => None,
         };
         let edge = *self.edge_of.entry((from, goal)).or_insert(self.edges.len());
         if edge == self.edges.len() {

@@ -4,7 +4,7 @@
 //! be blocked. Lines for all of them would hide what a task normally does, so the states where many
 //! lead are set aside, and what leads there is listed in the boxes. No edge is left out.
 
-use super::super::{Kind, Lifecycle, State, Target, state_id};
+use super::super::{Lifecycle, State, StateKind, TransitionTarget, state_id};
 use super::card::{self, Card};
 use super::{Edge, edges};
 use crate::draw::layout::{self, Line, Order, Sizes};
@@ -79,7 +79,7 @@ impl Sketch {
 
 /// The line of an edge, if both its states are placed and differ.
 fn line(edge: &Edge, place_of: &[Option<usize>]) -> Option<Line> {
-    let Target::State(to) = edge.to else {
+    let TransitionTarget::State(to) = edge.to else {
         return None;
     };
     let (from, to) = (place_of[usize::from(edge.from.0)]?, place_of[usize::from(to.0)]?);
@@ -92,7 +92,7 @@ fn line(edge: &Edge, place_of: &[Option<usize>]) -> Option<Line> {
 fn set_aside(lifecycle: &Lifecycle, edges: &[Edge]) -> Vec<bool> {
     let mut entries = vec![0_usize; lifecycle.states.len()];
     for edge in edges {
-        if let Target::State(to) = edge.to
+        if let TransitionTarget::State(to) = edge.to
             && to != edge.from
         {
             entries[usize::from(to.0)] += 1;
@@ -110,17 +110,21 @@ fn set_aside(lifecycle: &Lifecycle, edges: &[Edge]) -> Vec<bool> {
 }
 
 /// Whether states of a kind lie beside the way of a task that goes well.
-fn lies_beside(kind: Kind) -> bool {
+fn lies_beside(kind: StateKind) -> bool {
     match kind {
-        Kind::Blocked | Kind::Parked | Kind::Failed | Kind::Cancelled => true,
-        Kind::Queued | Kind::Working | Kind::Reviewing | Kind::Waiting | Kind::Done => false,
+        StateKind::Blocked | StateKind::Parked | StateKind::Failed | StateKind::Cancelled => true,
+        StateKind::Queued
+        | StateKind::Working
+        | StateKind::Reviewing
+        | StateKind::Waiting
+        | StateKind::Done => false,
     }
 }
 
 fn others_reachable(lifecycle: &Lifecycle, edges: &[Edge], aside: &[bool]) -> bool {
     let mut exits = vec![Vec::new(); aside.len()];
     for edge in edges {
-        if let Target::State(to) = edge.to {
+        if let TransitionTarget::State(to) = edge.to {
             exits[usize::from(edge.from.0)].push(usize::from(to.0));
         }
     }

@@ -214,7 +214,7 @@ fn largest() -> Lifecycle {
     for from in 0..count {
         for step in [1, 7, 50, 400, 993, 999] {
             let id = crate::lifecycle::state_id;
-            let (from, to) = (id(from), Target::State(id((from + step) % count)));
+            let (from, to) = (id(from), TransitionTarget::State(id((from + step) % count)));
             lifecycle.transitions.push(Transition { from, to, ..transition.clone() });
         }
     }

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Edge, Flow, Lead, Mark, Net, Node, Tone, gate_line, mark_at_gate};
+use super::{Edge, Lead, Net, Node, StepMark, Tone, Workflow, gate_line, mark_at_gate};
 use crate::draw::mermaid::{Lines, label, unique};
 use crate::draw::style::mermaid_style;
 
 /// The flow as a `flowchart`, the marked steps with their state.
 #[must_use]
-pub fn mermaid(flow: &Flow, marks: &BTreeMap<String, Mark>) -> String {
+pub fn mermaid(flow: &Workflow, marks: &BTreeMap<String, StepMark>) -> String {
     let net = Net::new(flow);
     let mut taken = BTreeSet::new();
     let ids: Vec<String> = net.nodes.iter().map(|node| id(*node, &mut taken)).collect();
@@ -32,7 +32,7 @@ fn id(node: Node<'_>, taken: &mut BTreeSet<String>) -> String {
     }
 }
 
-fn shape(node: Node<'_>, marks: &BTreeMap<String, Mark>) -> String {
+fn shape(node: Node<'_>, marks: &BTreeMap<String, StepMark>) -> String {
     let joined = |texts: &[&str]| {
         let shown = texts.iter().filter(|text| !text.is_empty());
         shown.map(|text| label(text)).collect::<Vec<_>>().join("<br/>")
@@ -54,7 +54,7 @@ fn shape(node: Node<'_>, marks: &BTreeMap<String, Mark>) -> String {
 }
 
 /// A sign for the colour, the word and the note.
-fn signed(mark: &Mark) -> String {
+fn signed(mark: &StepMark) -> String {
     let sign = match mark.tone {
         Tone::Waiting => '○',
         Tone::Working => '▶',
@@ -83,7 +83,7 @@ fn declare_classes(
     lines: &mut Lines,
     net: &Net<'_>,
     ids: &[String],
-    marks: &BTreeMap<String, Mark>,
+    marks: &BTreeMap<String, StepMark>,
 ) {
     let mut declare = |name: &str, style: &str, has: &dyn Fn(Node<'_>) -> bool| {
         let members = net.nodes.iter().zip(ids).filter(|(node, _)| has(**node));
@@ -103,7 +103,7 @@ fn declare_classes(
     }
 }
 
-fn tone_of(node: Node<'_>, marks: &BTreeMap<String, Mark>) -> Option<Tone> {
+fn tone_of(node: Node<'_>, marks: &BTreeMap<String, StepMark>) -> Option<Tone> {
     match node {
         Node::Step(step) => marks.get(&step.id).map(|mark| mark.tone),
         Node::Gate { step, .. } => mark_at_gate(step, marks).map(|mark| mark.tone),

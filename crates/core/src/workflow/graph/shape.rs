@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Mark, Net, Node, Tone, gate_line, mark_at_gate};
+use super::{Net, Node, StepMark, Tone, gate_line, mark_at_gate};
 use crate::draw::words::{
     INDENT, LINE_HEIGHT, PADDING, Row, fitted, name_width, shortened, small_width,
 };
-use crate::lifecycle::Kind;
+use crate::lifecycle::StateKind;
 
 /// All places are counted from the upper left corner.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Shape {
     pub(super) width: f64,
     pub(super) height: f64,
     /// Its colours.
-    pub(super) kind: Kind,
+    pub(super) kind: StateKind,
     pub(super) name: String,
     /// Below the name.
     pub(super) lines: Vec<String>,
@@ -68,37 +68,41 @@ pub(super) fn shape(
     net: &Net<'_>,
     node: Node<'_>,
     listed: &[usize],
-    marks: &BTreeMap<String, Mark>,
+    marks: &BTreeMap<String, StepMark>,
 ) -> Shape {
     match node {
         Node::Step(step) => {
             let mark = marks.get(&step.id);
             let lines = vec![step.name.clone(), step.role.clone()];
-            let lines = lines.into_iter().chain(mark.map(Mark::text)).collect();
-            let kind = mark.map_or(Kind::Queued, |mark| mark.tone.kind());
+            let lines = lines.into_iter().chain(mark.map(StepMark::text)).collect();
+            let kind = mark.map_or(StateKind::Queued, |mark| mark.tone.kind());
             boxed(net, listed, Text { kind, name: &step.id, lines, is_marked: mark.is_some() })
         }
         Node::Gate { gate, step } => {
             let mark = mark_at_gate(step, marks);
-            let kind = mark.map_or(Kind::Parked, |mark| mark.tone.kind());
+            let kind = mark.map_or(StateKind::Parked, |mark| mark.tone.kind());
             let line = gate_line(gate, mark);
             let text = Text { kind, name: &gate.id, lines: vec![line], is_marked: mark.is_some() };
             diamond(net, listed, text)
         }
         Node::Elsewhere { workflow, step } => {
             let lines = vec![format!("of {workflow}")];
-            boxed(net, listed, Text { kind: Kind::Parked, name: step, lines, is_marked: false })
+            boxed(
+                net,
+                listed,
+                Text { kind: StateKind::Parked, name: step, lines, is_marked: false },
+            )
         }
         // As long as steps are under way, its colour must not say that the end is reached.
         Node::Done if marks.is_empty() || all_passed(net, marks) => {
-            ending(net, listed, node, (Kind::Done, "every step has passed"))
+            ending(net, listed, node, (StateKind::Done, "every step has passed"))
         }
-        Node::Done => ending(net, listed, node, (Kind::Queued, "not every step has passed")),
-        Node::Abort => ending(net, listed, node, (Kind::Cancelled, "given up")),
+        Node::Done => ending(net, listed, node, (StateKind::Queued, "not every step has passed")),
+        Node::Abort => ending(net, listed, node, (StateKind::Cancelled, "given up")),
     }
 }
 
-fn all_passed(net: &Net<'_>, marks: &BTreeMap<String, Mark>) -> bool {
+fn all_passed(net: &Net<'_>, marks: &BTreeMap<String, StepMark>) -> bool {
     let is_left = |node: &Node<'_>| match node {
         Node::Step(step) => marks.get(&step.id).is_none_or(|mark| mark.tone != Tone::Passed),
         Node::Gate { .. } | Node::Elsewhere { .. } | Node::Done | Node::Abort => false,
@@ -106,13 +110,18 @@ fn all_passed(net: &Net<'_>, marks: &BTreeMap<String, Mark>) -> bool {
     !net.nodes.iter().any(is_left)
 }
 
-fn ending(net: &Net<'_>, listed: &[usize], node: Node<'_>, (kind, line): (Kind, &str)) -> Shape {
+fn ending(
+    net: &Net<'_>,
+    listed: &[usize],
+    node: Node<'_>,
+    (kind, line): (StateKind, &str),
+) -> Shape {
     let lines = vec![line.to_owned()];
     boxed(net, listed, Text { kind, name: node.name(), lines, is_marked: true })
 }
 
 struct Text<'a> {
-    kind: Kind,
+    kind: StateKind,
     name: &'a str,
     lines: Vec<String>,
     is_marked: bool,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::shape::{Form, Note, Shape, shape};
-use super::{Edge, Flow, Lead, Mark, Net, Node};
+use super::{Edge, Lead, Net, Node, StepMark, Workflow};
 use crate::draw::layout::{self, Line, Order, Plan, Sizes};
 use crate::draw::pen::{Head, Pen, Stroke, TOP, number, pair, width_and_shift};
 use crate::draw::route::{self, Corners, Ports, Round};
@@ -21,7 +21,7 @@ const LEGEND: [&str; 3] = [
 
 /// The flow as a picture, the marked steps with their state.
 #[must_use]
-pub fn svg(flow: &Flow, marks: &BTreeMap<String, Mark>) -> String {
+pub fn svg(flow: &Workflow, marks: &BTreeMap<String, StepMark>) -> String {
     let net = Net::new(flow);
     let sketch = Sketch::new(&net, marks);
     let sizes = sketch.sizes();
@@ -68,7 +68,7 @@ struct Sketch {
 }
 
 impl Sketch {
-    fn new(net: &Net<'_>, marks: &BTreeMap<String, Mark>) -> Self {
+    fn new(net: &Net<'_>, marks: &BTreeMap<String, StepMark>) -> Self {
         let line = |edge: &Edge| Line { from: edge.from, to: edge.to };
         let lines: Vec<Line> = net.edges.iter().map(line).collect();
         let leads = |edge: &&Edge| edge.lead == Lead::On || is_end(net.nodes[edge.to]);
@@ -137,7 +137,7 @@ impl Picture<'_> {
         self.pen.line(self.plan, way, &stroke);
     }
 
-    fn node(&mut self, place: usize, corners: &[Corners], marks: &BTreeMap<String, Mark>) {
+    fn node(&mut self, place: usize, corners: &[Corners], marks: &BTreeMap<String, StepMark>) {
         let (node, shape, spot) =
             (self.net.nodes[place], &self.sketch.shapes[place], self.plan.boxes[place]);
         let dotted = if matches!(node, Node::Elsewhere { .. }) { " lc-dotted" } else { "" };
@@ -228,7 +228,7 @@ fn is_end(node: Node<'_>) -> bool {
     }
 }
 
-fn node_title(node: Node<'_>, marks: &BTreeMap<String, Mark>) -> String {
+fn node_title(node: Node<'_>, marks: &BTreeMap<String, StepMark>) -> String {
     match node {
         Node::Step(step) => {
             let mark = marks.get(&step.id).map(|mark| format!(". {}", mark.text()));

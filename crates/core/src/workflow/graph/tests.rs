@@ -5,19 +5,19 @@ use proptest::prelude::*;
 use super::*;
 use crate::workflow::samples::{chain, diamond, flow, gate, step, tests_then_code};
 
-fn no_marks() -> BTreeMap<String, Mark> {
+fn no_marks() -> BTreeMap<String, StepMark> {
     BTreeMap::new()
 }
 
-fn marked(marks: &[(&str, Tone, &str, &str)]) -> BTreeMap<String, Mark> {
+fn marked(marks: &[(&str, Tone, &str, &str)]) -> BTreeMap<String, StepMark> {
     let mark = |(step, tone, state, note): &(&str, Tone, &str, &str)| {
-        let mark = Mark { state: (*state).to_owned(), tone: *tone, note: (*note).to_owned() };
+        let mark = StepMark { state: (*state).to_owned(), tone: *tone, note: (*note).to_owned() };
         ((*step).to_owned(), mark)
     };
     marks.iter().map(mark).collect()
 }
 
-fn under_way() -> BTreeMap<String, Mark> {
+fn under_way() -> BTreeMap<String, StepMark> {
     marked(&[
         ("X-1", Tone::Passed, "complete", "attempt 2, 3m"),
         ("X-2", Tone::Person, "gate(human)", "since 10:40"),
@@ -25,7 +25,7 @@ fn under_way() -> BTreeMap<String, Mark> {
 }
 
 /// The picture without its style, which says nothing about the flow.
-fn svg_body(flow: &Flow, marks: &BTreeMap<String, Mark>) -> String {
+fn svg_body(flow: &Workflow, marks: &BTreeMap<String, StepMark>) -> String {
     let picture = svg(flow, marks);
     let (head, rest) = picture.split_once("<style>").expect("it has a style");
     let (_, body) = rest.split_once("</style>\n").expect("the style ends");
@@ -153,7 +153,7 @@ fn every_tone_has_a_word_and_a_sign() {
 fn the_end_is_reached_when_every_step_has_passed() {
     let flow = tests_then_code();
     let done =
-        |marks: &BTreeMap<String, Mark>| svg(&flow, marks).contains(">every step has passed<");
+        |marks: &BTreeMap<String, StepMark>| svg(&flow, marks).contains(">every step has passed<");
     assert!(done(&no_marks()) && !done(&under_way()));
     let passed = |id: &'static str| (id, Tone::Passed, "complete", "");
     assert!(!done(&marked(&[passed("X-1")])) && done(&marked(&[passed("X-1"), passed("X-2")])));
@@ -247,7 +247,7 @@ fn flows_that_no_file_can_have_are_drawn() {
 }
 
 /// Any steps with any needs before them and gates that lead anywhere.
-fn any_flow() -> impl Strategy<Value = Flow> {
+fn any_flow() -> impl Strategy<Value = Workflow> {
     let one = (prop::collection::vec(0..9_usize, 0..3), prop::collection::vec(0..11_usize, 0..3));
     prop::collection::vec(one, 0..9).prop_map(|drawn| {
         let named = |place: &usize| format!("s{place}");

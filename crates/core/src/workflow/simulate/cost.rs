@@ -8,8 +8,8 @@ use std::iter;
 use serde::Serialize;
 
 use super::worst::Bounds;
-use super::{Walk, questions, reviewers};
-use crate::workflow::{Flow, Step};
+use super::{Simulation, questions, reviewers};
+use crate::workflow::{Step, Workflow};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Estimate {
@@ -36,8 +36,8 @@ pub struct Cost {
 /// `past`: what one run of a role costs, as millionths of the currency and as seconds. `rounds`: of debate, that several reviewers
 /// may have.
 pub fn cost(
-    flow: &Flow,
-    taken: Option<&Walk>,
+    flow: &Workflow,
+    taken: Option<&Simulation>,
     past: &dyn Fn(&str) -> Option<(i64, i64)>,
     rounds: usize,
 ) -> Estimate {
@@ -82,7 +82,7 @@ fn of_one_run(step: &Step, past: &Past<'_>, questions: usize) -> Cost {
     parts.fold(Cost::default(), Cost::plus)
 }
 
-fn of_walk(flow: &Flow, walk: &Walk, past: &Past<'_>) -> Cost {
+fn of_walk(flow: &Workflow, walk: &Simulation, past: &Past<'_>) -> Cost {
     let parts = flow.steps.iter().flat_map(|step| {
         let count = walk.steps.get(&step.id).copied().unwrap_or_default();
         let each = count.reviews.checked_div(reviewers(step).len()).unwrap_or_default();

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event {
+pub enum SimulationEvent {
     Started {
         step: String,
         attempt: usize,
@@ -51,7 +51,7 @@ pub enum Event {
         failure: u32,
     },
     Ended {
-        how: End,
+        how: SimulationEnd,
     },
 }
 
@@ -67,7 +67,7 @@ pub enum Decider {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum SimulationEnd {
     /// Every step has passed.
     Done,
     Aborted,
@@ -82,7 +82,7 @@ pub enum End {
 /// Names in one line; the data has all of them.
 const NAMES_SHOWN: usize = 8;
 
-impl fmt::Display for Event {
+impl fmt::Display for SimulationEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Started { step, attempt, round } => {
@@ -114,7 +114,7 @@ impl fmt::Display for Event {
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for SimulationEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Done => "done: every step has passed",

@@ -3,48 +3,48 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::chance::Chance;
-use super::{Policy, Verdict};
-use crate::workflow::{Flow, Gate};
+use super::{GateScript, GateVerdict};
+use crate::workflow::{Gate, Workflow};
 
 pub(super) enum Judge<'a> {
     Pass,
     /// For each step, whether its gate has asked a person.
     Fail(Vec<bool>),
-    Chosen(HashMap<&'a str, VecDeque<&'a Verdict>>),
+    Chosen(HashMap<&'a str, VecDeque<&'a GateVerdict>>),
     Random(Chance),
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(flow: &Flow, policy: &Policy<'a>) -> Self {
+    pub(super) fn new(flow: &Workflow, policy: &GateScript<'a>) -> Self {
         match *policy {
-            Policy::Pass => Self::Pass,
-            Policy::Fail => Self::Fail(vec![false; flow.steps.len()]),
-            Policy::Chosen(verdicts) => {
-                let mut by_gate: HashMap<&str, VecDeque<&Verdict>> = HashMap::new();
+            GateScript::Pass => Self::Pass,
+            GateScript::Fail => Self::Fail(vec![false; flow.steps.len()]),
+            GateScript::Chosen(verdicts) => {
+                let mut by_gate: HashMap<&str, VecDeque<&GateVerdict>> = HashMap::new();
                 for (gate, verdict) in verdicts {
                     by_gate.entry(gate).or_default().push_back(verdict);
                 }
                 Self::Chosen(by_gate)
             }
-            Policy::Random { seed } => Self::Random(Chance::new(seed)),
+            GateScript::Random { seed } => Self::Random(Chance::new(seed)),
         }
     }
 
-    pub(super) fn verdict(&mut self, place: usize, gate: &Gate) -> Verdict {
+    pub(super) fn verdict(&mut self, place: usize, gate: &Gate) -> GateVerdict {
         match self {
-            Self::Pass => Verdict::Pass,
-            Self::Fail(asked) if asked[place] => Verdict::Pass,
-            Self::Fail(_) => Verdict::Fail { reason: None },
+            Self::Pass => GateVerdict::Pass,
+            Self::Fail(asked) if asked[place] => GateVerdict::Pass,
+            Self::Fail(_) => GateVerdict::Fail { reason: None },
             Self::Chosen(by_gate) => {
                 let next = by_gate.get_mut(gate.id.as_str()).and_then(VecDeque::pop_front);
-                next.cloned().unwrap_or(Verdict::Pass)
+                next.cloned().unwrap_or(GateVerdict::Pass)
             }
             Self::Random(chance) => {
                 if chance.coin() {
-                    return Verdict::Pass;
+                    return GateVerdict::Pass;
                 }
                 let back = chance.one_of(&gate.on_fail);
-                Verdict::Fail { reason: back.and_then(|back| back.reason.clone()) }
+                GateVerdict::Fail { reason: back.and_then(|back| back.reason.clone()) }
             }
         }
     }

@@ -8,7 +8,7 @@ use super::*;
 use crate::workflow::samples::{chain, diamond, flow, gate, step, tests_then_code};
 use crate::workflow::{Breaker, Need};
 
-fn told(walk: &Walk) -> String {
+fn told(walk: &Simulation) -> String {
     let mut lines: Vec<String> = walk.events.iter().map(ToString::to_string).collect();
     lines.push(format!(
         "{} runs, {} reviews, a person asked {} times, {} rounds",
@@ -17,16 +17,16 @@ fn told(walk: &Walk) -> String {
     lines.join("\n")
 }
 
-fn fails(gates: &[(&str, Option<&str>)]) -> Vec<(String, Verdict)> {
+fn fails(gates: &[(&str, Option<&str>)]) -> Vec<(String, GateVerdict)> {
     let fail = |(gate, reason): &(&str, Option<&str>)| {
-        ((*gate).to_owned(), Verdict::Fail { reason: reason.map(str::to_owned) })
+        ((*gate).to_owned(), GateVerdict::Fail { reason: reason.map(str::to_owned) })
     };
     gates.iter().map(fail).collect()
 }
 
 #[test]
 fn all_passes() {
-    insta::assert_snapshot!(told(&walk(&tests_then_code(), &Policy::Pass)), @"
+    insta::assert_snapshot!(told(&walk(&tests_then_code(), &GateScript::Pass)), @"
     round 1: X-1 starts, attempt 1
     X-1 passes XG-1-2
     round 2: X-2 starts, attempt 1
@@ -38,7 +38,7 @@ fn all_passes() {
 
 #[test]
 fn all_fails_until_a_person_is_asked() {
-    insta::assert_snapshot!(told(&walk(&tests_then_code(), &Policy::Fail)), @"
+    insta::assert_snapshot!(told(&walk(&tests_then_code(), &GateScript::Fail)), @"
     round 1: X-1 starts, attempt 1
     XG-1-2 fails, failure 1: back to X-1, resets X-1, X-2
     round 2: X-1 starts, attempt 2
@@ -59,7 +59,7 @@ fn all_fails_until_a_person_is_asked() {
 #[test]
 fn a_reason_chooses_the_way_back() {
     let verdicts = fails(&[("G-join", Some("left")), ("G-join", Some("plan"))]);
-    insta::assert_snapshot!(told(&walk(&diamond(), &Policy::Chosen(&verdicts))), @"
+    insta::assert_snapshot!(told(&walk(&diamond(), &GateScript::Chosen(&verdicts))), @"
     round 1: plan starts, attempt 1
     plan passes without a gate
     round 2: left starts, attempt 1
@@ -88,8 +88,8 @@ fn a_reason_chooses_the_way_back() {
 #[test]
 fn a_way_back_may_give_up() {
     let verdicts = fails(&[("G-join", Some("hopeless"))]);
-    let walk = walk(&diamond(), &Policy::Chosen(&verdicts));
-    assert_eq!(walk.ended, End::Aborted);
+    let walk = walk(&diamond(), &GateScript::Chosen(&verdicts));
+    assert_eq!(walk.ended, SimulationEnd::Aborted);
     insta::assert_json_snapshot!(walk.events.last_chunk::<2>(), @r#"
     [
       {
@@ -113,18 +113,18 @@ fn what_a_failure_resets_at_the_same_time_is_not_judged() {
     let mut flow = diamond();
     flow.steps[1].gate.as_mut().expect("it has one").on_fail[0].to = Some("plan".to_owned());
     flow.steps[2].gate = Some(gate("G-right", 2, &[("", Some("right"))]));
-    let walk = walk(&flow, &Policy::Chosen(&fails(&[("G-left", None)])));
-    assert_eq!(walk.steps["right"], Count { runs: 2, reviews: 1 });
-    assert_eq!(walk.steps["left"], Count { runs: 2, reviews: 2 });
-    assert_eq!((walk.ended, walk.longest), (End::Done, 5));
+    let walk = walk(&flow, &GateScript::Chosen(&fails(&[("G-left", None)])));
+    assert_eq!(walk.steps["right"], StepCount { runs: 2, reviews: 1 });
+    assert_eq!(walk.steps["left"], StepCount { runs: 2, reviews: 2 });
+    assert_eq!((walk.ended, walk.longest), (SimulationEnd::Done, 5));
 }
 
 #[test]
 fn the_breaker_ends_it() {
     let mut flow = chain(3, 10);
     flow.breaker.failures = Some(4);
-    let walk = walk(&flow, &Policy::Fail);
-    assert_eq!((walk.ended, walk.runs, walk.person), (End::Person, 4, 1));
+    let walk = walk(&flow, &GateScript::Fail);
+    assert_eq!((walk.ended, walk.runs, walk.person), (SimulationEnd::Person, 4, 1));
     let told = told(&walk);
     let line = "g0 fails, failure 4 of all gates: the breaker trips and a person is asked";
     assert!(told.contains(line), "{told}");
@@ -134,8 +134,12 @@ fn the_breaker_ends_it() {
 fn the_failure_of_that_number_asks_a_person() {
     for (max_retries, runs) in [(0, 1), (1, 1), (2, 2), (3, 3), (7, 7)] {
         let flow = chain(1, max_retries);
-        let walk = walk(&flow, &Policy::Fail);
-        assert_eq!((walk.runs, walk.person, walk.ended), (runs, 1, End::Done), "{max_retries}");
+        let walk = walk(&flow, &GateScript::Fail);
+        assert_eq!(
+            (walk.runs, walk.person, walk.ended),
+            (runs, 1, SimulationEnd::Done),
+            "{max_retries}"
+        );
         assert_eq!(worst(&flow, 2).runs, runs, "{max_retries}");
     }
 }
@@ -143,15 +147,15 @@ fn the_failure_of_that_number_asks_a_person() {
 #[test]
 fn steps_wait_for_a_place_and_for_a_shared_worktree() {
     let side_by_side = || flow((0..6).map(|place| step(&format!("s{place}"), &[], None)).collect());
-    assert_eq!(walk(&side_by_side(), &Policy::Pass).longest, 1);
+    assert_eq!(walk(&side_by_side(), &GateScript::Pass).longest, 1);
     let mut narrow = side_by_side();
     narrow.parallel = Some(4);
-    assert_eq!(walk(&narrow, &Policy::Pass).longest, 2);
+    assert_eq!(walk(&narrow, &GateScript::Pass).longest, 2);
     let mut shared = side_by_side();
     for step in &mut shared.steps[..3] {
         step.worktree = Some("one/".to_owned());
     }
-    assert_eq!(walk(&shared, &Policy::Pass).longest, 3);
+    assert_eq!(walk(&shared, &GateScript::Pass).longest, 3);
 }
 
 #[test]
@@ -160,27 +164,27 @@ fn what_can_never_start_is_told() {
     let missing = flow(vec![step("a", &["nowhere"], None)]);
     let beside =
         flow(vec![step("a", &[], Some(gate("g", 3, &[("", Some("b"))]))), step("b", &[], None)]);
-    assert_eq!(walk(&circle, &Policy::Pass).ended, End::Stuck);
-    assert_eq!(walk(&missing, &Policy::Pass).ended, End::Stuck);
+    assert_eq!(walk(&circle, &GateScript::Pass).ended, SimulationEnd::Stuck);
+    assert_eq!(walk(&missing, &GateScript::Pass).ended, SimulationEnd::Stuck);
     // The gate leads to a step that its own does not need, so nothing runs its own again.
-    assert_eq!(walk(&beside, &Policy::Fail).ended, End::Stuck);
-    assert_eq!(walk(&flow(Vec::new()), &Policy::Fail).ended, End::Done);
+    assert_eq!(walk(&beside, &GateScript::Fail).ended, SimulationEnd::Stuck);
+    assert_eq!(walk(&flow(Vec::new()), &GateScript::Fail).ended, SimulationEnd::Done);
 }
 
 #[test]
 fn a_gate_that_leads_nowhere_asks_a_person() {
     let ways: [&[(&str, Option<&str>)]; 2] = [&[], &[("", Some("nowhere"))]];
     for ways in ways {
-        let walk = walk(&flow(vec![step("a", &[], Some(gate("g", 3, ways)))]), &Policy::Fail);
-        assert_eq!((walk.ended, walk.runs, walk.person), (End::Done, 1, 1));
+        let walk = walk(&flow(vec![step("a", &[], Some(gate("g", 3, ways)))]), &GateScript::Fail);
+        assert_eq!((walk.ended, walk.runs, walk.person), (SimulationEnd::Done, 1, 1));
     }
 }
 
 #[test]
 fn a_walk_without_end_is_cut_off() {
     let mut flow = chain(500, u32::MAX);
-    let walk = walk(&flow, &Policy::Fail);
-    assert_eq!(walk.ended, End::CutOff);
+    let walk = walk(&flow, &GateScript::Fail);
+    assert_eq!(walk.ended, SimulationEnd::CutOff);
     assert!(walk.runs < WALK_ENTRIES);
     let all = worst(&flow, 2);
     assert_eq!(all.failures, 500 * (u32::MAX as usize - 1));
@@ -193,7 +197,7 @@ fn a_walk_without_end_is_cut_off() {
 fn sums_that_are_too_large_stay_at_the_largest() {
     let past = |_: &str| Some((i64::MAX, i64::MAX));
     let flow = chain(3, u32::MAX);
-    let estimate = cost(&flow, Some(&walk(&flow, &Policy::Pass)), &past, 2);
+    let estimate = cost(&flow, Some(&walk(&flow, &GateScript::Pass)), &past, 2);
     assert_eq!(estimate.best.micros, i64::MAX);
     assert_eq!(estimate.worst.seconds, i64::MAX);
     assert_eq!(estimate.walk.expect("one was given").micros, i64::MAX);
@@ -208,14 +212,14 @@ fn the_worst_of_a_chain_is_reached() {
         flow.breaker = Breaker { failures: breaker, ..Breaker::default() };
         let mut most = (0, 0);
         for bits in 0..1_u32 << 12 {
-            let verdicts: Vec<(String, Verdict)> = (0..12)
+            let verdicts: Vec<(String, GateVerdict)> = (0..12)
                 .map(|bit| {
-                    let fail = Verdict::Fail { reason: None };
-                    let verdict = if bits >> bit & 1 == 1 { fail } else { Verdict::Pass };
+                    let fail = GateVerdict::Fail { reason: None };
+                    let verdict = if bits >> bit & 1 == 1 { fail } else { GateVerdict::Pass };
                     (format!("g{}", bit % 3), verdict)
                 })
                 .collect();
-            let walk = walk(&flow, &Policy::Chosen(&verdicts));
+            let walk = walk(&flow, &GateScript::Chosen(&verdicts));
             most = (most.0.max(walk.runs), most.1.max(walk.reviews));
         }
         let worst = worst(&flow, 2);
@@ -261,7 +265,7 @@ fn what_it_may_cost() {
         "reviewer" => Some((100_000, 10)),
         _ => None,
     };
-    let walk = walk(&flow, &Policy::Fail);
+    let walk = walk(&flow, &GateScript::Fail);
     insta::assert_json_snapshot!(cost(&flow, Some(&walk), &past, 2), @r#"
     {
       "best": {
@@ -290,7 +294,7 @@ fn what_it_may_cost() {
 }
 
 /// A flow whose gates lead back to a step that their own needs, or to itself, as a file must have it.
-fn any_flow() -> impl Strategy<Value = Flow> {
+fn any_flow() -> impl Strategy<Value = Workflow> {
     (1_usize..9).prop_flat_map(|count| {
         let needs = prop::collection::vec(prop::collection::vec(0..64_usize, 0..3), count);
         let gate =
@@ -311,7 +315,7 @@ type Drawn = (
     (Option<u32>, Option<u32>),
 );
 
-fn drawn((needs, gates, turn, worktrees, (failures, parallel)): Drawn) -> Flow {
+fn drawn((needs, gates, turn, worktrees, (failures, parallel)): Drawn) -> Workflow {
     let mut upstream: Vec<BTreeSet<usize>> = Vec::new();
     let mut steps = Vec::new();
     for (place, (needs, gate_of)) in needs.iter().zip(gates).enumerate() {
@@ -341,18 +345,18 @@ fn drawn((needs, gates, turn, worktrees, (failures, parallel)): Drawn) -> Flow {
     // A file need not name a step before those that need it.
     steps.rotate_left(turn);
     let breaker = Breaker { failures, ..Breaker::default() };
-    Flow { breaker, parallel, ..flow(steps) }
+    Workflow { breaker, parallel, ..flow(steps) }
 }
 
 /// Follows the events with nothing but the flow's own words, and says what is wrong with them.
-fn replayed(flow: &Flow, walk: &Walk) -> Result<(), String> {
+fn replayed(flow: &Workflow, walk: &Simulation) -> Result<(), String> {
     let (mut passed, mut running): (BTreeSet<&str>, BTreeSet<&str>) = Default::default();
     let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
     let mut rounds: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     let mut failures: BTreeMap<&str, u32> = BTreeMap::new();
     for event in &walk.events {
         match event {
-            Event::Started { step, attempt, round } => {
+            SimulationEvent::Started { step, attempt, round } => {
                 let needs = &flow.step(step).ok_or("an unknown step starts")?.needs;
                 let fits =
                     |need: &Need| matches!(need, Need::Step(id) if passed.contains(id.as_str()));
@@ -364,12 +368,12 @@ fn replayed(flow: &Flow, walk: &Walk) -> Result<(), String> {
                 running.insert(step);
                 rounds.entry(*round).or_default().push(step);
             }
-            Event::Passed { step, .. } => {
+            SimulationEvent::Passed { step, .. } => {
                 if !running.remove(step.as_str()) || !passed.insert(step) {
                     return Err(format!("{event}, and it does not run"));
                 }
             }
-            Event::SentBack { gate, failure, to, resets, .. } => {
+            SimulationEvent::SentBack { gate, failure, to, resets, .. } => {
                 let number = failures.entry(gate).or_default();
                 *number += 1;
                 let expected: Vec<&str> =
@@ -380,14 +384,16 @@ fn replayed(flow: &Flow, walk: &Walk) -> Result<(), String> {
                 passed.retain(|step| !expected.contains(step));
                 running.retain(|step| !expected.contains(step));
             }
-            Event::Asked { gate, failure, max_retries, .. } => {
+            SimulationEvent::Asked { gate, failure, max_retries, .. } => {
                 let number = failures.entry(gate).or_default();
                 *number += 1;
                 if *number != *failure || *number < *max_retries {
                     return Err(format!("{event}, not failure {number}"));
                 }
             }
-            Event::Tripped { .. } | Event::Aborted { .. } | Event::Ended { .. } => {}
+            SimulationEvent::Tripped { .. }
+            | SimulationEvent::Aborted { .. }
+            | SimulationEvent::Ended { .. } => {}
         }
     }
     let limit = flow.parallel.map_or(usize::MAX, |limit| limit.max(1) as usize);
@@ -400,19 +406,19 @@ fn replayed(flow: &Flow, walk: &Walk) -> Result<(), String> {
         }
     }
     let complete = passed.len() == flow.steps.len();
-    let ends_well = (walk.ended == End::Done) == complete;
+    let ends_well = (walk.ended == SimulationEnd::Done) == complete;
     let counted = rounds.len() == walk.longest && runs.values().sum::<usize>() == walk.runs;
     if ends_well && counted { Ok(()) } else { Err(format!("{:?} with {passed:?}", walk.ended)) }
 }
 
 /// What must hold of every walk of a flow that a file can have.
-fn holds(flow: &Flow, policy: &Policy<'_>) -> Result<(), String> {
+fn holds(flow: &Workflow, policy: &GateScript<'_>) -> Result<(), String> {
     let (walk, worst) = (walk(flow, policy), worst(flow, 2));
     replayed(flow, &walk)?;
     match walk.ended {
-        End::Done | End::Aborted => {}
-        End::Person if flow.breaker.failures.is_some() => {}
-        End::Person | End::Stuck | End::CutOff => {
+        SimulationEnd::Done | SimulationEnd::Aborted => {}
+        SimulationEnd::Person if flow.breaker.failures.is_some() => {}
+        SimulationEnd::Person | SimulationEnd::Stuck | SimulationEnd::CutOff => {
             return Err(format!("it ends as {:?}", walk.ended));
         }
     }
@@ -444,14 +450,14 @@ proptest! {
     #[test]
     fn every_walk_ends_and_is_no_worse_than_the_worst(flow in any_flow(), seed in any::<u64>(), picks in prop::collection::vec((0..9_usize, 0..5_usize), 0..40)) {
         let reasons = [None, Some("r0"), Some("r1"), Some("r2")];
-        let chosen: Vec<(String, Verdict)> = picks
+        let chosen: Vec<(String, GateVerdict)> = picks
             .into_iter()
             .map(|(place, reason)| {
-                let fail = |reason: &Option<&str>| Verdict::Fail { reason: reason.map(str::to_owned) };
-                (format!("g{place}"), reasons.get(reason).map_or(Verdict::Pass, fail))
+                let fail = |reason: &Option<&str>| GateVerdict::Fail { reason: reason.map(str::to_owned) };
+                (format!("g{place}"), reasons.get(reason).map_or(GateVerdict::Pass, fail))
             })
             .collect();
-        for policy in [Policy::Pass, Policy::Fail, Policy::Random { seed }, Policy::Chosen(&chosen)] {
+        for policy in [GateScript::Pass, GateScript::Fail, GateScript::Random { seed }, GateScript::Chosen(&chosen)] {
             let held = holds(&flow, &policy);
             prop_assert!(held.is_ok(), "{:?}: {:?}", policy, held);
         }
@@ -459,7 +465,7 @@ proptest! {
 
     #[test]
     fn the_same_seed_gives_the_same_walk(flow in any_flow(), seed in any::<u64>()) {
-        let policy = Policy::Random { seed };
+        let policy = GateScript::Random { seed };
         prop_assert_eq!(walk(&flow, &policy), walk(&flow, &policy));
     }
 }
@@ -470,7 +476,7 @@ fn several_reviewers_count_each() {
     let mut flow = flow(vec![step("a", &[], Some(gate("G", 2, &[("", Some("a"))])))]);
     let judged = flow.steps[0].gate.as_mut().expect("it has one");
     judged.reviewers = ["x", "y", "z"].map(str::to_owned).to_vec();
-    let taken = walk(&flow, &Policy::Pass);
+    let taken = walk(&flow, &GateScript::Pass);
     assert_eq!((taken.runs, taken.reviews), (1, 3));
     let most = worst(&flow, 2);
     assert_eq!((most.runs, most.reviews, most.steps["a"].reviews), (2, 18, 18));

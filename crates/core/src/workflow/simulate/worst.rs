@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Count, questions, reviewers};
-use crate::workflow::Flow;
+use super::{StepCount, questions, reviewers};
+use crate::workflow::Workflow;
 use crate::workflow::links::Links;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,18 +27,18 @@ pub struct Worst {
     pub breaker: bool,
     /// The worst for each step alone. Not all of it happens on one walk where a gate has several ways back, or where the breaker ends
     /// it, so the sum may be more than `runs`.
-    pub steps: BTreeMap<String, Count>,
+    pub steps: BTreeMap<String, StepCount>,
 }
 
 /// `rounds`: of debate, that several reviewers of one gate may have.
 #[must_use]
-pub fn worst(flow: &Flow, rounds: usize) -> Worst {
+pub fn worst(flow: &Workflow, rounds: usize) -> Worst {
     let bounds = Bounds::new(flow);
     let asked = |count: usize| count.saturating_mul(questions(count, rounds));
     let reviews: Vec<usize> = flow.steps.iter().map(|step| asked(reviewers(step).len())).collect();
     let steps = flow.steps.iter().enumerate().map(|(place, step)| {
         let runs = bounds.of_step(place);
-        (step.id.clone(), Count { runs, reviews: runs.saturating_mul(reviews[place]) })
+        (step.id.clone(), StepCount { runs, reviews: runs.saturating_mul(reviews[place]) })
     });
     Worst {
         runs: bounds.most(|_| 1),
@@ -66,7 +66,7 @@ struct Repeats {
 }
 
 impl Bounds {
-    pub(super) fn new(flow: &Flow) -> Self {
+    pub(super) fn new(flow: &Workflow) -> Self {
         let links = Links::new(flow);
         let steps = flow.steps.len();
         let gates: Vec<Repeats> =
@@ -108,7 +108,7 @@ impl Bounds {
 }
 
 impl Repeats {
-    fn new(flow: &Flow, links: &Links<'_>, place: usize) -> Option<Self> {
+    fn new(flow: &Workflow, links: &Links<'_>, place: usize) -> Option<Self> {
         let gate = flow.steps[place].gate.as_ref()?;
         let mut behind = links.downstream(place);
         behind[place] = false;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::link::{Link, Maker, Step};
 use super::open::one_number;
 use crate::store::conn::locked;
-use crate::store::conn::wake::Signal;
+use crate::store::conn::wake::WakeSignal;
 
 /// How long to wait before the next attempt to reach a server that does not answer.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ struct Threads {
 struct Shared {
     maker: Arc<Maker>,
     channel: String,
-    signal: Arc<Signal>,
+    signal: Arc<WakeSignal>,
     due: Mutex<Due>,
     changed: Condvar,
     /// Wakes the listener out of its waiting for the server.
@@ -50,7 +50,7 @@ struct Due {
 }
 
 impl Announcer {
-    pub(super) fn new(maker: Arc<Maker>, channel: String, signal: Arc<Signal>) -> Self {
+    pub(super) fn new(maker: Arc<Maker>, channel: String, signal: Arc<WakeSignal>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 maker,

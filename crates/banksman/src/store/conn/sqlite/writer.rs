@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use super::transaction::{Link, Verdict};
 use crate::store::conn::error::DbError;
-use crate::store::conn::wake::{Signal, WakeFile};
+use crate::store::conn::wake::{WakeFile, WakeSignal};
 use crate::store::conn::{Conn, Stats, run_job};
 
 /// Jobs that may wait in the queue; a caller that finds it full waits for a place.
@@ -102,7 +102,7 @@ struct Counts {
 impl Writer {
     pub(super) fn start(
         link: Link,
-        signal: Arc<Signal>,
+        signal: Arc<WakeSignal>,
         wake_file: Arc<WakeFile>,
     ) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(QUEUE_JOBS);
@@ -156,7 +156,7 @@ impl Drop for Writer {
 /// What the writer's thread owns.
 struct Desk {
     link: Link,
-    signal: Arc<Signal>,
+    signal: Arc<WakeSignal>,
     wake_file: Arc<WakeFile>,
     counts: Arc<Counts>,
 }

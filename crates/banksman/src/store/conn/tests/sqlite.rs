@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::*;
-use crate::store::conn::wake::{Signal, WakeFile, Watch};
+use crate::store::conn::wake::{WakeFile, WakeSignal, Watch};
 
 fn path(world: &World) -> PathBuf {
     world.folder.path().join("store.db")
@@ -218,7 +218,7 @@ fn a_lock_held_for_a_while_is_waited_for() {
 #[test]
 fn the_file_that_wakes_others_is_heard() {
     let world = World::sqlite();
-    let signal = Arc::new(Signal::default());
+    let signal = Arc::new(WakeSignal::default());
     let here = WakeFile::open(&path(&world)).expect("the file is made");
     let there = WakeFile::open(&path(&world)).expect("the file opens");
     assert_eq!(there.watch(&signal), Watch::Began);

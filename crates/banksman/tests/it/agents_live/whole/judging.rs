@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::claude::CLAUDE;
 use super::super::codex::CODEX;
 use super::super::model_server::{ModelServer, Reply};
-use super::yard::{TITLE, Wishes, Yard};
+use super::harness::{Harness, TITLE, Wishes};
 
 const LIFECYCLE: &str = include_str!("judged.yaml");
 /// Each reviewer is played by one agent, whoever did the work.
@@ -40,32 +40,32 @@ fn claude_and_codex_judge_and_a_person_decides() {
         let work = (CLAUDE.shell)("echo right > answer.txt");
         vec![work, Reply::text("it is right now"), (CLAUDE.answer)(good)]
     };
-    let Some(yard) = Yard::new(&CLAUDE, wishes, scenario) else { return };
-    let task = yard.pulse_until("asked");
+    let Some(harness) = Harness::new(&CLAUDE, wishes, scenario) else { return };
+    let task = harness.pulse_until("asked");
     let verdicts = task["fields"]["verdicts"].as_array().expect("verdicts").iter();
     let word = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
     let verdicts: Vec<[String; 3]> =
         verdicts.map(|one| ["reviewer", "verdict", "agent"].map(|name| word(one, name))).collect();
     let expected = [["custodiet", "APPROVE", "claude"], ["critic", "CONCERN", "codex"]];
-    assert_eq!(verdicts, expected.map(|one| one.map(str::to_owned)), "{}", yard.story());
+    assert_eq!(verdicts, expected.map(|one| one.map(str::to_owned)), "{}", harness.story());
     let summary = task["fields"]["review_summary"].as_str().expect("a summary");
     let open = "### Critic says:\n\nwhere is the test?\nResponse: still no test\n";
     assert!(summary.contains(open), "{summary}");
 
-    let kims = said(&yard.server);
+    let kims = said(&harness.server);
     assert!(kims[2].contains("You are custodiet") && !kims[2].contains("where is the test?"));
-    let adas = said(yard.adas.as_ref().expect("a second worker"));
+    let adas = said(harness.adas.as_ref().expect("a second worker"));
     assert_eq!(adas.len(), 3, "a verdict and two rounds");
     assert!(adas[0].contains("You are critic") && !adas[0].contains("it was asked for"));
     assert!(adas[1].contains("round 1 of 2") && adas[1].contains("it was asked for"));
     assert!(adas[2].contains("round 2 of 2") && adas[2].contains("still no test"));
 
-    let page = yard.json(&["decisions", "show", "d1"]);
+    let page = harness.json(&["decisions", "show", "d1"]);
     assert_eq!(page["voices"][0]["who"], "critic", "{page}");
-    let next = yard.json(&["why", "t1"])["next"].to_string();
+    let next = harness.json(&["why", "t1"])["next"].to_string();
     assert!(next.contains("banksman decisions show d1, then banksman decisions approve|cancel d1"));
-    yard.ok(&["decisions", "approve", "d1"]);
-    assert_eq!(yard.json(&["show", "t1"])["state"], "done");
+    harness.ok(&["decisions", "approve", "d1"]);
+    assert_eq!(harness.json(&["show", "t1"])["state"], "done");
 }
 
 #[test]
@@ -80,11 +80,11 @@ fn claude_does_a_step_and_decides_at_its_gate() {
         let work = (CLAUDE.shell)("echo right > answer.txt");
         vec![work, Reply::text("it is written"), (CLAUDE.answer)(verdict)]
     };
-    let Some(yard) = Yard::new(&CLAUDE, wishes, scenario) else { return };
-    yard.pulse_until("complete");
-    assert_eq!(yard.git(&["show", "main:answer.txt"]), "right\n", "{}", yard.story());
-    let asked = said(&yard.server);
-    assert_eq!(asked.len(), 3, "{}", yard.story());
+    let Some(harness) = Harness::new(&CLAUDE, wishes, scenario) else { return };
+    harness.pulse_until("complete");
+    assert_eq!(harness.git(&["show", "main:answer.txt"]), "right\n", "{}", harness.story());
+    let asked = said(&harness.server);
+    assert_eq!(asked.len(), 3, "{}", harness.story());
     assert!(asked[0].contains("You do the step X-1 of a workflow"), "{}", asked[0]);
     for said in [
         "You are judge",
@@ -93,6 +93,6 @@ fn claude_does_a_step_and_decides_at_its_gate() {
     ] {
         assert!(asked[2].contains(said), "`{said}` is not in {}", asked[2]);
     }
-    let gate = yard.json(&["show", "t3"]);
+    let gate = harness.json(&["show", "t3"]);
     assert_eq!(gate["fields"]["answer"]["rationale"], "it is right");
 }

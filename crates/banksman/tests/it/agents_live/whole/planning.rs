@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::claude::CLAUDE;
 use super::super::codex::CODEX;
 use super::super::model_server::{ModelServer, Reply};
-use super::yard::{Wishes, Yard};
+use super::harness::{Harness, Wishes};
 use crate::planning::desk::{plan, subtask};
 
 const TITLE: &str = "Add rate limiting to API endpoints";
@@ -31,7 +31,7 @@ fn verdict(word: &str, why: &str, concerns: &[&str]) -> Value {
 }
 
 /// Claude plans, sits as custodiet and does the first subtask; Codex sits as critic.
-fn yard() -> Option<Yard> {
+fn harness() -> Option<Harness> {
     let withdraws = json!({ "response": "WITHDRAW", "rationale": IN_USE });
     let concern = verdict("CONCERN", "it is not known where counts are kept", &[SPIKE]);
     let ada = vec![(CODEX.answer)(concern), (CODEX.answer)(withdraws)];
@@ -48,7 +48,7 @@ fn yard() -> Option<Yard> {
             (CLAUDE.shell)("mkdir -p src && echo 1 > src/limiter-0.rs && echo right > answer.txt");
         vec![too_big, good, approval, work, Reply::text("requests are counted")]
     };
-    Yard::new(&CLAUDE, wishes, scenario)
+    Harness::new(&CLAUDE, wishes, scenario)
 }
 
 fn words<const N: usize>(all: &Value, names: [&str; N]) -> Vec<[String; N]> {
@@ -59,28 +59,28 @@ fn words<const N: usize>(all: &Value, names: [&str; N]) -> Vec<[String; N]> {
 
 #[test]
 fn claude_plans_codex_has_a_concern_and_the_approved_subtasks_are_begun() {
-    let Some(yard) = yard() else { return };
-    let task = yard.pulse_until("waiting");
-    assert_proposed(&yard, &task);
-    assert_judged(&yard, &task);
-    assert_asked(&yard);
-    yard.ok(&["decisions", "approve", "t1"]);
-    yard.pulse_until("in_progress");
-    assert_split(&yard);
-    let limiter = yard.pulse_until_of("t5", "review");
+    let Some(harness) = harness() else { return };
+    let task = harness.pulse_until("waiting");
+    assert_proposed(&harness, &task);
+    assert_judged(&harness, &task);
+    assert_asked(&harness);
+    harness.ok(&["decisions", "approve", "t1"]);
+    harness.pulse_until("in_progress");
+    assert_split(&harness);
+    let limiter = harness.pulse_until_of("t5", "review");
     assert_eq!(limiter["fields"]["worker_id"], "kim", "{limiter}");
     let branch = limiter["fields"]["pr_url"].as_str().expect("a link to its work");
     assert!(branch.contains("t5"), "{branch}");
-    let kims = said(&yard.server);
+    let kims = said(&harness.server);
     assert!(kims[3].contains("All about limiter.") && kims[3].contains("limiter works"));
-    let reading = yard.receipt("r5.1").reading.expect("it said something");
+    let reading = harness.receipt("r5.1").reading.expect("it said something");
     assert_eq!(reading.text, "requests are counted");
-    yard.ok(&["check"]);
-    yard.ok(&["audit", "verify"]);
+    harness.ok(&["check"]);
+    harness.ok(&["audit", "verify"]);
 }
 
 /// The second proposal stands in the body, and the first one was told to whoever made the second.
-fn assert_proposed(yard: &Yard, task: &Value) {
+fn assert_proposed(harness: &Harness, task: &Value) {
     let body = task["body"].as_str().expect("a body");
     assert!(body.contains("## Decomposition Proposal v2"), "{body}");
     assert!(!body.contains("Proposal v1") && !body.contains("everything"), "{body}");
@@ -88,41 +88,41 @@ fn assert_proposed(yard: &Yard, task: &Value) {
     let edges = "limiter -> routes (blocks)\nlimiter ~> docs (informs)";
     assert!(body.contains(edges), "{body}");
     assert_eq!(task["fields"]["plan"], plans()[1], "as it was answered");
-    let kims = said(&yard.server);
+    let kims = said(&harness.server);
     assert!(kims[0].contains(TITLE) && !kims[0].contains("Proposal v1"), "{}", kims[0]);
     let objection = "everything: it touches 15 files, and 10 is the most";
     assert!(kims[1].contains("## Decomposition Proposal v1") && kims[1].contains(objection));
 }
 
 /// Each verdict with the model behind it. The concern was debated, and given up.
-fn assert_judged(yard: &Yard, task: &Value) {
+fn assert_judged(harness: &Harness, task: &Value) {
     let verdicts = words(&task["fields"]["verdicts"], ["reviewer", "verdict", "agent", "worker"]);
     let expected =
         [["custodiet", "APPROVE", "claude", "kim"], ["critic", "WITHDRAWN", "codex", "ada"]];
-    assert_eq!(verdicts, expected.map(|one| one.map(str::to_owned)), "{}", yard.story());
+    assert_eq!(verdicts, expected.map(|one| one.map(str::to_owned)), "{}", harness.story());
     assert_eq!(task["fields"]["approval_type"], "standard", "nothing is left open");
-    let kims = said(&yard.server);
+    let kims = said(&harness.server);
     assert!(kims[2].contains("You are custodiet") && kims[2].contains("Do limiter"), "{}", kims[2]);
-    let adas = said(yard.adas.as_ref().expect("a second worker"));
+    let adas = said(harness.adas.as_ref().expect("a second worker"));
     assert_eq!(adas.len(), 2, "a verdict and one round");
     assert!(adas[0].contains("You are critic") && adas[0].contains("Do limiter"), "{}", adas[0]);
     assert!(adas[1].contains("round 1 of 2") && adas[1].contains("it was asked for"));
 }
 
 /// What a person reads before deciding.
-fn assert_asked(yard: &Yard) {
-    let page = yard.ok(&["decisions", "show", "t1"]);
+fn assert_asked(harness: &Harness) {
+    let page = harness.ok(&["decisions", "show", "t1"]);
     for part in ["Shall this plan be carried out?", TITLE, "Do limiter", "-> in_progress"] {
         assert!(page.contains(part), "`{part}` is not in {page}");
     }
-    let question = yard.json(&["decisions", "show", "t1"]);
+    let question = harness.json(&["decisions", "show", "t1"]);
     let voices = words(&question["voices"], ["who", "verdict", "words"]);
     let expected = [["custodiet", "APPROVE", "it was asked for"], ["critic", "WITHDRAWN", IN_USE]];
     assert_eq!(voices, expected.map(|one| one.map(str::to_owned)), "{question}");
 }
 
 /// The parts of the plan as tasks, with what they wait for and what they are only told of.
-fn assert_split(yard: &Yard) {
+fn assert_split(harness: &Harness) {
     let [none, limiter] = [json!([]), json!(["t5"])];
     let expected = [
         ("t5", "limiter", &none, &none),
@@ -130,13 +130,13 @@ fn assert_split(yard: &Yard) {
         ("t7", "docs", &none, &limiter),
     ];
     for (id, name, needs, informed_by) in expected {
-        let part = yard.json(&["show", id]);
+        let part = harness.json(&["show", id]);
         let fields = &part["fields"];
         assert_eq!((&fields["subtask"], &fields["plan_version"]), (&json!(name), &json!(2)));
         assert_eq!((&part["parent"], &part["lifecycle"]), (&json!("t1"), &json!("leaf")), "{part}");
         assert_eq!((&part["needs"], &part["informedBy"]), (needs, informed_by), "{part}");
     }
-    let all = yard.ok(&["list", "-q"]);
+    let all = harness.ok(&["list", "-q"]);
     assert_eq!(
         all.lines().count(),
         7,

@@ -11,7 +11,7 @@ use banksman::store::conn::Target;
 use super::super::cases::Agent;
 use super::super::model_server::Reply;
 use super::cases::agent_pid;
-use super::yard::{TASK, Wishes, Yard};
+use super::harness::{Harness, TASK, Wishes};
 use crate::store::world::World;
 
 const KEY: &str = "planted-key-5f1c9a";
@@ -41,31 +41,31 @@ pub(super) fn are_kept(agent: &Agent) {
     planted.extend(store.map(|store| ("BANKSMAN_STORE".to_owned(), store)));
     planted.insert(key.to_owned(), KEY.to_owned());
     let wishes = Wishes { env: planted, ..Wishes::default() };
-    let Some(yard) = Yard::new(agent, wishes, scenario) else { return };
+    let Some(harness) = Harness::new(agent, wishes, scenario) else { return };
     let (started, go) = gate.expect("the scenario was asked for");
-    yard.pulse_until("working");
-    yard.wait_until("the tool runs", || started.exists());
-    let pid = agent_pid(&yard, "r1.1").as_raw_nonzero();
-    assert_environment(&yard, pid.get(), key);
+    harness.pulse_until("working");
+    harness.wait_until("the tool runs", || started.exists());
+    let pid = agent_pid(&harness, "r1.1").as_raw_nonzero();
+    assert_environment(&harness, pid.get(), key);
     assert_not_in_arguments();
     fs::write(go, "").unwrap();
-    yard.assert_landed();
-    let told = yard.asked(1);
+    harness.assert_landed();
+    let told = harness.asked(1);
     assert!(told.contains("BANKSMAN_TASK=t1"), "the tool has shown its environment: {told}");
     for secret in [PASSWORD, FOREIGN, "BANKSMAN_STORE"] {
         assert!(!told.contains(secret), "`{secret}` reached the model: {told}");
     }
     for args in [&["history", TASK][..], &["show", TASK], &["export"], &["audit", "export"]] {
-        let text = yard.ok(args);
+        let text = harness.ok(args);
         let found = [KEY, PASSWORD, FOREIGN].iter().find(|secret| text.contains(**secret));
         assert_eq!(found, None, "in what `{args:?}` prints");
     }
     for folder in ["runs", "past"] {
-        let mode = fs::metadata(yard.home().join(folder)).unwrap().permissions().mode();
+        let mode = fs::metadata(harness.home().join(folder)).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "others can look into {folder}");
     }
-    assert!(files_below(&yard.home().join("past")) > 5, "the runs have left their files");
-    files_below(&yard.home());
+    assert!(files_below(&harness.home().join("past")) > 5, "the runs have left their files");
+    files_below(&harness.home());
 }
 
 /// The variable by which the agent gets its key.
@@ -91,7 +91,7 @@ fn address(world: &World) -> String {
 }
 
 /// Exactly what is allowed, by name: what everybody gets, what the worker is passed, what its adapter sets, and the run's.
-fn assert_environment(yard: &Yard, pid: i32, key: &str) {
+fn assert_environment(harness: &Harness, pid: i32, key: &str) {
     let environment = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
     let variables: BTreeMap<&str, &str> =
         environment.split('\0').filter_map(|one| one.split_once('=')).collect();
@@ -107,7 +107,7 @@ fn assert_environment(yard: &Yard, pid: i32, key: &str) {
     ];
     let allowed: BTreeSet<&str> = everybody.into_iter().chain(run).chain(adapter).collect();
     let more =
-        |name: &&&str| !allowed.contains(**name) && !yard.passed.iter().any(|it| it == **name);
+        |name: &&&str| !allowed.contains(**name) && !harness.passed.iter().any(|it| it == **name);
     assert_eq!(variables.keys().filter(more).collect::<Vec<_>>(), [&""; 0]);
     for name in everybody.iter().chain(&run) {
         assert!(variables.contains_key(name), "{name} is missing");

@@ -8,9 +8,9 @@ use insta::assert_snapshot;
 use serde_json::Value;
 
 use super::{TWO_STEPS, with_steps, workflow};
+use crate::cli::harness::{DONE, Harness};
 use crate::cli::sandbox::Sandbox;
-use crate::cli::yard::{DONE, Yard};
-use crate::engine::yard::Up;
+use crate::engine::harness::Up;
 
 /// The steps are driven by hand, and all that they should leave behind is there.
 fn by_hand() -> Sandbox {
@@ -439,16 +439,16 @@ fn many_steps_at_once_are_not_all_explained() {
 /// `run FILE && …` goes on only when the workflow is complete.
 #[test]
 fn the_exit_code_says_how_it_ended() {
-    let yard = Yard::new();
-    yard.file("w.yaml", "workflow: { id: w, merge: false }\nsteps:\n  - { id: a }\n");
-    yard.script("t2", &[DONE]);
-    let ran = workflow(&yard, &["run", "w.yaml"]);
+    let harness = Harness::new();
+    harness.file("w.yaml", "workflow: { id: w, merge: false }\nsteps:\n  - { id: a }\n");
+    harness.script("t2", &[DONE]);
+    let ran = workflow(&harness, &["run", "w.yaml"]);
     assert_eq!(ran.code, Some(0), "{ran}");
     assert!(ran.stdout.contains("✓ t1  w  complete  (1 of 1 steps, $0.05)"), "{ran}");
     let gated = "workflow: { id: w, merge: false }\nsteps:\n  - { id: a, gate: g }\ngates:\n  - { id: g, reviewer: { level: human }, on_pass: { next_step: DONE } }\n";
-    yard.file("w.yaml", gated);
-    yard.script("t4", &[DONE]);
-    let ran = workflow(&yard, &["run", "w.yaml"]);
+    harness.file("w.yaml", gated);
+    harness.script("t4", &[DONE]);
+    let ran = workflow(&harness, &["run", "w.yaml"]);
     assert_eq!(ran.code, Some(3), "{ran}");
     assert!(ran.stderr.contains("next: banksman workflow next"), "{ran}");
 }
@@ -456,16 +456,16 @@ fn the_exit_code_says_how_it_ended() {
 /// Whoever has no agent yet would wait for nothing to happen.
 #[test]
 fn a_run_without_any_agent_says_so() {
-    let yard = Yard::new();
-    yard.file(".banksman/config.toml", "lifecycle = \"demo\"\n");
-    yard.file("w.yaml", "workflow: { id: w, merge: false }\nsteps:\n  - { id: a }\n");
-    let log = yard.path().join("run.log");
-    let mut command = yard.command(&["workflow", "run", "w.yaml"]);
-    command.env("PATH", yard.path());
+    let harness = Harness::new();
+    harness.file(".banksman/config.toml", "lifecycle = \"demo\"\n");
+    harness.file("w.yaml", "workflow: { id: w, merge: false }\nsteps:\n  - { id: a }\n");
+    let log = harness.path().join("run.log");
+    let mut command = harness.command(&["workflow", "run", "w.yaml"]);
+    command.env("PATH", harness.path());
     let run = Up::start(command, &log);
     let says = "no agent was found on the PATH; see `banksman help workers`";
-    yard.until("it says so", || fs::read_to_string(&log).is_ok_and(|said| said.contains(says)));
-    yard.ok(&["down"]);
+    harness.until("it says so", || fs::read_to_string(&log).is_ok_and(|said| said.contains(says)));
+    harness.ok(&["down"]);
     let (code, said) = run.wait();
     assert_eq!(code, Some(3), "{said}");
 }

@@ -5,8 +5,8 @@ use std::fs;
 use insta::assert_snapshot;
 
 use super::{TWO_STEPS, with_steps, workflow};
+use crate::cli::harness::{DONE, Harness};
 use crate::cli::sandbox::Sandbox;
-use crate::cli::yard::{DONE, Yard};
 
 #[test]
 fn a_walk_is_told_line_by_line() {
@@ -177,15 +177,15 @@ fn nothing_is_written() {
 /// What agents of the same roles have used before is what the next ones will use.
 #[test]
 fn the_cost_is_that_of_past_runs() {
-    let yard = Yard::new();
+    let harness = Harness::new();
     let text = "workflow: { id: w, merge: false }\nsteps:\n  - { id: a, agent: { type: tester } }\n  - { id: b, needs: [a], agent: { type: coder, launch: interactive } }\n";
-    yard.file("w.yaml", text);
-    yard.script("t2", &[DONE]);
+    harness.file("w.yaml", text);
+    harness.script("t2", &[DONE]);
     // Only a person can do the second step, so it is not complete.
-    let ran = workflow(&yard, &["run", "w.yaml"]);
+    let ran = workflow(&harness, &["run", "w.yaml"]);
     assert_eq!(ran.code, Some(3), "{ran}");
     assert!(ran.stdout.contains("(1 of 2 steps, $0.05)"), "{ran}");
-    let shown = workflow(&yard, &["simulate", "w.yaml"]);
+    let shown = workflow(&harness, &["simulate", "w.yaml"]);
     let last = shown.stdout.lines().rev().take(3).collect::<Vec<_>>();
     assert_eq!(
         last,
@@ -196,13 +196,13 @@ fn the_cost_is_that_of_past_runs() {
         ],
         "{shown}"
     );
-    let cost = &yard.json(&["workflow", "simulate", "w.yaml"])["cost"];
+    let cost = &harness.json(&["workflow", "simulate", "w.yaml"])["cost"];
     assert_eq!(
         (&cost["walk"]["costMicros"], &cost["walk"]["known"], &cost["walk"]["unknown"]),
         (&50_000.into(), &1.into(), &1.into())
     );
-    yard.ok(&["workflow", "report", "b", "done"]);
-    yard.pulse_until("t1", "complete");
+    harness.ok(&["workflow", "report", "b", "done"]);
+    harness.pulse_until("t1", "complete");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::*;
 struct Everywhere(Value);
 
 impl Env for Everywhere {
-    fn value(&self, _name: &Name) -> Cow<'_, Value> {
+    fn value(&self, _name: &ResolvedName) -> Cow<'_, Value> {
         Cow::Borrowed(&self.0)
     }
 }

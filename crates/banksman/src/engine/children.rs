@@ -2,15 +2,15 @@
 //! for: workflows are in `steps`, panels in `panel`, plans in `planning`.
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{Activity, Kind, Outcome};
-use banksman_core::machine::{Actor, Ask, Event, Report, Waits, waits};
+use banksman_core::lifecycle::{Activity, Outcome, StateKind};
+use banksman_core::machine::{ActivityReport, Actor, Event, TransitionRequest, WaitStatus, waits};
 use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 
-use super::relay::Did;
-use super::steps::{LED, Step, flow_of};
-use super::{Engine, EngineError, Pulse};
-use crate::store::outbox::Pending;
+use super::relay::EffectResult;
+use super::steps::{LED, StepTask, workflow_of};
+use super::{Engine, EngineError, TurnReport};
+use crate::store::outbox::PendingEffect;
 use crate::store::places::BatchChange;
 use crate::store::{StoreError, Stored};
 
@@ -23,51 +23,55 @@ const TRIP: &str = "trip";
 /// A person has decided about every part that was given up, and the whole waited for nothing else.
 const TAKEN_UP: &str = "taken_up";
 /// Facts about its parts that a waiting task may wait for, where its lifecycle has fields for them.
-const PARTS_OPEN: &str = "parts_open";
-const PARTS_GIVEN_UP: &str = "parts_given_up";
+const CHILDREN_OPEN: &str = "parts_open";
+const CHILDREN_GIVEN_UP: &str = "parts_given_up";
 pub(super) const ABORT: &str = "abort";
 
 impl Engine<'_> {
     /// A part has moved: what that means for the whole.
     pub(super) fn tell_parent(
         &self,
-        effect: &Pending,
-        part: &Stored,
+        effect: &PendingEffect,
+        child: &Stored,
         now: Instant,
-        pulse: &mut Pulse,
-    ) -> Result<Did, EngineError> {
+        pulse: &mut TurnReport,
+    ) -> Result<EffectResult, EngineError> {
         // One that was just made has nothing to tell.
-        let Some(parent) = part.task.parent.filter(|_| effect.seq > 1) else {
-            return Ok(Did::Done);
+        let Some(parent) = child.task.parent.filter(|_| effect.seq > 1) else {
+            return Ok(EffectResult::Done);
         };
-        let whole = self.store.task(parent)?;
-        self.close_seats(part, now)?;
-        if let Some(step) = Step::of(part) {
-            self.note(effect, part, &step, &whole)?;
-            if self.is_current(effect, part) {
-                self.lead_on_from(part, &step, &whole, now, pulse)?;
+        let parent = self.store.task(parent)?;
+        self.close_reviews(child, now)?;
+        if let Some(step) = StepTask::of(child) {
+            self.note(effect, child, &step, &parent)?;
+            if self.is_current(effect, child) {
+                self.lead_on_from(child, &step, &parent, now, pulse)?;
             }
         }
-        self.look_at_planned(&whole, now)?;
+        self.look_at_planned(&parent, now)?;
         // A part that has only begun changes no count, and counting looks at all of them.
-        if part.state().kind != Kind::Working {
-            self.look_at_parts(&whole, now)?;
+        if child.state().kind != StateKind::Working {
+            self.look_at_children(&parent, now)?;
         }
-        Ok(Did::Done)
+        Ok(EffectResult::Done)
     }
 
     /// Whether the task is still in the stay that the effect is of.
-    fn is_current(&self, effect: &Pending, stored: &Stored) -> bool {
+    fn is_current(&self, effect: &PendingEffect, stored: &Stored) -> bool {
         stored.task.entered <= effect.seq
     }
 
     /// What a whole makes of its parts as they stand now. One whose parts do its work has no panel and no question of its own.
-    pub(super) fn look_at_parts(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
-        match whole.activity().filter(|_| whole.task.is_active(&whole.lifecycle)) {
+    pub(super) fn look_at_children(
+        &self,
+        parent: &Stored,
+        now: Instant,
+    ) -> Result<(), EngineError> {
+        match parent.activity().filter(|_| parent.task.is_active(&parent.lifecycle)) {
             // When to look again is known to the effect that began the panel.
-            Some(Activity::Panel) => self.hold_panel(whole, now).map(|_| ()),
-            Some(Activity::Wait) => self.count_parts(whole, now),
-            Some(Activity::Human) => self.take_up(whole, now),
+            Some(Activity::Panel) => self.hold_panel(parent, now).map(|_| ()),
+            Some(Activity::Wait) => self.count_children(parent, now),
+            Some(Activity::Human) => self.take_up(parent, now),
             Some(
                 Activity::Agent
                 | Activity::Check
@@ -80,73 +84,70 @@ impl Engine<'_> {
     }
 
     /// A wait may be for parts: the counts are facts that the engine brings along, not fields that somebody keeps.
-    fn count_parts(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
-        let fields = self.counts_of_parts(whole)?;
-        if fields.is_empty() || !whole.flag(LED) {
+    fn count_children(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
+        let fields = self.child_counts(parent)?;
+        if fields.is_empty() || !parent.flag(LED) {
             return Ok(());
         }
-        let mut counted = whole.task.clone();
+        let mut counted = parent.task.clone();
         counted.fields.extend(fields.clone());
-        if waits(&whole.lifecycle, &counted, now) == Waits::Met {
+        if waits(&parent.lifecycle, &counted, now) == WaitStatus::Met {
             let (outcome, detail) = (Outcome::Met, String::new());
-            let (entered, tokens, cost_micros) = (whole.task.entered, 0, 0);
-            let report = Report { entered, outcome, detail, fields, tokens, cost_micros };
-            self.tolerant(whole.task.id, Event::Reported(report), now)?;
+            let (entered, tokens, cost_micros) = (parent.task.entered, 0, 0);
+            let report = ActivityReport { entered, outcome, detail, fields, tokens, cost_micros };
+            self.tolerant(parent.task.id, Event::Reported(report), now)?;
             return Ok(());
         }
-        if let Some(detail) = self.tripped(whole)? {
-            self.ask_of(whole.task.id, TRIP, [("problem", json!(detail))], now)?;
+        if let Some(detail) = self.tripped(parent)? {
+            self.ask_of(parent.task.id, TRIP, [("problem", json!(detail))], now)?;
         }
         Ok(())
     }
 
     /// A whole that asks what becomes of parts that were given up has its answer when none of them is so any more.
-    fn take_up(&self, whole: &Stored, now: Instant) -> Result<(), EngineError> {
-        let asked = whole.task.fields.get(PARTS_GIVEN_UP).and_then(Value::as_i64).unwrap_or(0);
-        if asked > 0 && self.store.count_parts(whole.task.id)?.given_up == 0 {
-            self.ask_of(whole.task.id, TAKEN_UP, [], now)?;
+    fn take_up(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
+        let asked = parent.task.fields.get(CHILDREN_GIVEN_UP).and_then(Value::as_i64).unwrap_or(0);
+        if asked > 0 && self.store.count_children(parent.task.id)?.given_up == 0 {
+            self.ask_of(parent.task.id, TAKEN_UP, [], now)?;
         }
         Ok(())
     }
 
     /// How many parts there are of each kind, for a lifecycle that has fields for it.
-    pub(super) fn counts_of_parts(
-        &self,
-        whole: &Stored,
-    ) -> Result<Map<String, Value>, EngineError> {
-        let declared = |name: &str| whole.lifecycle.fields.contains_key(name);
-        if !declared(PARTS_OPEN) {
+    pub(super) fn child_counts(&self, parent: &Stored) -> Result<Map<String, Value>, EngineError> {
+        let declared = |name: &str| parent.lifecycle.fields.contains_key(name);
+        if !declared(CHILDREN_OPEN) {
             return Ok(Map::new());
         }
-        let parts = self.store.count_parts(whole.task.id)?;
-        let counts = [(PARTS_OPEN, parts.open()), (PARTS_GIVEN_UP, parts.given_up)];
+        let children = self.store.count_children(parent.task.id)?;
+        let counts = [(CHILDREN_OPEN, children.open()), (CHILDREN_GIVEN_UP, children.given_up)];
         let counts = counts.into_iter().filter(|(name, _)| declared(name));
         Ok(counts.map(|(name, count)| (name.to_owned(), json!(count))).collect())
     }
 
     /// The parts of a task follow it: they rest while it waits for a person, and end when it does.
-    pub(super) fn lead_parts(
+    pub(super) fn lead_children(
         &self,
-        effect: &Pending,
-        whole: &Stored,
+        effect: &PendingEffect,
+        parent: &Stored,
         now: Instant,
-    ) -> Result<Did, EngineError> {
-        if !self.is_current(effect, whole) {
-            return Ok(Did::Done);
+    ) -> Result<EffectResult, EngineError> {
+        if !self.is_current(effect, parent) {
+            return Ok(EffectResult::Done);
         }
-        if flow_of(whole).is_none() {
-            return self.lead_planned(effect, whole, now);
+        if workflow_of(parent).is_none() {
+            return self.lead_planned(effect, parent, now);
         }
-        let kind = whole.state().kind;
+        let kind = parent.state().kind;
         let rests = match kind {
-            Kind::Waiting | Kind::Blocked | Kind::Parked => true,
-            Kind::Queued | Kind::Working | Kind::Reviewing => false,
-            Kind::Done | Kind::Failed | Kind::Cancelled => {
-                self.ask_parts(whole, CLOSE, |_| true, now)?;
+            StateKind::Waiting | StateKind::Blocked | StateKind::Parked => true,
+            StateKind::Queued | StateKind::Working | StateKind::Reviewing => false,
+            StateKind::Done | StateKind::Failed | StateKind::Cancelled => {
+                self.ask_children(parent, CLOSE, |_| true, now)?;
                 false
             }
         };
-        if let Some(batch) = &whole.task.batch {
+        if let Some(batch) = &parent.task.batch {
             if rests {
                 let change = BatchChange { paused: Some(true), ..BatchChange::default() };
                 self.store.set_batch(batch, change)?;
@@ -155,32 +156,32 @@ impl Engine<'_> {
                 self.store.resume_batch(batch, now)?;
             }
         }
-        if kind == Kind::Working && !whole.flag(LED) {
+        if kind == StateKind::Working && !parent.flag(LED) {
             // A person has taken it up again, and with it what was given up.
-            self.ask_parts(whole, TAKE_UP, |kind| kind == Kind::Failed, now)?;
-            self.note_run(whole, effect)?;
-            self.set_led(whole, now)?;
-            self.look_at_parts(&self.store.task(whole.task.id)?, now)?;
+            self.ask_children(parent, TAKE_UP, |kind| kind == StateKind::Failed, now)?;
+            self.note_run(parent, effect)?;
+            self.set_led(parent, now)?;
+            self.look_at_children(&self.store.task(parent.task.id)?, now)?;
         } else {
-            self.note_rest(whole, effect)?;
+            self.note_rest(parent, effect)?;
         }
-        Ok(Did::Done)
+        Ok(EffectResult::Done)
     }
 
-    pub(super) fn ask_parts(
+    pub(super) fn ask_children(
         &self,
-        whole: &Stored,
+        parent: &Stored,
         trigger: &str,
-        wanted: impl Fn(Kind) -> bool,
+        wanted: impl Fn(StateKind) -> bool,
         now: Instant,
     ) -> Result<(), EngineError> {
-        let parts = self.store.parts(whole.task.id)?;
-        let open = parts.iter().filter(|part| {
-            let state = part.state();
+        let children = self.store.children(parent.task.id)?;
+        let open = children.iter().filter(|child| {
+            let state = child.state();
             !state.terminal && wanted(state.kind)
         });
         let events: Vec<(TaskId, Event)> =
-            open.map(|part| (part.task.id, asked(trigger, []))).collect();
+            open.map(|child| (child.task.id, asked(trigger, []))).collect();
         self.store.apply_each(&events, now)?;
         Ok(())
     }
@@ -207,7 +208,7 @@ impl Engine<'_> {
 
 /// The system asks for a move by its trigger.
 pub(super) fn asked<const N: usize>(trigger: &str, fields: [(&str, Value); N]) -> Event {
-    Event::Asked(Ask {
+    Event::Asked(TransitionRequest {
         actor: Actor::system(),
         to: None,
         trigger: Some(trigger.to_owned()),

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::lifecycle::Kind;
-use banksman_core::machine::{Hold, hold};
+use banksman_core::lifecycle::StateKind;
+use banksman_core::machine::{Driver, hold};
 use banksman_core::time::Instant;
 
 use super::OpsError;
@@ -20,21 +20,21 @@ pub const SHOWN: usize = 50;
 const DELAYED: i64 = 200;
 
 #[derive(Debug, Clone)]
-pub struct Glance {
+pub struct StatusSummary {
     pub overview: Overview,
     /// The longest at work first; `overview.running` counts all.
-    pub at_work: Vec<AtWork>,
+    pub at_work: Vec<ActiveRun>,
     /// The next one first.
-    pub retries: Vec<Retry>,
+    pub retries: Vec<PendingRetry>,
     /// Those with a deadline in the order of their questions, then the others.
-    pub asks: Vec<Ask>,
+    pub asks: Vec<NeedsPerson>,
     /// The latest first.
-    pub wholes: Vec<Whole>,
+    pub parents: Vec<ParentProgress>,
 }
 
 /// A run that holds its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AtWork {
+pub struct ActiveRun {
     pub run: RunId,
     pub title: String,
     pub state: String,
@@ -46,7 +46,7 @@ pub struct AtWork {
 
 /// A task whose last run has failed and that is tried again by itself. It neither runs nor has it failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retry {
+pub struct PendingRetry {
     pub task: TaskId,
     pub title: String,
     pub state: String,
@@ -60,7 +60,7 @@ pub struct Retry {
 
 /// A task that has not ended and whose parts do its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whole {
+pub struct ParentProgress {
     pub task: TaskId,
     pub title: String,
     pub state: String,
@@ -69,7 +69,7 @@ pub struct Whole {
 
 /// Something that only a person can move on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
+pub struct NeedsPerson {
     pub task: TaskId,
     pub title: String,
     pub state: String,
@@ -78,7 +78,7 @@ pub struct Ask {
     pub until: Option<Instant>,
 }
 
-impl Glance {
+impl StatusSummary {
     /// How many of the tasks in each state are not worked on but wait for another try.
     #[must_use]
     pub fn retries_by_state(&self) -> BTreeMap<&str, usize> {
@@ -90,23 +90,23 @@ impl Glance {
     }
 }
 
-pub fn glance(store: &Store) -> Result<Glance, OpsError> {
-    Ok(Glance {
+pub fn summary(store: &Store) -> Result<StatusSummary, OpsError> {
+    Ok(StatusSummary {
         overview: store.overview()?,
         at_work: at_work(store)?,
         retries: retries(store)?,
         asks: asks(store)?,
-        wholes: wholes(store)?,
+        parents: parents(store)?,
     })
 }
 
-fn at_work(store: &Store) -> Result<Vec<AtWork>, OpsError> {
+fn at_work(store: &Store) -> Result<Vec<ActiveRun>, OpsError> {
     let mut open = store.open_runs(None)?;
     open.sort_by_key(|run| (run.started_at, run.run));
     let mut list = Vec::new();
     for open in open.into_iter().take(SHOWN) {
         let Some(stored) = readable(store, open.run.task)? else { continue };
-        list.push(AtWork {
+        list.push(ActiveRun {
             run: open.run,
             state: state_of(&stored),
             title: stored.task.title,
@@ -118,7 +118,7 @@ fn at_work(store: &Store) -> Result<Vec<AtWork>, OpsError> {
     Ok(list)
 }
 
-fn retries(store: &Store) -> Result<Vec<Retry>, OpsError> {
+fn retries(store: &Store) -> Result<Vec<PendingRetry>, OpsError> {
     let mut list = Vec::new();
     for (id, at) in store.delayed(DELAYED)? {
         if list.len() == SHOWN {
@@ -129,7 +129,7 @@ fn retries(store: &Store) -> Result<Vec<Retry>, OpsError> {
             continue;
         };
         let Some(last) = last_run(store, id)? else { continue };
-        list.push(Retry {
+        list.push(PendingRetry {
             task: id,
             state: state_of(&stored),
             title: stored.task.title,
@@ -142,7 +142,7 @@ fn retries(store: &Store) -> Result<Vec<Retry>, OpsError> {
     Ok(list)
 }
 
-fn asks(store: &Store) -> Result<Vec<Ask>, OpsError> {
+fn asks(store: &Store) -> Result<Vec<NeedsPerson>, OpsError> {
     let mut list = Vec::new();
     let mut asked = BTreeSet::new();
     for decision in store.decisions(0)?.into_iter().take(SHOWN) {
@@ -153,7 +153,7 @@ fn asks(store: &Store) -> Result<Vec<Ask>, OpsError> {
         // What the agent asked says more than what its lifecycle asks of everybody.
         let told = last_run(store, decision.task)?.and_then(|last| last.detail);
         let question = told.filter(|told| !told.is_empty()).unwrap_or(decision.asks);
-        list.push(Ask {
+        list.push(NeedsPerson {
             task: decision.task,
             title: decision.title,
             state: state_of(&stored),
@@ -162,7 +162,7 @@ fn asks(store: &Store) -> Result<Vec<Ask>, OpsError> {
             until: decision.deadline,
         });
     }
-    for kind in [Kind::Waiting, Kind::Blocked] {
+    for kind in [StateKind::Waiting, StateKind::Blocked] {
         let filter = Filter { state: Some(kind.as_str().to_owned()), ..Filter::default() };
         let (tasks, _) = store.list(&filter, None, i64::try_from(SHOWN).unwrap_or(i64::MAX))?;
         for stored in tasks.into_iter().filter(|stored| !asked.contains(&stored.task.id)) {
@@ -174,8 +174,8 @@ fn asks(store: &Store) -> Result<Vec<Ask>, OpsError> {
     Ok(list)
 }
 
-fn wholes(store: &Store) -> Result<Vec<Whole>, OpsError> {
-    let ids = store.open_wholes(i64::try_from(SHOWN).unwrap_or(i64::MAX))?;
+fn parents(store: &Store) -> Result<Vec<ParentProgress>, OpsError> {
+    let ids = store.open_parents(i64::try_from(SHOWN).unwrap_or(i64::MAX))?;
     let progress = store.progress(&ids)?;
     let mut list = Vec::new();
     for task in ids {
@@ -183,7 +183,7 @@ fn wholes(store: &Store) -> Result<Vec<Whole>, OpsError> {
             continue;
         };
         let state = state_of(&stored);
-        list.push(Whole { task, state, title: stored.task.title, progress: *progress });
+        list.push(ParentProgress { task, state, title: stored.task.title, progress: *progress });
     }
     Ok(list)
 }
@@ -192,14 +192,14 @@ fn wholes(store: &Store) -> Result<Vec<Whole>, OpsError> {
 fn waits_for_a_person(store: &Store, stored: &Stored) -> Result<bool, OpsError> {
     let detail = store.detail(stored.task.id)?;
     let next = detail.timers.first().map(|timer| timer.due);
-    Ok(hold(&stored.lifecycle, &stored.task, next) == Hold::Person)
+    Ok(hold(&stored.lifecycle, &stored.task, next) == Driver::Person)
 }
 
 /// A task that waits for a person without a question that was written down: how its last run ended says most.
-fn unasked(store: &Store, stored: Stored) -> Result<Ask, OpsError> {
+fn unasked(store: &Store, stored: Stored) -> Result<NeedsPerson, OpsError> {
     let last = last_run(store, stored.task.id)?.and_then(|last| last.detail);
     let state = state_of(&stored);
-    Ok(Ask {
+    Ok(NeedsPerson {
         task: stored.task.id,
         what: last.filter(|detail| !detail.is_empty()).unwrap_or_else(|| state.clone()),
         state,

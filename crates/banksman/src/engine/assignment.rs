@@ -8,16 +8,16 @@ use banksman_core::machine::Task;
 use banksman_core::panel::Panel;
 use banksman_core::time::Span;
 use banksman_core::workflow::assignment::in_worktree;
-use banksman_core::workflow::{Criterion, Flow, Signal};
+use banksman_core::workflow::{Criterion, Signal, Workflow};
 use serde_json::Value;
 
-use super::panel::seats::{ANSWER_TIMEOUT, SEAT, name_of, round_of};
-use super::panel::words;
+use super::panel::prompts;
+use super::panel::reviews::{ANSWER_TIMEOUT, REVIEW, name_of, round_of};
 use super::planning::{self, Planning, is_planning};
-use super::steps::{Step, flow_of, may_be_laid_out};
+use super::steps::{StepTask, may_be_laid_out, workflow_of};
 use super::{Engine, EngineError, Project, prompt};
 use crate::config::Agents;
-use crate::exec::plan::Checks;
+use crate::exec::job::Verification;
 use crate::exec::worktree::names;
 use crate::prompts::{PromptError, Prompts};
 use crate::store::Stored;
@@ -26,108 +26,113 @@ use crate::store::Stored;
 const FEEDBACK: &str = ".workflow/";
 
 /// A task in the light of what it is part of.
-pub(super) enum Errand {
+pub(super) enum Assignment {
     /// A task by itself.
     Plain,
-    Step(Box<Piece>),
+    Step(Box<StepContext>),
     /// Somebody sits on a panel.
-    Seat(Box<Sitting>),
+    Review(Box<ReviewContext>),
     /// Somebody breaks the task down.
     Plan(Box<Planning>),
 }
 
 /// A seat of a panel with what it is about.
-pub(super) struct Sitting {
+pub(super) struct ReviewContext {
     pub(super) reviewer: String,
     pub(super) brief: String,
     /// Of the debate; 0 is the first pass, which nobody is told about the others in.
     pub(super) round: usize,
     pub(super) timeout: Option<Span>,
     /// The task under review, with its body.
-    pub(super) whole: Stored,
+    pub(super) parent: Stored,
     /// The same as a step of its workflow, where it is one.
-    pub(super) gate: Option<Box<Piece>>,
+    pub(super) gate: Option<Box<StepContext>>,
     pub(super) panel: Panel,
 }
 
 /// A step with the workflow that it is part of.
-pub(super) struct Piece {
-    pub(super) step: Step,
-    pub(super) flow: Flow,
+pub(super) struct StepContext {
+    pub(super) step: StepTask,
+    pub(super) flow: Workflow,
     /// The step's own task.
     pub(super) stored: Stored,
 }
 
 impl Engine<'_> {
-    pub(super) fn errand(&self, stored: &Stored) -> Result<Errand, EngineError> {
+    pub(super) fn assignment(&self, stored: &Stored) -> Result<Assignment, EngineError> {
         if is_planning(stored) {
-            return Ok(Errand::Plan(Box::new(self.planning(stored)?)));
+            return Ok(Assignment::Plan(Box::new(self.planning(stored)?)));
         }
-        if let Some(step) = Step::of(stored) {
-            return Ok(self.piece(stored.clone(), step)?.map_or(Errand::Plain, Errand::Step));
+        if let Some(step) = StepTask::of(stored) {
+            return Ok(self
+                .step(stored.clone(), step)?
+                .map_or(Assignment::Plain, Assignment::Step));
         }
-        let is_seat = stored.lifecycle.id == SEAT;
-        let Some(parent) = stored.task.parent.filter(|_| is_seat) else {
-            return Ok(Errand::Plain);
+        let is_review = stored.lifecycle.id == REVIEW;
+        let Some(parent) = stored.task.parent.filter(|_| is_review) else {
+            return Ok(Assignment::Plain);
         };
-        let whole = self.store.detail(parent)?.stored;
-        Ok(Errand::Seat(Box::new(self.sitting(stored, whole)?)))
+        let parent = self.store.detail(parent)?.stored;
+        Ok(Assignment::Review(Box::new(self.review(stored, parent)?)))
     }
 
-    fn sitting(&self, seat: &Stored, whole: Stored) -> Result<Sitting, EngineError> {
-        let timeout = match seat.lifecycle.settings.get(ANSWER_TIMEOUT) {
+    fn review(&self, review: &Stored, parent: Stored) -> Result<ReviewContext, EngineError> {
+        let timeout = match review.lifecycle.settings.get(ANSWER_TIMEOUT) {
             Some(Setting::Time(time)) => Some(*time),
             Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) | None => None,
         };
-        let round = round_of(seat);
-        let step = Step::of(&whole);
-        let mut panel = self.panel_of(&whole, step.as_ref())?;
+        let round = round_of(review);
+        let step = StepTask::of(&parent);
+        let mut panel = self.panel_of(&parent, step.as_ref())?;
         // Whoever begins a round later than another one knows no more than that one.
-        panel.seats.iter_mut().for_each(|seat| seat.replies.truncate(round.saturating_sub(1)));
+        panel
+            .assignments
+            .iter_mut()
+            .for_each(|review| review.replies.truncate(round.saturating_sub(1)));
         let gate = match step {
-            Some(step) => self.piece(whole.clone(), step)?,
+            Some(step) => self.step(parent.clone(), step)?,
             None => None,
         };
-        Ok(Sitting {
-            reviewer: name_of(seat).to_owned(),
-            brief: seat.text("brief").unwrap_or_default().to_owned(),
+        Ok(ReviewContext {
+            reviewer: name_of(review).to_owned(),
+            brief: review.text("brief").unwrap_or_default().to_owned(),
             round,
             timeout,
             panel,
             gate,
-            whole,
+            parent,
         })
     }
 
-    pub(super) fn piece(
+    pub(super) fn step(
         &self,
         stored: Stored,
-        step: Step,
-    ) -> Result<Option<Box<Piece>>, EngineError> {
+        step: StepTask,
+    ) -> Result<Option<Box<StepContext>>, EngineError> {
         let Some(parent) = stored.task.parent else { return Ok(None) };
-        let flow = flow_of(&self.store.task(parent)?);
-        Ok(flow.map(|flow| Box::new(Piece { step, flow, stored })))
+        let flow = workflow_of(&self.store.task(parent)?);
+        Ok(flow.map(|flow| Box::new(StepContext { step, flow, stored })))
     }
 
     /// Branches whose work a task starts from: those of the steps that it needs, of the task that it reviews, or of all steps of
     /// the workflow that it is.
-    pub(super) fn brings(
+    pub(super) fn produces(
         &self,
         stored: &Stored,
-        errand: &Errand,
+        assignment: &Assignment,
         agents: &Agents,
     ) -> Result<Vec<String>, EngineError> {
         let own = branch_of(stored, agents);
-        let from: Vec<Stored> = match errand {
-            Errand::Seat(sitting) => vec![sitting.whole.clone()],
-            Errand::Step(_) => {
+        let from: Vec<Stored> = match assignment {
+            Assignment::Review(review) => vec![review.parent.clone()],
+            Assignment::Step(_) => {
                 let needs = self.store.needs(stored.task.id)?;
                 self.worked_on(needs.iter().map(|need| need.task).collect())?
             }
-            Errand::Plain if flow_of(stored).is_some() => {
+            Assignment::Plain if workflow_of(stored).is_some() => {
                 self.worked_on(self.last_steps(stored)?)?
             }
-            Errand::Plain | Errand::Plan(_) => Vec::new(),
+            Assignment::Plain | Assignment::Plan(_) => Vec::new(),
         };
         let mut branches: Vec<String> = from
             .iter()
@@ -140,10 +145,10 @@ impl Engine<'_> {
     }
 
     /// The steps that no other one needs: their branches hold what all have made.
-    fn last_steps(&self, whole: &Stored) -> Result<Vec<TaskId>, EngineError> {
-        let needs = self.store.needs_of_parts(whole.task.id)?;
+    fn last_steps(&self, parent: &Stored) -> Result<Vec<TaskId>, EngineError> {
+        let needs = self.store.needs_of_children(parent.task.id)?;
         let needed: BTreeSet<TaskId> = needs.into_values().flatten().collect();
-        let parts = self.store.parts(whole.task.id)?.into_iter().map(|part| part.task.id);
+        let parts = self.store.children(parent.task.id)?.into_iter().map(|subtask| subtask.task.id);
         Ok(parts.filter(|id| !needed.contains(id)).collect())
     }
 
@@ -173,11 +178,11 @@ impl Engine<'_> {
     /// Whether the clean-up of a step's worktree is another one's: steps that share one end together, and the last of those that
     /// have worked there puts it away.
     pub(super) fn is_put_away_by_another(&self, stored: &Stored) -> Result<bool, EngineError> {
-        let shares = Step::of(stored).is_some_and(|step| step.spec.worktree.is_some());
+        let shares = StepTask::of(stored).is_some_and(|step| step.spec.worktree.is_some());
         let Some(parent) = stored.task.parent.filter(|_| shares) else { return Ok(false) };
         let here = place(stored);
         let has_worked = |step: &Stored| step.task.epoch > 0 || may_be_laid_out(step);
-        let parts = self.store.parts(parent)?;
+        let parts = self.store.children(parent)?;
         let others = parts.iter().filter(|other| other.task.id > stored.task.id);
         Ok(others.filter(|other| has_worked(other)).any(|other| place(other) == here))
     }
@@ -186,7 +191,7 @@ impl Engine<'_> {
 /// The name by which a task's worktree is known, and what its branch is called after. Steps that name a worktree share it.
 pub(super) fn place(stored: &Stored) -> (String, String) {
     let task = &stored.task;
-    let shared = Step::of(stored).and_then(|step| step.spec.worktree);
+    let shared = StepTask::of(stored).and_then(|step| step.spec.worktree);
     match (shared, task.parent) {
         (Some(name), Some(parent)) => {
             let plain =
@@ -205,26 +210,26 @@ pub(super) fn branch_of(stored: &Stored, agents: &Agents) -> String {
 
 /// The prompt of a run.
 pub(super) fn prompt(
-    errand: &Errand,
+    assignment: &Assignment,
     prompts: &Prompts,
     brief: &prompt::Brief<'_>,
-    checks: &Checks,
+    checks: &Verification,
     base: &str,
-) -> Result<prompt::Told, PromptError> {
-    match errand {
-        Errand::Plain => prompt::for_run(prompts, brief, checks),
-        Errand::Step(piece) => prompt::for_step(prompts, piece, brief, checks),
-        Errand::Seat(sitting) => words::for_seat(prompts, sitting, base),
-        Errand::Plan(planning) => prompt::for_planner(prompts, planning, brief),
+) -> Result<prompt::RenderedPrompt, PromptError> {
+    match assignment {
+        Assignment::Plain => prompt::for_run(prompts, brief, checks),
+        Assignment::Step(step) => prompt::for_step(prompts, step, brief, checks),
+        Assignment::Review(review) => prompts::for_review(prompts, review, base),
+        Assignment::Plan(planning) => prompt::for_planner(prompts, planning, brief),
     }
 }
 
 /// The shape of the answer that a run must give, if it must give one.
-pub(super) fn schema(errand: &Errand) -> Option<Value> {
-    match errand {
-        Errand::Plain | Errand::Step(_) => None,
-        Errand::Seat(sitting) => Some(words::schema(sitting)),
-        Errand::Plan(_) => planning::schema(),
+pub(super) fn schema(assignment: &Assignment) -> Option<Value> {
+    match assignment {
+        Assignment::Plain | Assignment::Step(_) => None,
+        Assignment::Review(review) => Some(prompts::schema(review)),
+        Assignment::Plan(_) => planning::schema(),
     }
 }
 
@@ -232,19 +237,19 @@ pub(super) fn schema(errand: &Errand) -> Option<Value> {
 /// itself what proves it.
 pub(super) fn checks(
     stored: &Stored,
-    errand: &Errand,
+    assignment: &Assignment,
     agents: &Agents,
     project: Option<&Project>,
-) -> Checks {
+) -> Verification {
     let own = own_checks(&stored.task, agents);
-    let piece = match errand {
-        Errand::Plain => return own,
-        Errand::Seat(_) | Errand::Plan(_) => {
-            return Checks { timeout_ms: own.timeout_ms, ..Checks::default() };
+    let step = match assignment {
+        Assignment::Plain => return own,
+        Assignment::Review(_) | Assignment::Plan(_) => {
+            return Verification { timeout_ms: own.timeout_ms, ..Verification::default() };
         }
-        Errand::Step(piece) => piece,
+        Assignment::Step(step) => step,
     };
-    let spec = &piece.step.spec;
+    let spec = &step.step.spec;
     let (mut commands, mut files, mut criterion) = (Vec::new(), Vec::new(), None);
     match &spec.criterion {
         Some(Criterion::Command(command)) => commands.push(command.clone()),
@@ -253,7 +258,7 @@ pub(super) fn checks(
         None => {}
     }
     let outputs = spec.outputs.iter().map(|path| in_worktree(spec.worktree.as_deref(), path));
-    Checks {
+    Verification {
         commands,
         files,
         criterion,
@@ -266,18 +271,18 @@ pub(super) fn checks(
 }
 
 /// What the task's own fields and the settings say.
-fn own_checks(task: &Task, agents: &Agents) -> Checks {
+fn own_checks(task: &Task, agents: &Agents) -> Verification {
     let verify = &agents.verify;
     let own = |name: &str| texts(task.fields.get(name));
     let or = |own: Vec<String>, other: &[String]| if own.is_empty() { other.to_vec() } else { own };
     let mut denied_paths = verify.denied_paths.clone();
     denied_paths.extend(own("denied_paths"));
-    Checks {
+    Verification {
         commands: or(own("verify"), &verify.commands),
         timeout_ms: verify.timeout.0,
         allowed_paths: or(own("allowed_paths"), &verify.allowed_paths),
         denied_paths,
-        ..Checks::default()
+        ..Verification::default()
     }
 }
 
@@ -287,17 +292,17 @@ fn texts(value: Option<&Value>) -> Vec<String> {
 }
 
 /// The inputs of a step that are feedback of gates: they are not in the repository's history, so they are copied.
-pub(super) fn feedback_globs(errand: &Errand) -> Vec<String> {
-    let piece = match errand {
-        Errand::Plain | Errand::Plan(_) => None,
-        Errand::Step(piece) => Some(piece),
-        Errand::Seat(sitting) => sitting.gate.as_ref(),
+pub(super) fn feedback_globs(assignment: &Assignment) -> Vec<String> {
+    let step = match assignment {
+        Assignment::Plain | Assignment::Plan(_) => None,
+        Assignment::Step(step) => Some(step),
+        Assignment::Review(review) => review.gate.as_ref(),
     };
-    let inputs = piece.into_iter().flat_map(|piece| &piece.step.spec.inputs);
+    let inputs = step.into_iter().flat_map(|step| &step.step.spec.inputs);
     inputs.filter(|input| input.starts_with(FEEDBACK)).cloned().collect()
 }
 
 /// All that gates have said to a step so far.
-pub(super) fn retry_context(piece: &Piece) -> &str {
-    piece.stored.text("retry_context").unwrap_or_default()
+pub(super) fn retry_context(step: &StepContext) -> &str {
+    step.stored.text("retry_context").unwrap_or_default()
 }

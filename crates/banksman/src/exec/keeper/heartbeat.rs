@@ -5,10 +5,10 @@ use std::time::{Duration, Instant as Moment};
 use banksman_core::time::Instant;
 use serde::{Deserialize, Serialize};
 
-use super::folder::Folder;
+use super::folder::JobFolder;
 
 /// Watching a run needs no finer picture, and every write is a rename.
-const BETWEEN_BEATS: Duration = Duration::from_secs(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// What is shown of the last thing that was seen.
 pub(super) const SHOWN_BYTES: usize = 500;
 
@@ -26,7 +26,7 @@ pub enum Stage {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Beat {
+pub struct KeeperStatus {
     pub stage: Stage,
     /// The last thing that the agent said or did, cut short.
     pub last: String,
@@ -43,32 +43,36 @@ pub struct Beat {
 }
 
 /// Writes the beat when it has changed, and not too often.
-pub(super) struct Pulse {
-    pub(super) beat: Beat,
+pub(super) struct KeeperStatusWriter {
+    pub(super) heartbeat: KeeperStatus,
     written_at: Moment,
     /// Before the first one there is nothing to be seen but that the keeper has begun, which its own file tells.
-    written: Beat,
+    written: KeeperStatus,
 }
 
-impl Pulse {
+impl KeeperStatusWriter {
     pub(super) fn new(now: Moment) -> Self {
-        Self { beat: Beat::default(), written_at: now, written: Beat::default() }
+        Self {
+            heartbeat: KeeperStatus::default(),
+            written_at: now,
+            written: KeeperStatus::default(),
+        }
     }
 
     /// When it is to be written next; none when there is nothing new.
     pub(super) fn due_at(&self) -> Option<Moment> {
-        (self.written != self.beat).then(|| self.written_at + BETWEEN_BEATS)
+        (self.written != self.heartbeat).then(|| self.written_at + HEARTBEAT_INTERVAL)
     }
 
-    pub(super) fn write_if_due(&mut self, folder: &Folder, now: Moment) {
+    pub(super) fn write_if_due(&mut self, folder: &JobFolder, now: Moment) {
         if self.due_at().is_some_and(|at| at <= now) {
             self.write(folder, now);
         }
     }
 
-    pub(super) fn write(&mut self, folder: &Folder, now: Moment) {
+    pub(super) fn write(&mut self, folder: &JobFolder, now: Moment) {
         // A beat that could not be written is only missed; the next one comes.
-        drop(folder.write_beat(&self.beat));
-        (self.written_at, self.written) = (now, self.beat.clone());
+        drop(folder.write_heartbeat(&self.heartbeat));
+        (self.written_at, self.written) = (now, self.heartbeat.clone());
     }
 }

@@ -3,7 +3,7 @@
 use super::plan::{agent_setup, prompts_of};
 use super::{Engine, Project, prompt};
 use crate::config::{Agents, WorkerSetup};
-use crate::exec::plan::{Checks, Evaluator, Judge};
+use crate::exec::job::{Evaluator, StepJudge, Verification};
 use crate::prompts::{PromptError, Prompts};
 use crate::store::Stored;
 
@@ -17,7 +17,7 @@ impl Engine<'_> {
         &self,
         agents: &Agents,
         doer: &WorkerSetup,
-        checks: &Checks,
+        checks: &Verification,
         prompts: &Prompts,
     ) -> Result<Option<Evaluator>, PromptError> {
         let judge = || checks.criterion.as_ref().and_then(|_| self.judge_beside(Some(doer)));
@@ -27,19 +27,19 @@ impl Engine<'_> {
 
     /// Who is asked about a step that no run has done. Nobody where there is no criterion in
     /// prose: then the facts leave nothing open.
-    pub(super) fn judge_of_hand(
+    pub(super) fn judge_of_manual_step(
         &self,
         stored: &Stored,
         project: &Project,
-        checks: &Checks,
-    ) -> Result<Option<Box<Judge>>, PromptError> {
+        checks: &Verification,
+    ) -> Result<Option<Box<StepJudge>>, PromptError> {
         let agents = &project.agents;
         let judge = || self.named_evaluator(agents).or_else(|| self.judge_beside(None));
         let worker = checks.criterion.as_ref().and_then(|_| judge());
         let prompts = prompts_of(Some(project));
         let evaluator = worker.map_or(Ok(None), |worker| evaluator(worker, agents, &prompts))?;
         let said = stored.text("note").unwrap_or_default().to_owned();
-        Ok(evaluator.map(|evaluator| Box::new(Judge { evaluator, said })))
+        Ok(evaluator.map(|evaluator| Box::new(StepJudge { evaluator, said })))
     }
 
     fn named_evaluator(&self, agents: &Agents) -> Option<&WorkerSetup> {
@@ -51,7 +51,7 @@ impl Engine<'_> {
         let may_judge = |setup: &&WorkerSetup| JUDGES.iter().any(|role| setup.worker.plays(role));
         let is_doer =
             |setup: &&WorkerSetup| doer.is_some_and(|doer| doer.worker.name == setup.worker.name);
-        self.terms.workers.iter().filter(may_judge).min_by_key(is_doer)
+        self.config.workers.iter().filter(may_judge).min_by_key(is_doer)
     }
 }
 

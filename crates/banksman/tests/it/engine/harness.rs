@@ -42,59 +42,59 @@ const ENDS: [&str; 3] = ["done", "failed", "cancelled"];
 /// When this is set, the folder of a test that failed stays to be looked at.
 const KEEP: &str = "BANKSMAN_KEEP_YARD";
 
-pub(crate) struct Yard {
+pub(crate) struct Harness {
     folder: TempDir,
     /// As settings name it.
     store: String,
     settings: RefCell<BTreeMap<String, String>>,
 }
 
-impl Yard {
+impl Harness {
     /// With the settings that differ from those of most tests, as TOML.
     pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
-        let folder = TempDir::with_prefix("banksman-yard-").expect("a folder");
+        let folder = TempDir::with_prefix("banksman-harness-").expect("a folder");
         let store = folder.path().join("store.db").display().to_string();
         Self::at(folder, store, settings)
     }
 
     /// On a database that several machines share.
     pub(crate) fn on_postgres(url: &str, settings: &[(&str, &str)]) -> Self {
-        let folder = TempDir::with_prefix("banksman-yard-").expect("a folder");
+        let folder = TempDir::with_prefix("banksman-harness-").expect("a folder");
         Self::at(folder, url.to_owned(), settings)
     }
 
     fn at(folder: TempDir, store: String, settings: &[(&str, &str)]) -> Self {
-        let yard = Self { folder, store, settings: RefCell::default() };
+        let harness = Self { folder, store, settings: RefCell::default() };
         for name in ["prompts", "state", "scripts", "user", "repo/.banksman/lifecycles"] {
-            fs::create_dir_all(yard.path(name)).expect("a folder");
+            fs::create_dir_all(harness.path(name)).expect("a folder");
         }
-        fs::write(yard.path("agent.sh"), AGENT).expect("written");
-        fs::write(yard.path("repo/.banksman/lifecycles/demo.yaml"), LIFECYCLE).expect("written");
-        fs::write(yard.path("repo/README"), "the yard\n").expect("written");
-        yard.script("any", WORK);
-        yard.git(&["init", "--quiet", "--initial-branch=main"]);
-        fs::write(yard.path("repo/.git/info/exclude"), "/.banksman/config.toml\n")
+        fs::write(harness.path("agent.sh"), AGENT).expect("written");
+        fs::write(harness.path("repo/.banksman/lifecycles/demo.yaml"), LIFECYCLE).expect("written");
+        fs::write(harness.path("repo/README"), "the harness\n").expect("written");
+        harness.script("any", WORK);
+        harness.git(&["init", "--quiet", "--initial-branch=main"]);
+        fs::write(harness.path("repo/.git/info/exclude"), "/.banksman/config.toml\n")
             .expect("written");
-        yard.git(&["config", "user.name", "Kim"]);
-        yard.git(&["config", "user.email", "kim@example.org"]);
-        yard.git(&["add", "--all"]);
-        yard.git(&["commit", "--quiet", "--message", "the beginning"]);
+        harness.git(&["config", "user.name", "Kim"]);
+        harness.git(&["config", "user.email", "kim@example.org"]);
+        harness.git(&["add", "--all"]);
+        harness.git(&["commit", "--quiet", "--message", "the beginning"]);
         let command = format!(
             "[\"sh\", {:?}, {:?}, {:?}]",
-            yard.path("agent.sh").display().to_string(),
+            harness.path("agent.sh").display().to_string(),
             scripted_agent().display().to_string(),
-            yard.folder.path().display().to_string()
+            harness.folder.path().display().to_string()
         );
-        yard.set(&[
+        harness.set(&[
             ("lifecycle", "\"demo\""),
             ("limits.grace", "\"2s\""),
             ("workers.scripted.agent", "\"command\""),
             ("workers.scripted.command", &command),
             ("workers.scripted.max_concurrent", "16"),
         ]);
-        yard.set(settings);
-        yard.ok(&["init"]);
-        yard
+        harness.set(settings);
+        harness.ok(&["init"]);
+        harness
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -214,7 +214,7 @@ impl Yard {
         self.file("starts").lines().map(first).collect()
     }
 
-    /// Processes that work in this yard; the decoy of a test is one of them, too.
+    /// Processes that work in this harness; the decoy of a test is one of them, too.
     pub(crate) fn processes(&self) -> Vec<Process> {
         naming(self.folder.path().to_str().expect("a name"))
     }
@@ -303,7 +303,7 @@ impl Yard {
     }
 }
 
-impl Drop for Yard {
+impl Drop for Harness {
     /// A test that failed leaves nothing behind either, but tells what was going on.
     fn drop(&mut self) {
         if thread::panicking() {

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::plan::{environment, limits};
-use super::steps::is_driven_by_hand;
-use super::{Engine, EngineError, errand};
-use crate::exec::plan::{Checks, JobId, Plan, Work};
+use super::steps::is_driven_manually;
+use super::{Engine, EngineError, assignment};
+use crate::exec::job::{JobId, JobSpec, JobWork, Verification};
 use crate::store::Stored;
 
 /// The folder in which a step was done, and the machine that has it.
@@ -26,7 +26,7 @@ impl Engine<'_> {
         &self,
         stored: &Stored,
         job: JobId,
-    ) -> Result<Result<Plan, String>, EngineError> {
+    ) -> Result<Result<JobSpec, String>, EngineError> {
         let task = &stored.task;
         let said = stored.text(DONE_IN).map(str::to_owned);
         let folder = match said {
@@ -38,14 +38,15 @@ impl Engine<'_> {
             return Ok(Err(format!("no folder is known for the project `{name}`")));
         };
         let project = self.projects.find(&task.project)?;
-        let agents = project.as_ref().map_or(&self.terms.agents, |project| &project.agents);
-        let checks = errand::checks(stored, &self.errand(stored)?, agents, project.as_ref());
-        let checks = Checks { criterion: None, signal: None, ..checks };
-        Ok(Ok(Plan {
+        let agents = project.as_ref().map_or(&self.config.agents, |project| &project.agents);
+        let checks =
+            assignment::checks(stored, &self.assignment(stored)?, agents, project.as_ref());
+        let checks = Verification { criterion: None, signal: None, ..checks };
+        Ok(Ok(JobSpec {
             job: job.to_string(),
             task: task.id.to_string(),
             workspace: None,
-            work: Work::Inspect { folder, checks },
+            work: JobWork::Inspect { folder, checks },
             lease: None,
             limits: limits(agents),
             env: environment(task, None),
@@ -55,13 +56,13 @@ impl Engine<'_> {
 
     /// The machine that has what is to be looked at, where it is another one: a folder of the same name here would show nothing.
     pub(super) fn done_elsewhere<'s>(&self, stored: &'s Stored) -> Option<&'s str> {
-        stored.text(DONE_ON).filter(|node| *node != self.terms.agents.node)
+        stored.text(DONE_ON).filter(|node| *node != self.config.agents.node)
     }
 
     /// What goes with a signal that was found on this machine.
-    pub(super) fn done_here(&self, part: &Stored) -> Map<String, Value> {
-        let is_looked_at = is_driven_by_hand(part) && part.flag(PROOF);
-        let node = is_looked_at.then(|| (DONE_ON.to_owned(), json!(self.terms.agents.node)));
+    pub(super) fn done_here(&self, child: &Stored) -> Map<String, Value> {
+        let is_looked_at = is_driven_manually(child) && child.flag(PROOF);
+        let node = is_looked_at.then(|| (DONE_ON.to_owned(), json!(self.config.agents.node)));
         node.into_iter().collect()
     }
 }

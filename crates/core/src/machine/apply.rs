@@ -3,24 +3,24 @@
 use serde_json::{Map, Value};
 
 use super::allowed::asks_who;
-use super::effect::{Artifact, DecisionChange, Effect, Ending, Record, Step};
-use super::env::{Light, Seen};
+use super::effect::{Artifact, DecisionChange, Effect, Ending, Record, TaskUpdate};
+use super::env::{TaskEnv, TransitionContext};
 use super::event::Actor;
 use super::fold;
 use super::plan::{asks_people, effects_in_place, entry_effects, open_decision, plan_timers};
 use super::reject::FieldError;
-use super::task::{Count, Task};
+use super::task::{CounterValue, Task};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{
-    Changes, CounterId, Diverts, Kind, Lifecycle, Requirement, RoleId, State, StateId, Target,
-    Transition,
+    CounterId, CounterOverflow, FieldUpdates, Lifecycle, Requirement, RoleId, State, StateId,
+    StateKind, Transition, TransitionTarget,
 };
 use crate::limits;
 
 /// What brings a move about.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cause<'a> {
-    pub(super) light: Light<'a>,
+    pub(super) context: TransitionContext<'a>,
     pub(super) fields: &'a Map<String, Value>,
     /// Whether the run that holds the lease has ended by itself.
     pub(super) run_ended: bool,
@@ -32,15 +32,15 @@ pub(super) fn take(
     old: &Task,
     row: &Transition,
     cause: &Cause<'_>,
-) -> Result<Step, Vec<FieldError>> {
+) -> Result<TaskUpdate, Vec<FieldError>> {
     let mut task = old.clone();
     let own =
         |name: &str| row.changes.compute.contains_key(name) || row.changes.set.contains_key(name);
     let mut errors = patch(lifecycle, &mut task.fields, cause.fields, |name| {
         // What the row sets itself replaces whatever was given, so nobody has to be kept from giving it.
-        own(name) || may_give(lifecycle, name, cause.light.actor)
+        own(name) || may_give(lifecycle, name, cause.context.actor)
     });
-    errors.extend(barred(row, old, &task, cause.light));
+    errors.extend(barred(row, old, &task, cause.context));
     let diverted = count(lifecycle, &mut task, &row.changes, &mut errors);
     apply(&mut task, &row.changes, cause);
     if let Some(counter) = diverted {
@@ -57,7 +57,7 @@ pub(super) fn take(
         });
         return Err(errors);
     };
-    errors.extend(unmet(&lifecycle.state(to).requires, &Seen { task: &task, light: None }));
+    errors.extend(unmet(&lifecycle.state(to).requires, &TaskEnv { task: &task, context: None }));
     // Whoever brings fields may be told that they are too many. What the lifecycle sets is bounded by itself, and a
     // bound that were refused for its size would leave the task stranded.
     if !cause.fields.is_empty() {
@@ -70,16 +70,21 @@ pub(super) fn take(
     let keeps = &row.changes.keeps;
     let artifacts = keeps.iter().filter_map(|name| kept(name, &task.fields)).collect();
     let mut step = enter(lifecycle, old, task, to, cause);
-    step.record = Some(record(lifecycle, Some(old), &step.task, &row.trigger, cause.light.actor));
+    step.record = Some(record(lifecycle, Some(old), &step.task, &row.trigger, cause.context.actor));
     step.artifacts = artifacts;
     Ok(step)
 }
 
 /// The guards that do not hold. One that asks who the actor is looks at the task as it was: nobody may make themselves
 /// an assignee or a stranger by a field that they bring along.
-fn barred(row: &Transition, old: &Task, new: &Task, light: Light<'_>) -> Vec<FieldError> {
-    let before = Seen { task: old, light: Some(light) };
-    let after = Seen { task: new, light: Some(light) };
+fn barred(
+    row: &Transition,
+    old: &Task,
+    new: &Task,
+    context: TransitionContext<'_>,
+) -> Vec<FieldError> {
+    let before = TaskEnv { task: old, context: Some(context) };
+    let after = TaskEnv { task: new, context: Some(context) };
     let seen = |guard: &Requirement| if asks_who(guard) { &before } else { &after };
     row.guards.iter().filter(|guard| !guard.that.holds(seen(guard))).map(complaint).collect()
 }
@@ -110,8 +115,8 @@ pub(super) fn record(
 }
 
 /// A step that changes nothing but what the task already shows and that leaves no record.
-pub(super) fn quiet(task: Task) -> Step {
-    Step {
+pub(super) fn quiet(task: Task) -> TaskUpdate {
+    TaskUpdate {
         task,
         record: None,
         effects: Vec::new(),
@@ -204,7 +209,7 @@ fn weight(value: &Value) -> usize {
 
 pub(super) fn unmet<'a>(
     requirements: &'a [Requirement],
-    seen: &'a Seen<'a>,
+    seen: &'a TaskEnv<'a>,
 ) -> impl Iterator<Item = FieldError> + 'a {
     requirements.iter().filter(|requirement| !requirement.that.holds(seen)).map(complaint)
 }
@@ -213,11 +218,11 @@ pub(super) fn unmet<'a>(
 fn count(
     lifecycle: &Lifecycle,
     task: &mut Task,
-    changes: &Changes,
+    changes: &FieldUpdates,
     errors: &mut Vec<FieldError>,
 ) -> Option<CounterId> {
     let mut diverted = None;
-    task.counters.resize(lifecycle.counters.len(), Count::default());
+    task.counters.resize(lifecycle.counters.len(), CounterValue::default());
     for id in &changes.renew {
         let count = &mut task.counters[usize::from(id.0)];
         count.renewed_at = count.total;
@@ -237,8 +242,8 @@ fn count(
             count.total = count.total.saturating_add(1);
         }
         let reached = match counter.diverts {
-            Diverts::AtLimit => counter.limit.is_some_and(|limit| count.used() >= limit),
-            Diverts::BeyondLimit => full,
+            CounterOverflow::AtLimit => counter.limit.is_some_and(|limit| count.used() >= limit),
+            CounterOverflow::BeyondLimit => full,
         };
         if reached && counter.then.is_some() {
             diverted = diverted.or(Some(*id));
@@ -247,7 +252,7 @@ fn count(
     diverted
 }
 
-fn apply(task: &mut Task, changes: &Changes, cause: &Cause<'_>) {
+fn apply(task: &mut Task, changes: &FieldUpdates, cause: &Cause<'_>) {
     for name in &changes.clear {
         // What the asker gives in the same breath is not cleared: it is the new value.
         if !cause.fields.contains_key(name) {
@@ -261,7 +266,7 @@ fn apply(task: &mut Task, changes: &Changes, cause: &Cause<'_>) {
             task.fields.insert(name.clone(), value.clone());
         }
     }
-    let seen = Seen { task, light: Some(cause.light) };
+    let seen = TaskEnv { task, context: Some(cause.context) };
     let computed: Vec<(String, Value)> = changes
         .compute
         .iter()
@@ -271,10 +276,10 @@ fn apply(task: &mut Task, changes: &Changes, cause: &Cause<'_>) {
     task.fields.extend(computed);
 }
 
-pub(super) fn resolve(target: Target, task: &Task) -> Option<StateId> {
+pub(super) fn resolve(target: TransitionTarget, task: &Task) -> Option<StateId> {
     match target {
-        Target::State(id) => Some(id),
-        Target::Prior => task.prior,
+        TransitionTarget::State(id) => Some(id),
+        TransitionTarget::Prior => task.prior,
     }
 }
 
@@ -285,8 +290,8 @@ fn enter(
     mut task: Task,
     to: StateId,
     cause: &Cause<'_>,
-) -> Step {
-    let now = cause.light.now;
+) -> TaskUpdate {
+    let now = cause.context.now;
     let (left, entered) = (lifecycle.state(old.state), lifecycle.state(to));
     let moved = old.state != to;
     task.state = to;
@@ -301,7 +306,8 @@ fn enter(
     }
     let mut effects = Vec::new();
     // A claim may lead to a queue of tasks that are taken and not yet begun.
-    let begun = matches!(left.kind, Kind::Working | Kind::Queued) && entered.kind == Kind::Working;
+    let begun = matches!(left.kind, StateKind::Working | StateKind::Queued)
+        && entered.kind == StateKind::Working;
     let stays = begun && !cause.run_ended;
     let ended_run = if stays { None } else { task.lease.take() };
     if let Some(lease) = &ended_run
@@ -319,7 +325,7 @@ fn enter(
         settles: moved && asks_people(left),
         opens: moved.then(|| open_decision(lifecycle, &task)).flatten(),
     };
-    let ending = match (left.kind == Kind::Done, entered.kind == Kind::Done) {
+    let ending = match (left.kind == StateKind::Done, entered.kind == StateKind::Done) {
         (false, true) => Some(Ending::Done),
         (true, false) => Some(Ending::TakenBack),
         (true, true) => None,
@@ -327,7 +333,7 @@ fn enter(
     };
     let how = if cause.run_ended { "ended" } else { "stopped" };
     let ended_run = ended_run.map(|lease| (lease.epoch, how.to_owned()));
-    Step { effects, timers, decision, ended_run, ending, ..quiet(task) }
+    TaskUpdate { effects, timers, decision, ended_run, ending, ..quiet(task) }
 }
 
 fn remembered(left: &State, entered: &State, old: &Task) -> Option<StateId> {

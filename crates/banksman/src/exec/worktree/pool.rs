@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use super::link::{self, Place};
 use super::mark;
 use super::names::hash_of;
-use crate::exec::git::{Git, On};
-use crate::exec::plan::Workspace;
+use crate::exec::git::{CheckoutTarget, Git};
+use crate::exec::job::Workspace;
 use crate::exec::process::{RunError, Runner};
 
 /// Spare worktrees of one repository: as many as tasks commonly begin at once.
@@ -25,14 +25,14 @@ const PECULIAR: &[&str] = &["modules", "config.worktree", "info/sparse-checkout"
 pub(super) const SET_UP: &str = "banksman-set-up";
 
 /// A repository and the folders that serve its worktrees.
-pub(in crate::exec) struct Yard<'a> {
+pub(in crate::exec) struct WorktreePool<'a> {
     pub(in crate::exec) repo: &'a Path,
     pub(in crate::exec) common: PathBuf,
     pub(in crate::exec) spare: &'a Path,
     pub(in crate::exec) env: &'a BTreeMap<String, String>,
 }
 
-impl<'a> Yard<'a> {
+impl<'a> WorktreePool<'a> {
     pub(in crate::exec) fn of(
         workspace: &'a Workspace,
         env: &'a BTreeMap<String, String>,
@@ -55,7 +55,7 @@ impl<'a> Yard<'a> {
         &self,
         runner: &mut dyn Runner,
         path: &Path,
-        on: On<'_>,
+        on: CheckoutTarget<'_>,
     ) -> Result<PathBuf, RunError> {
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder).map_err(|error| failed("making the folder", folder, &error))?;
@@ -90,7 +90,7 @@ impl<'a> Yard<'a> {
         let is_plain = !PECULIAR.iter().any(|name| record.join(name).exists());
         if is_plain && self.spares().len() < SPARES {
             let mut git = self.git_in(runner, path);
-            match git.force_to(On::Commit(commit)).and_then(|()| git.clean_all()) {
+            match git.force_to(CheckoutTarget::Commit(commit)).and_then(|()| git.clean_all()) {
                 Ok(()) if self.put_spare(path, record)? => return Ok(()),
                 Ok(()) => {}
                 Err(RunError::Interrupted) => return Err(RunError::Interrupted),
@@ -226,7 +226,7 @@ impl<'a> Yard<'a> {
     ) -> Result<usize, RunError> {
         let name = hash_of(&self.common);
         let lock = self.spare.join("locks").join(format!("stock-{name}.lock"));
-        let held = super::hold::try_hold(&lock)
+        let held = super::lock::try_hold(&lock)
             .map_err(|error| failed("taking the lock", &lock, &error))?;
         let Some(_held) = held else { return Ok(0) };
         let making = self.spare.join("making").join(name);
@@ -236,7 +236,7 @@ impl<'a> Yard<'a> {
                 self.discard(runner, &making)?;
             }
             self.forget(runner, &making)?;
-            self.git(runner).add_worktree(&making, On::Commit(commit))?;
+            self.git(runner).add_worktree(&making, CheckoutTarget::Commit(commit))?;
             let record = link::record_named_in(&making.join(".git"))
                 .map_err(|error| failed("reading the new worktree", &making, &error))?;
             if !self.put_spare(&making, &record)? {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::Kind;
+use banksman_core::lifecycle::StateKind;
 use banksman_core::machine::{Event, Rejected};
 use banksman_core::time::Instant;
 
@@ -17,7 +17,7 @@ use super::{Store, StoreError, sql};
 
 /// A task of several that are added together. The others are named by their place in the list, and come before it.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct NewChild {
     pub add: Add,
     pub parent: Option<usize>,
     pub after: Vec<(usize, Edge)>,
@@ -25,7 +25,7 @@ pub struct Part {
 
 /// How many parts a task has, by how they stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Parts {
+pub struct ChildCounts {
     pub all: i64,
     pub done: i64,
     /// Failed or cancelled.
@@ -34,7 +34,7 @@ pub struct Parts {
     pub cost_micros: i64,
 }
 
-impl Parts {
+impl ChildCounts {
     #[must_use]
     pub fn open(&self) -> i64 {
         self.all - self.done - self.given_up
@@ -43,12 +43,16 @@ impl Parts {
 
 impl Store {
     /// Adds all of them or none. With a key on each, a repetition answers with the same tasks.
-    pub fn add_parts(&self, parts: &[Part], now: Instant) -> Result<Vec<Applied>, StoreError> {
+    pub fn add_children(
+        &self,
+        children: &[NewChild],
+        now: Instant,
+    ) -> Result<Vec<Applied>, StoreError> {
         let definitions = Arc::clone(&self.definitions);
-        let list = parts.to_vec();
+        let list = children.to_vec();
         let added = self.write(move |conn| add_all(conn, &definitions, &list, now))?;
-        for part in parts {
-            self.definitions.remember(&part.add.definition.lifecycle);
+        for child in children {
+            self.definitions.remember(&child.add.definition.lifecycle);
         }
         Ok(added)
     }
@@ -78,18 +82,18 @@ impl Store {
     }
 
     /// Nobody waits for this part any more: its result is of interest should there be one. Answers how many waited.
-    pub fn leave_out(&self, part: TaskId, now: Instant) -> Result<usize, StoreError> {
+    pub fn leave_out(&self, child: TaskId, now: Instant) -> Result<usize, StoreError> {
         let definitions = Arc::clone(&self.definitions);
         self.write(move |conn| {
-            let parent = load_for_update(conn, &definitions, part)?.task.parent;
+            let parent = load_for_update(conn, &definitions, child)?.task.parent;
             let mut freed = 0;
-            for row in conn.query(sql::WAITING_FOR, &[part.0.into()])? {
+            for row in conn.query(sql::WAITING_FOR, &[child.0.into()])? {
                 let waiting = load_for_update(conn, &definitions, TaskId(row.int(0)?))?;
                 // Somebody else's task may wait for it, too, and nobody has decided about that.
                 if waiting.task.parent != parent {
                     continue;
                 }
-                conn.write(sql::NEED_INFORMS, &[waiting.task.id.0.into(), part.0.into()])?;
+                conn.write(sql::NEED_INFORMS, &[waiting.task.id.0.into(), child.0.into()])?;
                 let left = Event::NeedsLeft(waiting.task.open_needs - 1);
                 apply_to(conn, &definitions, waiting, &left, None, now)?;
                 freed += 1;
@@ -100,19 +104,19 @@ impl Store {
     }
 
     /// Tasks that have parts, the latest first.
-    pub fn wholes(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
+    pub fn parents(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
         self.read(|conn| {
-            let rows = conn.query(sql::WHOLES, &[at_most.into()])?;
+            let rows = conn.query(sql::PARENTS, &[at_most.into()])?;
             rows.iter().map(|row| Ok(TaskId(row.int(0)?))).collect()
         })
     }
 
-    pub fn count_parts(&self, parent: TaskId) -> Result<Parts, StoreError> {
+    pub fn count_children(&self, parent: TaskId) -> Result<ChildCounts, StoreError> {
         self.read(|conn| {
-            let rows = conn.query(sql::COUNT_PARTS, &[parent.0.into()])?;
-            let Some(row) = rows.first() else { return Ok(Parts::default()) };
+            let rows = conn.query(sql::COUNT_CHILDREN, &[parent.0.into()])?;
+            let Some(row) = rows.first() else { return Ok(ChildCounts::default()) };
             let (all, done) = (row.int(0)?, row.int(1)?);
-            Ok(Parts { all, done, given_up: row.int(2)?, cost_micros: row.int(3)? })
+            Ok(ChildCounts { all, done, given_up: row.int(2)?, cost_micros: row.int(3)? })
         })
     }
 
@@ -130,31 +134,31 @@ impl Store {
             let mut found: BTreeMap<TaskId, Progress> = BTreeMap::new();
             for (first, last) in &ranges {
                 for row in conn.query(sql::PROGRESS, &[(*first).into(), (*last).into()])? {
-                    let (whole, kind) = (TaskId(row.int(0)?), row.text(1)?);
+                    let (parent, kind) = (TaskId(row.int(0)?), row.text(1)?);
                     let unknown = || StoreError::Corrupt {
-                        task: whole,
+                        task: parent,
                         what: format!("a part of the kind `{kind}`"),
                     };
-                    let kind = Kind::ALL.into_iter().find(|known| known.as_str() == kind);
+                    let kind = StateKind::ALL.into_iter().find(|known| known.as_str() == kind);
                     let kind = kind.ok_or_else(unknown)?;
-                    found.entry(whole).or_default().add(kind, row.int(2)?);
+                    found.entry(parent).or_default().add(kind, row.int(2)?);
                 }
             }
-            found.retain(|whole, _| of.contains(whole));
+            found.retain(|parent, _| of.contains(parent));
             Ok(found)
         })
     }
 
     /// Tasks that have parts and have not ended, the latest first.
-    pub fn open_wholes(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
+    pub fn open_parents(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
         self.read(|conn| {
-            let rows = conn.query(sql::OPEN_WHOLES, &[at_most.into()])?;
+            let rows = conn.query(sql::OPEN_PARENTS, &[at_most.into()])?;
             rows.iter().map(|row| Ok(TaskId(row.int(0)?))).collect()
         })
     }
 
     /// The parts of a task in the order in which they were added, without their bodies.
-    pub fn parts(&self, parent: TaskId) -> Result<Vec<Stored>, StoreError> {
+    pub fn children(&self, parent: TaskId) -> Result<Vec<Stored>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::PARTS, &[parent.0.into()])?;
             rows.iter().map(|row| read(conn, &self.definitions, row)).collect()
@@ -162,26 +166,26 @@ impl Store {
     }
 
     /// Parts of whatever tasks that wait for somebody.
-    pub fn waiting_parts(&self, at_most: i64) -> Result<Vec<Stored>, StoreError> {
+    pub fn waiting_children(&self, at_most: i64) -> Result<Vec<Stored>, StoreError> {
         self.read(|conn| {
-            let rows = conn.query(sql::WAITING_PARTS, &[at_most.into()])?;
+            let rows = conn.query(sql::WAITING_CHILDREN, &[at_most.into()])?;
             rows.iter().map(|row| read(conn, &self.definitions, row)).collect()
         })
     }
 
     /// The same for whoever looks often: what has not changed since the last look is not read again.
-    pub fn refresh_parts(
+    pub fn refresh_children(
         &self,
         parent: TaskId,
         known: &mut BTreeMap<TaskId, Stored>,
     ) -> Result<(), StoreError> {
         let marks = self.read(|conn| {
-            let rows = conn.query(sql::MARKS_OF_PARTS, &[parent.0.into()])?;
+            let rows = conn.query(sql::MARKS_OF_CHILDREN, &[parent.0.into()])?;
             let mark = |row: &Row| Ok((TaskId(row.int(0)?), (row.int(1)?, row.int(2)?)));
             rows.iter().map(mark).collect::<Result<Vec<_>, StoreError>>()
         })?;
         for (id, mark) in marks {
-            let old = known.get(&id).map(|part| (part.task.version, part.task.open_needs));
+            let old = known.get(&id).map(|child| (child.task.version, child.task.open_needs));
             if old != Some(mark) {
                 known.insert(id, self.task(id)?);
             }
@@ -190,13 +194,13 @@ impl Store {
     }
 
     /// What each part of a task needs, among all tasks.
-    pub fn needs_of_parts(
+    pub fn needs_of_children(
         &self,
         parent: TaskId,
     ) -> Result<BTreeMap<TaskId, Vec<TaskId>>, StoreError> {
         self.read(|conn| {
             let mut needs: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
-            for row in conn.query(sql::NEEDS_OF_PARTS, &[parent.0.into()])? {
+            for row in conn.query(sql::NEEDS_OF_CHILDREN, &[parent.0.into()])? {
                 needs.entry(TaskId(row.int(0)?)).or_default().push(TaskId(row.int(1)?));
             }
             Ok(needs)
@@ -212,16 +216,16 @@ fn read(conn: &mut dyn Conn, definitions: &Definitions, row: &Row) -> Result<Sto
 fn add_all(
     conn: &mut dyn Conn,
     definitions: &Definitions,
-    parts: &[Part],
+    children: &[NewChild],
     now: Instant,
 ) -> Result<Vec<Applied>, StoreError> {
-    let mut added: Vec<Applied> = Vec::with_capacity(parts.len());
-    for part in parts {
-        let mut add = part.add.clone();
-        if let Some(parent) = part.parent {
+    let mut added: Vec<Applied> = Vec::with_capacity(children.len());
+    for child in children {
+        let mut add = child.add.clone();
+        if let Some(parent) = child.parent {
             add.new.parent = Some(added[parent].stored.task.id);
         }
-        add.needs.extend(part.after.iter().map(|(at, edge)| (added[*at].stored.task.id, *edge)));
+        add.needs.extend(child.after.iter().map(|(at, edge)| (added[*at].stored.task.id, *edge)));
         added.push(add_in(conn, definitions, &add, now)?);
     }
     Ok(added)

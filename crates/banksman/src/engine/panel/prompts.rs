@@ -4,12 +4,12 @@
 use banksman_core::fence::fence;
 use banksman_core::panel::on_record::{self, CONCERN, CONCERNS, SUGGESTIONS, SUMMARY, VERDICTS};
 use banksman_core::panel::summary::transcript;
-use banksman_core::prompt::Part;
+use banksman_core::prompt::PromptSection;
 use banksman_core::workflow::Gate;
 use serde_json::{Map, Value, json};
 
-use crate::engine::errand::Sitting;
-use crate::engine::prompt::{Told, body_of, parts_of_step, tell, written};
+use crate::engine::assignment::ReviewContext;
+use crate::engine::prompt::{RenderedPrompt, body_of, parts_of_step, tell, written};
 use crate::prompts::{PromptError, Prompts, built_in};
 use crate::store::Stored;
 
@@ -43,34 +43,34 @@ const AMONG_OTHERS: Company = Company {
     concern: "if something should be different and you want to talk about it with the others",
 };
 
-pub(in crate::engine) fn for_seat(
+pub(in crate::engine) fn for_review(
     prompts: &Prompts,
-    sitting: &Sitting,
+    review: &ReviewContext,
     base: &str,
-) -> Result<Told, PromptError> {
-    let panel = &sitting.panel;
-    let gate = sitting.gate.as_deref();
+) -> Result<RenderedPrompt, PromptError> {
+    let panel = &review.panel;
+    let gate = review.gate.as_deref();
     let shipped = built_in(if gate.is_some() { GATE } else { TASK });
     let (block, _) = prompts.template(shipped.expect("it ships with the program"))?;
-    let of_work = gate.map_or_else(|| parts_of_task(&sitting.whole), parts_of_step);
+    let of_work = gate.map_or_else(|| parts_of_task(&review.parent), parts_of_step);
     let length = of_work.len();
-    let mut parts = vec![Part::new("what you look for", &sitting.brief)];
+    let mut parts = vec![PromptSection::new("what you look for", &review.brief)];
     parts.extend(of_work);
     let mut template = REVIEWER;
-    if sitting.round > 0 {
+    if review.round > 0 {
         template = DEBATE;
-        let is_own = |name: &str| name == sitting.reviewer;
-        parts.push(Part::new("what you said", transcript(panel, is_own)));
-        parts.push(Part::new("what all reviewers said", transcript(panel, |_| true)));
+        let is_own = |name: &str| name == review.reviewer;
+        parts.push(PromptSection::new("what you said", transcript(panel, is_own)));
+        parts.push(PromptSection::new("what all reviewers said", transcript(panel, |_| true)));
     }
     tell(prompts, template, &parts, |texts| {
         let [brief, rest @ ..] = texts else { return Vec::new() };
         let (work, debate) = rest.split_at(length);
         let work = match gate {
-            Some(piece) => block.fill(&[("assignment", written(piece, work))]),
-            None => block.fill(&values_of_task(&sitting.whole, work)),
+            Some(step) => block.fill(&[("assignment", written(step, work))]),
+            None => block.fill(&values_of_task(&review.parent, work)),
         };
-        let mut values = setting(sitting);
+        let mut values = setting(review);
         values.extend([("brief", brief.clone()), ("base", base.to_owned()), ("work", work)]);
         let said = ["own", "others"].into_iter().zip(debate);
         values.extend(said.map(|(name, text)| (name, fence(text))));
@@ -79,38 +79,38 @@ pub(in crate::engine) fn for_seat(
 }
 
 /// Who is asked by whom, in whose company.
-fn setting(sitting: &Sitting) -> Vec<(&'static str, String)> {
-    let company = if sitting.panel.seats.len() > 1 { AMONG_OTHERS } else { ALONE };
-    let spec = sitting.gate.as_deref().and_then(|piece| piece.step.spec.gate.as_ref());
+fn setting(review: &ReviewContext) -> Vec<(&'static str, String)> {
+    let company = if review.panel.assignments.len() > 1 { AMONG_OTHERS } else { ALONE };
+    let spec = review.gate.as_deref().and_then(|step| step.step.spec.gate.as_ref());
     let place = match spec {
         Some(spec) => format!("at the gate {} between two steps of a workflow", spec.id),
-        None => format!("of task {}", sitting.whole.task.id),
+        None => format!("of task {}", review.parent.task.id),
     };
     vec![
-        ("reviewer", sitting.reviewer.clone()),
+        ("reviewer", review.reviewer.clone()),
         ("who", company.who.to_owned()),
         ("place", place),
         ("company", company.others.to_owned()),
         ("concern", company.concern.to_owned()),
         ("reason", spec.map(reason).unwrap_or_default()),
-        ("round", sitting.round.to_string()),
-        ("rounds", sitting.panel.most_rounds.to_string()),
+        ("round", review.round.to_string()),
+        ("rounds", review.panel.most_rounds.to_string()),
     ]
 }
 
 /// The texts of a task that may be long, in the order in which [`values_of_task`] takes them back.
-fn parts_of_task(whole: &Stored) -> Vec<Part<'_>> {
-    let task = &whole.task;
+fn parts_of_task(parent: &Stored) -> Vec<PromptSection<'_>> {
+    let task = &parent.task;
     vec![
-        Part::new("the title of the task", &task.title),
-        Part::new("the text of the task", body_of(task)),
-        Part::new("what is on record about the task", on_record(&task.fields))
+        PromptSection::new("the title of the task", &task.title),
+        PromptSection::new("the text of the task", body_of(task)),
+        PromptSection::new("what is on record about the task", on_record(&task.fields))
             .at_most(RECORD_BYTES),
     ]
 }
 
-fn values_of_task(whole: &Stored, texts: &[String]) -> Vec<(&'static str, String)> {
-    let state = whole.state();
+fn values_of_task(parent: &Stored, texts: &[String]) -> Vec<(&'static str, String)> {
+    let state = parent.state();
     let texts = ["title", "body", "record"].into_iter().zip(texts);
     let mut values = vec![("state", state.name.clone()), ("about", state.about.clone())];
     values.extend(texts.map(|(name, text)| (name, fence(text))));
@@ -156,14 +156,14 @@ pub(in crate::engine) fn advice(fields: &Map<String, Value>, told: &[&str]) -> S
 }
 
 /// The shape of the answer. A gate whose ways back go by reasons is told one of them, so that none has to be guessed.
-pub(in crate::engine) fn schema(sitting: &Sitting) -> Value {
-    let template = if sitting.round > 0 { DEBATE } else { REVIEWER };
+pub(in crate::engine) fn schema(review: &ReviewContext) -> Value {
+    let template = if review.round > 0 { DEBATE } else { REVIEWER };
     let schema = built_in(template).and_then(|shipped| shipped.schema);
     let mut shape = schema.expect("it ships with the program").value();
-    if sitting.round > 0 {
+    if review.round > 0 {
         return shape;
     }
-    let gate = sitting.gate.as_deref().and_then(|piece| piece.step.spec.gate.as_ref());
+    let gate = review.gate.as_deref().and_then(|step| step.step.spec.gate.as_ref());
     let reasons: Vec<&str> = gate.iter().flat_map(|gate| gate.reasons()).collect();
     if !reasons.is_empty() {
         let words: Vec<&str> = [""].into_iter().chain(reasons).collect();

@@ -8,14 +8,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use banksman_core::failure::Expects;
+use banksman_core::failure::Deliverable;
 use banksman_core::ids::{NotAnId, RunId, TaskId};
 use banksman_core::time::Instant;
 use banksman_core::workflow::Signal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::agent::{Ask, Before, Setup};
+use super::agent::{AgentRequest, AgentSetup, PriorUsage};
 
 /// Names a folder of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,16 +75,16 @@ impl FromStr for JobId {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct JobSpec {
     /// A [`JobId`].
     pub job: String,
     /// The task's id, as people write it.
     pub task: String,
     /// None for a task that belongs to no repository: it works in the run's folder.
     pub workspace: Option<Workspace>,
-    pub work: Work,
-    pub lease: Option<LeaseTerms>,
-    pub limits: Limits,
+    pub work: JobWork,
+    pub lease: Option<LeaseConfig>,
+    pub limits: RunLimits,
     /// What everything that the job starts has in its environment, beside `pass`.
     pub env: BTreeMap<String, String>,
     /// Variables that it gets from the keeper's own environment. Only their names are written down, because some are
@@ -92,11 +92,11 @@ pub struct Plan {
     pub pass: Vec<String>,
 }
 
-impl Plan {
+impl JobSpec {
     /// None for a job without an agent.
     #[must_use]
     pub fn agent(&self) -> Option<&AgentWork> {
-        if let Work::Agent(work) = &self.work { Some(work) } else { None }
+        if let JobWork::Agent(work) = &self.work { Some(work) } else { None }
     }
 }
 
@@ -119,7 +119,7 @@ pub struct Workspace {
     pub spare: PathBuf,
     /// Branches whose work is merged into the task's own before it begins.
     #[serde(default)]
-    pub brings: Vec<String>,
+    pub produces: Vec<String>,
     /// Globs of feedback on earlier attempts, from the root of the mailbox. What they match is copied to the same place
     /// in the worktree.
     #[serde(default)]
@@ -128,27 +128,27 @@ pub struct Workspace {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Work {
+pub enum JobWork {
     Agent(Box<AgentWork>),
     /// Only the verify commands, on the task's head.
     Check {
-        checks: Checks,
+        checks: Verification,
         /// With it, files that somebody left uncommitted are committed first.
         #[serde(default)]
         message: Option<String>,
         /// Asked whether a criterion in prose is met.
         #[serde(default)]
-        judge: Option<Box<Judge>>,
+        judge: Option<Box<StepJudge>>,
     },
     /// Only a look: at files as they lie in a folder that is nobody's worktree, and at what the commands say there. Nothing is
     /// committed, taken away or held.
     Inspect {
         folder: PathBuf,
-        checks: Checks,
+        checks: Verification,
     },
     /// The task's branch goes into its base, if the checks pass on the result.
     Merge {
-        checks: Checks,
+        checks: Verification,
         message: String,
         /// With it, this commit alone is merged, and only while the branch has not moved on from it.
         #[serde(default)]
@@ -166,17 +166,17 @@ pub enum Work {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentWork {
-    pub setup: Setup,
-    pub ask: Ask,
+    pub setup: AgentSetup,
+    pub ask: AgentRequest,
     /// What the session to be resumed had used up.
-    pub before: Before,
+    pub before: PriorUsage,
     /// What to say to an agent that has fallen silent.
     pub nudge: String,
     /// The task's title and body, for the agent's tools.
     pub about: Value,
     /// What the run has to bring.
-    pub expects: Expects,
-    pub checks: Checks,
+    pub expects: Deliverable,
+    pub checks: Verification,
     /// The message of the commit that is made of files which the agent left uncommitted.
     pub commit_message: String,
     /// Whether the commits of earlier runs count as this one's: they waited for a person's leave, and it is here.
@@ -188,7 +188,7 @@ pub struct AgentWork {
 
 /// What proves the work.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Checks {
+pub struct Verification {
     pub commands: Vec<String>,
     /// Whether they also run where nothing was changed: what is demanded of a step need not be a change.
     #[serde(default)]
@@ -218,14 +218,14 @@ pub struct Checks {
 /// A cheap second look. `{evidence}` in the prompt stands for the facts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluator {
-    pub setup: Setup,
+    pub setup: AgentSetup,
     pub prompt: String,
     pub timeout_ms: i64,
 }
 
 /// Who judges work that no run has done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Judge {
+pub struct StepJudge {
     pub evaluator: Evaluator,
     /// What whoever did the work said about it.
     pub said: String,
@@ -236,7 +236,7 @@ pub const LOST: &str = "lost";
 
 /// How the right to work is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeaseTerms {
+pub struct LeaseConfig {
     pub expires_at: Instant,
     pub ttl_ms: i64,
     /// What was left of it when the plan was made, by the clock that gave it: the clock of this machine may be behind. Of a
@@ -249,7 +249,7 @@ pub struct LeaseTerms {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct RunLimits {
     pub wall_ms: i64,
     /// Silence and no use of the processor for this long is a stall.
     pub idle_ms: i64,

@@ -24,20 +24,20 @@ const OLD_FILES: u32 = 100;
 
 /// As long as this is kept, nobody else has the lock.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct WorktreeLock {
     file: Arc<File>,
     path: PathBuf,
 }
 
-impl PartialEq for Held {
+impl PartialEq for WorktreeLock {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.file, &other.file)
     }
 }
 
-impl Eq for Held {}
+impl Eq for WorktreeLock {}
 
-impl Held {
+impl WorktreeLock {
     /// Gives the lock back together with its file, for things that will not be used again.
     pub(super) fn give_up_with_file(self) -> io::Result<()> {
         fs::remove_file(&self.path)
@@ -67,7 +67,7 @@ pub fn hold(
     runner: &mut dyn Runner,
     lock: &Path,
     env: &BTreeMap<String, String>,
-) -> Result<Held, RunError> {
+) -> Result<WorktreeLock, RunError> {
     for look in 0..LOOKS {
         match try_hold(lock) {
             Ok(Some(held)) => return Ok(held),
@@ -84,7 +84,7 @@ pub fn hold(
 }
 
 /// None if somebody has it.
-pub fn try_hold(lock: &Path) -> io::Result<Option<Held>> {
+pub fn try_hold(lock: &Path) -> io::Result<Option<WorktreeLock>> {
     if let Some(folder) = lock.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -99,7 +99,7 @@ pub fn try_hold(lock: &Path) -> io::Result<Option<Held>> {
         if fs::metadata(lock)
             .is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()))
         {
-            return Ok(Some(Held { file: Arc::new(file), path: lock.to_owned() }));
+            return Ok(Some(WorktreeLock { file: Arc::new(file), path: lock.to_owned() }));
         }
     }
     Ok(None)

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Setting, builtin};
 use banksman_core::machine::{Actor, NewTask};
-use banksman_core::schedule::{Bound, Held, Scope};
+use banksman_core::schedule::{BudgetLimit, BudgetScope, Ineligible};
 use banksman_core::time::{Instant, Span};
 use serde_json::json;
 
 use super::{Engine, EngineError};
-use crate::store::allowances::{ALLOWANCE, Next, UsedUp};
-use crate::store::{Add, Definition, Key, scope_name};
+use crate::store::allowances::{ALLOWANCE, BudgetAction, ExhaustedBudget};
+use crate::store::{Add, Definition, IdempotencyKey, scope_name};
 
 /// The move that takes a question back.
 const CLOSE: &str = "close";
@@ -24,17 +24,17 @@ const DAY_MILLIS: i64 = 86_400_000;
 
 impl Engine<'_> {
     /// Closes what is needed no more, carries out every yes, and asks about what is used up.
-    pub(super) fn see_to_allowances(&self, now: Instant) -> Result<(), EngineError> {
-        let agents = &self.terms.agents;
+    pub(super) fn settle_budgets(&self, now: Instant) -> Result<(), EngineError> {
+        let agents = &self.config.agents;
         let day = &agents.budgets.day;
         for id in self.store.moot_allowances(day, &agents.node, now)? {
             self.ask(&self.store.task(id)?, CLOSE, now)?;
         }
         for used_up in self.store.used_up(day, now)? {
             match &used_up.next {
-                Next::Nothing => {}
-                Next::Raise(asked) => self.store.raise_batch(*asked, now)?,
-                Next::Ask(key) => {
+                BudgetAction::Nothing => {}
+                BudgetAction::Raise(asked) => self.store.raise_batch(*asked, now)?,
+                BudgetAction::Ask(key) => {
                     self.store.add(question(&used_up, key, &agents.node, now), now)?;
                 }
             }
@@ -43,20 +43,20 @@ impl Engine<'_> {
     }
 }
 
-fn question(used_up: &UsedUp, key: &str, node: &str, now: Instant) -> Add {
+fn question(used_up: &ExhaustedBudget, key: &str, node: &str, now: Instant) -> Add {
     let overrides = match used_up.scope {
         // Days are those of UTC.
-        Scope::Day => {
+        BudgetScope::Day => {
             let left = DAY_MILLIS - now.0.rem_euclid(DAY_MILLIS);
             Overrides::from([(PATIENCE.to_owned(), Setting::Time(Span(left)))])
         }
-        Scope::Batch(_) | Scope::Task(_) => Overrides::new(),
+        BudgetScope::Batch(_) | BudgetScope::Task(_) => Overrides::new(),
     };
     let checked = builtin::get(ALLOWANCE, &overrides).expect("it ships with the program");
     let lifecycle = checked.expect("it is sound with any time of at most a day");
     let source = builtin::source(ALLOWANCE).unwrap_or_default().to_owned();
     let (title, question) = words(used_up);
-    let UsedUp { used, limit, more, .. } = used_up;
+    let ExhaustedBudget { used, limit, more, .. } = used_up;
     let fields = json!({
         "scope": scope_name(&used_up.scope, now),
         "node": node,
@@ -72,21 +72,21 @@ fn question(used_up: &UsedUp, key: &str, node: &str, now: Instant) -> Add {
         needs: Vec::new(),
         actor: Actor::system(),
         // Whoever comes second has other numbers, and the same question.
-        key: Some(Key::new(key, key)),
+        key: Some(IdempotencyKey::new(key, key)),
         arrival: None,
     }
 }
 
 /// A title that says how it stands, and what the answers mean.
-fn words(used_up: &UsedUp) -> (String, String) {
-    let UsedUp { scope, used, limit, .. } = used_up;
-    let bounds: Vec<String> = limit.reached(used).iter().map(Bound::to_string).collect();
+fn words(used_up: &ExhaustedBudget) -> (String, String) {
+    let ExhaustedBudget { scope, used, limit, .. } = used_up;
+    let bounds: Vec<String> = limit.reached(used).iter().map(BudgetLimit::to_string).collect();
     let waiting = match used_up.waiting {
         1 => "1 task waits".to_owned(),
         more => format!("{more} tasks wait"),
     };
     let title = format!("The budget of {scope} is used up ({}); {waiting}", bounds.join(", "));
-    let held = Held::over_budget(scope, limit, used).next();
+    let held = Ineligible::over_budget(scope, limit, used).next();
     let instead = held.map(|held| format!(" To do without: {}.", held.remedy()));
     let question = format!(
         "{title}. A yes is as much again, beyond what is used up; after a no they go on waiting.{}",
@@ -113,9 +113,16 @@ mod tests {
             cost_micros: Some(most),
             time: Some(Span(most)),
         };
-        for scope in [Scope::Day, Scope::Batch("x".repeat(limits::NAME_BYTES))] {
+        for scope in [BudgetScope::Day, BudgetScope::Batch("x".repeat(limits::NAME_BYTES))] {
             let waiting = most;
-            let used_up = UsedUp { scope, used, limit, more: limit, waiting, next: Next::Nothing };
+            let used_up = ExhaustedBudget {
+                scope,
+                used,
+                limit,
+                more: limit,
+                waiting,
+                next: BudgetAction::Nothing,
+            };
             let asked = question(&used_up, "key", "node", Instant(DAY_MILLIS - 1));
             let title = asked.new.title;
             assert!(title.contains("runs: ") && title.contains("time: "), "{title}");

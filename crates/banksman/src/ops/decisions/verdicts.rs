@@ -16,7 +16,7 @@ const YES: [&str; 6] = ["approve", "approved", "pass", "passed", "withdraw", "wi
 
 /// One opinion.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Voice {
+pub struct ReviewerVerdict {
     pub who: String,
     pub verdict: String,
     pub words: String,
@@ -25,24 +25,25 @@ pub struct Voice {
     pub dissents: bool,
 }
 
-pub(super) fn voices(stored: &Stored, parts: &[Stored]) -> Vec<Voice> {
+pub(super) fn verdicts(stored: &Stored, children: &[Stored]) -> Vec<ReviewerVerdict> {
     let list = |field: &str| stored.task.fields.get(field).and_then(Value::as_array);
-    let verdicts = list(VERDICTS).into_iter().flatten().map(|said| voice(said, REVIEWER));
+    let verdicts = list(VERDICTS).into_iter().flatten().map(|said| verdict(said, REVIEWER));
     let concerns = list(CONCERNS).into_iter().flatten().map(concern);
     // A panel that is over has put on record what its seats have said.
-    let open = parts.iter().filter(|_| list(VERDICTS).is_none());
-    let seats = open.filter_map(seat);
-    let mut voices: Vec<Voice> = verdicts.chain(concerns).chain(seats).take(MOST).collect();
-    voices.sort_by_key(|voice| !voice.dissents);
-    voices
+    let open = children.iter().filter(|_| list(VERDICTS).is_none());
+    let reviews = open.filter_map(review);
+    let mut verdicts: Vec<ReviewerVerdict> =
+        verdicts.chain(concerns).chain(reviews).take(MOST).collect();
+    verdicts.sort_by_key(|verdict| !verdict.dissents);
+    verdicts
 }
 
 /// A reviewer whose seat is a task of its own.
-fn seat(part: &Stored) -> Option<Voice> {
-    let who = part.text("seat")?;
-    match (part.task.fields.get("answer"), part.text("diagnostic")) {
-        (Some(answer), _) => Some(Voice { who: who.to_owned(), ..voice(answer, who) }),
-        (None, Some(why)) => Some(Voice {
+fn review(child: &Stored) -> Option<ReviewerVerdict> {
+    let who = child.text("seat")?;
+    match (child.task.fields.get("answer"), child.text("diagnostic")) {
+        (Some(answer), _) => Some(ReviewerVerdict { who: who.to_owned(), ..verdict(answer, who) }),
+        (None, Some(why)) => Some(ReviewerVerdict {
             who: who.to_owned(),
             verdict: "no verdict".to_owned(),
             words: why.to_owned(),
@@ -54,19 +55,19 @@ fn seat(part: &Stored) -> Option<Voice> {
 }
 
 /// What somebody stays with, and how it was defended where there was a debate. It is no verdict of its own.
-fn concern(said: &Value) -> Voice {
+fn concern(said: &Value) -> ReviewerVerdict {
     let text = |key: &str| said.get(key).and_then(Value::as_str).map(str::trim);
-    let own = voice(said, CONCERN);
+    let own = verdict(said, CONCERN);
     let Some(concern) = text(CONCERN) else { return own };
     let words = match text(RESPONSE).filter(|response| !matches!(*response, "" | NO_RESPONSE)) {
         Some(response) => format!("{concern} (response: {response})"),
         None => concern.to_owned(),
     };
-    Voice { verdict: String::new(), words, ..own }
+    ReviewerVerdict { verdict: String::new(), words, ..own }
 }
 
 /// An opinion is a record, whose keys differ between reviewers, or just a sentence.
-fn voice(said: &Value, who: &str) -> Voice {
+fn verdict(said: &Value, who: &str) -> ReviewerVerdict {
     let first = |keys: &[&str]| {
         let texts = keys.iter().filter_map(|key| said.get(key).and_then(Value::as_str));
         texts.map(str::trim).find(|text| !text.is_empty()).unwrap_or_default().to_owned()
@@ -80,7 +81,7 @@ fn voice(said: &Value, who: &str) -> Voice {
     } else {
         first(&["feedback", RATIONALE, CONCERN, "summary", "text", WHY])
     };
-    Voice {
+    ReviewerVerdict {
         who: if who_said.is_empty() { who.to_owned() } else { who_said },
         verdict,
         words: said.as_str().map_or(words, str::to_owned),

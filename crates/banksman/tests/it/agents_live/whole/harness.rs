@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use banksman::exec::agent::Setup;
+use banksman::exec::agent::AgentSetup;
 use banksman_core::receipt::Receipt;
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
@@ -48,7 +48,7 @@ pub(super) struct Wishes {
     pub(super) ada: Option<(&'static Agent, Vec<Reply>)>,
 }
 
-pub(super) struct Yard {
+pub(super) struct Harness {
     folder: TempDir,
     pub(super) server: ModelServer,
     /// Of the second worker.
@@ -58,7 +58,7 @@ pub(super) struct Yard {
     pub(super) passed: Vec<String>,
 }
 
-impl Yard {
+impl Harness {
     /// None, said loudly, when the agent is not installed. The scenario is told the worktree of the task.
     pub(super) fn new(
         agent: &Agent,
@@ -71,36 +71,36 @@ impl Yard {
         let home = folder.path().join("kim");
         fs::create_dir(&home).unwrap();
         let setup = (agent.setup)(&program, &server, &home);
-        let mut yard = Self {
+        let mut harness = Self {
             env: environment(folder.path()),
             passed: setup.env.keys().cloned().collect(),
             folder,
             server,
             adas: None,
         };
-        yard.env.extend(setup.env.clone());
+        harness.env.extend(setup.env.clone());
         let mut workers = worker("kim", agent, &setup);
         if let Some((agent, scenario)) = wishes.ada {
             let program = program_of(agent.program)?;
-            let server = yard.adas.insert(ModelServer::start(scenario));
+            let server = harness.adas.insert(ModelServer::start(scenario));
             let setup = (agent.setup)(&program, server, &home);
-            yard.env.extend(setup.env.clone());
+            harness.env.extend(setup.env.clone());
             workers += &format!("{}roles = [\"reviewer\"]\n", worker("ada", agent, &setup));
         }
-        yard.env.extend(wishes.env);
+        harness.env.extend(wishes.env);
         let settings = format!(
             "lifecycle = \"live\"\n\n{}\n[worktrees]\npath = \"{{repo_parent}}/work-{{task}}\"\n\n\
              [verify]\ncommands = [\"sh check.sh\"]\n\n{workers}",
             wishes.settings,
         );
-        yard.lay_out(&settings, &wishes.files);
-        yard.ok(&["init", "--name", "site"]);
+        harness.lay_out(&settings, &wishes.files);
+        harness.ok(&["init", "--name", "site"]);
         if wishes.first.is_empty() {
-            assert_eq!(yard.ok(&["add", "-q", TITLE]), format!("{TASK}\n"));
+            assert_eq!(harness.ok(&["add", "-q", TITLE]), format!("{TASK}\n"));
         } else {
-            yard.ok(&wishes.first);
+            harness.ok(&wishes.first);
         }
-        Some(yard)
+        Some(harness)
     }
 
     fn lay_out(&self, settings: &str, more: &[(&str, &str)]) {
@@ -273,7 +273,7 @@ impl Yard {
     }
 }
 
-impl Drop for Yard {
+impl Drop for Harness {
     fn drop(&mut self) {
         // A failed case may leave agents at work; each round ends those that the last one gave birth to.
         for _ in 0..PULSES {
@@ -289,7 +289,7 @@ impl Drop for Yard {
     }
 }
 
-fn worker(name: &str, agent: &Agent, setup: &Setup) -> String {
+fn worker(name: &str, agent: &Agent, setup: &AgentSetup) -> String {
     let model = setup.model.as_ref().map(|model| format!("model = {model:?}\n"));
     format!(
         "[workers.{name}]\nagent = {:?}\ncommand = {:?}\npass = {:?}\naccount = \"plan\"\n{}",
@@ -314,7 +314,7 @@ fn environment(folder: &Path) -> BTreeMap<String, String> {
             ("TERM", "dumb".to_owned()),
             ("XDG_CONFIG_HOME", below("kim/config")),
             ("XDG_CONFIG_DIRS", below("system")),
-            ("BANKSMAN_NODE", "yard".to_owned()),
+            ("BANKSMAN_NODE", "harness".to_owned()),
             ("BANKSMAN_HOME", below("home")),
             ("BANKSMAN_STORE", below("banksman.db")),
         ]

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use banksman::store::query::Progress;
-use banksman::store::{Add, Definition, Edge, Key, Part, Parts, Store, StoreError};
+use banksman::store::{
+    Add, ChildCounts, Definition, Edge, IdempotencyKey, NewChild, Store, StoreError,
+};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::check::{Overrides, check};
-use banksman_core::machine::{Actor, Ask, Event, NewTask};
+use banksman_core::machine::{Actor, Event, NewTask, TransitionRequest};
 
 use super::acts::{NOON, actor};
 use super::on_both;
@@ -48,34 +50,35 @@ transitions:
   - { from: [open, working, at_hand], to: dropped, on: drop, by: [human] }
 ";
 
-fn part(title: &str, parent: Option<usize>, after: &[usize]) -> Part {
+fn child(title: &str, parent: Option<usize>, after: &[usize]) -> NewChild {
     let lifecycle = check(LIFECYCLE, "piece", &Overrides::new()).expect("it is sound");
     let definition = Definition {
         lifecycle: Arc::new(lifecycle),
         source: LIFECYCLE.to_owned(),
         overrides: Overrides::new(),
     };
-    let new = NewTask { title: title.to_owned(), project: "yard".to_owned(), ..NewTask::default() };
+    let new =
+        NewTask { title: title.to_owned(), project: "harness".to_owned(), ..NewTask::default() };
     let actor = actor("human:kim");
     let add = Add { new, definition, needs: Vec::new(), actor, key: None, arrival: None };
-    Part { add, parent, after: after.iter().map(|at| (*at, Edge::Blocks)).collect() }
+    NewChild { add, parent, after: after.iter().map(|at| (*at, Edge::Blocks)).collect() }
 }
 
 /// A whole, and three parts in a row.
 fn chain(store: &Store) -> [TaskId; 4] {
-    let parts = [
-        part("whole", None, &[]),
-        part("a", Some(0), &[]),
-        part("b", Some(0), &[1]),
-        part("c", Some(0), &[2]),
+    let children = [
+        child("whole", None, &[]),
+        child("a", Some(0), &[]),
+        child("b", Some(0), &[1]),
+        child("c", Some(0), &[2]),
     ];
-    let added = store.add_parts(&parts, NOON).expect("they are added");
+    let added = store.add_children(&children, NOON).expect("they are added");
     let ids: Vec<TaskId> = added.iter().map(|applied| applied.stored.task.id).collect();
     ids.try_into().expect("there are four")
 }
 
 fn asked(role: &str, trigger: &str) -> Event {
-    Event::Asked(Ask {
+    Event::Asked(TransitionRequest {
         actor: Actor { role: role.to_owned(), name: None },
         to: None,
         trigger: Some(trigger.to_owned()),
@@ -97,32 +100,32 @@ fn stands(store: &Store, id: TaskId) -> (String, i64, bool) {
 
 fn the_progress_of_parts_is_that_of_their_whole(world: &World) {
     let store = world.open();
-    let [whole, a, b, _] = chain(&store);
+    let [parent, a, b, _] = chain(&store);
     let [other, ..] = chain(&store);
-    let alone = store.add_parts(&[part("alone", None, &[])], NOON).expect("it is added");
+    let alone = store.add_children(&[child("alone", None, &[])], NOON).expect("it is added");
     let alone = alone[0].stored.task.id;
-    assert_eq!(store.open_wholes(10).unwrap(), [other, whole], "the latest first");
-    assert_eq!(store.open_wholes(1).unwrap(), [other]);
+    assert_eq!(store.open_parents(10).unwrap(), [other, parent], "the latest first");
+    assert_eq!(store.open_parents(1).unwrap(), [other]);
     ask(&store, a, "pass");
     let total = |done| Progress { total: 3, done, ..Progress::default() };
-    let both = BTreeMap::from([(whole, total(1)), (other, total(0))]);
-    assert_eq!(store.progress(&[whole, b, other, alone]).unwrap(), both);
-    assert_eq!(store.progress(&[whole, other, TaskId(900)]).unwrap(), both, "far apart");
-    assert_eq!(store.progress(&[whole, alone]).unwrap(), BTreeMap::from([(whole, total(1))]));
+    let both = BTreeMap::from([(parent, total(1)), (other, total(0))]);
+    assert_eq!(store.progress(&[parent, b, other, alone]).unwrap(), both);
+    assert_eq!(store.progress(&[parent, other, TaskId(900)]).unwrap(), both, "far apart");
+    assert_eq!(store.progress(&[parent, alone]).unwrap(), BTreeMap::from([(parent, total(1))]));
     assert_eq!(store.progress(&[]).unwrap(), BTreeMap::new());
 }
 
 fn parts_are_made_together_or_not_at_all(world: &World) {
     let store = world.open();
-    let [whole, a, b, _] = chain(&store);
-    assert_eq!(store.task(a).unwrap().task.parent, Some(whole));
+    let [parent, a, b, _] = chain(&store);
+    assert_eq!(store.task(a).unwrap().task.parent, Some(parent));
     assert_eq!(stands(&store, b), ("open".to_owned(), 1, false));
-    let before = store.wholes(10).unwrap();
-    let mut unsound = part("", Some(0), &[]);
+    let before = store.parents(10).unwrap();
+    let mut unsound = child("", Some(0), &[]);
     unsound.add.needs.push((TaskId(9_999), Edge::Blocks));
-    let refused = store.add_parts(&[part("another", None, &[]), unsound], NOON);
+    let refused = store.add_children(&[child("another", None, &[]), unsound], NOON);
     assert!(matches!(refused, Err(StoreError::NoTask(TaskId(9_999)))), "{refused:?}");
-    assert_eq!(store.wholes(10).unwrap(), before);
+    assert_eq!(store.parents(10).unwrap(), before);
     let (all, _) = store.list(&banksman::store::query::Filter::default(), None, 100).unwrap();
     assert_eq!(all.len(), 4, "something of what was refused is there");
 }
@@ -130,27 +133,27 @@ fn parts_are_made_together_or_not_at_all(world: &World) {
 fn the_same_keys_make_the_same_parts(world: &World) {
     let store = world.open();
     let keyed = |name: &str, parent, after: &[usize]| {
-        let mut part = part(name, parent, after);
-        part.add.key = Some(Key::new(&format!("run-1-{name}"), name));
-        part
+        let mut child = child(name, parent, after);
+        child.add.key = Some(IdempotencyKey::new(&format!("run-1-{name}"), name));
+        child
     };
-    let parts = [keyed("whole", None, &[]), keyed("a", Some(0), &[]), keyed("b", Some(0), &[1])];
+    let children = [keyed("whole", None, &[]), keyed("a", Some(0), &[]), keyed("b", Some(0), &[1])];
     let ids = |store: &Store| -> Vec<TaskId> {
-        let added = store.add_parts(&parts, NOON).expect("they are added");
+        let added = store.add_children(&children, NOON).expect("they are added");
         added.iter().map(|applied| applied.stored.task.id).collect()
     };
     let first = ids(&store);
     ask(&store, first[1], "pass");
     assert_eq!(ids(&world.open()), first);
-    assert_eq!(store.count_parts(first[0]).unwrap().all, 2);
+    assert_eq!(store.count_children(first[0]).unwrap().all, 2);
 }
 
 fn nobody_waits_for_a_part_that_is_left_out(world: &World) {
     let store = world.open();
-    let stranger = part("somebody else's", None, &[1]);
-    let parts =
-        [part("whole", None, &[]), part("a", Some(0), &[]), part("b", Some(0), &[1]), stranger];
-    let added = store.add_parts(&parts, NOON).expect("they are added");
+    let stranger = child("somebody else's", None, &[1]);
+    let children =
+        [child("whole", None, &[]), child("a", Some(0), &[]), child("b", Some(0), &[1]), stranger];
+    let added = store.add_children(&children, NOON).expect("they are added");
     let [_, a, b, stranger] = [0, 1, 2, 3].map(|at| added[at].stored.task.id);
     let open = |id: TaskId| store.task(id).expect("it is there").task.open_needs;
     store.apply(a, asked("human", "drop"), None, NOON).expect("people drop");
@@ -163,15 +166,16 @@ fn nobody_waits_for_a_part_that_is_left_out(world: &World) {
 
 fn parts_are_counted_by_how_they_stand(world: &World) {
     let store = world.open();
-    let [whole, a, b, c] = chain(&store);
-    let counts = || store.count_parts(whole).unwrap();
-    assert_eq!(counts(), Parts { all: 3, done: 0, given_up: 0, cost_micros: 0 });
+    let [parent, a, b, c] = chain(&store);
+    let counts = || store.count_children(parent).unwrap();
+    assert_eq!(counts(), ChildCounts { all: 3, done: 0, given_up: 0, cost_micros: 0 });
     ask(&store, a, "pass");
     store.apply(c, asked("human", "drop"), None, NOON).unwrap();
     assert_eq!((counts().done, counts().given_up, counts().open()), (1, 1, 1));
-    let ids: Vec<TaskId> = store.parts(whole).unwrap().iter().map(|part| part.task.id).collect();
+    let ids: Vec<TaskId> =
+        store.children(parent).unwrap().iter().map(|child| child.task.id).collect();
     assert_eq!(ids, [a, b, c]);
-    let needs = store.needs_of_parts(whole).unwrap();
+    let needs = store.needs_of_children(parent).unwrap();
     assert_eq!(
         (needs.get(&b), needs.get(&c), needs.get(&a)),
         (Some(&vec![a]), Some(&vec![b]), None)
@@ -180,16 +184,16 @@ fn parts_are_counted_by_how_they_stand(world: &World) {
 
 fn only_parts_that_have_changed_are_read_again(world: &World) {
     let store = world.open();
-    let [whole, a, b, c] = chain(&store);
+    let [parent, a, b, c] = chain(&store);
     let mut known = BTreeMap::new();
-    store.refresh_parts(whole, &mut known).unwrap();
+    store.refresh_children(parent, &mut known).unwrap();
     assert_eq!(known.keys().copied().collect::<Vec<_>>(), [a, b, c]);
-    for part in known.values_mut() {
-        part.task.title = "as it was read before".to_owned();
+    for child in known.values_mut() {
+        child.task.title = "as it was read before".to_owned();
     }
     // One that only comes a place nearer is not moved, and counts as changed all the same.
     ask(&store, a, "pass");
-    store.refresh_parts(whole, &mut known).unwrap();
+    store.refresh_children(parent, &mut known).unwrap();
     let now = |id: TaskId| (known[&id].task.title.as_str(), known[&id].task.open_needs);
     assert_eq!(now(a), ("a", 0));
     assert_eq!(now(b), ("b", 0));
@@ -231,10 +235,10 @@ fn several_are_moved_at_once_and_a_refusal_harms_nobody(world: &World) {
 
 fn a_queue_that_waits_for_no_worker_goes_on_by_itself(world: &World) {
     let store = world.open();
-    let mut by_hand = part("by hand", Some(0), &[1]);
+    let mut by_hand = child("by hand", Some(0), &[1]);
     by_hand.add.new.fields.insert("by_hand".to_owned(), true.into());
-    let parts = [part("whole", None, &[]), part("a", Some(0), &[]), by_hand];
-    let added = store.add_parts(&parts, NOON).unwrap();
+    let children = [child("whole", None, &[]), child("a", Some(0), &[]), by_hand];
+    let added = store.add_children(&children, NOON).unwrap();
     let (a, by_hand) = (added[1].stored.task.id, added[2].stored.task.id);
     assert_eq!(stands(&store, by_hand), ("open".to_owned(), 1, false));
     ask(&store, a, "pass");

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use banksman_core::lifecycle::check::Overrides;
-use banksman_core::lifecycle::{Activity, Kind, Setting, Since, builtin};
+use banksman_core::lifecycle::{Activity, Setting, Since, StateKind, builtin};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::panel::summary::line;
-use banksman_core::panel::{Opinion, Panel, Reply, Seat, Verdict, Word};
+use banksman_core::panel::{DebateReply, FirstPass, Panel, Rationale, ReviewAssignment, Verdict};
 use banksman_core::time::{Instant, Span};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use super::roster::REVIEWER;
 use crate::config::Panels;
 use crate::engine::EngineError;
-use crate::store::{Add, Definition, Key, Part, Stored};
+use crate::store::{Add, Definition, IdempotencyKey, NewChild, Stored};
 
 /// The lifecycle of a seat.
-pub(in crate::engine) const SEAT: &str = "seat";
+pub(in crate::engine) const REVIEW: &str = "seat";
 /// Its setting for the time of one answer.
 pub(in crate::engine) const ANSWER_TIMEOUT: &str = "answer_timeout";
 
@@ -46,7 +46,7 @@ pub(super) struct Invitation {
 struct VerdictAnswer {
     verdict: Verdict,
     #[serde(flatten)]
-    opinion: Opinion,
+    opinion: Rationale,
 }
 
 #[derive(Deserialize)]
@@ -73,40 +73,40 @@ impl Response {
 }
 
 /// Whether the seat was made for the stay that the task is in.
-pub(super) fn is_of_this_stay(seat: &Stored, whole: &Stored) -> bool {
-    let does = whole.state().does.as_ref();
-    let asked_at = seat.task.fields.get("asked_at").and_then(Value::as_i64);
+pub(super) fn is_of_this_stay(review: &Stored, parent: &Stored) -> bool {
+    let does = parent.state().does.as_ref();
+    let asked_at = review.task.fields.get("asked_at").and_then(Value::as_i64);
     does.is_some_and(|does| does.activity == Activity::Panel)
-        && asked_at == Some(whole.task.entered)
+        && asked_at == Some(parent.task.entered)
 }
 
-pub(in crate::engine) fn name_of(seat: &Stored) -> &str {
-    seat.text("seat").unwrap_or(REVIEWER)
+pub(in crate::engine) fn name_of(review: &Stored) -> &str {
+    review.text("seat").unwrap_or(REVIEWER)
 }
 
-pub(in crate::engine) fn round_of(seat: &Stored) -> usize {
-    let round = seat.task.fields.get("round").and_then(Value::as_u64);
+pub(in crate::engine) fn round_of(review: &Stored) -> usize {
+    let round = review.task.fields.get("round").and_then(Value::as_u64);
     round.and_then(|round| usize::try_from(round).ok()).unwrap_or_default()
 }
 
 /// The same reviewer in a round of the debate: a seat of its own, so that it begins with a fresh session and has its own time.
-pub(super) fn again(seat: &Stored, round: usize) -> Invitation {
+pub(super) fn again(review: &Stored, round: usize) -> Invitation {
     Invitation {
-        reviewer: name_of(seat).to_owned(),
-        brief: seat.text("brief").unwrap_or_default().to_owned(),
-        tags: seat.task.tags.clone(),
+        reviewer: name_of(review).to_owned(),
+        brief: review.text("brief").unwrap_or_default().to_owned(),
+        tags: review.task.tags.clone(),
         round,
     }
 }
 
-pub(super) fn part(
-    whole: &Stored,
-    seat: &Invitation,
+pub(super) fn child(
+    parent: &Stored,
+    review: &Invitation,
     panels: &Panels,
-) -> Result<Part, EngineError> {
-    let task = &whole.task;
-    let (answer, patience) = match seat.round {
-        0 => (panels.verdict_timeout, panels.whole),
+) -> Result<NewChild, EngineError> {
+    let task = &parent.task;
+    let (answer, patience) = match review.round {
+        0 => (panels.verdict_timeout, panels.total_timeout),
         1.. => (panels.reply_timeout, panels.round_timeout),
     };
     let overrides = Overrides::from([
@@ -116,87 +116,91 @@ pub(super) fn part(
         ("first_rest".to_owned(), Setting::Time(panels.first_retry)),
         ("second_rest".to_owned(), Setting::Time(panels.second_retry)),
     ]);
-    let checked = builtin::get(SEAT, &overrides).expect("it ships with the program");
+    let checked = builtin::get(REVIEW, &overrides).expect("it ships with the program");
     let lifecycle = checked.map_err(|problems| EngineError::Project {
         project: task.project.clone(),
         message: problems.to_string(),
     })?;
-    let source = builtin::source(SEAT).unwrap_or_default().to_owned();
+    let source = builtin::source(REVIEW).unwrap_or_default().to_owned();
     let fields = json!({
         "asked_at": task.entered,
-        "seat": seat.reviewer,
-        "brief": seat.brief,
-        "round": seat.round,
+        "seat": review.reviewer,
+        "brief": review.brief,
+        "round": review.round,
     });
-    let what = if seat.round == 0 { "reviews" } else { "debates" };
+    let what = if review.round == 0 { "reviews" } else { "debates" };
     let new = NewTask {
-        title: format!("{} {what} {}", seat.reviewer, line(&task.title, TITLE_BYTES)),
+        title: format!("{} {what} {}", review.reviewer, line(&task.title, TITLE_BYTES)),
         project: task.project.clone(),
         batch: task.batch.clone(),
-        tags: seat.tags.clone(),
+        tags: review.tags.clone(),
         // What is nearly finished goes before what is not begun.
         priority: task.priority.saturating_add(1).min(limits::PRIORITY),
         parent: Some(task.id),
         fields: fields.as_object().cloned().unwrap_or_default(),
         ..NewTask::default()
     };
-    let key = format!("seat-{}-{}-{}-{}", task.id, task.entered, seat.round, seat.reviewer);
+    let key = format!("seat-{}-{}-{}-{}", task.id, task.entered, review.round, review.reviewer);
     let definition = Definition { lifecycle: Arc::new(lifecycle), source, overrides };
-    let (actor, key) = (Actor::system(), Some(Key::new(&key, &key)));
+    let (actor, key) = (Actor::system(), Some(IdempotencyKey::new(&key, &key)));
     let add = Add { new, definition, needs: Vec::new(), actor, key, arrival: None };
-    Ok(Part { add, parent: None, after: Vec::new() })
+    Ok(NewChild { add, parent: None, after: Vec::new() })
 }
 
 /// The seats as one record. All of its times are later by as long as the panel has stood still.
-pub(super) fn record(whole: &Stored, seats: &[Stored], panels: &Panels, still: Span) -> Panel {
+pub(super) fn record(parent: &Stored, reviews: &[Stored], panels: &Panels, still: Span) -> Panel {
     let mut panel = Panel {
-        seats: Vec::new(),
+        assignments: Vec::new(),
         round_ends: Vec::new(),
-        ends: Some(ends(whole, panels.whole).plus(still)),
+        ends: Some(ends(parent, panels.total_timeout).plus(still)),
         most_rounds: 0,
     };
-    for seat in seats {
-        let reviewer = name_of(seat).to_owned();
-        match round_of(seat) {
-            0 => panel.seats.push(Seat { reviewer, word: word(seat), replies: Vec::new() }),
+    for review in reviews {
+        let reviewer = name_of(review).to_owned();
+        match round_of(review) {
+            0 => panel.assignments.push(ReviewAssignment {
+                reviewer,
+                word: word(review),
+                replies: Vec::new(),
+            }),
             round => {
                 if panel.round_ends.len() < round {
                     panel
                         .round_ends
-                        .push(seat.task.created_at.plus(panels.round_timeout).plus(still));
+                        .push(review.task.created_at.plus(panels.round_timeout).plus(still));
                 }
-                let own = panel.seats.iter_mut().find(|known| known.reviewer == reviewer);
-                own.into_iter().for_each(|own| own.replies.push(reply(seat)));
+                let own = panel.assignments.iter_mut().find(|known| known.reviewer == reviewer);
+                own.into_iter().for_each(|own| own.replies.push(reply(review)));
             }
         }
     }
-    if panel.seats.len() > 1 {
+    if panel.assignments.len() > 1 {
         panel.most_rounds = usize::try_from(panels.rounds).unwrap_or_default();
     }
     panel
 }
 
 /// When a panel is over: after its own time, or shortly before the lifecycle moves on without an answer.
-fn ends(whole: &Stored, most: Span) -> Instant {
-    let exits = whole.lifecycle.exits(whole.task.state).filter_map(|row| row.bound.as_ref());
+fn ends(parent: &Stored, most: Span) -> Instant {
+    let exits = parent.lifecycle.exits(parent.task.state).filter_map(|row| row.bound.as_ref());
     let bounds = exits.filter(|bound| bound.since == Since::Entry).map(|bound| bound.time.0);
     let bound = bounds.min().map_or(most.0, |bound| bound - bound / LAST_PART);
-    whole.task.entered_at.plus(Span(bound.min(most.0)))
+    parent.task.entered_at.plus(Span(bound.min(most.0)))
 }
 
 /// The answer of a seat; none: why there will be none; or else it is awaited.
-fn answer(seat: &Stored) -> Option<Result<&Value, String>> {
-    let why = || seat.text("diagnostic").unwrap_or("it gave no answer");
-    match seat.state().kind {
-        Kind::Done => Some(seat.task.fields.get("answer").ok_or_else(|| why().to_owned())),
-        Kind::Failed => Some(Err(line(why(), limits::OPINION_TEXT_BYTES))),
-        Kind::Cancelled => Some(Err("its seat was taken back".to_owned())),
-        Kind::Queued
-        | Kind::Working
-        | Kind::Reviewing
-        | Kind::Waiting
-        | Kind::Blocked
-        | Kind::Parked => None,
+fn answer(review: &Stored) -> Option<Result<&Value, String>> {
+    let why = || review.text("diagnostic").unwrap_or("it gave no answer");
+    match review.state().kind {
+        StateKind::Done => Some(review.task.fields.get("answer").ok_or_else(|| why().to_owned())),
+        StateKind::Failed => Some(Err(line(why(), limits::OPINION_TEXT_BYTES))),
+        StateKind::Cancelled => Some(Err("its seat was taken back".to_owned())),
+        StateKind::Queued
+        | StateKind::Working
+        | StateKind::Reviewing
+        | StateKind::Waiting
+        | StateKind::Blocked
+        | StateKind::Parked => None,
     }
 }
 
@@ -211,30 +215,30 @@ pub(in crate::engine) fn in_a_line(answer: &Value) -> Option<String> {
     Some(line(&format!("{word}: {why}"), LINE_BYTES))
 }
 
-fn word(seat: &Stored) -> Word {
-    match answer(seat) {
-        None => Word::Awaited,
-        Some(Err(why)) => Word::Missing { why },
+fn word(review: &Stored) -> FirstPass {
+    match answer(review) {
+        None => FirstPass::Awaited,
+        Some(Err(why)) => FirstPass::Missing { why },
         Some(Ok(answer)) => match VerdictAnswer::deserialize(answer) {
-            Ok(said) => Word::Given(said.verdict, said.opinion.bounded()),
-            Err(_) => Word::Missing { why: UNREADABLE.to_owned() },
+            Ok(said) => FirstPass::Given(said.verdict, said.opinion.bounded()),
+            Err(_) => FirstPass::Missing { why: UNREADABLE.to_owned() },
         },
     }
 }
 
-fn reply(seat: &Stored) -> Reply {
-    match answer(seat) {
-        None => Reply::Awaited,
-        Some(Err(why)) => Reply::Missing { why },
+fn reply(review: &Stored) -> DebateReply {
+    match answer(review) {
+        None => DebateReply::Awaited,
+        Some(Err(why)) => DebateReply::Missing { why },
         Some(Ok(answer)) => match ReplyAnswer::deserialize(answer) {
             Ok(said) => {
                 let why = line(&said.rationale, limits::OPINION_TEXT_BYTES);
                 match said.response {
-                    Response::Withdraw => Reply::Withdraw { why },
-                    Response::Maintain => Reply::Maintain { why },
+                    Response::Withdraw => DebateReply::Withdraw { why },
+                    Response::Maintain => DebateReply::Maintain { why },
                 }
             }
-            Err(_) => Reply::Missing { why: UNREADABLE.to_owned() },
+            Err(_) => DebateReply::Missing { why: UNREADABLE.to_owned() },
         },
     }
 }

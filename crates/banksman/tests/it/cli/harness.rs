@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant as Moment};
 
-use banksman::exec::plan::JobId;
-use banksman::exec::site::{LocalSite, Sight, Site};
+use banksman::exec::job::JobId;
+use banksman::exec::site::{JobStatus, LocalSite, Site};
 use rustix::event::{Timespec, poll};
 use serde_json::Value;
 
@@ -25,11 +25,11 @@ pub(super) const WORK: &str = "echo brick >wall && git add wall && git commit -q
 /// Waits until the test opens the gate.
 pub(super) const GATE: &str = r#"cat "$YARD/gate" >/dev/null"#;
 
-pub(super) struct Yard {
+pub(super) struct Harness {
     sandbox: Sandbox,
 }
 
-impl Deref for Yard {
+impl Deref for Harness {
     type Target = Sandbox;
 
     fn deref(&self) -> &Sandbox {
@@ -37,7 +37,7 @@ impl Deref for Yard {
     }
 }
 
-impl Yard {
+impl Harness {
     pub(super) fn new() -> Self {
         Self::with_settings("")
     }
@@ -47,9 +47,12 @@ impl Yard {
         let sandbox = Sandbox::empty();
         fs::remove_dir(sandbox.repo().join(".git")).unwrap();
         let agent = sandbox.path().join("agent.sh");
-        let yard = sandbox.path().display();
-        fs::write(&agent, format!("YARD='{yard}'; cat >/dev/null; . '{yard}/'$BANKSMAN_TASK\n"))
-            .unwrap();
+        let harness = sandbox.path().display();
+        fs::write(
+            &agent,
+            format!("YARD='{harness}'; cat >/dev/null; . '{harness}/'$BANKSMAN_TASK\n"),
+        )
+        .unwrap();
         let config = format!(
             "lifecycle = \"demo\"\n{settings}\n[limits]\ngrace = \"1s\"\n\n[workers.ada]\nagent = \"command\"\n\
              command = [\"sh\", {:?}]\n",
@@ -57,7 +60,7 @@ impl Yard {
         );
         sandbox.file(".banksman/config.toml", config);
         sandbox.file(".banksman/lifecycles/demo.yaml", LIFECYCLE);
-        let yard = Self { sandbox };
+        let harness = Self { sandbox };
         for args in [
             &["init", "-q", "-b", "main"][..],
             &["config", "user.name", "Kim"],
@@ -65,11 +68,11 @@ impl Yard {
             &["add", "-A"],
             &["commit", "-q", "-m", "Ground"],
         ] {
-            yard.program("git", args);
+            harness.program("git", args);
         }
-        yard.program("mkfifo", &[yard.gate().to_str().unwrap()]);
-        yard.ok(&["init"]);
-        yard
+        harness.program("mkfifo", &[harness.gate().to_str().unwrap()]);
+        harness.ok(&["init"]);
+        harness
     }
 
     fn program(&self, name: &str, args: &[&str]) {
@@ -116,7 +119,7 @@ impl Yard {
         let job: JobId = job.parse().unwrap();
         let site = self.site();
         self.until(&format!("{job} has ended"), || {
-            matches!(site.look(job).unwrap(), Sight::Ended(_) | Sight::Lost)
+            matches!(site.look(job).unwrap(), JobStatus::Ended(_) | JobStatus::Lost)
         });
     }
 
@@ -163,14 +166,15 @@ impl Yard {
     }
 }
 
-impl Drop for Yard {
+impl Drop for Harness {
     /// A test that failed leaves nothing behind either.
     fn drop(&mut self) {
         let site = self.site();
         for job in site.jobs().unwrap_or_default() {
             drop(site.stop(job, "the test is over"));
             let until = Moment::now() + PATIENCE;
-            while site.look(job).is_ok_and(|sight| sight == Sight::Running) && Moment::now() < until
+            while site.look(job).is_ok_and(|sight| sight == JobStatus::Running)
+                && Moment::now() < until
             {
                 poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 }))
                     .unwrap_or_default();

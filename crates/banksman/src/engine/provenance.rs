@@ -14,8 +14,8 @@ use banksman_core::time::{Instant, Span};
 use super::signals::{FAIL, PASS, VETO};
 use super::{Engine, EngineError};
 use crate::clock;
-use crate::exec::mailbox::Seen;
-use crate::store::{Entry, Stored, When};
+use crate::exec::mailbox::SignalFile;
+use crate::store::{HistoryEntry, NodeTime, Stored};
 
 /// The clock of a file system may differ from that of the store, and its times are coarser.
 const MARGIN: Span = Span(1_000);
@@ -27,35 +27,35 @@ impl Engine<'_> {
     /// refusal is in the history of the task, once for each stay and for the same writers, whatever number of files they write.
     pub(super) fn doubt(
         &self,
-        part: &Stored,
+        child: &Stored,
         actor: &Actor,
         trigger: &str,
-        seen: &Seen,
+        seen: &SignalFile,
         now: Instant,
     ) -> Result<Option<String>, EngineError> {
         if actor.role != Actor::human("").role {
             return Ok(None);
         }
         let written = self.written(seen)?;
-        let runs = self.at_work_when_written(&part.task.project, &written)?;
+        let runs = self.at_work_when_written(&child.task.project, &written)?;
         let (by, why) = if !runs.is_empty() {
             let names = listed(&runs);
             let why = format!("it was written while {names} worked");
             (Actor { role: "run".to_owned(), name: Some(names) }, why)
-        } else if written.first() < self.judged_since(part)?.as_ref() {
+        } else if written.first() < self.judged_since(child)?.as_ref() {
             (actor.clone(), "it was written before there was anything to judge".to_owned())
         } else {
             return Ok(None);
         };
-        let (task, stay) = (part.task.id, part.task.entered);
+        let (task, stay) = (child.task.id, child.task.entered);
         let writer = by.name.as_deref().unwrap_or_default();
         self.store.note(task, &by, REFUSED, &format!("refused-file-{stay}-{writer}"), now)?;
-        let instead = self.instead(part, trigger)?;
+        let instead = self.instead(child, trigger)?;
         Ok(Some(format!("it changes nothing: {why}; if it is yours, type: {instead}")))
     }
 
     /// When a file came to be, and then when it came to be where it is, by the clock of the store.
-    pub(super) fn written(&self, seen: &Seen) -> Result<Vec<Instant>, EngineError> {
+    pub(super) fn written(&self, seen: &SignalFile) -> Result<Vec<Instant>, EngineError> {
         let local = clock::now();
         let ahead = self.store.now(local)?.0 - local.0;
         Ok(seen.changed.iter().map(|at| Instant(at.min(&local).0 + ahead)).collect())
@@ -67,11 +67,11 @@ impl Engine<'_> {
         project: &str,
         written: &[Instant],
     ) -> Result<Vec<RunId>, EngineError> {
-        let limits = &self.terms.agents.limits;
+        let limits = &self.config.agents.limits;
         let mut runs = BTreeSet::new();
         for at in written {
-            let when = When {
-                node: &self.terms.agents.node,
+            let when = NodeTime {
+                node: &self.config.agents.node,
                 from: Instant(at.0 - MARGIN.0),
                 until: at.plus(MARGIN),
                 // An agent whose run was stopped ends with its lease at the latest.
@@ -86,24 +86,25 @@ impl Engine<'_> {
     /// asked in between. None where nobody is to judge it. A file from before is from whoever worked on it. Here no margin
     /// is given: whoever says that he is done and that it is good does both within a moment, and a person who is
     /// refused for a file that came so soon after the step is told what to type.
-    fn judged_since(&self, part: &Stored) -> Result<Option<Instant>, EngineError> {
-        let lifecycle = &part.lifecycle;
+    fn judged_since(&self, child: &Stored) -> Result<Option<Instant>, EngineError> {
+        let lifecycle = &child.lifecycle;
         let is_judged = |state: &str| {
             let mut exits =
                 lifecycle.find_state(state).into_iter().flat_map(|id| lifecycle.exits(id));
             exits.any(|row| [PASS, FAIL, VETO].contains(&row.trigger.as_str()))
         };
-        if !is_judged(&part.state().name) {
+        if !is_judged(&child.state().name) {
             return Ok(None);
         }
-        let history = self.store.latest_history(part)?;
-        let from_work = |entry: &&Entry| !entry.record.from.as_deref().is_some_and(is_judged);
+        let history = self.store.latest_history(child)?;
+        let from_work =
+            |entry: &&HistoryEntry| !entry.record.from.as_deref().is_some_and(is_judged);
         Ok(history.iter().rev().find(from_work).map(|entry| entry.ts))
     }
 
     /// What a person types who means it.
-    fn instead(&self, part: &Stored, trigger: &str) -> Result<String, EngineError> {
-        let task = part.task.id;
+    fn instead(&self, child: &Stored, trigger: &str) -> Result<String, EngineError> {
+        let task = child.task.id;
         let passes = trigger == PASS;
         let last = self.store.last_decision(task)?.filter(|asked| asked.settled.is_none());
         let open = last.filter(|asked| asked.offers.iter().any(|(_, offer)| offer == trigger));

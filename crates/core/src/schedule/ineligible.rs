@@ -1,6 +1,6 @@
 //! What holds a task back, in words: what it is, who or what it waits for, and what to type to change it.
 
-use super::{Area, Bound, Budget, Scope, Used};
+use super::{Area, Budget, BudgetLimit, BudgetScope, Used};
 use crate::ids::TaskId;
 use crate::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::time::Instant;
 /// From the most fundamental to what passes soonest: what a person has to change, what ends at some time, what ends
 /// when a run does. The answer of [`super::choose`] has this order as well.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Held {
+pub enum Ineligible {
     /// No worker of any live node plays one of its roles and has all that it needs. `needs` is what the nearest of them
     /// lacks, or everything that it needs if none plays the role.
     NoWorker {
@@ -21,8 +21,8 @@ pub enum Held {
         batch: String,
     },
     OverBudget {
-        scope: Scope,
-        bound: Bound,
+        scope: BudgetScope,
+        bound: BudgetLimit,
     },
     /// Only other nodes have workers that can take it.
     NotHere {
@@ -68,9 +68,13 @@ pub enum Held {
     },
 }
 
-impl Held {
+impl Ineligible {
     /// One for each bound that leaves nothing for another run.
-    pub fn over_budget(scope: &Scope, budget: &Budget, used: &Used) -> impl Iterator<Item = Self> {
+    pub fn over_budget(
+        scope: &BudgetScope,
+        budget: &Budget,
+        used: &Used,
+    ) -> impl Iterator<Item = Self> {
         let held = |bound| Self::OverBudget { scope: scope.clone(), bound };
         budget.reached(used).into_iter().map(held)
     }
@@ -161,11 +165,11 @@ impl Held {
     pub fn who(&self) -> Option<String> {
         match self {
             // The day ends by itself.
-            Self::OverBudget { scope: Scope::Day, .. } => None,
+            Self::OverBudget { scope: BudgetScope::Day, .. } => None,
             Self::NoWorker { .. }
             | Self::Paused
             | Self::BatchPaused { .. }
-            | Self::OverBudget { scope: Scope::Task(_) | Scope::Batch(_), .. } => {
+            | Self::OverBudget { scope: BudgetScope::Task(_) | BudgetScope::Batch(_), .. } => {
                 Some("human".to_owned())
             }
             Self::NotHere { workers, .. } => Some(workers.join(", ")),
@@ -197,14 +201,14 @@ impl Held {
             }
             Self::Paused => "type `banksman resume`".to_owned(),
             Self::BatchPaused { batch } => format!("type `banksman batch resume {batch}`"),
-            Self::OverBudget { scope, bound: Bound { what, .. } } => match scope {
-                Scope::Day => format!(
+            Self::OverBudget { scope, bound: BudgetLimit { what, .. } } => match scope {
+                BudgetScope::Day => format!(
                     "wait for the next day (UTC), or raise `budget.day_{what}` and start `up` again"
                 ),
-                Scope::Batch(batch) => {
+                BudgetScope::Batch(batch) => {
                     format!("type `banksman batch set {batch} --{what} MORE` (or `none`)")
                 }
-                Scope::Task(_) => format!("raise `budget.task_{what}`"),
+                BudgetScope::Task(_) => format!("raise `budget.task_{what}`"),
             },
             Self::NotHere { .. } => {
                 "another node takes it; `workers` in the settings adds a worker here".to_owned()
