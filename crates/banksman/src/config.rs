@@ -1,7 +1,8 @@
 //! Settings: flags, environment and files become one checked [`Config`] before anything runs.
 //!
-//! `default-config.toml` is the source of the defaults. Nothing else in the program reads the environment, and no
-//! message of this module repeats a value, because a store's address may hold a password.
+//! `default-config.toml` is the source of the defaults. Nothing else in the program reads the
+//! environment, and no message of this module repeats a value, because a store's address may hold a
+//! password.
 
 mod agents;
 mod ancestors;
@@ -138,8 +139,8 @@ pub struct Config {
     pub folder: PathBuf,
     /// The root of the repository, or the folder itself.
     pub root: PathBuf,
-    /// A path or a URL; never to be shown as it is, because it may hold a password. `None`: there is no home folder
-    /// that the default could be in.
+    /// A path or a URL; never to be shown as it is, because it may hold a password. `None`: there
+    /// is no home folder that the default could be in.
     pub store: Option<String>,
     pub actor: Actor,
     pub lifecycle: String,
@@ -419,7 +420,8 @@ fn override_of(raw: &Raw) -> Setting {
     }
 }
 
-/// A store's path in a file begins at a folder that does not depend on where the program is started.
+/// A store's path in a file begins at a folder that does not depend on where the program is
+/// started.
 fn placed(text: &str, base: Option<&Path>, environment: &Environment) -> String {
     let (scheme, path) = match text.strip_prefix("sqlite:") {
         Some(path) => ("sqlite:", path),

@@ -1,6 +1,7 @@
 //! The program's entry: everything is in the library.
 //!
-//! A keeper is told apart before anything of the command line is touched, because there may be many and each shall be small.
+//! A keeper is told apart before anything of the command line is touched, because there may be many
+//! and each shall be small.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
-//! Every template that agents are told something by: those that ship with the program, and the files of a project that stand in their
-//! place.
+//! Every template that agents are told something by: those that ship with the program, and the
+//! files of a project that stand in their place.
 //!
-//! It finds and checks texts and fills in none. The schemas of answers are not a project's to change: the program reads what they
-//! promise.
+//! It finds and checks texts and fills in none. The schemas of answers are not a project's to
+//! change: the program reads what they promise.
 
 use std::fs;
 use std::io;
@@ -81,7 +81,8 @@ macro_rules! template {
     };
 }
 
-/// All of them. One that is named after a role and made for the run of a task is for the agents of that role.
+/// All of them. One that is named after a role and made for the run of a task is for the agents of
+/// that role.
 pub const BUILT_IN: &[BuiltInTemplate] = &[
     template!("worker", "the agent that does a task"),
     template!("planner", "the agent that breaks a task down", "plan"),
@@ -114,8 +115,8 @@ pub fn built_in_brief(reviewer: &str) -> Option<&'static str> {
     built_in(&format!("{REVIEWERS}{reviewer}")).map(|brief| brief.text.trim())
 }
 
-/// The template for the agents of a role: the one of its name, if that is made for a task's run. A role may well be called `reviewer`
-/// where no panel sits.
+/// The template for the agents of a role: the one of its name, if that is made for a task's run. A
+/// role may well be called `reviewer` where no panel sits.
 #[must_use]
 pub fn for_role(role: &str) -> &'static BuiltInTemplate {
     let own = built_in(role).filter(|own| {
@@ -147,7 +148,8 @@ pub struct TemplateSource {
     pub file: Option<PathBuf>,
 }
 
-/// The prompts of a project, or only the built-in ones. A file is read when it is needed, so that a change holds from the next run on.
+/// The prompts of a project, or only the built-in ones. A file is read when it is needed, so that a
+/// change holds from the next run on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prompts {
     folder: Option<PathBuf>,

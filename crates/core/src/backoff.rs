@@ -1,7 +1,7 @@
 //! Waiting longer from one try to the next, the same way each time it is asked.
 //!
-//! It never draws at random: the spread comes from a hash of a key and the number of the try, so that a decision can be
-//! repeated and tasks that failed together still do not come back together.
+//! It never draws at random: the spread comes from a hash of a key and the number of the try, so
+//! that a decision can be repeated and tasks that failed together still do not come back together.
 
 use sha2::{Digest, Sha256};
 

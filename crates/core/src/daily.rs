@@ -1,8 +1,10 @@
-//! The daily note: a Markdown file of one day that shows what waits for people and takes their answers.
+//! The daily note: a Markdown file of one day that shows what waits for people and takes their
+//! answers.
 //!
-//! `render` writes the sections, `parse` finds them again in a file that people have edited, `merge` puts new ones into such a
-//! file. All three are pure. Whatever stands outside of the sections is never changed, and nothing that people wrote inside of
-//! an entry is lost; a text of somebody else, such as a title, can never make an entry or tick a box.
+//! `render` writes the sections, `parse` finds them again in a file that people have edited,
+//! `merge` puts new ones into such a file. All three are pure. Whatever stands outside of the
+//! sections is never changed, and nothing that people wrote inside of an entry is lost; a text of
+//! somebody else, such as a title, can never make an entry or tick a box.
 
 mod merge;
 mod parse;

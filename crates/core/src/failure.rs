@@ -1,8 +1,8 @@
-//! What a run came to: the facts of its receipt become an outcome, and a failure becomes a time for the next try or the
-//! end of trying.
+//! What a run came to: the facts of its receipt become an outcome, and a failure becomes a time for
+//! the next try or the end of trying.
 //!
-//! Facts come first and words last. Nothing here believes an agent that it is done without its own terminal event, and
-//! nothing here changes a task: the lifecycle says where an outcome leads.
+//! Facts come first and words last. Nothing here believes an agent that it is done without its own
+//! terminal event, and nothing here changes a task: the lifecycle says where an outcome leads.
 
 mod check;
 mod judge;
@@ -35,7 +35,8 @@ pub enum FailureClass {
     Noop,
     /// It changed what it may not change.
     Policy,
-    /// The repository's or the agent's set-up does not fit: a missing script, no test files, a branch that diverged.
+    /// The repository's or the agent's set-up does not fit: a missing script, no test files, a
+    /// branch that diverged.
     Setup,
     /// The machine: disk, git, a program that cannot be started.
     Env,
@@ -105,8 +106,8 @@ impl FailureClass {
         }
     }
 
-    /// Whether such a failure says something about the task. The others are counted by themselves: they use up no retry
-    /// of the task and do not trip its breaker.
+    /// Whether such a failure says something about the task. The others are counted by themselves:
+    /// they use up no retry of the task and do not trip its breaker.
     #[must_use]
     pub fn is_of_the_task(self) -> bool {
         match self {

@@ -1,4 +1,5 @@
-//! Texts of others in prompts: between marks that they cannot imitate, so that they are read as data.
+//! Texts of others in prompts: between marks that they cannot imitate, so that they are read as
+//! data.
 
 use sha2::{Digest, Sha256};
 

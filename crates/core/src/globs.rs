@@ -1,7 +1,9 @@
-//! Patterns of paths, with the meaning that they have in a `.gitignore`: `*.md` and `target` at any depth, `src/**` and
-//! `/docs` from the top, and whatever matches a folder holds for all that is in it.
+//! Patterns of paths, with the meaning that they have in a `.gitignore`: `*.md` and `target` at any
+//! depth, `src/**` and `/docs` from the top, and whatever matches a folder holds for all that is in
+//! it.
 //!
-//! It works on bytes, because a path need not be UTF-8. There is no `!` here: what is denied wins over what is allowed.
+//! It works on bytes, because a path need not be UTF-8. There is no `!` here: what is denied wins
+//! over what is allowed.
 
 #[derive(Debug)]
 pub struct Globs(Vec<Glob>);
@@ -33,7 +35,8 @@ impl Globs {
     }
 }
 
-/// A pattern from the top of a tree that a file's whole path has to match, not only a folder that it is in.
+/// A pattern from the top of a tree that a file's whole path has to match, not only a folder that
+/// it is in.
 #[derive(Debug)]
 pub struct PathGlob(Vec<Vec<u8>>);
 
@@ -74,8 +77,9 @@ impl Glob {
     }
 }
 
-/// `**` stands for any number of parts, at the end for at least one. Only the last one seen is ever tried again, which is enough for patterns whose
-/// other parts have a fixed length, and keeps the work at the product of both lengths.
+/// `**` stands for any number of parts, at the end for at least one. Only the last one seen is ever
+/// tried again, which is enough for patterns whose other parts have a fixed length, and keeps the
+/// work at the product of both lengths.
 fn parts_match(pattern: &[Vec<u8>], path: &[&[u8]]) -> bool {
     let (mut at, mut of) = (0, 0);
     let mut again: Option<(usize, usize)> = None;
@@ -138,7 +142,8 @@ fn char_len(text: &[u8]) -> usize {
     1 + text[1..].iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count()
 }
 
-/// The length of a class such as `[a-z]` or `[!0-9]` and whether the byte is in it; none if it does not end.
+/// The length of a class such as `[a-z]` or `[!0-9]` and whether the byte is in it; none if it does
+/// not end.
 fn class(pattern: &[u8], byte: u8) -> Option<(usize, bool)> {
     let is_not = matches!(pattern.get(1), Some(b'!' | b'^'));
     let first = if is_not { 2 } else { 1 };

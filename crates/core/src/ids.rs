@@ -1,6 +1,7 @@
 //! Newtypes for the ids that people and tables use: `t12` is a task, `r12` a run, `d12` a decision.
 //!
-//! An id is a positive number given by the store; the letter keeps one kind from being taken for another.
+//! An id is a positive number given by the store; the letter keeps one kind from being taken for
+//! another.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,6 +1,7 @@
 //! Every bound of the system, with its unit and its reason.
 
-/// A lifecycle's source. The largest built-in one is under 20 KiB; this leaves room for generated ones.
+/// A lifecycle's source. The largest built-in one is under 20 KiB; this leaves room for generated
+/// ones.
 pub const LIFECYCLE_BYTES: usize = 1024 * 1024;
 /// States of one lifecycle: the proofs are quadratic in it, and no person can follow more.
 pub const LIFECYCLE_STATES: usize = 1_000;
@@ -36,9 +37,11 @@ pub const EVIDENCE_PATHS: usize = 500;
 pub const CHECK_TAIL_BYTES: usize = 4 * 1024;
 /// One line of an agent's stream, in bytes; what is longer is kept in the log and not read.
 pub const STREAM_LINE_BYTES: usize = 4 * 1024 * 1024;
-/// Areas of one task; beyond it they are made coarser. Each is compared with those of every task at work.
+/// Areas of one task; beyond it they are made coarser. Each is compared with those of every task at
+/// work.
 pub const AREAS: usize = 64;
-/// Tasks that are promised their areas in one walk of the queue. Those behind them are asked again at the next.
+/// Tasks that are promised their areas in one walk of the queue. Those behind them are asked again
+/// at the next.
 pub const PROMISES: usize = 100;
 /// One message from an agent to the tool server of its run, in bytes.
 pub const TOOL_MESSAGE_BYTES: usize = 1024 * 1024;
@@ -56,9 +59,11 @@ pub const REPORTS: usize = 1_000;
 pub const REPORTS_KEPT_FREE: usize = 50;
 /// A workflow's file. It is read by people; what is larger was written by mistake.
 pub const FLOW_BYTES: usize = 1024 * 1024;
-/// Steps of a workflow after its matrices are spelled out and its files are included: each becomes a task.
+/// Steps of a workflow after its matrices are spelled out and its files are included: each becomes
+/// a task.
 pub const FLOW_STEPS: usize = 2_000;
-/// Needs of all steps together. A matrix behind a matrix needs the product of both, and every check walks them.
+/// Needs of all steps together. A matrix behind a matrix needs the product of both, and every check
+/// walks them.
 pub const FLOW_NEEDS: usize = 20_000;
 /// Parameters of one file: more than a person can give by hand.
 pub const FLOW_PARAMS: usize = 100;
@@ -66,19 +71,23 @@ pub const FLOW_PARAMS: usize = 100;
 pub const FLOW_MATRIX: usize = 256;
 /// Files inside files. Deeper ones are a circle.
 pub const FLOW_DEPTH: usize = 8;
-/// Files that one workflow includes, each counted as often as it is included: each is read and checked anew.
+/// Files that one workflow includes, each counted as often as it is included: each is read and
+/// checked anew.
 pub const FLOW_INCLUDES: usize = 256;
 /// Entries of one list: the inputs of a step, the routes of a gate, the values of a parameter.
 pub const FLOW_ITEMS: usize = 500;
-/// A text after its parameters are filled in, in bytes. A matrix makes it many times, and it becomes a part of a task's body.
+/// A text after its parameters are filled in, in bytes. A matrix makes it many times, and it
+/// becomes a part of a task's body.
 pub const FLOW_TEXT_BYTES: usize = 64 * 1024;
-/// The id of a step or gate with all that was added to it, in bytes: file names and keys are made from it.
+/// The id of a step or gate with all that was added to it, in bytes: file names and keys are made
+/// from it.
 pub const FLOW_ID_BYTES: usize = KEY_BYTES;
 /// A path, in bytes.
 pub const FLOW_PATH_BYTES: usize = 1_000;
 /// Problems of one file that are reported. A fault in a matrix is a fault of every step of it.
 pub const FLOW_PROBLEMS: usize = 100;
-/// A prompt, in bytes: some agents take it as one argument, of which Linux allows 128 KiB, and the schema of the answer may follow.
+/// A prompt, in bytes: some agents take it as one argument, of which Linux allows 128 KiB, and the
+/// schema of the answer may follow.
 pub const PROMPT_BYTES: usize = 96 * 1024;
 /// A template of a prompt, in bytes.
 pub const TEMPLATE_BYTES: usize = 32 * 1024;
@@ -88,7 +97,8 @@ pub const TEMPLATE_FILES: usize = 1_000;
 pub const TEMPLATE_PROBLEMS: usize = 100;
 /// Reviewers that sit on every panel, and those of one gate.
 pub const REVIEWERS: usize = 8;
-/// Specialists of one registry. Nobody whose domain a task is in is left out, so this bounds the seats of a panel.
+/// Specialists of one registry. Nobody whose domain a task is in is left out, so this bounds the
+/// seats of a panel.
 pub const SPECIALISTS: usize = 16;
 /// A registry of specialists, in bytes.
 pub const REGISTRY_BYTES: usize = 64 * 1024;

@@ -1,11 +1,13 @@
-//! Going round in circles: the same call of a tool that fails again and again, and a task that goes to and fro between two
-//! states with nothing new to show. It only tells; the lifecycle says where a loop leads.
+//! Going round in circles: the same call of a tool that fails again and again, and a task that goes
+//! to and fro between two states with nothing new to show. It only tells; the lifecycle says where
+//! a loop leads.
 
 use std::collections::VecDeque;
 
 use crate::machine::{Actor, Record};
 
-/// Calls whose results have not come yet. An agent that starts more than this at once is not going in circles.
+/// Calls whose results have not come yet. An agent that starts more than this at once is not going
+/// in circles.
 const OPEN_CALLS: usize = 64;
 /// What a summary shows of a call and of each of its last results, in bytes.
 const SHOWN_BYTES: usize = 400;
@@ -28,7 +30,8 @@ struct Call {
 }
 
 impl RepeatedFailures {
-    /// A tool is called. `changes` says whether it could change something, so that a success of it is progress.
+    /// A tool is called. `changes` says whether it could change something, so that a success of it
+    /// is progress.
     pub fn called(&mut self, id: &str, what: &str, changes: bool) {
         if self.open.len() == OPEN_CALLS {
             self.open.pop_front();
@@ -37,8 +40,9 @@ impl RepeatedFailures {
         self.open.push_back(Call { id: id.to_owned(), what, changes });
     }
 
-    /// Its result has come. Answers with a summary when it is the same failure for the `limit`th time, with nothing in between
-    /// that could have made a difference. An id that is empty means the oldest call that is still open.
+    /// Its result has come. Answers with a summary when it is the same failure for the `limit`th
+    /// time, with nothing in between that could have made a difference. An id that is empty
+    /// means the oldest call that is still open.
     pub fn ended(&mut self, id: &str, ok: bool, said: &str, limit: u32) -> Option<String> {
         let at = self.open.iter().position(|call| call.id == id || id.is_empty())?;
         let call = self.open.remove(at)?;
@@ -72,8 +76,8 @@ pub struct LoopSample<'a> {
     pub produces: bool,
 }
 
-/// A summary when a task has gone to and fro between two states `limit` times, the newest record last, with no person and
-/// nothing new in between.
+/// A summary when a task has gone to and fro between two states `limit` times, the newest record
+/// last, with no person and nothing new in between.
 #[must_use]
 pub fn back_and_forth(turns: &[LoopSample<'_>], limit: u32) -> Option<String> {
     let is_move =
@@ -86,7 +90,8 @@ pub fn back_and_forth(turns: &[LoopSample<'_>], limit: u32) -> Option<String> {
         if !is_move(&turn) {
             continue;
         }
-        // Walking backwards, each move begins where the one before it in time has ended, and goes back to where that began.
+        // Walking backwards, each move begins where the one before it in time has ended, and goes
+        // back to where that began.
         let goes_back = |later: &&Record| {
             later.from.as_deref() == Some(turn.record.to.as_str())
                 && turn.record.from.as_deref() == Some(later.to.as_str())
@@ -103,7 +108,8 @@ pub fn back_and_forth(turns: &[LoopSample<'_>], limit: u32) -> Option<String> {
     let last = moves.first()?;
     let from = last.from.as_deref().unwrap_or_default();
     let messages = moves.iter().take(LAST).enumerate().map(|(at, record)| {
-        // A record holds what has changed, so words that are said again stand in an earlier one only.
+        // A record holds what has changed, so words that are said again stand in an earlier one
+        // only.
         let mut alike = moves[at..].iter().filter(|other| other.trigger == record.trigger);
         let words = alike.find_map(|record| said(record)).unwrap_or_default();
         format!("- {} by {} ({}) {}", record.to, record.actor, record.trigger, start_of(words))
@@ -116,7 +122,8 @@ pub fn back_and_forth(turns: &[LoopSample<'_>], limit: u32) -> Option<String> {
     ))
 }
 
-/// The first words among what a record has changed. The body is the work itself and not what was said about it.
+/// The first words among what a record has changed. The body is the work itself and not what was
+/// said about it.
 fn said(record: &Record) -> Option<&str> {
     let others = record.fields.iter().filter(|(name, _)| *name != "body");
     others.into_iter().find_map(|(_, value)| value.as_str())

@@ -1,9 +1,11 @@
 //! A panel of reviewers: from all that was said in it so far to what is to be done next.
 //!
-//! The whole record of a panel goes in, one answer comes out ([`next`]); nothing is remembered between two questions, so a panel that
-//! was cut off anywhere goes on as if it had not been. It never asks anybody, and it never takes a missing verdict for an approval.
+//! The whole record of a panel goes in, one answer comes out ([`next`]); nothing is remembered
+//! between two questions, so a panel that was cut off anywhere goes on as if it had not been. It
+//! never asks anybody, and it never takes a missing verdict for an approval.
 //!
-//! Words for people are in `summary`, the names of what a task keeps of a panel are in `on_record`, who sits on one is in `registry`.
+//! Words for people are in `summary`, the names of what a task keeps of a panel are in `on_record`,
+//! who sits on one is in `registry`.
 
 pub mod on_record;
 pub mod registry;
@@ -53,7 +55,8 @@ pub struct Rationale {
     pub concerns: Vec<String>,
     #[serde(default)]
     pub suggestions: Vec<String>,
-    /// Why it blocks, as one of the words by which the work is sent to different places. Empty: none of them fits.
+    /// Why it blocks, as one of the words by which the work is sent to different places. Empty:
+    /// none of them fits.
     #[serde(default)]
     pub reason: String,
 }

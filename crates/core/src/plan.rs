@@ -1,7 +1,9 @@
-//! A task broken down into subtasks: the planner's answer, what stands against it, and the order in which its parts are made.
+//! A task broken down into subtasks: the planner's answer, what stands against it, and the order in
+//! which its parts are made.
 //!
-//! Whether a subtask is small enough is judged here from what the planner says about it, and never taken on its word. Nothing here asks a
-//! planner or makes a task. The words that people read are in `proposal`.
+//! Whether a subtask is small enough is judged here from what the planner says about it, and never
+//! taken on its word. Nothing here asks a planner or makes a task. The words that people read are
+//! in `proposal`.
 
 pub mod proposal;
 
@@ -14,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
-/// The five measures of what fits into one pull request: agent time in minutes, files, reasons, and a person's reading time in minutes. The
-/// fifth is that it can be tested by itself.
+/// The five measures of what fits into one pull request: agent time in minutes, files, reasons, and
+/// a person's reading time in minutes. The fifth is that it can be tested by itself.
 pub const MOST_MINUTES: u32 = 240;
 pub const MOST_FILES: usize = 10;
 pub const MOST_PURPOSES: usize = 1;
@@ -191,7 +193,8 @@ fn is_file(path: &str) -> bool {
 }
 
 impl Plan {
-    /// What is wrong with the plan as a whole; one that has faults is no proposal, whatever the size of its parts.
+    /// What is wrong with the plan as a whole; one that has faults is no proposal, whatever the
+    /// size of its parts.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.beyond_limits();
@@ -244,7 +247,8 @@ impl Plan {
         self.subtasks.len() > 1
     }
 
-    /// The parts in the order in which they are made, spikes first, and otherwise as the planner gave them. What is in a circle has no place.
+    /// The parts in the order in which they are made, spikes first, and otherwise as the planner
+    /// gave them. What is in a circle has no place.
     #[must_use]
     pub fn order(&self) -> Vec<OrderedItem<'_>> {
         let spikes = self.spikes.iter().map(PlanItem::Spike);
@@ -254,7 +258,8 @@ impl Plan {
             parts.iter().map(|part| self.before(*part)).collect();
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         let mut order: Vec<OrderedItem<'_>> = Vec::with_capacity(parts.len());
-        // In each round the first that waits for nothing open gets the next place, so there are as many rounds as parts.
+        // In each round the first that waits for nothing open gets the next place, so there are as
+        // many rounds as parts.
         for _ in 0..parts.len() {
             let is_next = |at: &usize| {
                 !places.contains_key(parts[*at].id())

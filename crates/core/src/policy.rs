@@ -1,8 +1,9 @@
-//! What agents may do by themselves: each command, path and tool is GREEN, YELLOW or RED, and who needs leave for which.
+//! What agents may do by themselves: each command, path and tool is GREEN, YELLOW or RED, and who
+//! needs leave for which.
 //!
-//! A policy is data: the built-in one and a project's own file, read by [`read`]. Where several rules are about one
-//! action the most severe wins. What cannot be read is YELLOW at least. Nothing here stops anything: it says what an
-//! action is, and others act on it.
+//! A policy is data: the built-in one and a project's own file, read by [`read`]. Where several
+//! rules are about one action the most severe wins. What cannot be read is YELLOW at least. Nothing
+//! here stops anything: it says what an action is, and others act on it.
 
 mod grant;
 mod place;
@@ -197,7 +198,8 @@ pub struct Policy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assessment {
     pub class: RiskClass,
-    /// What speaks for the class, the most severe first. Empty where nothing is said about the action.
+    /// What speaks for the class, the most severe first. Empty where nothing is said about the
+    /// action.
     pub findings: Vec<AssessedAction>,
 }
 
@@ -274,8 +276,8 @@ impl PolicyGuard {
         (!held.is_empty()).then(|| PermissionRequest::new(self.rank, held))
     }
 
-    /// One way to write each action, so that what was allowed is found again: a path from the top of the worktree, a command
-    /// without blanks around it.
+    /// One way to write each action, so that what was allowed is found again: a path from the top
+    /// of the worktree, a command without blanks around it.
     #[must_use]
     pub fn tidy(&self, action: &Action) -> Action {
         let path = |path: &str| match spot_of(path, "", &self.root) {

@@ -1,7 +1,8 @@
-//! What a prompt is made of: a template with places for values, and parts that are shortened, all alike, until the whole fits.
+//! What a prompt is made of: a template with places for values, and parts that are shortened, all
+//! alike, until the whole fits.
 //!
-//! Nothing here knows what a prompt is about or where a template comes from, and no text is refused by the reader: whether a template
-//! may be used is what [`check`] says.
+//! Nothing here knows what a prompt is about or where a template comes from, and no text is refused
+//! by the reader: whether a template may be used is what [`check`] says.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,10 +12,12 @@ use crate::limits;
 
 /// What may stand between the braces of a place: a word, or what somebody may have meant as one.
 const PLACE_BYTES: usize = 40;
-/// A prompt that is too long is shortened by this much more than it has to be, because the words about it need room, too.
+/// A prompt that is too long is shortened by this much more than it has to be, because the words
+/// about it need room, too.
 const SLACK_BYTES: usize = 512;
 
-/// A text in which `{name}` stands for a value. `{{name}}` is `{name}` as it is, and every other brace is only a brace.
+/// A text in which `{name}` stands for a value. `{{name}}` is `{name}` as it is, and every other
+/// brace is only a brace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     text: String,
@@ -78,7 +81,8 @@ impl Template {
         })
     }
 
-    /// Puts the values in, once: what a value brings along is never read as a name. A name without a value stays as it is.
+    /// Puts the values in, once: what a value brings along is never read as a name. A name without
+    /// a value stays as it is.
     #[must_use]
     pub fn fill(&self, values: &[(&str, String)]) -> String {
         let mut filled = String::with_capacity(self.text.len());
@@ -110,7 +114,8 @@ fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// Whether a text may stand in the place of a template: it wants no value that the template does not, and all that it must.
+/// Whether a text may stand in the place of a template: it wants no value that the template does
+/// not, and all that it must.
 #[must_use]
 pub fn check(text: &str, instead_of: &Template, may_be_missing: &[&str]) -> Vec<TemplateProblem> {
     let own = Template::read(text);
@@ -234,8 +239,9 @@ impl Truncation {
     }
 }
 
-/// Writes a text of at most so many bytes. If that is not enough for all parts, the longest ones are shortened to the same length, and
-/// what was left out is told at the end. Without any part the text must fit.
+/// Writes a text of at most so many bytes. If that is not enough for all parts, the longest ones
+/// are shortened to the same length, and what was left out is told at the end. Without any part the
+/// text must fit.
 pub fn fit(
     parts: &[PromptSection<'_>],
     most: usize,
@@ -257,7 +263,8 @@ pub fn fit(
     }
 }
 
-/// The length to which texts may grow so that all of them have room: what the short ones do not need goes to the long ones.
+/// The length to which texts may grow so that all of them have room: what the short ones do not
+/// need goes to the long ones.
 fn level(wanted: &[usize], room: usize) -> usize {
     let mut sorted = wanted.to_vec();
     sorted.sort_unstable();

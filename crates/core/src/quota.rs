@@ -1,8 +1,8 @@
-//! Quotas of provider accounts: how they are told of in prose, when they end, and the one pause that all runs of an
-//! account share.
+//! Quotas of provider accounts: how they are told of in prose, when they end, and the one pause
+//! that all runs of an account share.
 //!
-//! A structured field of an agent always comes before what is read here. Nothing in this module knows the time or a
-//! time zone by itself.
+//! A structured field of an agent always comes before what is read here. Nothing in this module
+//! knows the time or a time zone by itself.
 
 mod prose;
 mod reset;
@@ -13,15 +13,16 @@ pub use reset::reset_time;
 use crate::backoff::Backoff;
 use crate::time::{Instant, Span};
 
-/// No provider's window is longer than a month; a later time is a mistake and would keep work waiting for ever.
+/// No provider's window is longer than a month; a later time is a mistake and would keep work
+/// waiting for ever.
 pub const LONGEST_WAIT: Span = Span(32 * 86_400_000);
 
 /// For a provider that names no time.
 pub const UNNAMED: Backoff =
     Backoff { first: Span(30_000), factor: 2, cap: Span(1_800_000), jitter_percent: 20 };
 
-/// An account rests. When the pause is over one run goes first, and only when the provider has answered it the pause is
-/// forgotten and the others follow; the store keeps the flag for that.
+/// An account rests. When the pause is over one run goes first, and only when the provider has
+/// answered it the pause is forgotten and the others follow; the store keeps the flag for that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaPause {
     pub until: Instant,
@@ -30,7 +31,8 @@ pub struct QuotaPause {
     pub hits: u32,
 }
 
-/// A run of the account has hit its quota. `previous` is the pause that was not yet forgotten, whether it is over or not.
+/// A run of the account has hit its quota. `previous` is the pause that was not yet forgotten,
+/// whether it is over or not.
 #[must_use]
 pub fn hit(
     previous: Option<&QuotaPause>,
@@ -54,7 +56,8 @@ pub fn hit(
     }
 }
 
-/// Runs that were already on their way hit the same wall: one pause for all of them, which does not grow by their number.
+/// Runs that were already on their way hit the same wall: one pause for all of them, which does not
+/// grow by their number.
 fn prolong(pause: &QuotaPause, named: Option<Instant>) -> QuotaPause {
     match named.filter(|until| *until > pause.until) {
         Some(until) => QuotaPause { until, reason: by_provider(until), hits: pause.hits },

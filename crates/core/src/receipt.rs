@@ -1,7 +1,8 @@
-//! What a run leaves behind: how its agent ended, what it said, and the facts that were found in its worktree.
+//! What a run leaves behind: how its agent ended, what it said, and the facts that were found in
+//! its worktree.
 //!
-//! The keeper writes it, the failure policy judges it. These are plain data: an agent's words in [`StreamSummary`] are a
-//! hint, what is in [`Evidence`] was looked at.
+//! The keeper writes it, the failure policy judges it. These are plain data: an agent's words in
+//! [`StreamSummary`] are a hint, what is in [`Evidence`] was looked at.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -64,7 +65,8 @@ impl Receipt {
 }
 
 impl EndCause {
-    /// Whether the job could not be done for a reason outside of it, so that it may be begun again as it is.
+    /// Whether the job could not be done for a reason outside of it, so that it may be begun again
+    /// as it is.
     #[must_use]
     pub fn is_hindered(&self) -> bool {
         match self {
@@ -98,9 +100,11 @@ pub enum EndCause {
     Stalled,
     /// It used more tokens or money than this run may.
     OverBudget { detail: String },
-    /// The keeper ended it because the agent was stuck on a fault that it told of, such as a refused key.
+    /// The keeper ended it because the agent was stuck on a fault that it told of, such as a
+    /// refused key.
     Hopeless,
-    /// It did, or was about to do, what it had to ask for first. The text is a [`crate::policy::Request`].
+    /// It did, or was about to do, what it had to ask for first. The text is a
+    /// [`crate::policy::Request`].
     NotAllowed { request: String },
     /// It did the same again and again.
     Loop { summary: String },
@@ -230,7 +234,8 @@ pub struct Evidence {
     pub committed: Option<String>,
     /// The commands that prove the work, in order, up to the first that failed.
     pub checks: Vec<CheckResult>,
-    /// What else a person should know: work on another branch, a check that changed what it was to prove.
+    /// What else a person should know: work on another branch, a check that changed what it was to
+    /// prove.
     #[serde(default)]
     pub notes: Vec<String>,
     /// Files that the run had to leave and that are not there, or are empty and must not be.

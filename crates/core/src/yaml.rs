@@ -1,5 +1,5 @@
-//! YAML with the place of every name: what lifecycles and workflows are both read with. No judgement here: it reads, and
-//! says in plain words what could not be read.
+//! YAML with the place of every name: what lifecycles and workflows are both read with. No
+//! judgement here: it reads, and says in plain words what could not be read.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -109,8 +109,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextOr<T> {
     }
 }
 
-/// Reads a text of at most so many bytes; the error carries the place that the YAML reader named. `manual` is the
-/// document that shows every key.
+/// Reads a text of at most so many bytes; the error carries the place that the YAML reader named.
+/// `manual` is the document that shows every key.
 pub(crate) fn read<T: DeserializeOwned>(
     text: &str,
     most: usize,

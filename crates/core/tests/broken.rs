@@ -1,4 +1,5 @@
-//! Broken lifecycles, each the smallest file that shows one fault, and hostile ones that are made here.
+//! Broken lifecycles, each the smallest file that shows one fault, and hostile ones that are made
+//! here.
 //!
 //! The first line of a file says what is expected: `# expect: LINE: part of the message`.
 
@@ -98,7 +99,8 @@ fn each_report_says_what_to_write_or_what_is_known() {
     }
 }
 
-/// A second message about the same slip would hide the first one; two are allowed where two places share the fault.
+/// A second message about the same slip would hide the first one; two are allowed where two places
+/// share the fault.
 #[test]
 fn one_fault_is_reported_once() {
     for (name, source) in corpus() {

@@ -1,9 +1,11 @@
-//! An agent for tests: it plays the script that its prompt holds and speaks the protocol of the `command` adapter.
+//! An agent for tests: it plays the script that its prompt holds and speaks the protocol of the
+//! `command` adapter.
 //!
-//! The script is the file that the first argument names, or else standard input. Where the prompt has a line `<<script`,
-//! only the lines from there to `script>>` are the script, so that it may stand in the body of a task; what a template
-//! puts in front of them (blanks, `>`) is taken off. Otherwise every line is a step. Empty lines and lines that begin
-//! with `#` are passed over. `\n`, `\t` and `\\` in a text mean what they mean in Rust.
+//! The script is the file that the first argument names, or else standard input. Where the prompt
+//! has a line `<<script`, only the lines from there to `script>>` are the script, so that it may
+//! stand in the body of a task; what a template puts in front of them (blanks, `>`) is taken off.
+//! Otherwise every line is a step. Empty lines and lines that begin with `#` are passed over. `\n`,
+//! `\t` and `\\` in a text mean what they mean in Rust.
 //!
 //! | step | what it does |
 //! | --- | --- |
@@ -28,9 +30,10 @@
 //! | `attempt N: STEP` | is played only by the nth start with this script |
 //! | `count-as NAME` | counts attempts under this name, not under the script's own text |
 //!
-//! `once` and `attempt` remember in the folder that `SCRIPTED_STATE` names, which must be there. A script that ends
-//! without a terminal step ends with exit 0 and no terminal event: the case that facts have to decide. A script that
-//! cannot be read is told as an error of the kind `setup`, with exit 2.
+//! `once` and `attempt` remember in the folder that `SCRIPTED_STATE` names, which must be there. A
+//! script that ends without a terminal step ends with exit 0 and no terminal event: the case that
+//! facts have to decide. A script that cannot be read is told as an error of the kind `setup`, with
+//! exit 2.
 //!
 //! It must never be part of the program: it exists to do what agents should not.
 

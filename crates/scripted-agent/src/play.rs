@@ -1,7 +1,7 @@
 //! Plays the steps: what an agent does to its worktree, its output and itself.
 //!
-//! Signals and sessions go through `sh` and `setsid`, because the standard library has neither and this program has no
-//! unsafe code.
+//! Signals and sessions go through `sh` and `setsid`, because the standard library has neither and
+//! this program has no unsafe code.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use crate::script::{Report, Script, Step, parse};
 
 const STATE: &str = "SCRIPTED_STATE";
-/// Set when the program starts itself anew: the steps that are done, and what the result will repeat of them.
+/// Set when the program starts itself anew: the steps that are done, and what the result will
+/// repeat of them.
 const SKIP: &str = "SCRIPTED_SKIP";
 const SAID: &str = "SCRIPTED_SAID";
 const RUN_FOLDER: &str = "BANKSMAN_RUN_FOLDER";
@@ -218,7 +219,8 @@ impl<'a> Player<'a> {
         self.succeed(text)
     }
 
-    /// Blocks are remembered by name. A process that has started itself anew inside of one is still in it.
+    /// Blocks are remembered by name. A process that has started itself anew inside of one is still
+    /// in it.
     fn is_due(&self, name: &str, after: usize) -> io::Result<bool> {
         if self.at < self.skip {
             return Ok(self.skip < after);
@@ -231,7 +233,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// An ignored signal stays ignored over an exec, so a shell can do it: the same process goes on after this step.
+    /// An ignored signal stays ignored over an exec, so a shell can do it: the same process goes on
+    /// after this step.
     fn again_without_term(&self) -> io::Error {
         let again = match env::current_exe() {
             Ok(program) => program,
@@ -251,7 +254,8 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Standard input is read only once, so the prompt waits in a file for the second image of this process.
+/// Standard input is read only once, so the prompt waits in a file for the second image of this
+/// process.
 fn keep_prompt(prompt: &str) -> io::Result<PathBuf> {
     let path = env::temp_dir().join(format!("scripted-agent-{}", process::id()));
     fs::write(&path, prompt)?;
@@ -342,7 +346,8 @@ fn pour(mut out: impl Write, line: &[u8], bytes: u64) -> io::Result<()> {
 }
 
 fn daemon(millis: u64) -> io::Result<()> {
-    // `setsid` does not fork here, since a fresh child leads no group: the child's id is the daemon's.
+    // `setsid` does not fork here, since a fresh child leads no group: the child's id is the
+    // daemon's.
     let mut child = Command::new("setsid")
         .arg(env::current_exe()?)
         .args([STAY, &millis.to_string()])
@@ -355,8 +360,8 @@ fn daemon(millis: u64) -> io::Result<()> {
 }
 
 fn kill_self(signal: &str) -> io::Error {
-    // The shell replaces this process and keeps its id. Where it outlives the signal, it stays for a while, so that a
-    // signal that was ignored does not look like an end.
+    // The shell replaces this process and keeps its id. Where it outlives the signal, it stays for
+    // a while, so that a signal that was ignored does not look like an end.
     Command::new("sh").args(["-c", &format!("kill -s {signal} $$; exec sleep 3600")]).exec()
 }
 
@@ -387,7 +392,8 @@ fn state_folder() -> io::Result<PathBuf> {
     })
 }
 
-/// Which start this is, from 1 on. Each start adds one byte to the file, so that a kill cannot spoil it.
+/// Which start this is, from 1 on. Each start adds one byte to the file, so that a kill cannot
+/// spoil it.
 fn count(counter: &str, is_new: bool) -> io::Result<u64> {
     let path = state_folder()?.join(format!("attempts-{counter}"));
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;

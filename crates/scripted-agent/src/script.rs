@@ -1,4 +1,5 @@
-//! From the text of a prompt to steps. It reads and checks everything before the first step is played.
+//! From the text of a prompt to steps. It reads and checks everything before the first step is
+//! played.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Many agents at once, each of which says something every few seconds: what `up`, the keepers and the renewals use.
+//! Many agents at once, each of which says something every few seconds: what `up`, the keepers and
+//! the renewals use.
 
 use std::collections::BTreeMap;
 use std::thread;

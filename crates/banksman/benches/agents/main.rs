@@ -1,8 +1,8 @@
-//! What the control plane costs while agents are at work: the way from a claim to an agent, many agents at once, a workflow
-//! of many steps, a turn on a large store, and doing nothing.
+//! What the control plane costs while agents are at work: the way from a claim to an agent, many
+//! agents at once, a workflow of many steps, a turn on a large store, and doing nothing.
 //!
-//! Agents are shell scripts that mostly sleep, so what is counted is ours. It must never need more than five minutes, or one
-//! with `--quick`. `docs/benchmarks.md` explains each line.
+//! Agents are shell scripts that mostly sleep, so what is counted is ours. It must never need more
+//! than five minutes, or one with `--quick`. `docs/benchmarks.md` explains each line.
 
 mod crowd;
 #[path = "../frame/mod.rs"]

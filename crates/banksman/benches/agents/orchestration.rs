@@ -1,9 +1,11 @@
-//! Who drives a workflow: Banksman itself, or an agent that asks what is next and reports what came of it. Counted are the calls,
-//! and the tokens that a model in the place of the second would read and write.
+//! Who drives a workflow: Banksman itself, or an agent that asks what is next and reports what came
+//! of it. Counted are the calls, and the tokens that a model in the place of the second would read
+//! and write.
 //!
-//! The driver is a script that does what a model would be told to do, so every run gives the same counts. The control plane has
-//! a turn after each of its calls, as with an `up` beside it. There is no repository, so nothing is merged. A token is counted as four bytes. Nothing here has a goal;
-//! `docs/orchestration.md` says what follows from the figures.
+//! The driver is a script that does what a model would be told to do, so every run gives the same
+//! counts. The control plane has a turn after each of its calls, as with an `up` beside it. There
+//! is no repository, so nothing is merged. A token is counted as four bytes. Nothing here has a
+//! goal; `docs/orchestration.md` says what follows from the figures.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -18,8 +20,8 @@ use crate::place::{Place, wait_until};
 
 /// The workflow that the format's guide begins with.
 const EXAMPLE: &str = include_str!("../../../../docs/examples/phase-4.yaml");
-/// Plays every part: leaves behind what the example demands, and lets the gate pass after it has failed it so often as the file
-/// `failures` beside the script says.
+/// Plays every part: leaves behind what the example demands, and lets the gate pass after it has
+/// failed it so often as the file `failures` beside the script says.
 const AGENT: &str = r#"prompt=$(cat); here=${0%/*}
 end() { echo "{\"type\":\"result\",\"status\":\"success\",\"text\":\"done\"$1}"; }
 case $prompt in
@@ -154,8 +156,8 @@ fn says(place: &Place, words: &[&str]) -> Result<String, Fault> {
     Ok(format!("{out}{err}"))
 }
 
-/// Asks, passes on, reports, until it is over or so many steps are done. One that saves says which steps it knows, and does not
-/// get their words again.
+/// Asks, passes on, reports, until it is over or so many steps are done. One that saves says which
+/// steps it knows, and does not get their words again.
 fn by_an_agent(
     spec: &str,
     mut failures: u32,

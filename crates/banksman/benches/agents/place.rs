@@ -1,4 +1,5 @@
-//! A folder with a home, a store and an agent that is a shell script; an engine on it in this process, and the program.
+//! A folder with a home, a store and an agent that is a shell script; an engine on it in this
+//! process, and the program.
 //!
 //! There is no repository, so no worktree is made: git's time is not ours.
 

@@ -63,8 +63,8 @@ pub(crate) fn times(pid: u32) -> Option<Times> {
     Some(Times { own: time(user + system), of_children: time(of_user + of_system) })
 }
 
-/// The time that the threads of a process have run, which is counted more finely than in ticks. Threads that have ended do
-/// not count.
+/// The time that the threads of a process have run, which is counted more finely than in ticks.
+/// Threads that have ended do not count.
 pub(crate) fn run_time(pid: u32) -> Option<Duration> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let of_thread = |thread: fs::DirEntry| {

@@ -1,5 +1,5 @@
-//! From the claim to the agent: a task is ready, a turn claims it, writes its plan and starts a keeper, which starts the
-//! agent. Against the same script started by hand.
+//! From the claim to the agent: a task is ready, a turn claims it, writes its plan and starts a
+//! keeper, which starts the agent. Against the same script started by hand.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -13,7 +13,8 @@ use crate::frame::report::{Goal, Report, Rounds, median, millis, quantile, short
 use crate::frame::{Fault, Size};
 use crate::place::{Place, wait_until};
 
-/// The first thing that the agent does is to ring a bell beside its script, which is a pipe with a name.
+/// The first thing that the agent does is to ring a bell beside its script, which is a pipe with a
+/// name.
 const SCRIPT: &str = "echo >\"${0%/*}/bell\"\necho '{\"type\":\"result\",\"status\":\"success\",\"text\":\"done\"}'\n";
 const MILLIS: f64 = 20.0;
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
@@ -59,8 +60,9 @@ fn by_hand(place: &Place, waker: &mut Waker) -> Result<f64, Fault> {
     Ok(took)
 }
 
-/// Tells when an agent is there, to somebody who sleeps until then. Who looked for a file again and again would keep one core
-/// busy, and a keeper, which the kernel counts as another session, would have to wait for it.
+/// Tells when an agent is there, to somebody who sleeps until then. Who looked for a file again and
+/// again would keep one core busy, and a keeper, which the kernel counts as another session, would
+/// have to wait for it.
 struct Waker(File);
 
 impl Waker {

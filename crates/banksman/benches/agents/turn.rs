@@ -48,8 +48,9 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Everything that could happen has happened, and all agents are asleep. What goes on is the renewing of their leases: one
-/// run after the other writes into the store, each once in a third of its lease.
+/// Everything that could happen has happened, and all agents are asleep. What goes on is the
+/// renewing of their leases: one run after the other writes into the store, each once in a third of
+/// its lease.
 fn idle(place: &Place, size: Size, report: &mut Report) -> Result<(), Fault> {
     let time = Duration::from_secs(size.pick(60, 20));
     let mut up = place.up()?;

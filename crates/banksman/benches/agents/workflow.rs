@@ -1,8 +1,9 @@
-//! A workflow of 500 steps, eight at once, whose agents end at once: what is left is what the control plane takes for a step.
-//! Against the same agent started as often by a loop that knows nothing, eight at once as well.
+//! A workflow of 500 steps, eight at once, whose agents end at once: what is left is what the
+//! control plane takes for a step. Against the same agent started as often by a loop that knows
+//! nothing, eight at once as well.
 //!
-//! Processor time is that of the program and of all that it has started, less what the agents take by themselves. There is no
-//! other work in it: not even one lease is as old as to be renewed.
+//! Processor time is that of the program and of all that it has started, less what the agents take
+//! by themselves. There is no other work in it: not even one lease is as old as to be renewed.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -20,8 +21,8 @@ use crate::processes::times;
 const LANES: usize = 8;
 const MILLIS: f64 = 10.0;
 const SCRIPT: &str = "echo '{\"type\":\"result\",\"status\":\"success\",\"text\":\"done\"}'\n";
-/// The shell's own clock, because a program that prints the time would take more of it than what is measured. Its words go beside the
-/// script, by the task's number.
+/// The shell's own clock, because a program that prints the time would take more of it than what is
+/// measured. Its words go beside the script, by the task's number.
 const STAMPS: &str = "[ -n \"$BASH\" ] || exec bash \"$0\"\nbegan=$EPOCHREALTIME\n\
     echo '{\"type\":\"result\",\"status\":\"success\",\"text\":\"done\"}'\n\
     echo \"$began $EPOCHREALTIME\" >\"${0%/*}/stamp-${BANKSMAN_TASK#t}\"\n";

@@ -1,4 +1,5 @@
-//! What the benchmarks have in common: parts that can be chosen by name, how much is measured, and what is printed.
+//! What the benchmarks have in common: parts that can be chosen by name, how much is measured, and
+//! what is printed.
 //!
 //! Nothing here measures.
 

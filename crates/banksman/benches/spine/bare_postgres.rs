@@ -1,7 +1,7 @@
 //! PostgreSQL alone: one connection, prepared statements, and nothing around them.
 //!
-//! The connection is driven by the thread that uses it. The server is the one in `BANKSMAN_BENCH_PG`, where schemas are
-//! made and dropped; `scripts/bench` starts a private one.
+//! The connection is driven by the thread that uses it. The server is the one in
+//! `BANKSMAN_BENCH_PG`, where schemas are made and dropped; `scripts/bench` starts a private one.
 
 use std::env;
 use std::future::{Future, poll_fn};
@@ -128,8 +128,8 @@ impl Bare {
         })
     }
 
-    /// One transaction whose first statement finds its task by itself and returns it. The rest follows one by one, or,
-    /// with COMMIT, at once.
+    /// One transaction whose first statement finds its task by itself and returns it. The rest
+    /// follows one by one, or, with COMMIT, at once.
     pub(crate) fn claim(&self, ready: &Ready<'_>, pace: Pace) -> Result<Option<i64>, Fault> {
         let Some(((first, line), rest)) = ready.lines.split_first() else {
             return Ok(None);

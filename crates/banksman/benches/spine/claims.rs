@@ -1,4 +1,5 @@
-//! Claims: their time must not grow with the queue, and they must not cost much more than bare `SKIP LOCKED`.
+//! Claims: their time must not grow with the queue, and they must not cost much more than bare
+//! `SKIP LOCKED`.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -63,7 +64,8 @@ fn empty(folder: &TempDir) -> Result<(), Fault> {
     Ok(())
 }
 
-/// One claim on each store in turn, many times, so that a slow moment of the machine meets all of them alike.
+/// One claim on each store in turn, many times, so that a slow moment of the machine meets all of
+/// them alike.
 fn times(
     size: Size,
     report: &mut Report,

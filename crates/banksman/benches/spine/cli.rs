@@ -73,7 +73,8 @@ fn id_of(json: &[u8]) -> Result<String, Fault> {
     Ok(id.ok_or("`add --json` did not answer with an id")?.to_owned())
 }
 
-/// A sound lifecycle of so many states, each of which leads to the next, back to the first, and to the end.
+/// A sound lifecycle of so many states, each of which leads to the next, back to the first, and to
+/// the end.
 pub(crate) fn large_lifecycle(states: usize) -> Result<String, Fault> {
     let mut text = String::from(
         "lifecycle: large\nabout: Made for the benchmark.\ninitial: step_0\nroles: [worker]\n",

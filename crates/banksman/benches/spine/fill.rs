@@ -1,7 +1,9 @@
-//! Stores with very many tasks, made by cloning one real task in the database: adding them one by one would take hours.
+//! Stores with very many tasks, made by cloning one real task in the database: adding them one by
+//! one would take hours.
 //!
-//! A clone has what a task has (its row, its history, its timer, its edge), each valid for the store. Only the hashes of
-//! its history are those of the original, which no part of the benchmark looks at.
+//! A clone has what a task has (its row, its history, its timer, its edge), each valid for the
+//! store. Only the hashes of its history are those of the original, which no part of the benchmark
+//! looks at.
 
 use std::path::{Path, PathBuf};
 
@@ -128,7 +130,8 @@ pub(crate) fn postgres(
     let (schema, store) = Schema::with_store(url, connections)?;
     store.add(sample::new_task(&sample::definition()?, 1), clock::now())?;
     let bare = Bare::connect(&schema)?;
-    // The order of commits does not matter for a fill, and a flush for each step of it would only take time.
+    // The order of commits does not matter for a fill, and a flush for each step of it would only
+    // take time.
     bare.batch("SET synchronous_commit = off")?;
     for statement in statements(tasks, queue) {
         bare.batch(&statement)?;

@@ -1,8 +1,8 @@
 //! The speed of the store, side by side with the database alone.
 //!
-//! Each comparison runs both sides in turns within one run and prints their ratio, because a ratio survives a busy
-//! machine and a time does not. It must never need more than ten minutes, or one with `--quick`.
-//! `docs/benchmarks.md` explains each line.
+//! Each comparison runs both sides in turns within one run and prints their ratio, because a ratio
+//! survives a busy machine and a time does not. It must never need more than ten minutes, or one
+//! with `--quick`. `docs/benchmarks.md` explains each line.
 
 mod bare_postgres;
 mod bare_sqlite;

@@ -66,7 +66,8 @@ fn moves(
     Ok(())
 }
 
-/// The goal is set against bare statements as programs usually send them; the pipelined ones show what is left.
+/// The goal is set against bare statements as programs usually send them; the pipelined ones show
+/// what is left.
 pub(crate) fn say_shares(
     report: &mut Report,
     what: &str,

@@ -1,4 +1,5 @@
-//! Running the program as a shell does: its wall time, its peak memory, and files that are not in memory yet.
+//! Running the program as a shell does: its wall time, its peak memory, and files that are not in
+//! memory yet.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -58,7 +59,8 @@ pub(crate) fn peak_megabytes(folder: &TempDir, measured: &Command) -> Result<Opt
     Ok(Some(kilobytes * 1_024.0 / 1_000_000.0))
 }
 
-/// Drops a file from the system's cache, so that the next reader has to go to the disk. Other files are left alone.
+/// Drops a file from the system's cache, so that the next reader has to go to the disk. Other files
+/// are left alone.
 pub(crate) fn forget(folder: &TempDir, path: &Path) -> Result<(), Fault> {
     let mut input = std::ffi::OsString::from("if=");
     input.push(path);

@@ -17,7 +17,8 @@ use tempfile::TempDir;
 
 use crate::frame::Fault;
 
-/// A queue, a state of work with a bound (so that timers are written), and two states to go to and fro between.
+/// A queue, a state of work with a bound (so that timers are written), and two states to go to and
+/// fro between.
 const LIFECYCLE: &str = "\
 lifecycle: spine
 about: The smallest one that writes what real ones write.
@@ -116,7 +117,8 @@ pub(crate) fn move_to(store: &Store, task: TaskId, state: &str) -> Result<(), Fa
     Ok(())
 }
 
-/// Lets `callers` threads do their work at the same time, each so many times; answers with how often per second.
+/// Lets `callers` threads do their work at the same time, each so many times; answers with how
+/// often per second.
 pub(crate) fn rate(
     callers: usize,
     times_each: usize,

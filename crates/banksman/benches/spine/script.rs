@@ -1,7 +1,8 @@
-//! What the store writes for one move, as bare statements, so that the database alone can be made to write the same.
+//! What the store writes for one move, as bare statements, so that the database alone can be made
+//! to write the same.
 //!
-//! The rows are taken from a store that made the moves, so they have the same columns and values of the same size. Only
-//! the task's id and version differ from one use to the next.
+//! The rows are taken from a store that made the moves, so they have the same columns and values of
+//! the same size. Only the task's id and version differ from one use to the next.
 
 use banksman::store::Store;
 use banksman::store::conn::Value;
@@ -42,7 +43,8 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Refuses a statement that wrote nothing: it would be fast for the wrong reason. Only a removal may find nothing.
+    /// Refuses a statement that wrote nothing: it would be fast for the wrong reason. Only a
+    /// removal may find nothing.
     pub(crate) fn check(sql: &str, rows: u64) -> Result<(), Fault> {
         if rows == 0 && !sql.starts_with("DELETE") {
             return Err(format!("a bare statement wrote nothing: {sql}").into());

@@ -1,4 +1,5 @@
-//! SQLite at full durability: moves, and whole cycles of add, claim and finish, against bare statements.
+//! SQLite at full durability: moves, and whole cycles of add, claim and finish, against bare
+//! statements.
 
 use std::fs::File;
 use std::iter;
@@ -34,15 +35,16 @@ pub(crate) fn measure(size: Size, report: &mut Report) -> Result<(), Fault> {
     cycles(size, report, &folder, &scripts)
 }
 
-/// Tasks that go to and fro, some for each caller. Both sides of a comparison go through them in the same order.
+/// Tasks that go to and fro, some for each caller. Both sides of a comparison go through them in
+/// the same order.
 pub(crate) struct Swing {
     tasks: Vec<Vec<TaskId>>,
     /// Moves that each caller has made.
     made: usize,
 }
 
-/// How close the tasks are that callers move at the same time. Neighbours share pages of the database, so that a group
-/// commit writes few of them; tasks far apart share none.
+/// How close the tasks are that callers move at the same time. Neighbours share pages of the
+/// database, so that a group commit writes few of them; tasks far apart share none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spread {
     Neighbours,
@@ -156,8 +158,8 @@ impl Swing {
 }
 
 impl Swing {
-    /// The same moves by bare statements for as many callers at once: a writer that commits what came in meanwhile and
-    /// answers each caller, and nothing else.
+    /// The same moves by bare statements for as many callers at once: a writer that commits what
+    /// came in meanwhile and answers each caller, and nothing else.
     fn by_callers(
         &mut self,
         connection: &Connection,

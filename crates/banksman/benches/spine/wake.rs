@@ -1,7 +1,9 @@
-//! From `add` in one process to a claim in another that had been waiting, and what the waiting costs.
+//! From `add` in one process to a claim in another that had been waiting, and what the waiting
+//! costs.
 //!
-//! The other process is this program again, told by its arguments to wait for work. A third one does the least that two
-//! processes can do: a flush here, a word through a pipe, a flush there. On a busy machine it is slow as well.
+//! The other process is this program again, told by its arguments to wait for work. A third one
+//! does the least that two processes can do: a flush here, a word through a pipe, a flush there. On
+//! a busy machine it is slow as well.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};

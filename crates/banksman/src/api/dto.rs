@@ -1,7 +1,7 @@
 //! Wire types: each domain type is turned into JSON here, once, for every surface.
 //!
-//! Names and shapes are a promise. A key may be added; none may be renamed, removed or given another type without a
-//! note to users. Times are RFC 3339 in UTC, ids are texts such as `t12`.
+//! Names and shapes are a promise. A key may be added; none may be renamed, removed or given
+//! another type without a note to users. Times are RFC 3339 in UTC, ids are texts such as `t12`.
 
 mod table;
 

@@ -35,7 +35,8 @@ enum AgentsCommand {
 
 /// Read a recorded event stream as a run would
 ///
-/// Says how such a run ends, by the stream, the standard error and the exit alone: the work itself is not looked at.
+/// Says how such a run ends, by the stream, the standard error and the exit alone: the work itself
+/// is not looked at.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman agents read claude out.jsonl
@@ -54,7 +55,8 @@ struct ReadArgs {
     /// How it exited: a code, or a signal as a negative number
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     exit: i32,
-    /// When it was written, in RFC 3339: a time such as `try again at 5 pm` counts from then. Left out: now
+    /// When it was written, in RFC 3339: a time such as `try again at 5 pm` counts from then. Left
+    /// out: now
     #[arg(long, value_name = "TIME")]
     at: Option<Instant>,
 }
@@ -101,7 +103,8 @@ fn exit_of(number: i32) -> AgentExit {
     }
 }
 
-/// Each line that is not longer than a run would read, without its end. Bytes that are not UTF-8 are replaced.
+/// Each line that is not longer than a run would read, without its end. Bytes that are not UTF-8
+/// are replaced.
 fn each_line(path: &Path, mut take: impl FnMut(&str)) -> Result<(), Failure> {
     let mut input = files::open(path)?;
     let mut line = Vec::new();

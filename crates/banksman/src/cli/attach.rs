@@ -22,8 +22,9 @@ use crate::store::runs::PastRun;
 
 /// Show where an agent works: its folder, branch, log, processes and session
 ///
-/// With `--tmux` or `--tabby` it opens a window that follows the log. The agent does not notice: a window can be closed at
-/// any time. To take over its session by hand, wait until the run has ended, or end it with `banksman cancel`.
+/// With `--tmux` or `--tabby` it opens a window that follows the log. The agent does not notice: a
+/// window can be closed at any time. To take over its session by hand, wait until the run has
+/// ended, or end it with `banksman cancel`.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman attach t12
@@ -155,7 +156,8 @@ fn asked_session(plan: Option<&JobSpec>) -> Option<String> {
     plan?.agent()?.ask.session.clone()
 }
 
-/// What a person types to go on with a session. The flags of a run are not repeated: a person is asked before a tool is used.
+/// What a person types to go on with a session. The flags of a run are not repeated: a person is
+/// asked before a tool is used.
 fn resume(setup: &AgentSetup, session: &str) -> Option<String> {
     let flag = match setup.kind {
         AgentKind::Claude | AgentKind::Gemini => "--resume",
@@ -198,7 +200,8 @@ pub(super) fn open_window(config: &Config, screen: WindowHost, run: RunId) -> Re
     ];
     let address = config.store.clone().unwrap_or_default();
     let target = super::context::target(config)?;
-    // Everybody can read the arguments of a program, so an address with a password has to come from the settings.
+    // Everybody can read the arguments of a program, so an address with a password has to come from
+    // the settings.
     if !address.contains("://") || target.to_string() == address {
         command.extend(["--store".to_owned(), address]);
     }

@@ -34,8 +34,8 @@ enum AuditCommand {
 
 /// Verify every history: its chain of hashes, and that it leads to what is there
 ///
-/// The digest stands for all histories together. Note it down elsewhere and give it with --expect to notice even
-/// that a whole task has gone. Exit code 5 when something is found.
+/// The digest stands for all histories together. Note it down elsewhere and give it with --expect
+/// to notice even that a whole task has gone. Exit code 5 when something is found.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman audit verify

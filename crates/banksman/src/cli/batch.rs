@@ -1,4 +1,5 @@
-//! `banksman batch`: tasks that belong together, how many of them run at once, and what they may use up.
+//! `banksman batch`: tasks that belong together, how many of them run at once, and what they may
+//! use up.
 
 use std::str::FromStr;
 

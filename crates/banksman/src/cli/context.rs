@@ -1,4 +1,5 @@
-//! What a command works with: the settings, the way to answer, and the one place where the command line opens a store.
+//! What a command works with: the settings, the way to answer, and the one place where the command
+//! line opens a store.
 
 use std::env;
 
@@ -48,8 +49,8 @@ impl Context {
         target(&self.config)
     }
 
-    /// A store that is there. Only the commands that put something into it make a new one, so that a mistyped path is
-    /// noticed.
+    /// A store that is there. Only the commands that put something into it make a new one, so that
+    /// a mistyped path is noticed.
     pub(crate) fn store(&self) -> Result<Store, Failure> {
         match self.target()? {
             Target::Sqlite(path) if !path.try_exists().unwrap_or(true) => {
@@ -69,7 +70,8 @@ impl Context {
             .with_leads(self.config.agents.policy.lets_leads_close())
     }
 
-    /// Who asks: the flag, or who the settings say. Inside of a run that is never a person, whatever it says.
+    /// Who asks: the flag, or who the settings say. Inside of a run that is never a person,
+    /// whatever it says.
     pub(crate) fn actor(&self, flag: Option<&Actor>) -> Actor {
         let actor = flag.unwrap_or(&self.config.actor).clone();
         if self.config.is_of_run && actor.role == Actor::human("").role {
@@ -78,7 +80,8 @@ impl Context {
         actor
     }
 
-    /// Refuses what would settle a question if an agent's run asks for it, whoever it says it is, and puts that on record.
+    /// Refuses what would settle a question if an agent's run asks for it, whoever it says it is,
+    /// and puts that on record.
     pub(crate) fn no_run_decides(&self, store: &Store, which: DecisionRef) -> Result<(), Failure> {
         if !self.config.is_of_run {
             return Ok(());
@@ -92,7 +95,8 @@ impl Context {
         Err(decisions::refuse_run(store, which, self.config.run.as_deref(), self.now)?.into())
     }
 
-    /// A refusal of the machine is an answer, so programs get it on stdout; all other errors are failures.
+    /// A refusal of the machine is an answer, so programs get it on stdout; all other errors are
+    /// failures.
     pub(crate) fn refused(&self, error: OpsError) -> Result<Exit, Failure> {
         match &error {
             OpsError::Store(StoreError::Rejected(rejected)) if self.out.json => {

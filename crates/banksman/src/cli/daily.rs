@@ -1,4 +1,5 @@
-//! `banksman daily`: the note of a day is written and its answers are taken; and the same for every turn of `up` and `pulse`.
+//! `banksman daily`: the note of a day is written and its answers are taken; and the same for every
+//! turn of `up` and `pulse`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -32,9 +33,10 @@ const PACE: Span = Span(2_000);
 
 /// Write the note of the day, and take the answers that you ticked in it
 ///
-/// The note is a Markdown file: what waits for you, what is ready to merge, what was completed, and alerts. A ticked box or a
-/// word behind `Action` is an answer; words behind `Note` go with it. What you write around the sections stays as it is. With
-/// the setting `daily.folder`, `up` and `pulse` do this by themselves.
+/// The note is a Markdown file: what waits for you, what is ready to merge, what was completed, and
+/// alerts. A ticked box or a word behind `Action` is an answer; words behind `Note` go with it.
+/// What you write around the sections stays as it is. With the setting `daily.folder`, `up` and
+/// `pulse` do this by themselves.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman daily                     write today's note and say where it is
@@ -106,7 +108,8 @@ fn open(folder: &Path, store: &Store) -> Result<PathBuf, Failure> {
     Ok(note::open_folder(folder, &projects.collect::<Vec<_>>())?)
 }
 
-/// Takes the answers and writes the note, unless it is as it should be already. Says whether it was written.
+/// Takes the answers and writes the note, unless it is as it should be already. Says whether it was
+/// written.
 fn sync(
     path: &Path,
     store: &Store,
@@ -205,7 +208,8 @@ impl Turn {
 }
 
 impl Desk {
-    /// None where the note is not written by itself. What an agent's run has started answers nothing.
+    /// None where the note is not written by itself. What an agent's run has started answers
+    /// nothing.
     pub(super) fn of(config: &Config) -> Option<Self> {
         let folder = config.daily.folder.clone().filter(|_| !config.is_of_run)?;
         Some(Self {
@@ -227,7 +231,8 @@ impl Desk {
         &self.folder
     }
 
-    /// Takes answers and makes the note anew. Whatever is wrong with the note is told and holds up nothing else.
+    /// Takes answers and makes the note anew. Whatever is wrong with the note is told and holds up
+    /// nothing else.
     pub(super) fn turn(&self, store: &Store, now: Instant) -> Turn {
         let mut turn = Turn::default();
         if let Err(failure) = self.look(store, now, &mut turn) {
@@ -265,7 +270,8 @@ impl Desk {
         Ok(())
     }
 
-    /// Whether nobody writes to it at the moment; and if only we did, whether that is long enough ago.
+    /// Whether nobody writes to it at the moment; and if only we did, whether that is long enough
+    /// ago.
     fn is_at_rest(&self, path: &Path, now: Instant, turn: &mut Turn) -> Result<bool, Failure> {
         let Some(seen) = note::read(path)? else { return Ok(true) };
         let last = self.last.borrow();
@@ -274,7 +280,8 @@ impl Desk {
             Some(last) => (last.at, self.pace),
             None => (seen.modified, self.settle),
         };
-        // What was written in the future was written by another clock, long enough ago for all we know.
+        // What was written in the future was written by another clock, long enough ago for all we
+        // know.
         let past = now.since(since);
         if past >= rest || since > now {
             return Ok(true);

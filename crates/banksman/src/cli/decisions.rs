@@ -20,7 +20,8 @@ use crate::store::query::PAGE;
 
 /// List what waits for you, and answer it
 ///
-/// Without a command: the open decisions, the one that is due first in front. `!!` marks what was escalated.
+/// Without a command: the open decisions, the one that is due first in front. `!!` marks what was
+/// escalated.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(before_long_help = "Examples:
@@ -113,8 +114,9 @@ struct SnoozeArgs {
 
 /// Take an answer back, within five minutes and where the lifecycle has a way back
 ///
-/// An answer is carried out at once. If nothing has happened since, the task is moved back by an ordinary move that the
-/// lifecycle allows people, recorded with the key `undo-d12`. Where there is no such move, nothing is changed.
+/// An answer is carried out at once. If nothing has happened since, the task is moved back by an
+/// ordinary move that the lifecycle allows people, recorded with the key `undo-d12`. Where there is
+/// no such move, nothing is changed.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman decisions undo           your last answer

@@ -1,4 +1,5 @@
-//! `banksman demo`: eight tasks, scripted agents, real worktrees; no key, no network, under a minute.
+//! `banksman demo`: eight tasks, scripted agents, real worktrees; no key, no network, under a
+//! minute.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,8 +31,9 @@ use crate::store::{Store, Stored};
 
 /// Watch scripted agents work through eight tasks, without keys or network
 ///
-/// It makes a scratch repository with failing tests, lets scripted agents work on it in real worktrees, and merges what is proven. One
-/// crashes, one has used up its quota, one lies about being done, one writes where it must not, one needs you.
+/// It makes a scratch repository with failing tests, lets scripted agents work on it in real
+/// worktrees, and merges what is proven. One crashes, one has used up its quota, one lies about
+/// being done, one writes where it must not, one needs you.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman demo

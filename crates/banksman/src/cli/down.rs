@@ -1,6 +1,7 @@
 //! `banksman down`: ends a running `up` of this home, and its agents if that is asked for.
 //!
-//! A process is signalled only while it holds the lock of this home: a number in a file may belong to anybody by now.
+//! A process is signalled only while it holds the lock of this home: a number in a file may belong
+//! to anybody by now.
 
 use std::env;
 use std::fs::{File, TryLockError};
@@ -23,14 +24,15 @@ use crate::exec::site::{JobStatus, LocalSite, Site};
 
 /// A turn of `up` may be waiting for a busy store.
 const UP_ENDS_WITHIN: Duration = Duration::from_secs(60);
-/// Beyond twice the grace of an agent: what is found in its worktree is put on record before its keeper goes.
+/// Beyond twice the grace of an agent: what is found in its worktree is put on record before its
+/// keeper goes.
 const KEEPER_ENDS_WITHIN: Duration = Duration::from_secs(60);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// End a running `up`; agents go on unless `--agents` is given
 ///
-/// With `--agents` every agent of this machine is told to end, and killed if it does not. What it has done so far stays in its
-/// worktree, and its task comes back to the queue at the next pulse.
+/// With `--agents` every agent of this machine is told to end, and killed if it does not. What it
+/// has done so far stays in its worktree, and its task comes back to the queue at the next pulse.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman down
@@ -107,8 +109,8 @@ impl Up {
         };
         let mut looks = 0;
         let mut before = None;
-        // It writes its number right after it has got the lock, so the number of the one before may stand there for a
-        // moment: only what stays is believed.
+        // It writes its number right after it has got the lock, so the number of the one before may
+        // stand there for a moment: only what stays is believed.
         while is_held(&file).map_err(|source| read_error(&path, source))? {
             let pid = pid_in(&file).map_err(|source| read_error(&path, source))?;
             if let Some(pid) = pid.filter(|_| pid == before) {
@@ -183,7 +185,8 @@ struct Agents {
     still_running: Vec<JobId>,
 }
 
-/// Ends all jobs of this home, checks and merges among them, and waits until their keepers have put that on record.
+/// Ends all jobs of this home, checks and merges among them, and waits until their keepers have put
+/// that on record.
 fn end_agents(context: &Context) -> Result<Agents, Failure> {
     let agents = &context.config.agents;
     let program = env::current_exe().map_err(Failure::Program)?;

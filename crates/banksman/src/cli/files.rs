@@ -22,7 +22,8 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
     Ok(Box::new(BufReader::new(file)))
 }
 
-/// The text of a file or of standard input, which must be UTF-8 and not larger than `at_most` bytes.
+/// The text of a file or of standard input, which must be UTF-8 and not larger than `at_most`
+/// bytes.
 pub(super) fn read_text(path: &Path, at_most: usize) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = open(path)?.take(at_most as u64 + 1).read_to_end(&mut bytes);
@@ -45,8 +46,9 @@ pub(super) fn read_text(path: &Path, at_most: usize) -> Result<String, Failure> 
     })
 }
 
-/// Writes a file under another name and renames it when it is complete, so that what was there is never half lost.
-/// What is there and no plain file, such as a pipe or a device, is written to as it is.
+/// Writes a file under another name and renames it when it is complete, so that what was there is
+/// never half lost. What is there and no plain file, such as a pipe or a device, is written to as
+/// it is.
 pub(super) fn write(
     path: &Path,
     content: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,

@@ -15,8 +15,8 @@ use crate::ops::transfer::{self, Defaults, Imported};
 
 /// Add tasks from lines of JSON, as `banksman export` writes them
 ///
-/// Tasks get new ids, and `needs` and `parent` follow them. A line that was imported before is not imported twice, so an
-/// import that failed in the middle can be repeated.
+/// Tasks get new ids, and `needs` and `parent` follow them. A line that was imported before is not
+/// imported twice, so an import that failed in the middle can be repeated.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman import tasks.jsonl

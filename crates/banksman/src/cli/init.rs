@@ -15,8 +15,8 @@ use crate::ops::projects;
 
 /// Make this repository known, with a file for its settings
 ///
-/// The root of the repository is the nearest folder upward with a `.git`, else the folder you are in. Running it again
-/// changes nothing.
+/// The root of the repository is the nearest folder upward with a `.git`, else the folder you are
+/// in. Running it again changes nothing.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman init
@@ -57,7 +57,8 @@ pub(super) fn run(context: &Context, args: &InitArgs) -> Result<Exit, Failure> {
             lines.join("\n") + "\n"
         },
     )?;
-    // What a project brings along may be wrong, and it is better known before an agent is to work with it.
+    // What a project brings along may be wrong, and it is better known before an agent is to work
+    // with it.
     let produces = |name: &str| root.join(config::FOLDER).join(name).exists();
     let own = [("policy.yaml", "policy lint"), ("prompts", "prompts lint")];
     let own = own.into_iter().filter(|(file, _)| produces(file)).map(|(_, command)| command);

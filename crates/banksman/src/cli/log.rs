@@ -36,8 +36,8 @@ const RUNS: i64 = 1_000;
 
 /// Show what an agent did: the last run of a task, or a run of your choice
 ///
-/// With `-f` it goes on as the agent does. When a run has ended and its task is tried again, it goes on with the next run,
-/// until the task is over or needs a person.
+/// With `-f` it goes on as the agent does. When a run has ended and its task is tried again, it
+/// goes on with the next run, until the task is over or needs a person.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman log t12                   the last run of the task

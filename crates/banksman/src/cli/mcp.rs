@@ -12,8 +12,8 @@ use crate::mcp::{McpError, RunFolder, serve};
 
 /// Serve the tools of a run to its agent (MCP over stdin and stdout)
 ///
-/// It works for the run whose folder is in BANKSMAN_RUN_FOLDER. Agents that Banksman starts have that variable and are
-/// told of this server.
+/// It works for the run whose folder is in BANKSMAN_RUN_FOLDER. Agents that Banksman starts have
+/// that variable and are told of this server.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   claude --mcp-config '{\"mcpServers\":{\"banksman\":{\"command\":\"banksman\",\"args\":[\"mcp\"]}}}'

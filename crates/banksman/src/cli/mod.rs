@@ -1,7 +1,8 @@
 //! The command line: each command parses its arguments, calls one use case, and shows the result.
 //!
-//! One file per command. Nothing here decides anything about a task, and nothing but `context` opens a store. Output goes
-//! through `output`, failures through `failure`, so that data is on stdout, talk on stderr, and exit codes are stable.
+//! One file per command. Nothing here decides anything about a task, and nothing but `context`
+//! opens a store. Output goes through `output`, failures through `failure`, so that data is on
+//! stdout, talk on stderr, and exit codes are stable.
 
 mod acp_client;
 mod add;
@@ -164,7 +165,8 @@ enum Work {
     Renew(up::RenewArgs),
 }
 
-/// Commands about the program itself. They need no settings, so that wrong ones cannot stand in their way.
+/// Commands about the program itself. They need no settings, so that wrong ones cannot stand in
+/// their way.
 #[derive(Debug, Subcommand)]
 enum Guide {
     Completion(completion::CompletionArgs),

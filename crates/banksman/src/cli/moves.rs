@@ -15,7 +15,8 @@ use crate::store::{Applied, Store};
 
 /// Move a task to another state
 ///
-/// A move that is refused changes nothing, ends with exit code 1, and says what is missing and which moves are allowed.
+/// A move that is refused changes nothing, ends with exit code 1, and says what is missing and
+/// which moves are allowed.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman move t12 active --as worker:ada

@@ -1,4 +1,5 @@
-//! What goes to the terminal: data on stdout, talk on stderr, and never a raw control character of somebody else's text.
+//! What goes to the terminal: data on stdout, talk on stderr, and never a raw control character of
+//! somebody else's text.
 
 use std::io::{self, BufWriter, Write};
 
@@ -65,7 +66,8 @@ impl Output {
     }
 }
 
-/// JSON whose texts cannot move a terminal's cursor: serde leaves the controls above ASCII as they are.
+/// JSON whose texts cannot move a terminal's cursor: serde leaves the controls above ASCII as they
+/// are.
 pub(crate) fn json_text<T: Serialize>(value: &T) -> String {
     escaped(&serde_json::to_string_pretty(value).expect("wire types are made of plain data"))
 }
@@ -75,7 +77,8 @@ pub(crate) fn json_line<T: Serialize>(value: &T) -> String {
     escaped(&serde_json::to_string(value).expect("wire types are made of plain data"))
 }
 
-/// Outside of texts JSON has no such characters but line breaks, so all others stand in texts and may be escaped.
+/// Outside of texts JSON has no such characters but line breaks, so all others stand in texts and
+/// may be escaped.
 fn escaped(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for c in json.chars() {
@@ -135,7 +138,8 @@ impl Cell {
     }
 }
 
-/// What is known of something, a name and a value each; what there is nothing to say about is left out.
+/// What is known of something, a name and a value each; what there is nothing to say about is left
+/// out.
 pub(crate) fn facts<'n>(facts: impl IntoIterator<Item = (&'n str, String)>) -> String {
     let known = facts.into_iter().filter(|(_, value)| !value.trim().is_empty());
     let rows: Vec<Vec<Cell>> =
@@ -144,7 +148,8 @@ pub(crate) fn facts<'n>(facts: impl IntoIterator<Item = (&'n str, String)>) -> S
     table(&["", ""], &rows).split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
 }
 
-/// Aligned columns. Free text belongs into the last one, which needs no width; all its lines begin there.
+/// Aligned columns. Free text belongs into the last one, which needs no width; all its lines begin
+/// there.
 pub(crate) fn table(header: &[&str], rows: &[Vec<Cell>]) -> String {
     let dim = Style::new().dimmed();
     let header: Vec<Cell> =

@@ -13,7 +13,8 @@ use super::failure::Failure;
 
 /// What agents may do by themselves, and what they have to ask for
 ///
-/// Each command, path and tool is GREEN, YELLOW or RED by the built-in rules and those of `.banksman/policy.yaml`.
+/// Each command, path and tool is GREEN, YELLOW or RED by the built-in rules and those of
+/// `.banksman/policy.yaml`.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman policy show

@@ -66,7 +66,8 @@ struct ShowArgs {
 
 /// Check the templates of this project
 ///
-/// Every value is known and none that matters is missing. Silent when all is sound; exit code 5 when something is found.
+/// Every value is known and none that matters is missing. Silent when all is sound; exit code 5
+/// when something is found.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman prompts lint

@@ -1,4 +1,5 @@
-//! Signs and colours of the kinds of states, and times as people read them. A colour never stands alone.
+//! Signs and colours of the kinds of states, and times as people read them. A colour never stands
+//! alone.
 
 use anstyle::{AnsiColor, Style};
 use banksman_core::lifecycle::StateKind;
@@ -135,8 +136,8 @@ pub(crate) fn about(span: Span) -> String {
     unit.map_or_else(|| "now".to_owned(), |(name, millis)| format!("{}{name}", span.0 / millis))
 }
 
-/// How long something took or will take, to the second while that matters, else to the nearest unit: of seven days that have just
-/// begun nobody says that six are left.
+/// How long something took or will take, to the second while that matters, else to the nearest
+/// unit: of seven days that have just begun nobody says that six are left.
 pub(crate) fn lasting(span: Span) -> String {
     match span.0.max(0) / 1_000 {
         seconds @ 0..120 => format!("{seconds} s"),
@@ -156,7 +157,8 @@ pub(crate) fn amount(tokens: i64) -> String {
     }
 }
 
-/// Millionths of a dollar as dollars; empty for nothing, and never less than the truth by more than a cent.
+/// Millionths of a dollar as dollars; empty for nothing, and never less than the truth by more than
+/// a cent.
 pub(crate) fn money(micros: i64) -> String {
     match micros {
         ..=0 => String::new(),

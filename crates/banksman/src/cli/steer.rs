@@ -1,4 +1,5 @@
-//! `banksman retry`, `unblock`, `cancel` and `escalate`: the moves that people ask for most, by their names.
+//! `banksman retry`, `unblock`, `cancel` and `escalate`: the moves that people ask for most, by
+//! their names.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
@@ -106,7 +107,8 @@ pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit, Failure
 }
 
 pub(super) fn unblock(context: &Context, args: &UnblockArgs) -> Result<Exit, Failure> {
-    // Where a lifecycle keeps what people say to an agent differs; what it does not know is left out.
+    // Where a lifecycle keeps what people say to an agent differs; what it does not know is left
+    // out.
     let note = args.note.as_deref();
     steer(context, args.id, "unblock", &[("note", note), ("feedback", note)])
 }

@@ -1,4 +1,5 @@
-//! `banksman up`, `pulse` and `renew`: the one place of the command line that puts store, site and engine together.
+//! `banksman up`, `pulse` and `renew`: the one place of the command line that puts store, site and
+//! engine together.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -38,7 +39,8 @@ use crate::store::{Store, StoreError};
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// It has taken longer than there was time for: what is due is looked at almost at once.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
-/// The same while there are keepers that an earlier `up` or a `pulse` has started: nobody tells us when one of them is killed.
+/// The same while there are keepers that an earlier `up` or a `pulse` has started: nobody tells us
+/// when one of them is killed.
 const LONGEST_SLEEP_BESIDE_OTHERS: Duration = Duration::from_secs(5);
 /// Somebody looks at the screen meanwhile.
 const LONGEST_SLEEP_OF_ONE_WHO_WAITS: Duration = Duration::from_secs(1);
@@ -52,8 +54,9 @@ const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// Run agents on the tasks of the store until you stop it
 ///
-/// It starts agents for tasks that are ready, watches over them, and wakes only when something happens. Ending it leaves
-/// agents at work: they go on, and the next `up` or `pulse` takes their results.
+/// It starts agents for tasks that are ready, watches over them, and wakes only when something
+/// happens. Ending it leaves agents at work: they go on, and the next `up` or `pulse` takes their
+/// results.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman up
@@ -101,8 +104,8 @@ impl Parts {
         let program = env::current_exe().map_err(Failure::Program)?;
         let path = Environment::passed(&["PATH".to_owned()]).remove("PATH").unwrap_or_default();
         let workers = agents.workers_or_found(&path);
-        // Keepers renew their leases by the same store, whatever named it; an address may hold a password, so it does not
-        // go into their arguments.
+        // Keepers renew their leases by the same store, whatever named it; an address may hold a
+        // password, so it does not go into their arguments.
         let address = config.store.clone().unwrap_or_default();
         let site = LocalSite::open(&agents.home, &program)?.with_env(EnvVars::STORE, &address);
         let environment = Environment::of_process()?;
@@ -249,7 +252,8 @@ pub(super) enum Drove {
     Stopped,
 }
 
-/// Does what `up` does until it is said to be enough. Where an `up` is at work already, it only looks on.
+/// Does what `up` does until it is said to be enough. Where an `up` is at work already, it only
+/// looks on.
 pub(super) fn drive(
     context: &Context,
     mut is_enough: impl FnMut(&Store) -> Result<bool, Failure>,
@@ -286,8 +290,8 @@ pub(super) fn drive(
     }
 }
 
-/// What follows from what has happened, for a workflow that somebody drives by hand: no `up` need be at work for it, and no
-/// agent is started.
+/// What follows from what has happened, for a workflow that somebody drives by hand: no `up` need
+/// be at work for it, and no agent is started.
 pub(super) fn follow_up(context: &Context) -> Result<(), Failure> {
     Parts::of(&context.config)?.engine().follow_up(clock::now())?;
     Ok(())
@@ -345,8 +349,9 @@ fn open_windows(context: &Context, pulse: &TurnReport) {
     }
 }
 
-/// How long there is nothing to do after a turn that took so long. The times of a turn are by the store's clock, and the clock
-/// of this machine may be minutes ahead: measured by it, everything would be overdue and no sleep long enough.
+/// How long there is nothing to do after a turn that took so long. The times of a turn are by the
+/// store's clock, and the clock of this machine may be minutes ahead: measured by it, everything
+/// would be overdue and no sleep long enough.
 fn sleep_after(pulse: &TurnReport, took: Duration) -> Duration {
     let Some(next) = pulse.next else { return LONGEST_SLEEP };
     let millis = u64::try_from(next.since(pulse.at).0).unwrap_or(u64::MAX);
@@ -447,7 +452,8 @@ fn document(pulse: &TurnReport) -> serde_json::Value {
     })
 }
 
-/// In the order of a turn: what has ended comes first, and what that has made room for is started last.
+/// In the order of a turn: what has ended comes first, and what that has made room for is started
+/// last.
 fn lines(pulse: &TurnReport, now: Instant) -> String {
     let at = local_time(now);
     let mut text = String::new();
@@ -468,7 +474,8 @@ fn lines(pulse: &TurnReport, now: Instant) -> String {
     text
 }
 
-/// Prints the new expiry, or `lost`, which the keeper obeys. Every other end is a fault that may pass.
+/// Prints the new expiry, or `lost`, which the keeper obeys. Every other end is a fault that may
+/// pass.
 pub(super) fn renew(context: &Context, args: &RenewArgs) -> Result<Exit, Failure> {
     let store = context.store()?;
     let answer = match store.renew(args.run, args.ttl, args.progressed, context.now) {

@@ -1,4 +1,5 @@
-//! `banksman workers` and `accounts`: who can work, on which machine, and which provider has told us to wait.
+//! `banksman workers` and `accounts`: who can work, on which machine, and which provider has told
+//! us to wait.
 
 use banksman_core::schedule::Worker;
 use banksman_core::time::{Instant, Span};
@@ -22,7 +23,8 @@ use crate::store::runs::OpenRun;
   banksman workers --forget old-laptop
 ")]
 pub(super) struct WorkersArgs {
-    /// This machine is gone for good: what only it could do, such as a merge of its branches, is everybody's from now on
+    /// This machine is gone for good: what only it could do, such as a merge of its branches, is
+    /// everybody's from now on
     #[arg(long, value_name = "NODE")]
     forget: Option<String>,
     /// As other lists are asked for

@@ -1,4 +1,5 @@
-//! `banksman workflow`: files of steps and gates, checked, drawn, walked through, run, and driven by hand.
+//! `banksman workflow`: files of steps and gates, checked, drawn, walked through, run, and driven
+//! by hand.
 
 mod graph;
 mod lint;
@@ -51,7 +52,8 @@ enum WorkflowCommand {
 /// A workflow that was started.
 #[derive(Debug, Args)]
 struct WhichArgs {
-    /// The workflow: its name, or the id of its task or of one of its steps. Left out: the one that was started last
+    /// The workflow: its name, or the id of its task or of one of its steps. Left out: the one
+    /// that was started last
     #[arg(value_name = "WORKFLOW")]
     workflow: Option<String>,
 }
@@ -105,7 +107,8 @@ struct FileArgs {
     params: ParamArgs,
 }
 
-/// The project whose workflows are meant: step ids such as `X-1` are the same in many repositories. None outside of all of them.
+/// The project whose workflows are meant: step ids such as `X-1` are the same in many repositories.
+/// None outside of all of them.
 fn project_here(context: &Context, store: &Store) -> Result<Option<String>, Failure> {
     match &context.config.project {
         Some(name) => Ok(Some(name.clone())),

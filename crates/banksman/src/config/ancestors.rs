@@ -1,7 +1,8 @@
 //! Which run has started this program, told by the processes above it.
 //!
-//! A keeper adopts whatever its agent leaves behind, so a process that was started in a run stays below its keeper, whatever it
-//! does to its environment, its session or its parents. Only Linux tells of processes in `/proc`; elsewhere nothing is found here.
+//! A keeper adopts whatever its agent leaves behind, so a process that was started in a run stays
+//! below its keeper, whatever it does to its environment, its session or its parents. Only Linux
+//! tells of processes in `/proc`; elsewhere nothing is found here.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -10,13 +11,15 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// Processes that are looked at on the way up. Nobody nests them this deep by chance, and each is a few small files.
+/// Processes that are looked at on the way up. Nobody nests them this deep by chance, and each is a
+/// few small files.
 const ANCESTORS: usize = 4_096;
 /// How often the way up is begun anew.
 const LOOKS: usize = 3;
 /// What is read of a command line: that of a keeper is its name, a word and a path.
 const COMMAND_LINE_BYTES: u64 = 16 * 1024;
-/// The hidden command of a keeper. Its one argument is the folder of its job, which is named like the job.
+/// The hidden command of a keeper. Its one argument is the folder of its job, which is named like
+/// the job.
 const KEEPER: &str = "keeper";
 /// What Linux adds to the name of a program whose file was replaced, as an update does.
 const REPLACED: &[u8] = b" (deleted)";
@@ -34,7 +37,8 @@ pub(super) fn run() -> Option<String> {
 fn look(own: &Path) -> io::Result<Option<String>> {
     let mut pid = parent(process::id())?;
     for _ in 0..ANCESTORS {
-        // Number 0 is above the first process, and above those that were put into a container from outside.
+        // Number 0 is above the first process, and above those that were put into a container from
+        // outside.
         if pid == 0 {
             return Ok(None);
         }
@@ -61,7 +65,8 @@ fn parent(pid: u32) -> io::Result<u32> {
     parent_in(&stat).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// The name comes second, in brackets, and may itself hold anything; the state and the parent follow it.
+/// The name comes second, in brackets, and may itself hold anything; the state and the parent
+/// follow it.
 fn parent_in(stat: &[u8]) -> Option<u32> {
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let mut rest = stat.get(end + 1..)?.split(|byte| *byte == b' ').skip(2);

@@ -1,4 +1,5 @@
-//! The environment of the process: every variable that the program looks at, by name, and the one look at them.
+//! The environment of the process: every variable that the program looks at, by name, and the one
+//! look at them.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -37,8 +38,8 @@ impl EnvVars {
     pub const LANG: &'static str = "LANG";
 }
 
-/// Every variable that changes what the program does, for the manual. Those from `NO_COLOR` on are read by the
-/// libraries that write colours and local times.
+/// Every variable that changes what the program does, for the manual. Those from `NO_COLOR` on are
+/// read by the libraries that write colours and local times.
 pub const DOCUMENTED: [(&str, &str); 29] = [
     (EnvVars::STORE, "setting `store`"),
     (EnvVars::ACTOR, "setting `actor`"),
@@ -94,7 +95,8 @@ impl Environment {
         Ok(Self(variables))
     }
 
-    /// The variables of these names that are set, whatever they are, for the agents that may have them.
+    /// The variables of these names that are set, whatever they are, for the agents that may have
+    /// them.
     #[must_use]
     pub fn passed(names: &[String]) -> BTreeMap<String, String> {
         let value = |name: &String| Some((name.clone(), env::var_os(name)?.into_string().ok()?));
@@ -106,8 +108,8 @@ impl Environment {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Whether the program was started by an agent's run, or by something that one has started: its variables say so, or one of the
-    /// processes above it is a keeper.
+    /// Whether the program was started by an agent's run, or by something that one has started: its
+    /// variables say so, or one of the processes above it is a keeper.
     #[must_use]
     pub fn is_of_run(&self) -> bool {
         [EnvVars::TOKEN, EnvVars::RUN, EnvVars::RUN_FOLDER]

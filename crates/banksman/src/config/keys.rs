@@ -1,4 +1,5 @@
-//! The settings that exist: their names, what they may hold, and where else than in a file they can be given.
+//! The settings that exist: their names, what they may hold, and where else than in a file they can
+//! be given.
 
 use std::time::Duration;
 
@@ -190,7 +191,8 @@ impl Raw {
 }
 
 impl Holds {
-    /// Checks a value; the message says what is expected and never repeats the value, which may be a secret.
+    /// Checks a value; the message says what is expected and never repeats the value, which may be
+    /// a secret.
     pub(super) fn check(self, raw: &Raw) -> Result<(), String> {
         let on_one_line = |text: &String| !text.chars().any(char::is_control);
         let fits = match (self, raw) {

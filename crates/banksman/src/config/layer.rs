@@ -110,7 +110,8 @@ fn suggested(key: &str) -> String {
     });
     let lifecycles = ["lifecycles.NAME.SETTING".to_owned()];
     let names = KEYS.iter().map(|known| known.name.to_owned()).chain(named).chain(lifecycles);
-    // Of a table that exists only its own settings, else the tables and what stands outside of them.
+    // Of a table that exists only its own settings, else the tables and what stands outside of
+    // them.
     let table = |name: &str| name.split_once('.').map(|(table, _)| table.to_owned());
     let all: Vec<String> = names.collect();
     let own = table(key).filter(|own| all.iter().any(|name| table(name).as_ref() == Some(own)));

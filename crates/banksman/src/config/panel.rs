@@ -1,4 +1,5 @@
-//! The settings of panels: who sits on every one, the registry of specialists, and how long they have.
+//! The settings of panels: who sits on every one, the registry of specialists, and how long they
+//! have.
 
 use std::path::Path;
 

@@ -1,6 +1,8 @@
-//! The project's policy file: its text is read with the settings, and made sense of where it is first needed.
+//! The project's policy file: its text is read with the settings, and made sense of where it is
+//! first needed.
 //!
-//! A file that cannot be understood allows nothing: no agent is started under it, and `banksman policy lint` says why.
+//! A file that cannot be understood allows nothing: no agent is started under it, and `banksman
+//! policy lint` says why.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -54,7 +56,8 @@ impl PolicyFile {
         }
     }
 
-    /// Whether a lead may say that work is done. A file that cannot be understood gives no such right.
+    /// Whether a lead may say that work is done. A file that cannot be understood gives no such
+    /// right.
     #[must_use]
     pub fn lets_leads_close(&self) -> bool {
         self.text.is_some() && self.read().is_ok_and(|policy| policy.lead_may_close)

@@ -1,4 +1,5 @@
-//! What an agent is sent to do: its words, the shape of its answer, what proves it, and whose work it starts from.
+//! What an agent is sent to do: its words, the shape of its answer, what proves it, and whose work
+//! it starts from.
 
 use std::collections::BTreeSet;
 
@@ -114,8 +115,8 @@ impl Engine<'_> {
         Ok(flow.map(|flow| Box::new(StepContext { step, flow, stored })))
     }
 
-    /// Branches whose work a task starts from: those of the steps that it needs, of the task that it reviews, or of all steps of
-    /// the workflow that it is.
+    /// Branches whose work a task starts from: those of the steps that it needs, of the task that
+    /// it reviews, or of all steps of the workflow that it is.
     pub(super) fn produces(
         &self,
         stored: &Stored,
@@ -152,8 +153,8 @@ impl Engine<'_> {
         Ok(parts.filter(|id| !needed.contains(id)).collect())
     }
 
-    /// A step that no agent has worked on, because a person did it or left it out, has no branch. In its place stand the steps that
-    /// it needs.
+    /// A step that no agent has worked on, because a person did it or left it out, has no branch.
+    /// In its place stand the steps that it needs.
     fn worked_on(&self, steps: Vec<TaskId>) -> Result<Vec<Stored>, EngineError> {
         let (mut open, mut seen, mut found) = (steps, BTreeSet::new(), Vec::new());
         while let Some(id) = open.pop() {
@@ -165,7 +166,8 @@ impl Engine<'_> {
             if !has_run {
                 open.extend(self.store.needs(id)?.iter().map(|need| need.task));
             }
-            // Whoever does a step by hand leaves a branch without a run; where there is none, nothing is brought.
+            // Whoever does a step by hand leaves a branch without a run; where there is none,
+            // nothing is brought.
             if has_run || may_be_laid_out(&step) {
                 found.push(step);
             }
@@ -175,8 +177,8 @@ impl Engine<'_> {
 }
 
 impl Engine<'_> {
-    /// Whether the clean-up of a step's worktree is another one's: steps that share one end together, and the last of those that
-    /// have worked there puts it away.
+    /// Whether the clean-up of a step's worktree is another one's: steps that share one end
+    /// together, and the last of those that have worked there puts it away.
     pub(super) fn is_put_away_by_another(&self, stored: &Stored) -> Result<bool, EngineError> {
         let shares = StepTask::of(stored).is_some_and(|step| step.spec.worktree.is_some());
         let Some(parent) = stored.task.parent.filter(|_| shares) else { return Ok(false) };
@@ -188,7 +190,8 @@ impl Engine<'_> {
     }
 }
 
-/// The name by which a task's worktree is known, and what its branch is called after. Steps that name a worktree share it.
+/// The name by which a task's worktree is known, and what its branch is called after. Steps that
+/// name a worktree share it.
 pub(super) fn place(stored: &Stored) -> (String, String) {
     let task = &stored.task;
     let shared = StepTask::of(stored).and_then(|step| step.spec.worktree);
@@ -233,8 +236,8 @@ pub(super) fn schema(assignment: &Assignment) -> Option<Value> {
     }
 }
 
-/// What proves the work. The project's checks are for finished work: a step that only writes failing tests is none, so the file says
-/// itself what proves it.
+/// What proves the work. The project's checks are for finished work: a step that only writes
+/// failing tests is none, so the file says itself what proves it.
 pub(super) fn checks(
     stored: &Stored,
     assignment: &Assignment,
@@ -291,7 +294,8 @@ fn texts(value: Option<&Value>) -> Vec<String> {
     items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-/// The inputs of a step that are feedback of gates: they are not in the repository's history, so they are copied.
+/// The inputs of a step that are feedback of gates: they are not in the repository's history, so
+/// they are copied.
 pub(super) fn feedback_globs(assignment: &Assignment) -> Vec<String> {
     let step = match assignment {
         Assignment::Plain | Assignment::Plan(_) => None,

@@ -1,7 +1,9 @@
-//! Asks people about budgets of a day or of a batch that are used up: one question for each, however many tasks wait.
+//! Asks people about budgets of a day or of a batch that are used up: one question for each,
+//! however many tasks wait.
 //!
-//! What is used up and what was said is the store's to know; here the question is made, taken back when it is needed no more, and
-//! a yes is carried out. May be cut off anywhere and is found again by the next turn.
+//! What is used up and what was said is the store's to know; here the question is made, taken back
+//! when it is needed no more, and a yes is carried out. May be cut off anywhere and is found again
+//! by the next turn.
 
 use std::sync::Arc;
 

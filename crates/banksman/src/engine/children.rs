@@ -1,5 +1,6 @@
-//! Tasks and their parts: a part tells its parent how it stands, a parent leads its parts. Nothing here knows what the parts are
-//! for: workflows are in `steps`, panels in `panel`, plans in `planning`.
+//! Tasks and their parts: a part tells its parent how it stands, a parent leads its parts. Nothing
+//! here knows what the parts are for: workflows are in `steps`, panels in `panel`, plans in
+//! `planning`.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, Outcome, StateKind};
@@ -61,7 +62,8 @@ impl Engine<'_> {
         stored.task.entered <= effect.seq
     }
 
-    /// What a whole makes of its parts as they stand now. One whose parts do its work has no panel and no question of its own.
+    /// What a whole makes of its parts as they stand now. One whose parts do its work has no panel
+    /// and no question of its own.
     pub(super) fn look_at_children(
         &self,
         parent: &Stored,
@@ -83,7 +85,8 @@ impl Engine<'_> {
         }
     }
 
-    /// A wait may be for parts: the counts are facts that the engine brings along, not fields that somebody keeps.
+    /// A wait may be for parts: the counts are facts that the engine brings along, not fields that
+    /// somebody keeps.
     fn count_children(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
         let fields = self.child_counts(parent)?;
         if fields.is_empty() || !parent.flag(LED) {
@@ -104,7 +107,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A whole that asks what becomes of parts that were given up has its answer when none of them is so any more.
+    /// A whole that asks what becomes of parts that were given up has its answer when none of them
+    /// is so any more.
     fn take_up(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
         let asked = parent.task.fields.get(CHILDREN_GIVEN_UP).and_then(Value::as_i64).unwrap_or(0);
         if asked > 0 && self.store.count_children(parent.task.id)?.given_up == 0 {

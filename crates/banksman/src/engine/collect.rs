@@ -50,9 +50,10 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// The effect behind an activity is held until its next look, which may be a minute away. It is settled in this turn, or
-    /// begun again if its keeper was lost; one that was hindered is begun again after a while. That is decided here, by the
-    /// clock of the store: the receipt has the time of a machine whose clock may be wrong.
+    /// The effect behind an activity is held until its next look, which may be a minute away. It is
+    /// settled in this turn, or begun again if its keeper was lost; one that was hindered is
+    /// begun again after a while. That is decided here, by the clock of the store: the receipt
+    /// has the time of a machine whose clock may be wrong.
     fn look_again_at(&self, job: JobId, ended: &EndCause, now: Instant) -> Result<(), EngineError> {
         let waits = ended.is_hindered() && *ended != EndCause::KeeperLost;
         let due = move |attempts: i64| if waits { now.plus(pause_after(attempts)) } else { now };
@@ -74,7 +75,8 @@ impl Engine<'_> {
             Ok(JobStatus::Ended(receipt)) => return Some(*receipt),
             Ok(JobStatus::Absent | JobStatus::Running) => return None,
             Ok(JobStatus::Lost) => {}
-            // What cannot be read proves nothing: the work is judged as lost, and its folder stays for a look.
+            // What cannot be read proves nothing: the work is judged as lost, and its folder stays
+            // for a look.
             Err(error @ SiteError::Receipt { .. }) => tell(error),
             Err(error @ (SiteError::File { .. } | SiteError::Keeper { .. })) => {
                 tell(error);
@@ -129,7 +131,8 @@ impl Engine<'_> {
         let outcome = end.finish.outcome.as_str().to_owned();
         match self.store.end_run(run.task, end.clone(), now) {
             Ok(_) => Ok(outcome),
-            // It has ended all the same: a run that could not would hold up the end of every other one.
+            // It has ended all the same: a run that could not would hold up the end of every other
+            // one.
             Err(StoreError::Rejected(rejected)) if rejected.why == RejectReason::Invalid => {
                 let bare = without_what_it_brought(end, &rejected);
                 let outcome = bare.finish.outcome.as_str().to_owned();
@@ -185,8 +188,9 @@ impl Engine<'_> {
                 fields,
                 tokens: tokens.saturating_add(judging.tokens),
                 cost_micros: cost_micros.saturating_add(judging.cost_micros),
-                // A pause of the account holds back all that draws on it. The task itself does not wait: another account
-                // may take it, and so may this one as soon as somebody ends the pause.
+                // A pause of the account holds back all that draws on it. The task itself does not
+                // wait: another account may take it, and so may this one as soon as
+                // somebody ends the pause.
                 again_at: again_at.filter(|_| pause.is_none()),
             },
             body,
@@ -227,8 +231,8 @@ impl Engine<'_> {
         Ok(facts.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
     }
 
-    /// The pull request that the agent named. In a repository without a remote the branch itself stands for it, at the commit that
-    /// the run has left.
+    /// The pull request that the agent named. In a repository without a remote the branch itself
+    /// stands for it, at the commit that the run has left.
     fn pull_request(
         &self,
         stored: &Stored,
@@ -247,7 +251,8 @@ impl Engine<'_> {
         Ok((Some(local_pull_request(&self.branch_of(stored)?)), head))
     }
 
-    /// An outcome that the lifecycle wants tried again is tried again only as long as the failure policy allows it.
+    /// An outcome that the lifecycle wants tried again is tried again only as long as the failure
+    /// policy allows it.
     fn follow_policy(
         &self,
         stored: &Stored,
@@ -443,7 +448,8 @@ fn some_of(paths: &[String]) -> String {
     }
 }
 
-/// The end of a run that its task has not waited for. Late is only what has come to an end by itself.
+/// The end of a run that its task has not waited for. Late is only what has come to an end by
+/// itself.
 fn unawaited(ended: &EndCause) -> String {
     if *ended == EndCause::Completed { "came late".to_owned() } else { how(ended) }
 }

@@ -74,7 +74,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Starts the keeper of a run that was claimed. May be called again for the same run after a crash.
+    /// Starts the keeper of a run that was claimed. May be called again for the same run after a
+    /// crash.
     pub(super) fn begin(
         &self,
         taken: ClaimedRun,
@@ -87,7 +88,8 @@ impl Engine<'_> {
         let stored = &taken.stored;
         let is_agents = stored.activity() == Some(Activity::Agent);
         if stored.task.run() != Some(run) || !is_agents {
-            // A worker outside of this program may have claimed a task of a state that no agent works in.
+            // A worker outside of this program may have claimed a task of a state that no agent
+            // works in.
             return Ok(());
         }
         if self.is_in_the_way(JobId::Run(run))? {
@@ -116,8 +118,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Another process of this machine may be about to begin the same run, with a token of its own. The store knows that of the
-    /// one who does; a run that is over is begun by nobody.
+    /// Another process of this machine may be about to begin the same run, with a token of its own.
+    /// The store knows that of the one who does; a run that is over is begun by nobody.
     fn begin_known(
         &self,
         ClaimedRun { run, token, .. }: &ClaimedRun,

@@ -11,8 +11,8 @@ use crate::store::Stored;
 const JUDGES: [&str; 2] = ["evaluator", "reviewer"];
 
 impl Engine<'_> {
-    /// Who is asked about the end of a run. Without a worker that is named for it that is done for a criterion in prose only,
-    /// because nothing else could tell whether that is met.
+    /// Who is asked about the end of a run. Without a worker that is named for it that is done for
+    /// a criterion in prose only, because nothing else could tell whether that is met.
     pub(super) fn evaluator(
         &self,
         agents: &Agents,

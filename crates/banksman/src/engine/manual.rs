@@ -1,7 +1,9 @@
-//! Steps of workflows that somebody drives by hand: where they say that one is done, and the look at whether it is.
+//! Steps of workflows that somebody drives by hand: where they say that one is done, and the look
+//! at whether it is.
 //!
-//! The look is a keeper's job like any other check, so whoever says so, and by whatever means, is believed as little as an agent. They
-//! work where they like: it needs no worktree, and it leaves everything as it is.
+//! The look is a keeper's job like any other check, so whoever says so, and by whatever means, is
+//! believed as little as an agent. They work where they like: it needs no worktree, and it leaves
+//! everything as it is.
 
 use std::path::PathBuf;
 
@@ -20,8 +22,8 @@ const DONE_ON: &str = "done_on";
 const PROOF: &str = "proof";
 
 impl Engine<'_> {
-    /// The look at a step of which somebody says that it is done, or why there can be none. A criterion in prose is left to
-    /// its gate.
+    /// The look at a step of which somebody says that it is done, or why there can be none. A
+    /// criterion in prose is left to its gate.
     pub(super) fn inspect_plan(
         &self,
         stored: &Stored,
@@ -54,7 +56,8 @@ impl Engine<'_> {
         }))
     }
 
-    /// The machine that has what is to be looked at, where it is another one: a folder of the same name here would show nothing.
+    /// The machine that has what is to be looked at, where it is another one: a folder of the same
+    /// name here would show nothing.
     pub(super) fn done_elsewhere<'s>(&self, stored: &'s Stored) -> Option<&'s str> {
         stored.text(DONE_ON).filter(|node| *node != self.config.agents.node)
     }

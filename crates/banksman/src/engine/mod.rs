@@ -1,8 +1,8 @@
 //! The one loop: what happened outside becomes events, what was decided becomes work.
 //!
-//! [`Engine::pulse`] is one turn and returns; `pulse` calls it once, `up` calls it whenever something may have changed.
-//! It runs no git, no agent and no check itself: those belong to keepers. Everything it does may be cut off at any
-//! point and is found again by the next turn.
+//! [`Engine::pulse`] is one turn and returns; `pulse` calls it once, `up` calls it whenever
+//! something may have changed. It runs no git, no agent and no check itself: those belong to
+//! keepers. Everything it does may be cut off at any point and is found again by the next turn.
 
 mod assignment;
 mod budgets;
@@ -45,9 +45,11 @@ use crate::exec::mailbox::MailboxError;
 use crate::exec::site::{JobStatus, Site, SiteError};
 use crate::store::{Node, Store, StoreError, Stored};
 
-/// Nodes that were not seen for this long do not count as live. Three times the longest sleep of `up`.
+/// Nodes that were not seen for this long do not count as live. Three times the longest sleep of
+/// `up`.
 const NODE_GONE: Span = Span(180_000);
-/// What is overdue and not yet to be had, such as a run that takes its time to end, is not looked at more often.
+/// What is overdue and not yet to be had, such as a run that takes its time to end, is not looked
+/// at more often.
 const SHORTEST_SLEEP: Span = Span(50);
 /// Timers and effects that one turn looks at before it lets the others go on.
 const PER_TURN: i64 = 1_000;
@@ -165,7 +167,8 @@ impl<'a> Engine<'a> {
         Ok(pulse)
     }
 
-    /// A turn that claims nothing for agents: what follows from what has happened, for whoever drives a workflow by hand.
+    /// A turn that claims nothing for agents: what follows from what has happened, for whoever
+    /// drives a workflow by hand.
     pub fn follow_up(&self, local: Instant) -> Result<TurnReport, EngineError> {
         let now = self.store.now(local)?;
         let mut pulse = TurnReport { at: now, ..TurnReport::default() };
@@ -247,8 +250,9 @@ impl<'a> Engine<'a> {
         Ok(applied.stored)
     }
 
-    /// Whether another job of the task is still here. A job that waited for the other's worktree would get it the moment
-    /// the other's keeper dies, and would work beside what that one has left; so it begins when the other is on record.
+    /// Whether another job of the task is still here. A job that waited for the other's worktree
+    /// would get it the moment the other's keeper dies, and would work beside what that one has
+    /// left; so it begins when the other is on record.
     fn is_in_the_way(&self, job: JobId) -> Result<bool, EngineError> {
         // A look at the remote is in nobody's way.
         let touches = |other: &JobId| !matches!(other, JobId::Look { .. });

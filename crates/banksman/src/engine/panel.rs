@@ -1,8 +1,10 @@
-//! Panels: one agent or several look at the work of another, in a state of a task or at the gate of a workflow's step. Everybody is asked
-//! at once, what they have answered goes to `core::panel` as one record, and its answer is carried out.
+//! Panels: one agent or several look at the work of another, in a state of a task or at the gate of
+//! a workflow's step. Everybody is asked at once, what they have answered goes to `core::panel` as
+//! one record, and its answer is carried out.
 //!
-//! Nothing is decided here, and nothing is remembered but the seats: every look at a panel begins with them, so one that was cut off
-//! goes on where it stood. Seats are in `reviews`, who takes them in `roster`, what they are told in `prompts`.
+//! Nothing is decided here, and nothing is remembered but the seats: every look at a panel begins
+//! with them, so one that was cut off goes on where it stood. Seats are in `reviews`, who takes
+//! them in `roster`, what they are told in `prompts`.
 
 pub(super) mod prompts;
 pub(super) mod reviews;
@@ -70,7 +72,8 @@ impl Engine<'_> {
             return self.convene(parent, &asked, &panels, now);
         }
         let soon = now.plus(LOOK_AGAIN);
-        // Nobody can take a seat of a paused batch, so no seat is blamed for its silence, and nobody is asked anew.
+        // Nobody can take a seat of a paused batch, so no seat is blamed for its silence, and
+        // nobody is asked anew.
         let is_paused = self.store.is_paused(parent.task.batch.as_deref())?;
         if is_paused && assignments.iter().any(|review| !review.state().terminal) {
             return Ok(EffectResult::Later(soon));
@@ -111,7 +114,8 @@ impl Engine<'_> {
         Ok(EffectResult::Done)
     }
 
-    /// Everybody is asked at once, and nobody is told what the others say. Where no worker could ever take a seat, nobody is.
+    /// Everybody is asked at once, and nobody is told what the others say. Where no worker could
+    /// ever take a seat, nobody is.
     fn convene(
         &self,
         parent: &Stored,
@@ -197,7 +201,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// The end of a panel goes to its task with all that was said, and whoever still reads is sent home.
+    /// The end of a panel goes to its task with all that was said, and whoever still reads is sent
+    /// home.
     fn rule(
         &self,
         parent: &Stored,

@@ -158,7 +158,8 @@ impl Engine<'_> {
         }))
     }
 
-    /// What an agent is told, and all that depends on the same facts. `prompts render` asks here, too.
+    /// What an agent is told, and all that depends on the same facts. `prompts render` asks here,
+    /// too.
     pub(super) fn briefing(
         &self,
         stored: &Stored,
@@ -202,7 +203,8 @@ impl Engine<'_> {
         }))
     }
 
-    /// Our own program, told to renew the lease of a run. The store's address is in the keeper's environment.
+    /// Our own program, told to renew the lease of a run. The store's address is in the keeper's
+    /// environment.
     fn renew(&self, run: RunId, agents: &Agents) -> Vec<String> {
         let program = self.config.program.display().to_string();
         let ttl = agents.limits.lease.to_string();
@@ -235,7 +237,8 @@ impl Engine<'_> {
             };
             return self.job_plan(stored, job, &project, &assignment, work).map(Ok);
         }
-        // A step that was done by hand is looked at after its word; what it left uncommitted is its work, too.
+        // A step that was done by hand is looked at after its word; what it left uncommitted is its
+        // work, too.
         let by_hand = matches!(assignment, Assignment::Step(_));
         let message = by_hand.then(|| commit_message(&stored.task));
         let checks = Verification { signal: None, even_unchanged: true, ..checks };
@@ -415,7 +418,8 @@ fn agent_kind(name: &str) -> Option<AgentKind> {
     AgentKind::ALL.into_iter().find(|kind| kind.as_str() == name)
 }
 
-/// The latest run whose session this worker can go on with: the same agent, on this machine, where the work is.
+/// The latest run whose session this worker can go on with: the same agent, on this machine, where
+/// the work is.
 fn resumable<'p>(earlier: &[&'p PastRun], worker: &WorkerSetup, node: &str) -> Option<&'p PastRun> {
     let last = earlier.last()?;
     let same = last.agent.as_deref() == Some(worker.agent.as_str())

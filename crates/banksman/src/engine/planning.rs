@@ -1,7 +1,9 @@
-//! Plans: what a planner is asked and what becomes of its answer, and the tasks that the parts of an approved plan become.
+//! Plans: what a planner is asked and what becomes of its answer, and the tasks that the parts of
+//! an approved plan become.
 //!
-//! Whether a plan is good enough is judged in `core::plan`, and where a task goes from there is said by its lifecycle: here facts are
-//! gathered and told. Everything may be done twice: a part is made under a key, and how the parts stand is asked of them each time.
+//! Whether a plan is good enough is judged in `core::plan`, and where a task goes from there is
+//! said by its lifecycle: here facts are gathered and told. Everything may be done twice: a part is
+//! made under a key, and how the parts stand is asked of them each time.
 
 use std::sync::Arc;
 
@@ -48,7 +50,8 @@ const STEP: &str = "step";
 const SPIKE: &str = "spike";
 /// A lifecycle's setting for the time of one iteration.
 const ITERATION_TIMEOUT: &str = "iteration_timeout";
-/// Moves that one look at the parts may lead to, one after the other: more than a lifecycle has states behind each other.
+/// Moves that one look at the parts may lead to, one after the other: more than a lifecycle has
+/// states behind each other.
 const MOST_MOVES: usize = 8;
 /// Of the text about parts that a person has to decide on, in bytes.
 const PROBLEM_BYTES: usize = 2_000;
@@ -125,7 +128,8 @@ impl Engine<'_> {
         })
     }
 
-    /// The answer of a planner as it changes its task. One that does not hold together is an iteration, too: the next one is told.
+    /// The answer of a planner as it changes its task. One that does not hold together is an
+    /// iteration, too: the next one is told.
     pub(super) fn planned(&self, stored: &Stored, answer: &Value) -> Result<Planned, EngineError> {
         let version = version_of(stored) + 1;
         let (plan, iteration, line) = match Plan::deserialize(answer) {
@@ -163,7 +167,8 @@ impl Engine<'_> {
                 fields.insert("subtasks".to_owned(), parent);
             }
         }
-        // What is ready is shown by itself; a person who has to find another way sees all that was tried.
+        // What is ready is shown by itself; a person who has to find another way sees all that was
+        // tried.
         if !objections.is_empty() || fields.get("irreducible").is_some_and(Value::is_string) {
             words = format!("{words}\n{}", history(&all));
         }
@@ -172,7 +177,8 @@ impl Engine<'_> {
         Ok(Planned { line, fields, body: with_part(&body, &words) })
     }
 
-    /// The parts of the plan that the task has now, in their order. Seats of panels and parts of earlier plans are none.
+    /// The parts of the plan that the task has now, in their order. Seats of panels and parts of
+    /// earlier plans are none.
     pub(super) fn planned_subtasks(&self, parent: &Stored) -> Result<Vec<Stored>, EngineError> {
         if !parent.task.fields.contains_key(PLAN) {
             return Ok(Vec::new());
@@ -184,7 +190,8 @@ impl Engine<'_> {
         Ok(subtasks)
     }
 
-    /// The parts of a plan follow their task: made when it is approved, begun again when a person says so, and ended with it.
+    /// The parts of a plan follow their task: made when it is approved, begun again when a person
+    /// says so, and ended with it.
     pub(super) fn lead_planned(
         &self,
         effect: &PendingEffect,
@@ -269,7 +276,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// What whoever works on a part of a plan or on a step should know about the whole and about what came before.
+    /// What whoever works on a part of a plan or on a step should know about the whole and about
+    /// what came before.
     pub(super) fn context_of(&self, stored: &Stored) -> Result<String, EngineError> {
         let mut words = String::new();
         let is_planned = stored.text(SUBTASK).is_some();

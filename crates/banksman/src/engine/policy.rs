@@ -17,9 +17,11 @@ use super::{Engine, EngineError, Notice, TurnReport};
 use crate::config::{Agents, WorkerSetup};
 use crate::store::{OverBudget, PastRun, StoreError, Stored};
 
-/// The move that asks people, in lifecycles that do not say what becomes of a run that is over its budget.
+/// The move that asks people, in lifecycles that do not say what becomes of a run that is over its
+/// budget.
 const ESCALATE: &str = "escalate";
-/// Records in which a loop is looked for: as often there and back as a policy may ask for, and as many again that move nothing.
+/// Records in which a loop is looked for: as often there and back as a policy may ask for, and as
+/// many again that move nothing.
 const LOOKED_BACK: i64 = 400;
 
 impl Engine<'_> {
@@ -29,8 +31,8 @@ impl Engine<'_> {
         Ok(grants.into_iter().flat_map(|grant: Grant| grant.actions).collect())
     }
 
-    /// A task that has used up its own budget waits for a person who gives it more, if its lifecycle has a way to ask one. Else
-    /// it stays in the queue, and `why` says so.
+    /// A task that has used up its own budget waits for a person who gives it more, if its
+    /// lifecycle has a way to ask one. Else it stays in the queue, and `why` says so.
     pub(super) fn ask_for_budget(
         &self,
         over: &OverBudget,
@@ -60,7 +62,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A task that has gone to and fro without anything new is for a person, however well this run went.
+    /// A task that has gone to and fro without anything new is for a person, however well this run
+    /// went.
     pub(super) fn look_for_a_loop(
         &self,
         stored: &Stored,
@@ -75,7 +78,8 @@ impl Engine<'_> {
         let recent = stored.task.version.saturating_sub(LOOKED_BACK);
         let entries = self.store.history(stored.task.id, recent)?;
         let own = receipt.evidence.as_ref().map(|found| found.head.as_str());
-        // A run begins with a record that says so by its epoch. Of the one that has just ended only its receipt knows more.
+        // A run begins with a record that says so by its epoch. Of the one that has just ended only
+        // its receipt knows more.
         let head_of = |epoch: i64| {
             let known = past.iter().find(|past| past.epoch == epoch)?;
             known.head.as_deref().or(own.filter(|_| epoch == stored.task.epoch))
@@ -107,7 +111,8 @@ impl Engine<'_> {
     }
 }
 
-/// The move out of a state that its lifecycle makes with what is over its budget, and the field that takes the words.
+/// The move out of a state that its lifecycle makes with what is over its budget, and the field
+/// that takes the words.
 fn way_to_ask(lifecycle: &Lifecycle, state: StateId) -> Option<(&str, &str)> {
     let rows = lifecycle.exits(state).filter(|row| {
         row.bound.is_none()
@@ -124,7 +129,8 @@ fn place_of_detail(row: &Transition) -> Option<&str> {
     computed.find(|(_, expr)| expr.names().any(is_detail)).map(|(field, _)| field.as_str())
 }
 
-/// Such a move is called like the outcome, or as what a run of the lifecycle leads to that ends this way.
+/// Such a move is called like the outcome, or as what a run of the lifecycle leads to that ends
+/// this way.
 fn is_for_over_budget(lifecycle: &Lifecycle, trigger: &str) -> bool {
     let is_named = trigger == Outcome::OverBudget.as_str();
     is_named
@@ -185,7 +191,8 @@ mod tests {
     /// A reviewer whose budget is used up has no verdict, and its panel asks a person.
     const SILENT: [&str; 2] = ["seat pending", "seat reviewing"];
 
-    /// Where a task can wait for an agent, in a queue or before its next run, a budget that is used up is asked about.
+    /// Where a task can wait for an agent, in a queue or before its next run, a budget that is used
+    /// up is asked about.
     #[test]
     fn wherever_a_task_waits_for_an_agent_its_budget_can_be_asked_for() {
         let waits_for_an_agent = |state: &State| {

@@ -1,4 +1,5 @@
-//! What agents are told. Texts that come from outside stand between marks that they cannot imitate, and are named as data.
+//! What agents are told. Texts that come from outside stand between marks that they cannot imitate,
+//! and are named as data.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -39,7 +40,8 @@ pub(super) struct Brief<'a> {
     pub(super) past: &'a [&'a PastRun],
     /// Whether the agent still has its own memory of them.
     pub(super) resumes: bool,
-    /// What is known about the tasks that this one is part of or comes after; empty if it is by itself.
+    /// What is known about the tasks that this one is part of or comes after; empty if it is by
+    /// itself.
     pub(super) context: String,
 }
 
@@ -178,7 +180,8 @@ pub(super) fn for_step(
     })
 }
 
-/// The texts and lists of a step that may be long, in the order in which [`written`] takes them back.
+/// The texts and lists of a step that may be long, in the order in which [`written`] takes them
+/// back.
 pub(super) fn parts_of_step(step: &StepContext) -> Vec<PromptSection<'_>> {
     let (flow, spec) = (&step.flow, &step.step.spec);
     let judged = match &spec.criterion {

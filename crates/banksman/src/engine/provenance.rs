@@ -1,8 +1,9 @@
 //! Whether a file that answers for a person can be a person's.
 //!
-//! A file does not say who wrote it. But when it came to be is known, and no program can set that time; and the store knows which runs
-//! were at work by then, and since when there has been something to judge. Decisions are people's, so what a run may have written is
-//! no answer, and neither is what was there before the work was handed over, whoever wrote it.
+//! A file does not say who wrote it. But when it came to be is known, and no program can set that
+//! time; and the store knows which runs were at work by then, and since when there has been
+//! something to judge. Decisions are people's, so what a run may have written is no answer, and
+//! neither is what was there before the work was handed over, whoever wrote it.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +24,9 @@ const MARGIN: Span = Span(1_000);
 const NAMED: usize = 4;
 
 impl Engine<'_> {
-    /// Why a person's answer in a file is not taken for one; none for one that is taken, and for what is no person's to say. The
-    /// refusal is in the history of the task, once for each stay and for the same writers, whatever number of files they write.
+    /// Why a person's answer in a file is not taken for one; none for one that is taken, and for
+    /// what is no person's to say. The refusal is in the history of the task, once for each
+    /// stay and for the same writers, whatever number of files they write.
     pub(super) fn doubt(
         &self,
         child: &Stored,
@@ -82,9 +84,10 @@ impl Engine<'_> {
         Ok(runs.into_iter().collect())
     }
 
-    /// Since when there has been something to judge: the step came from work to its gate, and is there, or has passed it, whoever was
-    /// asked in between. None where nobody is to judge it. A file from before is from whoever worked on it. Here no margin
-    /// is given: whoever says that he is done and that it is good does both within a moment, and a person who is
+    /// Since when there has been something to judge: the step came from work to its gate, and is
+    /// there, or has passed it, whoever was asked in between. None where nobody is to judge it.
+    /// A file from before is from whoever worked on it. Here no margin is given: whoever says
+    /// that he is done and that it is good does both within a moment, and a person who is
     /// refused for a file that came so soon after the step is told what to type.
     fn judged_since(&self, child: &Stored) -> Result<Option<Instant>, EngineError> {
         let lifecycle = &child.lifecycle;

@@ -1,7 +1,9 @@
-//! Pull requests of steps that are done by hand: when the remote is looked at, and what follows from what it shows.
+//! Pull requests of steps that are done by hand: when the remote is looked at, and what follows
+//! from what it shows.
 //!
-//! The looks themselves are jobs, because no turn of the engine waits for a remote. When they are due follows from the time
-//! alone, so that nothing has to be remembered and a look that was made is not made again after a crash.
+//! The looks themselves are jobs, because no turn of the engine waits for a remote. When they are
+//! due follows from the time alone, so that nothing has to be remembered and a look that was made
+//! is not made again after a crash.
 
 use std::path::Path;
 
@@ -20,7 +22,8 @@ use crate::exec::repo;
 use crate::exec::site::JobStatus;
 use crate::store::Stored;
 
-/// From the beginning of a step, or from the last push, to the first look; each wait after it is twice as long.
+/// From the beginning of a step, or from the last push, to the first look; each wait after it is
+/// twice as long.
 const FIRST_LOOK: Span = Span(10_000);
 /// Until this.
 const LONGEST_WAIT: Span = Span(15 * 60_000);
@@ -58,8 +61,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// What a look has seen. The same commit counts once, whatever becomes of the step: what was opened before it was sent back
-    /// does not say that it is done again.
+    /// What a look has seen. The same commit counts once, whatever becomes of the step: what was
+    /// opened before it was sent back does not say that it is done again.
     pub(super) fn end_look(
         &self,
         task: TaskId,

@@ -1,5 +1,5 @@
-//! Runs that lost something: a node that died between the claim and the start, a lease that ran out, a job without a
-//! right to work.
+//! Runs that lost something: a node that died between the claim and the start, a lease that ran
+//! out, a job without a right to work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,8 +48,9 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A job whose task was moved on, given to another or ended must not go on, even if nobody said so in time: a merge that
-    /// goes on after somebody has cancelled the task would still merge it.
+    /// A job whose task was moved on, given to another or ended must not go on, even if nobody said
+    /// so in time: a merge that goes on after somebody has cancelled the task would still merge
+    /// it.
     fn end_what_has_no_right(
         &self,
         jobs: &[JobId],
@@ -78,14 +79,16 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Leases of any node that ran out. The keeper of such a run has ended its agent before that moment; where it is one of
-    /// ours it is told again, and the task is given on only when it is gone.
+    /// Leases of any node that ran out. The keeper of such a run has ended its agent before that
+    /// moment; where it is one of ours it is told again, and the task is given on only when it
+    /// is gone.
     fn expire(&self, now: Instant, pulse: &mut TurnReport) -> Result<(), EngineError> {
         for open in self.store.expired(now, PER_TURN)? {
             let job = JobId::Run(open.run);
             let ours = open.node.as_deref() == Some(self.config.agents.node.as_str());
             if ours && self.site.look(job)? == JobStatus::Running {
-                // As long as its keeper lives nobody else may have the worktree, and its end comes with its receipt.
+                // As long as its keeper lives nobody else may have the worktree, and its end comes
+                // with its receipt.
                 self.site.stop(job, "its lease ran out")?;
                 let overdue_at = open.expires_at.plus(Span(4 * self.config.agents.limits.grace.0));
                 if now >= overdue_at {

@@ -15,12 +15,13 @@ use crate::exec::site::JobStatus;
 use crate::store::outbox::{EffectFailure, PendingEffect};
 use crate::store::{StoreError, Stored};
 
-/// How long others leave an effect alone that this turn has taken: much longer than it takes to do all of them. If the turn
-/// is cut off, they are taken again after this time.
+/// How long others leave an effect alone that this turn has taken: much longer than it takes to do
+/// all of them. If the turn is cut off, they are taken again after this time.
 const HOLD: Span = Span(10_000);
 /// Effects that are taken at once.
 const AT_ONCE: i64 = 100;
-/// How often a job that is running is looked at, in case nobody tells of its end; and what cannot be done now.
+/// How often a job that is running is looked at, in case nobody tells of its end; and what cannot
+/// be done now.
 const AT_WORK: Span = Span(60_000);
 /// When a job that another one is in the way of is looked at again.
 const SOON: Span = Span(5_000);
@@ -52,7 +53,8 @@ impl Engine<'_> {
             }
             let mut done = Vec::new();
             let all = self.do_effects(&effects, now, pulse, &mut done);
-            // What is done is on record whatever became of the rest, and with one commit for all of it.
+            // What is done is on record whatever became of the rest, and with one commit for all of
+            // it.
             self.store.effects_done(&done)?;
             all?;
             pulse.effects += effects.len();
@@ -60,7 +62,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// One after the other. Those that are done go to `done`; what becomes of the others is put on record at once.
+    /// One after the other. Those that are done go to `done`; what becomes of the others is put on
+    /// record at once.
     fn do_effects<'e>(
         &self,
         effects: &'e [PendingEffect],
@@ -72,7 +75,8 @@ impl Engine<'_> {
             let did = match self.do_effect(effect, now, pulse) {
                 Ok(did) => did,
                 Err(EngineError::Store(error)) => return Err(error.into()),
-                // One that cannot be done now must not hold up the others, and it is not the effect's fault.
+                // One that cannot be done now must not hold up the others, and it is not the
+                // effect's fault.
                 Err(
                     error @ (EngineError::Site(_)
                     | EngineError::Mailbox(_)
@@ -167,7 +171,8 @@ impl Engine<'_> {
         }
     }
 
-    /// An activity of a keeper: begun once, looked after until its end is on record, begun again if its keeper is lost.
+    /// An activity of a keeper: begun once, looked after until its end is on record, begun again if
+    /// its keeper is lost.
     fn start_job(
         &self,
         effect: &PendingEffect,
@@ -220,8 +225,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Somebody may move the task on right before its job begins. Whoever looks for jobs of the task after that move sees this
-    /// one, because it is asked for with its folder held, or it is not begun: so nothing lands after others have found nothing.
+    /// Somebody may move the task on right before its job begins. Whoever looks for jobs of the
+    /// task after that move sees this one, because it is asked for with its folder held, or it
+    /// is not begun: so nothing lands after others have found nothing.
     fn begin_if_still(&self, plan: &JobSpec, stored: &Stored) -> Result<bool, EngineError> {
         let (mut known, mut begins) = (Ok(()), false);
         self.site.begin_if(plan, &mut || {
@@ -254,7 +260,8 @@ impl Engine<'_> {
             JobStatus::Absent => {}
         }
         let state = stored.state();
-        // A person may have sent the task back to work meanwhile; then its worktree is needed again.
+        // A person may have sent the task back to work meanwhile; then its worktree is needed
+        // again.
         if stored.task.entered > effect.seq && !state.terminal {
             return Ok(EffectResult::Done);
         }
@@ -280,7 +287,8 @@ impl Engine<'_> {
         }
     }
 
-    /// A job that has ended since this turn looked for such jobs is the next turn's, which also says when it is begun again.
+    /// A job that has ended since this turn looked for such jobs is the next turn's, which also
+    /// says when it is begun again.
     fn is_yet_to_be_collected(&self, job: JobId) -> Result<bool, EngineError> {
         Ok(self.site.jobs()?.contains(&job))
     }
@@ -303,8 +311,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Tells people of a state, and what to type where one of them is asked. A state whose parts do what it is for asks nobody,
-    /// and they speak for themselves.
+    /// Tells people of a state, and what to type where one of them is asked. A state whose parts do
+    /// what it is for asks nobody, and they speak for themselves.
     fn tell(
         &self,
         pulse: &mut TurnReport,

@@ -1,5 +1,6 @@
-//! What an agent would be told about a task now. The claim is made on paper, by the machine that makes real ones, and the words come
-//! from where a run gets them; nothing is written, claimed or started.
+//! What an agent would be told about a task now. The claim is made on paper, by the machine that
+//! makes real ones, and the words come from where a run gets them; nothing is written, claimed or
+//! started.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, Outcome, State};
@@ -104,7 +105,8 @@ impl Engine<'_> {
         }))
     }
 
-    /// For whom it may be: the one who was asked for or has it, else everybody, and at last nobody in particular.
+    /// For whom it may be: the one who was asked for or has it, else everybody, and at last nobody
+    /// in particular.
     fn candidates(
         &self,
         wish: &PreviewRequest,
@@ -214,7 +216,8 @@ impl Engine<'_> {
     }
 }
 
-/// The task as it would be after its claim, as it is where somebody has claimed it; none where this worker cannot.
+/// The task as it would be after its claim, as it is where somebody has claimed it; none where this
+/// worker cannot.
 fn on_paper(stored: &Stored, setup: Option<&WorkerSetup>, now: Instant) -> Option<Stored> {
     if stored.task.lease.is_some() {
         return Some(stored.clone());
@@ -238,7 +241,8 @@ fn on_paper(stored: &Stored, setup: Option<&WorkerSetup>, now: Instant) -> Optio
     Some(claimed)
 }
 
-/// Puts a task to where an agent plays this part, if its lifecycle has such a state and it is in none of them.
+/// Puts a task to where an agent plays this part, if its lifecycle has such a state and it is in
+/// none of them.
 fn lead_to(stored: &mut Stored, role: &str) {
     let plays = |state: &State| {
         let does = state.does.as_ref().filter(|does| does.activity == Activity::Agent);

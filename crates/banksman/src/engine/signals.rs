@@ -1,7 +1,9 @@
-//! Files in `.workflow/signals`: somebody says that a step is done, or that a gate has passed or failed.
+//! Files in `.workflow/signals`: somebody says that a step is done, or that a gate has passed or
+//! failed.
 //!
-//! What they lead to is on record before the file is put away, under a key of the file, so a crash between the two repeats nothing. What comes
-//! early, late, twice or for a step that has ended is written down and changes nothing.
+//! What they lead to is on record before the file is put away, under a key of the file, so a crash
+//! between the two repeats nothing. What comes early, late, twice or for a step that has ended is
+//! written down and changes nothing.
 
 use std::path::Path;
 
@@ -68,7 +70,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Steps that are done by hand also signal where they are done: in their worktree, on their branch, at a path of their own.
+    /// Steps that are done by hand also signal where they are done: in their worktree, on their
+    /// branch, at a path of their own.
     fn look_at_manual_steps(
         &self,
         now: Instant,
@@ -160,7 +163,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Where somebody who does a step by hand may leave its signal: in the repository, and in the step's worktree.
+    /// Where somebody who does a step by hand may leave its signal: in the repository, and in the
+    /// step's worktree.
     fn places_of(&self, child: &Stored, project: &Project) -> Result<Vec<Mailbox>, EngineError> {
         let worktree = self.worktree_of(child, project)?;
         let worktree = worktree.join(".git").exists().then_some(worktree);

@@ -1,7 +1,9 @@
-//! Steps of workflows: what their agents are told, where they work, and where a gate that failed leads back to.
+//! Steps of workflows: what their agents are told, where they work, and where a gate that failed
+//! leads back to.
 //!
-//! A step's task holds what the file said about it (`spec`), so nothing else has to be read to run it. What happens is also written into
-//! the repository's `.workflow/` folder, for whoever looks there.
+//! A step's task holds what the file said about it (`spec`), so nothing else has to be read to run
+//! it. What happens is also written into the repository's `.workflow/` folder, for whoever looks
+//! there.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -65,12 +67,14 @@ pub(super) fn is_manual(stored: &Stored) -> bool {
     does.is_some_and(|does| does.offers.iter().any(|(_, trigger)| trigger == SIGNAL))
 }
 
-/// Whether whoever does the step drives its workflow, for which nothing is started and nothing is laid out.
+/// Whether whoever does the step drives its workflow, for which nothing is started and nothing is
+/// laid out.
 pub(super) fn is_driven_manually(stored: &Stored) -> bool {
     stored.text("driver") == Some("hand")
 }
 
-/// Whether the step gets a worktree without a run: it is done by hand, and whoever does it does not drive the workflow.
+/// Whether the step gets a worktree without a run: it is done by hand, and whoever does it does not
+/// drive the workflow.
 pub(super) fn may_be_laid_out(stored: &Stored) -> bool {
     stored.text("launch") == Some("interactive") && !is_driven_manually(stored)
 }
@@ -95,8 +99,8 @@ impl Engine<'_> {
         Ok(self.projects.find(project)?.map(|project| Mailbox::new(&project.path)))
     }
 
-    /// One line of the workflow's log for one record of a step's history, and the feedback that came with it. Steps that start
-    /// again are named in one line by the gate that leads back.
+    /// One line of the workflow's log for one record of a step's history, and the feedback that
+    /// came with it. Steps that start again are named in one line by the gate that leads back.
     pub(super) fn note(
         &self,
         effect: &PendingEffect,
@@ -199,7 +203,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A step that somebody does by hand: its worktree is made, and what it is about is written down, with the command that begins it.
+    /// A step that somebody does by hand: its worktree is made, and what it is about is written
+    /// down, with the command that begins it.
     fn lay_out(
         &self,
         child: &Stored,
@@ -238,7 +243,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// What begins an agent in front of a person, without the prompt; none where no worker has such an agent.
+    /// What begins an agent in front of a person, without the prompt; none where no worker has such
+    /// an agent.
     fn manual(&self, step: &StepTask) -> Option<Vec<String>> {
         let fits = |setup: &&WorkerSetup| match &step.spec.worker {
             Some(name) => setup.worker.name == *name,
@@ -250,8 +256,8 @@ impl Engine<'_> {
         interactive(&agent_setup(setup)?)
     }
 
-    /// All that the step's gate has ever said against it, the oldest first. Every failure keeps its words, also one that asks a
-    /// person instead of leading back.
+    /// All that the step's gate has ever said against it, the oldest first. Every failure keeps its
+    /// words, also one that asks a person instead of leading back.
     fn all_feedback(
         &self,
         child: &Stored,
@@ -271,8 +277,9 @@ impl Engine<'_> {
         Ok(said.collect())
     }
 
-    /// Feedback belongs into the folder before anybody is led back. It is written for the record that brought it and for no
-    /// later one: by then a person may have changed the file, or the reason that chose its place is forgotten.
+    /// Feedback belongs into the folder before anybody is led back. It is written for the record
+    /// that brought it and for no later one: by then a person may have changed the file, or the
+    /// reason that chose its place is forgotten.
     fn write_feedback(
         &self,
         mailbox: &Mailbox,
@@ -291,8 +298,9 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A gate has failed: the step that it leads back to starts again with all that come after it, and no other. The line in the
-    /// log comes first, because nobody would write it after a crash: the step has left the state that asks for it.
+    /// A gate has failed: the step that it leads back to starts again with all that come after it,
+    /// and no other. The line in the log comes first, because nobody would write it after a
+    /// crash: the step has left the state that asks for it.
     fn lead_back(
         &self,
         child: &Stored,
@@ -371,7 +379,8 @@ impl Engine<'_> {
         Ok(over.then(|| format!("its gates have failed {failures} times")))
     }
 
-    /// The steps have heard that it runs. A person who lets it go on has seen what tripped the breaker, so that counts no more.
+    /// The steps have heard that it runs. A person who lets it go on has seen what tripped the
+    /// breaker, so that counts no more.
     pub(super) fn set_led(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
         if self.tripped(parent)?.is_none() {
             self.ask_of(parent.task.id, LED, [], now)?;

@@ -1,6 +1,8 @@
-//! Worktrees that should be gone: the state of their task says so, and nobody took them away in time.
+//! Worktrees that should be gone: the state of their task says so, and nobody took them away in
+//! time.
 //!
-//! It begins nothing but clean-ups, which save what they take away, and only for worktrees that were made for a task.
+//! It begins nothing but clean-ups, which save what they take away, and only for worktrees that
+//! were made for a task.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +19,8 @@ use crate::store::StoreError;
 const AT_ONCE: usize = 10;
 
 impl Engine<'_> {
-    /// Begins to put away what is left over, and answers how many worktrees that are. Each is saved before it goes.
+    /// Begins to put away what is left over, and answers how many worktrees that are. Each is saved
+    /// before it goes.
     pub fn sweep(&self) -> Result<usize, EngineError> {
         let repos = self.store.projects()?.into_iter().map(|(_, path)| PathBuf::from(path));
         let repos: Vec<PathBuf> = repos.collect();
@@ -61,7 +64,8 @@ impl Engine<'_> {
         if !is_noted && workspace.worktree != worktree.path {
             return Ok(None);
         }
-        // A note counts more than a template, which may have been another one when the worktree was made.
+        // A note counts more than a template, which may have been another one when the worktree was
+        // made.
         workspace.worktree = worktree.path;
         Ok(Some(plan))
     }

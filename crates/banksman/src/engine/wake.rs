@@ -1,7 +1,8 @@
-//! What wakes `up`: a change in the store, a job that has ended, a file in a workflow's folder of signals, a signal to the
-//! process. Between them it sleeps and uses no processor.
+//! What wakes `up`: a change in the store, a job that has ended, a file in a workflow's folder of
+//! signals, a signal to the process. Between them it sleeps and uses no processor.
 //!
-//! A wake is never the only way to hear of something: whatever is missed here is found by the next regular turn.
+//! A wake is never the only way to hear of something: whatever is missed here is found by the next
+//! regular turn.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +32,8 @@ pub enum WakeReason {
 
 /// How long a waiter sits in the store before it looks whether anybody still listens.
 const SIT: Duration = Duration::from_secs(30);
-/// Folders of signals that are watched at once. A system lets one person watch some thousands, and he has other programs.
+/// Folders of signals that are watched at once. A system lets one person watch some thousands, and
+/// he has other programs.
 const FOLDERS: usize = 256;
 
 #[derive(Debug, thiserror::Error)]
@@ -66,9 +68,10 @@ impl Waker {
         Ok(Self { receiver, sender, folders })
     }
 
-    /// From now on these folders of signals wake as well, and no others. To be called on every turn: a folder that was not
-    /// there, or that was replaced, is watched from the turn after it appeared. What lay in a folder before it was watched
-    /// is not missed, because watching a new one is itself a wake. Beyond the bound folders are left to the regular turns.
+    /// From now on these folders of signals wake as well, and no others. To be called on every
+    /// turn: a folder that was not there, or that was replaced, is watched from the turn after
+    /// it appeared. What lay in a folder before it was watched is not missed, because watching
+    /// a new one is itself a wake. Beyond the bound folders are left to the regular turns.
     pub fn watch_signals(&mut self, folders: &[PathBuf]) {
         if self.folders.follow(folders) {
             // The receiver is our own.
@@ -95,7 +98,8 @@ struct Folders {
     signals: BTreeMap<PathBuf, Identity>,
 }
 
-/// Which folder it is that has a name: the system watches the folder, and another one may take its name.
+/// Which folder it is that has a name: the system watches the folder, and another one may take its
+/// name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -136,7 +140,8 @@ impl Folders {
             if self.signals.contains_key(folder) {
                 continue;
             }
-            // One that cannot be watched, such as for want of a free place, is tried again on the next turn.
+            // One that cannot be watched, such as for want of a free place, is tried again on the
+            // next turn.
             if self.watcher.watch(folder, RecursiveMode::NonRecursive).is_ok() {
                 self.signals.insert(folder.clone(), identity);
                 came = true;
@@ -146,8 +151,8 @@ impl Folders {
     }
 }
 
-/// Each turn lists folders, takes marks away and moves signals into a folder that it makes for them, which must not be a
-/// reason for another turn. An error may mean that events were lost.
+/// Each turn lists folders, takes marks away and moves signals into a folder that it makes for
+/// them, which must not be a reason for another turn. An error may mean that events were lost.
 fn is_news(event: &notify::Result<notify::Event>) -> bool {
     let Ok(event) = event else { return true };
     let is_own = event.kind.is_access()
@@ -178,7 +183,8 @@ fn listen_to_signals(sender: Sender<WakeReason>) -> Result<(), WakeError> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGCHLD]).map_err(WakeError::Signals)?;
     thread::spawn(move || {
         for signal in signals.forever() {
-            // A keeper that is killed leaves no mark in the folder; its parent hears of it all the same.
+            // A keeper that is killed leaves no mark in the folder; its parent hears of it all the
+            // same.
             let wake = if signal == SIGCHLD { WakeReason::Look } else { WakeReason::Stop };
             if sender.send(wake).is_err() {
                 return;

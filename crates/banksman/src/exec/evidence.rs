@@ -1,4 +1,5 @@
-//! Facts about the work in a worktree: commits, paths, checks. What an agent says plays no part here.
+//! Facts about the work in a worktree: commits, paths, checks. What an agent says plays no part
+//! here.
 //!
 //! The agent's program is over when this begins. Nothing here judges the facts.
 
@@ -21,12 +22,13 @@ use super::worktree::pool::WorktreePool;
 use super::worktree::{Place, Prepared, Standing, bring_home, restore_branch};
 pub use proof::{CheckProof, run_checks, run_command};
 
-/// Symbolic links that are followed to where they point; a change with more of them is not looked through.
+/// Symbolic links that are followed to where they point; a change with more of them is not looked
+/// through.
 const LINKS: usize = 200;
 
-/// Looks at what was done since `prepared`. With a message, files that were left uncommitted are committed, unless a
-/// path among the changes is not allowed. The checks run only if there is something to check, or they are due
-/// in any case, and the paths are allowed.
+/// Looks at what was done since `prepared`. With a message, files that were left uncommitted are
+/// committed, unless a path among the changes is not allowed. The checks run only if there is
+/// something to check, or they are due in any case, and the paths are allowed.
 pub fn gather(
     runner: &mut dyn Runner,
     workspace: &Workspace,
@@ -74,7 +76,8 @@ pub fn gather(
     Ok(evidence)
 }
 
-/// An agent may have put another repository in the worktree's place; its commits would prove nothing.
+/// An agent may have put another repository in the worktree's place; its commits would prove
+/// nothing.
 fn still_ours(pool: &WorktreePool<'_>, worktree: &Path) -> Result<PathBuf, RunError> {
     let why = match pool.look(worktree)? {
         Place::Ours(record) => return Ok(record),
@@ -132,8 +135,9 @@ impl Look {
     }
 }
 
-/// None if there is no difference after all, such as in files that only look changed. What the agent has put into the
-/// mailbox of a workflow goes out of the branch again, also where it was so eager as to commit it.
+/// None if there is no difference after all, such as in files that only look changed. What the
+/// agent has put into the mailbox of a workflow goes out of the branch again, also where it was so
+/// eager as to commit it.
 fn commit_rest(
     git: &mut Git<'_>,
     message: &str,
@@ -194,7 +198,8 @@ fn find_violations(
     Ok(())
 }
 
-/// Links in the commits and in the files that are not committed, of which a reader would be led out of the worktree.
+/// Links in the commits and in the files that are not committed, of which a reader would be led out
+/// of the worktree.
 fn links_to_outside(
     git: &mut Git<'_>,
     worktree: &Path,
@@ -223,8 +228,8 @@ fn links_to_outside(
     Ok(found)
 }
 
-/// Whether a link may lead out of the tree. A way up is followed only at the target's beginning: behind a name it
-/// depends on whether that is a link too.
+/// Whether a link may lead out of the tree. A way up is followed only at the target's beginning:
+/// behind a name it depends on whether that is a link too.
 fn leads_out(link: &[u8], target: &[u8]) -> bool {
     if target.starts_with(b"/") {
         return true;

@@ -1,6 +1,7 @@
 //! Looking for files below a folder, by their path or by a pattern from its top.
 //!
-//! Nothing outside of the folder ever counts, whatever links lead there, and a look has an end however large the tree is.
+//! Nothing outside of the folder ever counts, whatever links lead there, and a look has an end
+//! however large the tree is.
 
 use std::fs::{self, DirEntry};
 use std::os::unix::ffi::OsStrExt;
@@ -45,7 +46,8 @@ pub(in crate::exec) fn is_inside(path: &str) -> bool {
     !path.is_empty() && Path::new(path).components().all(is_plain)
 }
 
-/// Up to a number of files that match and have a size that is asked for, in the order of their paths.
+/// Up to a number of files that match and have a size that is asked for, in the order of their
+/// paths.
 pub(in crate::exec) fn find(
     folder: &Path,
     pattern: &str,

@@ -1,10 +1,12 @@
 //! The only place that knows git's command line.
 //!
-//! Every call is closed off from what the caller did not ask for: no hooks, pager, editor, prompt, signature or
-//! background maintenance, and git never looks for a repository above the folder that it was given. Branch names and
-//! paths come after `--end-of-options` or `--`, so that none of them is taken for an option.
+//! Every call is closed off from what the caller did not ask for: no hooks, pager, editor, prompt,
+//! signature or background maintenance, and git never looks for a repository above the folder that
+//! it was given. Branch names and paths come after `--end-of-options` or `--`, so that none of them
+//! is taken for an option.
 //!
-//! Paths are read in git's quoted form, because that form is lossless in text. Nothing here decides what is to be done.
+//! Paths are read in git's quoted form, because that form is lossless in text. Nothing here decides
+//! what is to be done.
 
 mod changes;
 mod pulls;
@@ -25,7 +27,8 @@ pub use quoted::shown;
 pub use status::Status;
 pub use steps::MAILBOX;
 
-/// Settings of every call. The hooks of a repository are for its people and agents, not for what we do ourselves.
+/// Settings of every call. The hooks of a repository are for its people and agents, not for what we
+/// do ourselves.
 const SETTINGS: &[&str] = &[
     "core.hooksPath=/dev/null",
     "core.quotePath=true",
@@ -79,8 +82,8 @@ const KEEP_BYTES: usize = 16 * 1024 * 1024;
 /// What is told of git's own words in an error.
 const DETAIL_CHARS: usize = 600;
 
-/// What git says when it looks at all worktrees while another git is just writing or removing the record of one. Nothing
-/// else tells this apart from a real fault, and a moment later it is gone.
+/// What git says when it looks at all worktrees while another git is just writing or removing the
+/// record of one. Nothing else tells this apart from a real fault, and a moment later it is gone.
 const RECORD_IN_MOTION: [&str; 2] = ["failed to read", "/worktrees/"];
 const RECORD_TRIES: u32 = 10;
 const RECORD_PAUSE: Duration = Duration::from_millis(10);
@@ -173,7 +176,8 @@ impl<'a> Git<'a> {
         Ok(self.line(&["rev-list", "--count", &range, "--"])?.parse().unwrap_or(u32::MAX))
     }
 
-    /// What a commit brings beside those that the base has, for people to read: a summary, then the changes.
+    /// What a commit brings beside those that the base has, for people to read: a summary, then the
+    /// changes.
     pub fn diff(&mut self, base: &str, head: &str) -> Result<String, RunError> {
         let range = format!("{base}...{head}");
         let args = ["diff", "--stat", "--patch", "--no-ext-diff", "--end-of-options", &range, "--"];
@@ -186,7 +190,8 @@ impl<'a> Git<'a> {
         Ok(!self.line(&first)?.is_empty())
     }
 
-    /// Moves a ref only if it still is where the caller saw it; an empty `old` means that it must not exist.
+    /// Moves a ref only if it still is where the caller saw it; an empty `old` means that it must
+    /// not exist.
     pub fn swap_ref(&mut self, name: &str, new: &str, old: &str) -> Result<bool, RunError> {
         let zero = "0".repeat(new.len());
         let old = if old.is_empty() { zero.as_str() } else { old };
@@ -198,8 +203,8 @@ impl<'a> Git<'a> {
         self.says(&["update-ref", "-d", &name, commit])
     }
 
-    /// The base and the branch of a remote. A branch that the remote does not have is no fault: a pattern may match
-    /// nothing.
+    /// The base and the branch of a remote. A branch that the remote does not have is no fault: a
+    /// pattern may match nothing.
     pub fn fetch(&mut self, remote: &str, base: &str, branch: &str) -> Result<Output, RunError> {
         let base = format!("+refs/heads/{base}:refs/remotes/{remote}/{base}");
         let branch = format!("+refs/heads/{branch}*:refs/remotes/{remote}/{branch}*");
@@ -219,8 +224,8 @@ impl<'a> Git<'a> {
 
     // Worktrees.
 
-    /// Before it does anything, git looks at the records of all worktrees, and gives up when another process takes one away
-    /// in that moment. Then it is asked again.
+    /// Before it does anything, git looks at the records of all worktrees, and gives up when
+    /// another process takes one away in that moment. Then it is asked again.
     fn among_worktrees(&mut self, args: &[&str], patience: Duration) -> Result<Output, RunError> {
         for _ in 1..WORKTREE_TRIES {
             match self.must(args, patience) {
@@ -282,7 +287,8 @@ impl<'a> Git<'a> {
 
     /// Goes to a branch or a commit and throws away what is in the way.
     pub fn force_to(&mut self, on: CheckoutTarget<'_>) -> Result<(), RunError> {
-        // `--discard-changes` still refuses to overwrite files that are not tracked, whatever its manual says.
+        // `--discard-changes` still refuses to overwrite files that are not tracked, whatever its
+        // manual says.
         let mut args = vec!["switch", "--quiet", "--force", "--no-guess"];
         match on {
             CheckoutTarget::Branch(branch) => args.extend(["--end-of-options", branch]),
@@ -307,7 +313,8 @@ impl<'a> Git<'a> {
         self.must(&["reset", "--quiet", "--mixed"], LONG).map(drop)
     }
 
-    /// Everything goes that the commit does not have, ignored files and repositories inside included.
+    /// Everything goes that the commit does not have, ignored files and repositories inside
+    /// included.
     pub fn clean_all(&mut self) -> Result<(), RunError> {
         self.must(&["clean", "--quiet", "-ffdx"], LONG).map(drop)
     }
@@ -322,7 +329,8 @@ impl<'a> Git<'a> {
         self.run(&args, None, LONG)
     }
 
-    /// Puts the branch that is checked out, and its files, on another commit; not if uncommitted work were lost by it.
+    /// Puts the branch that is checked out, and its files, on another commit; not if uncommitted
+    /// work were lost by it.
     pub fn move_to(&mut self, commit: &str) -> Result<bool, RunError> {
         Ok(self.run(&["reset", "--quiet", "--keep", commit], None, LONG)?.ok())
     }
@@ -480,9 +488,10 @@ impl<'a> Git<'a> {
     }
 }
 
-/// A git that was killed while it made a worktree may leave an empty `commondir` in its record, and every git that looks at all
-/// worktrees gives up there. It gets what git itself would have written, and so does one that is still being made: nothing
-/// else is ever in it. Answers whether there was such a file.
+/// A git that was killed while it made a worktree may leave an empty `commondir` in its record, and
+/// every git that looks at all worktrees gives up there. It gets what git itself would have
+/// written, and so does one that is still being made: nothing else is ever in it. Answers whether
+/// there was such a file.
 fn repair_record(folder: &Path, complaint: &str) -> bool {
     let unread =
         complaint.split_once("failed to read ").and_then(|(_, rest)| rest.split_once(": "));

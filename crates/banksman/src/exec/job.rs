@@ -1,7 +1,8 @@
-//! What a keeper is told: one file in the run's folder, written before the keeper starts and never changed.
+//! What a keeper is told: one file in the run's folder, written before the keeper starts and never
+//! changed.
 //!
-//! The plan holds everything that the job needs, so that a keeper asks nobody. It holds no secret of the control plane:
-//! the store's address travels in the keeper's environment.
+//! The plan holds everything that the job needs, so that a keeper asks nobody. It holds no secret
+//! of the control plane: the store's address travels in the keeper's environment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +27,8 @@ pub enum JobId {
     Activity { task: TaskId, seq: i64 },
     /// The worktree of a task that is over is put away, by the record of its end: `c12.9`.
     CleanUp { task: TaskId, seq: i64 },
-    /// A look at the remote for what a step that is done by hand signals with, by the second it was due: `l12.1767225600`.
+    /// A look at the remote for what a step that is done by hand signals with, by the second it was
+    /// due: `l12.1767225600`.
     Look { task: TaskId, due: i64 },
 }
 
@@ -87,8 +89,8 @@ pub struct JobSpec {
     pub limits: RunLimits,
     /// What everything that the job starts has in its environment, beside `pass`.
     pub env: BTreeMap<String, String>,
-    /// Variables that it gets from the keeper's own environment. Only their names are written down, because some are
-    /// secrets.
+    /// Variables that it gets from the keeper's own environment. Only their names are written
+    /// down, because some are secrets.
     pub pass: Vec<String>,
 }
 
@@ -115,13 +117,14 @@ pub struct Workspace {
     pub remote: Option<String>,
     /// Run in a fresh worktree before anything else.
     pub setup: Option<String>,
-    /// Where worktrees that are no longer needed wait for their next use, and where removed ones go.
+    /// Where worktrees that are no longer needed wait for their next use, and where removed ones
+    /// go.
     pub spare: PathBuf,
     /// Branches whose work is merged into the task's own before it begins.
     #[serde(default)]
     pub produces: Vec<String>,
-    /// Globs of feedback on earlier attempts, from the root of the mailbox. What they match is copied to the same place
-    /// in the worktree.
+    /// Globs of feedback on earlier attempts, from the root of the mailbox. What they match is
+    /// copied to the same place in the worktree.
     #[serde(default)]
     pub retry: Vec<String>,
 }
@@ -140,8 +143,8 @@ pub enum JobWork {
         #[serde(default)]
         judge: Option<Box<StepJudge>>,
     },
-    /// Only a look: at files as they lie in a folder that is nobody's worktree, and at what the commands say there. Nothing is
-    /// committed, taken away or held.
+    /// Only a look: at files as they lie in a folder that is nobody's worktree, and at what the
+    /// commands say there. Nothing is committed, taken away or held.
     Inspect {
         folder: PathBuf,
         checks: Verification,
@@ -150,7 +153,8 @@ pub enum JobWork {
     Merge {
         checks: Verification,
         message: String,
-        /// With it, this commit alone is merged, and only while the branch has not moved on from it.
+        /// With it, this commit alone is merged, and only while the branch has not moved on from
+        /// it.
         #[serde(default)]
         commit: Option<String>,
     },
@@ -179,7 +183,8 @@ pub struct AgentWork {
     pub checks: Verification,
     /// The message of the commit that is made of files which the agent left uncommitted.
     pub commit_message: String,
-    /// Whether the commits of earlier runs count as this one's: they waited for a person's leave, and it is here.
+    /// Whether the commits of earlier runs count as this one's: they waited for a person's leave,
+    /// and it is here.
     #[serde(default)]
     pub counts_earlier: bool,
     /// Asked about an end that the facts leave open.
@@ -190,7 +195,8 @@ pub struct AgentWork {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Verification {
     pub commands: Vec<String>,
-    /// Whether they also run where nothing was changed: what is demanded of a step need not be a change.
+    /// Whether they also run where nothing was changed: what is demanded of a step need not be a
+    /// change.
     #[serde(default)]
     pub even_unchanged: bool,
     pub timeout_ms: i64,
@@ -198,7 +204,8 @@ pub struct Verification {
     pub allowed_paths: Vec<String>,
     /// Globs; these win.
     pub denied_paths: Vec<String>,
-    /// Files and globs, from the top of the worktree. Each must match a file when the agent has ended.
+    /// Files and globs, from the top of the worktree. Each must match a file when the agent has
+    /// ended.
     #[serde(default)]
     pub outputs: Vec<String>,
     /// Files and globs that must match a file which is not empty.
@@ -239,12 +246,13 @@ pub const LOST: &str = "lost";
 pub struct LeaseConfig {
     pub expires_at: Instant,
     pub ttl_ms: i64,
-    /// What was left of it when the plan was made, by the clock that gave it: the clock of this machine may be behind. Of a
-    /// plan that does not say so the lease has to be renewed first.
+    /// What was left of it when the plan was made, by the clock that gave it: the clock of this
+    /// machine may be behind. Of a plan that does not say so the lease has to be renewed
+    /// first.
     #[serde(default)]
     pub left_ms: i64,
-    /// Started to renew it, with `--progressed` if the run has got on: it prints the new expiry in RFC 3339, or [`LOST`],
-    /// and exits with 0. Anything else is a fault that may pass.
+    /// Started to renew it, with `--progressed` if the run has got on: it prints the new expiry in
+    /// RFC 3339, or [`LOST`], and exits with 0. Anything else is a fault that may pass.
     pub renew: Vec<String>,
 }
 

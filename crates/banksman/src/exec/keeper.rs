@@ -1,8 +1,10 @@
-//! The keeper: one small process for each job, which owns it from its plan to its receipt and outlives the control plane.
+//! The keeper: one small process for each job, which owns it from its plan to its receipt and
+//! outlives the control plane.
 //!
-//! It makes the worktree ready, runs the agent, gathers the evidence and writes the receipt. It knows no store: its lease is
-//! renewed by a short child. One loop, no threads, and nothing of it is needed to end what it has started: see
-//! [`super::site`]. Its standard input is the lock of its folder, which it never hands on.
+//! It makes the worktree ready, runs the agent, gathers the evidence and writes the receipt. It
+//! knows no store: its lease is renewed by a short child. One loop, no threads, and nothing of it
+//! is needed to end what it has started: see [`super::site`]. Its standard input is the lock of its
+//! folder, which it never hands on.
 
 pub(in crate::exec) mod cgroup;
 mod child;
@@ -53,11 +55,13 @@ pub const MARKER: &str = "BANKSMAN_RUN";
 /// The hidden command.
 pub const COMMAND: &str = "keeper";
 
-/// A receipt that cannot be written is tried again for a minute: the disk may be full, and the work is worth it.
+/// A receipt that cannot be written is tried again for a minute: the disk may be full, and the work
+/// is worth it.
 const RECEIPT_TRIES: u32 = 60;
 const BETWEEN_RECEIPT_TRIES: Duration = Duration::from_secs(1);
 
-/// The folder, if these are the arguments of a keeper. Asked before anything else is set up, so that a keeper stays small.
+/// The folder, if these are the arguments of a keeper. Asked before anything else is set up, so
+/// that a keeper stays small.
 #[must_use]
 pub fn folder_in(mut args: impl Iterator<Item = OsString>) -> Option<PathBuf> {
     let command = args.nth(1)?;
@@ -113,7 +117,8 @@ fn keep(folder: &Path) -> Result<(), KeepError> {
             return Ok(folder.mark_ended()?);
         }
     };
-    // What is named in the plan comes from our own environment; what the plan says itself is stronger.
+    // What is named in the plan comes from our own environment; what the plan says itself is
+    // stronger.
     let mut env = Environment::passed(&plan.pass);
     let own = folder.path().to_string_lossy().into_owned();
     env.insert(EnvVars::RUN_FOLDER.to_owned(), own);
@@ -149,7 +154,8 @@ struct Keeper {
     /// The value of [`MARKER`].
     marker: String,
     started_at: Instant,
-    /// The end of the time for the work; none while evidence is gathered, which has bounds of its own.
+    /// The end of the time for the work; none while evidence is gathered, which has bounds of its
+    /// own.
     wall: Option<Moment>,
     wake: Wake,
     lease: Option<Lease>,
@@ -221,8 +227,8 @@ impl Keeper {
         if let Some(lease) = &mut self.lease {
             lease.let_go();
         }
-        // Who misses the sign still finds the receipt. Leaving the group comes last, because the kernel takes its time for that
-        // and nobody has to wait for it.
+        // Who misses the sign still finds the receipt. Leaving the group comes last, because the
+        // kernel takes its time for that and nobody has to wait for it.
         let marked = self.folder.mark_ended();
         if let Some(group) = self.cgroup.take() {
             group.leave();

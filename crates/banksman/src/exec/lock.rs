@@ -1,7 +1,8 @@
 //! A lock on a file that is waited for, but not for ever.
 //!
-//! The system waits for such a lock without an end or not at all; an end would take a thread or a signal for each wait.
-//! Whoever holds one of these does so for moments, so it is looked at again and again instead.
+//! The system waits for such a lock without an end or not at all; an end would take a thread or a
+//! signal for each wait. Whoever holds one of these does so for moments, so it is looked at again
+//! and again instead.
 
 use std::fs::{File, TryLockError};
 use std::thread;

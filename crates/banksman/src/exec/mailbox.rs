@@ -1,9 +1,9 @@
-//! The folder `.workflow/` in the root of a repository: where people, agents and this program leave each other files about a
-//! workflow. Its layout, and what is written there once and kept.
+//! The folder `.workflow/` in the root of a repository: where people, agents and this program leave
+//! each other files about a workflow. Its layout, and what is written there once and kept.
 //!
-//! It knows files only. What a signal means for a task, and whether a gate has passed, is decided elsewhere. Nothing here
-//! overwrites a file, nothing follows a link out of the repository, and everything can be done again after a crash
-//! without being done twice.
+//! It knows files only. What a signal means for a task, and whether a gate has passed, is decided
+//! elsewhere. Nothing here overwrites a file, nothing follows a link out of the repository, and
+//! everything can be done again after a crash without being done twice.
 
 mod audit;
 pub(super) mod disk;
@@ -41,7 +41,8 @@ const PAST: &str = ".workflow/past";
 const LOCK: &str = ".workflow/audit/.lock";
 const IGNORED: &str = "/signals/\n/retry-context/\n/steps/\n/audit/\n/past/\n";
 
-/// Whoever holds the lock writes a few small files: five seconds are a sign that he was stopped in the middle.
+/// Whoever holds the lock writes a few small files: five seconds are a sign that he was stopped in
+/// the middle.
 const LOCK_TRIES: u32 = 500;
 const BETWEEN_LOCK_TRIES: Duration = Duration::from_millis(10);
 /// Files of one name that differ in a number only.
@@ -123,7 +124,8 @@ impl Mailbox {
         self.keep_spec(id, &text)
     }
 
-    /// Keeps what somebody has to know to do a step by hand, as `steps/<step-id>.md`; answers with the file.
+    /// Keeps what somebody has to know to do a step by hand, as `steps/<step-id>.md`; answers with
+    /// the file.
     pub fn keep_assignment(&self, step: &str, text: &str) -> Result<PathBuf, MailboxError> {
         let lock = self.lock()?;
         let full = place::made(&self.root, &format!("{STEPS}/{}.md", file_name(step)))?;
@@ -135,7 +137,8 @@ impl Mailbox {
         Ok(full)
     }
 
-    /// Makes the folder where it is missing, and keeps everybody else from writing as long as the answer lives.
+    /// Makes the folder where it is missing, and keeps everybody else from writing as long as the
+    /// answer lives.
     fn lock(&self) -> Result<File, MailboxError> {
         self.make_folder()?;
         let path = place::made(&self.root, LOCK)?;
@@ -150,16 +153,17 @@ impl Mailbox {
         }
     }
 
-    /// Where people have made the folder, its `.gitignore` is theirs; the repository's own list is not part of anybody's work.
-    /// This comes before the first file that git would see.
+    /// Where people have made the folder, its `.gitignore` is theirs; the repository's own list is
+    /// not part of anybody's work. This comes before the first file that git would see.
     fn hide(&self) -> Result<(), MailboxError> {
         let Some(common) = repo::common_folder(&self.root) else { return Ok(()) };
         hide_from_git(&common).map_err(|source| fault("extend", &common.join(EXCLUDE), source))?;
         Ok(())
     }
 
-    /// The first to make the folder also tells git what not to look at. A folder with nothing in it counts as one that was
-    /// being made when something went wrong, because nobody else leaves such a folder behind.
+    /// The first to make the folder also tells git what not to look at. A folder with nothing in it
+    /// counts as one that was being made when something went wrong, because nobody else leaves
+    /// such a folder behind.
     fn make_folder(&self) -> Result<(), MailboxError> {
         let ignore = place::made(&self.root, &format!("{FOLDER}/.gitignore"))?;
         let folder = place::parent(&ignore);
@@ -185,7 +189,8 @@ fn is_bare(folder: &Path) -> io::Result<bool> {
 fn make(folder: &Path) -> Result<(), FileError> {
     match DirBuilder::new().create(folder) {
         Ok(()) => Ok(()),
-        // Somebody else was faster. A link that leads nowhere gives this answer too, and is found by the next look.
+        // Somebody else was faster. A link that leads nowhere gives this answer too, and is found
+        // by the next look.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(source) => Err(fault("create", folder, source)),
     }

@@ -1,8 +1,9 @@
-//! Bringing a task's branch into its base, without a checkout and never over what somebody else has put there.
+//! Bringing a task's branch into its base, without a checkout and never over what somebody else has
+//! put there.
 //!
-//! The base moves by one compare-and-swap, after the checks have passed on the very tree that it will have. A checkout
-//! of the base that somebody works in moves along, or nothing moves. Where one commit is named, that one is merged and
-//! nothing that came after it.
+//! The base moves by one compare-and-swap, after the checks have passed on the very tree that it
+//! will have. A checkout of the base that somebody works in moves along, or nothing moves. Where
+//! one commit is named, that one is merged and nothing that came after it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,8 +32,9 @@ pub fn merge(
     let mut line = None;
     for round in 0..ROUNDS {
         if round > 0 && line.is_none() {
-            // Those who came too late stand in line, so that they do not overtake each other again and again. Nobody stands
-            // there for ever: the base moves by compare-and-swap, with or without the line.
+            // Those who came too late stand in line, so that they do not overtake each other again
+            // and again. Nobody stands there for ever: the base moves by
+            // compare-and-swap, with or without the line.
             let lock = lock::lock_of_merges(pool.spare, &pool.common);
             if let Ok(held) = lock::hold(runner, &lock, pool.env) {
                 line = Some(held);
@@ -71,7 +73,8 @@ pub fn merge(
     })
 }
 
-/// Whether the work is in its base, for whoever must know that before something else may happen. Nothing moves.
+/// Whether the work is in its base, for whoever must know that before something else may happen.
+/// Nothing moves.
 pub fn find(
     runner: &mut dyn Runner,
     workspace: &Workspace,
@@ -100,7 +103,8 @@ fn tip(commit: Option<String>, branch: &str) -> Result<String, RunError> {
     })
 }
 
-/// The first check that does not pass on the merged tree, in a worktree that is there for nothing else.
+/// The first check that does not pass on the merged tree, in a worktree that is there for nothing
+/// else.
 fn failed_check(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,

@@ -1,7 +1,9 @@
-//! The file of a daily note: read as a whole, replaced only while it is what was read, kept where agents do not write.
+//! The file of a daily note: read as a whole, replaced only while it is what was read, kept where
+//! agents do not write.
 //!
-//! It knows files only. People edit the note with programs of their own that know nothing of us, so there is no lock: a new text
-//! takes the place of the old one in one move, and if the old one turns out to be another than expected, it is put back.
+//! It knows files only. People edit the note with programs of their own that know nothing of us, so
+//! there is no lock: a new text takes the place of the old one in one move, and if the old one
+//! turns out to be another than expected, it is put back.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -17,7 +19,8 @@ use super::keeper::FileError;
 use super::mailbox::disk::{self, DRAFT_ENDING, Found};
 use crate::clock;
 
-/// A note tells what people are working on: it is for its owner alone, unless he makes it readable himself.
+/// A note tells what people are working on: it is for its owner alone, unless he makes it readable
+/// himself.
 const NEW_FILE: u32 = 0o600;
 const NEW_FOLDER: u32 = 0o700;
 
@@ -38,8 +41,9 @@ pub struct NoteFile {
     pub modified: Instant,
 }
 
-/// Makes the folder where it is missing, and refuses one in which agents work: what an agent writes or merges would be taken
-/// for the answer of a person. `projects` are the folders of all repositories that agents work on.
+/// Makes the folder where it is missing, and refuses one in which agents work: what an agent writes
+/// or merges would be taken for the answer of a person. `projects` are the folders of all
+/// repositories that agents work on.
 pub fn open_folder(folder: &Path, projects: &[PathBuf]) -> Result<PathBuf, NoteError> {
     refuse_work(&nearest(folder), folder, projects)?;
     DirBuilder::new()
@@ -101,7 +105,8 @@ pub fn read(path: &Path) -> Result<Option<NoteFile>, NoteError> {
     }
 }
 
-/// Puts a new text in the place of the one that was read. False, and nothing changed, if somebody has written meanwhile.
+/// Puts a new text in the place of the one that was read. False, and nothing changed, if somebody
+/// has written meanwhile.
 pub fn replace(path: &Path, seen: Option<&str>, new: &str) -> Result<bool, NoteError> {
     if new.len() > limits::DAILY_BYTES {
         let why = format!("it would have more than {} bytes", limits::DAILY_BYTES);
@@ -142,11 +147,13 @@ enum Swapped {
     Replaced,
     /// Somebody was faster, and his text is in its place.
     PutBack,
-    /// Two were faster: the text of the last one is in its place, and that of the other lies beside it.
+    /// Two were faster: the text of the last one is in its place, and that of the other lies beside
+    /// it.
     Saved,
 }
 
-/// The draft and the note change places in one move, so that whatever was in the note's place is ours to look at.
+/// The draft and the note change places in one move, so that whatever was in the note's place is
+/// ours to look at.
 fn swap(draft: &Path, path: &Path, seen: &[u8], new: &str) -> Result<Swapped, NoteError> {
     match exchange(draft, path) {
         Ok(()) => {}
@@ -242,7 +249,8 @@ mod tests {
         assert!(names(folder.path())[0].ends_with(".conflict.md"));
     }
 
-    /// Somebody saves what he has typed so far, as fast as he can, while we write: all of it is there in the end.
+    /// Somebody saves what he has typed so far, as fast as he can, while we write: all of it is
+    /// there in the end.
     #[test]
     fn nothing_that_somebody_saves_is_lost() {
         const LINES: usize = 300;

@@ -1,7 +1,7 @@
 //! Other programs: started with a given environment, bounded in time and output.
 //!
-//! Nothing here knows what a program is for. A program's failure is an [`Output`]; an error means that it could not be
-//! run or watched.
+//! Nothing here knows what a program is for. A program's failure is an [`Output`]; an error means
+//! that it could not be run or watched.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -74,7 +74,8 @@ pub trait Runner {
     fn run(&mut self, program: &Program) -> Result<Output, RunError>;
 }
 
-/// A runner that does nothing beside the program: it waits, reads, and kills the program's group when its time is up.
+/// A runner that does nothing beside the program: it waits, reads, and kills the program's group
+/// when its time is up.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PlainRunner;
 
@@ -100,11 +101,13 @@ impl Runner for PlainRunner {
     }
 }
 
-/// The longest time between two looks at a child whose end cannot be waited for together with its pipes.
+/// The longest time between two looks at a child whose end cannot be waited for together with its
+/// pipes.
 const TICK: Duration = Duration::from_millis(20);
 /// How much is read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Chunks that are read after the end of a program whose own children go on printing into its pipes.
+/// Chunks that are read after the end of a program whose own children go on printing into its
+/// pipes.
 const LAST_CHUNKS: usize = 256;
 
 struct Running {
@@ -160,7 +163,8 @@ impl Running {
         Ok(())
     }
 
-    /// Until the program's end or its time. A child of it that holds the pipes open does not keep us.
+    /// Until the program's end or its time. A child of it that holds the pipes open does not keep
+    /// us.
     fn watch(&mut self, timeout: Duration) -> io::Result<(ExitStatus, bool)> {
         let end = EndOf::of(&self.child)?;
         loop {

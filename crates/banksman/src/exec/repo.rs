@@ -9,8 +9,9 @@ use banksman_core::time::Instant;
 /// Files of a repository that are read; a larger one is no file of git.
 const MOST_BYTES: u64 = 8 * 1024 * 1024;
 
-/// The branch that work starts from when no setting names it: the remote's own, else `main` or `master`, else the one
-/// that is checked out. It does not change when somebody switches branches in the meantime, unless there is no other.
+/// The branch that work starts from when no setting names it: the remote's own, else `main` or
+/// `master`, else the one that is checked out. It does not change when somebody switches branches
+/// in the meantime, unless there is no other.
 #[must_use]
 pub fn base_branch(repo: &Path) -> Option<String> {
     let git = common_folder(repo)?;
@@ -39,7 +40,8 @@ pub fn remote(repo: &Path) -> Option<String> {
     is_there.then(|| "origin".to_owned())
 }
 
-/// The newest commit on a branch since a time whose first line holds a mark, as the branch's own log tells it.
+/// The newest commit on a branch since a time whose first line holds a mark, as the branch's own
+/// log tells it.
 #[must_use]
 pub fn marked_commit(repo: &Path, branch: &str, mark: &str, since: Instant) -> Option<String> {
     let log = read(&common_folder(repo)?.join("logs/refs/heads").join(branch))?;

@@ -1,4 +1,5 @@
-//! A repository made from nothing, for those who want to see something before they trust us with their own.
+//! A repository made from nothing, for those who want to see something before they trust us with
+//! their own.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -54,12 +54,13 @@ impl From<FileError> for SiteError {
 
 /// The jobs of a node.
 pub trait Site {
-    /// Writes the plan and starts the keeper. Does nothing for a job that is running or has ended, so it may be called
-    /// again after a crash.
+    /// Writes the plan and starts the keeper. Does nothing for a job that is running or has ended,
+    /// so it may be called again after a crash.
     fn begin(&self, plan: &JobSpec) -> Result<(), SiteError> {
         self.begin_if(plan, &mut || true)
     }
-    /// The same, if that may be. Whoever is asked is the one whose plan is begun: nobody else can begin the job meanwhile.
+    /// The same, if that may be. Whoever is asked is the one whose plan is begun: nobody else can
+    /// begin the job meanwhile.
     fn begin_if(
         &self,
         plan: &JobSpec,
@@ -72,18 +73,20 @@ pub trait Site {
     fn jobs(&self) -> Result<Vec<JobId>, SiteError>;
     /// Asks the keeper to end the job: the agent is told first and killed after its grace.
     fn stop(&self, job: JobId, by: &str) -> Result<(), SiteError>;
-    /// Kills the keeper of a job that does not do what it is asked for, so that what is left of the job can be ended. Where
-    /// there are no keepers there is nothing to kill.
+    /// Kills the keeper of a job that does not do what it is asked for, so that what is left of the
+    /// job can be ended. Where there are no keepers there is nothing to kill.
     fn kill_keeper(&self, _job: JobId) -> Result<(), SiteError> {
         Ok(())
     }
-    /// Ends the processes that a lost keeper has left; answers how many there were. Finds them by the run that is
-    /// written into their environment, or by their cgroup, never by their name.
+    /// Ends the processes that a lost keeper has left; answers how many there were. Finds them by
+    /// the run that is written into their environment, or by their cgroup, never by their name.
     fn end_left_over(&self, job: JobId) -> Result<u32, SiteError>;
-    /// The worktrees that tasks of this node have, or should no longer have, in these repositories and in its home.
+    /// The worktrees that tasks of this node have, or should no longer have, in these repositories
+    /// and in its home.
     fn worktrees(&self, _repos: &[PathBuf]) -> Result<Vec<TaskWorktree>, SiteError> {
         Ok(Vec::new())
     }
-    /// The end of the job is on record: it is no longer among the jobs. Its log stays for `log` until it is too old.
+    /// The end of the job is on record: it is no longer among the jobs. Its log stays for `log`
+    /// until it is too old.
     fn put_away(&self, job: JobId, now: Instant) -> Result<(), SiteError>;
 }

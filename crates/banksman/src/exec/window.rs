@@ -1,6 +1,8 @@
-//! Windows for people who want to see agents at work: a window of tmux or a tab of Tabby that runs a program of ours.
+//! Windows for people who want to see agents at work: a window of tmux or a tab of Tabby that runs
+//! a program of ours.
 //!
-//! They are only opened when somebody asks for them. Nothing waits for a window, and no run knows that it is watched.
+//! They are only opened when somebody asks for them. Nothing waits for a window, and no run knows
+//! that it is watched.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -58,8 +60,8 @@ pub fn environment() -> BTreeMap<String, String> {
     Environment::passed(&NEEDED.map(str::to_owned))
 }
 
-/// Opens a window with a name in which the command runs; it comes up behind the one that has the focus, and stays when
-/// the command has ended.
+/// Opens a window with a name in which the command runs; it comes up behind the one that has the
+/// focus, and stays when the command has ended.
 pub fn open(
     screen: WindowHost,
     runner: &mut dyn Runner,

@@ -1,7 +1,9 @@
-//! Worktrees: one for each task, on its own branch, made fast, used again, and never removed with unsaved work in it.
+//! Worktrees: one for each task, on its own branch, made fast, used again, and never removed with
+//! unsaved work in it.
 //!
-//! Nothing here says what a task is or when its worktree is to go. `names` has the templates, `mark` finds the worktrees that
-//! there are, `pool` has the spare ones, `bring` merges other tasks' work in, `rescue` saves work, `removal` takes worktrees away.
+//! Nothing here says what a task is or when its worktree is to go. `names` has the templates,
+//! `mark` finds the worktrees that there are, `pool` has the spare ones, `bring` merges other
+//! tasks' work in, `rescue` saves work, `removal` takes worktrees away.
 
 mod bring;
 mod link;
@@ -37,12 +39,14 @@ const SET_UP_BYTES: usize = 64 * 1024;
 /// A worktree that is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
-    /// The commit that the task's own work starts from: with brought branches, one that holds all of them.
+    /// The commit that the task's own work starts from: with brought branches, one that holds all
+    /// of them.
     pub base: String,
     pub head: String,
     /// Whether it was made now.
     pub fresh: bool,
-    /// What a person may want to know and nobody has to act on: a fetch that failed, work that was saved.
+    /// What a person may want to know and nobody has to act on: a fetch that failed, work that was
+    /// saved.
     pub notes: Vec<String>,
     /// Keeps others out of the worktree for as long as this is kept.
     pub held: WorktreeLock,
@@ -63,8 +67,8 @@ impl From<RunError> for NotPrepared {
     }
 }
 
-/// Makes the worktree ready: made or taken over, on its branch, rebased when its base has moved on and nothing stands
-/// against it, set up.
+/// Makes the worktree ready: made or taken over, on its branch, rebased when its base has moved on
+/// and nothing stands against it, set up.
 pub fn prepare(
     runner: &mut dyn Runner,
     workspace: &Workspace,
@@ -194,7 +198,8 @@ fn survey(
     Ok(Ground { start, branch: local_branch, published: remote_branch })
 }
 
-/// The one of both that holds the other: merges that are not pushed count, and so does what others have pushed.
+/// The one of both that holds the other: merges that are not pushed count, and so does what others
+/// have pushed.
 fn further(
     git: &mut Git<'_>,
     local: String,
@@ -223,7 +228,8 @@ fn make(
     if ground.branch.is_none() {
         let start = ground.published.as_ref().unwrap_or(&ground.start);
         let name = format!("refs/heads/{branch}");
-        // Made apart from the worktree, so that each step can be repeated after the other one has failed.
+        // Made apart from the worktree, so that each step can be repeated after the other one has
+        // failed.
         if !pool.git(runner).swap_ref(&name, start, "")? {
             let detail = "a branch whose name begins or goes on like this one may stand in the way";
             let what = format!("making the branch `{branch}`");
@@ -234,8 +240,8 @@ fn make(
     Ok(Made { record, fresh: true, is_clean: true })
 }
 
-/// Brings the branch up to what was published of it and onto its base, as far as that goes without a conflict. Answers
-/// with the base and the head.
+/// Brings the branch up to what was published of it and onto its base, as far as that goes without
+/// a conflict. Answers with the base and the head.
 fn freshen(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
@@ -307,7 +313,8 @@ fn head_of(git: &mut Git<'_>) -> Result<String, RunError> {
     })
 }
 
-/// Runs the set-up command, unless this very command has succeeded here before. Answers with what a failed one printed.
+/// Runs the set-up command, unless this very command has succeeded here before. Answers with what a
+/// failed one printed.
 pub(in crate::exec) fn set_up(
     runner: &mut dyn Runner,
     command: &str,

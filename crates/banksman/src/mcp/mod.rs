@@ -1,9 +1,10 @@
-//! The tools of a run: a server of the Model Context Protocol over standard input and output, for the agent of one run.
+//! The tools of a run: a server of the Model Context Protocol over standard input and output, for
+//! the agent of one run.
 //!
-//! It reports to the run's folder and nowhere else. It knows no store and no other task, so an agent can tell what it
-//! found and can never approve, move or claim anything. Five tools and one line per message are small enough to be
-//! written by hand; the protocol's own crate is among the slowest to compile and would bring an async runtime into a
-//! process that every agent starts.
+//! It reports to the run's folder and nowhere else. It knows no store and no other task, so an
+//! agent can tell what it found and can never approve, move or claim anything. Five tools and one
+//! line per message are small enough to be written by hand; the protocol's own crate is among the
+//! slowest to compile and would bring an async runtime into a process that every agent starts.
 
 mod rpc;
 mod run_folder;

@@ -1,7 +1,8 @@
 //! The folder of one run, as far as its agent may use it: it adds reports and reads its task.
 //!
-//! A report is one line, written with one call to a file that is only ever added to, so that several servers of one run
-//! (an agent may start one for each of its own helpers) do not mix their lines.
+//! A report is one line, written with one call to a file that is only ever added to, so that
+//! several servers of one run (an agent may start one for each of its own helpers) do not mix their
+//! lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -75,7 +76,8 @@ impl RunFolder {
         file.write_all(&line).map_err(TellError::File)
     }
 
-    /// Whether an action needs leave, and if so the question for a person is put on record. The error is for the agent.
+    /// Whether an action needs leave, and if so the question for a person is put on record. The
+    /// error is for the agent.
     pub fn request_permission(&self, action: &Action, words: &str) -> Result<Permission, String> {
         let guard = self.guard().map_err(|error| format!("failed to read the policy: {error}"))?;
         let Some(guard) = guard else { return Ok(Permission::GoOn) };

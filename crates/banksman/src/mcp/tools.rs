@@ -1,7 +1,7 @@
 //! The five tools: what they are called, what they take, what they do.
 //!
-//! Wrong arguments are a result with `isError`, not an error of the protocol, because only a result reaches the model,
-//! which can then try again.
+//! Wrong arguments are a result with `isError`, not an error of the protocol, because only a result
+//! reaches the model, which can then try again.
 
 use banksman_core::limits::{REPORT_ITEMS, REPORT_TEXT_BYTES};
 use banksman_core::policy::Action;

@@ -1,8 +1,8 @@
-//! The daily note: answers that people wrote into it are given, and its sections are made anew. Text in, text out; the file is
-//! somebody else's matter.
+//! The daily note: answers that people wrote into it are given, and its sections are made anew.
+//! Text in, text out; the file is somebody else's matter.
 //!
-//! Reading the same text twice answers once: each answer has a key that is made of what was written. What cannot be carried out
-//! is told beside its entry and changes nothing.
+//! Reading the same text twice answers once: each answer has a key that is made of what was
+//! written. What cannot be carried out is told beside its entry and changes nothing.
 
 mod gather;
 
@@ -77,8 +77,9 @@ pub struct RefreshedNote {
     pub alerts: usize,
 }
 
-/// Gives the answers that stand in a note, and makes its sections anew. After a crash in between, or when the new text could
-/// not be put into the file, the same is done again and gives nothing twice.
+/// Gives the answers that stand in a note, and makes its sections anew. After a crash in between,
+/// or when the new text could not be put into the file, the same is done again and gives nothing
+/// twice.
 pub fn refresh(
     store: &Store,
     owner: &Actor,
@@ -175,7 +176,8 @@ fn answer(
     Ok(format!("{} by {owner}", answered.action))
 }
 
-/// The same words for the same question are the same answer, however often and from whichever copy they are read.
+/// The same words for the same question are the same answer, however often and from whichever copy
+/// they are read.
 fn key(entry: &NoteEntry, word: &str, note: Option<&String>) -> String {
     let said = serde_json::json!([word.to_lowercase(), note]);
     let digest = Sha256::digest(said.to_string().as_bytes());

@@ -1,8 +1,9 @@
-//! Questions that people answer: the inbox, all that is needed to decide, and what each answer would do.
+//! Questions that people answer: the inbox, all that is needed to decide, and what each answer
+//! would do.
 //!
-//! What an answer does is asked of the machine and never imitated: an offer is tried on the task as it stands, without
-//! being written. `answer` gives an answer, `undo` takes one back where the lifecycle has a way, `words` finds the field
-//! that a person's words belong into.
+//! What an answer does is asked of the machine and never imitated: an offer is tried on the task as
+//! it stands, without being written. `answer` gives an answer, `undo` takes one back where the
+//! lifecycle has a way, `words` finds the field that a person's words belong into.
 
 mod answer;
 mod refused;
@@ -33,7 +34,8 @@ pub(super) use refused::{only_a_person, settled};
 pub use undo::{UNDO_WINDOW, has_way_back, undo};
 pub use verdicts::ReviewerVerdict;
 
-/// Fields by which the move that asks says that something went wrong, and the one by which a lifecycle says so itself.
+/// Fields by which the move that asks says that something went wrong, and the one by which a
+/// lifecycle says so itself.
 const TROUBLE: [&str; 2] = ["diagnostic", "problem"];
 const ESCALATION: (&str, &str) = ("approval_type", "escalated");
 /// Runs that are shown with a question.
@@ -173,8 +175,9 @@ pub struct DecisionDetail {
     pub folder: Option<String>,
 }
 
-/// Open questions of one project or of all, the one that is due first in front. What belongs to no project, such as the budget of a
-/// day, concerns each of them. Those of damaged tasks are left out, and `check` names them.
+/// Open questions of one project or of all, the one that is due first in front. What belongs to no
+/// project, such as the budget of a day, concerns each of them. Those of damaged tasks are left
+/// out, and `check` names them.
 pub fn inbox(store: &Store, project: Option<&str>) -> Result<Vec<InboxItem>, OpsError> {
     let mut items = Vec::new();
     for decision in store.inbox()? {
@@ -291,7 +294,8 @@ fn offer(stored: &Stored, actor: &Actor, action: &str, trigger: &str, now: Insta
     }
 }
 
-/// Asks the machine without writing what it says: where the move would lead, or what stands against it.
+/// Asks the machine without writing what it says: where the move would lead, or what stands against
+/// it.
 fn tried(
     stored: &Stored,
     actor: &Actor,
@@ -334,7 +338,8 @@ pub(super) fn place_for_words(
     words::place(stored, actor, trigger, &missing)
 }
 
-/// Puts an open question off: it leaves the inbox and its reminders wait until then. Its deadline stays.
+/// Puts an open question off: it leaves the inbox and its reminders wait until then. Its deadline
+/// stays.
 pub fn snooze(
     store: &Store,
     which: DecisionRef,

@@ -1,4 +1,5 @@
-//! The lifecycles that a project can use: its own files first, then the built-in ones, each with the project's settings.
+//! The lifecycles that a project can use: its own files first, then the built-in ones, each with
+//! the project's settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -45,13 +46,15 @@ pub struct Library {
 const LEAD_MAY_CLOSE: &str = "lead_may_approve";
 
 impl Library {
-    /// `folder` is the project's `.banksman/lifecycles`; `overrides` the settings of its configuration, by lifecycle.
+    /// `folder` is the project's `.banksman/lifecycles`; `overrides` the settings of its
+    /// configuration, by lifecycle.
     #[must_use]
     pub fn new(folder: Option<PathBuf>, overrides: BTreeMap<String, Overrides>) -> Self {
         Self { folder, overrides, leads_may_close: false }
     }
 
-    /// The same where the project's policy says whether leads may end tasks. What the settings say of a lifecycle goes before.
+    /// The same where the project's policy says whether leads may end tasks. What the settings say
+    /// of a lifecycle goes before.
     #[must_use]
     pub fn with_leads(mut self, may_close: bool) -> Self {
         self.leads_may_close = may_close;
@@ -137,7 +140,8 @@ impl Library {
         Ok(Definition { lifecycle: Arc::new(lifecycle), source, overrides })
     }
 
-    /// All that a task can be looked for by: the states of every sound lifecycle, their groups and their kinds.
+    /// All that a task can be looked for by: the states of every sound lifecycle, their groups and
+    /// their kinds.
     pub fn state_words(&self) -> Result<BTreeSet<String>, LibraryError> {
         let mut words: BTreeSet<String> = StateKind::ALL.iter().map(ToString::to_string).collect();
         for (name, _) in self.names()? {

@@ -1,5 +1,5 @@
-//! The use cases: the one door for everything that changes or explains a task. Surfaces parse, call one function of this
-//! folder, and show the result; they decide nothing.
+//! The use cases: the one door for everything that changes or explains a task. Surfaces parse, call
+//! one function of this folder, and show the result; they decide nothing.
 
 pub mod daily;
 pub mod decisions;

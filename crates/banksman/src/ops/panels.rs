@@ -1,5 +1,5 @@
-//! Who sits on the panel that a task is in, and what each of them does. It only reads: the engine holds panels, and
-//! nothing here decides anything about one.
+//! Who sits on the panel that a task is in, and what each of them does. It only reads: the engine
+//! holds panels, and nothing here decides anything about one.
 
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Activity;
@@ -55,7 +55,8 @@ pub fn reviewer(review: &Stored) -> &str {
     review.text("seat").unwrap_or("reviewer")
 }
 
-/// The seats of the panel that the task is in now whose answers are awaited, in the order in which they were made.
+/// The seats of the panel that the task is in now whose answers are awaited, in the order in which
+/// they were made.
 pub fn open_reviews(store: &Store, parent: &Stored) -> Result<Vec<PendingReview>, OpsError> {
     if !is_at_panel(parent) {
         return Ok(Vec::new());

@@ -25,8 +25,8 @@ pub enum PermissionResult {
     Waits { request: Box<PermissionRequest>, applied: Box<Applied> },
 }
 
-/// Asks for leave as somebody who works on a task through this program: the system moves the task to where people are asked,
-/// because not every role may do so by itself.
+/// Asks for leave as somebody who works on a task through this program: the system moves the task
+/// to where people are asked, because not every role may do so by itself.
 pub fn ask(
     store: &Store,
     policy: Policy,

@@ -28,8 +28,8 @@ pub fn at(store: &Store, folder: &Path) -> Result<Option<String>, OpsError> {
     Ok(projects.into_iter().max_by_key(|(_, path)| path.len()).map(|(name, _)| name))
 }
 
-/// Makes a project known, under the given name or one that its folder suggests, and answers with the name that it has.
-/// A folder that is known keeps its name.
+/// Makes a project known, under the given name or one that its folder suggests, and answers with
+/// the name that it has. A folder that is known keeps its name.
 pub fn init(
     store: &Store,
     name: Option<&str>,

@@ -1,4 +1,5 @@
-//! The prompts of a project as people look at them: which there are, what each says, and what is wrong with the project's own.
+//! The prompts of a project as people look at them: which there are, what each says, and what is
+//! wrong with the project's own.
 
 use std::path::PathBuf;
 

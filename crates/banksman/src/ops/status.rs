@@ -1,6 +1,8 @@
-//! What is going on right now: who works on what, what is tried again and when, and what waits for people.
+//! What is going on right now: who works on what, what is tried again and when, and what waits for
+//! people.
 //!
-//! It only reads, and every list is bounded: with thousands of tasks at work a glance is still a glance.
+//! It only reads, and every list is bounded: with thousands of tasks at work a glance is still a
+//! glance.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +46,8 @@ pub struct ActiveRun {
     pub started_at: Instant,
 }
 
-/// A task whose last run has failed and that is tried again by itself. It neither runs nor has it failed.
+/// A task whose last run has failed and that is tried again by itself. It neither runs nor has it
+/// failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingRetry {
     pub task: TaskId,
@@ -195,7 +198,8 @@ fn waits_for_a_person(store: &Store, stored: &Stored) -> Result<bool, OpsError> 
     Ok(hold(&stored.lifecycle, &stored.task, next) == Driver::Person)
 }
 
-/// A task that waits for a person without a question that was written down: how its last run ended says most.
+/// A task that waits for a person without a question that was written down: how its last run ended
+/// says most.
 fn unasked(store: &Store, stored: Stored) -> Result<NeedsPerson, OpsError> {
     let last = last_run(store, stored.task.id)?.and_then(|last| last.detail);
     let state = state_of(&stored);

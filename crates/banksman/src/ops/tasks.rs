@@ -155,7 +155,8 @@ pub fn move_task(
 /// The trigger by which people have a task tried again.
 const RETRY: &str = "retry";
 
-/// A person wants a task tried again. One that is tried again by itself, only later, is what they mean, too: it is so now.
+/// A person wants a task tried again. One that is tried again by itself, only later, is what they
+/// mean, too: it is so now.
 pub fn retry(
     store: &Store,
     id: TaskId,
@@ -224,8 +225,8 @@ pub struct TaskListing {
     pub left_out: i64,
 }
 
-/// Tasks that fit, newest first, without the seats of panels that have ended: what they said is on record with their tasks,
-/// and soon there are more of them than of everything else.
+/// Tasks that fit, newest first, without the seats of panels that have ended: what they said is on
+/// record with their tasks, and soon there are more of them than of everything else.
 pub fn listed(
     store: &Store,
     filter: &Filter,
@@ -254,7 +255,8 @@ pub fn listed(
     }
 }
 
-/// When a task is tried again by itself that nobody is at work on. What was never tried is only not to start yet.
+/// When a task is tried again by itself that nobody is at work on. What was never tried is only not
+/// to start yet.
 #[must_use]
 pub fn tried_again_at(stored: &Stored) -> Option<Instant> {
     let task = &stored.task;
@@ -319,7 +321,8 @@ pub(super) fn key(text: Option<&str>, asked: &Value) -> Result<Option<Idempotenc
     Ok(Some(IdempotencyKey::new(text, &asked.to_string())))
 }
 
-/// Values as people type them, in the types that the lifecycle declares. `workPlan.bullets` sets a member.
+/// Values as people type them, in the types that the lifecycle declares. `workPlan.bullets` sets a
+/// member.
 pub(super) fn coerced(lifecycle: &Lifecycle, given: &Map<String, Value>) -> Map<String, Value> {
     let mut fields = Map::new();
     for (name, value) in given {

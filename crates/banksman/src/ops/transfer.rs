@@ -1,7 +1,8 @@
 //! Tasks out of one store and into another, as JSON lines.
 //!
-//! A line is a task as the surfaces show it. Its id is the one it had; here it gets a new one, and the
-//! lines that name it (`needs`, `parent`) are led to the new one. The same line twice is imported once.
+//! A line is a task as the surfaces show it. Its id is the one it had; here it gets a new one, and
+//! the lines that name it (`needs`, `parent`) are led to the new one. The same line twice is
+//! imported once.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -136,7 +137,8 @@ fn read_lines(mut input: impl BufRead) -> Result<Vec<(usize, Line)>, OpsError> {
     }
 }
 
-/// Places of the lines such that what is needed comes first. A line that would have to wait for itself is refused.
+/// Places of the lines such that what is needed comes first. A line that would have to wait for
+/// itself is refused.
 fn in_order(lines: &[(usize, Line)]) -> Result<Vec<usize>, OpsError> {
     let by_id: BTreeMap<&str, usize> = lines
         .iter()

@@ -120,7 +120,8 @@ pub fn why(
     Ok(Explanation { task: id, state: state.name.clone(), waiting_for, next })
 }
 
-/// The parts that are not done, each as it stands, and what to type where one of them waits for a person.
+/// The parts that are not done, each as it stands, and what to type where one of them waits for a
+/// person.
 fn children_at_work(
     store: &Store,
     id: TaskId,
@@ -248,7 +249,8 @@ fn review_at_work(review: &PendingReview, held: &[WaitReason]) -> WaitReason {
     WaitReason { until, ..WaitReason::new("seat", format!("{task}: {what}")).who(reviewer) }
 }
 
-/// What was never tried is only not to start yet; what was is tried again, and why says how it ended.
+/// What was never tried is only not to start yet; what was is tried again, and why says how it
+/// ended.
 fn delay(
     store: &Store,
     stored: &Stored,
@@ -270,7 +272,8 @@ fn delay(
     Ok((WaitReason::new("delay", what).until(at), Some(next)))
 }
 
-/// What keeps every live machine from starting it, and what would change that. The dispatcher is asked, not imitated.
+/// What keeps every live machine from starting it, and what would change that. The dispatcher is
+/// asked, not imitated.
 fn held_back(
     store: &Store,
     id: TaskId,
@@ -322,8 +325,8 @@ fn held_back(
     Ok((reasons, remedy))
 }
 
-/// The open question that holds it back: about a budget, or about its whole, which pauses the batch of its parts while it waits. To
-/// resume the batch by hand would be to go past the question.
+/// The open question that holds it back: about a budget, or about its whole, which pauses the batch
+/// of its parts while it waits. To resume the batch by hand would be to go past the question.
 fn what_is_asked(
     store: &Store,
     id: TaskId,
@@ -392,7 +395,8 @@ fn waiting(detail: &Detail, hold: &Driver) -> Vec<WaitReason> {
 const VERBS: [&str; 8] =
     ["approve", "allow", "resume", "changes", "back", "backburner", "cancel", "merge"];
 
-/// What a person would type: where there is a question, first what shows all that is needed to answer it.
+/// What a person would type: where there is a question, first what shows all that is needed to
+/// answer it.
 fn answer(lifecycle: &Lifecycle, detail: &Detail) -> String {
     let (id, state) = (detail.stored.task.id, detail.stored.task.state);
     let by_people = |trigger: &&str| {

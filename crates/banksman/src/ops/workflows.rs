@@ -1,5 +1,6 @@
-//! Workflows: their files are read and checked, their steps become tasks, and what a person or an agent reports about a step
-//! becomes a move of its task. Nothing here runs a step: the engine does.
+//! Workflows: their files are read and checked, their steps become tasks, and what a person or an
+//! agent reports about a step becomes a move of its task. Nothing here runs a step: the engine
+//! does.
 
 mod lint;
 mod looks;
@@ -32,7 +33,8 @@ pub use next::{NextAction, NextActionKind, is_manual_step, next};
 pub use simulate::{Simulated, Verdicts, simulate};
 pub use start::{StartRequest, Started, start};
 
-/// The lifecycle of the task that holds the steps, that of a step, and that of a reviewer's look at one.
+/// The lifecycle of the task that holds the steps, that of a step, and that of a reviewer's look at
+/// one.
 const WORKFLOW: &str = "workflow";
 const STEP: &str = "step";
 /// By which a step that is done by hand is laid out for whoever does it.
@@ -63,7 +65,8 @@ pub enum WorkflowError {
     Unsound(Box<Problems>),
 }
 
-/// Reads files and what they include, and puts the parameters in. A parameter goes to those files that declare it.
+/// Reads files and what they include, and puts the parameters in. A parameter goes to those files
+/// that declare it.
 pub fn load(paths: &[PathBuf], params: &Params) -> Result<Vec<Workflow>, OpsError> {
     let sources = Source::read_all(paths, params)?;
     sources.iter().map(|source| Ok(source.flow()?)).collect()
@@ -114,8 +117,8 @@ impl Source {
     }
 }
 
-/// One file alone says itself what it does not know, with the line. Of several, each gets what it declares, and what
-/// none of them declares was mistyped.
+/// One file alone says itself what it does not know, with the line. Of several, each gets what it
+/// declares, and what none of them declares was mistyped.
 fn share(sources: &mut [Source], params: &Params) -> Result<(), OpsError> {
     let declared: Vec<Vec<String>> =
         sources.iter().map(|source| workflow::outline(&source.text).params).collect();
@@ -158,8 +161,8 @@ pub fn recent(store: &Store, project: Option<&str>) -> Result<Vec<Stored>, OpsEr
     Ok(found)
 }
 
-/// The workflow that a word means: its name, then the one that was started last; or the id of its task, of a step's or of a
-/// reviewer's. Without a word the last of all.
+/// The workflow that a word means: its name, then the one that was started last; or the id of its
+/// task, of a step's or of a reviewer's. Without a word the last of all.
 pub fn find(store: &Store, project: Option<&str>, word: Option<&str>) -> Result<Stored, OpsError> {
     let all = recent(store, project)?;
     let Some(word) = word else {
@@ -370,8 +373,9 @@ pub struct WorkFolder<'a> {
     pub node: &'a str,
 }
 
-/// The move that a report asks for. Who has done a step by hand need not wait until Banksman has laid it out: they open it themselves,
-/// by a move and not by a turn of the engine, because the machine that they report from need not take part in the work.
+/// The move that a report asks for. Who has done a step by hand need not wait until Banksman has
+/// laid it out: they open it themselves, by a move and not by a turn of the engine, because the
+/// machine that they report from need not take part in the work.
 pub fn report(
     store: &Store,
     step: &Stored,
@@ -448,7 +452,8 @@ pub fn step_named(
     };
     let here = find(store, project, workflow).and_then(|parent| of(&parent));
     match (here, workflow, word.parse::<TaskId>()) {
-        // A task's id needs no workflow to be found; an id in a file may be a number as well, and goes first.
+        // A task's id needs no workflow to be found; an id in a file may be a number as well, and
+        // goes first.
         (Err(OpsError::Input { .. }), None, Ok(id)) => of(&parent_of(store, id)?),
         (here, _, _) => here,
     }

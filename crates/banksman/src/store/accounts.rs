@@ -37,7 +37,8 @@ impl Store {
         })
     }
 
-    /// Ends a pause at a person's word, without a trial. Answers whether the account had ever been paused.
+    /// Ends a pause at a person's word, without a trial. Answers whether the account had ever been
+    /// paused.
     pub fn resume_account(&self, name: &str) -> Result<bool, StoreError> {
         let name = [name.into()];
         self.write(move |conn| {
@@ -46,7 +47,8 @@ impl Store {
         })
     }
 
-    /// Ends the pauses whose time has come. Each is answered once, to one caller; one run of the account may then try.
+    /// Ends the pauses whose time has come. Each is answered once, to one caller; one run of the
+    /// account may then try.
     pub fn end_pauses(&self, now: Instant) -> Result<Vec<String>, StoreError> {
         self.write(move |conn| {
             let rows = conn.query(sql::END_PAUSES, &[now.0.into()])?;

@@ -1,8 +1,11 @@
-//! Budgets of a day and of a batch that are used up: what people have added to them, and whether one has to be asked.
+//! Budgets of a day and of a batch that are used up: what people have added to them, and whether
+//! one has to be asked.
 //!
-//! The question is a task of the lifecycle `allowance`. Those about one day or one batch are numbered and found by their keys, so that
-//! however many nodes see the same, one is made. A yes about a day counts while its budget is looked at, and is looked for only
-//! when the budget is used up without it; a yes about a batch raises the bounds of the batch, once. Nothing here asks by itself.
+//! The question is a task of the lifecycle `allowance`. Those about one day or one batch are
+//! numbered and found by their keys, so that however many nodes see the same, one is made. A yes
+//! about a day counts while its budget is looked at, and is looked for only when the budget is used
+//! up without it; a yes about a batch raises the bounds of the batch, once. Nothing here asks by
+//! itself.
 
 use std::sync::Arc;
 
@@ -28,8 +31,8 @@ pub const ALLOWANCE: &str = "allowance";
 /// The note that says that the bounds of a batch were raised.
 const RAISED: &str = "raised";
 
-/// The latest questions about one day or one batch that are looked at. What was said before them is forgotten, and at worst asked
-/// for again.
+/// The latest questions about one day or one batch that are looked at. What was said before them is
+/// forgotten, and at worst asked for again.
 const LATEST: u32 = 20;
 /// No question has a number beyond this.
 const LAST_NUMBER: u32 = 1 << 31;
@@ -63,7 +66,8 @@ pub enum BudgetAction {
 }
 
 impl Store {
-    /// Every budget that holds tasks back. While everything is paused none does, nor that of a batch that is paused.
+    /// Every budget that holds tasks back. While everything is paused none does, nor that of a
+    /// batch that is paused.
     pub fn used_up(&self, day: &Budget, now: Instant) -> Result<Vec<ExhaustedBudget>, StoreError> {
         self.read(|conn| {
             if number(conn, sql::PAUSED, &[])? != 0 {
@@ -78,7 +82,8 @@ impl Store {
         })
     }
 
-    /// Gives a batch what a person has said yes to, once. A budget that somebody has changed since stays as it is.
+    /// Gives a batch what a person has said yes to, once. A budget that somebody has changed since
+    /// stays as it is.
     pub fn raise_batch(&self, id: TaskId, now: Instant) -> Result<(), StoreError> {
         let definitions = Arc::clone(&self.definitions);
         self.write(move |conn| {
@@ -99,8 +104,9 @@ impl Store {
         })
     }
 
-    /// Open questions that are needed no more: their day is over, or the budget is not used up, because somebody has raised it. A
-    /// node may have settings of its own for the day, so only the one that has asked takes its question back.
+    /// Open questions that are needed no more: their day is over, or the budget is not used up,
+    /// because somebody has raised it. A node may have settings of its own for the day, so only
+    /// the one that has asked takes its question back.
     pub fn moot_allowances(
         &self,
         day: &Budget,
@@ -138,7 +144,8 @@ pub(super) fn day_with_open_runs(conn: &mut dyn Conn, now: Instant) -> Result<Us
     Ok(day_used(conn, now)?.with_runs(under_way))
 }
 
-/// The budget of a day with all that people have added to it. They are asked for it only where it is used up without that.
+/// The budget of a day with all that people have added to it. They are asked for it only where it
+/// is used up without that.
 pub(super) fn day_budget(
     conn: &mut dyn Conn,
     definitions: &Definitions,
@@ -195,7 +202,8 @@ fn used_up_batch(
     }
     let scope = BudgetScope::Batch(name);
     let chain = Chain::read(conn, definitions, &scope_name(&scope, now))?;
-    // As long as nobody has changed the bounds since the last yes, the next one adds as much as that one.
+    // As long as nobody has changed the bounds since the last yes, the next one adds as much as
+    // that one.
     let last = chain.granted().filter(|last| last.more.beyond(&last.used) == limit);
     let more = last.map_or(limit, |last| last.more);
     let next = match chain.list.first().filter(|last| last.kind == StateKind::Done) {
@@ -292,8 +300,8 @@ impl Chain {
         let last = last_number(conn, scope)?;
         let mut list = Vec::new();
         for number in (last.saturating_sub(LATEST) + 1..=last).rev() {
-            // Somebody may have used the key for something else, and that grants nothing. Nor does a damaged one, and it must not
-            // keep others from their work.
+            // Somebody may have used the key for something else, and that grants nothing. Nor does
+            // a damaged one, and it must not keep others from their work.
             for row in conn.query(sql::MADE_BY_SYSTEM, &[numbered_key(scope, number).into()])? {
                 let asked = readable(conn, definitions, &row)?;
                 list.extend(asked.as_ref().map(Asked::read));
@@ -330,8 +338,8 @@ fn numbered_key(scope: &str, number: u32) -> String {
     format!("{ALLOWANCE}-{scope}-{number}")
 }
 
-/// The number of the last question about a budget; 0 if there was none. They are numbered without gaps, so that a few looks find it,
-/// however many there are.
+/// The number of the last question about a budget; 0 if there was none. They are numbered without
+/// gaps, so that a few looks find it, however many there are.
 fn last_number(conn: &mut dyn Conn, scope: &str) -> Result<u32, StoreError> {
     let mut is_taken = |number: u32| -> Result<bool, StoreError> {
         Ok(!conn.query(sql::KEY, &[numbered_key(scope, number).into()])?.is_empty())

@@ -1,8 +1,8 @@
 //! The only writer of a task's state: load, decide, and write all of it in one transaction.
 //!
-//! The row is locked from the load on (SQLite has one writer anyway), the update names the version it was
-//! decided on, and the history's key (task, number) refuses a second record of the same number, so two
-//! writers can never both win.
+//! The row is locked from the load on (SQLite has one writer anyway), the update names the version
+//! it was decided on, and the history's key (task, number) refuses a second record of the same
+//! number, so two writers can never both win.
 
 use std::sync::Arc;
 
@@ -92,7 +92,8 @@ impl Store {
         Ok(applied)
     }
 
-    /// Lets an event happen to a task. A writer whose epoch is not the current one is refused, and that is recorded.
+    /// Lets an event happen to a task. A writer whose epoch is not the current one is refused, and
+    /// that is recorded.
     pub fn apply(
         &self,
         id: TaskId,
@@ -104,7 +105,8 @@ impl Store {
         self.fenced(id, epoch, now, move |store| store.attempt(id, &event, key.as_ref(), now))
     }
 
-    /// Writes under an epoch, if any. A writer whose epoch is not the current one is refused, and that is recorded.
+    /// Writes under an epoch, if any. A writer whose epoch is not the current one is refused, and
+    /// that is recorded.
     pub(super) fn fenced(
         &self,
         id: TaskId,
@@ -142,7 +144,8 @@ impl Store {
         })
     }
 
-    /// Two requests with one key may race past the look at the keys; the loser then finds the winner's answer.
+    /// Two requests with one key may race past the look at the keys; the loser then finds the
+    /// winner's answer.
     fn once_more<T>(
         &self,
         attempt: impl Fn(&Self) -> Result<T, StoreError>,
@@ -332,7 +335,8 @@ pub(super) fn apply_to(
     }
 }
 
-/// The same for an event that also brings a new body. The history has it, like everything that makes a task.
+/// The same for an event that also brings a new body. The history has it, like everything that
+/// makes a task.
 pub(super) fn apply_with_body(
     conn: &mut dyn Conn,
     definitions: &Definitions,
@@ -403,7 +407,8 @@ fn entry(
     )
 }
 
-/// A task is done: those that wait for it wait for one less. It is so no more: they wait for one more.
+/// A task is done: those that wait for it wait for one less. It is so no more: they wait for one
+/// more.
 fn tell_waiting(
     conn: &mut dyn Conn,
     definitions: &Definitions,
@@ -413,7 +418,8 @@ fn tell_waiting(
 ) -> Result<(), StoreError> {
     for row in conn.query(sql::WAITING_FOR, &[done.0.into()])? {
         let waiting = match load_for_update(conn, definitions, TaskId(row.int(0)?)) {
-            // A damaged task must not keep the one that it waits for from being done; `check` names it.
+            // A damaged task must not keep the one that it waits for from being done; `check` names
+            // it.
             Err(error) if is_damage(&error) => continue,
             loaded => loaded?,
         };

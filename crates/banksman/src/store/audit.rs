@@ -42,7 +42,8 @@ impl HistoryEntry {
         entry
     }
 
-    /// The hash that the record must have. Every part is preceded by its length, so that no two records read alike.
+    /// The hash that the record must have. Every part is preceded by its length, so that no two
+    /// records read alike.
     #[must_use]
     pub fn computed_hash(&self) -> Vec<u8> {
         let mut hash = Sha256::new();

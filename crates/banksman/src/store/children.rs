@@ -1,4 +1,5 @@
-//! Tasks that are part of another one: made together, counted, and moved together in one transaction.
+//! Tasks that are part of another one: made together, counted, and moved together in one
+//! transaction.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use super::query::Progress;
 use super::row::{Stored, lifecycle_version, stored};
 use super::{Store, StoreError, sql};
 
-/// A task of several that are added together. The others are named by their place in the list, and come before it.
+/// A task of several that are added together. The others are named by their place in the list, and
+/// come before it.
 #[derive(Debug, Clone)]
 pub struct NewChild {
     pub add: Add,
@@ -57,7 +59,8 @@ impl Store {
         Ok(added)
     }
 
-    /// Lets an event happen to each of several tasks, in one transaction. Those that are refused stay as they are.
+    /// Lets an event happen to each of several tasks, in one transaction. Those that are refused
+    /// stay as they are.
     pub fn apply_each(
         &self,
         events: &[(TaskId, Event)],
@@ -81,7 +84,8 @@ impl Store {
         })
     }
 
-    /// Nobody waits for this part any more: its result is of interest should there be one. Answers how many waited.
+    /// Nobody waits for this part any more: its result is of interest should there be one. Answers
+    /// how many waited.
     pub fn leave_out(&self, child: TaskId, now: Instant) -> Result<usize, StoreError> {
         let definitions = Arc::clone(&self.definitions);
         self.write(move |conn| {
@@ -173,7 +177,8 @@ impl Store {
         })
     }
 
-    /// The same for whoever looks often: what has not changed since the last look is not read again.
+    /// The same for whoever looks often: what has not changed since the last look is not read
+    /// again.
     pub fn refresh_children(
         &self,
         parent: TaskId,

@@ -1,7 +1,7 @@
 //! Claiming: the first task in the queue that the worker may take, with a lease on it.
 //!
-//! A worker from outside names itself and takes what its role may take. What starts by itself is chosen in `dispatch`,
-//! which walks the same queue.
+//! A worker from outside names itself and takes what its role may take. What starts by itself is
+//! chosen in `dispatch`, which walks the same queue.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use super::row::{Stored, is_damage, json, lifecycle_version, queue_place, stored
 use super::spent::number;
 use super::{Store, StoreError, sql};
 
-/// How far a claim looks past tasks that this worker may not take. Beyond it, another worker has to come.
+/// How far a claim looks past tasks that this worker may not take. Beyond it, another worker has to
+/// come.
 const LOOK: i64 = 1_000;
 /// Rows after the first that are read, and on PostgreSQL locked, at once.
 const PAGE: i64 = 32;
@@ -52,8 +53,9 @@ pub struct Claimed {
 }
 
 impl Store {
-    /// Takes the first task that is ready and open to this worker; `None` when there is none. A pause, a batch that is
-    /// paused or full, and a budget that is used up hold it back as they do everything else.
+    /// Takes the first task that is ready and open to this worker; `None` when there is none. A
+    /// pause, a batch that is paused or full, and a budget that is used up hold it back as they
+    /// do everything else.
     pub fn claim(
         &self,
         request: ClaimRequest,
@@ -145,7 +147,8 @@ fn claim_in(
     Ok(None)
 }
 
-/// The columns of `sql::QUEUE_HEAD` after those of the task: everything is paused, the task's batch is held.
+/// The columns of `sql::QUEUE_HEAD` after those of the task: everything is paused, the task's batch
+/// is held.
 fn head_flags(head: &Row) -> Result<(bool, bool), StoreError> {
     const PAUSED: usize = 30;
     Ok((head.opt_int(PAUSED)?.is_some_and(|value| value != 0), head.int(PAUSED + 1)? != 0))
@@ -164,8 +167,8 @@ fn is_day_over(
     Ok(day_budget(conn, definitions, budget, &used, now)?.is_used_up(&used))
 }
 
-/// Whether a batch may start another run. On PostgreSQL others may have started one since the queue was read, so this
-/// waits for its turn and looks again.
+/// Whether a batch may start another run. On PostgreSQL others may have started one since the queue
+/// was read, so this waits for its turn and looks again.
 fn has_room(conn: &mut dyn Conn, batch: Option<&str>) -> Result<bool, StoreError> {
     match (batch, conn.dialect()) {
         (None, _) | (Some(_), Dialect::Sqlite) => Ok(true),
@@ -196,7 +199,8 @@ pub(super) fn task_used(
     Ok(Used { runs: spent.runs, tokens: spent.tokens, cost_micros: spent.cost_micros, time })
 }
 
-/// A task of the queue; `None` for one that is too damaged, which must not keep others from their work.
+/// A task of the queue; `None` for one that is too damaged, which must not keep others from their
+/// work.
 pub(super) fn readable(
     conn: &mut dyn Conn,
     definitions: &Definitions,
@@ -250,8 +254,9 @@ pub(super) struct Post<'a> {
     pub(super) token: Option<&'a [u8]>,
 }
 
-/// Notes in the run's row where it takes place and which areas it holds. They are those of the moment of the claim: what
-/// the run changes in the task meanwhile does not move the fence around it.
+/// Notes in the run's row where it takes place and which areas it holds. They are those of the
+/// moment of the claim: what the run changes in the task meanwhile does not move the fence around
+/// it.
 pub(super) fn place(
     conn: &mut dyn Conn,
     run: RunId,

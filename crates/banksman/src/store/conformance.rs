@@ -1,5 +1,5 @@
-//! What cannot be seen from outside: every statement is understood by both engines, and memory does not run ahead of a
-//! transaction.
+//! What cannot be seen from outside: every statement is understood by both engines, and memory does
+//! not run ahead of a transaction.
 //!
 //! What the store promises is tested in `tests/it/store`.
 

@@ -1,7 +1,8 @@
-//! What happened on a day, for the daily note: tasks that ended on it, and tasks that nothing has happened to for long.
+//! What happened on a day, for the daily note: tasks that ended on it, and tasks that nothing has
+//! happened to for long.
 //!
-//! There is no index by time, because nothing else needs one. So only the newest tasks are looked at, and the work is bounded
-//! however many there are.
+//! There is no index by time, because nothing else needs one. So only the newest tasks are looked
+//! at, and the work is bounded however many there are.
 
 use banksman_core::lifecycle::StateKind;
 use banksman_core::time::Instant;
@@ -15,7 +16,8 @@ use super::{Store, StoreError, sql};
 const NEWEST: i64 = 20_000;
 
 impl Store {
-    /// Tasks that came into a state of this kind in a stretch of time and are still in it, the latest first.
+    /// Tasks that came into a state of this kind in a stretch of time and are still in it, the
+    /// latest first.
     pub fn ended_between(
         &self,
         kind: StateKind,

@@ -1,6 +1,8 @@
-//! The inbox of people: questions in the order of their deadlines, how one was settled, and putting off a reminder.
+//! The inbox of people: questions in the order of their deadlines, how one was settled, and putting
+//! off a reminder.
 //!
-//! Questions are opened and settled in `follow`, with the move that asks or answers. Nothing here changes a task.
+//! Questions are opened and settled in `follow`, with the move that asks or answers. Nothing here
+//! changes a task.
 
 use std::sync::Arc;
 
@@ -51,7 +53,8 @@ impl Store {
         let definitions = Arc::clone(&self.definitions);
         let (id, task) = (open.id, open.task);
         self.write(move |conn| {
-            // A move that settles it also sets the timers anew, so the two must not be written at the same time.
+            // A move that settles it also sets the timers anew, so the two must not be written at
+            // the same time.
             load_for_update(conn, &definitions, task)?;
             if conn.query(sql::SNOOZE_DECISION, &[id.0.into(), until.0.into()])?.is_empty() {
                 return Ok(false);

@@ -1,4 +1,5 @@
-//! The lifecycle versions that tasks live by: immutable, told apart by the hash of what they are made from.
+//! The lifecycle versions that tasks live by: immutable, told apart by the hash of what they are
+//! made from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -24,8 +25,8 @@ pub struct Definition {
 #[derive(Default)]
 pub(super) struct Definitions {
     known: RwLock<BTreeMap<String, Arc<Lifecycle>>>,
-    /// Versions that are certainly in the store. One that was only read may have been written by a transaction that was
-    /// undone afterwards.
+    /// Versions that are certainly in the store. One that was only read may have been written by a
+    /// transaction that was undone afterwards.
     kept: RwLock<BTreeSet<String>>,
 }
 
@@ -46,7 +47,8 @@ impl Definitions {
             read_again(row.text(0)?, &origin, &overrides_from(row.text(1)?)).map_err(|source| {
                 StoreError::Definition { version: version.to_owned(), source: Box::new(source) }
             })?;
-        // The version is the hash of the content: another content is another lifecycle, and this one is not there.
+        // The version is the hash of the content: another content is another lifecycle, and this
+        // one is not there.
         if lifecycle.version != version {
             return Err(StoreError::NoDefinition(version.to_owned()));
         }
@@ -97,8 +99,8 @@ impl Definitions {
 fn overrides_text(overrides: &Overrides) -> String {
     let entries = overrides.iter().map(|(name, setting)| {
         let value = match setting {
-            // As text, because not every reader of JSON gives back the same number to the last bit, and the version is
-            // a hash of it.
+            // As text, because not every reader of JSON gives back the same number to the last bit,
+            // and the version is a hash of it.
             Setting::Number(number) => json!({ "number": number.to_string() }),
             Setting::Flag(flag) => json!({ "flag": flag }),
             Setting::Text(text) => json!({ "text": text }),

@@ -1,7 +1,8 @@
 //! Dispatching: the scheduler's choice and the claim that follows from it, in one transaction.
 //!
-//! The load is read, the queue is walked and `schedule::choose` is asked for each task, all while no other node can start
-//! anything; so every bound holds over all nodes. Nothing here decides by itself who may start.
+//! The load is read, the queue is walked and `schedule::choose` is asked for each task, all while
+//! no other node can start anything; so every bound holds over all nodes. Nothing here decides by
+//! itself who may start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +52,8 @@ pub struct Dispatch {
     pub ttl: Span,
     /// Nodes that were seen since then are live, and their workers exist.
     pub alive_after: Instant,
-    /// The token by which the agent of a run that is claimed reports, as a hash: one commit for both.
+    /// The token by which the agent of a run that is claimed reports, as a hash: one commit for
+    /// both.
     pub token: Option<Vec<u8>>,
 }
 
@@ -136,7 +138,8 @@ impl Store {
         self.read(|conn| whole_load(conn, &self.definitions, request, now))
     }
 
-    /// A task and all that is needed to ask the scheduler about it; `None` if it is not in the queue.
+    /// A task and all that is needed to ask the scheduler about it; `None` if it is not in the
+    /// queue.
     pub fn candidate(
         &self,
         id: TaskId,
@@ -221,7 +224,8 @@ impl Walk<'_> {
                 self.load.promise(&candidate, &held);
                 let is_end = held.iter().any(holds_everything);
                 let next = if is_end { Next::Stop } else { Next::Another };
-                // Without any worker at all, it is the workers that are missing and not one for this task.
+                // Without any worker at all, it is the workers that are missing and not one for
+                // this task.
                 let is_unserved = next == Next::Another
                     && !self.all.is_empty()
                     && held.iter().any(|held| matches!(held, Ineligible::NoWorker { .. }));
@@ -386,7 +390,8 @@ fn running(row: &Row) -> Result<Running, StoreError> {
     })
 }
 
-/// The workers of every live node. This node's are those that it has now, whatever it told of itself before.
+/// The workers of every live node. This node's are those that it has now, whatever it told of
+/// itself before.
 fn registry(conn: &mut dyn Conn, request: &Dispatch) -> Result<Vec<Worker>, StoreError> {
     let live = [request.alive_after.0.into(), request.node.as_str().into(), NODES.into()];
     let mut all = request.workers.clone();
@@ -415,7 +420,8 @@ fn considered(
     })
 }
 
-/// The roles that may take a task: those of the claims that lead out of a queue, else the one that its state names.
+/// The roles that may take a task: those of the claims that lead out of a queue, else the one that
+/// its state names.
 fn roles_of(lifecycle: &Lifecycle, stored: &Stored) -> Vec<String> {
     let state = lifecycle.state(stored.task.state);
     let named = state.does.as_ref().and_then(|does| does.role.clone());
@@ -447,8 +453,8 @@ fn roles_of(lifecycle: &Lifecycle, stored: &Stored) -> Vec<String> {
     roles
 }
 
-/// A state may name a role that only chooses worker and prompt, such as a planner. Its task is then held as one is that is claimed
-/// from the queue.
+/// A state may name a role that only chooses worker and prompt, such as a planner. Its task is then
+/// held as one is that is claimed from the queue.
 fn acting_role(lifecycle: &Lifecycle, role: &str) -> String {
     if lifecycle.find_role(role).is_some() {
         return role.to_owned();

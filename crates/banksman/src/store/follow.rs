@@ -1,4 +1,5 @@
-//! What a step writes beside the task's row: history, key, timers, outbox, the start of a run, artifacts and decisions.
+//! What a step writes beside the task's row: history, key, timers, outbox, the start of a run,
+//! artifacts and decisions.
 
 use banksman_core::lifecycle::{Activity, Lifecycle};
 use banksman_core::machine::{Effect, Task, TaskUpdate};
@@ -91,7 +92,8 @@ fn write_effects(
     now: Instant,
 ) -> Result<(), StoreError> {
     let task = &step.task;
-    // A step without a record shares its version with the one before, whose effects have the first numbers.
+    // A step without a record shares its version with the one before, whose effects have the first
+    // numbers.
     let first = if recorded {
         0
     } else {
@@ -116,8 +118,8 @@ fn write_effects(
     Ok(())
 }
 
-/// The run whose node an effect is for. What is done in a worktree is done where the last run has left it: another node
-/// would look, find no job of its own, and begin the same work a second time.
+/// The run whose node an effect is for. What is done in a worktree is done where the last run has
+/// left it: another node would look, find no job of its own, and begin the same work a second time.
 fn of_run(task: &Task, effect: &Effect) -> Option<i64> {
     match effect {
         Effect::Stop { epoch } => Some(*epoch),

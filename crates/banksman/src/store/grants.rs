@@ -1,7 +1,7 @@
 //! What people have allowed on a task, told by its history, and notes that only belong there.
 //!
-//! Leave for actions, and budgets that were raised: neither is kept anywhere else, so nothing can be allowed without a record of who
-//! has done it.
+//! Leave for actions, and budgets that were raised: neither is kept anywhere else, so nothing can
+//! be allowed without a record of who has done it.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Lifecycle, StateKind};
@@ -14,10 +14,11 @@ use super::conn::Conn;
 use super::query::{self, PAGE};
 use super::{Applied, HistoryEntry, IdempotencyKey, Store, StoreError, Stored};
 
-/// Pages of a history that are read; what is older than this is forgotten, and has to be asked for again.
+/// Pages of a history that are read; what is older than this is forgotten, and has to be asked for
+/// again.
 const PAGES: i64 = 50;
-/// How the key of a move begins that asks for more than a task's budget; what was used up follows. The words of the move could be
-/// anybody's.
+/// How the key of a move begins that asks for more than a task's budget; what was used up follows.
+/// The words of the move could be anybody's.
 const OVER_BUDGET: &str = "over-budget-";
 
 impl Store {
@@ -34,7 +35,8 @@ impl Store {
         pages(&stored.task, |after| self.history(stored.task.id, after))
     }
 
-    /// Asks for a move because the budget of the task is used up; a person who lets it go on gives it as much again.
+    /// Asks for a move because the budget of the task is used up; a person who lets it go on gives
+    /// it as much again.
     pub fn ask_for_budget(
         &self,
         stored: &Stored,
@@ -68,7 +70,8 @@ impl Store {
     }
 }
 
-/// The budget of a task with all that people have added to it. The history is read only where the budget is used up without that.
+/// The budget of a task with all that people have added to it. The history is read only where the
+/// budget is used up without that.
 pub(super) fn budget_of(
     conn: &mut dyn Conn,
     stored: &Stored,

@@ -1,4 +1,5 @@
-//! Proves the whole store: nothing stranded, nothing impossible, and a history that folds to what is there.
+//! Proves the whole store: nothing stranded, nothing impossible, and a history that folds to what
+//! is there.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
@@ -28,7 +29,8 @@ pub struct HealthReport {
     pub findings: Vec<HealthFinding>,
     /// What is wrong with the store and belongs to no task.
     pub faults: Vec<String>,
-    /// Hash over the heads of all histories. Noted down elsewhere, it shows even the loss of a whole task.
+    /// Hash over the heads of all histories. Noted down elsewhere, it shows even the loss of a
+    /// whole task.
     pub digest: String,
 }
 
@@ -36,8 +38,9 @@ pub struct HealthReport {
 const MOST_FINDINGS: usize = 1_000;
 
 impl Store {
-    /// Checks every task: its invariants, what will move it on, and that its queue place, timers, needs and runs are right.
-    /// Then what the store keeps beside the tasks: the switch, the accounts, and what was used up.
+    /// Checks every task: its invariants, what will move it on, and that its queue place, timers,
+    /// needs and runs are right. Then what the store keeps beside the tasks: the switch, the
+    /// accounts, and what was used up.
     pub fn check(&self) -> Result<HealthReport, StoreError> {
         let mut report = self.look_at_all(|conn, stored, _| {
             let mut findings = Vec::new();
@@ -66,7 +69,8 @@ impl Store {
         let mut digest = Sha256::new();
         let mut after = 0;
         while report.findings.len() < MOST_FINDINGS {
-            // One page is one snapshot: a store of any size is looked at without holding up its writers.
+            // One page is one snapshot: a store of any size is looked at without holding up its
+            // writers.
             let page = self.read(|conn| {
                 look_at_page(conn, &self.definitions, after, &look, &mut digest.clone())
             })?;
@@ -200,7 +204,8 @@ fn state_findings(
             lifecycle.state(task.state).name
         ));
     }
-    // A timer too many changes nothing when it comes due: earlier releases set some for tasks that wait in the queue.
+    // A timer too many changes nothing when it comes due: earlier releases set some for tasks that
+    // wait in the queue.
     for (row, _) in machine::running_bounds(lifecycle, task) {
         let is_its = |(timer, entered): &(machine::Timer, i64)| {
             timer.kind == machine::TimerKind::Bound(row) && *entered == task.entered
@@ -255,7 +260,8 @@ fn history_findings(
     Ok((findings, i64::try_from(history.len()).unwrap_or(i64::MAX)))
 }
 
-/// Whether the history leads to the task as it is: its state, all that is known about it, and since when.
+/// Whether the history leads to the task as it is: its state, all that is known about it, and since
+/// when.
 fn fold_finding(
     lifecycle: &Lifecycle,
     task: &Task,

@@ -1,9 +1,11 @@
 //! The store, in the words of the domain. One store serves many repositories.
 //!
-//! Writers come in through [`Store::add`], [`Store::add_children`], [`Store::apply`], [`Store::apply_each`], [`Store::claim`], [`Store::dispatch`], [`Store::end_run`],
-//! [`Store::renew`] and [`Store::fire_due`], which all end in `apply.rs`: load, decide (`banksman_core::machine`), write everything in one
-//! transaction. `query` reads. `sql` holds every statement, `conn` the two drivers; nothing outside this
-//! folder speaks SQL. Logs, worktrees and prompts are files and never come here.
+//! Writers come in through [`Store::add`], [`Store::add_children`], [`Store::apply`],
+//! [`Store::apply_each`], [`Store::claim`], [`Store::dispatch`], [`Store::end_run`],
+//! [`Store::renew`] and [`Store::fire_due`], which all end in `apply.rs`: load, decide
+//! (`banksman_core::machine`), write everything in one transaction. `query` reads. `sql` holds
+//! every statement, `conn` the two drivers; nothing outside this folder speaks SQL. Logs, worktrees
+//! and prompts are files and never come here.
 
 pub mod accounts;
 pub mod allowances;

@@ -7,8 +7,9 @@ use super::conn::{Conn, Row};
 use super::row::json;
 use super::{Store, StoreError, sql};
 
-/// A node that was heard from so lately need not be written again: nobody learns anything from it, and each commit makes
-/// others look whether there is something to do. Far below the time after which a node counts as gone.
+/// A node that was heard from so lately need not be written again: nobody learns anything from it,
+/// and each commit makes others look whether there is something to do. Far below the time after
+/// which a node counts as gone.
 const LATELY: Span = Span(20_000);
 /// Nodes of one store that are read at once.
 pub(super) const NODES: i64 = 1_000;
@@ -61,8 +62,8 @@ impl Store {
         self.read(|conn| conn.query(sql::NODES, &[NODES.into()])?.iter().map(node).collect())
     }
 
-    /// Forgets a node, and answers whether it was known. What it alone was to do is everybody's from now on; its leases
-    /// run out by themselves.
+    /// Forgets a node, and answers whether it was known. What it alone was to do is everybody's
+    /// from now on; its leases run out by themselves.
     pub fn remove_node(&self, name: &str) -> Result<bool, StoreError> {
         let name = name.to_owned();
         self.write(move |conn| {
@@ -72,8 +73,8 @@ impl Store {
         })
     }
 
-    /// The time by which leases are given and run out: the database's where many machines share it, the caller's own
-    /// where all are on one machine.
+    /// The time by which leases are given and run out: the database's where many machines share it,
+    /// the caller's own where all are on one machine.
     pub fn now(&self, local: Instant) -> Result<Instant, StoreError> {
         self.read(|conn| now(conn, local))
     }
@@ -100,8 +101,9 @@ fn says_as_much(known: &Node, new: &Node) -> bool {
     is_fresh && known.capacity == new.capacity
 }
 
-/// The registry of a node as it is kept. A newer release on another node may write what this one cannot read; it then has
-/// no workers as far as this one is concerned, and its own dispatching goes on.
+/// The registry of a node as it is kept. A newer release on another node may write what this one
+/// cannot read; it then has no workers as far as this one is concerned, and its own dispatching
+/// goes on.
 pub(super) fn workers_from(text: &str) -> Vec<Worker> {
     serde_json::from_str(text).unwrap_or_default()
 }

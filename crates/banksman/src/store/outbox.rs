@@ -10,7 +10,8 @@ use super::{Store, StoreError, sql};
 const AT_ONCE: i64 = 1_000;
 const DEAD: &str = "dead";
 
-/// One effect, told apart for ever by the move that decided it: the key under which the outside is asked for it.
+/// One effect, told apart for ever by the move that decided it: the key under which the outside is
+/// asked for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingEffect {
     pub task: TaskId,
@@ -37,8 +38,9 @@ pub enum EffectFailure {
 }
 
 impl Store {
-    /// Takes effects that are due on a node, the oldest first. Until `hold` has passed nobody else gets them; then they are
-    /// due again, because whoever took them is gone or has said how it went.
+    /// Takes effects that are due on a node, the oldest first. Until `hold` has passed nobody else
+    /// gets them; then they are due again, because whoever took them is gone or has said how it
+    /// went.
     pub fn take_effects(
         &self,
         node: &str,
@@ -67,8 +69,9 @@ impl Store {
         })
     }
 
-    /// Makes an effect that any node may do this node's own, and answers whether it is. To be asked before a job is begun for
-    /// it: the hold may run out while the job is at work, and then another node must not begin it, too.
+    /// Makes an effect that any node may do this node's own, and answers whether it is. To be asked
+    /// before a job is begun for it: the hold may run out while the job is at work, and then
+    /// another node must not begin it, too.
     pub fn keep_effect(&self, effect: &PendingEffect, node: &str) -> Result<bool, StoreError> {
         let columns = [effect.task.0.into(), effect.seq.into(), effect.number.into(), node.into()];
         self.write(move |conn| Ok(!conn.query(sql::EFFECT_KEPT, &columns)?.is_empty()))
@@ -97,8 +100,9 @@ impl Store {
         self.write(move |conn| Ok(conn.write(sql::EFFECT_HELD, &columns)?))
     }
 
-    /// Says when what a record has decided for this node is due, by how often it was tried: whoever was at it is gone, and nobody
-    /// has to wait for the end of its hold. What any node may do is left alone, because another one may be at it.
+    /// Says when what a record has decided for this node is due, by how often it was tried: whoever
+    /// was at it is gone, and nobody has to wait for the end of its hold. What any node may do
+    /// is left alone, because another one may be at it.
     pub fn effects_due(
         &self,
         (task, seq): (TaskId, i64),

@@ -77,8 +77,8 @@ impl BudgetChange {
 }
 
 impl Store {
-    /// Makes a project known, or moves it to another folder. A name belongs to one folder: another one must be chosen
-    /// for a second repository of the same name.
+    /// Makes a project known, or moves it to another folder. A name belongs to one folder: another
+    /// one must be chosen for a second repository of the same name.
     pub fn put_project(&self, name: &str, path: &str, now: Instant) -> Result<(), StoreError> {
         let (name, path) = (name.to_owned(), path.to_owned());
         self.write(move |conn| {

@@ -21,7 +21,8 @@ use super::{Store, StoreError, sql};
 /// Most rows that one answer holds.
 pub const PAGE: i64 = 1_000;
 
-/// Which tasks to list. At most one narrowing at a time goes to the database's index; the rest is looked at row by row.
+/// Which tasks to list. At most one narrowing at a time goes to the database's index; the rest is
+/// looked at row by row.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// A state, a group or a kind.
@@ -188,8 +189,9 @@ impl Store {
         self.read(|conn| needs(conn, id))
     }
 
-    /// Tasks that fit, newest first, and where the next page begins if there is one. What is too damaged to be read is
-    /// left out: one such row must not hide all others, and `check` names it.
+    /// Tasks that fit, newest first, and where the next page begins if there is one. What is too
+    /// damaged to be read is left out: one such row must not hide all others, and `check` names
+    /// it.
     pub fn list(
         &self,
         filter: &Filter,
@@ -244,8 +246,9 @@ impl Store {
     }
 
     /// The records of a task after a number, at most a page of them.
-    /// The epoch of the first run that was given out after a person's last word; what the failure policy has counted before
-    /// it is forgiven. This goes by the order of the records and not by their times, because clocks are set back.
+    /// The epoch of the first run that was given out after a person's last word; what the failure
+    /// policy has counted before it is forgiven. This goes by the order of the records and not
+    /// by their times, because clocks are set back.
     pub fn first_run_after_a_person(&self, id: TaskId) -> Result<Option<i64>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::LAST_WORD_OF_A_PERSON, &[id.0.into()])?;
@@ -397,8 +400,8 @@ fn need(row: &Row) -> Result<Dependency, StoreError> {
     })
 }
 
-/// Adds bodies and needs: in two questions where the tasks lie close together, else in two for each, because a range
-/// with few of them could hold any number of others.
+/// Adds bodies and needs: in two questions where the tasks lie close together, else in two for
+/// each, because a range with few of them could hold any number of others.
 fn completed(
     conn: &mut dyn Conn,
     tasks: Vec<Stored>,

@@ -84,7 +84,8 @@ pub(super) fn queue_place(row: &Row) -> Result<(i64, i64), StoreError> {
     Ok((row.opt_int(QUEUE_RANK)?.unwrap_or(i64::MAX), row.int(0)?))
 }
 
-/// Whether an error is about one damaged task. It is then set aside, and nothing else may suffer from it.
+/// Whether an error is about one damaged task. It is then set aside, and nothing else may suffer
+/// from it.
 pub(super) fn is_damage(error: &StoreError) -> bool {
     match error {
         StoreError::Corrupt { .. }
@@ -162,7 +163,8 @@ fn read(id: TaskId, row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored, Stor
         entered_at: Instant(row.int(24)?),
         progress_at: Instant(row.int(25)?),
     };
-    // Others are told by these columns whether the task is done, so they must say what its state says.
+    // Others are told by these columns whether the task is done, so they must say what its state
+    // says.
     let state = lifecycle.state(task.state);
     if row.text(28)? != state.kind.as_str() || row.opt_text(29)? != state.group.as_deref() {
         return Err(corrupt("its kind or its group is not that of its state"));
@@ -180,7 +182,8 @@ fn exact_state(lifecycle: &Lifecycle, name: &str) -> Option<StateId> {
     lifecycle.find_state(name).filter(|id| lifecycle.state(*id).name == name)
 }
 
-/// The columns that a step may change, in the order of `SAVE_TASK_IF_VERSION` and, after the fixed ones, of `INSERT_TASK`.
+/// The columns that a step may change, in the order of `SAVE_TASK_IF_VERSION` and, after the fixed
+/// ones, of `INSERT_TASK`.
 pub(super) fn changing(task: &Task, lifecycle: &Lifecycle) -> Changing {
     let state = lifecycle.state(task.state);
     let counters: Vec<(u32, u32)> =

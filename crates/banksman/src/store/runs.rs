@@ -15,11 +15,13 @@ use super::row::is_damage;
 use super::spent::{batch_scope, day_scope, kept};
 use super::{Store, StoreError, sql};
 
-/// Runs under way that are read at once. Every bound is checked against all of them, so no system may have more.
+/// Runs under way that are read at once. Every bound is checked against all of them, so no system
+/// may have more.
 pub(super) const OPEN_RUNS: i64 = 10_000;
 /// Runs of one task that are read at once.
 const PAST_RUNS: i64 = 1_000;
-/// Runs that an average is made from, the latest. What agents did long ago says little about what they will do.
+/// Runs that an average is made from, the latest. What agents did long ago says little about what
+/// they will do.
 const RUNS_AVERAGED: i64 = 10_000;
 /// What is kept of a run's detail, in characters; the run's folder has all of it.
 const DETAIL_CHARS: usize = 2_000;
@@ -170,7 +172,8 @@ impl Store {
         self.read(|conn| conn.query(sql::PAST_RUNS, &params)?.iter().rev().map(past_run).collect())
     }
 
-    /// What runs of the tasks of a lifecycle used before, by the first tag of their task, which is its role where tasks have one.
+    /// What runs of the tasks of a lifecycle used before, by the first tag of their task, which is
+    /// its role where tasks have one.
     pub fn past_of_roles(
         &self,
         lifecycle: &str,
@@ -190,8 +193,9 @@ impl Store {
         })
     }
 
-    /// Ends a run: the move that its outcome leads to, what is known about the run, the pause of its account and what it
-    /// used, all or nothing. A run that has lost its lease is refused, as [`Store::apply`] does; what it cost is kept.
+    /// Ends a run: the move that its outcome leads to, what is known about the run, the pause of
+    /// its account and what it used, all or nothing. A run that has lost its lease is refused,
+    /// as [`Store::apply`] does; what it cost is kept.
     pub fn end_run(&self, id: TaskId, end: RunEnd, now: Instant) -> Result<Applied, StoreError> {
         let epoch = end.finish.epoch;
         let (tokens, cost_micros) = (kept(end.finish.tokens), kept(end.finish.cost_micros));
@@ -244,8 +248,9 @@ impl Store {
         })
     }
 
-    /// Gives a run the token by which its agent reports, as a hash. Answers whether the run is still under way. Nothing is written
-    /// for one that has this token already, as it mostly has since it was claimed.
+    /// Gives a run the token by which its agent reports, as a hash. Answers whether the run is
+    /// still under way. Nothing is written for one that has this token already, as it mostly
+    /// has since it was claimed.
     pub fn set_token(&self, run: RunId, hash: &[u8]) -> Result<bool, StoreError> {
         if self.run_of_token(hash)? == Some(run) {
             return Ok(true);
@@ -263,8 +268,8 @@ impl Store {
         })
     }
 
-    /// Keeps a lease for another while, and answers until when. Where many machines share the store its own clock counts,
-    /// so that no keeper lives by a clock that is wrong.
+    /// Keeps a lease for another while, and answers until when. Where many machines share the store
+    /// its own clock counts, so that no keeper lives by a clock that is wrong.
     pub fn renew(
         &self,
         run: RunId,
@@ -288,7 +293,8 @@ impl Store {
         Ok(lease.map_or(now, |lease| lease.expires_at))
     }
 
-    /// Tasks that are blocked because no worker could take them: those whose state has a way out by `worker_available`.
+    /// Tasks that are blocked because no worker could take them: those whose state has a way out by
+    /// `worker_available`.
     pub fn stuck_without_worker(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
         self.read(|conn| {
             let mut stuck = Vec::new();

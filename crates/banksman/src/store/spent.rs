@@ -1,7 +1,8 @@
-//! What runs have used up, by day, batch and account: written with the end of each run, read by budgets.
+//! What runs have used up, by day, batch and account: written with the end of each run, read by
+//! budgets.
 //!
-//! The rows of a day and of a batch are shared by all ends of runs, so they are written last, and nothing waits for
-//! another row while it holds them.
+//! The rows of a day and of a batch are shared by all ends of runs, so they are written last, and
+//! nothing waits for another row while it holds them.
 
 use banksman_core::machine::{Spent, TaskUpdate};
 use banksman_core::schedule::{BudgetScope, Used};
@@ -10,8 +11,8 @@ use banksman_core::time::{Instant, Span};
 use super::conn::{Conn, Row, Value};
 use super::{StoreError, sql};
 
-/// What one run may add to a sum: a trillion tokens, a million dollars. A worker that tells of more must not make a sum
-/// overflow, which would keep every later run from ending.
+/// What one run may add to a sum: a trillion tokens, a million dollars. A worker that tells of more
+/// must not make a sum overflow, which would keep every later run from ending.
 const MOST_OF_A_RUN: i64 = 1_000_000_000_000;
 
 /// A scope as it is kept: `day:2026-03-01`, `batch:spring`, `task:t12`.
@@ -55,8 +56,8 @@ pub(super) fn kept(amount: i64) -> i64 {
     amount.clamp(0, MOST_OF_A_RUN)
 }
 
-/// Ends the run that a step ended, if it ended one, and adds what it cost to its scopes. What was used without a run is added
-/// all the same.
+/// Ends the run that a step ended, if it ended one, and adds what it cost to its scopes. What was
+/// used without a run is added all the same.
 pub(super) fn end_run(
     conn: &mut dyn Conn,
     before: Spent,

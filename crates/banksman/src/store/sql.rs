@@ -36,8 +36,8 @@ macro_rules! open_batches {
     };
 }
 
-/// The first of the queue, whatever stands against it, with two columns more: whether everything is paused, and whether
-/// its batch may not start another run.
+/// The first of the queue, whatever stands against it, with two columns more: whether everything is
+/// paused, and whether its batch may not start another run.
 macro_rules! queue_head {
     () => {
         concat!(
@@ -52,8 +52,9 @@ macro_rules! queue_head {
     };
 }
 
-/// The first of one batch's queue after a place. Each batch has an index of its own for it, and so have the tasks of none;
-/// in the index of the whole queue an engine could walk past any number of others.
+/// The first of one batch's queue after a place. Each batch has an index of its own for it, and so
+/// have the tasks of none; in the index of the whole queue an engine could walk past any number of
+/// others.
 macro_rules! head_of_batch {
     ($columns:literal, $batch:literal, $limit:literal) => {
         concat!(
@@ -67,7 +68,8 @@ macro_rules! head_of_batch {
     };
 }
 
-/// Adds one run to a scope of `spent`. It is written with the end of the run, so both are kept or neither.
+/// Adds one run to a scope of `spent`. It is written with the end of the run, so both are kept or
+/// neither.
 macro_rules! spend {
     ($scope:literal, $also:literal) => {
         concat!(

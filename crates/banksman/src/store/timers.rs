@@ -14,7 +14,8 @@ use super::places::{BatchChange, is_paused};
 use super::row::is_damage;
 use super::{Store, StoreError, Stored, sql};
 
-/// When a timer whose move was refused is looked at again. The lint makes this impossible for a sound lifecycle.
+/// When a timer whose move was refused is looked at again. The lint makes this impossible for a
+/// sound lifecycle.
 const REFUSED_AGAIN: Span = Span(3_600_000);
 /// The code of a timer that ends a stay.
 const BOUND: &str = "bound";
@@ -47,7 +48,8 @@ impl Store {
             fired.push(match tried {
                 Some(Err(error)) if !is_damage(&error) => return Err(error),
                 Some(Ok(done)) => done,
-                // A damaged task or timer must not keep the timers after it from firing, now and at the next look.
+                // A damaged task or timer must not keep the timers after it from firing, now and at
+                // the next look.
                 Some(Err(_)) | None => {
                     let later = now.plus(REFUSED_AGAIN).0;
                     let columns = [id.0.into(), kind.into(), number.into(), later.into()];
@@ -59,8 +61,8 @@ impl Store {
         Ok(fired)
     }
 
-    /// Lets a batch go on, and answers whether there is one of that name. The bounds of all that it has held up begin anew before: a
-    /// batch that was not paused has held up nothing.
+    /// Lets a batch go on, and answers whether there is one of that name. The bounds of all that it
+    /// has held up begin anew before: a batch that was not paused has held up nothing.
     pub fn resume_batch(&self, name: &str, now: Instant) -> Result<bool, StoreError> {
         if self.is_paused(Some(name))? {
             self.begin_bounds_anew(name, now)?;
@@ -97,7 +99,8 @@ impl Store {
         })
     }
 
-    /// When there is something to do for a node, if nothing else happens before: the earliest of all that has a time.
+    /// When there is something to do for a node, if nothing else happens before: the earliest of
+    /// all that has a time.
     pub fn next_work(&self, node: &str, now: Instant) -> Result<Option<Instant>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::NEXT_WORK, &[node.into(), now.0.into()])?;
@@ -168,8 +171,9 @@ fn fire(
     }
 }
 
-/// Whether nothing happens to the task while its batch is paused: it waits to be taken, or for others that do. Its bounds stand
-/// still for as long, because whoever has paused the batch is slow, and not the task. What somebody works on goes on.
+/// Whether nothing happens to the task while its batch is paused: it waits to be taken, or for
+/// others that do. Its bounds stand still for as long, because whoever has paused the batch is
+/// slow, and not the task. What somebody works on goes on.
 fn is_held_up(stored: &Stored) -> bool {
     let state = stored.state();
     let is_panel = || stored.activity() == Some(Activity::Panel);

@@ -1,5 +1,5 @@
-//! Where the scripted agent is. It is built when it is missing or older than its sources, so that a test never runs
-//! against an old one, also when only this package is tested.
+//! Where the scripted agent is. It is built when it is missing or older than its sources, so that a
+//! test never runs against an old one, also when only this package is tested.
 
 use std::env;
 use std::fs;

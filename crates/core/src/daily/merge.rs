@@ -16,8 +16,8 @@ pub enum EntryOutcome {
     Refused(String),
 }
 
-/// The note with new sections. What stands outside of them is the same, byte for byte; what people wrote between our own lines
-/// is moved below the section.
+/// The note with new sections. What stands outside of them is the same, byte for byte; what people
+/// wrote between our own lines is moved below the section.
 #[must_use]
 pub fn merge(
     existing: &str,
@@ -113,7 +113,8 @@ impl Entries {
             Some(EntryOutcome::Refused(why)) => Some(why.as_str()),
             Some(EntryOutcome::Answered(_)) | None => None,
         };
-        // An answer stays one for what its writer saw. Where there is none, the next one is for what is shown now.
+        // An answer stays one for what its writer saw. Where there is none, the next one is for
+        // what is shown now.
         let says_nothing = raw.entry().said == NoteAnswer::Nothing;
         let version = if says_nothing { one.version } else { raw.pin.version };
         let pin = Pin { version, ..raw.pin };

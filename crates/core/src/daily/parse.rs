@@ -1,7 +1,9 @@
-//! A note as it comes back from people: where our sections are, which entries they hold, and what was answered in them.
+//! A note as it comes back from people: where our sections are, which entries they hold, and what
+//! was answered in them.
 //!
-//! One walk along the lines, whatever they are. A section or an entry counts only with both of its ends, so that of a file that
-//! was cut off in the middle of writing nothing is taken for an answer. Markers that lost their partner are text.
+//! One walk along the lines, whatever they are. A section or an entry counts only with both of its
+//! ends, so that of a file that was cut off in the middle of writing nothing is taken for an
+//! answer. Markers that lost their partner are text.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +52,8 @@ pub fn parse(text: &str) -> Parsed {
     Parsed { entries: first.map(|(raw, _)| raw.entry()).collect() }
 }
 
-/// All entries of a note, and whether each is the one that counts: the first of its question, an open one before a closed one.
+/// All entries of a note, and whether each is the one that counts: the first of its question, an
+/// open one before a closed one.
 pub(super) fn entries<'p, 't>(pieces: &'p [NoteFragment<'t>]) -> Vec<(&'p Raw<'t>, bool)> {
     let parts = pieces.iter().flat_map(|piece| match piece {
         NoteFragment::Section(_, parts) => parts.as_slice(),

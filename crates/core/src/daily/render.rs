@@ -1,4 +1,5 @@
-//! The sections as Markdown. Every text of somebody else becomes one escaped line in the middle of one of ours.
+//! The sections as Markdown. Every text of somebody else becomes one escaped line in the middle of
+//! one of ours.
 
 use super::{
     Alert, Choice, Completed, Marker, NotePage, PendingDecision, PendingDetails, Pin, Section,

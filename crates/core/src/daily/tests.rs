@@ -1,4 +1,5 @@
-//! Whatever people and titles hold: nothing of theirs is lost, and nothing is answered that nobody answered.
+//! Whatever people and titles hold: nothing of theirs is lost, and nothing is answered that nobody
+//! answered.
 
 use std::collections::BTreeMap;
 
@@ -356,7 +357,8 @@ fn pieces_of(note: &str) -> Vec<String> {
     texts.collect()
 }
 
-/// The work grows with the length and not with its square: a hundred times as many lines of the worst kinds are still read.
+/// The work grows with the length and not with its square: a hundred times as many lines of the
+/// worst kinds are still read.
 #[test]
 fn long_files_are_read() {
     let begin = "<!-- banksman:decisions -->\n<!-- banksman:entry d1@1 -->\n".repeat(20_000);

@@ -1,4 +1,5 @@
-//! Places boxes in layers and leads lines between them. It knows boxes and lines, not what they stand for.
+//! Places boxes in layers and leads lines between them. It knows boxes and lines, not what they
+//! stand for.
 //!
 //! The lines that a walk from the first box finds to go back are set apart; along the others every
 //! box comes below all that lead to it. Between two layers of boxes lies one for the words on the
@@ -76,7 +77,8 @@ pub(crate) fn order(box_count: usize, lines: &[Line]) -> Order {
     order_along(box_count, lines, lines)
 }
 
-/// Finds the layers from `leading` alone, where it is known which lines lead on and which lead back.
+/// Finds the layers from `leading` alone, where it is known which lines lead on and which lead
+/// back.
 pub(crate) fn order_along(box_count: usize, lines: &[Line], leading: &[Line]) -> Order {
     let ranks = ranks(box_count, leading);
     let mut cells = box_count;

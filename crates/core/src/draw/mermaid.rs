@@ -1,4 +1,5 @@
-//! Text that Mermaid reads as it is meant: lines, ids and labels. Every kind of diagram takes its own from here.
+//! Text that Mermaid reads as it is meant: lines, ids and labels. Every kind of diagram takes its
+//! own from here.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -42,7 +43,8 @@ impl Lines {
     }
 }
 
-/// A name as an id of Mermaid: its own where the grammar allows it, else behind a prefix, and no two alike.
+/// A name as an id of Mermaid: its own where the grammar allows it, else behind a prefix, and no
+/// two alike.
 pub(crate) fn unique(name: &str, prefix: &str, taken: &mut BTreeSet<String>) -> String {
     let words: Vec<&str> =
         name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
@@ -65,7 +67,8 @@ pub(crate) fn unique(name: &str, prefix: &str, taken: &mut BTreeSet<String>) -> 
 /// A text in which nothing is left that Mermaid would read as its own.
 pub(crate) fn label(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    // Mermaid takes a line that begins like an item of a list for one, and shows an error in its place.
+    // Mermaid takes a line that begins like an item of a list for one, and shows an error in its
+    // place.
     let mut may_be_item = true;
     for character in text.chars() {
         let marks_item = may_be_item && "-.)".contains(character);

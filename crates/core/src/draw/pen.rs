@@ -1,7 +1,7 @@
 //! Writes the parts of an SVG that stands alone: no script, no font, nothing to fetch.
 //!
-//! It only writes down what `layout` and `route` found. Every text is escaped, and every box and line has a title for those who
-//! cannot see it.
+//! It only writes down what `layout` and `route` found. Every text is escaped, and every box and
+//! line has a title for those who cannot see it.
 
 use std::fmt::Write;
 

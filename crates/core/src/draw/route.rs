@@ -1,7 +1,9 @@
-//! Leads lines out of and into boxes, and round at the side of the layers, each in a lane of its own.
+//! Leads lines out of and into boxes, and round at the side of the layers, each in a lane of its
+//! own.
 //!
-//! A line that goes round leaves its box beside its row and enters the other beside its name. Where another box of
-//! the layer is in the way, it leaves below and enters from above. Short lines get the inner lanes.
+//! A line that goes round leaves its box beside its row and enters the other beside its name. Where
+//! another box of the layer is in the way, it leaves below and enters from above. Short lines get
+//! the inner lanes.
 
 use super::layout::{Layer, Line, Plan};
 

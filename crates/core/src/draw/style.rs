@@ -1,4 +1,5 @@
-//! Colours and signs of both drawings. The picture is light by default, dark where the reader's system is.
+//! Colours and signs of both drawings. The picture is light by default, dark where the reader's
+//! system is.
 
 use crate::lifecycle::StateKind;
 

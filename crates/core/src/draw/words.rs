@@ -1,4 +1,5 @@
-//! Text in a picture: how wide it is, how much of it fits, and how it fills lines. It decides no position.
+//! Text in a picture: how wide it is, how much of it fits, and how it fills lines. It decides no
+//! position.
 
 /// The words on a line.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
-//! The judgement of a check: somebody says that a task is done, and what was found says whether that is so.
+//! The judgement of a check: somebody says that a task is done, and what was found says whether
+//! that is so.
 //!
-//! The word itself plays no part. A criterion in prose is left to a judge, and where there was none to a person.
+//! The word itself plays no part. A criterion in prose is left to a judge, and where there was none
+//! to a person.
 
 use super::judge::DETAIL_BYTES;
 use super::step::{self, Judged};
@@ -26,7 +28,8 @@ pub fn check(evidence: &Evidence, opinion: Option<&EvaluatorOpinion>) -> Checked
         Checked { outcome, detail, ambiguous }
     };
     if let Some(mut detail) = against(evidence) {
-        // Such as that the work was on another branch, which is why it is not where it is looked for.
+        // Such as that the work was on another branch, which is why it is not where it is looked
+        // for.
         for note in &evidence.notes {
             detail += &format!("\n({note})");
         }

@@ -1,8 +1,8 @@
 //! The judgement of one run: the first of a fixed row of questions that has an answer gives it.
 //!
-//! How the job ended, what the agent told through its tools, faults that were named in a field, what is in the worktree;
-//! then whether it is a sound success, and only for what is none the words of the agent. What a workflow's step has to
-//! bring besides is asked last, and of a success only.
+//! How the job ended, what the agent told through its tools, faults that were named in a field,
+//! what is in the worktree; then whether it is a sound success, and only for what is none the words
+//! of the agent. What a workflow's step has to bring besides is asked last, and of a success only.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,8 @@ use crate::receipt::{
 pub(super) const DETAIL_BYTES: usize = 4 * 1024;
 /// Lines of the final text in which a fault is looked for; what came before was overcome.
 const LAST_LINES: usize = 20;
-/// A text of an agent that says it is done is taken for an error message only if it is as short as one.
+/// A text of an agent that says it is done is taken for an error message only if it is as short as
+/// one.
 const SHORT_LINES: usize = 10;
 
 /// What the run came to.
@@ -250,8 +251,8 @@ impl<'a> Run<'a> {
         self.receipt.answer.is_some()
     }
 
-    /// Whether nothing is missing of an answer that had to have a certain shape. The keeper's objections count whatever
-    /// the asking side believes to have asked for.
+    /// Whether nothing is missing of an answer that had to have a certain shape. The keeper's
+    /// objections count whatever the asking side believes to have asked for.
     fn has_answered(&self) -> bool {
         self.receipt.objections.is_empty() && (self.has_answer() || !self.asked.schema_given)
     }
@@ -301,7 +302,8 @@ impl<'a> Run<'a> {
         if let Some(fault) = self.reading.and_then(|reading| reading.fault.as_ref()) {
             return Some(of_fault(fault));
         }
-        // What an answer tells of, such as the quota in a review of its code, did not happen to the agent.
+        // What an answer tells of, such as the quota in a review of its code, did not happen to the
+        // agent.
         let is_answer = self.reading.is_some_and(|reading| reading.answer.is_some());
         if is_answer && !self.has_answered() && self.is_sound() {
             return None;
@@ -392,7 +394,8 @@ impl<'a> Run<'a> {
             None if self.receipt.ended == EndCause::Hopeless => "it could not go on".to_owned(),
             None => self.exit_words(),
         };
-        // The signature is about how it failed; what an agent says about it is worded anew each time.
+        // The signature is about how it failed; what an agent says about it is worded anew each
+        // time.
         let said = start_of(self.text(), DETAIL_BYTES / 2);
         let detail = match self.receipt.objections.as_slice() {
             [] if said.is_empty() => why.clone(),

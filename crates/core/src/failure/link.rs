@@ -1,7 +1,8 @@
 //! The pull request that a run speaks of as its own.
 //!
-//! Agents quote other people's pull requests as well. A link counts only where the words right around it name this task
-//! or its branch, and no other task; a link that is missed is found again by the branch, a wrong one is not.
+//! Agents quote other people's pull requests as well. A link counts only where the words right
+//! around it name this task or its branch, and no other task; a link that is missed is found again
+//! by the branch, a wrong one is not.
 
 use super::end_of;
 use crate::limits;
@@ -119,7 +120,8 @@ fn places<'a>(words: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a
     })
 }
 
-/// Whether a name is not a part of a longer one; `joining` are signs that make it one, beside letters and digits.
+/// Whether a name is not a part of a longer one; `joining` are signs that make it one, beside
+/// letters and digits.
 fn stands_alone(words: &str, at: usize, length: usize, joining: &str) -> bool {
     let joins =
         |letter: char| letter.is_alphanumeric() || letter == '_' || joining.contains(letter);

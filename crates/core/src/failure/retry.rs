@@ -48,7 +48,8 @@ impl Default for RetryPolicy {
             FailureClass::Flaky => (6, OWN),
             FailureClass::Env | FailureClass::Infra => (10, OURS),
             FailureClass::Session => (2, AT_ONCE),
-            // A day at the cap of half an hour: nobody has lost anything by waiting, but then somebody should know.
+            // A day at the cap of half an hour: nobody has lost anything by waiting, but then
+            // somebody should know.
             FailureClass::Quota => (50, UNNAMED),
         };
         let rules = FailureClass::ALL.into_iter().map(|class| {
@@ -92,9 +93,9 @@ pub enum RetryDecision {
     },
 }
 
-/// What becomes of a task after this judgement. `past` are its runs since a person last asked for a retry, the oldest
-/// first and without the present one; a success among them gives back nothing. `key` spreads the waits of tasks that
-/// failed together.
+/// What becomes of a task after this judgement. `past` are its runs since a person last asked for a
+/// retry, the oldest first and without the present one; a success among them gives back nothing.
+/// `key` spreads the waits of tasks that failed together.
 #[must_use]
 pub fn next(
     policy: &RetryPolicy,
@@ -141,8 +142,8 @@ fn count(past: &[PastFailure], fits: impl Fn(FailureClass) -> bool) -> u32 {
     u32::try_from(runs).unwrap_or(u32::MAX)
 }
 
-/// How many times in a row the failure came, this time included. Runs that failed for no fault of the task are passed
-/// over: they say nothing about whether it would have failed again.
+/// How many times in a row the failure came, this time included. Runs that failed for no fault of
+/// the task are passed over: they say nothing about whether it would have failed again.
 fn row_of(past: &[PastFailure], signature: Option<&str>) -> u32 {
     let Some(signature) = signature else {
         return 1;
@@ -152,7 +153,8 @@ fn row_of(past: &[PastFailure], signature: Option<&str>) -> u32 {
     u32::try_from(same).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-/// A time that the provider named is kept to, unless it has already been wrong: then the wait grows all the same.
+/// A time that the provider named is kept to, unless it has already been wrong: then the wait grows
+/// all the same.
 fn wait(
     rule: &RetryRule,
     classification: &Classification,

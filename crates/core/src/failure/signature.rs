@@ -10,7 +10,8 @@ const READ_BYTES: usize = 64 * 1024;
 /// The length from which a word of hexadecimal digits is a hash.
 const HASH_CHARS: usize = 7;
 
-/// The text in lower case without colours, identifiers, paths and numbers, behind the code of its class.
+/// The text in lower case without colours, identifiers, paths and numbers, behind the code of its
+/// class.
 #[must_use]
 pub fn signature(code: &str, text: &str) -> String {
     let plain = without_escapes(start_of(text, READ_BYTES)).to_lowercase();
@@ -101,7 +102,8 @@ fn identifiers(run: &str, into: &mut String) {
     }
 }
 
-/// The length of the number that the text begins with, its fraction included, or of what comes before the next number.
+/// The length of the number that the text begins with, its fraction included, or of what comes
+/// before the next number.
 fn number_or_letters(text: &str) -> usize {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let whole = digits(text);

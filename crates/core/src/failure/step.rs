@@ -1,4 +1,5 @@
-//! What a step of a workflow has to bring beside its work: its outputs, its signal, a criterion that somebody has judged.
+//! What a step of a workflow has to bring beside its work: its outputs, its signal, a criterion
+//! that somebody has judged.
 //!
 //! All of it only ever speaks against a run: nothing here makes a success of what is none.
 
@@ -11,7 +12,8 @@ const CRITERION_BYTES: usize = 1_000;
 /// Something that was demanded and is not so.
 pub(super) struct Unmet {
     pub(super) detail: String,
-    /// What two equal failures have in common: what a step says about itself is worded anew each time.
+    /// What two equal failures have in common: what a step says about itself is worded anew each
+    /// time.
     pub(super) basis: String,
 }
 
@@ -169,7 +171,8 @@ mod tests {
         expect(&first, Outcome::VerifyFailed, "no database");
     }
 
-    /// Everything that a step can bring is there, and still each of these failures stays what it is.
+    /// Everything that a step can bring is there, and still each of these failures stays what it
+    /// is.
     #[test]
     fn nothing_makes_a_success_of_a_failure() {
         let complete = |receipt: &mut Receipt, evidence: &mut Evidence| {

@@ -11,7 +11,8 @@ const NAME_BYTES: usize = 200;
 /// The end of a check's output, where programs say why they stop.
 const LAST_LINES: usize = 12;
 
-/// All checks have passed on exactly the head, or commits are there, or there is only the agent's word.
+/// All checks have passed on exactly the head, or commits are there, or there is only the agent's
+/// word.
 pub(super) fn level(evidence: Option<&Evidence>) -> ProofLevel {
     let Some(evidence) = evidence.filter(|evidence| evidence.commits > 0) else {
         return ProofLevel::Claimed;

@@ -29,7 +29,8 @@ impl Proof<'_> {
         let limited = |row: &Transition| {
             row.changes.count.iter().any(|id| self.lifecycle.counter(*id).limit.is_some())
         };
-        // A worker takes what is queued without being asked, so a claim is a step of such a cycle as well.
+        // A worker takes what is queued without being asked, so a claim is a step of such a cycle
+        // as well.
         let claims = self.lifecycle.transitions.iter().filter(|row| row.trigger == CLAIM);
         let endless: Vec<&Transition> =
             self.automatic().chain(claims).filter(|row| !limited(row)).collect();
@@ -65,8 +66,9 @@ impl Proof<'_> {
         }
     }
 
-    /// A move that the system makes by the clock cannot bring fields along, so the lifecycle must set what the next
-    /// state requires; otherwise the move would be refused and the task stranded.
+    /// A move that the system makes by the clock cannot bring fields along, so the lifecycle must
+    /// set what the next state requires; otherwise the move would be refused and the task
+    /// stranded.
     pub(super) fn automatic_moves_meet_requirements(&self, found: &mut Vec<Problem>) {
         for row in self.lifecycle.transitions.iter().filter(|row| row.bound.is_some()) {
             let from = self.lifecycle.state(row.from);

@@ -1,8 +1,8 @@
 //! From the source of a lifecycle to its checked table, or to everything that is wrong with it.
 //!
-//! This file holds what the others need to resolve names and to report; `declare` reads the declarations, `rows` spells
-//! out the transitions; `prove` then shows that the whole is sound. Nothing is guessed: a faulty source
-//! yields no lifecycle at all.
+//! This file holds what the others need to resolve names and to report; `declare` reads the
+//! declarations, `rows` spells out the transitions; `prove` then shows that the whole is sound.
+//! Nothing is guessed: a faulty source yields no lifecycle at all.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +31,8 @@ pub fn check(text: &str, origin: &str, overrides: &Overrides) -> Result<Lifecycl
     if problems.is_empty() { Ok(lifecycle) } else { Err(Problems::new(origin, text, problems)) }
 }
 
-/// Reads a source that was proven when it was taken into use. A later version of the program may ask for more than
-/// that one did, and must still let the tasks that live by it come to their end.
+/// Reads a source that was proven when it was taken into use. A later version of the program may
+/// ask for more than that one did, and must still let the tasks that live by it come to their end.
 pub fn read_again(text: &str, origin: &str, overrides: &Overrides) -> Result<Lifecycle, Problems> {
     let fail = |list| Problems::new(origin, text, list);
     let source = source::read(text).map_err(|problem| fail(vec![problem]))?;
@@ -295,7 +295,8 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Whether a computed value may go into a field. A text goes into a closed list of words only by `set`.
+/// Whether a computed value may go into a field. A text goes into a closed list of words only by
+/// `set`.
 fn fits(declared: &Type, computed: &Type) -> bool {
     match (declared, computed) {
         (Type::Any, _) | (_, Type::Any) | (Type::Text, Type::OneOf(_)) => true,

@@ -1,4 +1,5 @@
-//! Reads what a lifecycle declares: roles, settings, fields, counters and states, each name once and in its place.
+//! Reads what a lifecycle declares: roles, settings, fields, counters and states, each name once
+//! and in its place.
 
 use std::collections::BTreeMap;
 
@@ -114,7 +115,8 @@ impl Checker<'_> {
         }
     }
 
-    /// What every task may carry for those who work on it. A lifecycle that has its own field of that name keeps it.
+    /// What every task may carry for those who work on it. A lifecycle that has its own field of
+    /// that name keeps it.
     pub(super) fn standard_fields(&mut self) {
         for (name, kind) in STANDARD_FIELDS {
             let names = &mut self.names;

@@ -279,14 +279,16 @@ pub struct StateActivity {
     pub offers: Vec<(String, String)>,
     /// The condition of a `wait`.
     pub until: Option<Expr>,
-    /// While this does not hold, the state does nothing by itself: the task's parts do, and move it on.
+    /// While this does not hold, the state does nothing by itself: the task's parts do, and move
+    /// it on.
     pub when: Option<Expr>,
     pub outcomes: BTreeMap<Outcome, Route>,
     pub otherwise: Option<String>,
 }
 
 impl StateActivity {
-    /// Whether its `merge` moves nothing and only finds out whether the work is in its base: it has a way for work that is not.
+    /// Whether its `merge` moves nothing and only finds out whether the work is in its base: it has
+    /// a way for work that is not.
     #[must_use]
     pub fn only_looks(&self) -> bool {
         self.outcomes.contains_key(&Outcome::NotMerged)
@@ -439,7 +441,8 @@ pub struct Lifecycle {
 /// The trigger by which a worker takes a queued task.
 pub const CLAIM: &str = "claim";
 
-/// The trigger by which the engine tells a task whose work is left to its parts that one of them has moved.
+/// The trigger by which the engine tells a task whose work is left to its parts that one of them
+/// has moved.
 pub const CHILDREN_MOVED: &str = "parts_moved";
 
 /// How `[prior]` is written.

@@ -35,8 +35,8 @@ pub(super) struct Proof<'a> {
     priors: Vec<BTreeSet<StateId>>,
 }
 
-/// The states that a task can come back to by `[prior]`: those that lead into a remembering state, and for a
-/// remembering state that leads into another one, what it remembers itself.
+/// The states that a task can come back to by `[prior]`: those that lead into a remembering state,
+/// and for a remembering state that leads into another one, what it remembers itself.
 fn priors(lifecycle: &Lifecycle) -> Vec<BTreeSet<StateId>> {
     let mut priors = vec![BTreeSet::new(); lifecycle.states.len()];
     loop {
@@ -61,7 +61,8 @@ fn priors(lifecycle: &Lifecycle) -> Vec<BTreeSet<StateId>> {
     }
 }
 
-/// Every way into a state other than by `[prior]`: the transitions and where their counters divert them.
+/// Every way into a state other than by `[prior]`: the transitions and where their counters divert
+/// them.
 fn entries(lifecycle: &Lifecycle) -> impl Iterator<Item = (StateId, StateId)> {
     lifecycle.transitions.iter().flat_map(move |row| {
         let direct = match row.to {
@@ -168,7 +169,8 @@ impl Proof<'_> {
         }
     }
 
-    /// Only what is done can be done for the time being, and its parent must be able to make it final.
+    /// Only what is done can be done for the time being, and its parent must be able to make it
+    /// final.
     fn provisional_is_done(&self, found: &mut Vec<Problem>) {
         for (id, state) in self.states().filter(|(_, state)| state.provisional) {
             let final_by_system = self.lifecycle.exits(id).any(|row| {
@@ -276,7 +278,8 @@ impl Proof<'_> {
         }
     }
 
-    /// A panel is convened when its state is entered. A move that stays there would leave a task without one.
+    /// A panel is convened when its state is entered. A move that stays there would leave a task
+    /// without one.
     fn panels_lead_away(&self, found: &mut Vec<Problem>) {
         let panels =
             self.states().filter_map(|(id, state)| Some((id, state, state.does.as_ref()?)));
@@ -298,7 +301,8 @@ impl Proof<'_> {
         }
     }
 
-    /// A state that leaves its work to the task's parts goes on when they do, which the engine tells by one trigger.
+    /// A state that leaves its work to the task's parts goes on when they do, which the engine
+    /// tells by one trigger.
     fn children_lead_on(&self, found: &mut Vec<Problem>) {
         for (id, state) in self.states() {
             let waits_anyway =
@@ -399,7 +403,8 @@ impl Proof<'_> {
     }
 }
 
-/// Every outcome that an activity can have here, with the trigger it leads to; `again` leads nowhere by itself.
+/// Every outcome that an activity can have here, with the trigger it leads to; `again` leads
+/// nowhere by itself.
 pub(super) fn routes(does: &StateActivity) -> impl Iterator<Item = (super::Outcome, Option<&str>)> {
     let repeats = does.outcomes.values().any(|route| *route == Route::Again);
     let exhausted = repeats.then_some(super::Outcome::Exhausted);

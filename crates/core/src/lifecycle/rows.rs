@@ -165,8 +165,8 @@ fn starts(
     }
 }
 
-/// `any` is every state but the target itself and those in which a task has ended. A failed state counts as
-/// ended unless some transition names it as its start.
+/// `any` is every state but the target itself and those in which a task has ended. A failed state
+/// counts as ended unless some transition names it as its start.
 fn any(at: &Spanned<TransitionSource>, source: &Source, states: &[State]) -> Vec<StateId> {
     let goal = match &at.value.to {
         OneOrMany::One(name) => Some(name.as_str()),

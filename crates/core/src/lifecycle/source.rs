@@ -1,4 +1,5 @@
-//! The YAML of a lifecycle as it is written, with the place of every name. No judgement here: `check` does that.
+//! The YAML of a lifecycle as it is written, with the place of every name. No judgement here:
+//! `check` does that.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -8,7 +8,8 @@ use crate::lifecycle::expr::ResolvedName;
 use crate::lifecycle::{CounterId, Lifecycle, Requirement};
 use crate::time::Instant;
 
-/// The states that an actor could move the task to, as far as fields given along with the move could make it so.
+/// The states that an actor could move the task to, as far as fields given along with the move
+/// could make it so.
 #[must_use]
 pub fn allowed(lifecycle: &Lifecycle, task: &Task, actor: &Actor, now: Instant) -> Vec<String> {
     let Some(role) = lifecycle.find_role(&actor.role) else {
@@ -38,7 +39,8 @@ fn refuses(lifecycle: &Lifecycle, task: &Task, id: CounterId) -> bool {
     counter.then.is_none() && counter.limit.is_some_and(|limit| task.count(id).used() >= limit)
 }
 
-/// A guard that no field given along with the move can satisfy: it speaks of who asks, or of no field at all.
+/// A guard that no field given along with the move can satisfy: it speaks of who asks, or of no
+/// field at all.
 fn is_hard(guard: &Requirement) -> bool {
     asks_who(guard) || !guard.that.names().any(|name| matches!(name, ResolvedName::Field(_)))
 }

@@ -26,7 +26,8 @@ pub(super) struct Cause<'a> {
     pub(super) run_ended: bool,
 }
 
-/// Takes a row, or says what stands against it. The task is as it was before, plus what the event itself changed.
+/// Takes a row, or says what stands against it. The task is as it was before, plus what the event
+/// itself changed.
 pub(super) fn take(
     lifecycle: &Lifecycle,
     old: &Task,
@@ -37,7 +38,8 @@ pub(super) fn take(
     let own =
         |name: &str| row.changes.compute.contains_key(name) || row.changes.set.contains_key(name);
     let mut errors = patch(lifecycle, &mut task.fields, cause.fields, |name| {
-        // What the row sets itself replaces whatever was given, so nobody has to be kept from giving it.
+        // What the row sets itself replaces whatever was given, so nobody has to be kept from
+        // giving it.
         own(name) || may_give(lifecycle, name, cause.context.actor)
     });
     errors.extend(barred(row, old, &task, cause.context));
@@ -58,8 +60,8 @@ pub(super) fn take(
         return Err(errors);
     };
     errors.extend(unmet(&lifecycle.state(to).requires, &TaskEnv { task: &task, context: None }));
-    // Whoever brings fields may be told that they are too many. What the lifecycle sets is bounded by itself, and a
-    // bound that were refused for its size would leave the task stranded.
+    // Whoever brings fields may be told that they are too many. What the lifecycle sets is bounded
+    // by itself, and a bound that were refused for its size would leave the task stranded.
     if !cause.fields.is_empty() {
         errors.extend(too_large(&task.fields));
     }
@@ -75,8 +77,8 @@ pub(super) fn take(
     Ok(step)
 }
 
-/// The guards that do not hold. One that asks who the actor is looks at the task as it was: nobody may make themselves
-/// an assignee or a stranger by a field that they bring along.
+/// The guards that do not hold. One that asks who the actor is looks at the task as it was: nobody
+/// may make themselves an assignee or a stranger by a field that they bring along.
 fn barred(
     row: &Transition,
     old: &Task,

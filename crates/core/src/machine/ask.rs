@@ -57,7 +57,8 @@ fn try_rows(
     Err(Rejected { why: RejectReason::Invalid, errors: nearest(refusals), allowed: Vec::new() })
 }
 
-/// Of several ways that are all refused, people are told what they lack for the one that lacks least.
+/// Of several ways that are all refused, people are told what they lack for the one that lacks
+/// least.
 fn nearest(refusals: Vec<Vec<FieldError>>) -> Vec<FieldError> {
     let least = refusals.iter().map(Vec::len).min().unwrap_or_default();
     let mut errors: Vec<FieldError> = Vec::new();

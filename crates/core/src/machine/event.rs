@@ -121,7 +121,8 @@ pub struct ActivityReport {
     pub cost_micros: i64,
 }
 
-/// Something that belongs into the history and changes nothing about the task: leave that was given, an answer that was refused.
+/// Something that belongs into the history and changes nothing about the task: leave that was
+/// given, an answer that was refused.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryNote {
     pub actor: Actor,

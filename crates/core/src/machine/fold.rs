@@ -110,7 +110,8 @@ impl Difference<'_> {
 /// One record with its number and its time.
 pub type Dated<'a> = (i64, Instant, &'a Record);
 
-/// The task as it was after the last of the given records, which are its history from the beginning.
+/// The task as it was after the last of the given records, which are its history from the
+/// beginning.
 pub fn rewind(
     lifecycle: &Lifecycle,
     current: &Task,
@@ -149,7 +150,8 @@ pub fn rewind(
     Ok(task)
 }
 
-/// A lease of the past. When it would have run out is not in the history, except for the one that still holds.
+/// A lease of the past. When it would have run out is not in the history, except for the one that
+/// still holds.
 fn lease_at(current: &Task, epoch: i64, history: &[Dated<'_>]) -> Option<Lease> {
     if let Some(lease) = current.lease.as_ref().filter(|lease| lease.epoch == epoch) {
         return Some(lease.clone());

@@ -1,8 +1,8 @@
 //! The machine: what happens when an event meets a task.
 //!
 //! `step` is the only place where a next state is chosen. It takes the lifecycle, the task, the
-//! event and the time, and answers with the new task and everything that has to be written or done because of it,
-//! or with a refusal that says what is missing. It touches nothing.
+//! event and the time, and answers with the new task and everything that has to be written or done
+//! because of it, or with a refusal that says what is missing. It touches nothing.
 
 mod allowed;
 mod apply;

@@ -28,7 +28,8 @@ pub(super) struct End<'a> {
     pub(super) again_at: Option<Instant>,
 }
 
-/// An activity that needs no lease has ended: a panel, a check, a merge. Agents report by the end of their run.
+/// An activity that needs no lease has ended: a panel, a check, a merge. Agents report by the end
+/// of their run.
 pub(super) fn report(
     lifecycle: &Lifecycle,
     task: &Task,
@@ -88,8 +89,8 @@ pub(super) fn lead_on(
     Ok(step)
 }
 
-/// Takes the move that the outcome leads to. If none there can be taken, the task stays, with an alarm, and the bounds of
-/// its state go on.
+/// Takes the move that the outcome leads to. If none there can be taken, the task stays, with an
+/// alarm, and the bounds of its state go on.
 fn lead(
     lifecycle: &Lifecycle,
     task: &Task,

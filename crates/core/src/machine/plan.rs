@@ -52,8 +52,9 @@ pub(super) fn effects_in_place(
     begins.then_some(Effect::Start { activity: Activity::Wait })
 }
 
-/// Whether a wait in a queue needs nobody who looks at it again and again: it is not over, and it is about fields that people
-/// and agents alone bring along with a move. What the system finds out by itself, such as the time, comes without one.
+/// Whether a wait in a queue needs nobody who looks at it again and again: it is not over, and it
+/// is about fields that people and agents alone bring along with a move. What the system finds out
+/// by itself, such as the time, comes without one.
 fn rests(lifecycle: &Lifecycle, task: &Task, now: Instant) -> bool {
     let state = lifecycle.state(task.state);
     let until = state.does.as_ref().and_then(|does| does.until.as_ref());
@@ -125,7 +126,8 @@ pub(super) fn timers(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Vec<Ti
             kind: TimerKind::Remind(number),
             due: task.entered_at.plus(*age),
         });
-        // A stay in the state goes on when its timers are set anew, and what was sent in it is not sent again.
+        // A stay in the state goes on when its timers are set anew, and what was sent in it is not
+        // sent again.
         timers.extend(reminders.filter(|timer| timer.due > now));
     }
     timers.extend(running_bounds(lifecycle, task).map(|(index, bound)| Timer {
@@ -136,8 +138,9 @@ pub(super) fn timers(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Vec<Ti
     timers
 }
 
-/// The bounds of the task's state that count now, by their rows. One on progress stands still while the task waits in the
-/// queue for an agent, or for a quota: nobody works on it then. Where its parts work in its place, their bounds count.
+/// The bounds of the task's state that count now, by their rows. One on progress stands still while
+/// the task waits in the queue for an agent, or for a quota: nobody works on it then. Where its
+/// parts work in its place, their bounds count.
 pub fn running_bounds<'a>(
     lifecycle: &'a Lifecycle,
     task: &Task,
@@ -150,7 +153,8 @@ pub fn running_bounds<'a>(
         .filter(move |(_, bound)| !(rests && bound.since == Since::Progress))
 }
 
-/// Whether the task's parts do what its state is for. A state that waits for people does so whether it asks them or not.
+/// Whether the task's parts do what its state is for. A state that waits for people does so whether
+/// it asks them or not.
 pub(super) fn is_left_to_children(lifecycle: &Lifecycle, task: &Task) -> bool {
     let pauses = match lifecycle.state(task.state).kind {
         StateKind::Blocked | StateKind::Parked | StateKind::Failed => true,

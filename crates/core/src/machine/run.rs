@@ -43,7 +43,8 @@ pub(super) fn claim(
     Ok(step)
 }
 
-/// A counter at its limit may lead a claim to where there is nothing to work on; it gives no lease then.
+/// A counter at its limit may lead a claim to where there is nothing to work on; it gives no lease
+/// then.
 fn has_work(kind: StateKind) -> bool {
     match kind {
         StateKind::Queued | StateKind::Working | StateKind::Reviewing => true,

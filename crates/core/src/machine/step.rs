@@ -108,7 +108,8 @@ fn hasten(
     Ok(answer(TaskUpdate { timers, ..step }))
 }
 
-/// A task whose queue waits for no worker but for what comes first goes on once nothing is in the way.
+/// A task whose queue waits for no worker but for what comes first goes on once nothing is in the
+/// way.
 fn needs_left(
     lifecycle: &Lifecycle,
     task: &Task,

@@ -26,7 +26,8 @@ impl CounterValue {
     }
 }
 
-/// The right of one run to work on the task. The epoch never repeats, so a late writer is recognised.
+/// The right of one run to work on the task. The epoch never repeats, so a late writer is
+/// recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     pub epoch: i64,
@@ -116,7 +117,8 @@ impl Task {
         self.counters.get(usize::from(id.0)).copied().unwrap_or_default()
     }
 
-    /// Whether the state does what it does: where its `when` does not hold, the task's parts work in its place.
+    /// Whether the state does what it does: where its `when` does not hold, the task's parts work
+    /// in its place.
     #[must_use]
     pub fn is_active(&self, lifecycle: &Lifecycle) -> bool {
         let does = lifecycle.state(self.state).does.as_ref();
@@ -155,8 +157,8 @@ impl Task {
         }
     }
 
-    /// Its place in the queue (lowest first), or `None` while it may not be claimed. What is not ready has no place, so
-    /// that a claim never has to look past it.
+    /// Its place in the queue (lowest first), or `None` while it may not be claimed. What is not
+    /// ready has no place, so that a claim never has to look past it.
     #[must_use]
     pub fn rank(&self, lifecycle: &Lifecycle) -> Option<i64> {
         let ready =

@@ -1,5 +1,5 @@
-//! What a task keeps of its panels: the names of the fields, and of what is in them. The engine writes it, and prompts and surfaces
-//! read it, so that it has one spelling. It holds no logic.
+//! What a task keeps of its panels: the names of the fields, and of what is in them. The engine
+//! writes it, and prompts and surfaces read it, so that it has one spelling. It holds no logic.
 //!
 //! Whoever reads must not rely on the shape: people and workers may bring the same fields along.
 
@@ -9,7 +9,8 @@ pub const VERDICTS: &str = "verdicts";
 pub const CONCERNS: &str = "concerns";
 /// What a panel could not settle, in words for the person who does.
 pub const SUMMARY: &str = "review_summary";
-/// What somebody has said against work that its reviewers were content with. It is a veto, and nobody else is asked.
+/// What somebody has said against work that its reviewers were content with. It is a veto, and
+/// nobody else is asked.
 pub const OBJECTION: &str = "objection";
 
 /// The fields in which there are voices.

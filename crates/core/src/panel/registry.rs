@@ -1,5 +1,5 @@
-//! Who sits on a panel: the reviewers that always do, and the specialists whose domains the task is in. Reads the registry of
-//! specialists; it never opens the file itself.
+//! Who sits on a panel: the reviewers that always do, and the specialists whose domains the task is
+//! in. Reads the registry of specialists; it never opens the file itself.
 
 use serde::Deserialize;
 
@@ -27,7 +27,8 @@ pub struct Specialist {
     pub brief: Option<String>,
 }
 
-/// Those that always sit, then the specialists whose domains meet the task's tags, in the order of the registry.
+/// Those that always sit, then the specialists whose domains meet the task's tags, in the order of
+/// the registry.
 #[must_use]
 pub fn roster(always: &[Reviewer], specialists: &[Specialist], tags: &[String]) -> Vec<Reviewer> {
     let meets = |specialist: &&Specialist| {

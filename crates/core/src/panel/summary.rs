@@ -1,13 +1,14 @@
 //! What a panel has said, in words for people and for the next attempt. It decides nothing.
 //!
-//! Everything that reviewers write is cut to a bound and put on one line, so that no concern can look like a heading or like the
-//! concern of somebody else.
+//! Everything that reviewers write is cut to a bound and put on one line, so that no concern can
+//! look like a heading or like the concern of somebody else.
 
 use super::{DebateReply, FirstPass, Panel, Rationale, ReviewAssignment, ReviewStatus, Verdict};
 use crate::limits;
 
 impl Rationale {
-    /// Cut to what a field, a mail and a prompt can hold, each text on one line, and nothing that is empty.
+    /// Cut to what a field, a mail and a prompt can hold, each text on one line, and nothing that
+    /// is empty.
     #[must_use]
     pub fn bounded(&self) -> Self {
         let list = |texts: &[String]| {
@@ -87,7 +88,8 @@ fn concerns_of(assignment: &ReviewAssignment) -> Vec<OpenConcern<'_>> {
     objections.into_iter().map(open).collect()
 }
 
-/// What each seat would like to be better, in the order of the seats, and no more than a task can keep.
+/// What each seat would like to be better, in the order of the seats, and no more than a task can
+/// keep.
 #[must_use]
 pub fn suggestions(panel: &Panel) -> Vec<Vec<&str>> {
     let all = panel.assignments.iter().map(suggestions_of).collect();
@@ -108,7 +110,8 @@ fn suggestions_of(assignment: &ReviewAssignment) -> Vec<&str> {
     texts.into_iter().map(String::as_str).collect()
 }
 
-/// As much of what everybody says as fits into so many bytes: everybody's first before anybody's second.
+/// As much of what everybody says as fits into so many bytes: everybody's first before anybody's
+/// second.
 fn shared_out<T>(mut all: Vec<Vec<T>>, most: usize, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let of_assignment =
         |(assignment, own): (usize, &Vec<T>)| (0..own.len()).map(move |at| (at, assignment));
@@ -181,7 +184,8 @@ fn titled(name: &str) -> String {
     first.into_iter().chain(rest).collect()
 }
 
-/// What has to change, for whoever does the work again: first what stopped it, last what those suggest who let it pass.
+/// What has to change, for whoever does the work again: first what stopped it, last what those
+/// suggest who let it pass.
 #[must_use]
 pub fn feedback(panel: &Panel) -> String {
     let rank = |verdict: Verdict| match verdict {

@@ -1,5 +1,5 @@
-//! Every panel of up to five reviewers, every debate of up to three, against laws that are stated without the code's own order of
-//! questions.
+//! Every panel of up to five reviewers, every debate of up to three, against laws that are stated
+//! without the code's own order of questions.
 
 use super::summary::{feedback, line, open_concerns, suggestions, transcript, unresolved};
 use super::*;
@@ -82,7 +82,8 @@ fn all(panel: &Panel, standing: ReviewStatus) -> bool {
     panel.assignments.iter().all(|assignment| assignment.standing() == standing)
 }
 
-/// The table of the protocol, row by row; each row says when it holds without looking at the others.
+/// The table of the protocol, row by row; each row says when it holds without looking at the
+/// others.
 fn by_the_table(panel: &Panel) -> PanelAction {
     let block = has(panel, ReviewStatus::Given(Verdict::Block));
     let waiting = has(panel, ReviewStatus::Waiting);

@@ -1,4 +1,5 @@
-//! A plan in words: the proposal that people approve, its place in a task's body, what one iteration came to, and the body of a subtask.
+//! A plan in words: the proposal that people approve, its place in a task's body, what one
+//! iteration came to, and the body of a subtask.
 
 use serde::{Deserialize, Serialize};
 
@@ -161,7 +162,8 @@ fn inline(text: &str) -> String {
     words.join(" ").replace("<!--", "<! --")
 }
 
-/// The body with this text as Banksman's part of it. The former one is replaced, and what others wrote stays as it is.
+/// The body with this text as Banksman's part of it. The former one is replaced, and what others
+/// wrote stays as it is.
 #[must_use]
 pub fn with_part(body: &str, text: &str) -> String {
     let part = |text: &str| format!("{OPENING}\n\n{}\n\n{CLOSING}\n", text.trim());
@@ -178,7 +180,8 @@ pub fn with_part(body: &str, text: &str) -> String {
     if short.len() <= limits::BODY_BYTES { short } else { body.to_owned() }
 }
 
-/// What stands before and after our part. The last one counts: a line like ours that somebody has quoted is left alone.
+/// What stands before and after our part. The last one counts: a line like ours that somebody has
+/// quoted is left alone.
 fn around(body: &str) -> (&str, &str) {
     let found = body.rfind(CLOSING).and_then(|end| Some((body[..end].rfind(OPENING)?, end)));
     let Some((start, end)) = found else { return (body, "") };

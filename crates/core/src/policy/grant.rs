@@ -1,4 +1,5 @@
-//! What people have allowed, as the history of a task tells it. There is no other record of it that could be changed.
+//! What people have allowed, as the history of a task tells it. There is no other record of it that
+//! could be changed.
 
 use serde_json::Value;
 
@@ -14,7 +15,8 @@ pub const REFUSED: &str = "answer_refused";
 /// What a record has on it by which a run begins.
 const CLAIMED: &str = "epoch";
 
-/// Answers that say yes to what was asked. To unblock a task is none: it may also mean "find another way".
+/// Answers that say yes to what was asked. To unblock a task is none: it may also mean "find
+/// another way".
 const YES: [&str; 4] = ["approve", "allow", "yes", "pass"];
 
 /// Answers that let the work go on without saying yes to anything, the clearest first.
@@ -28,7 +30,8 @@ pub struct Grant {
     pub seq: i64,
 }
 
-/// Everything that people have allowed in a history, which is given from its beginning, with the numbers of its records.
+/// Everything that people have allowed in a history, which is given from its beginning, with the
+/// numbers of its records.
 pub fn grants<'r>(
     lifecycle: &Lifecycle,
     records: impl IntoIterator<Item = (i64, &'r Record)>,
@@ -63,8 +66,8 @@ pub fn grants<'r>(
     grants
 }
 
-/// The answers to a question that a move has opened. Where the move asks for leave and the lifecycle has no answer that gives it, there
-/// is one more: the work goes on, and with leave.
+/// The answers to a question that a move has opened. Where the move asks for leave and the
+/// lifecycle has no answer that gives it, there is one more: the work goes on, and with leave.
 #[must_use]
 pub fn with_permission(offers: &[(String, String)], opened: &Record) -> Vec<(String, String)> {
     let named = |words: &[&str]| {

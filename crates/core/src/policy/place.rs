@@ -1,4 +1,5 @@
-//! Where a path leads: into the worktree, out of it, or to where nobody minds. Links are not followed; nothing is looked at.
+//! Where a path leads: into the worktree, out of it, or to where nobody minds. Links are not
+//! followed; nothing is looked at.
 
 use super::shell::{Script, Simple, Word};
 
@@ -34,8 +35,8 @@ pub(super) enum Spot {
     Unknown,
 }
 
-/// Where the paths of a command line begin: in the worktree, and after a `cd` in every folder that it may be in. Which one it is
-/// depends on brackets and on luck, so all of them count.
+/// Where the paths of a command line begin: in the worktree, and after a `cd` in every folder that
+/// it may be in. Which one it is depends on brackets and on luck, so all of them count.
 #[derive(Debug)]
 pub(super) struct Ground<'a> {
     pub(super) root: &'a str,
@@ -156,7 +157,8 @@ pub(super) fn changed(simple: &Simple) -> Vec<Word> {
     paths
 }
 
-/// The words of a command that may name files, whatever it does with them. What is only printed or looked for names none.
+/// The words of a command that may name files, whatever it does with them. What is only printed or
+/// looked for names none.
 pub(super) fn named(simple: &Simple) -> impl Iterator<Item = Word> {
     let program = simple.program();
     let only_words = PRINTS.contains(&program);

@@ -1,4 +1,5 @@
-//! The question that is asked before an action: text for people, and exact enough to be read back from the history.
+//! The question that is asked before an action: text for people, and exact enough to be read back
+//! from the history.
 
 use std::fmt;
 
@@ -11,8 +12,9 @@ use super::{Action, Assessment, Rank, RiskClass};
 const SHOWN_BYTES: usize = 300;
 /// What an agent may say with it, in bytes.
 const WORDS_BYTES: usize = 1_500;
-/// Longer commands can be asked for, but not be allowed: nobody could see what they agree to. It also keeps the first line
-/// of a request whole in everything that keeps only the beginning of a text.
+/// Longer commands can be asked for, but not be allowed: nobody could see what they agree to. It
+/// also keeps the first line of a request whole in everything that keeps only the beginning of a
+/// text.
 pub(super) const ACTION_BYTES: usize = 2_000;
 
 /// Actions that somebody asks leave for.
@@ -52,8 +54,8 @@ impl PermissionRequest {
         self
     }
 
-    /// The actions that a text asks for, if that is how it begins. Its first line holds all of them, so whoever reads the
-    /// text has seen what is asked before anything else.
+    /// The actions that a text asks for, if that is how it begins. Its first line holds all of
+    /// them, so whoever reads the text has seen what is asked before anything else.
     #[must_use]
     pub fn asked_in(text: &str) -> Option<Vec<Action>> {
         let line = text.lines().next()?;

@@ -11,8 +11,8 @@ const ANY_WORDS: &str = "...";
 /// Between the commands of a pattern that is about a pipe.
 const PIPE: &str = " | ";
 
-/// The first command of a pipeline that a pattern is about. A pattern with pipes wants its commands in this order,
-/// whatever stands between them.
+/// The first command of a pipeline that a pattern is about. A pattern with pipes wants its commands
+/// in this order, whatever stands between them.
 pub(super) fn about<'p>(
     pattern: &str,
     pipeline: &'p [Simple],

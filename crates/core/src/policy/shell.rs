@@ -1,9 +1,9 @@
-//! A command line as far as it can be read without running it: the simple commands in it, the pipes between them, what they
-//! are redirected into, and what cannot be told.
+//! A command line as far as it can be read without running it: the simple commands in it, the pipes
+//! between them, what they are redirected into, and what cannot be told.
 //!
-//! It follows `&&`, `;`, `|`, `$(…)`, subshells, `env`, `sudo`, `sh -c`, `eval`, `xargs` and `find -exec`. It expands
-//! nothing: a word with a variable in it is known to be unknown. What it cannot read is a doubt and never an error, so
-//! that whoever classes a command can be careful with it.
+//! It follows `&&`, `;`, `|`, `$(…)`, subshells, `env`, `sudo`, `sh -c`, `eval`, `xargs` and `find
+//! -exec`. It expands nothing: a word with a variable in it is known to be unknown. What it cannot
+//! read is a doubt and never an error, so that whoever classes a command can be careful with it.
 
 mod lex;
 mod wrap;

@@ -13,7 +13,8 @@ use crate::yaml::{self, Name, Spanned, clip, problem_at};
 pub const BUILTIN: &str = include_str!("builtin.yaml");
 const BUILTIN_ORIGIN: &str = "built-in";
 const MANUAL: &str = "docs/policy.md";
-/// The bounds of a limit on repetitions: one is no repetition, and beyond the other nobody is watching.
+/// The bounds of a limit on repetitions: one is no repetition, and beyond the other nobody is
+/// watching.
 const LOOPS: std::ops::RangeInclusive<u32> = 2..=100;
 const DEFAULT_LOOPS: Loops = Loops { tool_failures: 3, back_and_forth: 3 };
 const DEFAULT_APPROVAL: Approval =
@@ -99,7 +100,8 @@ pub fn builtin() -> Policy {
     BUILT_IN.clone()
 }
 
-/// A project's own policy, with the built-in rules unless it leaves them out. `origin` is the file's name.
+/// A project's own policy, with the built-in rules unless it leaves them out. `origin` is the
+/// file's name.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! Templates of any text are read, filled once and checked; parts of any length fit, and what was left out is told.
+//! Templates of any text are read, filled once and checked; parts of any length fit, and what was
+//! left out is told.
 
 use proptest::prelude::*;
 

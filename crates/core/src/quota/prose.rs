@@ -1,13 +1,15 @@
-//! Faults of the provider in an agent's or a client's words: quotas, refused keys, passing troubles.
+//! Faults of the provider in an agent's or a client's words: quotas, refused keys, passing
+//! troubles.
 //!
-//! A last resort, for clients that tell of faults in prose only. It must not take work about quotas for a quota: a number
-//! counts as a status only where a text calls it one, and sentences about code and tests do not count at all.
+//! A last resort, for clients that tell of faults in prose only. It must not take work about quotas
+//! for a quota: a number counts as a status only where a text calls it one, and sentences about
+//! code and tests do not count at all.
 
 use crate::limits;
 use crate::receipt::FaultKind;
 
-/// What a text says went wrong between the agent and its provider. Of several, the quota comes first, because it has to
-/// pause the account.
+/// What a text says went wrong between the agent and its provider. Of several, the quota comes
+/// first, because it has to pause the account.
 #[must_use]
 pub fn fault_in(text: &str) -> Option<FaultKind> {
     let from = text.ceil_char_boundary(text.len().saturating_sub(limits::FINAL_TEXT_BYTES));

@@ -14,18 +14,21 @@ use crate::time::{Instant, Span};
 use forms::{Day, clock, date, day, epoch, span};
 use scan::{Cursor, Token, tokens};
 
-/// A time that has passed only just now is meant, not the same one tomorrow: the text was written before it.
+/// A time that has passed only just now is meant, not the same one tomorrow: the text was written
+/// before it.
 const JUST_PASSED: Span = Span(5 * 60_000);
 /// A date with its year needs no bound to be understood; this one keeps out what is no date.
 const FARTHEST_DATE: Span = Span(10 * 366 * 86_400_000);
 /// Words and signs between `resets` and its time.
 const FILLING: usize = 8;
 
-/// The time that a text names, seen from `now`. Of several the latest, because going on too early is refused again.
+/// The time that a text names, seen from `now`. Of several the latest, because going on too early
+/// is refused again.
 ///
-/// `local` is the zone of a clock time that names none, and `zone` finds one by its IANA name. Spans, clock times and
-/// dates without a year are at most [`super::LONGEST_WAIT`] away. A full date is told as it is written, even if it is
-/// not believable; whoever waits for it has to bound the wait.
+/// `local` is the zone of a clock time that names none, and `zone` finds one by its IANA name.
+/// Spans, clock times and dates without a year are at most [`super::LONGEST_WAIT`] away. A full
+/// date is told as it is written, even if it is not believable; whoever waits for it has to bound
+/// the wait.
 #[must_use]
 pub fn reset_time(
     text: &str,

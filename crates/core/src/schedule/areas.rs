@@ -1,10 +1,12 @@
 //! Areas: the parts of a repository that two tasks must not work on at once.
 //!
-//! They come from what a task says about itself, the first that names any: its target area, the paths that it
-//! touches, the paths that it may change. All areas of a task count, not only the first.
+//! They come from what a task says about itself, the first that names any: its target area, the
+//! paths that it touches, the paths that it may change. All areas of a task count, not only the
+//! first.
 //!
-//! An area is a guess about where work collides and not a fence: what a task really changes is checked against
-//! `allowed_paths` when it ends. Here a coarse answer is better than a fine one, and none better than a wrong one.
+//! An area is a guess about where work collides and not a fence: what a task really changes is
+//! checked against `allowed_paths` when it ends. Here a coarse answer is better than a fine one,
+//! and none better than a wrong one.
 
 use std::collections::BTreeSet;
 
@@ -12,27 +14,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
-/// A part of a repository that two tasks must not work on at once: a path's prefix in whole segments (`path:apps/web`,
-/// and `path:.` for all of it), or a name (`docser:global`).
+/// A part of a repository that two tasks must not work on at once: a path's prefix in whole
+/// segments (`path:apps/web`, and `path:.` for all of it), or a name (`docser:global`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Area(pub String);
 
 const PATH: &str = "path:";
 const EVERYTHING: &str = "path:.";
 
-/// Folders that group independent parts, so that the part below them is the area and not the folder itself. `src` and
-/// `tests` are here because in a repository with one package nearly every task is below them.
+/// Folders that group independent parts, so that the part below them is the area and not the folder
+/// itself. `src` and `tests` are here because in a repository with one package nearly every task is
+/// below them.
 const GROUPS: [&str; 10] =
     ["apps", "assets", "crates", "docs", "ops", "packages", "scripts", "src", "templates", "tests"];
 
 /// The areas of a task, sorted, none inside another, at most [`limits::AREAS`].
 ///
-/// - A target area alone decides. With a slash it is a path, in full depth; `path:NAME` says so for a single folder;
-///   everything else is a name that is only equal to itself.
-/// - A path counts up to its first segment with a wildcard, and of that the first segment, or two below a folder that
-///   groups independent parts.
-/// - `**` in `touches` is the whole repository. In `allowed_paths` it names no area: it is a permission, and often the
-///   default one.
+/// - A target area alone decides. With a slash it is a path, in full depth; `path:NAME` says so for
+///   a single folder; everything else is a name that is only equal to itself.
+/// - A path counts up to its first segment with a wildcard, and of that the first segment, or two
+///   below a folder that groups independent parts.
+/// - `**` in `touches` is the whole repository. In `allowed_paths` it names no area: it is a
+///   permission, and often the default one.
 /// - Paths that lead out of the repository, and negated ones (`!docs`), name no area.
 #[must_use]
 pub fn areas(target_area: Option<&str>, touches: &[String], allowed_paths: &[String]) -> Vec<Area> {
@@ -86,7 +89,8 @@ fn of_path(path: &str) -> Option<String> {
     Some(written(&segments[..segments.len().min(depth)]))
 }
 
-/// The segments before the first wildcard; none for the whole repository. `None` if it names nothing inside it.
+/// The segments before the first wildcard; none for the whole repository. `None` if it names
+/// nothing inside it.
 fn fixed_segments(path: &str) -> Option<Vec<&str>> {
     let path = path.trim();
     if path.is_empty() || path.starts_with('!') {
@@ -113,7 +117,8 @@ fn written(segments: &[&str]) -> String {
     format!("{PATH}{}", segments.join("/"))
 }
 
-/// Too many areas are made coarser and never left out: a task that is forgotten somewhere would collide there.
+/// Too many areas are made coarser and never left out: a task that is forgotten somewhere would
+/// collide there.
 fn bounded(areas: &BTreeSet<String>) -> Vec<Area> {
     let mut areas = outermost(areas);
     if areas.len() > limits::AREAS {

@@ -68,8 +68,8 @@ impl Budget {
         !self.reached(used).is_empty()
     }
 
-    /// Every bound that leaves nothing for another run, in the order of the settings. A budget is used up when it is
-    /// reached: what the next run costs is not known before it has run.
+    /// Every bound that leaves nothing for another run, in the order of the settings. A budget is
+    /// used up when it is reached: what the next run costs is not known before it has run.
     #[must_use]
     pub fn reached(&self, used: &Used) -> Vec<BudgetLimit> {
         Self {
@@ -117,7 +117,8 @@ pub struct Used {
 }
 
 impl Used {
-    /// With runs that are under way: they are not yet counted anywhere else, and a bound on runs must hold for them.
+    /// With runs that are under way: they are not yet counted anywhere else, and a bound on runs
+    /// must hold for them.
     #[must_use]
     pub fn with_runs(self, under_way: u32) -> Self {
         Self { runs: self.runs.saturating_add(i64::from(under_way)), ..self }
@@ -132,7 +133,8 @@ fn as_fine_as(limit: Span, used: Span) -> Span {
     unit.map_or(used, |unit| Span(used.0 - used.0 % unit))
 }
 
-/// Millionths of a US dollar, printed as dollars with as many decimals as it takes, and at least two.
+/// Millionths of a US dollar, printed as dollars with as many decimals as it takes, and at least
+/// two.
 struct Dollars(i64);
 
 impl fmt::Display for Dollars {

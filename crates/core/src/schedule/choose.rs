@@ -1,5 +1,5 @@
-//! The choice itself. It is asked once for every task at the head of the queue while the store's lock is held, so it
-//! looks at each run and each worker only once.
+//! The choice itself. It is asked once for every task at the head of the queue while the store's
+//! lock is held, so it looks at each run and each worker only once.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,9 +9,10 @@ use crate::time::Instant;
 
 /// The worker that shall take the task now, or every reason against it.
 ///
-/// `all` is the registry of every live node, `here` the workers of this one. There is always at least one reason, none is
-/// there twice, and the most fundamental is the first, as in [`Ineligible`]. Reasons of workers and their accounts are there
-/// only if no worker has room, those of the worker that would be taken first at the head.
+/// `all` is the registry of every live node, `here` the workers of this one. There is always at
+/// least one reason, none is there twice, and the most fundamental is the first, as in
+/// [`Ineligible`]. Reasons of workers and their accounts are there only if no worker has room,
+/// those of the worker that would be taken first at the head.
 pub fn choose<'w>(
     candidate: &Candidate<'_>,
     load: &Load,
@@ -93,7 +94,8 @@ fn lacks<'n>(worker: &Worker, needs: &'n [&'n str]) -> impl Iterator<Item = &'n 
     needs.iter().copied().filter(move |need| !has(need))
 }
 
-/// Lowest first: cheap, then fast, then by name, so that the same question always has the same answer.
+/// Lowest first: cheap, then fast, then by name, so that the same question always has the same
+/// answer.
 fn preference<'w>(worker: &&'w Worker) -> (u32, Reverse<u32>, &'w str) {
     (worker.cost, Reverse(worker.speed), &worker.name)
 }

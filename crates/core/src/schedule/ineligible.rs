@@ -1,4 +1,5 @@
-//! What holds a task back, in words: what it is, who or what it waits for, and what to type to change it.
+//! What holds a task back, in words: what it is, who or what it waits for, and what to type to
+//! change it.
 
 use super::{Area, Budget, BudgetLimit, BudgetScope, Used};
 use crate::ids::TaskId;
@@ -6,12 +7,12 @@ use crate::time::Instant;
 
 /// One reason why a task does not start now.
 ///
-/// From the most fundamental to what passes soonest: what a person has to change, what ends at some time, what ends
-/// when a run does. The answer of [`super::choose`] has this order as well.
+/// From the most fundamental to what passes soonest: what a person has to change, what ends at some
+/// time, what ends when a run does. The answer of [`super::choose`] has this order as well.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ineligible {
-    /// No worker of any live node plays one of its roles and has all that it needs. `needs` is what the nearest of them
-    /// lacks, or everything that it needs if none plays the role.
+    /// No worker of any live node plays one of its roles and has all that it needs. `needs` is what
+    /// the nearest of them lacks, or everything that it needs if none plays the role.
     NoWorker {
         role: String,
         needs: Vec<String>,
@@ -185,7 +186,8 @@ impl Ineligible {
         }
     }
 
-    /// What would change it, in a short sentence that names the command to type or the setting to change.
+    /// What would change it, in a short sentence that names the command to type or the setting to
+    /// change.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
@@ -243,7 +245,8 @@ impl Ineligible {
         matches!(self, Self::AreaTaken { .. } | Self::AreaPromised { .. })
     }
 
-    /// Whether it is over as soon as enough runs have ended, for this node or for the one that can take it.
+    /// Whether it is over as soon as enough runs have ended, for this node or for the one that can
+    /// take it.
     pub(super) fn ends_with_a_run(&self) -> bool {
         match self {
             Self::AreaTaken { .. }

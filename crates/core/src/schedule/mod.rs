@@ -1,19 +1,23 @@
-//! Who takes which task: a snapshot of the queue and of the load goes in, a choice or the reasons against it come out.
+//! Who takes which task: a snapshot of the queue and of the load goes in, a choice or the reasons
+//! against it come out.
 //!
-//! The dispatcher asks inside the claiming transaction, and `why` asks the same question to explain, so both always
-//! agree. Nothing here starts, counts or remembers anything; the order of the queue is `machine::Task::rank`.
+//! The dispatcher asks inside the claiming transaction, and `why` asks the same question to
+//! explain, so both always agree. Nothing here starts, counts or remembers anything; the order of
+//! the queue is `machine::Task::rank`.
 //!
 //! What a task asks of its worker:
-//! - a tag that is a capability of any worker is required; a tag that no worker knows is only a label and holds
-//!   nothing back, so that people can tag freely;
-//! - a tag `needs:WORD` always requires the capability WORD, or the worker of that name, also when there is none yet;
-//! - a tag `avoid:WORKER` puts that worker behind all others, and asks for it only when no other one has room.
+//! - a tag that is a capability of any worker is required; a tag that no worker knows is only a
+//!   label and holds nothing back, so that people can tag freely;
+//! - a tag `needs:WORD` always requires the capability WORD, or the worker of that name, also when
+//!   there is none yet;
+//! - a tag `avoid:WORKER` puts that worker behind all others, and asks for it only when no other
+//!   one has room.
 //!
 //! Of the workers that have all of it, the cheapest goes first, then the fastest, then by name.
 //!
-//! Overlapping tasks start in the order of the queue: a task that waits for nothing but runs that hold its areas is
-//! promised them ([`Load::promise`]). Without that, a task with two areas could wait for ever while others took
-//! turns on each of them.
+//! Overlapping tasks start in the order of the queue: a task that waits for nothing but runs that
+//! hold its areas is promised them ([`Load::promise`]). Without that, a task with two areas could
+//! wait for ever while others took turns on each of them.
 
 mod areas;
 mod budget;
@@ -37,8 +41,8 @@ pub use ineligible::Ineligible;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {
     pub name: String,
-    /// Capability tags. A task's tags that are capabilities of any worker, and the words of its `needs:WORD` tags,
-    /// must all be among these.
+    /// Capability tags. A task's tags that are capabilities of any worker, and the words of its
+    /// `needs:WORD` tags, must all be among these.
     pub capabilities: BTreeSet<String>,
     /// The roles of lifecycles that it plays; empty plays all that agents play.
     pub roles: BTreeSet<String>,
@@ -67,7 +71,8 @@ pub struct Candidate<'a> {
     pub task: TaskId,
     pub project: &'a str,
     pub batch: Option<&'a str>,
-    /// Plain tags are required of the worker only when some worker has them as a capability, `needs:WORD` always.
+    /// Plain tags are required of the worker only when some worker has them as a capability,
+    /// `needs:WORD` always.
     pub tags: &'a [String],
     /// The roles that may take it.
     pub roles: &'a [String],
@@ -131,7 +136,8 @@ pub struct Load {
     pub running: Vec<Running>,
     pub batches: BTreeMap<String, BatchLoad>,
     pub accounts: BTreeMap<String, AccountLoad>,
-    /// Of runs that have ended; those under way are in [`Self::running`] and count against `runs` as well.
+    /// Of runs that have ended; those under way are in [`Self::running`] and count against `runs`
+    /// as well.
     pub day: Used,
     pub day_budget: Budget,
     /// Filled by [`Self::promise`] while the queue is walked from its head.
@@ -139,9 +145,10 @@ pub struct Load {
 }
 
 impl Load {
-    /// Keeps the areas of a task that was held back for those behind it, if runs that hold its areas are in its way
-    /// and nothing else than runs that will end. A task that waits for a person, a reset or a worker that does not
-    /// exist promises nothing, since it would lock its areas for nobody.
+    /// Keeps the areas of a task that was held back for those behind it, if runs that hold its
+    /// areas are in its way and nothing else than runs that will end. A task that waits for a
+    /// person, a reset or a worker that does not exist promises nothing, since it would lock
+    /// its areas for nobody.
     pub fn promise(&mut self, candidate: &Candidate<'_>, held: &[Ineligible]) {
         let by_an_area =
             held.iter().any(Ineligible::is_area) && held.iter().all(Ineligible::ends_with_a_run);

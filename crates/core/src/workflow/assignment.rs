@@ -1,10 +1,11 @@
-//! What whoever does or judges a step has to know, in words: the same for an agent, for a person, and for an agent that drives the
-//! workflow.
+//! What whoever does or judges a step has to know, in words: the same for an agent, for a person,
+//! and for an agent that drives the workflow.
 
 use super::{Criterion, Signal, Step, Workflow};
 use crate::fence::fence;
 
-/// The step, what it reads and leaves behind, when it is done, and all that gates have said about it. Texts of others are fenced.
+/// The step, what it reads and leaves behind, when it is done, and all that gates have said about
+/// it. Texts of others are fenced.
 #[must_use]
 pub fn assignment(flow: &Workflow, step: &Step, retry_context: &str) -> String {
     let worktree = step.worktree.as_deref();
@@ -51,7 +52,8 @@ pub fn assignment(flow: &Workflow, step: &Step, retry_context: &str) -> String {
     text
 }
 
-/// What was found against the word that the step is done, for whoever gave it; empty where nothing was.
+/// What was found against the word that the step is done, for whoever gave it; empty where nothing
+/// was.
 #[must_use]
 pub fn unproven(found: &str) -> String {
     if found.is_empty() {
@@ -63,7 +65,8 @@ pub fn unproven(found: &str) -> String {
     )
 }
 
-/// How the step says that it is finished, as a sentence to whoever does it; empty where its end is enough.
+/// How the step says that it is finished, as a sentence to whoever does it; empty where its end is
+/// enough.
 #[must_use]
 pub fn signal(signal: &Signal) -> String {
     match signal {
@@ -83,7 +86,8 @@ pub fn signal(signal: &Signal) -> String {
     }
 }
 
-/// Paths in a file are from the root of the repository; those that begin with the step's worktree are inside of it.
+/// Paths in a file are from the root of the repository; those that begin with the step's worktree
+/// are inside of it.
 #[must_use]
 pub fn in_worktree(worktree: Option<&str>, path: &str) -> String {
     let worktree = worktree.map(|name| name.trim_matches('/')).filter(|name| !name.is_empty());

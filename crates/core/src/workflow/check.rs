@@ -1,7 +1,9 @@
-//! From the steps of one file, spelled out, to a flow whose names are all resolved, or to everything that is wrong with it.
+//! From the steps of one file, spelled out, to a flow whose names are all resolved, or to
+//! everything that is wrong with it.
 //!
-//! A step waits for those in its `needs`, for those whose gate leads to it, and for those to which its own gate may lead back. The
-//! last keeps one promise simple: going back to a step resets it and all behind it, and the gate that sent it back is always behind.
+//! A step waits for those in its `needs`, for those whose gate leads to it, and for those to which
+//! its own gate may lead back. The last keeps one promise simple: going back to a step resets it
+//! and all behind it, and the gate that sent it back is always behind.
 
 use std::collections::BTreeMap;
 
@@ -324,7 +326,8 @@ impl Joint<'_> {
         Some(id)
     }
 
-    /// The one step that a failure leads to. Of a matrix it is the step itself, or the one with the same values.
+    /// The one step that a failure leads to. Of a matrix it is the step itself, or the one with the
+    /// same values.
     fn single(&mut self, name: &Name, suffix: &str) -> Option<usize> {
         if name.value == DONE {
             let help = format!("name a step, or `{ABORT}`");

@@ -1,9 +1,11 @@
-//! What a success criterion in plain words means: a command, a file, or something that an agent has to judge.
+//! What a success criterion in plain words means: a command, a file, or something that an agent has
+//! to judge.
 
 use super::Criterion;
 
-/// Programs that a criterion may begin with. A name that is missing here makes the criterion a question for an agent, which costs
-/// more and decides the same; `{ command: … }` says it without doubt.
+/// Programs that a criterion may begin with. A name that is missing here makes the criterion a
+/// question for an agent, which costs more and decides the same; `{ command: … }` says it without
+/// doubt.
 const PROGRAMS: [&str; 59] = [
     "bash",
     "bats",
@@ -70,8 +72,9 @@ const PROGRAMS: [&str; 59] = [
 ///
 /// 1. `file PATH exists`, and the same with `and is non-empty` or `and is not empty`: the file.
 /// 2. `COMMAND exits 0`, also `exits with 0`: the command.
-/// 3. The first word is a known program, or holds a `/`: the whole is a command. Words such as `test` that are programs
-///    and prose alike count as a program only when something that is no plain word follows (`test -f x`).
+/// 3. The first word is a known program, or holds a `/`: the whole is a command. Words such as
+///    `test` that are programs and prose alike count as a program only when something that is no
+///    plain word follows (`test -f x`).
 /// 4. Everything else is judged by an agent.
 pub(super) fn understood(text: &str) -> Criterion {
     let text = text.trim();
@@ -120,7 +123,8 @@ fn is_command(text: &str) -> bool {
     }
 }
 
-/// Whether the second word makes the first one a program. `make test` is one, `make sure that …` is not.
+/// Whether the second word makes the first one a program. `make test` is one, `make sure that …` is
+/// not.
 fn is_argument(program: &str, word: &str) -> bool {
     const TARGETS: [&str; 14] = [
         "all", "build", "check", "clippy", "diff", "fmt", "install", "lint", "log", "run",

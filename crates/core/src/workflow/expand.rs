@@ -1,4 +1,5 @@
-//! Spells a file out: a step for every value of its matrix, the steps of other files in the place of the step that uses them.
+//! Spells a file out: a step for every value of its matrix, the steps of other files in the place
+//! of the step that uses them.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -34,7 +35,8 @@ pub(super) struct File<'a> {
     pub(super) text: &'a str,
     /// Its name in messages.
     pub(super) origin: &'a str,
-    /// The files that it is inside of and itself, by their paths from the folder of the outermost one.
+    /// The files that it is inside of and itself, by their paths from the folder of the outermost
+    /// one.
     pub(super) inside: &'a [String],
 }
 
@@ -210,7 +212,8 @@ fn only_what_fits(step: &StepSource, report: &mut Report) {
     }
 }
 
-/// The values of each step that a matrix makes, by the names that texts use; one empty set without a matrix.
+/// The values of each step that a matrix makes, by the names that texts use; one empty set without
+/// a matrix.
 fn combinations(
     step: &StepSource,
     scope: &Scope,
@@ -330,7 +333,8 @@ fn include(
     unit.map(Some).map_err(|problems| included_by(problems, file.origin, place(&uses).0))
 }
 
-/// The values of `with`, each filled in. One that is nothing but a parameter stays what it is, a list for example.
+/// The values of `with`, each filled in. One that is nothing but a parameter stays what it is, a
+/// list for example.
 fn given(with: &Entries<Spanned<Value>>, scope: &Scope, report: &mut Report) -> Values {
     let mut given = Values::new();
     for (name, written) in &with.0 {
@@ -358,7 +362,8 @@ fn included_by(mut problems: Problems, origin: &str, line: u32) -> Problems {
     problems
 }
 
-/// The steps of an included file under the id of the step that uses it. They stand where that one stands.
+/// The steps of an included file under the id of the step that uses it. They stand where that one
+/// stands.
 fn prefixed(unit: Unit, id: &str, at: &StepSource) -> (Vec<Step>, Groups) {
     let order = Order::of_steps(&unit.flow.steps);
     let numbers = || 0..unit.flow.steps.len();

@@ -1,5 +1,6 @@
-//! One gate as one step has it: filled in with the step's own values, with the defaults that the file leaves to us. The names that
-//! it leads to are still as they were written; `check` knows the steps.
+//! One gate as one step has it: filled in with the step's own values, with the defaults that the
+//! file leaves to us. The names that it leads to are still as they were written; `check` knows the
+//! steps.
 
 use super::paths::file_name;
 use super::reader::Reader;

@@ -1,7 +1,9 @@
-//! Draws a flow for people: as Mermaid text and as a picture that stands alone, with how each step stands if that is known.
+//! Draws a flow for people: as Mermaid text and as a picture that stands alone, with how each step
+//! stands if that is known.
 //!
-//! Both drawings show the same [`Net`]: steps, their gates, steps of other workflows and the ends, and every way between them. The
-//! output depends on the flow and the marks alone. Nothing here decides anything about a step.
+//! Both drawings show the same [`Net`]: steps, their gates, steps of other workflows and the ends,
+//! and every way between them. The output depends on the flow and the marks alone. Nothing here
+//! decides anything about a step.
 
 mod mermaid;
 mod shape;

@@ -1,6 +1,8 @@
-//! The steps of a flow by their places, and which leads to which: ids are looked up once and not at every turn.
+//! The steps of a flow by their places, and which leads to which: ids are looked up once and not at
+//! every turn.
 //!
-//! For [`Workflow::downstream`] and for those who ask it a thousand times. It decides nothing of its own.
+//! For [`Workflow::downstream`] and for those who ask it a thousand times. It decides nothing of
+//! its own.
 
 use std::collections::HashMap;
 
@@ -8,7 +10,8 @@ use super::{Need, Step, Workflow};
 
 pub(super) struct Links<'a> {
     place_of: HashMap<&'a str, usize>,
-    /// For each step, those of the same flow that it needs. None where one of them is not in the flow, so it never begins.
+    /// For each step, those of the same flow that it needs. None where one of them is not in the
+    /// flow, so it never begins.
     pub(super) needs: Vec<Option<Vec<usize>>>,
     /// For each step, those that need it.
     pub(super) after: Vec<Vec<usize>>,

@@ -1,4 +1,5 @@
-//! Doubts about a workflow that is sound: what will run, but perhaps not as its author meant it. Nothing here is an error.
+//! Doubts about a workflow that is sound: what will run, but perhaps not as its author meant it.
+//! Nothing here is an error.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,8 @@ const PAIRS: usize = 3;
 /// What the workflow itself writes there is not an output of a step.
 const OWN_FOLDER: &str = ".workflow/";
 
-/// The doubts, by line. `exists` says whether something in the repository has this path or fits this glob.
+/// The doubts, by line. `exists` says whether something in the repository has this path or fits
+/// this glob.
 #[must_use]
 pub fn lint(flow: &Workflow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let mut view = View::of(flow);
@@ -109,7 +111,8 @@ fn needs_another_workflow(step: &Step) -> bool {
     step.needs.iter().any(|need| matches!(need, Need::Elsewhere { .. }))
 }
 
-/// What the file leaves to the defaults and people may want to decide. A text that cannot be read has none.
+/// What the file leaves to the defaults and people may want to decide. A text that cannot be read
+/// has none.
 #[must_use]
 pub fn unsaid(text: &str) -> Vec<Problem> {
     let Ok(source) = source::read(text) else { return Vec::new() };
@@ -134,7 +137,8 @@ fn alone(view: &View<'_>, number: usize) -> Option<Warning> {
     })
 }
 
-/// A path as it is written, and where it is looked for: whoever made the one and not the other would not see what is missing.
+/// A path as it is written, and where it is looked for: whoever made the one and not the other
+/// would not see what is missing.
 fn looked_for(path: &str, inside: &str) -> String {
     if path == inside {
         format!("`{path}`")
@@ -180,7 +184,8 @@ fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> V
     warnings
 }
 
-/// Whether two paths or globs may name the same file: equal, one inside the other, or equal up to the first wildcard. In doubt they do.
+/// Whether two paths or globs may name the same file: equal, one inside the other, or equal up to
+/// the first wildcard. In doubt they do.
 fn meet(a: &str, b: &str) -> bool {
     fn fixed(path: &str) -> (&str, bool) {
         let end = path.find(['*', '?', '[', '{']);

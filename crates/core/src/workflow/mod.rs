@@ -1,7 +1,9 @@
-//! Workflows: a YAML file of steps and gates becomes a [`Workflow`], in which everything is resolved and nothing is left to guess.
+//! Workflows: a YAML file of steps and gates becomes a [`Workflow`], in which everything is
+//! resolved and nothing is left to guess.
 //!
-//! `source` reads the file with its places, `expand` puts in parameters, matrices and other files, `check` resolves the names
-//! and reports what is wrong by line, `lint` what is doubtful. Nothing here starts anything: a flow's steps become tasks elsewhere.
+//! `source` reads the file with its places, `expand` puts in parameters, matrices and other files,
+//! `check` resolves the names and reports what is wrong by line, `lint` what is doubtful. Nothing
+//! here starts anything: a flow's steps become tasks elsewhere.
 
 pub mod assignment;
 mod check;
@@ -43,11 +45,13 @@ pub const ABORT: &str = "ABORT";
 /// Failures of a gate before a person is asked, where the file does not say.
 pub const MAX_RETRIES: u32 = 3;
 
-/// Reads a workflow. `origin` is the name of the file in messages, `params` what the user gives, where every value may be a text;
-/// `include` reads another file by its path from the folder of this one, also for files that are included by included ones.
+/// Reads a workflow. `origin` is the name of the file in messages, `params` what the user gives,
+/// where every value may be a text; `include` reads another file by its path from the folder of
+/// this one, also for files that are included by included ones.
 ///
-/// The accepted flow keeps these promises: no step waits for itself through others; a way back leads to the step itself
-/// or to one that it waits for; every id, signal and place for feedback belongs to one step.
+/// The accepted flow keeps these promises: no step waits for itself through others; a way back
+/// leads to the step itself or to one that it waits for; every id, signal and place for feedback
+/// belongs to one step.
 ///
 /// # Errors
 ///
@@ -90,7 +94,8 @@ pub fn outline(text: &str) -> WorkflowOutline {
     }
 }
 
-/// A workflow as it is run: parameters are filled in, matrices are spelled out, other files are included.
+/// A workflow as it is run: parameters are filled in, matrices are spelled out, other files are
+/// included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workflow {
     pub id: String,
@@ -155,12 +160,14 @@ pub struct Step {
 pub enum Need {
     /// A step of the same workflow, by its id.
     Step(String),
-    /// A step of another workflow of the same project, or all that a name stands for there: see [`means`].
+    /// A step of another workflow of the same project, or all that a name stands for there: see
+    /// [`means`].
     Elsewhere { workflow: String, step: String },
 }
 
-/// Whether a name in `needs` means the step `id` of another workflow: its own name, that of the matrix that it was made by, or that of
-/// the file that it was included with. To wait for all steps of a file is to wait for its last ones.
+/// Whether a name in `needs` means the step `id` of another workflow: its own name, that of the
+/// matrix that it was made by, or that of the file that it was included with. To wait for all steps
+/// of a file is to wait for its last ones.
 #[must_use]
 pub fn means(name: &str, id: &str) -> bool {
     id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '/']))
@@ -173,7 +180,8 @@ pub enum LaunchMode {
     Headless,
     /// A person, or an agent in front of one, takes it and signals.
     Interactive,
-    /// The agent that drives the workflow gives it to an agent of its own; where none drives it, a worker takes it.
+    /// The agent that drives the workflow gives it to an agent of its own; where none drives it, a
+    /// worker takes it.
     Subagent,
 }
 
@@ -208,7 +216,8 @@ pub struct Gate {
     pub id: String,
     pub name: String,
     pub level: EscalationLevel,
-    /// The types of the agents that decide, at the levels where agents do: at least one, none twice.
+    /// The types of the agents that decide, at the levels where agents do: at least one, none
+    /// twice.
     pub reviewers: Vec<String>,
     /// Where a failure leads. The last has no reason and takes all that no other one takes.
     pub on_fail: Vec<RetryRoute>,
@@ -263,7 +272,8 @@ impl Workflow {
         self.steps.iter().filter(move |step| step.follows(id))
     }
 
-    /// A step and all that need it, directly or not, in the order of the file: what going back to it resets.
+    /// A step and all that need it, directly or not, in the order of the file: what going back to
+    /// it resets.
     #[must_use]
     pub fn downstream(&self, id: &str) -> Vec<&Step> {
         let links = Links::new(self);

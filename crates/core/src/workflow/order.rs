@@ -1,4 +1,5 @@
-//! Which step waits for which, by their numbers in the file. It knows no names, so that checks and doubts can share it.
+//! Which step waits for which, by their numbers in the file. It knows no names, so that checks and
+//! doubts can share it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -87,7 +88,8 @@ impl Order {
         self.reached(step, |next, open| open.extend(&self.after[next]))
     }
 
-    /// For every step whether it comes before this one, directly or not. A step comes before itself.
+    /// For every step whether it comes before this one, directly or not. A step comes before
+    /// itself.
     pub(super) fn upstream(&self, step: usize) -> Vec<bool> {
         self.reached(step, |next, open| open.extend(self.needs(next)))
     }
@@ -103,7 +105,8 @@ impl Order {
         reached
     }
 
-    /// Steps that wait for each other, each needing the one behind it and the last the first; none if there is an order.
+    /// Steps that wait for each other, each needing the one behind it and the last the first; none
+    /// if there is an order.
     pub(super) fn circle(&self) -> Option<Vec<usize>> {
         let mut open: Vec<usize> = self.needs.iter().map(BTreeMap::len).collect();
         let mut free: Vec<usize> = (0..open.len()).filter(|step| open[*step] == 0).collect();
@@ -115,7 +118,8 @@ impl Order {
                 }
             }
         }
-        // Each step that is left needs another one that is left, so that following them comes round.
+        // Each step that is left needs another one that is left, so that following them comes
+        // round.
         let mut at = open.iter().position(|needs| *needs > 0)?;
         let mut way = Vec::new();
         while !way.contains(&at) {

@@ -1,4 +1,5 @@
-//! The parameters of a workflow: what the file declares and what the user gives become one value each, of the declared type.
+//! The parameters of a workflow: what the file declares and what the user gives become one value
+//! each, of the declared type.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ use crate::yaml::{Entries, Name, Spanned, clip};
 /// Values by the names of their parameters.
 pub(super) type Values = BTreeMap<String, Value>;
 
-/// The value of every parameter. `at` is the workflow's id, for what has no place of its own; `how` says how a value is given.
+/// The value of every parameter. `at` is the workflow's id, for what has no place of its own; `how`
+/// says how a value is given.
 pub(super) fn settle(
     declared: &Entries<Spanned<ParamSource>>,
     given: &Values,
@@ -55,7 +57,8 @@ pub(super) fn settle(
     values
 }
 
-/// A value that fits for each parameter that has none by itself: a file can be checked before anybody has chosen them.
+/// A value that fits for each parameter that has none by itself: a file can be checked before
+/// anybody has chosen them.
 pub(super) fn stand_ins(declared: &Entries<Spanned<ParamSource>>) -> Values {
     let mut values = Values::new();
     for (name, source) in &declared.0 {

@@ -1,4 +1,5 @@
-//! Names and paths of a workflow: what may be one, and how steps of one kind keep theirs apart. Nothing is looked up on a disk.
+//! Names and paths of a workflow: what may be one, and how steps of one kind keep theirs apart.
+//! Nothing is looked up on a disk.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ pub(super) fn is_id(text: &str) -> bool {
         && text.chars().any(|c| c.is_ascii_alphanumeric())
 }
 
-/// An id as a part of a file's name: `build[linux,2]` is `build-linux-2`, `release/X-1` is `release-X-1`.
+/// An id as a part of a file's name: `build[linux,2]` is `build-linux-2`, `release/X-1` is
+/// `release-X-1`.
 #[must_use]
 pub fn file_name(id: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -47,7 +49,8 @@ pub(super) fn folder(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// Where an included file is, from the folder of the outermost one. None if it would be outside of that.
+/// Where an included file is, from the folder of the outermost one. None if it would be outside of
+/// that.
 pub(super) fn beside(including: &str, path: &str) -> Option<String> {
     let folder = including.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut segments: Vec<&str> = folder.split('/').filter(|segment| !segment.is_empty()).collect();
@@ -63,15 +66,17 @@ pub(super) fn beside(including: &str, path: &str) -> Option<String> {
     (!path.starts_with('/') && !segments.is_empty()).then(|| segments.join("/"))
 }
 
-/// What tells a step apart from others that the same lines of a file made: `linux-2` of `build[linux,2]`, `release` of `release/X-1`.
+/// What tells a step apart from others that the same lines of a file made: `linux-2` of
+/// `build[linux,2]`, `release` of `release/X-1`.
 fn mark(id: &str) -> String {
     let (before, own) = id.rsplit_once('/').unwrap_or(("", id));
     let suffix = own.find('[').map_or("", |at| &own[at..]);
     file_name(&format!("{before}/{suffix}"))
 }
 
-/// Steps of one matrix, and of a file that is included twice, come from the same lines and so name the same files for their
-/// signals and their feedback. Each gets its own: one would otherwise read what was meant for another.
+/// Steps of one matrix, and of a file that is included twice, come from the same lines and so name
+/// the same files for their signals and their feedback. Each gets its own: one would otherwise read
+/// what was meant for another.
 pub(super) fn keep_apart(steps: &mut [Step]) -> Vec<Problem> {
     let shared = count(steps.iter().flat_map(names));
     for step in steps.iter_mut() {

@@ -1,4 +1,5 @@
-//! Reads single values of a workflow's source: fills them in, checks each by itself, and collects what is wrong.
+//! Reads single values of a workflow's source: fills them in, checks each by itself, and collects
+//! what is wrong.
 
 use serde_json::Value;
 
@@ -66,7 +67,8 @@ impl Reader<'_> {
         text.map_or_else(|| otherwise.to_owned(), |text| self.text(text))
     }
 
-    /// The entries of a list. One that is nothing but a parameter with a list stands for all of that list.
+    /// The entries of a list. One that is nothing but a parameter with a list stands for all of
+    /// that list.
     pub(super) fn names(&mut self, list: &[Name]) -> Vec<Name> {
         let mut names = Vec::new();
         for entry in list {

@@ -1,4 +1,5 @@
-//! Flows for tests, made by hand: no file is read, so these tests stand without the reader of files.
+//! Flows for tests, made by hand: no file is read, so these tests stand without the reader of
+//! files.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +80,8 @@ pub(super) fn tests_then_code() -> Workflow {
     }
 }
 
-/// A plan, two parts that are done at the same time, and what joins them and may send back to each, or give up.
+/// A plan, two parts that are done at the same time, and what joins them and may send back to each,
+/// or give up.
 pub(super) fn diamond() -> Workflow {
     let joint =
         [("plan", Some("plan")), ("left", Some("left")), ("hopeless", None), ("", Some("join"))];

@@ -1,12 +1,15 @@
-//! Walks a flow on paper: what starts, what is sent back, when a person is asked, and how bad it can get. Nothing is started.
+//! Walks a flow on paper: what starts, what is sent back, when a person is asked, and how bad it
+//! can get. Nothing is started.
 //!
-//! A step starts when all that it needs has passed. Those that can start together do so in one round, as far as the flow's
-//! `parallel` and shared worktrees let them; then their gates decide. A gate that fails sends back to a step, which resets that step
-//! and all that need it. The failure whose number is the gate's `max_retries` asks a person instead, who lets it pass; the one that
+//! A step starts when all that it needs has passed. Those that can start together do so in one
+//! round, as far as the flow's `parallel` and shared worktrees let them; then their gates decide. A
+//! gate that fails sends back to a step, which resets that step and all that need it. The failure
+//! whose number is the gate's `max_retries` asks a person instead, who lets it pass; the one that
 //! trips the breaker ends the walk. What another workflow must bring is taken as brought.
 //!
-//! Every walk ends: a step runs again only after a failure that led back, of which each gate has fewer than its `max_retries`
-//! (`worst` counts them), and a walk that would fill the memory before that is cut off.
+//! Every walk ends: a step runs again only after a failure that led back, of which each gate has
+//! fewer than its `max_retries` (`worst` counts them), and a walk that would fill the memory before
+//! that is cut off.
 
 mod chance;
 mod cost;
@@ -34,9 +37,11 @@ pub enum GateScript<'a> {
     Pass,
     /// Each gate fails without a reason until it has asked a person, and passes from then on.
     Fail,
-    /// Verdicts by the id of their gate, each gate's in the order given; it passes when it has no more.
+    /// Verdicts by the id of their gate, each gate's in the order given; it passes when it has no
+    /// more.
     Chosen(&'a [(String, GateVerdict)]),
-    /// A coin decides, and each way back is as likely as the others. The same seed gives the same walk.
+    /// A coin decides, and each way back is as likely as the others. The same seed gives the same
+    /// walk.
     Random {
         seed: u64,
     },
@@ -56,8 +61,8 @@ pub struct Simulation {
     pub runs: usize,
     /// Verdicts of agents.
     pub reviews: usize,
-    /// How often a person is asked: at each verdict of a gate of level `human`, at each failure that no longer leads back, and when
-    /// the breaker trips.
+    /// How often a person is asked: at each verdict of a gate of level `human`, at each failure
+    /// that no longer leads back, and when the breaker trips.
     pub person: usize,
     /// Runs one after the other: those of one round count once.
     pub longest: usize,
@@ -72,7 +77,8 @@ pub struct StepCount {
     pub reviews: usize,
 }
 
-/// Events of a walk and names in them. More would not be read, and must not fill the memory: `max_retries` may be any number.
+/// Events of a walk and names in them. More would not be read, and must not fill the memory:
+/// `max_retries` may be any number.
 pub const WALK_ENTRIES: usize = 1_000_000;
 
 #[must_use]
@@ -147,7 +153,8 @@ impl<'a> Walker<'a> {
             self.note(SimulationEvent::Started { step, attempt, round: self.rounds }, 1);
         }
         for place in started {
-            // A gate before it in this round may have sent back to a step that this one needs: its run was for nothing.
+            // A gate before it in this round may have sent back to a step that this one needs: its
+            // run was for nothing.
             if self.stages[place] == Stage::Running
                 && let Some(end) = self.decide(place)
             {
@@ -308,8 +315,8 @@ fn reviewers(step: &Step) -> &[String] {
     step.gate.as_ref().map_or(&[], Gate::deciders)
 }
 
-/// How often one of so many reviewers can be asked about one run: for its verdict, and in each round of a debate. Whoever decides
-/// alone debates with nobody.
+/// How often one of so many reviewers can be asked about one run: for its verdict, and in each
+/// round of a debate. Whoever decides alone debates with nobody.
 fn questions(reviewers: usize, rounds: usize) -> usize {
     if reviewers > 1 { rounds.saturating_add(1) } else { 1 }
 }

@@ -1,4 +1,5 @@
-//! The YAML of a workflow as it is written, with the place of every name. No judgement here: `expand` and `check` do that.
+//! The YAML of a workflow as it is written, with the place of every name. No judgement here:
+//! `expand` and `check` do that.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! One step as it is run: every text filled in, every default in its place. What it needs and its gate come later, in `check`.
+//! One step as it is run: every text filled in, every default in its place. What it needs and its
+//! gate come later, in `check`.
 
 use super::paths::{self, file_name};
 use super::reader::Reader;

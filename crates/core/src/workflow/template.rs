@@ -1,5 +1,5 @@
-//! `${{ params.NAME }}`, `${{ matrix.NAME }}` and `${{ item }}` in the texts of a workflow. Values are put in as they are; nothing
-//! is computed here, and what is put in is never looked at again.
+//! `${{ params.NAME }}`, `${{ matrix.NAME }}` and `${{ item }}` in the texts of a workflow. Values
+//! are put in as they are; nothing is computed here, and what is put in is never looked at again.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

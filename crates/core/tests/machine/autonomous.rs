@@ -117,7 +117,8 @@ fn the_walkthrough() {
     assert_eq!(step.effects, [Effect::Notify, Effect::CleanUp]);
 }
 
-/// Both lifecycles whose work a person has merged, with a branch in the place of a pull request and its review done.
+/// Both lifecycles whose work a person has merged, with a branch in the place of a pull request and
+/// its review done.
 fn reviewed_branches() -> [World; 2] {
     let mut leaf = task_of("leaf", json!({ "subtask": "limiter" }));
     leaf.is_claimed_by("worker:polecat", "in_progress");
@@ -244,7 +245,8 @@ fn nobody_interferes_with_a_merge() {
     }
 }
 
-/// What is merged is what the system has seen, and never what somebody says or has left from an earlier round.
+/// What is merged is what the system has seen, and never what somebody says or has left from an
+/// earlier round.
 #[test]
 fn only_what_the_system_has_found_is_merged_by_the_answer() {
     for mut world in reviewed_branches() {
@@ -300,7 +302,8 @@ fn every_state_times_out_where_the_document_says() {
     }
 }
 
-/// Where subtasks do the work, nobody is called, asked or hurried for the whole, which follows the one that is the furthest behind.
+/// Where subtasks do the work, nobody is called, asked or hurried for the whole, which follows the
+/// one that is the furthest behind.
 #[test]
 fn a_split_task_follows_its_parts() {
     let mut world = decomposing();

@@ -11,7 +11,8 @@ use crate::world::{Violation, World};
 /// After how many crashes in one stay the failure policy gives up.
 const CRASHES: u32 = 3;
 
-/// Steps after which a task that is left alone must rest. The longest way of a built-in lifecycle is a third of it.
+/// Steps after which a task that is left alone must rest. The longest way of a built-in lifecycle
+/// is a third of it.
 const STEPS: usize = 100;
 
 #[test]

@@ -1,4 +1,5 @@
-//! The rules of the judged lifecycle: what fails or waits comes back by itself, until its allowance is used up.
+//! The rules of the judged lifecycle: what fails or waits comes back by itself, until its allowance
+//! is used up.
 
 use banksman_core::lifecycle::{Activity, Outcome};
 use banksman_core::machine::{Effect, Ending, RejectReason};

@@ -18,7 +18,8 @@ use crate::world::{Reply, World, asks_people};
 
 pub(crate) type Verdict = Result<(), String>;
 
-/// An event that meets a task, and what the machine said to it. The world is still as it was before.
+/// An event that meets a task, and what the machine said to it. The world is still as it was
+/// before.
 pub(crate) struct Meeting<'a> {
     pub(crate) world: &'a World,
     pub(crate) event: &'a Event,
@@ -344,7 +345,8 @@ fn timers_are_heard(meeting: &Meeting<'_>) -> Verdict {
             Err(format!("{armed:?} is ignored: {why:?}"))
         }
         (None, Ok(StepResult::Ignored(_))) => Ok(()),
-        // A dead timer of the same stay speaks of the same bound, and of the same wait for a place in the queue.
+        // A dead timer of the same stay speaks of the same bound, and of the same wait for a place
+        // in the queue.
         (None, Ok(StepResult::Step(_))) => {
             ensure(*entered == meeting.before().entered || *timer == TimerKind::Ready, || {
                 "a timer of an earlier stay moves the task".to_owned()
@@ -485,7 +487,8 @@ fn endings(meeting: &Meeting<'_>) -> Verdict {
     })
 }
 
-/// The end of another task is never held up by this one, and a queue that waited only for it is left.
+/// The end of another task is never held up by this one, and a queue that waited only for it is
+/// left.
 fn needs(meeting: &Meeting<'_>) -> Verdict {
     let Event::NeedsLeft(left) = meeting.event else { return Ok(()) };
     let (lifecycle, before) = (meeting.lifecycle(), meeting.before());
@@ -538,7 +541,8 @@ fn refusals(meeting: &Meeting<'_>) -> Verdict {
     })
 }
 
-/// What an actor got is what `allowed` would have offered, unless a counter diverted it or the clock made it due.
+/// What an actor got is what `allowed` would have offered, unless a counter diverted it or the
+/// clock made it due.
 fn done_was_allowed(meeting: &Meeting<'_>) -> Verdict {
     let (Event::Asked(ask), Some(step)) = (meeting.event, meeting.step()) else { return Ok(()) };
     let (lifecycle, before) = (meeting.lifecycle(), meeting.before());

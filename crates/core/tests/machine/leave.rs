@@ -1,5 +1,6 @@
-//! Who asks for leave gets a person: wherever an agent works, what it may not do by itself and what costs more than it may leads to a
-//! state that asks people. Exceptions are named here, each with its reason; one that is no longer needed fails as well.
+//! Who asks for leave gets a person: wherever an agent works, what it may not do by itself and what
+//! costs more than it may leads to a state that asks people. Exceptions are named here, each with
+//! its reason; one that is no longer needed fails as well.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +12,16 @@ use banksman_core::lifecycle::{
 
 use crate::random::every_lifecycle;
 
-/// An action of the class RED, or YELLOW by an intern, ends a run as `needs_person`; the other two speak for themselves.
+/// An action of the class RED, or YELLOW by an intern, ends a run as `needs_person`; the other two
+/// speak for themselves.
 const ASKS: [Outcome; 3] = [Outcome::NeedsPerson, Outcome::OverBudget, Outcome::Policy];
 
-/// `policy` is about what the task or its project forbids altogether, so there is nothing that a person could allow: the agent is
-/// told, and tries again without it, as often as such a failure may come.
+/// `policy` is about what the task or its project forbids altogether, so there is nothing that a
+/// person could allow: the agent is told, and tries again without it, as often as such a failure
+/// may come.
 const FORBIDDEN: &str = "nobody can allow what the task itself forbids";
-/// A reviewer that needs leave has no verdict, and a missing verdict is never an approval: its panel asks a person.
+/// A reviewer that needs leave has no verdict, and a missing verdict is never an approval: its
+/// panel asks a person.
 const SEAT: &str = "its panel asks";
 
 const EXCEPTIONS: [(&str, &str, Outcome, &str); 9] = [

@@ -1,4 +1,5 @@
-//! A task that is part of another one: it can be done for the time being, it tells its parent, and it follows it.
+//! A task that is part of another one: it can be done for the time being, it tells its parent, and
+//! it follows it.
 
 use banksman_core::ids::TaskId;
 use banksman_core::machine::{Driver, Effect, Ending, NewTask, hold};

@@ -1,8 +1,9 @@
 //! Random events: what can happen to a task, drawn from the names of its lifecycle.
 //!
-//! An op says what is tried in words that mean something in every state ("the third way out", "the current epoch"), so
-//! that a counterexample stays a counterexample while it is made smaller. It never looks at the machine's answer, but
-//! for one thing: who is told that a field is missing may try again with it.
+//! An op says what is tried in words that mean something in every state ("the third way out", "the
+//! current epoch"), so that a counterexample stays a counterexample while it is made smaller. It
+//! never looks at the machine's answer, but for one thing: who is told that a field is missing may
+//! try again with it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -159,7 +160,8 @@ impl fmt::Debug for Start {
 
 pub(crate) fn start(lifecycle: &Lifecycle) -> impl Strategy<Value = Start> + use<> {
     let initial = lifecycle.initial;
-    // A task cannot come into a state that remembers, and in one that has ended there is little to see.
+    // A task cannot come into a state that remembers, and in one that has ended there is little to
+    // see.
     let open = (0_u16..)
         .map(StateId)
         .zip(&lifecycle.states)
@@ -167,7 +169,8 @@ pub(crate) fn start(lifecycle: &Lifecycle) -> impl Strategy<Value = Start> + use
     let states: Vec<(StateId, String)> = open.map(|(id, state)| (id, state.name.clone())).collect();
     let first: Vec<_> = states.iter().find(|(id, _)| *id == initial).cloned().into_iter().collect();
     let state = prop_oneof![1 => select(first), 2 => select(states)];
-    // What is born has what its maker may give; what arrives has gone some way and may have anything.
+    // What is born has what its maker may give; what arrives has gone some way and may have
+    // anything.
     let fields: Vec<String> = lifecycle.fields.keys().cloned().collect();
     let has = vec((select(fields), 0..8_u8), 0..12).prop_map(Give::Fields);
     (state, any::<u8>(), has).prop_map(|((state, name), pick, has)| Start {

@@ -1,4 +1,5 @@
-//! Who has a place in the queue: guards of a claim, and a queue that waits for no worker but for what comes first.
+//! Who has a place in the queue: guards of a claim, and a queue that waits for no worker but for
+//! what comes first.
 
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{
@@ -58,7 +59,8 @@ fn a_guard_over_the_task_keeps_it_out_of_the_queue() {
     }
 }
 
-/// What can only be answered when somebody comes is asked then, and the task waits for those who may.
+/// What can only be answered when somebody comes is asked then, and the task waits for those who
+/// may.
 #[test]
 fn a_guard_over_the_claim_itself_does_not() {
     for (that, given, refused, taken) in [

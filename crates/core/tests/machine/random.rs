@@ -53,8 +53,8 @@ pub(crate) fn over_histories(
     }
 }
 
-/// The search is worth something only if it gets around, so it also has to enter every state and to take nearly every
-/// row; what is left are rows for which a random history has to be very lucky.
+/// The search is worth something only if it gets around, so it also has to enter every state and to
+/// take nearly every row; what is left are rows for which a random history has to be very lucky.
 #[test]
 fn no_event_breaks_a_law() {
     for lifecycle in every_lifecycle() {

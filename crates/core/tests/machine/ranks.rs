@@ -1,4 +1,5 @@
-//! Who may move a mission from where to where: every cell of the seed's table of permissions, asked of the machine.
+//! Who may move a mission from where to where: every cell of the seed's table of permissions, asked
+//! of the machine.
 
 use std::collections::BTreeSet;
 
@@ -55,8 +56,8 @@ fn in_state(state: &str, lead_may_close: bool) -> World {
     world
 }
 
-/// Whether a role gets from one state to another. Agents are the ones that a move is for: who works is assigned, who reviews is
-/// a reviewer.
+/// Whether a role gets from one state to another. Agents are the ones that a move is for: who works
+/// is assigned, who reviews is a reviewer.
 fn may(role: &str, from: &str, to: &str, lead_may_close: bool) -> bool {
     let who = match (role, from) {
         ("human", _) => "human:kim".to_owned(),
@@ -72,7 +73,8 @@ fn may(role: &str, from: &str, to: &str, lead_may_close: bool) -> bool {
     world.ask(&who, &format!("to {to}"), fields).is_ok()
 }
 
-/// The seed's table, and beside it what its rules give agents: a reviewer sends back, an agent asks for approval.
+/// The seed's table, and beside it what its rules give agents: a reviewer sends back, an agent asks
+/// for approval.
 fn seed(role: &str, lead_may_close: bool) -> BTreeSet<(&'static str, &'static str)> {
     let intern = [("ASSIGNED", "IN_PROGRESS"), ("IN_PROGRESS", "REVIEW")];
     let specialist = [

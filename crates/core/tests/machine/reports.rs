@@ -63,7 +63,8 @@ fn a_wait_that_is_over_leaves_the_run_its_lease() {
     assert_eq!(world.task.lease.as_ref().map(|lease| lease.epoch), Some(1));
 }
 
-/// The run did not end by itself, so it is stopped, and its end is not called by the name of the report.
+/// The run did not end by itself, so it is stopped, and its end is not called by the name of the
+/// report.
 #[test]
 fn a_report_that_leads_out_of_the_work_stops_the_run() {
     let mut world = waking();

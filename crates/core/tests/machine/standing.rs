@@ -114,7 +114,8 @@ fn bounds_have_timers(world: &World) -> Verdict {
         ensure(armed.len() == 1, || {
             format!("the bound `{}` has {} timers", row.trigger, armed.len())
         })?;
-        // A heartbeat moves the time on without touching the timer, which then answers with the later time.
+        // A heartbeat moves the time on without touching the timer, which then answers with the
+        // later time.
         let due = due(&world.task, bound);
         ensure(armed[0].due <= due, || {
             format!("the bound `{}` would fire late: at {}, not {due}", row.trigger, armed[0].due)

@@ -1,5 +1,5 @@
-//! The rules of a workflow's step: the levels of its gate, the way back with feedback, the way to a person when it fails
-//! too often, and what a workflow does with its steps.
+//! The rules of a workflow's step: the levels of its gate, the way back with feedback, the way to a
+//! person when it fails too often, and what a workflow does with its steps.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{
@@ -186,7 +186,8 @@ fn too_many_failures_lead_to_a_person() {
     }
 }
 
-/// A person who lets it pass, or tries it once more, has intervened: the next failure is a first one again.
+/// A person who lets it pass, or tries it once more, has intervened: the next failure is a first
+/// one again.
 #[test]
 fn a_persons_decision_renews_the_allowance() {
     let at_the_limit = || {
@@ -214,7 +215,8 @@ fn a_persons_decision_renews_the_allowance() {
     assert_eq!(world.count("failures"), 1);
 }
 
-/// Feedback outlives the way back until the next attempt signals, and nothing said about an earlier attempt fails a later.
+/// Feedback outlives the way back until the next attempt signals, and nothing said about an earlier
+/// attempt fails a later.
 #[test]
 fn feedback_is_told_to_the_next_attempt_and_counts_once() {
     let mut world = at_gate("auto", "gate(auto)");
@@ -275,7 +277,8 @@ fn silence_and_doubt_go_to_a_person() {
     world.goes("human:kim", "on fail", json!({}), "sent_back");
 }
 
-/// Nobody who is asked after an attempt that did not signal judges by what was said about the one before.
+/// Nobody who is asked after an attempt that did not signal judges by what was said about the one
+/// before.
 #[test]
 fn an_attempt_that_ends_otherwise_leaves_no_old_feedback_at_the_gate() {
     let second_attempt = || {
@@ -331,7 +334,8 @@ fn an_interactive_step_opens_by_itself() {
     }
 }
 
-/// Whatever a step is at, the engine can begin it again; nothing of the old attempt is left but what was said about it.
+/// Whatever a step is at, the engine can begin it again; nothing of the old attempt is left but
+/// what was said about it.
 #[test]
 fn a_reset_begins_anew() {
     let sent_back = || {
@@ -451,7 +455,8 @@ fn the_flags_of_a_step_agree_with_its_state() {
     }
 }
 
-/// Every way from work to a judge takes the old feedback away, and no other but the word of the person who overrules it.
+/// Every way from work to a judge takes the old feedback away, and no other but the word of the
+/// person who overrules it.
 #[test]
 fn feedback_is_lost_only_on_the_way_to_a_gate() {
     let lifecycle = builtin_with("step", &[]);

@@ -1,4 +1,5 @@
-//! The rules of the supervised lifecycle: dispatched, evaluated, prompted again up to a limit, then a call for help.
+//! The rules of the supervised lifecycle: dispatched, evaluated, prompted again up to a limit, then
+//! a call for help.
 
 use banksman_core::lifecycle::{Activity, Outcome};
 use banksman_core::machine::{Effect, Ending};

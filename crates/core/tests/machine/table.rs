@@ -1,5 +1,5 @@
-//! The whole table of each built-in lifecycle, state by state and role by role, so that a change of who may do what is
-//! seen in review. The files are written anew with `INSTA_UPDATE=always`.
+//! The whole table of each built-in lifecycle, state by state and role by role, so that a change of
+//! who may do what is seen in review. The files are written anew with `INSTA_UPDATE=always`.
 
 use std::fmt::Write;
 
@@ -69,7 +69,8 @@ fn moved(lifecycle: &Lifecycle, row: &Transition) -> String {
     text
 }
 
-/// The table is read by people, so it had better not be empty: every state but an end has a line of its own moves.
+/// The table is read by people, so it had better not be empty: every state but an end has a line of
+/// its own moves.
 #[test]
 fn the_table_has_a_line_for_every_way_out() {
     for lifecycle in every_lifecycle() {

@@ -1,4 +1,5 @@
-//! Short sentences for the behaviour tests. Each goes through the world, so every law is checked on the way.
+//! Short sentences for the behaviour tests. Each goes through the world, so every law is checked on
+//! the way.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! A world of one task: it keeps what the store would keep and lets no answer pass that breaks a law.
+//! A world of one task: it keeps what the store would keep and lets no answer pass that breaks a
+//! law.
 //!
 //! It decides nothing: the next state, the timers and the decision all come from the machine.
 

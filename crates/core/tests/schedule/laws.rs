@@ -179,7 +179,8 @@ fn the_order_of_the_lists_does_not_matter() {
     });
 }
 
-/// Each worker asked for itself, with the whole registry known: the preferred one of those that would take it is chosen.
+/// Each worker asked for itself, with the whole registry known: the preferred one of those that
+/// would take it is chosen.
 #[test]
 fn the_preferred_of_those_that_could_is_chosen() {
     over_random(&questions(), |question| {
@@ -215,7 +216,8 @@ fn more_load_never_lets_a_task_start() {
     });
 }
 
-/// What is left when nothing runs and nothing is bounded is what a task can never do as things stand.
+/// What is left when nothing runs and nothing is bounded is what a task can never do as things
+/// stand.
 #[test]
 fn on_an_idle_system_only_the_registry_holds_a_task_back() {
     over_random(&questions(), |question| {

@@ -1,4 +1,5 @@
-//! Everything that holds a task back: each reason alone, at its edge, and all together in their order.
+//! Everything that holds a task back: each reason alone, at its edge, and all together in their
+//! order.
 
 use banksman_core::ids::TaskId;
 use banksman_core::schedule::{
@@ -318,13 +319,15 @@ fn both(first: Change, second: Change) -> Question {
     })
 }
 
-/// Runs of one reason may add others, and a reason that names a count may name a higher one, but none goes missing.
+/// Runs of one reason may add others, and a reason that names a count may name a higher one, but
+/// none goes missing.
 #[test]
 fn any_two_reasons_are_both_told_in_order() {
     for (index, (first, one, _)) in table().into_iter().enumerate() {
         for (second, other, _) in table().into_iter().skip(index + 1) {
             let kinds = [first.kind(), second.kind()];
-            // What nobody can take, and what only another node can take, has no worker to wait for here.
+            // What nobody can take, and what only another node can take, has no worker to wait for
+            // here.
             let without_worker = ["no_worker", "not_here"].contains(&kinds[0])
                 && ["not_here", "account_", "worker_"]
                     .iter()

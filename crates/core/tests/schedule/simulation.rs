@@ -1,5 +1,6 @@
-//! A whole queue at work: tasks arrive, are asked for in the order of their rank, run for a while and end. Whatever the
-//! tasks and the bounds, no bound is broken, no two tasks meet in an area, and every task gets its turn.
+//! A whole queue at work: tasks arrive, are asked for in the order of their rank, run for a while
+//! and end. Whatever the tasks and the bounds, no bound is broken, no two tasks meet in an area,
+//! and every task gets its turn.
 
 use std::collections::BTreeMap;
 
@@ -296,8 +297,9 @@ fn lifecycle() -> Lifecycle {
     builtin::get("judged", &Overrides::new()).expect("it is in the list").expect("it is valid")
 }
 
-/// Nothing but the registry and the batch's budget may keep a task out for good, and while anything could run, something
-/// does: so the last task has started when as many ticks have passed as all of them take together.
+/// Nothing but the registry and the batch's budget may keep a task out for good, and while anything
+/// could run, something does: so the last task has started when as many ticks have passed as all of
+/// them take together.
 #[test]
 fn bounds_hold_and_every_task_that_can_run_gets_its_turn() {
     let lifecycle = lifecycle();
@@ -333,8 +335,9 @@ fn bounds_hold_and_every_task_that_can_run_gets_its_turn() {
     });
 }
 
-/// Tasks never stop arriving, many want several areas, and there are workers for all: a task that is the first in the
-/// queue starts when the runs of its areas have ended, so nobody waits longer than those that were before it take.
+/// Tasks never stop arriving, many want several areas, and there are workers for all: a task that
+/// is the first in the queue starts when the runs of its areas have ended, so nobody waits longer
+/// than those that were before it take.
 #[test]
 fn nobody_waits_for_ever_while_others_keep_coming() {
     let lifecycle = lifecycle();
@@ -368,7 +371,8 @@ fn nobody_waits_for_ever_while_others_keep_coming() {
             let overtakes =
                 |other: &&Turn| other.place < turn.place && other.started >= turn.arrived;
             let before = simulation.turns.iter().filter(overtakes).count();
-            // One that arrives late with a better rank costs its own turn and the wait that was begun for another.
+            // One that arrives late with a better rank costs its own turn and the wait that was
+            // begun for another.
             let most = (2 * before + 1) * LONGEST;
             prop_assert!(
                 turn.started - turn.arrived <= most,
@@ -380,8 +384,8 @@ fn nobody_waits_for_ever_while_others_keep_coming() {
     });
 }
 
-/// Tasks in `web` and in `docs` take turns such that one of both is always at work. One that needs both gets its turn
-/// all the same, because it is promised what it waits for.
+/// Tasks in `web` and in `docs` take turns such that one of both is always at work. One that needs
+/// both gets its turn all the same, because it is promised what it waits for.
 #[test]
 fn a_task_with_two_areas_is_not_starved_by_those_with_one() {
     let lifecycle = lifecycle();
@@ -423,7 +427,8 @@ fn a_task_with_two_areas_is_not_starved_by_those_with_one() {
     assert!(waited.is_some_and(|ticks| ticks <= 2), "{waited:?}");
 }
 
-/// What the reasons of a walk are good for is to explain it: the task behind is told whom it waits for.
+/// What the reasons of a walk are good for is to explain it: the task behind is told whom it waits
+/// for.
 #[test]
 fn the_one_behind_is_told_whom_the_area_is_promised_to() {
     let area = || vec![Area("path:web".to_owned())];

@@ -1,4 +1,5 @@
-//! A question with one default answer, for tests that change one thing, and random ones, the same every time.
+//! A question with one default answer, for tests that change one thing, and random ones, the same
+//! every time.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;

@@ -1,4 +1,5 @@
-//! The question about a budget of a day or of a batch. No seed has it; the rule that budgets are decided by people does.
+//! The question about a budget of a day or of a batch. No seed has it; the rule that budgets are
+//! decided by people does.
 
 use banksman_core::lifecycle::Since::Entry;
 use banksman_core::lifecycle::StateKind::{Cancelled, Done, Waiting};

@@ -262,11 +262,13 @@ pub(super) const TABLE: Table = Table {
     ],
 };
 
-/// The seed wants that nothing waits for ever, and its table says of plans only what silence leads to. Silence about a merge leads
-/// to the same, and who takes the task up again is asked again: what was approved is not done twice.
+/// The seed wants that nothing waits for ever, and its table says of plans only what silence leads
+/// to. Silence about a merge leads to the same, and who takes the task up again is asked again:
+/// what was approved is not done twice.
 const PAIRS_OF_SILENCE: [(&str, &str); 2] = [("merge_ready", "failed"), ("failed", "merge_ready")];
 
-/// The pairs of the seed's own table, copied from it row by row: no other lifecycle row may add a pair to them.
+/// The pairs of the seed's own table, copied from it row by row: no other lifecycle row may add a
+/// pair to them.
 const SEED_PAIRS: [(&str, &str); 42] = [
     ("pending", "active"),
     ("pending", "cancelled"),
@@ -320,10 +322,12 @@ fn the_lifecycle_is_the_table() {
 #[test]
 fn the_pairs_are_those_of_the_seed_and_no_others() {
     let lifecycle = lifecycle("autonomous");
-    // That nobody can serve a task is prose of phase 4 there and moves it nowhere; that it may use no more is for its budget to say.
+    // That nobody can serve a task is prose of phase 4 there and moves it nowhere; that it may use
+    // no more is for its budget to say.
     let in_queue = ["no_worker", "over_budget"];
     let rows = lifecycle.transitions.iter().filter(|row| !in_queue.contains(&row.trigger.as_str()));
-    // The seed has one state for what is ready to be merged, so what goes on inside of it is no pair.
+    // The seed has one state for what is ready to be merged, so what goes on inside of it is no
+    // pair.
     let pairs =
         rows.map(|row| (lifecycle.state(row.from).name.as_str(), lifecycle.target_name(row.to)));
     let is: BTreeSet<(&str, &str)> = pairs
@@ -346,7 +350,8 @@ fn a_counter_leads_only_where_a_row_of_the_seed_does() {
         for then in row.changes.count.iter().filter_map(|id| lifecycle.counter(*id).then) {
             let pair =
                 (lifecycle.state(row.from).name.as_str(), lifecycle.state(then).name.as_str());
-            // The table has no such row; "No Worker Available" of phase 4 does, and a used-up budget is like it.
+            // The table has no such row; "No Worker Available" of phase 4 does, and a used-up
+            // budget is like it.
             let by_prose = pair == ("pending", "blocked");
             assert!(SEED_PAIRS.contains(&pair) || by_prose, "{pair:?}");
         }

@@ -175,7 +175,8 @@ fn outcomes_lead_where_the_seed_says() {
         (Outcome::Crashed, "failed"),
         (Outcome::Policy, "blocked(needs_rework)"),
         (Outcome::NothingToDo, "blocked(needs_rework)"),
-        // `needs_human` takes a way on which it recovers: a person is asked, and it is queued again.
+        // `needs_human` takes a way on which it recovers: a person is asked, and it is queued
+        // again.
         (Outcome::NeedsPerson, "blocked(needs_person)"),
         (Outcome::OverBudget, "blocked(needs_person)"),
     ] {

@@ -1,7 +1,8 @@
-//! A subtask of an approved plan: what the default lifecycle says from the approval on, and what its parent asks of it.
+//! A subtask of an approved plan: what the default lifecycle says from the approval on, and what
+//! its parent asks of it.
 //!
-//! Its table is that of the default without the first three phases and without what they leave behind; only what is a subtask's own
-//! is written down here.
+//! Its table is that of the default without the first three phases and without what they leave
+//! behind; only what is a subtask's own is written down here.
 
 use super::{Doing, Move, Table, Text, Timed, autonomous, compare};
 
@@ -45,7 +46,8 @@ const OWN_EFFECTS: [(Text, Text); 9] = [
     ("cancelled", "tell_parent, clean_up"),
 ];
 
-/// A table is made of texts that never go away, so what is put together here stays until the test is over.
+/// A table is made of texts that never go away, so what is put together here stays until the test
+/// is over.
 pub(super) fn table() -> Table {
     let whole = autonomous::TABLE;
     let stays = |state: &str| !PHASES.contains(&state);

@@ -44,7 +44,8 @@ struct Table {
     terminal: &'static [Text],
     moves: &'static [Move],
     timed: &'static [Timed],
-    /// Fields that a state requires, each as often as it has requirements; states that require nothing are left out.
+    /// Fields that a state requires, each as often as it has requirements; states that require
+    /// nothing are left out.
     requires: &'static [(Text, &'static [Text])],
     does: &'static [Doing],
     /// What happens when a state is entered; states without effects are left out.
@@ -196,8 +197,9 @@ fn expected_moves(table: &Table) -> BTreeSet<String> {
     lines
 }
 
-/// `if FIELD…; set FIELD=VALUE…; compute FIELD…; clear FIELD…; count COUNTER…; renew COUNTER…; keep FIELD…`, without
-/// what is empty. Of a guard only the field is shown: its meaning is for the tests that play.
+/// `if FIELD…; set FIELD=VALUE…; compute FIELD…; clear FIELD…; count COUNTER…; renew COUNTER…; keep
+/// FIELD…`, without what is empty. Of a guard only the field is shown: its meaning is for the tests
+/// that play.
 fn wants_and_changes(lifecycle: &Lifecycle, row: &Transition) -> String {
     let changes = &row.changes;
     let counters =
@@ -308,7 +310,8 @@ fn the_tables_cover_every_built_in_lifecycle() {
     assert_eq!(BTreeSet::from(tables), known);
 }
 
-/// Without this a project's cancel, retry and feedback would need another field name in every lifecycle.
+/// Without this a project's cancel, retry and feedback would need another field name in every
+/// lifecycle.
 #[test]
 fn every_lifecycle_has_a_reason_and_no_requirement_speaks_of_a_move() {
     for (name, _) in builtin::SOURCES {
@@ -330,7 +333,8 @@ fn every_lifecycle_has_a_reason_and_no_requirement_speaks_of_a_move() {
     }
 }
 
-/// A run that ends must never leave its task where nothing moves it on, whatever the outcome and without any field.
+/// A run that ends must never leave its task where nothing moves it on, whatever the outcome and
+/// without any field.
 #[test]
 fn every_outcome_of_an_agent_moves_the_task_on() {
     let mut tried = 0;

@@ -1,4 +1,5 @@
-//! One reviewer's place on a panel (seed 000: ten minutes for a verdict, two retries after 30 and 60 seconds, then none).
+//! One reviewer's place on a panel (seed 000: ten minutes for a verdict, two retries after 30 and
+//! 60 seconds, then none).
 
 use banksman_core::lifecycle::Since::Entry;
 use banksman_core::lifecycle::StateKind::{Blocked, Cancelled, Done, Failed, Queued, Working};

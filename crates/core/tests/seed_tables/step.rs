@@ -313,7 +313,8 @@ fn a_silent_gate_goes_to_a_person() {
     }
 }
 
-/// What was done stays done: whoever takes the step up again is asked once more, and no agent works in vain.
+/// What was done stays done: whoever takes the step up again is asked once more, and no agent works
+/// in vain.
 #[test]
 fn silence_at_a_gate_gives_the_step_up_and_taking_it_up_asks_again() {
     for (who, trigger) in [("human:kim", "retry"), ("system", "take_up")] {

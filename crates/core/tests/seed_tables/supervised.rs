@@ -150,7 +150,8 @@ fn the_lifecycle_is_the_table() {
 
 #[test]
 fn the_pairs_are_those_of_the_seed_and_no_others() {
-    // That nobody can serve a task moves it nowhere; that it may use no more leads where its last retry does.
+    // That nobody can serve a task moves it nowhere; that it may use no more leads where its last
+    // retry does.
     let in_queue = ["no_worker", "over_budget"];
     let moves = TABLE.moves.iter().filter(|row| !in_queue.contains(&row.2));
     let by_hand = moves.map(|row| (row.0, row.1));

@@ -1,7 +1,8 @@
 //! Broken workflows, each the smallest file that shows one fault.
 //!
-//! The first line of a file says what is expected: `# expect: LINE: part of the message`; the second whether an editor that
-//! knows the schema sees it: `# schema: refuses` or `# schema: accepts`.
+//! The first line of a file says what is expected: `# expect: LINE: part of the message`; the
+//! second whether an editor that knows the schema sees it: `# schema: refuses` or `# schema:
+//! accepts`.
 
 use std::collections::BTreeMap;
 use std::fs;

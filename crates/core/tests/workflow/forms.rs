@@ -138,7 +138,8 @@ fn reasons_have_their_own_ways_back() {
     assert_eq!(gate.on_fail[1].retry_context_path, "notes/{n}.md");
 }
 
-/// Going back to a step resets what is behind it, so that the step that sent it back must be behind it.
+/// Going back to a step resets what is behind it, so that the step that sent it back must be behind
+/// it.
 #[test]
 fn a_step_waits_for_where_its_gate_leads_back() {
     let flow = steps(

@@ -1,4 +1,5 @@
-//! What holds for every text: it is accepted or refused with a place, and an accepted flow keeps what `load` promises.
+//! What holds for every text: it is accepted or refused with a place, and an accepted flow keeps
+//! what `load` promises.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,8 @@ fn given() -> Params {
 fn holds(text: &str) {
     let include =
         |path: &str| if path == "again.yaml" { Ok(text.to_owned()) } else { example(path) };
-    // With a parameter that the file does not have, most damaged files would be refused for that alone.
+    // With a parameter that the file does not have, most damaged files would be refused for that
+    // alone.
     let given = if text.contains("version:") { given() } else { Params::new() };
     let first = load(text, "w.yaml", &given, &include);
     assert_eq!(first, load(text, "w.yaml", &given, &include), "the second time is as the first");

@@ -1,5 +1,5 @@
-//! Workflows from outside: the examples of the documents, each form of the language, broken files with their reports, laws that
-//! hold for every text, doubts, and the schema for editors.
+//! Workflows from outside: the examples of the documents, each form of the language, broken files
+//! with their reports, laws that hold for every text, doubts, and the schema for editors.
 
 #![cfg(test)]
 

@@ -1,4 +1,5 @@
-//! The schema for editors says what the program says: both accept the same files, and both know the same keys.
+//! The schema for editors says what the program says: both accept the same files, and both know the
+//! same keys.
 
 use std::fs;
 
@@ -18,7 +19,8 @@ fn schema() -> Value {
 const WORDS: [&str; 7] =
     ["$schema", "$id", "title", "description", "default", "examples", "$comment"];
 
-/// Whether a value fits, by the few keywords that the schema uses. Another keyword is an error of this test.
+/// Whether a value fits, by the few keywords that the schema uses. Another keyword is an error of
+/// this test.
 fn fits(schema: &Value, value: &Value) -> bool {
     let rules = schema.as_object().expect("a schema is an object");
     rules.iter().filter(|(keyword, _)| !WORDS.contains(&keyword.as_str())).all(|(keyword, rule)| {
@@ -97,7 +99,8 @@ fn an_editor_sees_the_faults_of_structure() {
     assert!(seen >= 9, "only {seen} of the broken files are broken in their structure");
 }
 
-/// The keys that the program knows at a place: it names them when it meets one that it does not know. `doc` is a file with such a key.
+/// The keys that the program knows at a place: it names them when it meets one that it does not
+/// know. `doc` is a file with such a key.
 fn known_to_the_program(doc: &Value) -> Vec<String> {
     let text = doc.to_string();
     let problems =

@@ -26,7 +26,8 @@ pub(super) struct HowArgs {
     /// Your words; they go to where the lifecycle keeps them, such as feedback, reason or note
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// Only if the task still has this version; left out: the one that the decision was opened with
+    /// Only if the task still has this version; left out: the one that the decision was opened
+    /// with
     #[arg(long, value_name = "N")]
     seen: Option<i64>,
     /// Makes a repeated request harmless: the same key gives the first answer again
@@ -213,7 +214,8 @@ fn give(
     }
 }
 
-/// The same answer to several, each by itself: one that is refused does not keep the others from being given.
+/// The same answer to several, each by itself: one that is refused does not keep the others from
+/// being given.
 fn give_all(
     context: &Context,
     store: &Store,
@@ -287,7 +289,8 @@ fn document(store: &Store, answered: AnswerResult) -> Result<Value, Failure> {
     Ok(document)
 }
 
-/// What an answer has set going, for whoever would wait for it: the merge of a branch is not over with the answer.
+/// What an answer has set going, for whoever would wait for it: the merge of a branch is not over
+/// with the answer.
 pub(super) fn under_way(
     store: &Store,
     answered: &AnswerResult,

@@ -56,7 +56,8 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What to type next. Nobody is led to allow what he has not looked at, nor told of that answer alone.
+/// What to type next. Nobody is led to allow what he has not looked at, nor told of that answer
+/// alone.
 fn next(question: &DecisionDetail) -> Vec<String> {
     let (id, task) = (question.item.decision.id, question.item.decision.task);
     let version = question.detail.stored.task.version;
@@ -76,7 +77,8 @@ pub(super) enum Diff {
 }
 
 impl Diff {
-    /// The pull request, or the commits that would be merged in its place, or those of the last run that left some.
+    /// The pull request, or the commits that would be merged in its place, or those of the last run
+    /// that left some.
     pub(super) fn of(context: &Context, question: &DecisionDetail) -> Option<Self> {
         let stored = &question.detail.stored;
         // A run without a commit, such as a planner's, ends where it began.

@@ -1,7 +1,8 @@
 //! `banksman decisions triage`: one decision after the other, one key each.
 //!
-//! It prints page after page and takes no other screen, so that what was decided can be read afterwards. While it waits
-//! for a key the terminal neither echoes nor collects lines; however it ends, the terminal is as before.
+//! It prints page after page and takes no other screen, so that what was decided can be read
+//! afterwards. While it waits for a key the terminal neither echoes nor collects lines; however it
+//! ends, the terminal is as before.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -312,8 +313,9 @@ impl Keys {
         Ok(Some(text).filter(|text| !text.is_empty()))
     }
 
-    /// The next byte; none when the terminal is gone or the program is to end. It goes past the buffer of the standard
-    /// input, which would keep what was typed ahead from being waited for.
+    /// The next byte; none when the terminal is gone or the program is to end. It goes past the
+    /// buffer of the standard input, which would keep what was typed ahead from being waited
+    /// for.
     fn byte(&self) -> Result<Option<u8>, Failure> {
         let stdin = io::stdin();
         loop {

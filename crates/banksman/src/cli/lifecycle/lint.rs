@@ -14,8 +14,8 @@ use crate::ops::library::{Library, LibraryError};
 
 /// Prove lifecycles sound
 ///
-/// Every state can be reached and left, everything ends, every outcome leads somewhere, every role can do what it is asked
-/// for. Silent when all is sound; exit code 5 when something is found.
+/// Every state can be reached and left, everything ends, every outcome leads somewhere, every role
+/// can do what it is asked for. Silent when all is sound; exit code 5 when something is found.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman lifecycle lint                     all that this project can use

@@ -1,7 +1,7 @@
 //! Following a task: its run as it happens, how it ended, and the next run if there is one.
 //!
-//! It sleeps until the run's folder or the store changes. A keeper that dies leaves no sign, so it also looks now and
-//! then whether there still is one.
+//! It sleeps until the run's folder or the store changes. A keeper that dies leaves no sign, so it
+//! also looks now and then whether there still is one.
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -93,7 +93,8 @@ fn judged(store: &Store, run: RunId) -> Result<PastRun, Failure> {
     }
 }
 
-/// Waits for the run after this one; none when the task is over, or when it does not go on by itself.
+/// Waits for the run after this one; none when the task is over, or when it does not go on by
+/// itself.
 fn next_run(context: &Context, store: &Store, last: RunId) -> Result<Option<RunId>, Failure> {
     let mut said = String::new();
     loop {
@@ -175,7 +176,8 @@ impl Watch {
         }
         let sender = self.sender.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Our own looks open files, and must not be the reason to look again. An error may mean that events were lost.
+            // Our own looks open files, and must not be the reason to look again. An error may mean
+            // that events were lost.
             if event.map_or(true, |event| !event.kind.is_access()) {
                 // Full means that it is going to look anyway.
                 sender.try_send(()).unwrap_or_default();

@@ -25,7 +25,8 @@ pub(super) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// None for what is only of use to programs. `at` is when it was seen, which is known only while it happens.
+    /// None for what is only of use to programs. `at` is when it was seen, which is known only
+    /// while it happens.
     pub(super) fn event(&self, seen: &AgentEvent, at: Option<Instant>) -> Option<String> {
         if self.json {
             let mut document = serde_json::to_value(seen).expect("our own types are plain data");

@@ -1,7 +1,8 @@
-//! A log that may still grow: what is there, then what comes, in order and without repeats, also across its rotation.
+//! A log that may still grow: what is there, then what comes, in order and without repeats, also
+//! across its rotation.
 //!
-//! The writer renames `out.jsonl` to `out.jsonl.1` when it is full and begins anew. Who reads holds its file open, so it
-//! can tell by the file itself, and not by its name, where it is.
+//! The writer renames `out.jsonl` to `out.jsonl.1` when it is full and begins anew. Who reads holds
+//! its file open, so it can tell by the file itself, and not by its name, where it is.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek};
@@ -12,7 +13,8 @@ use crate::exec::keeper::FileError;
 
 /// How much is read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Files that are gone through in one look; a writer that is faster than that is followed by the next look.
+/// Files that are gone through in one look; a writer that is faster than that is followed by the
+/// next look.
 const FILES: usize = 100;
 
 /// What a look brings.

@@ -13,7 +13,8 @@ use crate::ops::policy;
 
 /// Allow exactly what a decision asks for, and let the task go on
 ///
-/// The leave holds for this task and for these very words. `banksman decisions show` has the request.
+/// The leave holds for this task and for these very words. `banksman decisions show` has the
+/// request.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman policy allow d12

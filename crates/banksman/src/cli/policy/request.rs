@@ -1,4 +1,5 @@
-//! `banksman policy request`: an agent asks for leave, in its own run or for a task that it works on from outside.
+//! `banksman policy request`: an agent asks for leave, in its own run or for a task that it works
+//! on from outside.
 
 use banksman_core::ids::TaskId;
 use clap::Args;
@@ -17,8 +18,8 @@ use crate::ops::policy::{self, PermissionResult};
 
 /// Ask for leave before an action
 ///
-/// Exit code 0: go on. Exit code 1: a person is asked; end your turn. In an agent's run it is for the task of that run; from outside
-/// it names the task and moves it to where people are asked.
+/// Exit code 0: go on. Exit code 1: a person is asked; end your turn. In an agent's run it is for
+/// the task of that run; from outside it names the task and moves it to where people are asked.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman policy request 'git push --force' --why 'the branch was rebased'

@@ -15,8 +15,8 @@ use crate::engine::{PreviewRequest, PromptPreview};
 
 /// Show exactly what an agent would be told about a task now
 ///
-/// The words come from where a run gets them. Nothing is claimed, started or changed; what is not known before the claim is
-/// named on stderr.
+/// The words come from where a run gets them. Nothing is claimed, started or changed; what is not
+/// known before the claim is named on stderr.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman prompts render t12

@@ -1,6 +1,7 @@
 //! The live view of `status`: redrawn in place when something has changed, at most twice a second.
 //!
-//! It reads keys, so the terminal does not echo them meanwhile; however the view ends, the terminal is as before.
+//! It reads keys, so the terminal does not echo them meanwhile; however the view ends, the terminal
+//! is as before.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;

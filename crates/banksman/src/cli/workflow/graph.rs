@@ -27,7 +27,8 @@ use crate::store::Stored;
   banksman workflow graph t12 --format svg > t12.svg
 ")]
 pub(super) struct GraphArgs {
-    /// A file, or a workflow that was started: its name, or the id of its task. Left out: the one that was started last
+    /// A file, or a workflow that was started: its name, or the id of its task. Left out: the one
+    /// that was started last
     #[arg(value_name = "FILE|WORKFLOW")]
     subject: Option<String>,
     #[command(flatten)]

@@ -16,9 +16,10 @@ use crate::ops::workflows::{self, LintTarget, Linted};
 
 /// Check files of steps and gates
 ///
-/// An error is what cannot be run: exit code 5. A doubt is what will run, but perhaps not as it was meant: exit code 0, or 5
-/// with --strict. Paths in the files are looked for from the root of the repository. A parameter that has no value yet is looked
-/// at with one that fits. Starts nothing and writes nothing.
+/// An error is what cannot be run: exit code 5. A doubt is what will run, but perhaps not as it was
+/// meant: exit code 0, or 5 with --strict. Paths in the files are looked for from the root of the
+/// repository. A parameter that has no value yet is looked at with one that fits. Starts nothing
+/// and writes nothing.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman workflow lint                         all of .workflow/specs

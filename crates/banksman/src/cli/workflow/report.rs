@@ -20,8 +20,9 @@ use crate::store::{Applied, StoreError};
 
 /// Report how a step or a gate ended
 ///
-/// A report that does not fit the step's state is refused, says which would, and changes nothing. Of a workflow that is driven
-/// by hand, a step counts as done when its outputs are in this checkout and its command passes here.
+/// A report that does not fit the step's state is refused, says which would, and changes nothing.
+/// Of a workflow that is driven by hand, a step counts as done when its outputs are in this
+/// checkout and its command passes here.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman workflow report X-1 done
@@ -145,8 +146,9 @@ fn folder_of(context: &Context, args: &ReportArgs) -> String {
     folder.canonicalize().as_ref().unwrap_or(folder).display().to_string()
 }
 
-/// A word proves nothing: what the step should leave is looked for where it was done, and its command is run there. Whoever says it
-/// waits for that, and no longer than the state lasts in which it is looked at.
+/// A word proves nothing: what the step should leave is looked for where it was done, and its
+/// command is run there. Whoever says it waits for that, and no longer than the state lasts in
+/// which it is looked at.
 fn look(context: &Context, said: &Applied) -> Result<Option<ManualCheck>, Failure> {
     let mut seen = None;
     follow_up_until(context, |store| {

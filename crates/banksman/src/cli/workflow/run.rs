@@ -1,4 +1,5 @@
-//! `banksman workflow run`: makes the tasks of a workflow and stays until it ends or only people can move it on.
+//! `banksman workflow run`: makes the tasks of a workflow and stays until it ends or only people
+//! can move it on.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,11 +27,13 @@ use crate::store::{Store, Stored};
 
 /// Run a workflow: its steps become tasks
 ///
-/// It stays and does what `up` does until the workflow has ended or waits for a person; where an `up` is at work, it only
-/// watches. Ctrl-C leaves agents at work, and `banksman up` goes on from there.
+/// It stays and does what `up` does until the workflow has ended or waits for a person; where an
+/// `up` is at work, it only watches. Ctrl-C leaves agents at work, and `banksman up` goes on from
+/// there.
 ///
-/// Exit code 0 when it is complete, 1 when it was aborted, 3 when it waits for a person or was left: `banksman workflow next`
-/// says for what. With --detach and --by-hand 0 means that it was started.
+/// Exit code 0 when it is complete, 1 when it was aborted, 3 when it waits for a person or was
+/// left: `banksman workflow next` says for what. With --detach and --by-hand 0 means that it was
+/// started.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman workflow run .workflow/specs/phase-4.yaml
@@ -121,8 +124,8 @@ fn exit(standings: &[WorkflowStatus]) -> Exit {
     }
 }
 
-/// Whoever looks into the folder finds what is run. The tasks hold all that is needed, so a file that cannot be kept is a pity
-/// and nothing more.
+/// Whoever looks into the folder finds what is run. The tasks hold all that is needed, so a file
+/// that cannot be kept is a pity and nothing more.
 fn keep_specs(
     context: &Context,
     store: &Store,
@@ -194,7 +197,8 @@ fn is_moving(parent: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
         match state.kind {
             StateKind::Queued => stored.task.open_needs == 0,
             StateKind::Working | StateKind::Reviewing | StateKind::Blocked => true,
-            // Silence may be a yes, as in a window for a veto. Where it only gives up, a person is waited for.
+            // Silence may be a yes, as in a window for a veto. Where it only gives up, a person is
+            // waited for.
             StateKind::Waiting | StateKind::Parked => {
                 let mut bounds =
                     stored.lifecycle.exits(stored.task.state).filter(|row| row.bound.is_some());
@@ -237,7 +241,8 @@ impl Told {
         let mut lines = Vec::new();
         for step in steps.values() {
             let entries = self.news(store, step)?;
-            // A step that has just left its gate may have done so because of what a reviewer did last.
+            // A step that has just left its gate may have done so because of what a reviewer did
+            // last.
             if is_at_panel(step)
                 || (!entries.is_empty() && self.reviews.contains_key(&step.task.id))
             {

@@ -1,4 +1,5 @@
-//! `banksman workflow simulate`: a walk through a workflow on paper, how bad it can get, and what it may cost.
+//! `banksman workflow simulate`: a walk through a workflow on paper, how bad it can get, and what
+//! it may cost.
 
 use std::path::PathBuf;
 
@@ -24,8 +25,9 @@ const LINES: usize = 1_000;
 
 /// Walk through a file on paper, starting nothing
 ///
-/// It shows what starts, what is sent back, how bad it can get and what it may cost, and writes nothing. Every gate passes
-/// unless it is told otherwise. Costs are averages of past runs of the same roles; where there are none, it says so.
+/// It shows what starts, what is sent back, how bad it can get and what it may cost, and writes
+/// nothing. Every gate passes unless it is told otherwise. Costs are averages of past runs of the
+/// same roles; where there are none, it says so.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman workflow simulate phase-4.yaml
@@ -51,7 +53,8 @@ pub(super) struct SimulateArgs {
     random: Option<u64>,
 }
 
-/// `XG-1-2=fail:bad-plan`. The ids of gates may hold what stands in verdicts, so the last sign counts.
+/// `XG-1-2=fail:bad-plan`. The ids of gates may hold what stands in verdicts, so the last sign
+/// counts.
 fn verdict(text: &str) -> Result<(String, GateVerdict), String> {
     let wrong = || "write GATE=pass, GATE=fail or GATE=fail:REASON".to_owned();
     let (gate, word) = text.rsplit_once('=').ok_or_else(wrong)?;

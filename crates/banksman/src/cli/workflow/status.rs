@@ -21,8 +21,8 @@ const ROWS: usize = 40;
 
 /// Show how far a workflow is
 ///
-/// Of a workflow with more than 40 steps those are shown that something happens to or that need somebody, and the others are
-/// counted.
+/// Of a workflow with more than 40 steps those are shown that something happens to or that need
+/// somebody, and the others are counted.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman workflow status
@@ -244,7 +244,8 @@ fn head(context: &Context, standing: &WorkflowStatus) -> String {
     )
 }
 
-/// The steps that something happens to or that need somebody, as many as can be read, and the others.
+/// The steps that something happens to or that need somebody, as many as can be read, and the
+/// others.
 fn fold(steps: &[Stored]) -> (Vec<&Stored>, Vec<&Stored>) {
     let is_live = |stored: &&Stored| match stored.state().kind {
         StateKind::Working | StateKind::Reviewing | StateKind::Waiting => true,

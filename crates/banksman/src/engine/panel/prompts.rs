@@ -1,5 +1,6 @@
-//! What a reviewer is told and in which shape it answers: about a task as it stands, or about the step of a workflow at its gate. In the
-//! first pass nobody hears a word of the others, in a debate everybody hears all of them.
+//! What a reviewer is told and in which shape it answers: about a task as it stands, or about the
+//! step of a workflow at its gate. In the first pass nobody hears a word of the others, in a debate
+//! everybody hears all of them.
 
 use banksman_core::fence::fence;
 use banksman_core::panel::on_record::{self, CONCERN, CONCERNS, SUGGESTIONS, SUMMARY, VERDICTS};
@@ -139,8 +140,9 @@ fn on_record(fields: &Map<String, Value>) -> String {
     format!("{:#}", Value::Object(shown))
 }
 
-/// What the last panel of a task has left open or suggested, for whoever works next; without what it is told anyway. A panel that lets
-/// the work pass sends it nowhere with feedback, so this is the only way by which its words arrive.
+/// What the last panel of a task has left open or suggested, for whoever works next; without what
+/// it is told anyway. A panel that lets the work pass sends it nowhere with feedback, so this is
+/// the only way by which its words arrive.
 pub(in crate::engine) fn advice(fields: &Map<String, Value>, told: &[&str]) -> String {
     let list = |name: &str| fields.get(name).and_then(Value::as_array).into_iter().flatten();
     let who = |said: &Value| said[on_record::REVIEWER].as_str().unwrap_or(REVIEWER).to_owned();
@@ -155,7 +157,8 @@ pub(in crate::engine) fn advice(fields: &Map<String, Value>, told: &[&str]) -> S
     all.map(|(who, says, text)| format!("{who} {says}: {text}\n")).collect()
 }
 
-/// The shape of the answer. A gate whose ways back go by reasons is told one of them, so that none has to be guessed.
+/// The shape of the answer. A gate whose ways back go by reasons is told one of them, so that none
+/// has to be guessed.
 pub(in crate::engine) fn schema(review: &ReviewContext) -> Value {
     let template = if review.round > 0 { DEBATE } else { REVIEWER };
     let schema = built_in(template).and_then(|shipped| shipped.schema);

@@ -1,5 +1,6 @@
-//! Seats: each is a task of its own, with a lease, a run and retries like any other. Here they are made, and what they have answered
-//! becomes the record that `core::panel` decides on. Nothing is decided here.
+//! Seats: each is a task of its own, with a lease, a run and retries like any other. Here they are
+//! made, and what they have answered becomes the record that `core::panel` decides on. Nothing is
+//! decided here.
 
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ pub(in crate::engine) const REVIEW: &str = "seat";
 /// Its setting for the time of one answer.
 pub(in crate::engine) const ANSWER_TIMEOUT: &str = "answer_timeout";
 
-/// The part of a state's own bound that is left to tell a person what there is: at the bound itself the lifecycle moves on without it.
+/// The part of a state's own bound that is left to tell a person what there is: at the bound itself
+/// the lifecycle moves on without it.
 const LAST_PART: i64 = 30;
 /// Of a task's title that its seats repeat, in bytes.
 const TITLE_BYTES: usize = 400;
@@ -89,7 +91,8 @@ pub(in crate::engine) fn round_of(review: &Stored) -> usize {
     round.and_then(|round| usize::try_from(round).ok()).unwrap_or_default()
 }
 
-/// The same reviewer in a round of the debate: a seat of its own, so that it begins with a fresh session and has its own time.
+/// The same reviewer in a round of the debate: a seat of its own, so that it begins with a fresh
+/// session and has its own time.
 pub(super) fn again(review: &Stored, round: usize) -> Invitation {
     Invitation {
         reviewer: name_of(review).to_owned(),
@@ -180,7 +183,8 @@ pub(super) fn record(parent: &Stored, reviews: &[Stored], panels: &Panels, still
     panel
 }
 
-/// When a panel is over: after its own time, or shortly before the lifecycle moves on without an answer.
+/// When a panel is over: after its own time, or shortly before the lifecycle moves on without an
+/// answer.
 fn ends(parent: &Stored, most: Span) -> Instant {
     let exits = parent.lifecycle.exits(parent.task.state).filter_map(|row| row.bound.as_ref());
     let bounds = exits.filter(|bound| bound.since == Since::Entry).map(|bound| bound.time.0);

@@ -1,4 +1,5 @@
-//! Who sits on a panel and which workers may play them: those that the gate of a workflow's step names, or else those of the settings.
+//! Who sits on a panel and which workers may play them: those that the gate of a workflow's step
+//! names, or else those of the settings.
 
 use banksman_core::lifecycle::Activity;
 use banksman_core::panel::registry::{Reviewer, roster};
@@ -10,7 +11,8 @@ use crate::engine::steps::StepTask;
 use crate::engine::{Engine, EngineError, NODE_GONE};
 use crate::store::Stored;
 
-/// Whose panel is the whole roster; a panel of another role has one seat of that name. Whoever plays it takes every seat.
+/// Whose panel is the whole roster; a panel of another role has one seat of that name. Whoever
+/// plays it takes every seat.
 pub(super) const REVIEWER: &str = "reviewer";
 
 /// Whose part the panel of the task's state is; that of reviewers where it has none.
@@ -42,7 +44,8 @@ impl Engine<'_> {
         Ok(workers.filter(|worker| worker.plays(REVIEWER)).collect())
     }
 
-    /// What a seat asks of its worker: to be the one that the reviewer names, or if it can be another one than did the work.
+    /// What a seat asks of its worker: to be the one that the reviewer names, or if it can be
+    /// another one than did the work.
     pub(super) fn tags_of(
         &self,
         reviewer: &Reviewer,
@@ -57,7 +60,8 @@ impl Engine<'_> {
         [own].into_iter().chain(wish).collect()
     }
 
-    /// The worker whose name, model or agent this is; of several rather one that did not do the work, and the cheapest.
+    /// The worker whose name, model or agent this is; of several rather one that did not do the
+    /// work, and the cheapest.
     fn player(&self, model: &str, last: Option<&str>, workers: &[Worker]) -> String {
         let here =
             |setup: &&WorkerSetup| setup.model.as_deref() == Some(model) || setup.agent == model;
@@ -66,7 +70,8 @@ impl Engine<'_> {
             let setups = self.config.workers.iter().filter(here).map(|setup| &setup.worker);
             named = setups.filter(|worker| worker.plays(REVIEWER)).collect();
         }
-        // Of other machines no more is known than the account, which is the agent's name unless somebody gave it another one.
+        // Of other machines no more is known than the account, which is the agent's name unless
+        // somebody gave it another one.
         if named.is_empty() {
             named = workers.iter().filter(|worker| worker.account == model).collect();
         }

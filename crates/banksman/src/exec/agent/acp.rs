@@ -1,8 +1,9 @@
 //! Any agent that speaks the Agent Client Protocol, through our own client [`super::acp_client`].
 //!
-//! The client prints every message as it goes, `> ` to the agent and `< ` from it, so a live run and a recording are read
-//! alike. Success is the answer `end_turn` to the prompt, unless the agent told of a fault before: some agents end the
-//! turn in good order after a fault, and say it only in a message.
+//! The client prints every message as it goes, `> ` to the agent and `< ` from it, so a live run
+//! and a recording are read alike. Success is the answer `end_turn` to the prompt, unless the agent
+//! told of a fault before: some agents end the turn in good order after a fault, and say it only in
+//! a message.
 
 use banksman_core::receipt::{Fault, FaultKind, ProcessExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
@@ -17,7 +18,8 @@ use super::{
     AgentEvent, AgentRequest, AgentSetup, Launch, OURSELVES, StreamReader, ToolCall, schema,
 };
 
-/// In a worker's variables: the agent cannot reach the worktree by itself and works through the client.
+/// In a worker's variables: the agent cannot reach the worktree by itself and works through the
+/// client.
 const FILES: &str = "BANKSMAN_ACP_FILES";
 /// Requests of ours that may be unanswered at one time.
 const PENDING: usize = 16;
@@ -56,7 +58,8 @@ pub(super) struct Stream {
     tools: u64,
     input_tokens: i64,
     output_tokens: Option<i64>,
-    /// Over the whole session, as the agent counts it, and what of it was there when the prompt was sent.
+    /// Over the whole session, as the agent counts it, and what of it was there when the prompt
+    /// was sent.
     cost_micros: Option<i64>,
     cost_before: i64,
     end: Option<End>,
@@ -198,7 +201,8 @@ impl Stream {
         let (usage, counted) = (&result["usage"], &result["_meta"]["quota"]["token_count"]);
         if usage.is_object() {
             let output = count_of(usage, "outputTokens");
-            // Some agents count what came from the cache into the input, some beside it; the total holds it in any case.
+            // Some agents count what came from the cache into the input, some beside it; the total
+            // holds it in any case.
             let rest = count_of(usage, "totalTokens") - output - count_of(usage, "thoughtTokens");
             self.input_tokens = count_of(usage, "inputTokens").max(rest);
             self.output_tokens = Some(output);
@@ -266,8 +270,8 @@ impl Stream {
         seen.push(AgentEvent::ToolResult { ok, detail: one_line(said), id });
     }
 
-    /// What the adapter of Codex says about the thread behind it. After a rate limit it answers `end_turn`, and only this
-    /// tells it apart from a good end.
+    /// What the adapter of Codex says about the thread behind it. After a rate limit it answers
+    /// `end_turn`, and only this tells it apart from a good end.
     fn codex(&mut self, codex: &Value, seen: &mut Vec<AgentEvent>) {
         if let Some(status) = codex["threadStatus"]["type"].as_str() {
             self.is_broken = status == "systemError";
@@ -293,8 +297,8 @@ impl Stream {
         self.cost_micros.map(|cost| text::since(cost, self.cost_before))
     }
 
-    /// The fault behind an end in good order: the thread broke, or the model never said a word and what was shown in its
-    /// place is an error.
+    /// The fault behind an end in good order: the thread broke, or the model never said a word and
+    /// what was shown in its place is an error.
     fn silent_fault(&self) -> Option<Trouble> {
         let shown = self.words.text();
         let never_spoke = match self.output_tokens {
@@ -320,7 +324,8 @@ fn session(params: &Value) -> Option<String> {
     params["sessionId"].as_str().map(|id| text::cut(id, text::DETAIL_BYTES))
 }
 
-/// The error of an answer. Agents of Google put the provider's HTTP status into its code; others name it in the data.
+/// The error of an answer. Agents of Google put the provider's HTTP status into its code; others
+/// name it in the data.
 fn trouble_of(error: &Value) -> Trouble {
     /// `auth_required` of the protocol.
     const LOG_IN: i64 = -32_000;

@@ -1,10 +1,12 @@
 //! A client of the Agent Client Protocol, version 1: one agent, one session, one prompt.
 //!
-//! It runs as a process of its own, `banksman acp-client -- PROGRAM ARGS…`, with its [`AcpRequest`] on standard input and every
-//! message on standard output. So to its keeper an agent of this protocol is a program with a stream, like all others.
+//! It runs as a process of its own, `banksman acp-client -- PROGRAM ARGS…`, with its [`AcpRequest`]
+//! on standard input and every message on standard output. So to its keeper an agent of this
+//! protocol is a program with a stream, like all others.
 //!
-//! It allows each use of a tool that the policy allows once and never for good, so that no agent writes a grant into the worktree. It offers no
-//! terminals, and files only where it was told to: an agent that runs in the worktree reads and writes better by itself.
+//! It allows each use of a tool that the policy allows once and never for good, so that no agent
+//! writes a grant into the worktree. It offers no terminals, and files only where it was told to:
+//! an agent that runs in the worktree reads and writes better by itself.
 
 mod files;
 mod link;
@@ -78,11 +80,13 @@ pub enum ClientError {
     Interrupted,
 }
 
-/// Reads the order from `input`, runs the agent in `folder` and ends it. Answers whether it ended its turn by itself.
+/// Reads the order from `input`, runs the agent in `folder` and ends it. Answers whether it ended
+/// its turn by itself.
 ///
 /// # Errors
 ///
-/// When the agent could not be started, broke the protocol, refused a request, or when we are asked to end.
+/// When the agent could not be started, broke the protocol, refused a request, or when we are asked
+/// to end.
 pub fn run(
     command: &[String],
     files: bool,
@@ -133,8 +137,9 @@ impl Client<'_> {
         Ok(text_of(&end, "stopReason") == "end_turn")
     }
 
-    /// A new session, or the given one. An agent that cannot go on with a session says so by its capabilities; then the
-    /// request is made in the plain form, so that its refusal is on record and the next run begins anew.
+    /// A new session, or the given one. An agent that cannot go on with a session says so by its
+    /// capabilities; then the request is made in the plain form, so that its refusal is on
+    /// record and the next run begins anew.
     fn open(
         &mut self,
         order: &AcpRequest,
@@ -252,8 +257,8 @@ fn server(mcp: &McpServer) -> Value {
     json!({ "name": mcp.name, "command": mcp.command, "args": mcp.args, "env": env })
 }
 
-/// Once, never for good: a lasting grant would be written down where the next agent finds it. What a person has to allow
-/// first is rejected; the keeper, who hears of it too, then asks one.
+/// Once, never for good: a lasting grant would be written down where the next agent finds it. What
+/// a person has to allow first is rejected; the keeper, who hears of it too, then asks one.
 fn permission(params: &Value, guard: Option<&PolicyGuard>) -> Value {
     let options = || params["options"].as_array().into_iter().flatten();
     let acts = acts::of_acp(&params["toolCall"]);

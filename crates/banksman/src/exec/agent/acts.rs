@@ -1,5 +1,6 @@
-//! What a call of a tool does, as far as its name and its arguments tell: commands that it runs, paths that it writes or
-//! reads. Every agent names its tools and arguments in its own way; what is not known here is at least the use of a tool.
+//! What a call of a tool does, as far as its name and its arguments tell: commands that it runs,
+//! paths that it writes or reads. Every agent names its tools and arguments in its own way; what is
+//! not known here is at least the use of a tool.
 
 use banksman_core::policy::Action;
 use serde_json::Value;
@@ -71,7 +72,8 @@ pub(super) fn of_words(name: &str, detail: &str) -> Vec<Action> {
     [Action::Use(name.to_owned())].into_iter().chain(act).collect()
 }
 
-/// The actions of a call as the Agent Client Protocol tells them: its title is prose, its kind is what can be relied on.
+/// The actions of a call as the Agent Client Protocol tells them: its title is prose, its kind is
+/// what can be relied on.
 pub(super) fn of_acp(call: &Value) -> Vec<Action> {
     let kind = text_of(call, "kind");
     let title = text_of(call, "title");

@@ -1,7 +1,8 @@
 //! Claude Code, headless: `claude -p --output-format stream-json`.
 //!
-//! Its `result` event ends a turn. `subtype: "success"` is also written after API errors, so only `is_error: false`
-//! beside it is a success. What a fault is comes from the names and statuses of events; its prose differs by version.
+//! Its `result` event ends a turn. `subtype: "success"` is also written after API errors, so only
+//! `is_error: false` beside it is a success. What a fault is comes from the names and statuses of
+//! events; its prose differs by version.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +16,13 @@ use super::{
     AgentEvent, AgentRequest, AgentSetup, Launch, PriorUsage, StreamReader, ToolCall, acts,
 };
 
-/// Its own default of 10 retries means three minutes of waiting; waiting is the control plane's to plan.
+/// Its own default of 10 retries means three minutes of waiting; waiting is the control plane's to
+/// plan.
 const RETRIES: &str = "3";
 const MCP_FILE: &str = "mcp.json";
 
-/// The prompt goes through standard input: there it may be of any size, begin with a dash, and is not seen by others in
-/// the list of processes.
+/// The prompt goes through standard input: there it may be of any size, begin with a dash, and is
+/// not seen by others in the list of processes.
 pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "claude");
     let fixed = ["-p", "--output-format", "stream-json", "--verbose"];
@@ -53,7 +55,8 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
         [
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             ("CLAUDE_CODE_MAX_RETRIES", RETRIES),
-            // Root is refused without it. It makes no sandbox: the agent has all rights of its user.
+            // Root is refused without it. It makes no sandbox: the agent has all rights of its
+            // user.
             ("IS_SANDBOX", "1"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
@@ -68,7 +71,8 @@ pub(super) struct Stream {
     reading: StreamSummary,
     /// Whether any event came at all.
     spoke: bool,
-    /// A fault that the agent is trying to get over; it is the end's reason if nothing comes after it.
+    /// A fault that the agent is trying to get over; it is the end's reason if nothing comes after
+    /// it.
     pending: Option<Fault>,
     /// When a rejected limit ends.
     limit_ends: Option<Instant>,
@@ -285,8 +289,9 @@ impl Stream {
         counts
     }
 
-    /// Versions that do not count each result for itself. Some of them add up money over all runs of a session: then
-    /// their sum over models knows of more tokens than this run has used. A cap leaves their usage at zero.
+    /// Versions that do not count each result for itself. Some of them add up money over all runs
+    /// of a session: then their sum over models knows of more tokens than this run has used. A
+    /// cap leaves their usage at zero.
     fn counts_of_old(&self, event: &Value, past: Counts) -> Counts {
         let usage = &event["usage"];
         let input = past.input.saturating_add(input_of(usage)).max(self.live.input);
@@ -352,7 +357,8 @@ fn kind_of(names: &[&str], status: Option<i64>) -> Option<FaultKind> {
     named.or_else(|| status.and_then(text::kind_of_status))
 }
 
-/// A turn that ended well although something that it needed was withheld: a tool by us, or the answer by the model.
+/// A turn that ended well although something that it needed was withheld: a tool by us, or the
+/// answer by the model.
 fn withheld(event: &Value) -> Option<Fault> {
     let denials = event["permission_denials"].as_array().into_iter().flatten();
     let tools: Vec<&str> = denials.map(|denial| text_of(denial, "tool_name")).take(10).collect();

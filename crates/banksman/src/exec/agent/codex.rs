@@ -1,7 +1,8 @@
 //! Codex, headless: `codex exec --json`.
 //!
-//! Only `turn.completed` is a success and only `turn.failed` a final error: a bare `error` may be a reconnect that
-//! succeeds. Errors are prose on this stream, so they are read for the HTTP status that they name, and for words last.
+//! Only `turn.completed` is a success and only `turn.failed` a final error: a bare `error` may be a
+//! reconnect that succeeds. Errors are prose on this stream, so they are read for the HTTP status
+//! that they name, and for words last.
 
 use banksman_core::limits::FINAL_TEXT_BYTES;
 use banksman_core::policy::Action;
@@ -20,7 +21,8 @@ const SCHEMA_FILE: &str = "schema.json";
 /// Files of one change that are looked at.
 const MOST_CHANGES: usize = 100;
 
-/// The options stand before `resume`, which does not take all of them, and the prompt comes through standard input.
+/// The options stand before `resume`, which does not take all of them, and the prompt comes through
+/// standard input.
 pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "codex");
     let fixed = [
@@ -67,8 +69,8 @@ fn mcp_setting(server: &McpServer) -> String {
     format!("mcp_servers.{}={table}", server.name)
 }
 
-/// The schema as its provider demands it: every object is closed, every property required, and what was optional may
-/// be null. [`super::schema::without_idle_nulls`] takes those away again.
+/// The schema as its provider demands it: every object is closed, every property required, and what
+/// was optional may be null. [`super::schema::without_idle_nulls`] takes those away again.
 fn strict(schema: &Value) -> Value {
     /// Not known there; the answer is checked against the whole schema afterwards.
     const DROPPED: [&str; 6] =
@@ -217,8 +219,8 @@ impl StreamReader for Stream {
     }
 }
 
-/// A code beside the message is believed first; this stream has none so far, its session files do. The provider's own
-/// answer to a bad request stands in the message as it came.
+/// A code beside the message is believed first; this stream has none so far, its session files do.
+/// The provider's own answer to a bad request stands in the message as it came.
 fn fault(error: &Value, message: &str) -> Option<Fault> {
     let info = &error["codex_error_info"];
     let inner = info.as_object().and_then(|object| object.iter().next());

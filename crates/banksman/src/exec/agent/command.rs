@@ -1,7 +1,8 @@
-//! Any program as an agent, with a small protocol of our own: a line of text is said, a line of JSON is an event.
+//! Any program as an agent, with a small protocol of our own: a line of text is said, a line of
+//! JSON is an event.
 //!
-//! Only its `result` event ends a run well. A program that writes none has at most claimed that it is done, by its exit
-//! code. `docs/agents.md` describes the protocol.
+//! Only its `result` event ends a run well. A program that writes none has at most claimed that it
+//! is done, by its exit code. `docs/agents.md` describes the protocol.
 
 use std::collections::BTreeMap;
 

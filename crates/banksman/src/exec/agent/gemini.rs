@@ -1,7 +1,8 @@
 //! Gemini CLI, headless: `gemini --output-format stream-json`.
 //!
-//! Its `result` event ends a run. Its exit code is the provider's HTTP status modulo 256, or one of its own codes; after
-//! a signal it exits with 0 and no result, so an exit of 0 alone means nothing. It tells of its retries on standard error.
+//! Its `result` event ends a run. Its exit code is the provider's HTTP status modulo 256, or one of
+//! its own codes; after a signal it exits with 0 and no result, so an exit of 0 alone means
+//! nothing. It tells of its retries on standard error.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +15,10 @@ use super::text::{self, Tail, count_of, one_line, text_of};
 use super::words::Words;
 use super::{AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, acts, schema};
 
-/// Settings of the highest rank, so that a repository cannot take our server of tools away. Since 0.61 Gemini CLI takes
-/// them only where the file and all folders above it belong to root and to nobody else, and goes on without them, with a
-/// warning, elsewhere. A worker of another user that needs our tools runs `gemini --acp` under the protocol's adapter.
+/// Settings of the highest rank, so that a repository cannot take our server of tools away. Since
+/// 0.61 Gemini CLI takes them only where the file and all folders above it belong to root and to
+/// nobody else, and goes on without them, with a warning, elsewhere. A worker of another user that
+/// needs our tools runs `gemini --acp` under the protocol's adapter.
 const SETTINGS: (&str, &str) = ("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "gemini-settings.json");
 /// Its own default of 10 tries waits for minutes; waiting is the control plane's to plan.
 const ATTEMPTS: u32 = 3;
@@ -26,8 +28,8 @@ const HOPELESS_FROM: u32 = ATTEMPTS;
 /// Its tools that change something.
 const NEED_APPROVAL: [&str; 4] = ["run_shell_command", "write_file", "replace", "web_fetch"];
 
-/// The prompt goes through standard input: there it may be long, begin with a dash, and is not seen in the list of
-/// processes.
+/// The prompt goes through standard input: there it may be long, begin with a dash, and is not seen
+/// in the list of processes.
 pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "gemini");
     let fixed = ["--output-format", "stream-json", "--approval-mode", "yolo", "--skip-trust"];
@@ -152,7 +154,8 @@ impl StreamReader for Stream {
         let terminal = self.terminal();
         let trouble = self.trouble(exit);
         let fault = if terminal == Some(Terminal::Success) {
-            // It went on after the refusal and calls itself done, but the tool that it asked for last was never run.
+            // It went on after the refusal and calls itself done, but the tool that it asked for
+            // last was never run.
             self.denied.map(|detail| Fault {
                 kind: FaultKind::Permission,
                 detail,
@@ -216,7 +219,8 @@ impl Stream {
         seen.push(AgentEvent::ToolResult { ok, detail: one_line(said), id: one_line(id) });
         let is_refused = match text_of(error, "type") {
             "policy_violation" => true,
-            // Without anybody to approve them these tools are taken away; any other name the model has made up.
+            // Without anybody to approve them these tools are taken away; any other name the model
+            // has made up.
             "tool_not_registered" => NEED_APPROVAL.iter().any(|tool| id.starts_with(tool)),
             _ => false,
         };
@@ -249,7 +253,8 @@ impl Stream {
         Some(if end.ok && self.error.is_none() { Terminal::Success } else { Terminal::Error })
     }
 
-    /// What is known of the provider's answer: in the result's message, in the exit code, on standard error.
+    /// What is known of the provider's answer: in the result's message, in the exit code, on
+    /// standard error.
     fn trouble(&self, exit: ProcessExit) -> Trouble {
         let mut trouble = Trouble::default();
         if let Some(end) = self.result.as_ref().filter(|end| !end.ok) {
@@ -285,7 +290,8 @@ fn own_code(exit: ProcessExit, stderr: &str) -> Option<Fault> {
     Some(Fault { kind, detail: detail.to_owned(), structured: true })
 }
 
-/// An exit code is a status modulo 256. Small codes are its own, except where only servers of the web's edge reach.
+/// An exit code is a status modulo 256. Small codes are its own, except where only servers of the
+/// web's edge reach.
 fn status_of(exit: ProcessExit) -> Option<i64> {
     let code = i64::from(exit.code?);
     match code {

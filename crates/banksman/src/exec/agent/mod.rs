@@ -1,7 +1,8 @@
 //! The agents' command lines: how each is started and resumed, and what its event stream means.
 //!
-//! One file for each agent. An adapter only translates: it starts no process, touches no file and knows nothing of tasks
-//! or of the store. A run is a success only by the agent's own terminal event, never by its exit code alone.
+//! One file for each agent. An adapter only translates: it starts no process, touches no file and
+//! knows nothing of tasks or of the store. A run is a success only by the agent's own terminal
+//! event, never by its exit code alone.
 
 mod acp;
 pub mod acp_client;
@@ -65,8 +66,8 @@ pub struct AgentSetup {
     pub model: Option<String>,
     /// Variables that the agent gets beside the allowed ones of our own environment.
     pub env: BTreeMap<String, String>,
-    /// Variables of our own environment that this agent gets and nothing else does, such as the key of its provider. Only their
-    /// names are written down.
+    /// Variables of our own environment that this agent gets and nothing else does, such as the
+    /// key of its provider. Only their names are written down.
     #[serde(default)]
     pub pass: Vec<String>,
 }
@@ -87,8 +88,8 @@ pub struct AgentRequest {
     pub guard: Option<Box<PolicyGuard>>,
 }
 
-/// How an agent is begun in front of a person, its prompt to be added as the last word; none for one that has no such
-/// face.
+/// How an agent is begun in front of a person, its prompt to be added as the last word; none for
+/// one that has no such face.
 #[must_use]
 pub fn interactive(setup: &AgentSetup) -> Option<Vec<String>> {
     let flags: &[&str] = match setup.kind {
@@ -112,7 +113,8 @@ pub struct McpServer {
     pub env: BTreeMap<String, String>,
 }
 
-/// Stands for the file of our own program in [`Launch::program`]; an adapter does not know where that is.
+/// Stands for the file of our own program in [`Launch::program`]; an adapter does not know where
+/// that is.
 pub const OURSELVES: &str = "{banksman}";
 
 /// A program to be started.
@@ -125,7 +127,8 @@ pub struct Launch {
     pub env: BTreeMap<String, String>,
     /// What is written to its standard input, which is closed after it.
     pub stdin: Option<String>,
-    /// Files to be written into the run's folder first, by name; `{folder}` in `args` and `env` stands for that folder.
+    /// Files to be written into the run's folder first, by name; `{folder}` in `args` and `env`
+    /// stands for that folder.
     pub files: Vec<(String, String)>,
 }
 
@@ -162,7 +165,8 @@ pub enum AgentEvent {
         output_tokens: i64,
         cost_micros: Option<i64>,
     },
-    /// The agent will not get any further by itself and should be ended, such as one that retries a refused key.
+    /// The agent will not get any further by itself and should be ended, such as one that retries a
+    /// refused key.
     Hopeless {
         reason: String,
     },
@@ -203,7 +207,8 @@ pub fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     }
 }
 
-/// A reader for one run. `before` is what the session had used up when the run began, for agents that go on counting.
+/// A reader for one run. `before` is what the session had used up when the run began, for agents
+/// that go on counting.
 #[must_use]
 pub fn reader(kind: AgentKind, before: PriorUsage) -> Box<dyn StreamReader> {
     match kind {
@@ -216,8 +221,8 @@ pub fn reader(kind: AgentKind, before: PriorUsage) -> Box<dyn StreamReader> {
     }
 }
 
-/// How a run ended by its stream and its exit alone, without a look at the work. A fault that was named says more than
-/// the exit does; a success needs both the agent's own word and a good exit.
+/// How a run ended by its stream and its exit alone, without a look at the work. A fault that was
+/// named says more than the exit does; a success needs both the agent's own word and a good exit.
 #[must_use]
 pub fn outcome_of(reading: &StreamSummary, exit: ProcessExit) -> Outcome {
     if let Some(fault) = &reading.fault {

@@ -1,11 +1,11 @@
 //! opencode: `opencode run --format json`.
 //!
-//! The prompt goes in through standard input: as an argument, opencode puts quotes around whatever has a space in it.
-//! Success is an exit of 0 after a last step that ended with `stop`; neither alone is enough, because a run whose tool was
-//! denied exits with 0 as well.
+//! The prompt goes in through standard input: as an argument, opencode puts quotes around whatever
+//! has a space in it. Success is an exit of 0 after a last step that ended with `stop`; neither
+//! alone is enough, because a run whose tool was denied exits with 0 as well.
 //!
-//! What the provider refuses is tried again without an event, for as long as the provider says, be it hours. Only its log
-//! tells of it, so that is asked for on standard error.
+//! What the provider refuses is tried again without an event, for as long as the provider says, be
+//! it hours. Only its log tells of it, so that is asked for on standard error.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,8 @@ fn environment(
 ) -> BTreeMap<String, String> {
     let mut env = given.clone();
     let own = given.get(CONFIG).map_or(Some(Map::new()), |text| serde_json::from_str(text).ok());
-    // A text that we cannot read is the worker's own affair: opencode also takes comments. `--auto` still allows tools.
+    // A text that we cannot read is the worker's own affair: opencode also takes comments. `--auto`
+    // still allows tools.
     if let Some(mut config) = own {
         config.insert("permission".to_owned(), json!("allow"));
         config.insert("autoupdate".to_owned(), json!(false));
@@ -203,7 +204,8 @@ impl Stream {
         match (&self.error, self.reason.as_deref(), exit.code) {
             (Some(_), _, _) => Some(Terminal::Error),
             (None, Some("stop"), Some(0)) => Some(Terminal::Success),
-            // It ended by itself in the middle of the work, such as after a denied tool or at the model's limit.
+            // It ended by itself in the middle of the work, such as after a denied tool or at the
+            // model's limit.
             (None, Some(reason), Some(0)) if reason != "stop" => Some(Terminal::Error),
             (None, _, _) => None,
         }
@@ -235,8 +237,8 @@ impl Stream {
 }
 
 /// What the provider said, from a line of the log such as
-/// `level=ERROR message="stream error" small=false error.error="AI_APICallError: Too many requests"`. Small models are asked
-/// for titles, which nobody needs.
+/// `level=ERROR message="stream error" small=false error.error="AI_APICallError: Too many
+/// requests"`. Small models are asked for titles, which nobody needs.
 fn refusal_in(line: &str) -> Option<String> {
     let is_refusal = line.contains(" level=ERROR ")
         && line.contains(r#" message="stream error" "#)

@@ -1,6 +1,8 @@
-//! What a model's provider said when it refused or failed: its HTTP status, its headers, its error body.
+//! What a model's provider said when it refused or failed: its HTTP status, its headers, its error
+//! body.
 //!
-//! Agents pass these on in different wrappings. Here is the one place that knows what is inside them.
+//! Agents pass these on in different wrappings. Here is the one place that knows what is inside
+//! them.
 
 use banksman_core::receipt::{Fault, FaultKind};
 use banksman_core::time::{Instant, Span};
@@ -55,7 +57,8 @@ impl Trouble {
         }
     }
 
-    /// The headers of the answer. `retry-after` is the provider's word; the windows of its limits are a hint.
+    /// The headers of the answer. `retry-after` is the provider's word; the windows of its limits
+    /// are a hint.
     pub(super) fn headers(&mut self, headers: &Value) {
         let Some(headers) = headers.as_object() else { return };
         let all = || {
@@ -130,8 +133,8 @@ impl Trouble {
         })
     }
 
-    /// A 400 says nothing by itself and a name says more than most statuses, except for names of passing faults, which
-    /// some providers also give to lasting ones.
+    /// A 400 says nothing by itself and a name says more than most statuses, except for names of
+    /// passing faults, which some providers also give to lasting ones.
     fn structured_kind(&self) -> Option<FaultKind> {
         let status = self.status.and_then(text::kind_of_status);
         let mut named = self.names.iter().filter_map(|name| kind_of_name(name));

@@ -1,14 +1,16 @@
-//! Answers in a given shape, for agents whose command line knows no schema: the demand in the prompt, the answer in the
-//! last words, and what is wrong with it.
+//! Answers in a given shape, for agents whose command line knows no schema: the demand in the
+//! prompt, the answer in the last words, and what is wrong with it.
 //!
-//! A small part of JSON Schema is understood, and a schema that uses more is refused when it is loaded. A whole validator
-//! would be the slowest crate to build of all, for keywords that our prompts never use.
+//! A small part of JSON Schema is understood, and a schema that uses more is refused when it is
+//! loaded. A whole validator would be the slowest crate to build of all, for keywords that our
+//! prompts never use.
 
 use serde_json::{Map, Value};
 
 use super::AgentRequest;
 
-/// Schemas are written by people and by prompts; deeper ones are mistakes, and every function here recurses.
+/// Schemas are written by people and by prompts; deeper ones are mistakes, and every function here
+/// recurses.
 const DEPTH: usize = 32;
 /// Faults that are told to the agent at once. More would not help it.
 const VIOLATIONS: usize = 20;
@@ -64,7 +66,8 @@ pub fn supported(schema: &Value) -> Result<(), String> {
     check_schema(schema, "", 0)
 }
 
-/// What is wrong with an answer, each with its place; empty when it fits. The schema must be a [`supported`] one.
+/// What is wrong with an answer, each with its place; empty when it fits. The schema must be a
+/// [`supported`] one.
 #[must_use]
 pub fn violations(schema: &Value, answer: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -72,8 +75,8 @@ pub fn violations(schema: &Value, answer: &Value) -> Vec<String> {
     found
 }
 
-/// The answer without members that are null, may be left out and may not be null. Where a provider wants every member of a
-/// shape to be there, that is the only way for an agent to leave one out.
+/// The answer without members that are null, may be left out and may not be null. Where a provider
+/// wants every member of a shape to be there, that is the only way for an agent to leave one out.
 #[must_use]
 pub fn without_idle_nulls(schema: &Value, answer: Value) -> Value {
     match answer {

@@ -1,7 +1,8 @@
-//! What all adapters share: lines as JSON, texts cut to a size, and the one table from error names, HTTP statuses and
-//! prose to faults.
+//! What all adapters share: lines as JSON, texts cut to a size, and the one table from error names,
+//! HTTP statuses and prose to faults.
 //!
-//! Structured names and statuses come first; prose is asked last, and only about an end that was not a success.
+//! Structured names and statuses come first; prose is asked last, and only about an end that was
+//! not a success.
 
 use std::collections::VecDeque;
 
@@ -49,12 +50,14 @@ pub(super) fn micros(dollars: &Value) -> Option<i64> {
     Some((dollars * 1e6).round() as i64)
 }
 
-/// What came since, of something that is counted on; a count that is below the earlier one has begun anew.
+/// What came since, of something that is counted on; a count that is below the earlier one has
+/// begun anew.
 pub(super) fn since(count: i64, before: i64) -> i64 {
     if count >= before { count - before } else { count }
 }
 
-/// A point in time from seconds since 1970, or from milliseconds, which no seconds of our time reach.
+/// A point in time from seconds since 1970, or from milliseconds, which no seconds of our time
+/// reach.
 pub(super) fn at_epoch(value: &Value) -> Option<Instant> {
     const MILLIS_FROM: i64 = 100_000_000_000;
     let number = count_of(&serde_json::json!({ "at": value }), "at");
@@ -121,8 +124,9 @@ impl Tail {
         self.lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    /// What standard error says about an end without a terminal event. Nothing about one that was brought about from
-    /// outside, or that claims to be good. An agent that wrote no event at all did not get as far as its work.
+    /// What standard error says about an end without a terminal event. Nothing about one that was
+    /// brought about from outside, or that claims to be good. An agent that wrote no event at
+    /// all did not get as far as its work.
     pub(super) fn fault(&self, spoke: bool, exit: ProcessExit) -> Option<Fault> {
         let last = self.lines.back()?;
         let is_own_failure = exit.code.is_some_and(|code| code != 0 && !is_signal(code));
@@ -139,7 +143,8 @@ fn is_signal(code: i32) -> bool {
     matches!(code, 129 | 130 | 131 | 137 | 143)
 }
 
-/// What an HTTP status of the provider means. 400 says nothing by itself: it may be an empty account or our fault.
+/// What an HTTP status of the provider means. 400 says nothing by itself: it may be an empty
+/// account or our fault.
 pub(super) fn kind_of_status(status: i64) -> Option<FaultKind> {
     match status {
         401 | 403 => Some(FaultKind::Auth),
@@ -150,8 +155,8 @@ pub(super) fn kind_of_status(status: i64) -> Option<FaultKind> {
     }
 }
 
-/// What an error's name means, however it is spelled: `rate_limit_error`, `rateLimit`, `RATE-LIMIT`. Names that say
-/// nothing more than 400 does are not in the table.
+/// What an error's name means, however it is spelled: `rate_limit_error`, `rateLimit`,
+/// `RATE-LIMIT`. Names that say nothing more than 400 does are not in the table.
 pub(super) fn kind_of_name(name: &str) -> Option<FaultKind> {
     const NAMES: [(FaultKind, &[&str]); 6] = [
         (
@@ -287,7 +292,8 @@ fn plain_quotes(text: &str) -> String {
     text.to_lowercase().replace(['\u{2019}', '\u{2018}'], "'")
 }
 
-/// When the provider lets us go on, by its own words. A time without a zone is of the machine that the agent runs on.
+/// When the provider lets us go on, by its own words. A time without a zone is of the machine that
+/// the agent runs on.
 pub(super) fn resets_in(text: &str, now: Instant) -> Option<Instant> {
     quota::reset_time(text, now, &TimeZone::system(), &|name| TimeZone::get(name).ok())
 }

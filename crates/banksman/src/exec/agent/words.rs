@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::{schema, text};
 
-/// Of the last message, in bytes: an answer in a given shape may be longer than what is kept of last words.
+/// Of the last message, in bytes: an answer in a given shape may be longer than what is kept of
+/// last words.
 const MESSAGE_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, Default)]
@@ -17,7 +18,8 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// A piece of a message. Another name begins another message; an agent that names none says so with [`Self::end`].
+    /// A piece of a message. Another name begins another message; an agent that names none says so
+    /// with [`Self::end`].
     pub(super) fn add(&mut self, message: &str, piece: &str) {
         // Some agents open every message with an empty piece, also one that is never filled.
         if piece.is_empty() {

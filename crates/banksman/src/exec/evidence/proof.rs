@@ -28,8 +28,9 @@ impl CheckProof {
     }
 }
 
-/// Runs the commands one after the other. They do not run on a tree with uncommitted files, as that is nothing that
-/// could be merged. A command that moves the head or changes tracked files has not passed, whatever its exit code.
+/// Runs the commands one after the other. They do not run on a tree with uncommitted files, as that
+/// is nothing that could be merged. A command that moves the head or changes tracked files has not
+/// passed, whatever its exit code.
 pub fn run_checks(
     runner: &mut dyn Runner,
     worktree: &Path,
@@ -50,7 +51,8 @@ pub fn run_checks(
             break;
         }
     }
-    // What the checks left behind would be taken for work of the next attempt. There was nothing of that kind before.
+    // What the checks left behind would be taken for work of the next attempt. There was nothing of
+    // that kind before.
     Git::at(runner, worktree, env).clean_untracked()?;
     Ok(proof)
 }

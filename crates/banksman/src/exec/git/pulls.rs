@@ -1,6 +1,8 @@
-//! Pull requests as plain git sees them: forges publish the newest commit of each as a ref of the repository.
+//! Pull requests as plain git sees them: forges publish the newest commit of each as a ref of the
+//! repository.
 //!
-//! What is published says that somebody has asked for a merge, not whether that is still open: a closed one keeps its ref.
+//! What is published says that somebody has asked for a merge, not whether that is still open: a
+//! closed one keeps its ref.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -43,8 +45,8 @@ struct Shown {
 }
 
 impl Git<'_> {
-    /// The newest pull request on a remote whose newest commit is one of these heads, or holds the first of them because
-    /// somebody has gone on from there on the remote.
+    /// The newest pull request on a remote whose newest commit is one of these heads, or holds the
+    /// first of them because somebody has gone on from there on the remote.
     pub fn pull_request(
         &mut self,
         remote: &str,
@@ -122,7 +124,8 @@ fn read(text: &str, own: &str) -> Shown {
     shown
 }
 
-/// None for an address that is not one of a forge, such as a folder. What stands before the host may be a secret.
+/// None for an address that is not one of a forge, such as a folder. What stands before the host
+/// may be a secret.
 fn link(address: &str, pull: &PullRequest) -> Option<String> {
     if Path::new(address).is_absolute() {
         return None;

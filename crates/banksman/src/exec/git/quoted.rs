@@ -1,5 +1,5 @@
-//! Paths as git prints them: plain, or in double quotes with C escapes. The only way in which a path that is not UTF-8
-//! comes through a text unharmed.
+//! Paths as git prints them: plain, or in double quotes with C escapes. The only way in which a
+//! path that is not UTF-8 comes through a text unharmed.
 
 /// The bytes of a path.
 pub(super) fn unquote(text: &str) -> Vec<u8> {

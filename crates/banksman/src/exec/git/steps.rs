@@ -1,9 +1,11 @@
-//! What the steps of a workflow need of git: their mailbox is kept out of the work, their branches are put together.
+//! What the steps of a workflow need of git: their mailbox is kept out of the work, their branches
+//! are put together.
 
 use super::{Git, LONG, SHORT};
 use crate::exec::process::{Output, RunError};
 
-/// Folders in which the steps of a workflow leave word for each other. No file in them is a part of anybody's work.
+/// Folders in which the steps of a workflow leave word for each other. No file in them is a part of
+/// anybody's work.
 pub const MAILBOX: [&str; 5] = [
     ".workflow/signals",
     ".workflow/retry-context",
@@ -12,7 +14,8 @@ pub const MAILBOX: [&str; 5] = [
     ".workflow/past",
 ];
 
-/// Pathspecs for everything else. `git add` cannot take them: it takes offence at those that the repository ignores.
+/// Pathspecs for everything else. `git add` cannot take them: it takes offence at those that the
+/// repository ignores.
 pub(super) const WORK_ONLY: [&str; 6] = [
     ":/",
     ":(exclude,top,literal).workflow/signals",
@@ -38,7 +41,8 @@ impl Git<'_> {
         self.must(&args, LONG).map(drop)
     }
 
-    /// Commits from `base` to `head` whose message has this text in one of its lines, the latest first.
+    /// Commits from `base` to `head` whose message has this text in one of its lines, the latest
+    /// first.
     pub fn commits_saying(
         &mut self,
         text: &str,

@@ -1,7 +1,8 @@
-//! A control group of its own for each job, where the system lets us make one: then nothing that the job starts can hide.
+//! A control group of its own for each job, where the system lets us make one: then nothing that
+//! the job starts can hide.
 //!
-//! Not having one is no fault: outside Linux, in many containers and in most login sessions it cannot be had, and
-//! [`super::tree`] finds the processes by other means.
+//! Not having one is no fault: outside Linux, in many containers and in most login sessions it
+//! cannot be had, and [`super::tree`] finds the processes by other means.
 
 use std::fs;
 use std::io;
@@ -17,8 +18,8 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Where the group would be; none where there can be none. It is put on record before it is made, so that it is found
-    /// and removed whatever happens to the keeper.
+    /// Where the group would be; none where there can be none. It is put on record before it is
+    /// made, so that it is found and removed whatever happens to the keeper.
     pub(super) fn planned(name: &str) -> Option<Self> {
         let outside = own_folder()?;
         Some(Self { folder: outside.join(name), outside })
@@ -46,7 +47,8 @@ impl Cgroup {
         killed
     }
 
-    /// The group goes with its last process; one that cannot go yet is removed when the job is put away.
+    /// The group goes with its last process; one that cannot go yet is removed when the job is put
+    /// away.
     pub(super) fn leave(self) {
         if enter(&self.outside).is_ok() {
             remove(&self.folder);

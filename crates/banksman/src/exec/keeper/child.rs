@@ -1,6 +1,7 @@
 //! A child in a keeper's care: started with a given environment, its pipes never waited for.
 //!
-//! Nothing here waits for a child to end: the keeper reaps all of its children in one place, adopted ones too.
+//! Nothing here waits for a child to end: the keeper reaps all of its children in one place,
+//! adopted ones too.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -90,7 +91,8 @@ impl Child {
         self.input.as_ref().map(|input| &input.pipe)
     }
 
-    /// Reads what is there, at most `turns` times the buffer from each side, so that nobody else has to wait for long.
+    /// Reads what is there, at most `turns` times the buffer from each side, so that nobody else
+    /// has to wait for long.
     pub(super) fn read(
         &mut self,
         buffer: &mut [u8],

@@ -1,7 +1,7 @@
 //! The folder of one job: the names of its files, and how each is read and written.
 //!
-//! A file that others read is replaced as a whole, so nobody ever sees half of one. Whether a job is alive is told by the
-//! lock alone: a lock cannot outlive its holder, a process id can.
+//! A file that others read is replaced as a whole, so nobody ever sees half of one. Whether a job
+//! is alive is told by the lock alone: a lock cannot outlive its holder, a process id can.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::super::job::JobSpec;
 use super::heartbeat::KeeperStatus;
 
-/// What an agent told through its tools may take in a receipt, in bytes; what is beyond is not read.
+/// What an agent told through its tools may take in a receipt, in bytes; what is beyond is not
+/// read.
 const REPORTS_BYTES: u64 = 1024 * 1024;
 const REPORTS: usize = 1_000;
 
@@ -138,7 +139,8 @@ impl JobFolder {
         fs::metadata(self.reports_path()).map_or(0, |meta| meta.len())
     }
 
-    /// What the agent told. A line that says nothing known is passed over: the agent could write here itself.
+    /// What the agent told. A line that says nothing known is passed over: the agent could write
+    /// here itself.
     pub fn reports(&self) -> Vec<AgentReport> {
         let mut text = Vec::new();
         let file = File::open(self.reports_path());
@@ -166,7 +168,8 @@ impl JobFolder {
         self.locked_by(File::try_lock)
     }
 
-    /// Whether a keeper lives, or is just being started. Asks for a shared lock, so that lookers do not see each other.
+    /// Whether a keeper lives, or is just being started. Asks for a shared lock, so that lookers do
+    /// not see each other.
     pub fn is_locked(&self) -> Result<bool, FileError> {
         if !self.0.is_dir() {
             return Ok(false);

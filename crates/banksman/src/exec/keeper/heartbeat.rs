@@ -46,7 +46,8 @@ pub struct KeeperStatus {
 pub(super) struct KeeperStatusWriter {
     pub(super) heartbeat: KeeperStatus,
     written_at: Moment,
-    /// Before the first one there is nothing to be seen but that the keeper has begun, which its own file tells.
+    /// Before the first one there is nothing to be seen but that the keeper has begun, which its
+    /// own file tells.
     written: KeeperStatus,
 }
 

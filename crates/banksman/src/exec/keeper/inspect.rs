@@ -1,4 +1,5 @@
-//! A look at work where somebody has done it, in a folder of theirs: no worktree is made for it, and nothing there is changed by us.
+//! A look at work where somebody has done it, in a folder of theirs: no worktree is made for it,
+//! and nothing there is changed by us.
 
 use std::path::Path;
 

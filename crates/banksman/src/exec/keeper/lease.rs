@@ -1,7 +1,8 @@
-//! Keeping the right to work: the lease is renewed by a short child, and given up in time when that does not work.
+//! Keeping the right to work: the lease is renewed by a short child, and given up in time when that
+//! does not work.
 //!
-//! The child is our own program with the keeper's environment, so the keeper itself needs no store. It never blocks the
-//! loop: it is started, listened to and judged like everything else.
+//! The child is our own program with the keeper's environment, so the keeper itself needs no store.
+//! It never blocks the loop: it is started, listened to and judged like everything else.
 
 use std::time::{Duration, Instant as Moment};
 
@@ -57,10 +58,12 @@ impl Lease {
         // A grace that is longer than the lease must not eat it up.
         let reserve = millis(limits.grace_ms).min(ttl / 3) + ttl / 10;
         let wall = clock::now();
-        // The clock of this machine may be behind, so what was left by the store's clock counts as well.
+        // The clock of this machine may be behind, so what was left by the store's clock counts as
+        // well.
         let told = terms.expires_at.since(wall).0.min(terms.left_ms);
         let left = millis(told).min(ttl);
-        // One that is about to end, or seems to because clocks differ, has to be renewed before anything is done.
+        // One that is about to end, or seems to because clocks differ, has to be renewed before
+        // anything is done.
         let is_doubtful = left <= reserve;
         Self {
             command: terms.renew.clone(),
@@ -127,7 +130,8 @@ impl Lease {
     /// Ends the renewing child; the job is over.
     pub(super) fn let_go(&mut self) {
         if let Some(renewal) = self.renewal.take().filter(|renewal| renewal.child.exit.is_none()) {
-            // Not yet reaped, so the number is still its own; it leads a group with whatever it has started.
+            // Not yet reaped, so the number is still its own; it leads a group with whatever it has
+            // started.
             if let Err(error) = kill_process_group(renewal.child.pid, Signal::KILL) {
                 eprintln!("{} failed to end a renewal: {error}", clock::now());
             }

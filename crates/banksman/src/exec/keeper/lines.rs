@@ -1,4 +1,5 @@
-//! Bytes in, whole lines out, however they were cut. A line that is too long is passed over as a whole.
+//! Bytes in, whole lines out, however they were cut. A line that is too long is passed over as a
+//! whole.
 
 use std::io::BufRead;
 

@@ -1,4 +1,5 @@
-//! A log that never grows beyond its bound and never stops the job: what cannot be written is counted and dropped.
+//! A log that never grows beyond its bound and never stops the job: what cannot be written is
+//! counted and dropped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,7 +1,9 @@
-//! The files by which the steps of a workflow talk to each other: signals that they are done, and feedback on what they did.
+//! The files by which the steps of a workflow talk to each other: signals that they are done, and
+//! feedback on what they did.
 //!
-//! Everything here is written by agents and people, so nothing in it is trusted: sizes are bounded, links are not followed,
-//! and only what lies below the given roots is touched. What a signal means for the run is judged elsewhere.
+//! Everything here is written by agents and people, so nothing in it is trusted: sizes are bounded,
+//! links are not followed, and only what lies below the given roots is touched. What a signal means
+//! for the run is judged elsewhere.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -91,7 +93,8 @@ pub(super) fn keep(mailbox: &Path, path: &str, job: &str, text: &[u8]) -> io::Re
     replace(&folder.join(format!("{name}.{job}.json")), text)
 }
 
-/// Copies the feedback on earlier attempts to the same place in the worktree. Answers with what stayed behind, and why.
+/// Copies the feedback on earlier attempts to the same place in the worktree. Answers with what
+/// stayed behind, and why.
 pub(super) fn hand_over(mailbox: &Path, worktree: &Path, globs: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut found: Vec<Found> = Vec::new();

@@ -1,7 +1,7 @@
 //! Whether a step's branch has a pull request, as the remote shows it.
 //!
-//! An agent's word for one is a hint: it buys the forge some time to publish it, and proves nothing. The remote is only ever
-//! read, and how often and how long is bounded.
+//! An agent's word for one is a hint: it buys the forge some time to publish it, and proves
+//! nothing. The remote is only ever read, and how often and how long is bounded.
 
 use std::time::Duration;
 
@@ -15,20 +15,23 @@ use super::Keeper;
 use super::heartbeat::Stage;
 use super::stages::{is_success, no_place};
 
-/// Waits between looks after an agent has named its pull request: forges publish one a moment after they have made it.
+/// Waits between looks after an agent has named its pull request: forges publish one a moment after
+/// they have made it.
 const PUBLISHED_WITHIN: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
     Duration::from_secs(8),
 ];
-/// Looks of those that a remote is worth which cannot be asked, where nobody has named a pull request.
+/// Looks of those that a remote is worth which cannot be asked, where nobody has named a pull
+/// request.
 const TRIES: usize = 2;
 /// Somebody who asks for the end of the job does not wait longer for an answer.
 const A_SECOND: Duration = Duration::from_secs(1);
 
 impl Keeper {
-    /// After an agent's run. Where there is nobody to open a pull request with, the branch itself stands for it.
+    /// After an agent's run. Where there is nobody to open a pull request with, the branch itself
+    /// stands for it.
     pub(super) fn look_for_pull(
         &mut self,
         plan: &JobSpec,
@@ -57,7 +60,8 @@ impl Keeper {
         }
     }
 
-    /// The newest commit of the agent, and the one that was made of what it had left uncommitted: nobody has pushed that.
+    /// The newest commit of the agent, and the one that was made of what it had left uncommitted:
+    /// nobody has pushed that.
     fn own_heads(
         &mut self,
         plan: &JobSpec,

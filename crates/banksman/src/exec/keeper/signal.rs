@@ -1,4 +1,5 @@
-//! The mailbox of a workflow around a run: what was said before is forgotten, feedback is handed over, the signal is read.
+//! The mailbox of a workflow around a run: what was said before is forgotten, feedback is handed
+//! over, the signal is read.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +22,8 @@ use crate::clock;
 const HALF_WRITTEN: Duration = Duration::from_secs(5);
 
 impl Keeper {
-    /// Before the agent starts. A signal from before the run proves nothing, so one that cannot be taken away is a fault.
+    /// Before the agent starts. A signal from before the run proves nothing, so one that cannot be
+    /// taken away is a fault.
     pub(super) fn clear_mailbox(
         &self,
         plan: &JobSpec,
@@ -41,7 +43,8 @@ impl Keeper {
         self.open_mailbox(plan, checks, folder)
     }
 
-    /// Feedback is handed over, and git told not to look at the mailbox: also for somebody who works there by hand.
+    /// Feedback is handed over, and git told not to look at the mailbox: also for somebody who
+    /// works there by hand.
     pub(super) fn open_mailbox(
         &self,
         plan: &JobSpec,
@@ -63,8 +66,9 @@ impl Keeper {
         Ok(())
     }
 
-    /// The signal that is a file, if that was demanded. It is taken out of the worktree, where it would be committed or be
-    /// found again by the next attempt, and out of the repository, where it would be taken for a late one.
+    /// The signal that is a file, if that was demanded. It is taken out of the worktree, where it
+    /// would be committed or be found again by the next attempt, and out of the repository,
+    /// where it would be taken for a late one.
     pub(super) fn take_sentinel(
         &mut self,
         checks: &Verification,
@@ -145,8 +149,8 @@ impl Keeper {
         Ok(Some(ObservedSignal { found, detail, note: None, failed: false }))
     }
 
-    /// Whether one of the agent's own commits of this run has the mark. The one that was made of its left-over files is
-    /// ours.
+    /// Whether one of the agent's own commits of this run has the mark. The one that was made of
+    /// its left-over files is ours.
     fn is_marked(
         &mut self,
         plan: &JobSpec,

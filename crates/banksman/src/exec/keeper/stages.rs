@@ -32,7 +32,8 @@ use crate::clock;
 const TASK_FILE: &str = "task.json";
 /// What they know of the policy.
 const GUARD_FILE: &str = "guard.json";
-/// What the evaluator reads: about 4,000 tokens, so that with its instructions it stays below 5,000.
+/// What the evaluator reads: about 4,000 tokens, so that with its instructions it stays below
+/// 5,000.
 const EVALUATOR_BYTES: usize = 14 * 1024;
 /// Of them, what the marks around texts of others take at most.
 const MARKS_BYTES: usize = 100;
@@ -124,7 +125,8 @@ impl Keeper {
         receipt: &mut Receipt,
     ) -> Result<(), EndCause> {
         let demanded = &work.checks;
-        // Before anything is taken away or put to the proof: these are the files as the agent has left them.
+        // Before anything is taken away or put to the proof: these are the files as the agent has
+        // left them.
         let missing = files::missing(folder, &demanded.outputs, &demanded.files);
         let sentinel = self.take_sentinel(demanded, folder);
         let mut evidence = match plan.workspace.as_ref().zip(prepared) {
@@ -255,7 +257,8 @@ impl Keeper {
         Ok((workspace.worktree.clone(), Some(prepared)))
     }
 
-    /// Nothing is touched before it is certain that it is ours to touch, and that nobody has asked to stop.
+    /// Nothing is touched before it is certain that it is ours to touch, and that nobody has asked
+    /// to stop.
     pub(super) fn make_sure_of_the_lease(&mut self) -> Result<(), EndCause> {
         drop(self.look_around(clock::monotonic()));
         while self.interrupt.is_none() && self.lease.as_ref().is_some_and(Lease::is_doubtful) {
@@ -272,7 +275,8 @@ impl Keeper {
         Ok(folder)
     }
 
-    /// The agent's turns: the first, one more if it fell silent, and one more if its answer has not the wanted shape.
+    /// The agent's turns: the first, one more if it fell silent, and one more if its answer has not
+    /// the wanted shape.
     fn converse(
         &mut self,
         work: &AgentWork,
@@ -328,7 +332,8 @@ impl Keeper {
         }
     }
 
-    /// A cheap look at what the facts leave open. It works beside the worktree, so that it can change nothing there.
+    /// A cheap look at what the facts leave open. It works beside the worktree, so that it can
+    /// change nothing there.
     fn evaluate(&mut self, evaluator: &Evaluator, receipt: &Receipt) -> Option<StreamSummary> {
         let folder = self.own_place().ok()?;
         let bytes = self.plan.limits.output_bytes;
@@ -456,8 +461,8 @@ fn understood(schema: Option<&Value>) -> Result<(), EndCause> {
     })
 }
 
-/// Puts the last answer on record if it has the wanted shape, and else what is wrong with it. An agent that does not say
-/// that it is done has not answered, and is not asked again.
+/// Puts the last answer on record if it has the wanted shape, and else what is wrong with it. An
+/// agent that does not say that it is done has not answered, and is not asked again.
 fn check_answer(schema: Option<&Value>, receipt: &mut Receipt) {
     (receipt.answer, receipt.objections) = (None, Vec::new());
     let reading = receipt.reading.as_ref().filter(|reading| is_success(Some(reading)));

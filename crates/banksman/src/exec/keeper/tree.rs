@@ -1,9 +1,11 @@
-//! The processes of a job: finding all of them, also those that left their group or session, and ending them.
+//! The processes of a job: finding all of them, also those that left their group or session, and
+//! ending them.
 //!
-//! While a keeper lives it is the reaper of all its descendants, so none can slip away from below it. After its death they
-//! are known by the marker in their environment. A process is never signalled by its number alone: it is opened first and
-//! looked at again, because numbers are used anew. Where there is no `/proc`, nothing is found here and only the process
-//! group is left to be signalled.
+//! While a keeper lives it is the reaper of all its descendants, so none can slip away from below
+//! it. After its death they are known by the marker in their environment. A process is never
+//! signalled by its number alone: it is opened first and looked at again, because numbers are used
+//! anew. Where there is no `/proc`, nothing is found here and only the process group is left to be
+//! signalled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -13,7 +15,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, waitid};
 
-/// What is read of a process's environment. Linux gives a new process at most 6 MiB for arguments and environment.
+/// What is read of a process's environment. Linux gives a new process at most 6 MiB for arguments
+/// and environment.
 const ENVIRONMENT_BYTES: u64 = 6 * 1024 * 1024;
 /// Threads of one process that are looked at.
 const THREADS: usize = 1_000;
@@ -31,7 +34,8 @@ pub(in crate::exec) struct Process {
 
 /// Everything below this process that lives, without what is below `exempt`.
 ///
-/// A process without children has nobody below it, and the kernel knows that without a look at every process there is.
+/// A process without children has nobody below it, and the kernel knows that without a look at
+/// every process there is.
 pub(super) fn below_us(exempt: Option<Pid>) -> Vec<Process> {
     let children = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     match waitid(WaitId::All, children) {

@@ -1,4 +1,5 @@
-//! One turn of an agent: its output goes to the log and to its reader, and its spending and its silence are watched.
+//! One turn of an agent: its output goes to the log and to its reader, and its spending and its
+//! silence are watched.
 
 use std::path::Path;
 use std::time::{Duration, Instant as Moment};
@@ -97,8 +98,8 @@ impl Keeper {
         Ok((tended, reading))
     }
 
-    /// The server of tools is told its folder here, because some agents hear of it through their standard input, where
-    /// nothing is filled in: a prompt may hold any text.
+    /// The server of tools is told its folder here, because some agents hear of it through their
+    /// standard input, where nothing is filled in: a prompt may hold any text.
     fn with_own_tools(&self, ask: &AgentRequest) -> AgentRequest {
         let mut ask = ask.clone();
         for value in ask.mcp.iter_mut().flat_map(|server| server.env.values_mut()) {
@@ -197,7 +198,8 @@ impl Hearing<'_> {
         }
     }
 
-    /// A call is announced: what it had to ask for first ends the run. The agent may be quicker than we are.
+    /// A call is announced: what it had to ask for first ends the run. The agent may be quicker
+    /// than we are.
     fn called(&mut self, call: &ToolCall) {
         let Some(guard) = self.guard else { return };
         let what: Vec<String> = call
@@ -303,8 +305,8 @@ fn shown(text: &str) -> String {
     text[..text.floor_char_boundary(SHOWN_BYTES)].to_owned()
 }
 
-/// How long there was neither output nor work. Both signs are needed: a build prints nothing for long, and an agent that
-/// waits for its model uses no processor.
+/// How long there was neither output nor work. Both signs are needed: a build prints nothing for
+/// long, and an agent that waits for its model uses no processor.
 struct Silence {
     limit: Duration,
     period: Duration,
@@ -344,8 +346,9 @@ impl Silence {
     }
 }
 
-/// Processor time that falls means that a process has ended, which is a sign of life as well. On a machine that has too much to do,
-/// one that works may get next to nothing; it stands in line then whenever one looks, which one that waits does not.
+/// Processor time that falls means that a process has ended, which is a sign of life as well. On a
+/// machine that has too much to do, one that works may get next to nothing; it stands in line then
+/// whenever one looks, which one that waits does not.
 fn is_busy(span: Duration, before: Demand, now: Demand) -> bool {
     let Some(used) = now.used.checked_sub(before.used) else { return true };
     let has_worked = !used.is_zero() && used.as_micros() * 100 >= span.as_micros() * BUSY_PERCENT;
@@ -358,7 +361,8 @@ mod tests {
 
     const IDLE: Duration = Duration::from_secs(8);
 
-    /// Plays seconds; `used` are the hundredths that were used up by each of them, and output comes in those of `output`.
+    /// Plays seconds; `used` are the hundredths that were used up by each of them, and output comes
+    /// in those of `output`.
     fn stalls_after(used: impl Fn(u64) -> u64, output: &[u64]) -> Option<u64> {
         stalls_in_line(|second| (used(second), false), output)
     }

@@ -1,7 +1,8 @@
-//! What interrupts a keeper's waiting: the end of a child, a poke after a request to stop, and signals from outside.
+//! What interrupts a keeper's waiting: the end of a child, a poke after a request to stop, and
+//! signals from outside.
 //!
-//! A handler only notes and writes one byte; everything is done by the loop. Handlers, unlike ignored signals, are not
-//! handed on to children.
+//! A handler only notes and writes one byte; everything is done by the loop. Handlers, unlike
+//! ignored signals, are not handed on to children.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,7 +1,8 @@
-//! The one loop: while a child runs, its pipes are drained, the lease is kept, limits and requests to stop are watched.
+//! The one loop: while a child runs, its pipes are drained, the lease is kept, limits and requests
+//! to stop are watched.
 //!
-//! Nothing in it waits for one thing alone. A child ends by itself or is ended here, in either case with everything that
-//! it has started.
+//! Nothing in it waits for one thing alone. A child ends by itself or is ended here, in either case
+//! with everything that it has started.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant as Moment};
@@ -22,7 +23,8 @@ use crate::clock;
 const READ_BYTES: usize = 64 * 1024;
 /// Reads from one pipe before the rest of the loop has its turn.
 const READS: usize = 8;
-/// A poke that was lost is made good after this; it is also how late a request from a hand-made file is seen.
+/// A poke that was lost is made good after this; it is also how late a request from a hand-made
+/// file is seen.
 const TICK: Duration = Duration::from_secs(1);
 /// What outlives an agent that ended by itself gets this long to end, too.
 const LEFT_OVER_GRACE: Duration = Duration::from_secs(2);
@@ -185,7 +187,8 @@ impl Keeper {
         listener: &dyn Listener,
         now: Moment,
     ) -> Phase {
-        // With its pipes closed, a short helper such as git has left nothing that is worth a look at every process.
+        // With its pipes closed, a short helper such as git has left nothing that is worth a look
+        // at every process.
         if child.is_silent() && !listener.takes_all_along() {
             return Phase::Over;
         }

@@ -1,7 +1,7 @@
 //! The log of a workflow: one line for everything that happened, written once and never changed.
 //!
-//! A line is `TIME TEXT [MARK]`, and no text holds a bracket. So a mark that was written whole is told from the beginning of a
-//! longer one, and from words in a line that was cut off.
+//! A line is `TIME TEXT [MARK]`, and no text holds a bracket. So a mark that was written whole is
+//! told from the beginning of a longer one, and from words in a line that was cut off.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -15,17 +15,20 @@ const TEXT_BYTES: usize = 800;
 const MARK_BYTES: usize = 100;
 /// The end of the log in which a mark is looked for.
 ///
-/// A line is written a second time only by somebody who died, or lost the store, between writing it and noting that he had. That
-/// is repeated by the next turns, and the lines that come between are those of the same workflow in the
-/// meantime. Here is room for more than 250 lines of the greatest length and for thousands of ordinary ones; a workflow
-/// does not have that many steps, let alone verdicts within minutes.
+/// A line is written a second time only by somebody who died, or lost the store, between writing it
+/// and noting that he had. That is repeated by the next turns, and the lines that come between are
+/// those of the same workflow in the meantime. Here is room for more than 250 lines of the greatest
+/// length and for thousands of ordinary ones; a workflow does not have that many steps, let alone
+/// verdicts within minutes.
 const TAIL_BYTES: u64 = 256 * 1_024;
 
 impl Mailbox {
-    /// Adds a line to the log of a workflow, unless the line with this mark is there. Says whether it was added.
+    /// Adds a line to the log of a workflow, unless the line with this mark is there. Says whether
+    /// it was added.
     ///
-    /// It is not flushed to the disk: the history in the store is the truth and is there, this is its copy for reading, and
-    /// a flush for each line would cost more than the turn that writes it. A power cut may take the last lines.
+    /// It is not flushed to the disk: the history in the store is the truth and is there, this is
+    /// its copy for reading, and a flush for each line would cost more than the turn that
+    /// writes it. A power cut may take the last lines.
     pub fn record(
         &self,
         workflow: &str,
@@ -64,7 +67,8 @@ fn add(log: &mut File, line: &str, mark: &str) -> io::Result<Added> {
     let is_torn = !tail.is_empty() && !tail.ends_with('\n');
     let sign = format!(" [{mark}]");
     let is_new = !tail.contains(&format!("{sign}\n")) && !tail.ends_with(&sign);
-    // What a crash has cut off becomes a line of its own, so that it cannot swallow the one that follows.
+    // What a crash has cut off becomes a line of its own, so that it cannot swallow the one that
+    // follows.
     let mut bytes = if is_torn { "\n".to_owned() } else { String::new() };
     if is_new {
         bytes.push_str(line);

@@ -1,4 +1,5 @@
-//! How files of the mailbox are read and written: never through a link, never half, never over another one.
+//! How files of the mailbox are read and written: never through a link, never half, never over
+//! another one.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,7 +20,8 @@ pub(in crate::exec) enum Found {
     Nothing,
     /// Something that is not read, with the reason.
     Odd(Metadata, String),
-    /// A plain file and its beginning: at most one byte more than was asked for, by which it is known to be too long.
+    /// A plain file and its beginning: at most one byte more than was asked for, by which it is
+    /// known to be too long.
     Plain(Metadata, Vec<u8>),
 }
 
@@ -60,8 +62,9 @@ pub(in crate::exec) fn holds(path: &Path, bytes: &[u8]) -> Result<bool, FileErro
     })
 }
 
-/// A file at its place as a whole, or false if there is something. Only who holds the mailbox's lock may call this: the
-/// draft has one name, so that a crash leaves at most one behind, and the next draft takes its place.
+/// A file at its place as a whole, or false if there is something. Only who holds the mailbox's
+/// lock may call this: the draft has one name, so that a crash leaves at most one behind, and the
+/// next draft takes its place.
 pub(super) fn put_new(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     put_new_by(&parent(path).join(DRAFT_ENDING), path, bytes)
 }
@@ -112,7 +115,8 @@ pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<bool> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),
-        // A file system that does not know this move knows links. A crash between the two leaves the file under both names.
+        // A file system that does not know this move knows links. A crash between the two leaves
+        // the file under both names.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match fs::hard_link(from, to) {
             Ok(()) => fs::remove_file(from).map(|()| true),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
@@ -154,7 +158,8 @@ pub(in crate::exec) fn modified(meta: &Metadata) -> Instant {
     Instant(millis)
 }
 
-/// When anything about a file was last changed, its name included. Unlike the time above, no program can set it.
+/// When anything about a file was last changed, its name included. Unlike the time above, no
+/// program can set it.
 pub(super) fn changed(meta: &Metadata) -> Instant {
     Instant(meta.ctime().saturating_mul(1_000).saturating_add(meta.ctime_nsec() / 1_000_000))
 }

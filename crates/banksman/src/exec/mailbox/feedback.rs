@@ -1,6 +1,7 @@
 //! What a gate had against the work: written for the next attempt, and read by it.
 //!
-//! Files here may be a person's own, or have been changed by one. They are read as they are and never written over.
+//! Files here may be a person's own, or have been changed by one. They are read as they are and
+//! never written over.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,8 +23,9 @@ const DEPTH: usize = 8;
 const CUT: &str = "\n[the rest was cut off]\n";
 
 impl Mailbox {
-    /// Writes feedback to a path in which `{n}` stands for the number of the failure, and answers with the path. The same
-    /// text again is no change. Where something else lies already, `-2`, `-3` is added before the ending.
+    /// Writes feedback to a path in which `{n}` stands for the number of the failure, and answers
+    /// with the path. The same text again is no change. Where something else lies already,
+    /// `-2`, `-3` is added before the ending.
     pub fn write_feedback(
         &self,
         path_template: &str,
@@ -44,8 +46,8 @@ impl Mailbox {
         Err(MailboxError::Crowded(path))
     }
 
-    /// The files that match, with their paths from the root, the oldest attempt first. Beyond the bound the oldest are left
-    /// out.
+    /// The files that match, with their paths from the root, the oldest attempt first. Beyond the
+    /// bound the oldest are left out.
     pub fn feedback(&self, globs: &[String]) -> Result<Vec<(String, String)>, MailboxError> {
         let mut paths = Vec::new();
         for glob in globs {

@@ -1,4 +1,5 @@
-//! What git is told not to look at: in the list that a repository has beside its `.gitignore` files, which are people's own.
+//! What git is told not to look at: in the list that a repository has beside its `.gitignore`
+//! files, which are people's own.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -11,8 +12,8 @@ pub(super) const EXCLUDE: &str = "info/exclude";
 /// Larger than any list of ignored files that is written by hand.
 const EXCLUDE_BYTES: u64 = 1024 * 1024;
 
-/// Lets git ignore the mailbox in all worktrees of a repository, so that whoever commits everything does not commit it. `common`
-/// is the repository's own folder.
+/// Lets git ignore the mailbox in all worktrees of a repository, so that whoever commits everything
+/// does not commit it. `common` is the repository's own folder.
 pub(in crate::exec) fn hide_from_git(common: &Path) -> io::Result<()> {
     let path = common.join(EXCLUDE);
     let mut known = String::new();

@@ -1,18 +1,21 @@
-//! File names: made of ids, numbered, and put in the order in which people count. It touches no file.
+//! File names: made of ids, numbered, and put in the order in which people count. It touches no
+//! file.
 
 use std::cmp::Ordering;
 
 use sha2::{Digest, Sha256};
 
-/// Leaves room for `-done.json`, a number and a draft's ending below the 255 bytes that file systems allow.
+/// Leaves room for `-done.json`, a number and a draft's ending below the 255 bytes that file
+/// systems allow.
 const NAME_BYTES: usize = 160;
 /// Of a name that was too long, followed by a hash of the whole.
 const KEPT_BYTES: usize = 120;
 
 /// The file name of a step's, gate's or workflow's id. Different ids have different names.
 ///
-/// Letters of any script, digits and `-_.,` stay, `/` becomes `+`, all else is written as in an address (`%5B`), so
-/// that a person can type the name of most ids and no shell makes anything else of it.
+/// Letters of any script, digits and `-_.,` stay, `/` becomes `+`, all else is written as in an
+/// address (`%5B`), so that a person can type the name of most ids and no shell makes anything else
+/// of it.
 #[must_use]
 pub fn file_name(id: &str) -> String {
     if id.is_empty() {
@@ -44,7 +47,8 @@ pub fn file_name(id: &str) -> String {
     name
 }
 
-/// What stands before the last dot, and the rest with the dot. A dot at the beginning hides a file and ends nothing.
+/// What stands before the last dot, and the rest with the dot. A dot at the beginning hides a file
+/// and ends nothing.
 pub(super) fn split_ending(name: &str) -> (&str, &str) {
     match name.rfind('.') {
         Some(at) if at > 0 => name.split_at(at),
@@ -63,7 +67,8 @@ pub(super) fn numbered(path: &str, number: u32) -> String {
     format!("{folder}{stem}-{number}{ending}")
 }
 
-/// Whether a name is that of a template with some number for `{n}`, or one of these that had to be told apart by `-2`.
+/// Whether a name is that of a template with some number for `{n}`, or one of these that had to be
+/// told apart by `-2`.
 pub(super) fn is_of_template(template: &str, name: &str) -> bool {
     let (stem, ending) = split_ending(template);
     let Some(rest) = name.strip_suffix(ending) else { return false };
@@ -91,7 +96,8 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The order in which people count: `attempt-2` before `attempt-10`, and `attempt-2` before `attempt-2-2`, whatever the ending.
+/// The order in which people count: `attempt-2` before `attempt-10`, and `attempt-2` before
+/// `attempt-2-2`, whatever the ending.
 pub(super) fn in_natural_order(left: &str, right: &str) -> Ordering {
     let ((left_stem, left_ending), (right_stem, right_ending)) = (parts(left), parts(right));
     natural(left_stem, right_stem)

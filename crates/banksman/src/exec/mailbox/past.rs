@@ -1,6 +1,8 @@
-//! Clearing up before a workflow is run again: what an earlier run has left must not speak for the new one.
+//! Clearing up before a workflow is run again: what an earlier run has left must not speak for the
+//! new one.
 //!
-//! Nothing is deleted. What was moved when a crash came stays moved, and the next call moves the rest.
+//! Nothing is deleted. What was moved when a crash came stays moved, and the next call moves the
+//! rest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,9 +17,10 @@ use super::{disk, fault, file_name, place};
 const NUMBERED_FOLDERS: u32 = 100;
 
 impl Mailbox {
-    /// Moves the signals of these steps and gates, taken or not, and the files of these templates (feedback, or signals at
-    /// a path of their own) to `.workflow/past/<label>/`, and says how many. The folders of the new run are there afterwards, so
-    /// that agents can write to them and a watcher can watch them.
+    /// Moves the signals of these steps and gates, taken or not, and the files of these templates
+    /// (feedback, or signals at a path of their own) to `.workflow/past/<label>/`, and says how
+    /// many. The folders of the new run are there afterwards, so that agents can write to them
+    /// and a watcher can watch them.
     pub fn clear_for(
         &self,
         steps: &[String],

@@ -1,6 +1,8 @@
-//! Paths from the outside, confined to the repository: by their words, and by where their folders really are.
+//! Paths from the outside, confined to the repository: by their words, and by where their folders
+//! really are.
 //!
-//! Only folders are looked at here. Whether the last part is a link is a matter of how it is opened.
+//! Only folders are looked at here. Whether the last part is a link is a matter of how it is
+//! opened.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,8 @@ use super::{MailboxError, fault, make};
 
 const PATH_BYTES: usize = 1_000;
 
-/// The path in its plain form, from the root of the repository; refused if its words lead elsewhere.
+/// The path in its plain form, from the root of the repository; refused if its words lead
+/// elsewhere.
 pub(super) fn plain(path: &str) -> Result<String, MailboxError> {
     Ok(parts(path)?.join("/"))
 }

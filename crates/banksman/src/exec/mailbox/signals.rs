@@ -1,7 +1,8 @@
 //! Signals: files by which a step says that it is done and a gate that it has passed or failed.
 //!
-//! Looking changes nothing. A signal counts until it is taken; what it led to must be on record by then, under the signal's
-//! [`SignalFile::key`], because a crash between the two shows the same signal again.
+//! Looking changes nothing. A signal counts until it is taken; what it led to must be on record by
+//! then, under the signal's [`SignalFile::key`], because a crash between the two shows the same
+//! signal again.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -28,7 +29,8 @@ pub(super) const ENDINGS: [&str; 4] = ["", ".json", ".md", ".txt"];
 /// What somebody waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpectedSignal {
-    /// The end of a step: in `signals/<id>-done.json`, or at a path of its own from the root of the repository.
+    /// The end of a step: in `signals/<id>-done.json`, or at a path of its own from the root of the
+    /// repository.
     Step { id: String, path: Option<String> },
     /// The verdict of a gate: in `signals/<id>-pass` or `-fail`, with an ending or without.
     Gate { id: String },
@@ -41,8 +43,9 @@ pub struct SignalFile {
     /// From the root of the repository.
     pub path: String,
     pub modified: Instant,
-    /// When it was last changed, its name included, and after that the folders on the way to it: what lay elsewhere before may have
-    /// come with its folder. A program can set the time above, and not these.
+    /// When it was last changed, its name included, and after that the folders on the way to it:
+    /// what lay elsewhere before may have come with its folder. A program can set the time
+    /// above, and not these.
     pub changed: Vec<Instant>,
     /// The user that it belongs to, by number; none of a path that leads out of the repository.
     pub owner: Option<u32>,
@@ -110,7 +113,8 @@ impl Print {
 }
 
 impl SignalFile {
-    /// Names this signal and no other one, also after a restart: by it what follows from the signal is done once.
+    /// Names this signal and no other one, also after a restart: by it what follows from the signal
+    /// is done once.
     #[must_use]
     pub fn key(&self) -> String {
         let Some(print) = &self.print else { return self.path.clone() };
@@ -137,8 +141,8 @@ impl Mailbox {
         entries.flatten().any(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()))
     }
 
-    /// The signals that are there, in the order in which they are expected. Of a gate all are given, a fail before a pass: where
-    /// both lie, somebody has something against it.
+    /// The signals that are there, in the order in which they are expected. Of a gate all are
+    /// given, a fail before a pass: where both lie, somebody has something against it.
     pub fn look(
         &self,
         expected: &[ExpectedSignal],
@@ -174,7 +178,8 @@ impl Mailbox {
             }
         };
         let modified = disk::modified(&meta);
-        // A time that has yet to come says as little about somebody at work as one that is long past.
+        // A time that has yet to come says as little about somebody at work as one that is long
+        // past.
         let is_left = now.0.abs_diff(modified.0) > WRITING.0.unsigned_abs();
         let content = match read {
             Ok(content) => content,
@@ -201,7 +206,8 @@ impl Mailbox {
         [own].into_iter().chain(later).collect()
     }
 
-    /// Puts a signal that was read into `signals/taken/`, where it stays readable and does not count any more.
+    /// Puts a signal that was read into `signals/taken/`, where it stays readable and does not
+    /// count any more.
     pub fn take(&self, seen: &SignalFile) -> Result<SignalResult, MailboxError> {
         match &seen.content {
             Content::NotYet { .. } => return Err(MailboxError::NotYet(seen.path.clone())),
@@ -232,8 +238,8 @@ impl Mailbox {
                 Err(error) if disk::is_absence(&error) => return Ok(SignalResult::Gone),
                 Err(source) => return Err(fault("take", &from, source).into()),
             }
-            // Between the look and the move somebody may have put a new one there, which nobody has read. It goes back,
-            // unless there is a still newer one.
+            // Between the look and the move somebody may have put a new one there, which nobody has
+            // read. It goes back, unless there is a still newer one.
             if print_of(&to)? != seen.print {
                 let back = disk::move_new(&to, &from);
                 back.map_err(|source| fault("put back", &from, source))?;
@@ -247,8 +253,8 @@ impl Mailbox {
         Err(MailboxError::Crowded(seen.path.clone()))
     }
 
-    /// The same for one that may lie in a worktree of the repository, maybe on another disk: it is kept here and is no more
-    /// there, where it would be committed.
+    /// The same for one that may lie in a worktree of the repository, maybe on another disk: it is
+    /// kept here and is no more there, where it would be committed.
     pub fn take_from(&self, place: &Self, seen: &SignalFile) -> Result<SignalResult, MailboxError> {
         if place.root == self.root {
             return self.take(seen);
@@ -282,7 +288,8 @@ impl Mailbox {
     }
 }
 
-/// One step with a path that leads elsewhere must not hide the signals of all others. Our own folder is another matter.
+/// One step with a path that leads elsewhere must not hide the signals of all others. Our own
+/// folder is another matter.
 fn refused_path(
     what: &ExpectedSignal,
     path: &str,
@@ -388,7 +395,8 @@ fn words(fields: &Map<String, Value>, names: &[&str]) -> Option<String> {
     texts.map(str::trim).find(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// What a step says with its signal: whether it failed, and a sentence about it. None while it is not a whole JSON value.
+/// What a step says with its signal: whether it failed, and a sentence about it. None while it is
+/// not a whole JSON value.
 #[must_use]
 pub fn word_of(bytes: &[u8]) -> Option<(bool, Option<String>)> {
     let value: Value = serde_json::from_slice(bytes).ok()?;

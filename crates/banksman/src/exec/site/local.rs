@@ -1,8 +1,9 @@
-//! The jobs of this machine, in the folders of one home: `runs` for those at work, `ended` for the signs of their ends,
-//! `past` for those that are on record.
+//! The jobs of this machine, in the folders of one home: `runs` for those at work, `ended` for the
+//! signs of their ends, `past` for those that are on record.
 //!
-//! A job is alive while somebody holds the lock of its folder, and only then. A keeper gets the lock with its first breath,
-//! as its standard input, so there is no moment at which two could start.
+//! A job is alive while somebody holds the lock of its folder, and only then. A keeper gets the
+//! lock with its first breath, as its standard input, so there is no moment at which two could
+//! start.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -28,18 +29,22 @@ use super::{JobStatus, Site, SiteError};
 
 /// Logs are looked at in the days after a run.
 const PAST_AGE: Span = Span(14 * 24 * 60 * 60 * 1_000);
-/// A busy node ends a few hundred runs a day, and looking through this many folders takes milliseconds.
+/// A busy node ends a few hundred runs a day, and looking through this many folders takes
+/// milliseconds.
 const PAST_COUNT: usize = 2_000;
-/// Removed in one go, which is once for as many that are put away: so there is never more than this above the count.
+/// Removed in one go, which is once for as many that are put away: so there is never more than this
+/// above the count.
 const PRUNED_AT_ONCE: usize = 50;
 /// Somebody who only looks holds the lock for microseconds.
 const LOCK_TRIES: u32 = 25;
 const BETWEEN_LOCK_TRIES: Duration = Duration::from_millis(2);
 /// Rounds of killing before what cannot be killed is left to the kernel.
 const ROUNDS: u32 = 200;
-/// A process that is just being started shows no environment for a moment, so finding nobody once is not enough.
+/// A process that is just being started shows no environment for a moment, so finding nobody once
+/// is not enough.
 const EMPTY_ROUNDS: u32 = 3;
-/// Rounds of asking before that: git takes away its locks when it is asked to end, and leaves them for ever when it is killed.
+/// Rounds of asking before that: git takes away its locks when it is asked to end, and leaves them
+/// for ever when it is killed.
 const GENTLE_ROUNDS: u32 = 20;
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(10);
 
@@ -88,7 +93,8 @@ impl LocalSite {
         JobFolder::new(self.home.join("past").join(job.to_string()))
     }
 
-    /// The folder of a job of this home, at work or put away, for those who only look: nothing is made.
+    /// The folder of a job of this home, at work or put away, for those who only look: nothing is
+    /// made.
     #[must_use]
     pub fn find(home: &Path, job: JobId) -> Option<JobFolder> {
         let folders = ["runs", "past"].map(|name| home.join(name).join(job.to_string()));
@@ -101,7 +107,8 @@ impl LocalSite {
         self.home.join("ended")
     }
 
-    /// Whether there are jobs whose keepers somebody else has started: their parent, and not we, is told when they die.
+    /// Whether there are jobs whose keepers somebody else has started: their parent, and not we, is
+    /// told when they die.
     pub fn has_others_keepers(&self) -> Result<bool, SiteError> {
         let jobs = self.jobs()?;
         let keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +162,8 @@ impl LocalSite {
         Ok(jobs)
     }
 
-    /// Of the looks of a task only the last is worth keeping: there are many of them, and logs of runs are kept in the same place.
+    /// Of the looks of a task only the last is worth keeping: there are many of them, and logs of
+    /// runs are kept in the same place.
     fn forget_older_looks(&self, job: JobId) -> Result<(), SiteError> {
         let JobId::Look { task, due } = job else { return Ok(()) };
         let is_older = |past: &JobId| match *past {
@@ -205,11 +213,13 @@ impl Site for LocalSite {
         fs::create_dir_all(path).map_err(|source| file("create", path, source))?;
         let has_begun = |folder: &JobFolder| folder.begun().map(|begun| begun.is_some());
         let Some(lock) = Self::lock(&folder, has_begun)? else { return Ok(()) };
-        // A keeper that was here is not followed by another one: what it has started may still be at work.
+        // A keeper that was here is not followed by another one: what it has started may still be
+        // at work.
         if folder.begun()?.is_some() || folder.receipt()?.is_some() {
             return Ok(());
         }
-        // One that was hindered may be begun again; so may one whose receipt cannot be read, because it counts as lost.
+        // One that was hindered may be begun again; so may one whose receipt cannot be read,
+        // because it counts as lost.
         let past = self.past_folder(job).receipt();
         if matches!(past, Ok(Some(receipt)) if !receipt.ended.is_hindered()) {
             return fs::remove_dir_all(path).map_err(|source| file("remove", path, source));
@@ -235,7 +245,8 @@ impl Site for LocalSite {
         if folder.is_locked()? {
             return Ok(JobStatus::Running);
         }
-        // The receipt may have come between the two looks; after the lock is free nothing comes any more.
+        // The receipt may have come between the two looks; after the lock is free nothing comes any
+        // more.
         match (receipt(&folder)?, folder.begun()?) {
             (Some(receipt), _) => Ok(JobStatus::Ended(Box::new(receipt))),
             (None, Some(_)) => Ok(JobStatus::Lost),
@@ -338,7 +349,8 @@ impl Site for LocalSite {
             self.forget_older_looks(job)?;
         }
         remove_file(&self.ended_folder().join(job.to_string()))?;
-        // Thinning out looks at every log that is kept, so it waits until there is something to do for it.
+        // Thinning out looks at every log that is kept, so it waits until there is something to do
+        // for it.
         if self.put_away.fetch_add(1, Ordering::Relaxed).is_multiple_of(PRUNED_AT_ONCE) {
             self.prune(now, PAST_COUNT)?;
         }
@@ -365,7 +377,8 @@ fn left_over(begun: &KeeperStart, signal: Signal) -> Vec<i32> {
     found
 }
 
-/// Makes the keeper look for a request now instead of at its next tick. Its pid alone would not do: it may be another's.
+/// Makes the keeper look for a request now instead of at its next tick. Its pid alone would not do:
+/// it may be another's.
 fn poke(begun: &KeeperStart) {
     if let Some(process) = tree::named(begun.pid, begun.process_start) {
         drop(tree::signal(&process, Signal::USR1));

@@ -1,4 +1,5 @@
-//! The work of other tasks that a task goes on from: their branches are merged into its own before it begins.
+//! The work of other tasks that a task goes on from: their branches are merged into its own before
+//! it begins.
 //!
 //! A merge is done as a whole or not at all: the worktree is never left half-way.
 
@@ -17,7 +18,8 @@ const BRANCHES: usize = 200;
 /// Files that a conflict names.
 const PATHS: usize = 20;
 
-/// Merges what the branch does not hold yet. Answers with the commit that the task's own work starts from and the head.
+/// Merges what the branch does not hold yet. Answers with the commit that the task's own work
+/// starts from and the head.
 pub(super) fn bring(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
@@ -57,7 +59,8 @@ pub(super) fn bring(
     Ok((base, head))
 }
 
-/// Whether another branch holds some of these commits, too. They are in one row, so it holds the first in any case.
+/// Whether another branch holds some of these commits, too. They are in one row, so it holds the
+/// first in any case.
 pub(super) fn is_shared(git: &mut Git<'_>, base: &str, head: &str) -> Result<bool, RunError> {
     match git.first_commit(base, head)? {
         Some(first) => Ok(git.branches_with(&first, 2)?.len() > 1),
@@ -83,9 +86,9 @@ fn tip_of(
     git.commit_of(&format!("refs/remotes/{remote}/{branch}"))
 }
 
-/// Where there is nothing of its own on the branch yet and the one that it goes on from conflicts with the base, it begins where
-/// that one stands, because nobody can judge or mend what is not shown to them. Answers with what that one has in common with
-/// the base, if it was done.
+/// Where there is nothing of its own on the branch yet and the one that it goes on from conflicts
+/// with the base, it begins where that one stands, because nobody can judge or mend what is not
+/// shown to them. Answers with what that one has in common with the base, if it was done.
 fn go_on_from(git: &mut Git<'_>, tip: &str, head: &str) -> Result<Option<String>, RunError> {
     if git.is_ancestor(tip, head)? || git.is_ancestor(head, tip)? {
         return Ok(None);
@@ -135,8 +138,8 @@ fn conflict(branch: &str, paths: &[String]) -> NotPrepared {
     NotPrepared { class: PrepareFault::Diverged, detail }
 }
 
-/// What was brought in is not this task's work, so it is measured from a commit that holds the base and all of that. Such
-/// a commit need not be on any branch.
+/// What was brought in is not this task's work, so it is measured from a commit that holds the base
+/// and all of that. Such a commit need not be on any branch.
 fn start_of_own_work(
     git: &mut Git<'_>,
     base: String,

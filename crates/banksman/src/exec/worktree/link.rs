@@ -1,7 +1,9 @@
-//! The two files that tie a worktree's folder to its record in the repository: `.git` in the folder names the record,
-//! `gitdir` in the record names the folder. git documents both (gitrepository-layout).
+//! The two files that tie a worktree's folder to its record in the repository: `.git` in the folder
+//! names the record, `gitdir` in the record names the folder. git documents both
+//! (gitrepository-layout).
 //!
-//! Reading and writing them here moves a worktree by one rename, where git would look at every worktree there is.
+//! Reading and writing them here moves a worktree by one rename, where git would look at every
+//! worktree there is.
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -31,7 +33,8 @@ pub(in crate::exec) enum Place {
     Foreign(String),
 }
 
-/// The folder that a repository's branches and records are in, for a plain, a bare and a linked one.
+/// The folder that a repository's branches and records are in, for a plain, a bare and a linked
+/// one.
 pub(super) fn common_folder(repo: &Path) -> io::Result<PathBuf> {
     let dot_git = repo.join(".git");
     let inner = match fs::symlink_metadata(&dot_git) {
@@ -68,7 +71,8 @@ pub(super) fn look(common: &Path, worktree: &Path) -> io::Result<Place> {
             return Ok(Place::Foreign("it holds a repository of its own".to_owned()));
         }
         Err(_) if fs::read_dir(worktree)?.next().is_none() => return Ok(Place::Free),
-        // An empty one is as good as none: a git that was killed has made the file and not come to writing it.
+        // An empty one is as good as none: a git that was killed has made the file and not come to
+        // writing it.
         Ok(_) | Err(_) => {
             let Some(record) = record_of(common, worktree)? else {
                 return Ok(Place::Foreign("it holds files that belong to no worktree".to_owned()));
@@ -140,7 +144,8 @@ pub(super) fn tie(worktree: &Path, record: &Path) -> io::Result<()> {
     tie_for(worktree, record, worktree)
 }
 
-/// The same for a folder that is about to be renamed, so that nobody who takes it from its new place is overtaken.
+/// The same for a folder that is about to be renamed, so that nobody who takes it from its new
+/// place is overtaken.
 pub(super) fn tie_for(worktree: &Path, record: &Path, future: &Path) -> io::Result<()> {
     let (Some(above), Some(name)) = (future.parent(), future.file_name()) else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a worktree has a name"));
@@ -154,7 +159,8 @@ pub(super) fn tie_for(worktree: &Path, record: &Path, future: &Path) -> io::Resu
     replace(&dot_git, &format!("gitdir: {}\n", record.display()))
 }
 
-/// Where the head was last put by a command in this worktree, also when its branch is gone; none without a log.
+/// Where the head was last put by a command in this worktree, also when its branch is gone; none
+/// without a log.
 pub(in crate::exec) fn last_head(record: &Path) -> Option<String> {
     let mut log = fs::File::open(record.join("logs/HEAD")).ok()?;
     let length = log.metadata().ok()?.len();
@@ -169,7 +175,8 @@ pub(in crate::exec) fn last_head(record: &Path) -> Option<String> {
     [new, old].into_iter().find(|commit| !is_none(commit)).map(str::to_owned)
 }
 
-/// Keeps `git worktree prune` away while the folder is on the move, and marks the worktree as nobody's.
+/// Keeps `git worktree prune` away while the folder is on the move, and marks the worktree as
+/// nobody's.
 pub(super) fn mark_spare(record: &Path) -> io::Result<()> {
     replace(&record.join("locked"), SPARE)
 }
@@ -195,7 +202,8 @@ fn lock_reason(record: &Path) -> Option<String> {
     Some(reason.trim_end().to_owned())
 }
 
-/// Whether two paths name one file, also when the file is gone and when a folder above it is a link.
+/// Whether two paths name one file, also when the file is gone and when a folder above it is a
+/// link.
 pub(super) fn is_same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| {
         let above = path.parent().and_then(Path::parent)?.canonicalize().ok()?;

@@ -1,6 +1,7 @@
 //! Who works in a worktree: a locked file for each, so that two attempts never share one.
 //!
-//! The lock is the system's own (`flock`): it goes with its process, however that ends, and is never left behind.
+//! The lock is the system's own (`flock`): it goes with its process, however that ends, and is
+//! never left behind.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -13,8 +14,8 @@ use std::time::Duration;
 use super::names::{hash_of, rescue_name};
 use crate::exec::process::{Program, RunError, Runner};
 
-/// Looks at a lock that somebody has, and the pause between two of them: half a minute in all. Most locks are held for
-/// milliseconds, so the first looks follow each other closely.
+/// Looks at a lock that somebody has, and the pause between two of them: half a minute in all. Most
+/// locks are held for milliseconds, so the first looks follow each other closely.
 const LOOKS: u32 = 200;
 const QUICK_LOOKS: u32 = 50;
 const QUICK_PAUSE: Duration = Duration::from_millis(10);
@@ -95,7 +96,8 @@ pub fn try_hold(lock: &Path) -> io::Result<Option<WorktreeLock>> {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Its last holder may have removed the file after we opened it; then the lock is one that nobody else sees.
+        // Its last holder may have removed the file after we opened it; then the lock is one that
+        // nobody else sees.
         if fs::metadata(lock)
             .is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()))
         {

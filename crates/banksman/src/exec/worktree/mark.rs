@@ -1,9 +1,11 @@
-//! Whose a worktree is: a note in its record, in the repository, of the task and of the home that it was made for.
+//! Whose a worktree is: a note in its record, in the repository, of the task and of the home that
+//! it was made for.
 //!
-//! The note goes where the worktree goes, whatever template gave it its place, and a worktree that a person makes has
-//! none. So nothing is ever taken for ours because of its name, but below our own folder, where everything is ours.
-//! A record gets its note when it is made; so that one is found whose maker died before that, the home has a note of every
-//! worktree that is about to be made.
+//! The note goes where the worktree goes, whatever template gave it its place, and a worktree that
+//! a person makes has none. So nothing is ever taken for ours because of its name, but below our
+//! own folder, where everything is ours. A record gets its note when it is made; so that one is
+//! found whose maker died before that, the home has a note of every worktree that is about to be
+//! made.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +31,8 @@ const WORKTREES: usize = 10_000;
 pub struct TaskWorktree {
     pub task: TaskId,
     pub path: PathBuf,
-    /// The repository whose record says so. None for one that only its place below our own folder tells of.
+    /// The repository whose record says so. None for one that only its place below our own folder
+    /// tells of.
     pub repo: Option<PathBuf>,
 }
 
@@ -88,8 +91,8 @@ pub(super) fn erase(record: &Path) -> io::Result<()> {
     remove(&record.join(MARK))
 }
 
-/// The worktrees of tasks that this home has made, in these repositories and below its own folder. A repository that
-/// cannot be read is left out: it may be one of another machine.
+/// The worktrees of tasks that this home has made, in these repositories and below its own folder.
+/// A repository that cannot be read is left out: it may be one of another machine.
 pub fn worktrees(home: &Path, repos: &[PathBuf]) -> io::Result<Vec<TaskWorktree>> {
     let mut found: Vec<TaskWorktree> = repos.iter().flat_map(|repo| marked(home, repo)).collect();
     let is_known =
@@ -141,7 +144,8 @@ fn intended(home: &Path) -> io::Result<Vec<TaskWorktree>> {
     Ok(entries.flatten().take(WORKTREES).filter_map(read).collect())
 }
 
-/// Whether it is the one that was meant: a person may have made another one in its place since, on a branch of their own.
+/// Whether it is the one that was meant: a person may have made another one in its place since, on
+/// a branch of their own.
 fn stands_as_intended(Intent { worktree, repo, branch, .. }: &Intent) -> Option<bool> {
     let record = link::record_named_in(&worktree.join(".git")).ok()?.canonicalize().ok()?;
     let is_of_repo = record.starts_with(link::common_folder(repo).ok()?);

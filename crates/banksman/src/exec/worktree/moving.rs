@@ -1,8 +1,9 @@
-//! A worktree in motion: as long as our own git writes its files, a note in its record says so. One that was cut off there
-//! is put back to where its branch stands.
+//! A worktree in motion: as long as our own git writes its files, a note in its record says so. One
+//! that was cut off there is put back to where its branch stands.
 //!
-//! The note is only there for a worktree that was clean, so what is found beside the branch was written by that git: the
-//! files of a commit that it was going to, some of them half-written. Taken for work, they would be committed as such.
+//! The note is only there for a worktree that was clean, so what is found beside the branch was
+//! written by that git: the files of a commit that it was going to, some of them half-written.
+//! Taken for work, they would be committed as such.
 
 use std::fs;
 use std::io;
@@ -33,7 +34,8 @@ pub(super) fn end(record: &Path) -> Result<(), RunError> {
     }
 }
 
-/// Undoes what was cut off. Saved first all the same: a process that an agent has left behind may have written here, too.
+/// Undoes what was cut off. Saved first all the same: a process that an agent has left behind may
+/// have written here, too.
 pub(super) fn put_back(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,

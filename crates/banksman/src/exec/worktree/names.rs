@@ -1,4 +1,5 @@
-//! Names of branches and worktrees: templates in, names out that git and the file system take. It touches nothing.
+//! Names of branches and worktrees: templates in, names out that git and the file system take. It
+//! touches nothing.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -42,7 +43,8 @@ pub fn spare_folder(home: &Path) -> PathBuf {
     own_folder(home).join(".spare")
 }
 
-/// A branch name that git takes, whatever the template and the title hold. `{task}` and `{slug}` are filled in.
+/// A branch name that git takes, whatever the template and the title hold. `{task}` and `{slug}`
+/// are filled in.
 #[must_use]
 pub fn branch_name(template: &str, task: &str, title: &str) -> String {
     let filled = template.replace("{task}", task).replace("{slug}", &slug(title));
@@ -67,7 +69,8 @@ fn ref_part(text: &str) -> String {
     part.strip_suffix(".lock").unwrap_or(part).to_owned()
 }
 
-/// Words of a title in lower case with dashes between them; empty for a title without a Latin letter or digit.
+/// Words of a title in lower case with dashes between them; empty for a title without a Latin
+/// letter or digit.
 fn slug(title: &str) -> String {
     let mut slug = String::new();
     for char in title.chars() {
@@ -102,8 +105,9 @@ pub fn is_branch_name(name: &str) -> bool {
         && name.split('/').all(is_part)
 }
 
-/// Where a task's worktree is. `{home}`, `{repo}` (the folder's name), `{repo_parent}`, `{hash}` (of the repository's
-/// whole path, as two repositories may have one name) and `{task}` are filled in.
+/// Where a task's worktree is. `{home}`, `{repo}` (the folder's name), `{repo_parent}`, `{hash}`
+/// (of the repository's whole path, as two repositories may have one name) and `{task}` are filled
+/// in.
 pub fn worktree_path(
     template: &str,
     repo: &Path,
@@ -151,7 +155,8 @@ pub fn hash_of(path: &Path) -> String {
     digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The name under which what a worktree held is kept: its folder's name, in a form that a ref can have.
+/// The name under which what a worktree held is kept: its folder's name, in a form that a ref can
+/// have.
 #[must_use]
 pub fn rescue_name(worktree: &Path) -> String {
     let name = worktree.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();

@@ -1,7 +1,8 @@
-//! Where worktrees come from and go to: a few spare ones for each repository, which need only the difference to be
-//! written, and a trash folder for what is too dirty to be used again.
+//! Where worktrees come from and go to: a few spare ones for each repository, which need only the
+//! difference to be written, and a trash folder for what is too dirty to be used again.
 //!
-//! A worktree that comes in here holds nothing that is not saved elsewhere; whoever hands one over has seen to that.
+//! A worktree that comes in here holds nothing that is not saved elsewhere; whoever hands one over
+//! has seen to that.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,7 +51,8 @@ impl<'a> WorktreePool<'a> {
         Git::at(runner, folder, self.env)
     }
 
-    /// A worktree at a free place, without anything in it but the files of its commit. Answers with its record.
+    /// A worktree at a free place, without anything in it but the files of its commit. Answers with
+    /// its record.
     pub(in crate::exec) fn obtain(
         &self,
         runner: &mut dyn Runner,
@@ -79,7 +81,8 @@ impl<'a> WorktreePool<'a> {
             .map_err(|error| failed("reading the new worktree", path, &error))
     }
 
-    /// Takes a worktree away whose contents are saved or worthless: it becomes a spare one, or goes into the trash.
+    /// Takes a worktree away whose contents are saved or worthless: it becomes a spare one, or goes
+    /// into the trash.
     pub(in crate::exec) fn retire(
         &self,
         runner: &mut dyn Runner,
@@ -94,7 +97,8 @@ impl<'a> WorktreePool<'a> {
                 Ok(()) if self.put_spare(path, record)? => return Ok(()),
                 Ok(()) => {}
                 Err(RunError::Interrupted) => return Err(RunError::Interrupted),
-                // What git cannot clean, such as folders that may not be written, the trash can hold.
+                // What git cannot clean, such as folders that may not be written, the trash can
+                // hold.
                 Err(_) => {}
             }
         }
@@ -163,7 +167,8 @@ impl<'a> WorktreePool<'a> {
         spares
     }
 
-    /// The rename decides who gets a spare: it works for one only. What is in it can be trusted only after that.
+    /// The rename decides who gets a spare: it works for one only. What is in it can be trusted
+    /// only after that.
     fn take_spare(&self, to: &Path) -> Result<Option<PathBuf>, RunError> {
         for spare in self.spares() {
             match fs::rename(&spare, to) {
@@ -217,7 +222,8 @@ impl<'a> WorktreePool<'a> {
         Ok(false)
     }
 
-    /// Makes spare worktrees ahead of their use. Only one at a time does that for a repository; others return at once.
+    /// Makes spare worktrees ahead of their use. Only one at a time does that for a repository;
+    /// others return at once.
     pub(super) fn stock(
         &self,
         runner: &mut dyn Runner,

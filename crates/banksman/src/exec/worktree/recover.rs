@@ -1,5 +1,5 @@
-//! Taking over a worktree that somebody worked in before: a killed git's locks, a rebase that was left half-way, a
-//! branch that is gone or was left for another one.
+//! Taking over a worktree that somebody worked in before: a killed git's locks, a rebase that was
+//! left half-way, a branch that is gone or was left for another one.
 //!
 //! Whatever cannot stay where it is, is saved under a rescue ref first.
 
@@ -44,7 +44,8 @@ pub(in crate::exec) enum Standing {
     },
 }
 
-/// Gives the task's branch the work that was done on another branch or on none, if that goes on from it.
+/// Gives the task's branch the work that was done on another branch or on none, if that goes on
+/// from it.
 pub(in crate::exec) fn bring_home(
     git: &mut Git<'_>,
     branch: &str,
@@ -123,7 +124,8 @@ fn told_of(what: &str, detail: &str, reference: Option<String>) -> String {
     format!("{what} {detail}{}", saved.unwrap_or_default())
 }
 
-/// The branch was deleted under the worktree: it gets its last commit back, which is the answer if it is known.
+/// The branch was deleted under the worktree: it gets its last commit back, which is the answer if
+/// it is known.
 pub(in crate::exec) fn restore_branch(
     git: &mut Git<'_>,
     branch: &str,
@@ -136,8 +138,8 @@ pub(in crate::exec) fn restore_branch(
     Ok(Some(last))
 }
 
-/// A killed git leaves its lock files. Those of the branch and of the worktree's record go, as we hold the worktree,
-/// unless a living process has them open.
+/// A killed git leaves its lock files. Those of the branch and of the worktree's record go, as we
+/// hold the worktree, unless a living process has them open.
 pub(super) fn clear_locks(
     pool: &WorktreePool<'_>,
     branch: &str,
@@ -161,8 +163,8 @@ pub(super) fn clear_locks(
     Ok(())
 }
 
-/// The lock of all refs is anybody's, and whoever has it needs it for milliseconds. Left behind, it keeps every ref of the
-/// repository from being deleted.
+/// The lock of all refs is anybody's, and whoever has it needs it for milliseconds. Left behind, it
+/// keeps every ref of the repository from being deleted.
 fn is_old(lock: &Path) -> bool {
     let Ok(changed) = lock.symlink_metadata().and_then(|found| found.modified()) else {
         return false;
@@ -170,7 +172,8 @@ fn is_old(lock: &Path) -> bool {
     changed.elapsed().is_ok_and(|age| age > LEFT_BEHIND)
 }
 
-/// `index.lock`, `HEAD.lock`, and those of an operation that was going on, such as `AUTO_MERGE.lock`.
+/// `index.lock`, `HEAD.lock`, and those of an operation that was going on, such as
+/// `AUTO_MERGE.lock`.
 fn locks_in(record: &Path) -> Result<Vec<PathBuf>, RunError> {
     let listed = |error: io::Error| failed("listing", record, &error);
     let entries = fs::read_dir(record).map_err(listed)?;

@@ -45,8 +45,9 @@ pub struct DiskUse {
     pub complete: bool,
 }
 
-/// Saves what is only in the worktree under a rescue ref and takes the worktree away. Its branch goes as well if
-/// everything on it is in the base or in the branches that it was made of. May be called again after a crash, and for a worktree that is gone.
+/// Saves what is only in the worktree under a rescue ref and takes the worktree away. Its branch
+/// goes as well if everything on it is in the base or in the branches that it was made of. May be
+/// called again after a crash, and for a worktree that is gone.
 pub fn remove(
     runner: &mut dyn Runner,
     workspace: &Workspace,
@@ -138,8 +139,8 @@ fn delete_branch_if_held(git: &mut Git<'_>, branch: &str, safe: &[String]) -> Re
     Ok(())
 }
 
-/// Makes spare worktrees of the base ahead of their use, so that tasks which begin at once do not wait for a checkout.
-/// Answers how many were made.
+/// Makes spare worktrees of the base ahead of their use, so that tasks which begin at once do not
+/// wait for a checkout. Answers how many were made.
 pub fn stock(
     runner: &mut dyn Runner,
     workspace: &Workspace,
@@ -186,7 +187,8 @@ pub fn empty_trash(
     Ok(deleted)
 }
 
-/// What is below the folder, up to a number of entries. Links are not followed, and what cannot be read is left out.
+/// What is below the folder, up to a number of entries. Links are not followed, and what cannot be
+/// read is left out.
 #[must_use]
 pub fn disk_use(folder: &Path, at_most: u64) -> DiskUse {
     let mut used = DiskUse { complete: true, ..DiskUse::default() };

@@ -1,5 +1,5 @@
-//! Saving what is only in a worktree: one commit that holds it all, under a ref that git keeps. The worktree, its index
-//! and its branches stay as they are.
+//! Saving what is only in a worktree: one commit that holds it all, under a ref that git keeps. The
+//! worktree, its index and its branches stay as they are.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,8 @@ const MERGES: usize = 50;
 pub(super) struct Saved {
     /// The ref; none if there was nothing to be saved.
     pub(super) reference: Option<String>,
-    /// Whether everything was saved: a repository inside, or a file that cannot be read, cannot be.
+    /// Whether everything was saved: a repository inside, or a file that cannot be read, cannot
+    /// be.
     pub(super) whole: bool,
 }
 
@@ -50,7 +51,8 @@ pub(super) fn save(
     Ok(Saved { reference: Some(reference), whole })
 }
 
-/// Whether nothing is lost with a commit. A merge that git makes by itself again is nobody's work: then its parents are asked.
+/// Whether nothing is lost with a commit. A merge that git makes by itself again is nobody's work:
+/// then its parents are asked.
 pub(super) fn is_held(git: &mut Git<'_>, commit: &str, safe: &[String]) -> Result<bool, RunError> {
     let mut open = vec![commit.to_owned()];
     for _ in 0..MERGES {
@@ -77,8 +79,8 @@ pub(super) fn is_held(git: &mut Git<'_>, commit: &str, safe: &[String]) -> Resul
     Ok(false)
 }
 
-/// A commit of all files, whose second parent is the index where that holds something else; none if there is no
-/// difference to the head after all.
+/// A commit of all files, whose second parent is the index where that holds something else; none if
+/// there is no difference to the head after all.
 fn snapshot(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,

@@ -37,7 +37,8 @@ const PROBLEM: &str = "problem";
 const RUNS: i64 = 100;
 const UNKNOWN: &str = "-";
 
-/// `edited` are the questions in whose entries people wrote: they are shown wherever they stand in the list.
+/// `edited` are the questions in whose entries people wrote: they are shown wherever they stand in
+/// the list.
 pub(super) fn page(
     store: &Store,
     owner: &Actor,

@@ -1,4 +1,5 @@
-//! Giving an answer: looked up in what the question offers, pinned to the version that it was seen at, and given once.
+//! Giving an answer: looked up in what the question offers, pinned to the version that it was seen
+//! at, and given once.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ use crate::ops::tasks::{coerced, key};
 use crate::store::query::Decision;
 use crate::store::{Applied, HistoryEntry, Store, StoreError, Stored};
 
-/// What people may say for an action of the same meaning, where the question does not offer their own word.
+/// What people may say for an action of the same meaning, where the question does not offer their
+/// own word.
 const SYNONYMS: [(&str, &[&str]); 3] = [
     ("approve", &["pass", "yes"]),
     ("changes", &["fail", "veto", "no"]),
@@ -32,7 +34,8 @@ pub struct AnswerRequest {
     pub word: String,
     pub note: Option<String>,
     pub fields: Map<String, Value>,
-    /// The version of the task that the person looked at; the one that the question was opened with if it is left out.
+    /// The version of the task that the person looked at; the one that the question was opened
+    /// with if it is left out.
     pub seen: Option<i64>,
     pub key: Option<String>,
 }
@@ -45,7 +48,8 @@ pub struct AnswerResult {
     pub applied: Applied,
 }
 
-/// Gives an answer, or refuses it and changes nothing. A refusal of who answers, or of what he has seen, is on record.
+/// Gives an answer, or refuses it and changes nothing. A refusal of who answers, or of what he has
+/// seen, is on record.
 pub fn answer(
     store: &Store,
     actor: &Actor,
@@ -82,7 +86,8 @@ fn give(
     };
     let mut stored = store.task(decision.task)?;
     let seen = given.seen.unwrap_or(decision.seq);
-    // Leave is on record before the work goes on by it. Once for each question, whoever says it how often.
+    // Leave is on record before the work goes on by it. Once for each question, whoever says it how
+    // often.
     let is_current =
         |stored: &Stored| Ok::<_, OpsError>(pin(store, stored, seen)? == stored.task.version);
     if action == ALLOW && decision.settled.is_none() && is_current(&stored)? {
@@ -91,8 +96,8 @@ fn give(
     }
     let mut fields = coerced(&stored.lifecycle, &given.fields);
     let mut version = decision.seq;
-    // What is settled is asked for all the same: the same key gets its first answer again, and all others are refused,
-    // because the version that the question was opened with is gone.
+    // What is settled is asked for all the same: the same key gets its first answer again, and all
+    // others are refused, because the version that the question was opened with is gone.
     let offer = (decision.settled.is_none()).then(|| offer(&stored, actor, action, trigger, now));
     if let Some(offer) = &offer {
         version = pin(store, &stored, seen)?;
@@ -161,8 +166,9 @@ pub fn synonyms(word: &str) -> &'static [&'static str] {
     SYNONYMS.iter().find(|(known, _)| *known == word).map_or(&[], |(_, same)| same)
 }
 
-/// The version that the answer holds for: what the person saw, or a later one that differs in nothing. A late writer that
-/// was refused is on record, but it has changed nothing that could be decided on.
+/// The version that the answer holds for: what the person saw, or a later one that differs in
+/// nothing. A late writer that was refused is on record, but it has changed nothing that could be
+/// decided on.
 fn pin(store: &Store, stored: &Stored, seen: i64) -> Result<i64, OpsError> {
     let task = &stored.task;
     let changed =

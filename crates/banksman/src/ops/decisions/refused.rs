@@ -1,4 +1,5 @@
-//! Answers that are refused because of who gives them or of what he has seen: they change nothing and are on record, once each.
+//! Answers that are refused because of who gives them or of what he has seen: they change nothing
+//! and are on record, once each.
 
 use banksman_core::ids::RunId;
 use banksman_core::machine::Actor;
@@ -14,7 +15,8 @@ use crate::store::query::Decision;
 /// What a key holds of a name: it has to fit beside the rest.
 const NAME_CHARS: usize = 40;
 
-/// Puts on record that a run has tried to decide, on the task that it was about or else on its own, and says the refusal.
+/// Puts on record that a run has tried to decide, on the task that it was about or else on its own,
+/// and says the refusal.
 pub fn refuse_run(
     store: &Store,
     which: DecisionRef,
@@ -35,7 +37,8 @@ pub fn refuse_run(
     Ok(DecisionError::OfRun.into())
 }
 
-/// The refusal as it came, put on record if it is one of somebody who may not or who has seen something else.
+/// The refusal as it came, put on record if it is one of somebody who may not or who has seen
+/// something else.
 pub(super) fn refused(
     store: &Store,
     actor: &Actor,

@@ -1,7 +1,8 @@
 //! Taking an answer back, shortly after it was given and only by a move that the lifecycle allows.
 //!
-//! An answer is carried out at once, so what follows from it may have begun: a run may have been started and is ended by
-//! the move back as by any other. Where no row leads back, nothing is changed and it is said so; history is never rewritten.
+//! An answer is carried out at once, so what follows from it may have begun: a run may have been
+//! started and is ended by the move back as by any other. Where no row leads back, nothing is
+//! changed and it is said so; history is never rewritten.
 
 use banksman_core::ids::DecisionId;
 use banksman_core::lifecycle::{RoleId, TransitionTarget};

@@ -1,4 +1,5 @@
-//! What others have said about the work that is to be decided on: reviewers' verdicts and concerns, dissent first.
+//! What others have said about the work that is to be decided on: reviewers' verdicts and concerns,
+//! dissent first.
 
 use banksman_core::limits;
 use banksman_core::panel::on_record::{
@@ -54,7 +55,8 @@ fn review(child: &Stored) -> Option<ReviewerVerdict> {
     }
 }
 
-/// What somebody stays with, and how it was defended where there was a debate. It is no verdict of its own.
+/// What somebody stays with, and how it was defended where there was a debate. It is no verdict of
+/// its own.
 fn concern(said: &Value) -> ReviewerVerdict {
     let text = |key: &str| said.get(key).and_then(Value::as_str).map(str::trim);
     let own = verdict(said, CONCERN);
@@ -75,7 +77,8 @@ fn verdict(said: &Value, who: &str) -> ReviewerVerdict {
     let who_said = first(&[REVIEWER, "role", "by", "name"]);
     let verdict = first(&[VERDICT, RESPONSE]);
     let is_yes = YES.contains(&verdict.to_lowercase().as_str());
-    // Who objects is asked for what has to change; a yes has only its reasons, and that of a withdrawal is the last one.
+    // Who objects is asked for what has to change; a yes has only its reasons, and that of a
+    // withdrawal is the last one.
     let words = if is_yes {
         first(&[WHY, RATIONALE, "summary", "text"])
     } else {

@@ -1,4 +1,5 @@
-//! Where a person's words belong: the field that an answer asks for, found in the lifecycle's own rows.
+//! Where a person's words belong: the field that an answer asks for, found in the lifecycle's own
+//! rows.
 
 use banksman_core::lifecycle::expr::{ResolvedName, Type};
 use banksman_core::lifecycle::{Lifecycle, RoleId, Transition};
@@ -9,8 +10,8 @@ use crate::store::Stored;
 /// Fields for remarks that no row asks for, in the order in which they are looked for.
 const REMARKS: [&str; 2] = ["note", "feedback"];
 
-/// The field that takes the words of an answer: what is missing without them, else what its row asks for or keeps, else
-/// the lifecycle's field for remarks.
+/// The field that takes the words of an answer: what is missing without them, else what its row
+/// asks for or keeps, else the lifecycle's field for remarks.
 pub(super) fn place(
     stored: &Stored,
     actor: &Actor,
@@ -30,7 +31,8 @@ pub(super) fn place(
     candidates.into_iter().find(|field| is_for_words(lifecycle, field, role)).map(str::to_owned)
 }
 
-/// A text that this role may give, and that is not filled in with somebody's name: `worker_id` is no place for a remark.
+/// A text that this role may give, and that is not filled in with somebody's name: `worker_id` is
+/// no place for a remark.
 fn is_for_words(lifecycle: &Lifecycle, field: &str, role: RoleId) -> bool {
     let is_text = matches!(lifecycle.fields.get(field), Some(Type::Text));
     let names_somebody = |row: &Transition| {

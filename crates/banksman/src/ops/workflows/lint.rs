@@ -32,8 +32,8 @@ pub struct Linted {
 #[derive(Debug, Clone, Copy)]
 pub enum LintTarget<'a> {
     Files(&'a [PathBuf]),
-    /// All workflows of the repository with this root, named as they are typed in a folder of it. A file that another one
-    /// includes is part of that one.
+    /// All workflows of the repository with this root, named as they are typed in a folder of it. A
+    /// file that another one includes is part of that one.
     Repository {
         root: &'a Path,
         folder: &'a Path,
@@ -57,7 +57,8 @@ pub fn lint(
     let mut linted = Vec::new();
     for mut source in sources.into_iter().filter(|source| !included.contains(&source.path)) {
         let stand_ins = stand_in(&mut source);
-        // Nobody can know whether there is a path that has the name of a value which is not chosen yet.
+        // Nobody can know whether there is a path that has the name of a value which is not chosen
+        // yet.
         let words: Vec<&str> = stand_ins.values().flat_map(texts).collect();
         let is_open = |path: &str| words.iter().any(|word| path.contains(word));
         let exists = |path: &str| is_open(path) || exists(path);
@@ -77,7 +78,8 @@ pub fn lint(
     Ok(linted)
 }
 
-/// A value that is still to be chosen is no fault of the file: another one that fits stands in for it.
+/// A value that is still to be chosen is no fault of the file: another one that fits stands in for
+/// it.
 fn stand_in(source: &mut Source) -> Params {
     let mut stand_ins = workflow::outline(&source.text).stand_ins;
     stand_ins.retain(|name, _| !source.params.contains_key(name));

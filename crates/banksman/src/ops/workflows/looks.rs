@@ -1,4 +1,5 @@
-//! What comes of somebody's word that a step is done: it is looked at, and the history says how that ended.
+//! What comes of somebody's word that a step is done: it is looked at, and the history says how
+//! that ended.
 
 use banksman_core::lifecycle::Activity;
 
@@ -15,12 +16,14 @@ pub enum ManualCheck {
     Open,
     /// It was true, or somebody has moved the step on meanwhile.
     Over(Box<Applied>),
-    /// What speaks against it. `again` says whether it can be mended and said again; else a person is asked.
+    /// What speaks against it. `again` says whether it can be mended and said again; else a person
+    /// is asked.
     Against { found: String, again: bool },
 }
 
-/// What has become of a word since the move that it led to; none where that put nothing to the proof. The answer is the same
-/// whenever it is asked for, so a word that is repeated with its key gets it, too.
+/// What has become of a word since the move that it led to; none where that put nothing to the
+/// proof. The answer is the same whenever it is asked for, so a word that is repeated with its key
+/// gets it, too.
 pub fn look_at(store: &Store, said: &Applied) -> Result<Option<ManualCheck>, OpsError> {
     let lifecycle = &said.stored.lifecycle;
     let Some(entry) = &said.entry else { return Ok(None) };

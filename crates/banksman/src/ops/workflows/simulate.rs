@@ -1,4 +1,5 @@
-//! Walks a workflow on paper, and what it may cost by what runs of the same roles have cost before. Starts and writes nothing.
+//! Walks a workflow on paper, and what it may cost by what runs of the same roles have cost before.
+//! Starts and writes nothing.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,8 @@ pub enum Verdicts {
     Random {
         seed: u64,
     },
-    /// By the gates' names, in the order in which they are to be said; all that is not named passes.
+    /// By the gates' names, in the order in which they are to be said; all that is not named
+    /// passes.
     Chosen(Vec<(String, GateVerdict)>),
 }
 
@@ -36,7 +38,8 @@ pub struct Simulated {
     pub unpriced_roles: Vec<String>,
 }
 
-/// `store`: where past runs are looked for, if there is one yet. `rounds`: of debate, that several reviewers of a gate may have.
+/// `store`: where past runs are looked for, if there is one yet. `rounds`: of debate, that several
+/// reviewers of a gate may have.
 pub fn simulate(
     flow: &Workflow,
     verdicts: &Verdicts,
@@ -112,7 +115,8 @@ fn spelled_out(
     Ok(verdicts)
 }
 
-/// A reviewer's word that the file does not know leads where every other failure does, which is not what was to be tried.
+/// A reviewer's word that the file does not know leads where every other failure does, which is not
+/// what was to be tried.
 fn knows_reason(gate: &Gate, verdict: &GateVerdict) -> Result<(), OpsError> {
     let GateVerdict::Fail { reason: Some(reason) } = verdict else { return Ok(()) };
     let mut known = gate.on_fail.iter().filter_map(|back| back.reason.as_deref());

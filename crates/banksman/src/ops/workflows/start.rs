@@ -1,5 +1,5 @@
-//! The start of workflows: a task for each, a task for each step, and what waits for what, all in one transaction. What happens
-//! afterwards is the engine's.
+//! The start of workflows: a task for each, a task for each step, and what waits for what, all in
+//! one transaction. What happens afterwards is the engine's.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,8 @@ const MANUAL_PATIENCE: Span = Span(14 * 86_400_000);
 pub struct StartRequest {
     pub project: String,
     pub priority: i32,
-    /// Nothing is started by Banksman: every step is done, and every gate of an agent answered, by whoever reports.
+    /// Nothing is started by Banksman: every step is done, and every gate of an agent answered, by
+    /// whoever reports.
     pub manual: bool,
     pub key: Option<String>,
 }
@@ -151,7 +152,8 @@ impl Planning<'_> {
         let mut overrides = Overrides::new();
         overrides.extend(flow.breaker.time.map(|time| setting("time_limit", Setting::Time(time))));
         let head = Workflow { steps: Vec::new(), ..flow.clone() };
-        // What belongs to no repository has nothing to merge, and whoever works by hand has no branches of ours.
+        // What belongs to no repository has nothing to merge, and whoever works by hand has no
+        // branches of ours.
         let merges = flow.merge && self.has_repo && !self.request.manual;
         let fields = json!({ "workflow": flow.id, "spec": head, "merges": merges });
         let mut child = self.child(WORKFLOW, overrides, &flow.name, fields, &flow.id)?;
@@ -214,8 +216,9 @@ impl Planning<'_> {
         Ok(())
     }
 
-    /// Whether more than a word shows that a step done by hand is done. Where Banksman drives, that is proven in a worktree, and an
-    /// agent judges what only an agent can; where nobody is started, facts alone prove it, and the rest is left to the gate.
+    /// Whether more than a word shows that a step done by hand is done. Where Banksman drives, that
+    /// is proven in a worktree, and an agent judges what only an agent can; where nobody is
+    /// started, facts alone prove it, and the rest is left to the gate.
     fn can_be_shown(&self, step: &Step) -> bool {
         let by_criterion =
             matches!(step.criterion, Some(Criterion::Command(_) | Criterion::File(_)));
@@ -286,7 +289,8 @@ impl Planning<'_> {
         Ok(NewChild { add, parent: None, after: Vec::new() })
     }
 
-    /// Lets a step wait for what a name stands for in a workflow that is started with its own, or was started before.
+    /// Lets a step wait for what a name stands for in a workflow that is started with its own, or
+    /// was started before.
     fn need_elsewhere(
         &self,
         child: &mut NewChild,
@@ -324,7 +328,8 @@ impl Planning<'_> {
     }
 }
 
-/// A name that stands for nothing in a workflow that is started together with the one that needs it.
+/// A name that stands for nothing in a workflow that is started together with the one that needs
+/// it.
 fn without_meaning(flows: &[Workflow]) -> Option<OpsError> {
     let needs = flows.iter().flat_map(|flow| &flow.steps).flat_map(|step| &step.needs);
     needs.into_iter().find_map(|need| match need {

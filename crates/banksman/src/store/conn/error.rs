@@ -1,18 +1,21 @@
 //! What can go wrong between us and a database, as one closed list that callers match on.
 //!
-//! It must never carry a password, and it must never make a caller read a message to learn what happened.
+//! It must never carry a password, and it must never make a caller read a message to learn what
+//! happened.
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The cause of an error. It is shared because one failed commit is answered to every job of its group.
+/// The cause of an error. It is shared because one failed commit is answered to every job of its
+/// group.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
 /// A failure of the database or of the way to it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DbError {
-    /// The text of `constraint` is the engine's own: a name in PostgreSQL, a list of columns in SQLite.
+    /// The text of `constraint` is the engine's own: a name in PostgreSQL, a list of columns in
+    /// SQLite.
     #[error("a row with this key exists already ({constraint})")]
     Unique { constraint: String },
     /// Waited as long as the options allow.
@@ -25,7 +28,8 @@ pub enum DbError {
         #[source]
         source: Cause,
     },
-    /// The link broke while COMMIT was under way: the change is there or it is not, and only a look can tell.
+    /// The link broke while COMMIT was under way: the change is there or it is not, and only a look
+    /// can tell.
     #[error("lost the connection while the transaction was being committed")]
     CommitUnknown {
         #[source]
@@ -50,7 +54,8 @@ pub enum DbError {
         #[source]
         source: Cause,
     },
-    /// The text names no database that we can open. It is not repeated here, because it may hold a password.
+    /// The text names no database that we can open. It is not repeated here, because it may hold a
+    /// password.
     #[error("cannot use this database: {reason}")]
     Target { reason: &'static str },
     /// The database ended a statement that took too long.

@@ -1,7 +1,7 @@
 //! How the tables come to be, one numbered step after the other, from one text for both engines.
 //!
-//! This file reads the steps; the drivers run each in one transaction under a lock. A step that was released is never
-//! edited, because stores exist that have taken it.
+//! This file reads the steps; the drivers run each in one transaction under a lock. A step that was
+//! released is never edited, because stores exist that have taken it.
 
 use std::io;
 
@@ -10,8 +10,8 @@ use super::error::DbError;
 
 /// One step of the schema.
 ///
-/// Statements are separated by a line that says `--;`. The tokens `{serial_pk}`, `{blob}`, `{int}` and `{without_rowid}`
-/// stand for what the engines call differently.
+/// Statements are separated by a line that says `--;`. The tokens `{serial_pk}`, `{blob}`, `{int}`
+/// and `{without_rowid}` stand for what the engines call differently.
 #[derive(Debug, Clone, Copy)]
 pub struct Migration {
     pub version: i64,
@@ -67,7 +67,8 @@ pub(super) fn newest(migrations: &[Migration]) -> i64 {
     migrations.last().map_or(0, |migration| migration.version)
 }
 
-/// Versions must rise from one without a gap, so that a number alone says which steps a store has taken.
+/// Versions must rise from one without a gap, so that a number alone says which steps a store has
+/// taken.
 pub(super) fn check(migrations: &[Migration]) -> Result<(), DbError> {
     for (expected, migration) in (1..).zip(migrations) {
         if migration.version != expected {

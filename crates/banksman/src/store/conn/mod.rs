@@ -1,8 +1,10 @@
-//! The two databases behind one small door: transactions of plain statements, and a hint that something changed.
+//! The two databases behind one small door: transactions of plain statements, and a hint that
+//! something changed.
 //!
-//! Everything above writes its SQL once and hands it to a [`Conn`]. This module knows nothing of tasks, leases or any
-//! other word of the domain, and must never learn one. Read next: `sqlite` for the group commit, `postgres` for
-//! the pipelining, `wake` for how a commit in one process is heard in another.
+//! Everything above writes its SQL once and hands it to a [`Conn`]. This module knows nothing of
+//! tasks, leases or any other word of the domain, and must never learn one. Read next: `sqlite` for
+//! the group commit, `postgres` for the pipelining, `wake` for how a commit in one process is heard
+//! in another.
 
 mod error;
 mod migrate;
@@ -37,22 +39,25 @@ pub enum Dialect {
 
 /// One open transaction.
 ///
-/// Statements are written once, with `$1` to `$n`, and use what both engines understand. After an error the
-/// transaction is lost on either engine: each later statement answers with the same error, and nothing is kept even if
-/// the job says that it succeeded. A conflict that is expected therefore belongs into the statement (`ON CONFLICT`).
+/// Statements are written once, with `$1` to `$n`, and use what both engines understand. After an
+/// error the transaction is lost on either engine: each later statement answers with the same
+/// error, and nothing is kept even if the job says that it succeeded. A conflict that is expected
+/// therefore belongs into the statement (`ON CONFLICT`).
 ///
-/// A constraint must be checked by its statement, not deferred to the commit: in SQLite a commit belongs to several jobs,
-/// and all of them would fail. In PostgreSQL a job sees what others commit while it runs, so it locks (`FOR UPDATE`) or
-/// guards (`WHERE version = …`) what it decides on.
+/// A constraint must be checked by its statement, not deferred to the commit: in SQLite a commit
+/// belongs to several jobs, and all of them would fail. In PostgreSQL a job sees what others commit
+/// while it runs, so it locks (`FOR UPDATE`) or guards (`WHERE version = …`) what it decides on.
 pub trait Conn {
-    /// Runs a statement and returns its rows. What was written before it in this transaction is seen by it.
+    /// Runs a statement and returns its rows. What was written before it in this transaction is
+    /// seen by it.
     fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, DbError>;
 
-    /// Runs a statement whose rows nobody needs. It may be held back until the next query or the commit, so its error
-    /// may come from there.
+    /// Runs a statement whose rows nobody needs. It may be held back until the next query or the
+    /// commit, so its error may come from there.
     fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<(), DbError>;
 
-    /// Wakes those who wait for a change, after the transaction has been committed and never before.
+    /// Wakes those who wait for a change, after the transaction has been committed and never
+    /// before.
     fn notify(&mut self);
 
     fn dialect(&self) -> Dialect;
@@ -65,13 +70,15 @@ pub struct Options {
     pub busy_timeout: Duration,
     /// PostgreSQL: how long one statement may run.
     pub statement_timeout: Duration,
-    /// PostgreSQL: how long a transaction may stay open without a statement before the server ends it.
+    /// PostgreSQL: how long a transaction may stay open without a statement before the server ends
+    /// it.
     pub idle_in_transaction_timeout: Duration,
     /// PostgreSQL: how long making a connection may take.
     pub connect_timeout: Duration,
     /// Connections at once: readers of an SQLite file, all transactions of a PostgreSQL database.
     pub connections: usize,
-    /// PostgreSQL: the schema to live in, made if it is missing. Without it the server's search path decides.
+    /// PostgreSQL: the schema to live in, made if it is missing. Without it the server's search
+    /// path decides.
     pub schema: Option<String>,
 }
 
@@ -109,7 +116,8 @@ enum Driver {
 }
 
 impl Db {
-    /// Opens the database, makes it if it is a new SQLite file or an empty schema, and brings its tables up to date.
+    /// Opens the database, makes it if it is a new SQLite file or an empty schema, and brings its
+    /// tables up to date.
     pub fn open(
         target: &Target,
         options: &Options,
@@ -129,8 +137,9 @@ impl Db {
 
     /// Runs the job in one transaction and keeps what it did if it answers `Ok`.
     ///
-    /// The job may run again after a serialization failure or a lost connection, so it must not act on anything but
-    /// the [`Conn`]. A panic in it is answered as [`DbError::Panicked`], with nothing kept.
+    /// The job may run again after a serialization failure or a lost connection, so it must not act
+    /// on anything but the [`Conn`]. A panic in it is answered as [`DbError::Panicked`], with
+    /// nothing kept.
     pub fn write<T, E>(
         &self,
         job: impl FnMut(&mut dyn Conn) -> Result<T, E> + Send + 'static,
@@ -158,7 +167,8 @@ impl Db {
         }
     }
 
-    /// The present, to be taken before looking and given to [`Db::wait`] when the look found nothing to do.
+    /// The present, to be taken before looking and given to [`Db::wait`] when the look found
+    /// nothing to do.
     pub fn mark(&self) -> WakeMark {
         match &*self.0 {
             Driver::Sqlite(sqlite) => sqlite.mark(),
@@ -166,10 +176,11 @@ impl Db {
         }
     }
 
-    /// Blocks until something was notified after the mark was taken, by this process or another, or the time is over.
+    /// Blocks until something was notified after the mark was taken, by this process or another, or
+    /// the time is over.
     ///
-    /// It is a hint, not the truth: it may come for nothing (the first wait of a handle always does, because it cannot
-    /// know what it missed), so callers look again.
+    /// It is a hint, not the truth: it may come for nothing (the first wait of a handle always
+    /// does, because it cannot know what it missed), so callers look again.
     pub fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
         match &*self.0 {
             Driver::Sqlite(sqlite) => sqlite.wait(mark, at_most),
@@ -196,14 +207,15 @@ fn refuse_nesting() -> Result<(), DbError> {
     Ok(())
 }
 
-/// Runs a job once, turning a panic into an error. An `Err` means that the transaction must be rolled back.
+/// Runs a job once, turning a panic into an error. An `Err` means that the transaction must be
+/// rolled back.
 fn run_job<T, E: From<DbError>>(
     job: &mut impl FnMut(&mut dyn Conn) -> Result<T, E>,
     conn: &mut dyn Conn,
 ) -> Result<T, E> {
     IN_JOB.set(true);
-    // A panicking job leaves nothing half-done behind: its transaction is rolled back, and what it captured is either
-    // dropped or was already the caller's to protect.
+    // A panicking job leaves nothing half-done behind: its transaction is rolled back, and what it
+    // captured is either dropped or was already the caller's to protect.
     let result = catch_unwind(AssertUnwindSafe(|| job(conn)));
     IN_JOB.set(false);
     result
@@ -218,7 +230,8 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("no message").to_owned()
 }
 
-/// Locks a mutex whose data stays sound even if a holder panicked: every holder in this module changes it in one step.
+/// Locks a mutex whose data stays sound even if a holder panicked: every holder in this module
+/// changes it in one step.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,7 @@
 //! A bounded shelf of connections that are lent and given back.
 //!
-//! It does not know what a connection is. One that is not given back is closed, because nobody knows its state.
+//! It does not know what a connection is. One that is not given back is closed, because nobody
+//! knows its state.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -31,8 +32,8 @@ impl<L> Pool<L> {
         }
     }
 
-    /// Lends a connection when the limit allows it. `choose` gets an idle one, if there is one, and answers with that or
-    /// a new one.
+    /// Lends a connection when the limit allows it. `choose` gets an idle one, if there is one, and
+    /// answers with that or a new one.
     pub(super) fn borrow<E: From<DbError>>(
         &self,
         choose: impl FnOnce(Option<L>) -> Result<L, E>,

@@ -1,7 +1,8 @@
-//! The PostgreSQL driver: a few links, each transaction on one of them, and retries where a retry can help.
+//! The PostgreSQL driver: a few links, each transaction on one of them, and retries where a retry
+//! can help.
 //!
-//! Any number of processes on any number of machines may use the same schema. A transaction is never run again after
-//! its COMMIT was sent, unless the server said that it was rolled back.
+//! Any number of processes on any number of machines may use the same schema. A transaction is
+//! never run again after its COMMIT was sent, unless the server said that it was rolled back.
 
 mod announce;
 mod failure;
@@ -163,7 +164,8 @@ impl Postgres {
 
     fn answer<T, E: From<DbError>>(&self, failure: Failure) -> Turn<T, E> {
         if failure.is_disconnect() {
-            // What broke one link, a restart of the server for one, has most likely broken the others.
+            // What broke one link, a restart of the server for one, has most likely broken the
+            // others.
             self.links.clear();
         }
         if failure.again {
@@ -188,8 +190,8 @@ impl Postgres {
         lent
     }
 
-    /// The pause grows with each failure, and differs from one to the next so that two transactions that met once do
-    /// not meet again.
+    /// The pause grows with each failure, and differs from one to the next so that two transactions
+    /// that met once do not meet again.
     fn pause(&self, failures: u32) {
         const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
         let longest = FIRST_PAUSE * 4_u32.pow(failures - 1);

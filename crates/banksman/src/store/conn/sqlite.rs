@@ -1,7 +1,8 @@
-//! The SQLite driver: one writer with group commit, a few readers, and a way to hear of other processes.
+//! The SQLite driver: one writer with group commit, a few readers, and a way to hear of other
+//! processes.
 //!
-//! Any number of processes may have the file open. It must never wait for a reader before it commits, and a reader
-//! never waits for it.
+//! Any number of processes may have the file open. It must never wait for a reader before it
+//! commits, and a reader never waits for it.
 
 mod open;
 mod transaction;
@@ -23,9 +24,9 @@ use super::{Conn, Migration, Options, Stats, run_job};
 /// How often a waiter looks by itself, in case a hint was lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Looks of which one at most wakes, as long as hints come. Commits that are worth hearing of give one, so what is seen by
-/// looking alone is mostly what nobody has to hear of, such as the renewals of leases; a steady trickle of them must
-/// not keep everybody awake.
+/// Looks of which one at most wakes, as long as hints come. Commits that are worth hearing of give
+/// one, so what is seen by looking alone is mostly what nobody has to hear of, such as the renewals
+/// of leases; a steady trickle of them must not keep everybody awake.
 const LOOKS_A_WAKE: u32 = 10;
 
 /// The same as [`LOOK_EVERY`] where the system gives us no hints from other processes.
@@ -119,7 +120,8 @@ impl Sqlite {
         Ok(Link::new(connection, self.path.clone(), Access::Read))
     }
 
-    /// Answers whether the file may have changed, but only once in so many looks. When it cannot look, it may have.
+    /// Answers whether the file may have changed, but only once in so many looks. When it cannot
+    /// look, it may have.
     fn look(&self, looks: u32) -> bool {
         let Ok(mut lookout) = self.lookout.try_lock() else {
             return false;

@@ -1,6 +1,7 @@
 //! Where a store is, as the user writes it.
 //!
-//! Neither `Display` nor `Debug` may show a password, and a text that cannot be read is never repeated in an error.
+//! Neither `Display` nor `Debug` may show a password, and a text that cannot be read is never
+//! repeated in an error.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -86,10 +87,11 @@ fn write_postgres(out: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result 
     write!(out, "/{}", config.get_dbname().unwrap_or_default())
 }
 
-/// Reads a URL and refuses what would send secrets in the clear over a network without the user's word for it.
+/// Reads a URL and refuses what would send secrets in the clear over a network without the user's
+/// word for it.
 pub(super) fn postgres_config(url: &str) -> Result<Config, DbError> {
-    // The parser ends the credentials at the first `@`, so an unescaped one in a password would make the password's
-    // tail a part of the host's name, and names of hosts are shown.
+    // The parser ends the credentials at the first `@`, so an unescaped one in a password would
+    // make the password's tail a part of the host's name, and names of hosts are shown.
     let (_, after_credentials) = url.split_once('@').unwrap_or(("", url));
     if after_credentials.contains('@') {
         return Err(DbError::Target {

@@ -1,6 +1,8 @@
-//! What both drivers promise, checked on both; `sqlite` and `postgres` hold what only one of them can show.
+//! What both drivers promise, checked on both; `sqlite` and `postgres` hold what only one of them
+//! can show.
 //!
-//! The PostgreSQL half runs on the server that BANKSMAN_TEST_PG names, each test in a schema of its own.
+//! The PostgreSQL half runs on the server that BANKSMAN_TEST_PG names, each test in a schema of its
+//! own.
 
 mod postgres;
 mod sqlite;
@@ -45,7 +47,8 @@ const NAMES: &str = "SELECT name FROM notes ORDER BY name";
 const RAISE: &str = "UPDATE counters SET n = n + 1 WHERE name = $1";
 const RAISED: &str = "SELECT n FROM counters WHERE name = $1";
 
-/// The server that tests may use; `None` where the person running them asked to leave PostgreSQL out.
+/// The server that tests may use; `None` where the person running them asked to leave PostgreSQL
+/// out.
 pub(in crate::store) fn test_server() -> Option<String> {
     let url = env::var("BANKSMAN_TEST_PG").unwrap_or_else(|_| {
         panic!(

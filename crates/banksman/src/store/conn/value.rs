@@ -1,7 +1,7 @@
 //! What goes into a statement and what comes out of it.
 //!
-//! Only the four kinds that both engines store alike. A wrong kind is an error that names the column, never a panic
-//! and never a silent conversion.
+//! Only the four kinds that both engines store alike. A wrong kind is an error that names the
+//! column, never a panic and never a silent conversion.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
-//! How those who wait for a change hear of it: a counter with a condition variable inside the process, a small file
-//! beside the database between processes.
+//! How those who wait for a change hear of it: a counter with a condition variable inside the
+//! process, a small file beside the database between processes.
 //!
-//! All of this is a hint. Nothing here may be needed for correctness: who waits looks at the database again.
+//! All of this is a hint. Nothing here may be needed for correctness: who waits looks at the
+//! database again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -79,7 +80,8 @@ impl WakeSignal {
 
 /// The file beside an SQLite database that is touched after each commit worth hearing of.
 ///
-/// Watching the database's own log instead would be wrong: it is written before the commit can be seen.
+/// Watching the database's own log instead would be wrong: it is written before the commit can be
+/// seen.
 pub(super) struct WakeFile {
     path: PathBuf,
     file: Mutex<File>,
@@ -102,14 +104,16 @@ impl WakeFile {
         })
     }
 
-    /// Tells other processes. A failure is theirs to notice by their own looking, a second later at most.
+    /// Tells other processes. A failure is theirs to notice by their own looking, a second later at
+    /// most.
     pub(super) fn touch(&self) -> io::Result<()> {
         let mut file = locked(&self.file);
         file.seek(SeekFrom::Start(0))?;
         file.write_all(b"!")
     }
 
-    /// Makes sure that the signal is raised whenever the file is touched, as far as the system allows.
+    /// Makes sure that the signal is raised whenever the file is touched, as far as the system
+    /// allows.
     pub(super) fn watch(&self, signal: &Arc<WakeSignal>) -> Watch {
         let mut watching = locked(&self.watching);
         match &*watching {

@@ -13,7 +13,8 @@ use tempfile::TempDir;
 
 use super::{code, read, read_all};
 
-/// Answers the requests of our client in their order; `PROMPT` stands for what it does with the prompt.
+/// Answers the requests of our client in their order; `PROMPT` stands for what it does with the
+/// prompt.
 const AGENT: &str = r#"
 say() { printf '%s\n' "$1"; }
 hear() { IFS= read -r line || exit 7; }
@@ -223,7 +224,8 @@ fn a_long_prompt_does_not_wait_for_the_agent_to_read() {
     let harness = Harness::new();
     let mut order = order();
     order["prompt"] = json!("x".repeat(3_000_000));
-    // It writes more than a pipe holds before it reads the prompt, which is more than a pipe holds as well.
+    // It writes more than a pipe holds before it reads the prompt, which is more than a pipe holds
+    // as well.
     let flood = "i=0; while [ $i -lt 400 ]; do update \"{\\\"n\\\":\\\"$(printf '%01000d' 0)\\\"}\"; i=$((i+1)); done\n";
     let script = script(DONE).replacen("hear\nupdate", &format!("{flood}hear\nupdate"), 1);
     assert!(script.contains("-lt 400"));

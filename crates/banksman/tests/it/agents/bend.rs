@@ -1,5 +1,5 @@
-//! Recordings that were bent: what a stream may look like after a bad disk, a kill or another version of the agent;
-//! and JSON of any shape under the names that the adapters look for.
+//! Recordings that were bent: what a stream may look like after a bad disk, a kill or another
+//! version of the agent; and JSON of any shape under the names that the adapters look for.
 
 use banksman_core::receipt::ProcessExit;
 use proptest::collection::vec;

@@ -1,5 +1,6 @@
-//! Streams as no agent writes them: recorded ones with lines lost, doubled, cut and bent, and JSON of any shape under
-//! the names that the adapters look for. [`promise`](super::promise) says what must hold of each.
+//! Streams as no agent writes them: recorded ones with lines lost, doubled, cut and bent, and JSON
+//! of any shape under the names that the adapters look for. [`promise`](super::promise) says what
+//! must hold of each.
 
 use banksman::exec::agent::AgentKind;
 use banksman_core::lifecycle::Outcome;

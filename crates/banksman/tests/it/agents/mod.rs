@@ -1,5 +1,5 @@
-//! The adapters of agents against what the real command lines wrote: `transcripts/` holds recorded streams, and nothing
-//! in it was edited but paths and ports.
+//! The adapters of agents against what the real command lines wrote: `transcripts/` holds recorded
+//! streams, and nothing in it was edited but paths and ports.
 
 mod acp;
 mod acp_client;

@@ -1,4 +1,5 @@
-//! What every adapter promises of any stream: nothing panics, nothing grows, and no success is made up.
+//! What every adapter promises of any stream: nothing panics, nothing grows, and no success is made
+//! up.
 
 use banksman::exec::agent::{AgentKind, PriorUsage};
 use banksman_core::lifecycle::Outcome;

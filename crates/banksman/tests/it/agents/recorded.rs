@@ -1,4 +1,5 @@
-//! Every recorded stream of opencode, Gemini CLI and agents of the Agent Client Protocol, and the same streams bent.
+//! Every recorded stream of opencode, Gemini CLI and agents of the Agent Client Protocol, and the
+//! same streams bent.
 
 use std::fs;
 
@@ -13,7 +14,8 @@ use super::bend::{bend, bent, event, exit};
 use super::promise::check;
 use super::{NOW, Read, code, read_all, signal, transcript, transcripts};
 
-/// A line for each stream: exit, outcome, terminal event, session, tokens, cost in millionths, reset, last words.
+/// A line for each stream: exit, outcome, terminal event, session, tokens, cost in millionths,
+/// reset, last words.
 const TABLE: &str = include_str!("recorded.txt");
 
 fn kind_of(name: &str) -> AgentKind {

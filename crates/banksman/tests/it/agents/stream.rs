@@ -1,5 +1,5 @@
-//! What the streams of Claude Code and Codex mean beyond their outcome: events for people, counts of one run, faults
-//! that are none, and ends that only look good.
+//! What the streams of Claude Code and Codex mean beyond their outcome: events for people, counts
+//! of one run, faults that are none, and ends that only look good.
 
 use banksman::exec::agent::{AgentEvent, AgentKind, PriorUsage};
 use banksman_core::lifecycle::Outcome;

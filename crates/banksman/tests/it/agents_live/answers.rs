@@ -1,5 +1,5 @@
-//! The real agents under a keeper that wants an answer in a given shape: what is wrong is asked for once more, in the same
-//! session, and only what was checked is on record as the answer.
+//! The real agents under a keeper that wants an answer in a given shape: what is wrong is asked for
+//! once more, in the same session, and only what was checked is on record as the answer.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +31,8 @@ struct Reviewed {
     output: String,
 }
 
-/// Has a keeper run the agent, with nothing expected but the answer; none when the agent is missing.
+/// Has a keeper run the agent, with nothing expected but the answer; none when the agent is
+/// missing.
 fn review(player: &Agent, scenario: Vec<Reply>) -> Option<Reviewed> {
     let program = program(player.program)?;
     let world = World::new();
@@ -107,8 +108,8 @@ fn half() -> Value {
     json!({ "verdict": "good", "blocker": null })
 }
 
-/// Claude Code checks the answer itself and lets the model try again; a model that then only talks is told once to answer,
-/// and after that its words are taken for a good end.
+/// Claude Code checks the answer itself and lets the model try again; a model that then only talks
+/// is told once to answer, and after that its words are taken for a good end.
 fn talk() -> Reply {
     Reply::text("It looks good to me.")
 }

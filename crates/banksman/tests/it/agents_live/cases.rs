@@ -1,6 +1,7 @@
 //! What every agent must be able to do, and how it must look when it cannot.
 //!
-//! A case is the same for all agents; an [`Agent`] says how it is set up and what its tools are called.
+//! A case is the same for all agents; an [`Agent`] says how it is set up and what its tools are
+//! called.
 
 use std::fs;
 use std::io::Read;
@@ -163,8 +164,8 @@ pub(super) fn rate_limited_once(agent: &Agent) {
     assert_eq!(world.server.turns().len(), 2);
 }
 
-/// A plan that is used up is a quota fault, with the time when it is over where the vendor tells it to the agent. Most
-/// agents see that there is no use in asking again.
+/// A plan that is used up is a quota fault, with the time when it is over where the vendor tells it
+/// to the agent. Most agents see that there is no use in asking again.
 pub(super) fn plan_limit(agent: &Agent, told: Option<time::Instant>, requests: usize) {
     let Some(world) = World::new(agent, |_| vec![Reply::PlanLimit(RESET)]) else { return };
     let ran = world.run(&ask("hello"));
@@ -221,8 +222,8 @@ pub(super) fn stall(agent: &Agent, how: Reply) {
     assert_eq!(ran.exit.signal, Some(9));
 }
 
-/// It is killed while a tool runs. Most agents put their tools into sessions of their own, where a kill of the group does
-/// not reach them; these `survivors` are found and ended all the same.
+/// It is killed while a tool runs. Most agents put their tools into sessions of their own, where a
+/// kill of the group does not reach them; these `survivors` are found and ended all the same.
 pub(super) fn killed_in_a_tool(agent: &Agent, survivors: usize) {
     let scenario = |site: &Site| {
         let gate = site.repo().join("gate");
@@ -238,7 +239,8 @@ pub(super) fn killed_in_a_tool(agent: &Agent, survivors: usize) {
     let ran = running.kill();
     assert_eq!(ran.exit.signal, Some(9), "{}", ran.lines.join("\n"));
     assert_eq!(ran.reading.terminal, None);
-    // There may be more: a child that is just about to end is still there. Without `/proc` none can be found.
+    // There may be more: a child that is just about to end is still there. Without `/proc` none can
+    // be found.
     let found = ran.left_over;
     assert!(found >= survivors || !cfg!(target_os = "linux"), "{found} of {survivors}");
 }

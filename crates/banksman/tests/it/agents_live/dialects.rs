@@ -1,6 +1,7 @@
 //! The vendors' ways to say the same: an answer, a tool call, a refusal.
 //!
-//! The shapes of errors are those that the agents are known to react to; they were not recorded from the vendors.
+//! The shapes of errors are those that the agents are known to react to; they were not recorded
+//! from the vendors.
 
 use serde_json::{Value, json};
 
@@ -127,7 +128,8 @@ impl Dialect {
                 .with("anthropic-ratelimit-unified-overage-status", "rejected")
                 .with("anthropic-ratelimit-unified-overage-disabled-reason", "org_level_disabled"),
             Self::OpenAiResponses => openai_plan_limit(resets_at),
-            // Without a word on when to try again, opencode waits longer each time and for 70 seconds in all.
+            // Without a word on when to try again, opencode waits longer each time and for 70
+            // seconds in all.
             Self::OpenAiChat => openai_plan_limit(resets_at).with("retry-after", "1"),
             Self::Gemini => gemini_quota("PerDay", "You exceeded your current quota.", 36_000),
         }

@@ -43,8 +43,9 @@ fn write_settings(home: &Path, settings: &Value) {
     fs::write(home.join(".gemini/settings.json"), settings.to_string()).unwrap();
 }
 
-/// A server of tools in the person's own settings. It believes settings from elsewhere only when they and all folders
-/// above them belong to root, so a run cannot bring its own; the variable tells the server which run it works for.
+/// A server of tools in the person's own settings. It believes settings from elsewhere only when
+/// they and all folders above them belong to root, so a run cannot bring its own; the variable
+/// tells the server which run it works for.
 pub(super) const WITH_TOOLS: Agent = Agent {
     setup: |program, server, home| {
         let setup = setup(program, server, home);

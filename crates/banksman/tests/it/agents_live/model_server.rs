@@ -1,7 +1,9 @@
-//! A model server on loopback that plays a scenario, so that the real agents can be run without a network.
+//! A model server on loopback that plays a scenario, so that the real agents can be run without a
+//! network.
 //!
-//! It speaks HTTP/1.1 with one request for each connection, in the dialect that the path of the request belongs to. A
-//! request without tools is not part of the conversation (a title, a count) and gets a plain answer.
+//! It speaks HTTP/1.1 with one request for each connection, in the dialect that the path of the
+//! request belongs to. A request without tools is not part of the conversation (a title, a count)
+//! and gets a plain answer.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -277,7 +279,8 @@ impl Answer {
         stream.write_all(self.parts.first().map_or("", String::as_str).as_bytes())
     }
 
-    /// Without a length: the end of the connection is the end of the body, so a cut one is noticed only by its content.
+    /// Without a length: the end of the connection is the end of the body, so a cut one is noticed
+    /// only by its content.
     fn head(&self) -> String {
         let headers: String =
             self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();

@@ -1,4 +1,5 @@
-//! opencode. A run takes ten seconds and more, so it is installed only where it is asked for, and few cases are run.
+//! opencode. A run takes ten seconds and more, so it is installed only where it is asked for, and
+//! few cases are run.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,9 @@
-//! One run of a real agent: started as a keeper would start it, read by its adapter, and ended with all its children.
+//! One run of a real agent: started as a keeper would start it, read by its adapter, and ended with
+//! all its children.
 //!
-//! The agent gets a home, a repository and an environment of its own, and nothing of ours. Processes are found by the
-//! folder of the run, which is in their environment, because agents put the tools that they run into other sessions.
+//! The agent gets a home, a repository and an environment of its own, and nothing of ours.
+//! Processes are found by the folder of the run, which is in their environment, because agents put
+//! the tools that they run into other sessions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -31,7 +33,8 @@ const LINE_BYTES: u64 = 4 * 1024 * 1024;
 const LONGEST: Duration = Duration::from_secs(90);
 /// Between the request to end and the kill.
 const GRACE: Duration = Duration::from_secs(5);
-/// Rounds of looking for processes that are to be gone: each kills what it finds, and what is left can only be new.
+/// Rounds of looking for processes that are to be gone: each kills what it finds, and what is left
+/// can only be new.
 const ROUNDS: usize = 200;
 
 /// The program of an agent, or none, said loudly, when it is not installed.
@@ -154,8 +157,9 @@ impl Site {
         pids.filter_map(Pid::from_raw).filter(is_ours).collect()
     }
 
-    /// Ends what is left of the run; answers how many processes that were. A process that is just replacing its program
-    /// has no environment to be seen, so only a second look that finds nothing is believed.
+    /// Ends what is left of the run; answers how many processes that were. A process that is just
+    /// replacing its program has no environment to be seen, so only a second look that finds
+    /// nothing is believed.
     fn end_left_over(&self) -> usize {
         let mut found = BTreeSet::new();
         let mut is_quiet = false;

@@ -1,7 +1,8 @@
-//! The real agents through the whole system: a task is added, pulses start its agent, prove its work and merge it.
+//! The real agents through the whole system: a task is added, pulses start its agent, prove its
+//! work and merge it.
 //!
-//! What goes wrong on the way goes wrong as it does in life: the model refuses, falls silent or is wrong, and the agent is
-//! killed. Where an agent is not installed, its tests say SKIPPED and pass.
+//! What goes wrong on the way goes wrong as it does in life: the model refuses, falls silent or is
+//! wrong, and the agent is killed. Where an agent is not installed, its tests say SKIPPED and pass.
 
 mod cases;
 mod harness;

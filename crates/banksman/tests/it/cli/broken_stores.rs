@@ -1,4 +1,5 @@
-//! Stores that are damaged, foreign, newer, out of reach, full, or being made by several processes at once.
+//! Stores that are damaged, foreign, newer, out of reach, full, or being made by several processes
+//! at once.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -1,4 +1,5 @@
-//! A sandbox in which agents really work: a git repository, a worker that is a shell script, and ways to wait.
+//! A sandbox in which agents really work: a git repository, a worker that is a shell script, and
+//! ways to wait.
 
 use std::fs;
 use std::ops::Deref;

@@ -1,4 +1,5 @@
-//! Input that is too large, not text, or meant to confuse a terminal. Each is refused or shown harmlessly, and nothing is lost.
+//! Input that is too large, not text, or meant to confuse a terminal. Each is refused or shown
+//! harmlessly, and nothing is lost.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

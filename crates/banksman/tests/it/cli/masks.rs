@@ -1,7 +1,8 @@
-//! Makes outputs comparable: times, hashes and the sandbox's folder become fixed words of the same width, so that
-//! columns stay aligned.
+//! Makes outputs comparable: times, hashes and the sandbox's folder become fixed words of the same
+//! width, so that columns stay aligned.
 
-/// Shapes of what changes from run to run. `0` stands for a digit, `f` for a hexadecimal digit, the rest for itself.
+/// Shapes of what changes from run to run. `0` stands for a digit, `f` for a hexadecimal digit, the
+/// rest for itself.
 const LOCAL_TIME: &str = "0000-00-00 00:00:00";
 const UTC_TIME: &str = "0000-00-00T00:00:00";
 /// A size on the disk stands behind this.

@@ -1,4 +1,5 @@
-//! The command line from outside: the real program in a folder of its own, its exact output, its exit codes.
+//! The command line from outside: the real program in a folder of its own, its exact output, its
+//! exit codes.
 
 mod adding;
 mod broken_stores;

@@ -248,7 +248,8 @@ fn why_names_what_a_task_waits_for() {
     ");
 }
 
-/// Several processes ask for the same with the same key at the same time: one does it, all get its answer.
+/// Several processes ask for the same with the same key at the same time: one does it, all get its
+/// answer.
 #[test]
 fn a_key_that_races_in_several_processes_is_used_once() {
     let sandbox = Sandbox::new();

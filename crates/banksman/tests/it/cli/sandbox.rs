@@ -1,4 +1,5 @@
-//! A folder with a home and a repository, and the program run in it with an environment that holds nothing else.
+//! A folder with a home and a repository, and the program run in it with an environment that holds
+//! nothing else.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -124,7 +125,8 @@ impl Sandbox {
     }
 }
 
-/// What came of a run. As text it is the exit code and both outputs, with what differs from run to run masked.
+/// What came of a run. As text it is the exit code and both outputs, with what differs from run to
+/// run masked.
 pub(super) struct Ran {
     pub(super) code: Option<i32>,
     pub(super) stdout: String,
@@ -137,7 +139,8 @@ impl Ran {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{self}"))
     }
 
-    /// The same with single blanks: where a path stands before the last column, the columns are as wide as it is.
+    /// The same with single blanks: where a path stands before the last column, the columns are as
+    /// wide as it is.
     pub(super) fn without_padding(&self) -> String {
         let line = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         self.to_string().lines().map(line).collect::<Vec<_>>().join("\n")

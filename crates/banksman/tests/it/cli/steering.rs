@@ -1,5 +1,5 @@
-//! `up`, `down`, `pulse`, `pause`, `resume`, `retry`, `unblock`, `cancel`, `batch`, `workers`, `accounts`, `agents`, `why` and
-//! `demo`: agents set to work and held back.
+//! `up`, `down`, `pulse`, `pause`, `resume`, `retry`, `unblock`, `cancel`, `batch`, `workers`,
+//! `accounts`, `agents`, `why` and `demo`: agents set to work and held back.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

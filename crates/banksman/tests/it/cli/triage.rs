@@ -1,4 +1,5 @@
-//! Triage in a real terminal: one key each, words where they are needed, and the terminal is given back.
+//! Triage in a real terminal: one key each, words where they are needed, and the terminal is given
+//! back.
 
 use super::deciding::ask;
 use super::harness::{DONE, Harness, WORK};

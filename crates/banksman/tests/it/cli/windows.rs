@@ -1,4 +1,5 @@
-//! Windows that follow agents, and the live view: in a real tmux, and with a program that stands in for Tabby.
+//! Windows that follow agents, and the live view: in a real tmux, and with a program that stands in
+//! for Tabby.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -84,7 +85,8 @@ fn a_tmux_window_follows_an_agent() {
     assert!(attached.stderr.contains("a window of tmux follows r1.1"), "{attached}");
     tmux.sees("r1-1", "laying bricks");
     harness.open_gate();
-    // It stays when the run has ended, so that the end can be read. The pane's own words about that are not always drawn.
+    // It stays when the run has ended, so that the end can be read. The pane's own words about that
+    // are not always drawn.
     tmux.sees("r1-1", "the wall stands");
     harness.until("the window outlives the log", || {
         tmux.run(&["list-panes", "-a", "-F", "#{window_name} #{pane_dead}"]).contains("r1-1 1")

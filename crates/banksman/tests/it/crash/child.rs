@@ -80,7 +80,8 @@ impl Running {
         Self { process, lines }
     }
 
-    /// The next whole line; `None` at the end. What the test harness says in between is passed over.
+    /// The next whole line; `None` at the end. What the test harness says in between is passed
+    /// over.
     fn line(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
@@ -131,8 +132,8 @@ fn note(line: &str, into: &mut Acknowledged) -> (i64, i64) {
     record
 }
 
-/// In a child this is the whole program. Otherwise it does the same for a while, so that what the children do is known
-/// to work where nobody is killed.
+/// In a child this is the whole program. Otherwise it does the same for a while, so that what the
+/// children do is known to work where nobody is killed.
 #[test]
 fn a_child_works_on_a_store() {
     let Ok(job) = env::var(JOB) else {

@@ -26,7 +26,8 @@ fn assert_usable(world: &World) {
     );
 }
 
-/// A measure of work instead of a time: how many rounds of hashing the making of a store takes on this machine now.
+/// A measure of work instead of a time: how many rounds of hashing the making of a store takes on
+/// this machine now.
 fn rounds_of_an_opening(begin: impl Fn(&World)) -> u64 {
     let world = World::sqlite();
     begin(&world);
@@ -73,7 +74,8 @@ fn a_kill_while_an_empty_file_is_filled_leaves_no_half_store() {
     kill_while_opening(|world| drop(File::create(world.file()).expect("an empty file")));
 }
 
-/// The parent holds a name that the migration needs half-way, so that the child is killed in the middle of it.
+/// The parent holds a name that the migration needs half-way, so that the child is killed in the
+/// middle of it.
 #[test]
 fn a_kill_in_the_middle_of_the_migration_leaves_no_half_schema() {
     let Some(world) = World::postgres() else { return };

@@ -1,5 +1,5 @@
-//! What a note is made of: days that begin where the reader is, tasks that do not get on, answers from several hands. On both
-//! engines where the engine matters.
+//! What a note is made of: days that begin where the reader is, tasks that do not get on, answers
+//! from several hands. On both engines where the engine matters.
 
 use banksman::ops::daily::{LocalDay, refresh};
 use banksman::store::Store;

@@ -1,5 +1,5 @@
-//! The daily note from outside: a real store, real files, the real program; people who edit the note at the same time, late,
-//! twice or wrongly.
+//! The daily note from outside: a real store, real files, the real program; people who edit the
+//! note at the same time, late, twice or wrongly.
 
 mod answering;
 pub(crate) mod desk;

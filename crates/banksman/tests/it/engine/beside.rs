@@ -1,5 +1,5 @@
-//! A turn beside another one on the same machine, as a `pulse` by hand beside `up`: both begin what was claimed, one keeper
-//! starts, and its agent has the token that the store knows.
+//! A turn beside another one on the same machine, as a `pulse` by hand beside `up`: both begin what
+//! was claimed, one keeper starts, and its agent has the token that the store knows.
 
 use std::cell::RefCell;
 use std::fs;
@@ -17,7 +17,8 @@ use super::harness::Harness;
 
 const RUN: RunId = RunId { task: TaskId(1), epoch: 1 };
 
-/// Lets something else happen between a claim, or the sight of one without a keeper, and the start of that keeper.
+/// Lets something else happen between a claim, or the sight of one without a keeper, and the start
+/// of that keeper.
 struct Meanwhile<'a, F> {
     driver: &'a Driver,
     act: RefCell<Option<F>>,

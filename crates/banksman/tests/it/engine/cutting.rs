@@ -21,7 +21,8 @@ const LOOKS: usize = 30;
 /// A counter that nobody waits for.
 const ENDLESS: &str =
     "WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up) SELECT count(*) FROM up";
-/// What is written on the way: effects that are settled, tasks that move or are born, budgets of batches.
+/// What is written on the way: effects that are settled, tasks that move or are born, budgets of
+/// batches.
 const WRITES: [(&str, &str, &str); 4] = [
     ("cut_effects", "UPDATE OF state", "outbox"),
     ("cut_moves", "UPDATE OF version", "tasks"),
@@ -29,9 +30,9 @@ const WRITES: [(&str, &str, &str); 4] = [
     ("cut_budgets", "UPDATE OF budget_runs", "batches"),
 ];
 
-/// Turns until it is over. Each is cut off after its first write; only what belongs together, and so gets nowhere, is given one
-/// write more. So between any two writes somebody was cut off once. Answers how often that was. Nobody else is cut off, so
-/// `is_over` may let people act.
+/// Turns until it is over. Each is cut off after its first write; only what belongs together, and
+/// so gets nowhere, is given one write more. So between any two writes somebody was cut off once.
+/// Answers how often that was. Nobody else is cut off, so `is_over` may let people act.
 pub(crate) fn cut_every_turn_off(
     driver: &Driver,
     harness: &Harness,

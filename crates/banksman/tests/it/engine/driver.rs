@@ -1,5 +1,5 @@
-//! An engine in this very process, on the folders of a [`Harness`](super::harness::Yard), whose clock and patience a test can
-//! change. Keepers and agents are real.
+//! An engine in this very process, on the folders of a [`Harness`](super::harness::Yard), whose
+//! clock and patience a test can change. Keepers and agents are real.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -37,7 +37,8 @@ impl Projects for One {
 }
 
 impl Driver {
-    /// On the folder of a harness and its SQLite store. No wait before another try is longer than `patience`.
+    /// On the folder of a harness and its SQLite store. No wait before another try is longer than
+    /// `patience`.
     pub(crate) fn of(root: &Path, patience: Span) -> Self {
         Self::on(root, &root.join("store.db").display().to_string(), patience)
     }

@@ -1,4 +1,5 @@
-//! What becomes of runs that do not succeed: which are tried again, when, what the next one is told, and who is asked.
+//! What becomes of runs that do not succeed: which are tried again, when, what the next one is
+//! told, and who is asked.
 
 use banksman::clock;
 use banksman_core::ids::TaskId;
@@ -82,7 +83,8 @@ fn the_same_failure_again_and_again_is_given_up() {
     harness.assert_no_commit_lost();
 }
 
-/// One task hits the wall. All others of the account wait for the time that the provider named, then one goes first.
+/// One task hits the wall. All others of the account wait for the time that the provider named,
+/// then one goes first.
 #[test]
 fn a_quota_rests_the_account_and_one_run_tries_first() {
     let settings = [

@@ -1,4 +1,5 @@
-//! A folder with a repository, a home and scripted agents, and the program run in it; at its end everything is looked at.
+//! A folder with a repository, a home and scripted agents, and the program run in it; at its end
+//! everything is looked at.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,8 @@ use crate::scripted::scripted_agent;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_banksman");
 const LIFECYCLE: &str = include_str!("../../../demo/lifecycle.yaml");
-/// Plays the script of the run, else that of its task, else `any`. Every start and every prompt is written down.
+/// Plays the script of the run, else that of its task, else `any`. Every start and every prompt is
+/// written down.
 const AGENT: &str = r#"run=${BANKSMAN_RUN%%:*}
 cat >>"$2/prompts/$run"
 echo "$run session=$BANKSMAN_SESSION" >>"$2/starts"
@@ -183,8 +185,8 @@ impl Harness {
         Store::open(&target, &Options::default()).expect("the store opens")
     }
 
-    /// While agents begin and end, git may look at the record of a worktree that is just being written or removed; it
-    /// takes offence at that, and a moment later no longer.
+    /// While agents begin and end, git may look at the record of a worktree that is just being
+    /// written or removed; it takes offence at that, and a moment later no longer.
     pub(crate) fn git(&self, args: &[&str]) -> String {
         let mut git = self.git_command(args);
         let mut output = git.output().expect("git starts");
@@ -223,7 +225,8 @@ impl Harness {
         self.processes().into_iter().filter(Process::is_agent).collect()
     }
 
-    /// A child of a keeper that has not become its own program yet looks like the keeper and is none.
+    /// A child of a keeper that has not become its own program yet looks like the keeper and is
+    /// none.
     pub(crate) fn keepers(&self) -> Vec<Process> {
         let mut keepers = self.processes();
         keepers.retain(Process::is_keeper);
@@ -261,7 +264,8 @@ impl Harness {
         }
     }
 
-    /// The end of a test: the store is sound, no commit is lost, no task has ended twice, nothing is left over.
+    /// The end of a test: the store is sound, no commit is lost, no task has ended twice, nothing
+    /// is left over.
     pub(crate) fn assert_clean(&self, nodes: &[&str]) {
         self.ok(&["check"]);
         self.ok(&["audit", "verify"]);
@@ -310,7 +314,8 @@ impl Drop for Harness {
             for node in ["here", "a", "b"] {
                 eprintln!("{}", self.file(&format!("up-{node}.log")));
             }
-            // Nothing in here may fail: a second panic would end the process before the first one is told.
+            // Nothing in here may fail: a second panic would end the process before the first one
+            // is told.
             for mut command in [self.command(&["list"]), self.git_command(&["worktree", "list"])] {
                 match command.output() {
                     Ok(said) => eprintln!("{}", String::from_utf8_lossy(&said.stdout)),

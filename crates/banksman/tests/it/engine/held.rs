@@ -1,4 +1,5 @@
-//! Why a task does not start, as `why --json` says it: one test for each reason that the scheduler knows.
+//! Why a task does not start, as `why --json` says it: one test for each reason that the scheduler
+//! knows.
 
 use banksman::clock;
 use banksman::store::Node;

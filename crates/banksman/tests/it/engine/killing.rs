@@ -107,7 +107,8 @@ fn a_second_up_on_the_same_home_is_refused() {
     up.stop();
 }
 
-/// Whoever lost something tries again after a few seconds; the work that was committed before is not lost.
+/// Whoever lost something tries again after a few seconds; the work that was committed before is
+/// not lost.
 #[test]
 fn a_lost_keeper_costs_one_run_and_no_commit() {
     let (harness, ids) = patient();
@@ -130,7 +131,8 @@ fn a_lost_keeper_costs_one_run_and_no_commit() {
     harness.assert_clean(&["here"]);
 }
 
-/// Nothing but the end of the keeper tells of it, and nobody waits for the hold of the effect to be over.
+/// Nothing but the end of the keeper tells of it, and nobody waits for the hold of the effect to be
+/// over.
 #[test]
 fn a_merge_that_loses_its_keeper_is_begun_again_at_once() {
     // The check passes in the run, and waits in the merge, which has a worktree of its own.
@@ -173,7 +175,8 @@ fn a_receipt_that_cannot_be_read_does_not_hide_the_others() {
     harness.assert_clean(&["here"]);
 }
 
-/// A keeper that neither renews its lease nor listens is killed with its agent, and nobody else waits for it.
+/// A keeper that neither renews its lease nor listens is killed with its agent, and nobody else
+/// waits for it.
 #[test]
 fn a_keeper_that_hangs_is_killed_when_its_lease_is_over() {
     let harness = Harness::new(&[("limits.lease", "\"2s\""), ("limits.grace", "\"200ms\"")]);
@@ -192,7 +195,8 @@ fn a_keeper_that_hangs_is_killed_when_its_lease_is_over() {
     harness.assert_clean(&["here"]);
 }
 
-/// A process that looks like an agent of ours, with the same program, arguments and folder, but without the marker.
+/// A process that looks like an agent of ours, with the same program, arguments and folder, but
+/// without the marker.
 fn decoy(harness: &Harness, like: &Process) -> Child {
     let mut command = Command::new(&like.args[0]);
     command.args(&like.args[1..]).env_clear().current_dir(harness.root());
@@ -259,7 +263,8 @@ fn what_lost_keepers_leave_is_ended_and_nothing_else() {
     assert!(harness.tasks().iter().all(|stored| super::harness::state_of(stored) == "done"));
 }
 
-/// As a rebase leaves it that was killed: away from the branch, with a file in the way that the branch has, too.
+/// As a rebase leaves it that was killed: away from the branch, with a file in the way that the
+/// branch has, too.
 #[test]
 fn a_worktree_that_was_left_away_from_its_branch_is_brought_back() {
     let harness = Harness::new(&[]);

@@ -1,4 +1,5 @@
-//! Worktrees that nobody took away in time, beside the repository and by a template that is no longer in force.
+//! Worktrees that nobody took away in time, beside the repository and by a template that is no
+//! longer in force.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -38,7 +38,8 @@ impl Database {
         Some(database)
     }
 
-    /// One whose clock says that it is noon, so that no day ends in the midst of a test. The store goes by that clock.
+    /// One whose clock says that it is noon, so that no day ends in the midst of a test. The store
+    /// goes by that clock.
     pub(crate) fn at_noon(name: &str) -> Option<Self> {
         let database = Self::new(name)?;
         let target: Target = database.url.parse().expect("a URL");

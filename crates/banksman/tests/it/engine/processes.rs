@@ -1,4 +1,5 @@
-//! Processes of a test: found by the test's own folder in their arguments or environment, and ended by their ids.
+//! Processes of a test: found by the test's own folder in their arguments or environment, and ended
+//! by their ids.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -102,7 +103,8 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     wait_through(what, || if is_so() { Seen::TheEnd } else { Seen::Nothing });
 }
 
-/// The same for what takes many steps: each has as much time, so that a slow machine may take longer for all of them.
+/// The same for what takes many steps: each has as much time, so that a slow machine may take
+/// longer for all of them.
 pub(crate) fn wait_through(what: &str, mut look: impl FnMut() -> Seen) {
     let mut until = Instant::now() + PATIENCE;
     loop {

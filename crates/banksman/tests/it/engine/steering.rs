@@ -1,4 +1,5 @@
-//! What people do while agents are at work: pausing, cancelling, answering; and the limits that they set.
+//! What people do while agents are at work: pausing, cancelling, answering; and the limits that
+//! they set.
 
 use std::fs;
 

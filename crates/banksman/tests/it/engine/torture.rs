@@ -1,7 +1,9 @@
-//! The control plane, keepers and agents are killed again and again while a batch of tasks is worked on.
+//! The control plane, keepers and agents are killed again and again while a batch of tasks is
+//! worked on.
 //!
-//! `BANKSMAN_TORTURE_KILLS` and `BANKSMAN_TORTURE_TASKS` make it longer, `BANKSMAN_TORTURE_SEED` makes it another one. The
-//! control plane is this test binary, run again as a child: the same loop as `up`, with a policy that tries again at once.
+//! `BANKSMAN_TORTURE_KILLS` and `BANKSMAN_TORTURE_TASKS` make it longer, `BANKSMAN_TORTURE_SEED`
+//! makes it another one. The control plane is this test binary, run again as a child: the same loop
+//! as `up`, with a policy that tries again at once.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -41,7 +43,8 @@ fn number(name: &str, otherwise: u64) -> u64 {
     env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-/// In a child this is the control plane, until it is killed. Otherwise it is one turn on a harness without tasks.
+/// In a child this is the control plane, until it is killed. Otherwise it is one turn on a harness
+/// without tasks.
 #[test]
 fn a_child_is_the_control_plane() {
     let Ok(root) = env::var(HARNESS) else {
@@ -154,7 +157,8 @@ fn nothing_is_lost_whoever_is_killed() {
     let mut up = Some(control_plane(&harness));
     let (mut killed, mut seen) = (0, 0);
     while killed < kills {
-        // Spread over the whole batch: the next kill comes when so many more agents were started, or none will be.
+        // Spread over the whole batch: the next kill comes when so many more agents were started,
+        // or none will be.
         let wanted = seen + usize::try_from(hangman.seeded.below(2)).expect("few");
         wait_until("agents are started", || {
             harness.starts().len() >= wanted || tasks(&store).iter().all(is_over)

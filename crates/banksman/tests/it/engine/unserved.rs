@@ -1,4 +1,5 @@
-//! Tasks that nobody can take: they are tried three times, block, and come back by themselves when somebody appears.
+//! Tasks that nobody can take: they are tried three times, block, and come back by themselves when
+//! somebody appears.
 
 use banksman_core::time::Span;
 

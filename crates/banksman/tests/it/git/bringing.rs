@@ -83,7 +83,8 @@ fn what_was_brought_is_not_taken_for_the_task_s_own_work() {
     assert_eq!(evidence.outside, ["other"]);
 }
 
-/// Whoever reviews it, or goes on with it, has to see it; that it conflicts is for whoever merges it.
+/// Whoever reviews it, or goes on with it, has to see it; that it conflicts is for whoever merges
+/// it.
 #[test]
 fn one_branch_that_conflicts_with_the_base_is_gone_on_from_as_it_stands() {
     let world = World::new();
@@ -169,7 +170,8 @@ fn uncommitted_work_is_not_run_over() {
     assert_eq!(read(&workspace.worktree.join("README.md")), "one\n");
 }
 
-/// A rebase would make copies of the brought commits, which the next merge would take for changes of its own.
+/// A rebase would make copies of the brought commits, which the next merge would take for changes
+/// of its own.
 #[test]
 fn commits_that_two_branches_share_are_not_written_anew() {
     let world = World::new();

@@ -1,4 +1,5 @@
-//! What goes wrong with worktrees: killed gits, missing parts, other people's hands, full and read-only disks.
+//! What goes wrong with worktrees: killed gits, missing parts, other people's hands, full and
+//! read-only disks.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -68,7 +69,8 @@ fn a_worktree_left_on_something_else_is_brought_back_and_that_is_saved() {
     assert_eq!(saved, "changed there");
 }
 
-/// git reads the records of all worktrees before it does anything with one, and gives up at the sight of this.
+/// git reads the records of all worktrees before it does anything with one, and gives up at the
+/// sight of this.
 #[test]
 fn a_record_that_a_killed_git_left_half_written_is_in_nobodys_way() {
     let world = World::new();
@@ -187,7 +189,8 @@ fn a_worktree_of_another_repository_is_not_touched() {
     assert!(fault.detail.contains("another repository"), "{fault}");
 }
 
-/// Lets a number of programs run, then kills the next one after a while, as a crash of the machine would.
+/// Lets a number of programs run, then kills the next one after a while, as a crash of the machine
+/// would.
 struct Kills {
     calls: u32,
     after: Duration,
@@ -274,7 +277,8 @@ fn a_rebase_killed_in_the_middle_loses_nothing() {
     assert_eq!(world.prepare(&workspace).base, world.rev("main"));
 }
 
-/// Leaves what a git leaves that dies while it writes files: some are there, one of them in part, and no ref has moved.
+/// Leaves what a git leaves that dies while it writes files: some are there, one of them in part,
+/// and no ref has moved.
 struct DiesWriting<'a> {
     command: &'a str,
     files: &'a [(&'a str, &'a str)],
@@ -405,7 +409,8 @@ fn a_merge_of_one_commit_killed_anywhere_is_made_once_or_not_at_all() {
                 panic!("{calls}: {again:?}")
             }
         }
-        // The branch moves after the files do, so it can be left behind them and never the other way round.
+        // The branch moves after the files do, so it can be left behind them and never the other
+        // way round.
         if is_killed && !reviewed.is_merged() {
             reviewed.tidy();
         }

@@ -1,5 +1,5 @@
-//! Worktrees, evidence, merges and removal with the real git, in folders of their own: the user's settings of git play
-//! no part.
+//! Worktrees, evidence, merges and removal with the real git, in folders of their own: the user's
+//! settings of git play no part.
 
 mod bringing;
 mod evidence;

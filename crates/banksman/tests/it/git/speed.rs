@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::{World, write};
 
-/// Far above what it takes on an idle machine (see `docs/worktrees.md`), and below what a checkout of all files takes
-/// on a busy one.
+/// Far above what it takes on an idle machine (see `docs/worktrees.md`), and below what a checkout
+/// of all files takes on a busy one.
 const SECOND_AT_MOST: Duration = Duration::from_millis(400);
 
 #[test]

@@ -1,4 +1,5 @@
-//! `kill -9` at any moment: a receipt is whole or not there, and nothing of the job is left in the end.
+//! `kill -9` at any moment: a receipt is whole or not there, and nothing of the job is left in the
+//! end.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};

@@ -51,7 +51,8 @@ fn an_agent_that_ignores_the_request_is_killed_after_its_grace() {
     assert!(!is_alive(pid));
 }
 
-/// Twice forked, in a session of its own, without its environment, deaf, and with the agent's output still open.
+/// Twice forked, in a session of its own, without its environment, deaf, and with the agent's
+/// output still open.
 fn daemon(world: &World) -> String {
     let script = format!(
         "trap \"\" TERM; echo $$ > {}; while :; do /bin/sleep 1000; done",
@@ -162,7 +163,8 @@ fn a_lost_keeper_is_seen_and_what_it_left_is_ended_alone() {
     assert_eq!(world.site.end_left_over(job("r1.1")).unwrap(), 0);
 }
 
-/// Where there is no control group, the marker and the family tree are enough, and the same job of another store is safe.
+/// Where there is no control group, the marker and the family tree are enough, and the same job of
+/// another store is safe.
 #[test]
 fn what_is_left_is_found_without_a_control_group() {
     let world = World::new();
@@ -179,7 +181,8 @@ fn what_is_left_is_found_without_a_control_group() {
     world.wait_for_the_keeper("r1.1");
     let group = begun.cgroup.clone();
     world.folder("r1.1").write_begun(&KeeperStart { cgroup: None, ..begun.clone() }).unwrap();
-    // The agent with its two sleeps, one of them without a marker, and the one in a session of its own.
+    // The agent with its two sleeps, one of them without a marker, and the one in a session of its
+    // own.
     assert_eq!(world.site.end_left_over(job("r1.1")).unwrap(), 4);
     assert_eq!(marked(&begun.marker), [0; 0]);
     assert!(is_alive(others));

@@ -14,7 +14,8 @@ const PROGRESSED: &str = "[--progressed]";
 const SILENT: &str = "[]";
 const IN_A_MINUTE: &str = "date -u -d '+1 minute' +%Y-%m-%dT%H:%M:%SZ";
 
-/// A lease that a slow machine has time to renew, more than once if need be. It is renewed every second.
+/// A lease that a slow machine has time to renew, more than once if need be. It is renewed every
+/// second.
 fn with_time(plan: &mut JobSpec, renew: &str) {
     plan.limits.grace_ms = 100;
     plan.lease = lease(TTL_MILLIS, renew);
@@ -39,7 +40,8 @@ fn a_lease_is_renewed_while_the_agent_works() {
     assert!(heartbeat.expires_at.is_some_and(|at| at > clock::now()));
 }
 
-/// Output and reports are progress; silence is none. The agent waits for each of the three to be said, however long that takes.
+/// Output and reports are progress; silence is none. The agent waits for each of the three to be
+/// said, however long that takes.
 #[test]
 fn a_renewal_says_whether_there_was_progress() {
     let world = World::new();
@@ -87,7 +89,8 @@ fn a_lost_lease_kills_at_once() {
     assert_eq!(receipt.evidence, None);
 }
 
-/// It fails, hangs, is not there, or answers nonsense: tried again, and given up before the lease ends.
+/// It fails, hangs, is not there, or answers nonsense: tried again, and given up before the lease
+/// ends.
 #[test]
 fn a_lease_that_cannot_be_renewed_is_given_up_before_its_end() {
     let world = World::new();
@@ -149,7 +152,8 @@ fn only_the_renewal_has_the_keepers_environment() {
     assert!(!world.file("r1.1", "work/env").contains("CARGO_MANIFEST_DIR="));
 }
 
-/// It was claimed long ago, or the clocks differ: the agent does not start before the store has said yes.
+/// It was claimed long ago, or the clocks differ: the agent does not start before the store has
+/// said yes.
 #[test]
 fn a_lease_that_seems_to_be_over_is_renewed_before_anything_starts() {
     let world = World::new();
@@ -174,7 +178,8 @@ fn a_lease_that_seems_to_be_over_is_renewed_before_anything_starts() {
     }
 }
 
-/// By the clock of this machine, which is ahead, the lease is always over: that is no reason to renew it all the time.
+/// By the clock of this machine, which is ahead, the lease is always over: that is no reason to
+/// renew it all the time.
 #[test]
 fn a_clock_that_is_ahead_does_not_hurry_the_renewals() {
     let world = World::new();

@@ -102,7 +102,8 @@ fn an_agent_without_hope_is_ended() {
     assert_eq!(fault.kind, FaultKind::Auth);
 }
 
-/// opencode waits for as long as its provider says, which may be hours. To tell it to go on would not help.
+/// opencode waits for as long as its provider says, which may be hours. To tell it to go on would
+/// not help.
 #[test]
 fn an_agent_that_waits_for_its_quota_has_not_stalled() {
     let world = World::new();

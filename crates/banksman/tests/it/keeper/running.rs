@@ -74,7 +74,8 @@ fn an_agent_gets_its_own_environment_and_nothing_else() {
     assert!(env.contains(&format!("BANKSMAN_RUN={marker}\n")));
     let fds = world.file("r1.1", "work/fds");
     assert!(!fds.contains("/lock"), "{fds}");
-    // What a child of this test gets, it may get as well: whoever started the test has left it open.
+    // What a child of this test gets, it may get as well: whoever started the test has left it
+    // open.
     let usual = Command::new("ls").args(["-l", "/proc/self/fd"]).output().unwrap();
     assert_eq!(numbers(&fds), numbers(&String::from_utf8_lossy(&usual.stdout)));
 }

@@ -1,4 +1,5 @@
-//! Runs of a workflow's steps: what they have to leave and to say, with real git and the scripted agent.
+//! Runs of a workflow's steps: what they have to leave and to say, with real git and the scripted
+//! agent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -422,7 +423,8 @@ fn waits(harness: &Harness, job: &str) -> bool {
     })
 }
 
-/// The agent of one job is at work until it is told to end; the agent of another one would tell if it met it.
+/// The agent of one job is at work until it is told to end; the agent of another one would tell if
+/// it met it.
 fn shared(harness: &Harness) -> PathBuf {
     let go = harness.world.path("go");
     let script = format!(

@@ -127,7 +127,8 @@ impl World {
         self.receipt(&plan.job)
     }
 
-    /// Waits for the keeper to be gone and answers with what it left. Nothing of the job may live on.
+    /// Waits for the keeper to be gone and answers with what it left. Nothing of the job may live
+    /// on.
     pub(super) fn receipt(&self, name: &str) -> Receipt {
         self.wait_for_the_keeper(name);
         let sight = self.site.look(job(name)).expect("the job is looked at");

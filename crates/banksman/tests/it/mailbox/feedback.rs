@@ -1,4 +1,5 @@
-//! Feedback for the next attempt: written beside what is there, read in the order of attempts, confined to the repository.
+//! Feedback for the next attempt: written beside what is there, read in the order of attempts,
+//! confined to the repository.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,5 @@
-//! The folder `.workflow/` of a repository, by its files: what is written, read, taken and left alone.
+//! The folder `.workflow/` of a repository, by its files: what is written, read, taken and left
+//! alone.
 
 mod clearing;
 mod feedback;

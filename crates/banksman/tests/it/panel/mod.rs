@@ -1,5 +1,5 @@
-//! Panels of reviewers, with the real engine, real keepers and scripted agents: who is asked, what becomes of their answers, and that
-//! nobody is left at work when a panel is over.
+//! Panels of reviewers, with the real engine, real keepers and scripted agents: who is asked, what
+//! becomes of their answers, and that nobody is left at work when a panel is over.
 
 mod answers;
 mod debating;

@@ -1,4 +1,5 @@
-//! What reviewers suggest is kept whatever their verdict, and shown to people. Who works next is told it, too; see `planning::advising`.
+//! What reviewers suggest is kept whatever their verdict, and shown to people. Who works next is
+//! told it, too; see `planning::advising`.
 
 use serde_json::json;
 

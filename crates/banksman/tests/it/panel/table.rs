@@ -103,7 +103,8 @@ impl Table {
         Self { harness, driver, whole }
     }
 
-    /// Turns until the panel has ruled, and everybody has gone home. Answers with how each run has ended.
+    /// Turns until the panel has ruled, and everybody has gone home. Answers with how each run has
+    /// ended.
     pub(super) fn until_over(&self, expected: &str) -> Vec<String> {
         let is_over = |store: &Store| state(store, self.whole) != "looked_at";
         let ruled = self.driver.turn_until("the panel rules", is_over);

@@ -19,7 +19,8 @@ fn assert_names_who_waits(desk: &Desk, child: &str) {
     assert!(next.as_str().is_some_and(|next| next.starts_with(&asked)), "{next}");
 }
 
-/// The whole shows the progress of its parts as its own. Its reviewers are parts of it as well, and are not counted.
+/// The whole shows the progress of its parts as its own. Its reviewers are parts of it as well, and
+/// are not counted.
 fn assert_progress(desk: &Desk, done: i64, total: i64) {
     let document = desk.harness.json(&["show", "t1"]);
     assert_eq!(document["parts"]["done"], done, "{document}");
@@ -56,7 +57,8 @@ fn assert_only_the_part_asks(desk: &Desk, name: &str) {
     assert!(!told.notices.iter().any(|text| text.starts_with("t1 ")), "{told:?}");
 }
 
-/// The example of the document: two iterations, the panel, a person, subtasks, their pull requests, the merge.
+/// The example of the document: two iterations, the panel, a person, subtasks, their pull requests,
+/// the merge.
 #[test]
 fn a_task_is_planned_approved_and_carried_out_in_parts() {
     let mut second = rate_limits();
@@ -141,7 +143,8 @@ fn a_task_of_one_piece_is_done_by_itself() {
     assert!(desk.harness.starts().contains(&"r1.2".to_owned()), "a worker did it");
 }
 
-/// Every write after the approval is refused in turn, as if the machine had died there: there are as many subtasks as planned.
+/// Every write after the approval is refused in turn, as if the machine had died there: there are
+/// as many subtasks as planned.
 #[test]
 fn subtasks_are_made_once_wherever_it_is_cut_off() {
     let desk = Desk::new(&[rate_limits()]);

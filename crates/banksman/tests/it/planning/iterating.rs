@@ -37,8 +37,8 @@ fn a_planner_may_say_that_it_cannot_be_broken_down() {
     );
 }
 
-/// A planner that takes the objections seriously commits nothing, and does not go in circles. The lifecycle says how often it is sent
-/// back before a person is asked.
+/// A planner that takes the objections seriously commits nothing, and does not go in circles. The
+/// lifecycle says how often it is sent back before a person is asked.
 #[test]
 fn a_plan_that_is_changed_each_time_is_no_loop() {
     let plans: Vec<Value> =
@@ -71,7 +71,8 @@ fn the_same_plan_again_and_again_is_a_loop() {
     assert!(!told.contains("Decomposition Proposal"), "the work itself is no message: {told}");
 }
 
-/// In the shape of the schema, and yet no plan: it counts as an iteration, and the next one is told.
+/// In the shape of the schema, and yet no plan: it counts as an iteration, and the next one is
+/// told.
 #[test]
 fn a_plan_in_a_circle_is_sent_back() {
     let mut circle = rate_limits();
@@ -149,7 +150,8 @@ fn a_breakdown_that_takes_too_long_comes_to_a_person() {
     assert_eq!(desk.state(WHOLE), "decomposing");
 }
 
-/// A run that brings more than its task can hold has ended like any other: the engine goes on with all the rest.
+/// A run that brings more than its task can hold has ended like any other: the engine goes on with
+/// all the rest.
 #[test]
 fn a_plan_that_its_task_has_no_room_for_is_told_and_holds_nobody_up() {
     let desk = Desk::new(&[rate_limits()]);

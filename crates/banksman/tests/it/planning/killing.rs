@@ -1,5 +1,6 @@
-//! `up` is killed while it plans, while a panel sits, between an approval and the subtasks that come of it, and while these are merged: all
-//! ends as if nothing had been, with every subtask, every seat and every merge once.
+//! `up` is killed while it plans, while a panel sits, between an approval and the subtasks that
+//! come of it, and while these are merged: all ends as if nothing had been, with every subtask,
+//! every seat and every merge once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,7 +45,8 @@ const PLANNING: [Moment; 9] = [
     Amid("UPDATE ON tasks WHEN NEW.id = 1 AND NEW.state = 'waiting'"),
 ];
 const SPLITTING: [Moment; 6] = [
-    // Between the first subtask and the last, between the subtasks and what they need, and when all is there but not known to be.
+    // Between the first subtask and the last, between the subtasks and what they need, and when
+    // all is there but not known to be.
     Amid("INSERT ON tasks WHEN NEW.title = 'Do routes'"),
     Amid("INSERT ON edges"),
     Amid("UPDATE ON outbox WHEN NEW.task = 1 AND NEW.state = 'done'"),
@@ -53,7 +55,8 @@ const SPLITTING: [Moment; 6] = [
     In(TaskId(5), "merge_ready"),
 ];
 const FOLLOWING: [Moment; 6] = [
-    // Before the merge that a person has said yes to, when it was begun but is not known to be, and when it is done but not known to be.
+    // Before the merge that a person has said yes to, when it was begun but is not known to be,
+    // and when it is done but not known to be.
     Amid("UPDATE ON tasks WHEN NEW.id = 5 AND NEW.state = 'merge_ready(merging)'"),
     In(TaskId(5), "merge_ready(merging)"),
     Amid("UPDATE ON outbox WHEN NEW.task = 5 AND NEW.attempts = 1"),
@@ -103,7 +106,8 @@ fn has_been(desk: &Desk, id: TaskId, state: &str) -> bool {
     history.is_ok_and(|all| all.iter().any(|entry| entry.record.to == state))
 }
 
-/// All that is left in the end, without times, and without the numbers of tasks that are made side by side.
+/// All that is left in the end, without times, and without the numbers of tasks that are made side
+/// by side.
 #[derive(Debug, PartialEq, Eq)]
 struct Left {
     /// Each task by its title, how often there is one, and how it stands.

@@ -1,4 +1,5 @@
-//! Where there is no remote, the branch of a task stands for its pull request, and the answer `merge` merges it.
+//! Where there is no remote, the branch of a task stands for its pull request, and the answer
+//! `merge` merges it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -263,7 +264,8 @@ fn a_merge_whose_keeper_is_killed_is_done_once() {
     desk.until_quiet();
 }
 
-/// A part that is being merged is past its review, and what its whole comes to does not tear it away from the merge.
+/// A part that is being merged is past its review, and what its whole comes to does not tear it
+/// away from the merge.
 #[test]
 fn the_end_of_the_whole_waits_for_a_part_that_is_being_merged() {
     for (word, end) in [("good", "done"), ("bad", "cancelled")] {

@@ -1,5 +1,5 @@
-//! A yes to a merge is taken back: at once while nothing has begun, and otherwise when it is known what came of the merge. Whatever is
-//! quicker, nothing is both merged and cancelled.
+//! A yes to a merge is taken back: at once while nothing has begun, and otherwise when it is known
+//! what came of the merge. Whatever is quicker, nothing is both merged and cancelled.
 
 use std::cell::Cell;
 
@@ -34,7 +34,8 @@ fn a_yes_that_nobody_has_taken_up_is_taken_back_at_once() {
     assert_eq!((desk.state(WHOLE), main(&desk)), ("cancelled".into(), before));
 }
 
-/// The look that comes before a merge moves nothing, so its end does not either when somebody was quicker.
+/// The look that comes before a merge moves nothing, so its end does not either when somebody was
+/// quicker.
 #[test]
 fn a_yes_is_taken_back_while_a_machine_looks() {
     let desk = reviewed();
@@ -112,7 +113,8 @@ fn a_yes_is_taken_back_although_up_is_killed() {
     assert_eq!((desk.state(WHOLE), main(&desk)), ("cancelled".into(), before));
 }
 
-/// The site of a machine on which somebody takes the yes back in the very moment in which its merge is to begin.
+/// The site of a machine on which somebody takes the yes back in the very moment in which its merge
+/// is to begin.
 struct Sudden<'d> {
     desk: &'d Desk,
     has_come: Cell<bool>,
@@ -149,7 +151,8 @@ impl Site for Sudden<'_> {
     }
 }
 
-/// A second engine on the same machine could look, and find nothing, before the job of the first is there.
+/// A second engine on the same machine could look, and find nothing, before the job of the first is
+/// there.
 #[test]
 fn a_merge_does_not_begin_when_its_yes_was_just_taken_back() {
     let desk = reviewed();

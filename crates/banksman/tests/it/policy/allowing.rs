@@ -1,4 +1,5 @@
-//! Budgets of a day and of a batch, with the real program: one question for all that wait, and what each answer does.
+//! Budgets of a day and of a batch, with the real program: one question for all that wait, and what
+//! each answer does.
 
 use banksman::ops::why::{WhyLimits, why};
 use banksman::store::Store;

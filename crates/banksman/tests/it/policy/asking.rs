@@ -1,4 +1,5 @@
-//! Agents that do, or want to do, what they have to ask for: the run ends, a person is asked, and the next run knows the answer.
+//! Agents that do, or want to do, what they have to ask for: the run ends, a person is asked, and
+//! the next run knows the answer.
 
 use std::fs;
 
@@ -57,7 +58,8 @@ fn a_red_call_ends_the_run_and_leave_is_for_exactly_this() {
     harness.assert_clean(&["here"]);
 }
 
-/// A judge is an agent: it must not let pass what only a person may. What the person says instead is told.
+/// A judge is an agent: it must not let pass what only a person may. What the person says instead
+/// is told.
 #[test]
 fn a_red_call_of_a_judged_task_is_for_a_person_and_not_for_its_judge() {
     let harness = Harness::new(&[]);
@@ -238,7 +240,8 @@ fn a_run_over_its_budget_is_a_question_for_a_person() {
     assert_eq!(harness.json(&["decisions"])["decisions"][0]["task"], "t1");
 }
 
-/// Nobody would look for a task that stays in the queue for ever: its budget is a question too, and a yes is as much again.
+/// Nobody would look for a task that stays in the queue for ever: its budget is a question too, and
+/// a yes is as much again.
 #[test]
 fn a_task_over_its_own_budget_is_a_question_and_a_yes_gives_as_much_again() {
     let harness = Harness::new(&[("budget.task_runs", "1")]);

@@ -1,4 +1,5 @@
-//! Nobody but a person answers, and only what he has seen: every other answer is refused and on record.
+//! Nobody but a person answers, and only what he has seen: every other answer is refused and on
+//! record.
 
 use std::fs;
 use std::process::Output;

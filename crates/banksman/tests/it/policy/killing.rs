@@ -1,5 +1,5 @@
-//! Budgets that are used up while everything is cut off or killed: each time one question, a yes that counts once, never a run
-//! beyond it, and nothing that goes on waiting for nobody.
+//! Budgets that are used up while everything is cut off or killed: each time one question, a yes
+//! that counts once, never a run beyond it, and nothing that goes on waiting for nobody.
 
 use std::collections::BTreeMap;
 
@@ -176,7 +176,8 @@ fn the_budget_of_a_batch_in_turns_that_are_cut_off_on_postgresql() {
     assert_eq!(cut_off(&desk), expected_of_batch());
 }
 
-/// Until there is a question: a run that is claimed, and the question itself with what belongs to it.
+/// Until there is a question: a run that is claimed, and the question itself with what belongs to
+/// it.
 const ASKING: [&str; 4] = [
     "INSERT ON runs WHEN NEW.task = 1",
     "INSERT ON tasks WHEN NEW.title LIKE 'The budget%'",

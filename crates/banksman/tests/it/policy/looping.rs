@@ -73,7 +73,8 @@ fn the_same_failing_call_three_times_blocks_with_a_summary() {
     );
 }
 
-/// Three reviews that object, and a worker who has nothing to add: the fourth attempt is not sent round again.
+/// Three reviews that object, and a worker who has nothing to add: the fourth attempt is not sent
+/// round again.
 #[test]
 fn work_that_goes_to_and_fro_without_a_commit_blocks_with_a_summary() {
     let harness = Harness::new(&[]);

@@ -58,7 +58,8 @@ fn a_broken_file_is_told_with_its_line_and_starts_no_agent() {
     harness.ok(&["policy", "lint"]);
 }
 
-/// One `up` all along: the policy is kept from turn to turn, but only as long as its file says the same.
+/// One `up` all along: the policy is kept from turn to turn, but only as long as its file says the
+/// same.
 #[test]
 fn a_file_that_changes_holds_from_the_next_turn_on() {
     let harness = with_file("commands:\n  - { run: make deploy, class: GREEN }\n");
@@ -67,7 +68,8 @@ fn a_file_that_changes_holds_from_the_next_turn_on() {
         "tool bash make deploy\nrun echo \"$BANKSMAN_TASK\" >made.txt\ncommit work\nsuccess done\n",
     );
     let up = harness.up();
-    // A turn that is under way may have read the file before it was written, so the second task counts.
+    // A turn that is under way may have read the file before it was written, so the second task
+    // counts.
     let comes = |text: &str, is_so: &dyn Fn(&Store, TaskId) -> bool| {
         fs::write(harness.path("repo/.banksman/policy.yaml"), text).expect("written");
         (0..2).any(|_| {

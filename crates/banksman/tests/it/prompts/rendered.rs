@@ -101,7 +101,8 @@ fn what_a_project_says_about_its_reviewers() {
     told("seller", "You are the specialist for paint.");
 }
 
-/// Where the task stands does not matter to who asks for a part: the words are those of the state in which it is played.
+/// Where the task stands does not matter to who asks for a part: the words are those of the state
+/// in which it is played.
 #[test]
 fn a_part_that_is_played_in_another_state() {
     let harness = Harness::new(&[]);

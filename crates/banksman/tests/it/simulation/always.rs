@@ -1,4 +1,5 @@
-//! What is always true, looked at after every step. Each rule is one function and says in words what it has found.
+//! What is always true, looked at after every step. Each rule is one function and says in words
+//! what it has found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,8 @@ use super::life::Life;
 use super::script::{Doing, marks};
 use super::setup::EffectRow;
 
-/// What the engine says about an activity that has lost its keeper too often, and how often that is.
+/// What the engine says about an activity that has lost its keeper too often, and how often that
+/// is.
 const GAVE_UP: &str = "its keeper was lost 5 times";
 const ATTEMPTS: u32 = 5;
 
@@ -78,7 +80,8 @@ impl Life {
         Before { runs, is_paused, entered: entered.collect() }
     }
 
-    /// Everything that must hold at any moment. The whole histories are gone through only now and then.
+    /// Everything that must hold at any moment. The whole histories are gone through only now and
+    /// then.
     pub(super) fn look(&mut self, is_thorough: bool) {
         let changes = self.ledger.changes();
         if std::mem::replace(&mut self.memory.changes, changes) == changes && !is_thorough {
@@ -109,7 +112,8 @@ impl Life {
         }
     }
 
-    /// The result of a run that has no lease never changes a task: its words are not in the history.
+    /// The result of a run that has no lease never changes a task: its words are not in the
+    /// history.
     fn stale_words(&mut self, stored: &Stored, found: &mut Vec<String>) {
         let read = self.memory.read.entry(stored.task.id).or_default();
         if read.upto == stored.task.version {
@@ -120,7 +124,8 @@ impl Life {
             let fields = &entry.record.fields;
             let text = serde_json::to_string(fields).expect("it is JSON");
             for run in marks(&text).filter(|run| !read.told.contains(run)).collect::<Vec<_>>() {
-                // What a reviewer said comes by way of its own seat, whose history is held to the same rule.
+                // What a reviewer said comes by way of its own seat, whose history is held to the
+                // same rule.
                 let is_of_a_seat = run.task != stored.task.id
                     && self
                         .ledger
@@ -490,7 +495,8 @@ fn unbegun(ground: &Ground, node: usize, run: RunId, store: &Store, found: &mut 
     }
 }
 
-/// After a pulse nothing on its node works without a right to it, and nothing that is over lies about.
+/// After a pulse nothing on its node works without a right to it, and nothing that is over lies
+/// about.
 fn rightless(
     ground: &Ground,
     node: usize,

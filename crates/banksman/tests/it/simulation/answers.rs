@@ -1,4 +1,5 @@
-//! What planners and reviewers answer: small plans, good ones and bad ones, verdicts, and replies in a debate.
+//! What planners and reviewers answer: small plans, good ones and bad ones, verdicts, and replies
+//! in a debate.
 
 use banksman::exec::job::{JobId, JobWork};
 use serde_json::{Value, json};

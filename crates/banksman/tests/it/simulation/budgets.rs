@@ -1,7 +1,8 @@
-//! Budgets and the bounds of batches: whatever is claimed was within them at the moment of its claim.
+//! Budgets and the bounds of batches: whatever is claimed was within them at the moment of its
+//! claim.
 //!
-//! Everything is counted again from the runs themselves. The store's own sums are not looked at here, because a claim that
-//! trusts a wrong sum is just what must be found.
+//! Everything is counted again from the runs themselves. The store's own sums are not looked at
+//! here, because a claim that trusts a wrong sum is just what must be found.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +41,8 @@ impl Sum {
         sum
     }
 
-    /// What a claim that has just been made went over. The claimed runs themselves are among the open ones.
+    /// What a claim that has just been made went over. The claimed runs themselves are among the
+    /// open ones.
     fn over(self, budget: &Budget) -> Option<String> {
         let runs = self.ended + self.open;
         let tokens = budget.tokens.filter(|most| self.tokens >= *most);
@@ -53,7 +55,8 @@ impl Sum {
 }
 
 impl Life {
-    /// Looks at what was claimed since the last look. To be called before anything else can end a run.
+    /// Looks at what was claimed since the last look. To be called before anything else can end a
+    /// run.
     pub(super) fn look_at_claims(&mut self) {
         let rows = self.ledger.runs();
         let known = std::mem::take(&mut self.memory.claimed);

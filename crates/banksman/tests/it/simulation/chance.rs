@@ -1,4 +1,5 @@
-//! Chance by a seed: the same seed always gives the same life. Nothing here may ask the machine for anything.
+//! Chance by a seed: the same seed always gives the same life. Nothing here may ask the machine for
+//! anything.
 
 use banksman_core::time::Span;
 

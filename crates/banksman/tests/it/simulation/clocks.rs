@@ -1,9 +1,10 @@
-//! The clocks of a life. The time by which it is lived passes evenly and nobody sees it; what machines see is ahead or
-//! behind, drifts, and may be set back once.
+//! The clocks of a life. The time by which it is lived passes evenly and nobody sees it; what
+//! machines see is ahead or behind, drifts, and may be set back once.
 //!
-//! There are two kinds of places. On one machine (SQLite) everybody has the same clock, and the store has no other. Where
-//! many machines share a database (PostgreSQL), `Store::now` answers with the time of the database, and only what a keeper
-//! does by itself follows the clock of its machine.
+//! There are two kinds of places. On one machine (SQLite) everybody has the same clock, and the
+//! store has no other. Where many machines share a database (PostgreSQL), `Store::now` answers with
+//! the time of the database, and only what a keeper does by itself follows the clock of its
+//! machine.
 
 use banksman_core::time::{Instant, Span};
 

@@ -1,7 +1,8 @@
-//! The forge: the branches of all tasks and the one base that their work goes into, shared by all nodes.
+//! The forge: the branches of all tasks and the one base that their work goes into, shared by all
+//! nodes.
 //!
-//! Like the real merge it looks before it acts and moves the base in one step. What comes after that step, such as the
-//! receipt, may be lost; then the next attempt finds the work already there.
+//! Like the real merge it looks before it acts and moves the base in one step. What comes after
+//! that step, such as the receipt, may be lost; then the next attempt finds the work already there.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
-//! The outside: jobs with their keepers, worktrees, branches, and the time that passes for all of them.
+//! The outside: jobs with their keepers, worktrees, branches, and the time that passes for all of
+//! them.
 //!
-//! A keeper here keeps the promises of the real one and no others: it takes the lock of its worktree before it works,
-//! renews its lease, ends its agent before the lease runs out, ends when it is asked to, and may die at any moment. One
-//! that is slow breaks the promise about the lease, so that the store has to fence it. The ground notes what must never
-//! be seen from here.
+//! A keeper here keeps the promises of the real one and no others: it takes the lock of its
+//! worktree before it works, renews its lease, ends its agent before the lease runs out, ends when
+//! it is asked to, and may die at any moment. One that is slow breaks the promise about the lease,
+//! so that the store has to fence it. The ground notes what must never be seen from here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -149,7 +150,8 @@ impl Ground {
             doing,
             phase: Phase::Waiting { until: now.plus(LOCK_WAIT).plus(doubt) },
             stop_asked: false,
-            // Who only looks for a merge works in no worktree, so nothing but the engine keeps it from looking too early.
+            // Who only looks for a merge works in no worktree, so nothing but the engine keeps it
+            // from looking too early.
             worktree: plan
                 .workspace
                 .as_ref()

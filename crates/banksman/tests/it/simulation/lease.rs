@@ -1,5 +1,6 @@
-//! A keeper's view of its lease, by the rules of the real one: by its own steady clock, with a reserve before the end, and
-//! not to be trusted before it was renewed once if it seems to end at once.
+//! A keeper's view of its lease, by the rules of the real one: by its own steady clock, with a
+//! reserve before the end, and not to be trusted before it was renewed once if it seems to end at
+//! once.
 
 use banksman::exec::job::LeaseConfig;
 use banksman_core::time::{Instant, Span};

@@ -1,5 +1,5 @@
-//! One life of the whole system under one seed: nodes that pulse, time that passes, people who interfere, and faults;
-//! then calm, in which everything has to come to rest.
+//! One life of the whole system under one seed: nodes that pulse, time that passes, people who
+//! interfere, and faults; then calm, in which everything has to come to rest.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -34,7 +34,8 @@ const ROUNDS: usize = 1_500;
 const THOROUGH: usize = 16;
 /// Pulses that may follow each other without time between them.
 const IN_A_ROW: usize = 12;
-/// Once it is calm, people answer everything after so many rounds, and from one on nothing any more.
+/// Once it is calm, people answer everything after so many rounds, and from one on nothing any
+/// more.
 const ANSWERS: usize = 6;
 const ANSWERED: usize = 200;
 const NODE_GONE: i64 = 180_000;
@@ -369,7 +370,8 @@ impl Life {
         self.pulse(node, fault)
     }
 
-    /// One turn of a node's engine, cut off if there is a fault. An engine has no memory, so the next one is a new one.
+    /// One turn of a node's engine, cut off if there is a fault. An engine has no memory, so the
+    /// next one is a new one.
     fn pulse(&mut self, node: usize, fault: Option<Fault>) -> String {
         let (now, before) = (self.now(), self.before());
         let (call, write) = match fault {
@@ -420,7 +422,8 @@ impl Life {
         }
     }
 
-    /// What a turn starts may give the next one something to do at once, but not for ever: `up` would use all it can get.
+    /// What a turn starts may give the next one something to do at once, but not for ever: `up`
+    /// would use all it can get.
     fn pulse_until_quiet(&mut self, node: usize, line: &str) -> String {
         self.note(line);
         self.in_a_row += 1;
@@ -521,7 +524,8 @@ impl Life {
         Ok(())
     }
 
-    /// When the first of the nodes has something to do. It sleeps so long as the store's clock says, and sees then.
+    /// When the first of the nodes has something to do. It sleeps so long as the store's clock
+    /// says, and sees then.
     fn next_work(&self) -> Result<Option<Instant>, StoreError> {
         let mut first = None;
         let (now, store_now) = (self.ground.borrow().now, self.now());

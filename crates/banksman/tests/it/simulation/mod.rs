@@ -1,9 +1,11 @@
-//! The whole control plane under simulated time, chance and faults: several engines over one store, keepers and agents
-//! that are small state machines, people who interfere. Everything follows from a seed.
+//! The whole control plane under simulated time, chance and faults: several engines over one store,
+//! keepers and agents that are small state machines, people who interfere. Everything follows from
+//! a seed.
 //!
-//! `BANKSMAN_SIM_SEEDS=5000` lives that many lives instead of a few; `BANKSMAN_SIM_SEED=17` lives one and prints its trace.
-//! Faults strike at calls of the engine to its site and projects, before and after they have taken effect, as an error or
-//! as a crash; and between writes to the store, by triggers that refuse every write from a certain one on.
+//! `BANKSMAN_SIM_SEEDS=5000` lives that many lives instead of a few; `BANKSMAN_SIM_SEED=17` lives
+//! one and prints its trace. Faults strike at calls of the engine to its site and projects, before
+//! and after they have taken effect, as an error or as a crash; and between writes to the store, by
+//! triggers that refuse every write from a certain one on.
 
 mod always;
 mod answers;
@@ -34,7 +36,8 @@ use site::How;
 const SEEDS: u64 = 120;
 /// Rows of one pulse before which a write fails.
 const WRITES: u32 = 24;
-/// Faults of each life that are tried when nobody asks for more: a long life has many, and each takes as long as it.
+/// Faults of each life that are tried when nobody asks for more: a long life has many, and each
+/// takes as long as it.
 const TRIED: usize = 30;
 /// Lives that are disturbed at every step.
 const SWEPT: usize = 4;

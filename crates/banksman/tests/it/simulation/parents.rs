@@ -84,7 +84,8 @@ impl Life {
         }
     }
 
-    /// A whole that rests waits for a part that can still move, or a person is asked; and what has ended has no open part.
+    /// A whole that rests waits for a part that can still move, or a person is asked; and what has
+    /// ended has no open part.
     pub(super) fn parents_at_rest(&self, found: &mut Vec<String>) {
         let tasks = self.ledger.store.tasks_from(TaskId(0)).expect("the tasks are read");
         let tasks: Vec<Stored> = tasks.into_iter().map(|(stored, _)| stored).collect();

@@ -1,4 +1,5 @@
-//! People: they answer, retry, unblock, cancel, pause and resume, and workers from outside come and go.
+//! People: they answer, retry, unblock, cancel, pause and resume, and workers from outside come and
+//! go.
 //!
 //! A refusal is an answer. What people do is never wrong here; what follows from it may be.
 
@@ -18,7 +19,8 @@ use super::setup::BATCHES;
 const YES: [&str; 3] = ["approve", "approve_merge", "go_on"];
 const TAKE_BACK: &str = "take_back";
 
-/// Lets somebody take one of the ways out that are open to people, if there is one. Answers with what was tried.
+/// Lets somebody take one of the ways out that are open to people, if there is one. Answers with
+/// what was tried.
 pub(super) fn person_moves(
     store: &Store,
     id: TaskId,
@@ -76,7 +78,8 @@ pub(super) fn person_says_yes(
     takes(store, &stored, way, now).map(Some)
 }
 
-/// Somebody takes back a yes whose merge is under way, once for each task so that all come to an end.
+/// Somebody takes back a yes whose merge is under way, once for each task so that all come to an
+/// end.
 pub(super) fn person_takes_back(
     store: &Store,
     stored: &Stored,

@@ -1,7 +1,7 @@
 //! What jobs do, drawn by chance, and the receipts that their keepers write about it.
 //!
-//! Every text of an agent carries the mark of its run, so that a word of a run that has lost its right is recognised
-//! wherever it turns up.
+//! Every text of an agent carries the mark of its run, so that a word of a run that has lost its
+//! right is recognised wherever it turns up.
 
 use banksman::exec::job::{JobId, JobWork};
 use banksman_core::ids::{RunId, TaskId};
@@ -315,7 +315,8 @@ fn evidence(script: Script, branch: Branch) -> Evidence {
     }
 }
 
-/// The receipt of a check, a merge or a clean-up. `merge` is what came of a merge that could be tried or looked for.
+/// The receipt of a check, a merge or a clean-up. `merge` is what came of a merge that could be
+/// tried or looked for.
 pub(super) fn job_receipt(
     script: Script,
     job: JobId,

@@ -1,4 +1,5 @@
-//! What a life begins with: a store in a folder of its own, nodes with their settings, lifecycles, tasks.
+//! What a life begins with: a store in a folder of its own, nodes with their settings, lifecycles,
+//! tasks.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -50,8 +51,9 @@ static TEMPLATE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     fs::read(&path).expect("the file is read")
 });
 
-/// Writes that fail: after `left` more rows every write is refused, as if the machine had died between two of them. The
-/// engine cannot tell it from a store that is gone, and what it had written stays.
+/// Writes that fail: after `left` more rows every write is refused, as if the machine had died
+/// between two of them. The engine cannot tell it from a store that is gone, and what it had
+/// written stays.
 fn faults() -> String {
     let mut sql =
         "CREATE TABLE fault (left INTEGER NOT NULL); INSERT INTO fault VALUES (-1);".to_owned();

@@ -1,6 +1,7 @@
 //! The engine's view of the ground, and the places at which an engine can fail.
 //!
-//! A crash is an unwinding that nobody between here and the simulation catches: whatever the engine had in mind is gone.
+//! A crash is an unwinding that nobody between here and the simulation catches: whatever the engine
+//! had in mind is gone.
 
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -78,7 +78,8 @@ pub(crate) fn load_after(title: &str, needs: &[TaskId]) -> Add {
     Add { needs, ..load(title) }
 }
 
-/// A task that comes from elsewhere in the middle of its life; `prior` is for a state that remembers.
+/// A task that comes from elsewhere in the middle of its life; `prior` is for a state that
+/// remembers.
 pub(crate) fn arriving(definition: &Definition, state: &str, prior: Option<&str>) -> Add {
     let find = |name| definition.lifecycle.find_state(name).expect("the lifecycle has the state");
     let arrival = Some(ImportedState { state: find(state), prior: prior.map(find) });
@@ -223,7 +224,8 @@ pub(crate) fn exactly(budget: Budget) -> BudgetChange {
     }
 }
 
-/// Runs a job in that many threads, all let go at the same moment, and answers with what they answered, in their order.
+/// Runs a job in that many threads, all let go at the same moment, and answers with what they
+/// answered, in their order.
 pub(crate) fn at_once<T: Send>(threads: usize, job: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let gate = Barrier::new(threads);
     thread::scope(|scope| {

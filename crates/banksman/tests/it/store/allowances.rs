@@ -233,7 +233,8 @@ fn another_yes_adds_as_much_to_a_batch_as_the_first(world: &World) {
         assert_eq!(batch_runs(&store), Some(limit));
         while claims(&store, Budget::default(), NOON) {}
     }
-    // A budget that somebody has chosen since is what is given again, and a yes that came too late changes nothing of it.
+    // A budget that somebody has chosen since is what is given again, and a yes that came too late
+    // changes nothing of it.
     set_runs(&store, 5);
     let late = asks(&store, &Budget::default(), NOON);
     says(&store, late, "granted", NOON);
@@ -262,7 +263,8 @@ fn only_the_node_that_asked_about_the_day_takes_its_question_back(world: &World)
     add(&store, "lift more");
     assert!(claims(&store, RUN, NOON));
     let id = asks(&store, &RUN, NOON);
-    // Another node with other settings does not see the day used up; the question stands none the less.
+    // Another node with other settings does not see the day used up; the question stands none the
+    // less.
     assert_eq!(store.moot_allowances(&RUNS(9), "n2", NOON).unwrap(), []);
     assert_eq!(store.moot_allowances(&RUN, "n1", NOON).unwrap(), []);
     assert_eq!(store.moot_allowances(&RUNS(9), "n1", NOON).unwrap(), [id]);

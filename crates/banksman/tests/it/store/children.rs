@@ -1,4 +1,5 @@
-//! Tasks that are part of another one: made together, counted, moved together, and taken back after they were done.
+//! Tasks that are part of another one: made together, counted, moved together, and taken back after
+//! they were done.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -90,7 +90,8 @@ fn every_task_goes_to_one_of_many_workers(world: &World) {
     let claimed = at_once(THREADS, |thread| {
         let worker = format!("worker:w{thread}");
         let mut mine = Vec::new();
-        // On PostgreSQL a claim passes over what another one holds at that moment, so `None` is not yet the end.
+        // On PostgreSQL a claim passes over what another one holds at that moment, so `None` is not
+        // yet the end.
         while handles[thread % 2].overview().unwrap().ready > 0 {
             mine.extend(claim(&handles[thread % 2], &worker, NOON).map(|claimed| claimed.run));
         }

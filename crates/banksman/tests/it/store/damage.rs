@@ -27,8 +27,8 @@ on_both_damaging!(
     sums_that_do_not_add_up_are_found,
 );
 
-/// A store in which two tasks stand in everybody's way: first in the queue, first among the timers, and waiting for a
-/// task that is about to be done.
+/// A store in which two tasks stand in everybody's way: first in the queue, first among the timers,
+/// and waiting for a task that is about to be done.
 struct Site {
     /// First in the queue, with timers.
     first: TaskId,

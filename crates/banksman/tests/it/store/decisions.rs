@@ -1,4 +1,5 @@
-//! Questions and kept values: opened, settled and kept in the transaction of the move that asks, answers or keeps.
+//! Questions and kept values: opened, settled and kept in the transaction of the move that asks,
+//! answers or keeps.
 
 use banksman::ops::OpsError;
 use banksman::ops::decisions::{

@@ -1,4 +1,5 @@
-//! Several handles on one store, as several processes have them: they see each other, and wake each other.
+//! Several handles on one store, as several processes have them: they see each other, and wake each
+//! other.
 
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -56,7 +57,8 @@ fn a_lifecycle_that_one_handle_brought_is_read_by_others(world: &World) {
     assert_eq!(world.raw().number("SELECT count(*) FROM lifecycles"), 2);
 }
 
-/// A version is a hash over its settings too, so a setting that came back a little different would be another lifecycle.
+/// A version is a hash over its settings too, so a setting that came back a little different would
+/// be another lifecycle.
 fn settings_are_read_back_to_the_last_bit(world: &World) {
     let settings = "settings:\n  share: 0.5\n  careful: false\n  crew: day";
     let source = include_str!("harness.yaml").replace("settings:", settings);
@@ -86,8 +88,8 @@ fn clones_share_a_store(world: &World) {
     assert_eq!(store.overview().unwrap().ready, 8);
 }
 
-/// One handle looks until there is something, waiting in between as a worker does; the other makes the change once the
-/// first has looked in vain. Whoever is not woken has failed.
+/// One handle looks until there is something, waiting in between as a worker does; the other makes
+/// the change once the first has looked in vain. Whoever is not woken has failed.
 fn woken_by<T: Send>(
     world: &World,
     ready: impl Fn(&Store) -> Option<T> + Sync,

@@ -1,4 +1,5 @@
-//! Idempotency: the same request twice is done once and answered alike, whoever else is asking at the same time.
+//! Idempotency: the same request twice is done once and answered alike, whoever else is asking at
+//! the same time.
 
 use banksman::ops::OpsError;
 use banksman::ops::library::Library;
@@ -26,7 +27,8 @@ on_both!(
     keys_hold_through_the_use_cases,
 );
 
-/// All of an answer that the history holds. Delays, open needs and the time of a lease are not part of it.
+/// All of an answer that the history holds. Delays, open needs and the time of a lease are not part
+/// of it.
 fn told(answer: &Applied) -> (Task, Option<HistoryEntry>) {
     let task = answer.stored.task.clone();
     let lease = task.lease.as_ref().map(|lease| Lease { expires_at: Instant(0), ..lease.clone() });

@@ -1,8 +1,9 @@
 //! Migrations: a store of every released version comes up to date with all that it held.
 //!
-//! `fixtures/vN.sql` is a small store of version N, tables and rows, in one text for both engines (the tokens are those of
-//! the migrations, and `{x:…}` is bytes). It is written once, when version N is released, and never again:
-//! `BANKSMAN_WRITE_FIXTURE=1 cargo nextest run -p banksman migrating` makes the file of the newest version if it is missing.
+//! `fixtures/vN.sql` is a small store of version N, tables and rows, in one text for both engines
+//! (the tokens are those of the migrations, and `{x:…}` is bytes). It is written once, when version
+//! N is released, and never again: `BANKSMAN_WRITE_FIXTURE=1 cargo nextest run -p banksman
+//! migrating` makes the file of the newest version if it is missing.
 
 use std::env;
 use std::fs;
@@ -85,7 +86,8 @@ fn load_fixture(world: &World, version: i64, fixture: &str) {
     }
 }
 
-/// The text as the engine wants it. The words are written out here, because a released version stays as it was.
+/// The text as the engine wants it. The words are written out here, because a released version
+/// stays as it was.
 fn spelled(raw: &Raw, fixture: &str) -> String {
     let words = match raw {
         Raw::Sqlite(_) => ["INTEGER PRIMARY KEY", "BLOB", "INTEGER", "WITHOUT ROWID"],
@@ -181,7 +183,8 @@ fn furnish(store: &Store) {
     store.apply(cancelled, cancel, key("k2", "cancel"), NOON).unwrap();
 }
 
-/// The tables that came with agents: a node with a run on it, an account that was paused, and what a run used.
+/// The tables that came with agents: a node with a run on it, an account that was paused, and what
+/// a run used.
 fn furnish_agents(store: &Store) {
     let node = node("n1", &[worker("ada")]);
     store.put_node(&node).unwrap();
@@ -243,7 +246,8 @@ fn written() -> String {
     text
 }
 
-/// A new store has the tables of the newest fixture, so an edit of a step that was released shows here.
+/// A new store has the tables of the newest fixture, so an edit of a step that was released shows
+/// here.
 fn a_released_step_is_never_changed(world: &World) {
     let newest = files(&steps()).len();
     let path = folder().join(format!("v{newest}.sql"));

@@ -1,8 +1,9 @@
 //! What a store promises, each promise written once and kept by both engines.
 //!
-//! A test is a function over a [`World`](world::World), an empty place for a store; `on_both!` runs it on SQLite and on
-//! PostgreSQL, and then looks whether all tasks and all histories of the store it left behind are sound. The PostgreSQL
-//! half runs on the server that BANKSMAN_TEST_PG names, each test in a schema of its own.
+//! A test is a function over a [`World`](world::World), an empty place for a store; `on_both!` runs
+//! it on SQLite and on PostgreSQL, and then looks whether all tasks and all histories of the store
+//! it left behind are sound. The PostgreSQL half runs on the server that BANKSMAN_TEST_PG names,
+//! each test in a schema of its own.
 
 pub(crate) mod acts;
 pub(crate) mod raw;

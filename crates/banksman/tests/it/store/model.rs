@@ -1,6 +1,8 @@
-//! The store and the pure machine side by side: random events give the same tasks, whatever is closed or lost in between.
+//! The store and the pure machine side by side: random events give the same tasks, whatever is
+//! closed or lost in between.
 //!
-//! The model holds in memory what the machine says a store has to hold. It knows nothing of rows and transactions.
+//! The model holds in memory what the machine says a store has to hold. It knows nothing of rows
+//! and transactions.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -37,7 +39,8 @@ enum Op {
         delay_minutes: Option<u8>,
         priority: i8,
     },
-    /// One of the ways out of where the task is, by one of those who may take it or by somebody else.
+    /// One of the ways out of where the task is, by one of those who may take it or by somebody
+    /// else.
     Ask {
         task: u8,
         way: u8,

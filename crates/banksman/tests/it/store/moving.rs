@@ -1,4 +1,5 @@
-//! Moving: an accepted move is written with its record, a refused one changes nothing, and a version has one successor.
+//! Moving: an accepted move is written with its record, a refused one changes nothing, and a
+//! version has one successor.
 
 use banksman::store::{HistoryEntry, Store};
 use banksman_core::ids::TaskId;

@@ -46,7 +46,8 @@ fn only_other_workers_are_news(world: &World) {
     assert_eq!(news(&grown), NodeChange { workers: true });
 }
 
-/// The bounds and delays that begin with a person's word are kept by the store's clock, so they have to begin by it.
+/// The bounds and delays that begin with a person's word are kept by the store's clock, so they
+/// have to begin by it.
 fn people_write_by_the_clock_of_the_store(world: &World) {
     let store = world.open();
     // On PostgreSQL this clock is years behind; on SQLite it is the only one.

@@ -148,7 +148,8 @@ fn an_effect_is_taken_by_one_until_its_time_is_over(world: &World) {
     let taken = at_once(8, |thread| {
         let node = format!("n{thread}");
         let mut mine: Vec<String> = Vec::new();
-        // On PostgreSQL a look passes over what another one is just taking, so nothing is not yet the end.
+        // On PostgreSQL a look passes over what another one is just taking, so nothing is not yet
+        // the end.
         for _ in 0..40 {
             let taken = handles[thread % 2].take_effects(&node, NOON, MINUTE, 3).unwrap();
             mine.extend(taken.iter().map(PendingEffect::key));

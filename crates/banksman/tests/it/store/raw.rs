@@ -1,4 +1,5 @@
-//! The database as somebody sees it who goes past the store: for looking at rows, and for tampering with them.
+//! The database as somebody sees it who goes past the store: for looking at rows, and for tampering
+//! with them.
 
 use banksman::store::conn::Target;
 use rusqlite::types::ValueRef;
@@ -102,7 +103,8 @@ impl Raw {
         text.parse().unwrap_or_else(|_| panic!("{sql} answers {text}"))
     }
 
-    /// Lets the database take what it would refuse: rows that point nowhere, values that a CHECK forbids.
+    /// Lets the database take what it would refuse: rows that point nowhere, values that a CHECK
+    /// forbids.
     pub(crate) fn lift_constraints(&mut self) {
         match self {
             Self::Sqlite(_) => self.run("PRAGMA ignore_check_constraints = ON"),

@@ -355,8 +355,8 @@ fn a_persons_word_counts_by_its_place_and_not_by_its_time(world: &World) {
     assert_eq!(first(), Some(3));
 }
 
-/// A role is the first tag. A run that cost nothing did not tell what it cost, one under way has not used anything yet, and
-/// tasks of other lifecycles are not asked.
+/// A role is the first tag. A run that cost nothing did not tell what it cost, one under way has
+/// not used anything yet, and tasks of other lifecycles are not asked.
 fn what_runs_of_a_role_used_is_averaged(world: &World) {
     let store = world.open();
     let run = |tags: &[&str]| {
@@ -386,7 +386,8 @@ fn what_runs_of_a_role_used_is_averaged(world: &World) {
     assert!(store.past_of_roles("crane-only").unwrap().is_empty());
 }
 
-/// Three runs of one project: one that has ended, one that was stopped and one that goes on, elsewhere.
+/// Three runs of one project: one that has ended, one that was stopped and one that goes on,
+/// elsewhere.
 fn who_was_at_work_at_a_time_is_known(world: &World) {
     let store = world.open();
     let ended = add(&store, "lift");

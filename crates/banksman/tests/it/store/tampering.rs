@@ -1,4 +1,5 @@
-//! Tampering: whatever is changed behind the store's back is found, and the finding names the task and the record.
+//! Tampering: whatever is changed behind the store's back is found, and the finding names the task
+//! and the record.
 
 use banksman::store::{Add, Store, hex};
 use banksman_core::ids::TaskId;

@@ -1,4 +1,5 @@
-//! A place for one test's store: a temporary file or a schema of its own, gone when the test is over.
+//! A place for one test's store: a temporary file or a schema of its own, gone when the test is
+//! over.
 
 use std::env;
 use std::path::{Path, PathBuf};

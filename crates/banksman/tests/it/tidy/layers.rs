@@ -74,7 +74,8 @@ const MAY_ALSO_USE: &[(&str, &str)] = &[
     ("crates/banksman/src/cli/agents.rs", "exec::agent"),
     // Runs as a process beside its keeper and is nothing but this client.
     ("crates/banksman/src/cli/acp_client.rs", "exec::agent::acp_client"),
-    // These only look at the folders of runs: what stands in the logs, and what a run says of itself.
+    // These only look at the folders of runs: what stands in the logs, and what a run says of
+    // itself.
     ("crates/banksman/src/cli/log.rs", "exec::agent"),
     ("crates/banksman/src/cli/log.rs", "exec::keeper"),
     ("crates/banksman/src/cli/log.rs", "exec::plan"),
@@ -112,7 +113,8 @@ const MAY_ALSO_USE: &[(&str, &str)] = &[
     ("crates/banksman/src/cli/down.rs", "exec::site"),
 ];
 
-/// The files that put the parts together and may therefore see all of them, and the table of what can go wrong in them.
+/// The files that put the parts together and may therefore see all of them, and the table of what
+/// can go wrong in them.
 const WIRING: [&str; 3] = [
     "crates/banksman/src/cli/up.rs",
     "crates/banksman/src/cli/demo.rs",

@@ -79,8 +79,8 @@ const PLACES: &[Place] = &[
     Place {
         rule: "other programs",
         needles: &["process::Command"],
-        // The client of the Agent Client Protocol is a program of its own: it lives as long as its agent, and the
-        // keeper of the run bounds both.
+        // The client of the Agent Client Protocol is a program of its own: it lives as long as its
+        // agent, and the keeper of the run bounds both.
         only_in: &[
             "exec/process.rs",
             // A keeper's children, and the keepers themselves.

@@ -190,7 +190,8 @@ fn inline_tests_from(code: &str) -> usize {
     test_modules(code).find(|(_, _, next)| *next == '{').map_or(code.len(), |(offset, _, _)| offset)
 }
 
-/// Each `#[cfg(test)] mod name`, `pub(super)` or not, with its offset, its name and the character after the name.
+/// Each `#[cfg(test)] mod name`, `pub(super)` or not, with its offset, its name and the character
+/// after the name.
 fn test_modules(code: &str) -> impl Iterator<Item = (usize, &str, char)> {
     code.match_indices("#[cfg(test)]").filter_map(|(offset, attribute)| {
         let item = code[offset + attribute.len()..].trim_start();

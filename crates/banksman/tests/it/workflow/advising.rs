@@ -1,4 +1,5 @@
-//! What the reviewers of a gate suggest although they let the work pass reaches the steps behind it.
+//! What the reviewers of a gate suggest although they let the work pass reaches the steps behind
+//! it.
 
 use banksman_core::fence::fence;
 use serde_json::json;

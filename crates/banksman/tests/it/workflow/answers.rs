@@ -1,4 +1,5 @@
-//! Files that answer for a person: who can have written them. A run at work cannot decide, by whatever file.
+//! Files that answer for a person: who can have written them. A run at work cannot decide, by
+//! whatever file.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -22,7 +23,8 @@ gates:
 /// Lets the gate G pass, by a file that says to be from long before anybody has begun.
 const PASSES: &str = r#"run mkdir -p "$YARD/repo/.workflow/signals" && touch -d 2001-01-01 "$YARD/repo/.workflow/signals/G-pass" && touch "$YARD/left"
 "#;
-/// The same with a file that really is from before, in folders that are put in the place of the right ones.
+/// The same with a file that really is from before, in folders that are put in the place of the
+/// right ones.
 const MOVED: &str = r#"run cd "$YARD/repo/.workflow" && mv signals aside && mv old/signals signals && touch "$YARD/left"
 "#;
 const MOVED_AS_A_WHOLE: &str = r#"run cd "$YARD/repo" && mv .workflow/old aside && cp -r .workflow/audit aside/ && mv .workflow gone && mv aside .workflow && touch "$YARD/left"

@@ -1,4 +1,5 @@
-//! Going back: which steps start again and which do not, and what becomes of those who are at work then.
+//! Going back: which steps start again and which do not, and what becomes of those who are at work
+//! then.
 
 use std::fs;
 

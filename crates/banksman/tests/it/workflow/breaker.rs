@@ -1,4 +1,5 @@
-//! The breaker: after so many failures, so much money or so much time a person is asked, and nothing new starts before the answer.
+//! The breaker: after so many failures, so much money or so much time a person is asked, and
+//! nothing new starts before the answer.
 
 use banksman_core::ids::TaskId;
 use banksman_core::machine::{Actor, Event, TransitionRequest};

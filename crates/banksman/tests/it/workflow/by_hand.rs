@@ -1,5 +1,5 @@
-//! Steps that people do, with or without an agent in front of them: they find a place to work and what it is about, and what they
-//! commit there goes on like the work of any agent.
+//! Steps that people do, with or without an agent in front of them: they find a place to work and
+//! what it is about, and what they commit there goes on like the work of any agent.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -156,7 +156,8 @@ impl Drop for Tmux {
     }
 }
 
-/// Stands in for an agent that talks to a person: it is told the words as its last argument, works, and signals.
+/// Stands in for an agent that talks to a person: it is told the words as its last argument, works,
+/// and signals.
 const CLAUDE: &str = r#"#!/bin/sh
 for words; do :; done
 printf '%s\n' "$words" >"$YARD/told"

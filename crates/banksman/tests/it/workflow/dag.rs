@@ -1,5 +1,5 @@
-//! Steps that branch and come together: their work is handed over along the edges, files are spelled out before they are run, and
-//! those that share a worktree take turns.
+//! Steps that branch and come together: their work is handed over along the edges, files are
+//! spelled out before they are run, and those that share a worktree take turns.
 
 use super::stage::{Stage, WORK};
 

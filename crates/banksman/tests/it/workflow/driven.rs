@@ -1,5 +1,5 @@
-//! Workflows that somebody drives by hand: by whatever means a step is said to be done, it is looked at where it was done, and nothing
-//! is made, committed or taken away for that.
+//! Workflows that somebody drives by hand: by whatever means a step is said to be done, it is
+//! looked at where it was done, and nothing is made, committed or taken away for that.
 
 use std::fs;
 
@@ -244,7 +244,8 @@ fn a_report_that_is_repeated_with_its_key_gets_the_same_answer() {
     assert!(String::from_utf8_lossy(&again.stdout).contains("(done before with this key)"));
 }
 
-/// Who has done the step writes that it is done and that it is good. The second is not theirs to say.
+/// Who has done the step writes that it is done and that it is good. The second is not theirs to
+/// say.
 #[test]
 fn an_answer_from_before_there_was_anything_to_judge_is_nobodys() {
     for (signal, demands) in [("G-pass", "prompt: Draw."), ("G-fail.md", "outputs: [a.txt]")] {

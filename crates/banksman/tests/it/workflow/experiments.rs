@@ -1,4 +1,5 @@
-//! What a workflow must be able to do, one test for each stage on the way from a person with a file to an agent that drives it.
+//! What a workflow must be able to do, one test for each stage on the way from a person with a file
+//! to an agent that drives it.
 
 use serde_json::Value;
 
@@ -290,7 +291,8 @@ fn experiment_6_all_that_a_name_stands_for_is_waited_for() {
     assert!(said.contains("there is no step or gate `N`"), "{said}");
 }
 
-/// An agent that drives: it knows nothing but what `next` tells, and answers with the words that `next` gives it.
+/// An agent that drives: it knows nothing but what `next` tells, and answers with the words that
+/// `next` gives it.
 fn drive(stage: &Stage, verdicts: &mut Vec<&str>) -> Vec<String> {
     let mut done = Vec::new();
     for _ in 0..20 {

@@ -168,8 +168,8 @@ fn a_persons_file_is_as_good_as_a_report() {
     assert_eq!(bench.logged("gate(human) -> passed on pass by human:signal"), 1);
 }
 
-/// The mailbox is the repository's own. What an agent leaves in its worktree passes no gate, and if it is committed by force it does not
-/// come along with the work.
+/// The mailbox is the repository's own. What an agent leaves in its worktree passes no gate, and if
+/// it is committed by force it does not come along with the work.
 #[test]
 fn an_agent_does_not_pass_its_own_gate_from_its_worktree() {
     for commits in ["true", "git add -f .workflow/signals"] {

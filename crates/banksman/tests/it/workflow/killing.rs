@@ -1,4 +1,5 @@
-//! Whatever is cut off, and wherever, a workflow ends as if nothing had been: the same states, runs, feedback and log.
+//! Whatever is cut off, and wherever, a workflow ends as if nothing had been: the same states,
+//! runs, feedback and log.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +32,8 @@ fn bench_in(harness: Harness, spec: &str) -> Bench {
     bench
 }
 
-/// The same with two reviewers at the first gate. First one of them blocks while the other one reads, then one has a concern, which
-/// it gives up in a debate.
+/// The same with two reviewers at the first gate. First one of them blocks while the other one
+/// reads, then one has a concern, which it gives up in a debate.
 fn panel_in(harness: Harness) -> Bench {
     let spec = SPEC.replace("{ id: G, reviewer: { level: auto }", PANEL);
     let bench = bench_in(harness, &spec);
@@ -47,7 +48,8 @@ fn panel_in(harness: Harness) -> Bench {
 
 const PANEL: &str = "{ id: G, reviewer: { level: auto, agent_type: [critic, security] }";
 
-/// All that a workflow leaves behind, without times and in an order that does not depend on who was faster.
+/// All that a workflow leaves behind, without times and in an order that does not depend on who was
+/// faster.
 #[derive(Debug, PartialEq, Eq)]
 struct Left {
     states: Vec<String>,
@@ -143,7 +145,8 @@ fn a_panel_whose_every_turn_is_cut_off_ends_the_same_on_postgresql() {
     panel_ends_the_same(Harness::on_postgres(&database.url, &[]));
 }
 
-/// The real thing, at moments that matter: an agent at work, a review asked for, feedback written, a merge begun.
+/// The real thing, at moments that matter: an agent at work, a review asked for, feedback written,
+/// a merge begun.
 #[test]
 fn a_workflow_whose_up_is_killed_again_and_again_ends_the_same() {
     let expected = completed();
@@ -164,7 +167,8 @@ fn a_workflow_whose_up_is_killed_again_and_again_ends_the_same() {
     }
     let up = bench.up();
     wait_until("it is over", || bench.whole() == "complete" && bench.is_put_away());
-    // What a killed `up` was about to tell is left alone until its hold is over, and the workflow does not wait for that.
+    // What a killed `up` was about to tell is left alone until its hold is over, and the workflow
+    // does not wait for that.
     wait_until("every line is told", || bench.log().len() >= expected.log.len());
     up.stop();
     bench.assert_clean();

@@ -1,4 +1,5 @@
-//! The log of a workflow when something goes wrong around it: every line is there, once, and tells the truth.
+//! The log of a workflow when something goes wrong around it: every line is there, once, and tells
+//! the truth.
 
 use std::cell::Cell;
 
@@ -43,7 +44,8 @@ impl Projects for Lost<'_> {
     }
 }
 
-/// A gate fails in a turn in which the project is away at one moment: the answer says whether the turn got so far.
+/// A gate fails in a turn in which the project is away at one moment: the answer says whether the
+/// turn got so far.
 fn led_back_with(finds: u32) -> bool {
     let bench = Bench::new(SPEC);
     bench.script("G.1", &format!("{WAIT}{}", verdict("BLOCK", "once more, please")));

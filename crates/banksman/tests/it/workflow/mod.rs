@@ -1,7 +1,9 @@
-//! Workflows, seen from outside: files of steps and gates, run by the real program with real git and scripted agents.
+//! Workflows, seen from outside: files of steps and gates, run by the real program with real git
+//! and scripted agents.
 //!
-//! [`Bench`] is a repository with one workflow. Its turns are made by an engine in this process, whose clock a test can move, or by
-//! an `up` that it can kill; people speak through the program's own commands.
+//! [`Bench`] is a repository with one workflow. Its turns are made by an engine in this process,
+//! whose clock a test can move, or by an `up` that it can kill; people speak through the program's
+//! own commands.
 
 mod advising;
 mod answers;
@@ -45,8 +47,9 @@ use crate::scripted::scripted_agent;
 
 /// Failures are tried again after this time at most.
 pub(crate) const PATIENCE: Span = Span(100);
-/// Plays the script of the attempt (`A.2`, the second run of the step or gate A), else that of all its attempts (`A`), else the
-/// one for all steps or all gates. Of several reviewers each has a name of its own: `G-critic`. A run that is spoken to again goes on under its name.
+/// Plays the script of the attempt (`A.2`, the second run of the step or gate A), else that of all
+/// its attempts (`A`), else the one for all steps or all gates. Of several reviewers each has a
+/// name of its own: `G-critic`. A run that is spoken to again goes on under its name.
 const AGENT: &str = r#"run=${BANKSMAN_RUN%%:*} prompt=$(cat) harness=$2
 first=$(printf '%s\n' "$prompt" | head -n 1)
 case $first in
@@ -91,7 +94,8 @@ impl Bench {
         Self::with(&[], spec)
     }
 
-    /// With the settings that differ from those of most tests, as TOML. The workflow is started, and nothing else.
+    /// With the settings that differ from those of most tests, as TOML. The workflow is started,
+    /// and nothing else.
     pub(crate) fn with(settings: &[(&str, &str)], spec: &str) -> Self {
         Self::in_harness(Harness::new(&[]), settings, spec)
     }

@@ -1,5 +1,6 @@
-//! The engine reads fields of the lifecycles that ship with the program and asks for their triggers by name. A name that is spelled
-//! otherwise there would be read as "nothing", or refused in silence.
+//! The engine reads fields of the lifecycles that ship with the program and asks for their triggers
+//! by name. A name that is spelled otherwise there would be read as "nothing", or refused in
+//! silence.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,5 @@
-//! One workflow on two machines that share a PostgreSQL store: when one of them dies, the other one brings it to the same end.
+//! One workflow on two machines that share a PostgreSQL store: when one of them dies, the other one
+//! brings it to the same end.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Gates with several reviewers: asked at once and blind, a veto ends it, concerns are debated, and what is not settled goes to a person.
+//! Gates with several reviewers: asked at once and blind, a veto ends it, concerns are debated, and
+//! what is not settled goes to a person.
 
 use std::fs;
 

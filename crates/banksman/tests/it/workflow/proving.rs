@@ -1,5 +1,5 @@
-//! A word is not enough: what is demanded of a step is looked at, also where somebody does it by hand. Who said it too early is told
-//! what was found, and may say it again.
+//! A word is not enough: what is demanded of a step is looked at, also where somebody does it by
+//! hand. Who said it too early is told what was found, and may say it again.
 
 use std::fs;
 use std::path::PathBuf;

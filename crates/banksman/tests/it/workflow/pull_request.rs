@@ -1,4 +1,5 @@
-//! Pull requests as a signal, with a bare repository in a forge's place: what it publishes counts, and what anybody says does not.
+//! Pull requests as a signal, with a bare repository in a forge's place: what it publishes counts,
+//! and what anybody says does not.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,8 @@ fn git_in(folder: &Path, args: &[&str]) -> String {
     String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }
 
-/// Puts a forge beside the repository of a harness. Somebody's pull request from long ago is at the base.
+/// Puts a forge beside the repository of a harness. Somebody's pull request from long ago is at the
+/// base.
 fn forge_of(harness: &Harness) -> PathBuf {
     let forge = harness.path("forge.git");
     harness.git(&["clone", "--quiet", "--bare", ".", &forge.display().to_string()]);

@@ -1,4 +1,5 @@
-//! While a workflow waits for a person, the bounds of what it holds up stand still: nobody is blamed for a slow answer.
+//! While a workflow waits for a person, the bounds of what it holds up stand still: nobody is
+//! blamed for a slow answer.
 
 use banksman_core::time::Span;
 

@@ -197,8 +197,8 @@ fn what_lies_there_from_before_does_not_count() {
     assert_eq!(stage.listed("signals").iter().filter(|name| *name != "taken").count(), 0);
     assert!(!stage.repo("out/x.json").exists());
 
-    // The same on the way: what came before the gate was reached does not open it, and what came before the second began is not its
-    // signal.
+    // The same on the way: what came before the gate was reached does not open it, and what came
+    // before the second began is not its signal.
     stage.signal("XG-pass", "");
     stage.signal("X-1-done.json", DONE);
     stage.ok(&["pulse", "--quiet"]);

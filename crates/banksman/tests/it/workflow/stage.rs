@@ -1,4 +1,5 @@
-//! A harness in which workflows are played: every step and every gate has a script of its own, by its id in the file.
+//! A harness in which workflows are played: every step and every gate has a script of its own, by
+//! its id in the file.
 //!
 //! It asks the program and looks at files, as a person would; it never writes to the store.
 
@@ -18,8 +19,9 @@ use crate::engine::harness::{Harness, Up, state_of};
 use crate::engine::processes::{rest, wait_until};
 use crate::scripted::scripted_agent;
 
-/// Plays the script of the step or the gate that the first line of the prompt names, else what is usual for one. Every start is
-/// written down with its prompt. An id is a file's name once its odd letters are gone.
+/// Plays the script of the step or the gate that the first line of the prompt names, else what is
+/// usual for one. Every start is written down with its prompt. An id is a file's name once its odd
+/// letters are gone.
 const ACTOR: &str = r#"run=${BANKSMAN_RUN%%:*}
 cat >"$2/prompts/$run"
 part=$(sed -n -e '1s/^You do the step \([^ ]*\) .*/step \1/p' -e '1s/^You are [^,]*, .* at the gate \([^ ]*\) .*/gate \1/p' "$2/prompts/$run")
@@ -91,7 +93,8 @@ impl Stage {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be run");
     }
 
-    /// Writes a workflow to where workflows are kept, and answers with its path from the root of the repository.
+    /// Writes a workflow to where workflows are kept, and answers with its path from the root of
+    /// the repository.
     pub(super) fn spec(&self, name: &str, text: &str) -> String {
         let path = format!(".workflow/specs/{name}.yaml");
         self.put(&path, text);
@@ -304,7 +307,8 @@ impl Stage {
         mine.unwrap_or_else(|| panic!("{id} has none of {all:?}")).into()
     }
 
-    /// After the end of all workflows: everything is put away, the store is sound, and nothing is left over.
+    /// After the end of all workflows: everything is put away, the store is sound, and nothing is
+    /// left over.
     pub(super) fn assert_put_away(&self) {
         self.pulse_until("everything is put away", || {
             self.harness.jobs("here").is_empty() && self.harness.worktrees().is_empty()

@@ -1,5 +1,5 @@
-//! The level `notify`: an agent decides, people are told and may say no, for a while before the next step and until that one has
-//! ended.
+//! The level `notify`: an agent decides, people are told and may say no, for a while before the
+//! next step and until that one has ended.
 
 use banksman_core::time::Span;
 

@@ -371,7 +371,8 @@ fn without_a_terminal_event_the_evaluator_or_the_checks_decide() {
         opinion(&mut receipt, false);
         expect_open(&receipt, Outcome::Crashed, Some(FailureClass::Model));
     }
-    // A bad exit needs somebody's word that the work is complete; green checks may be those of half of it.
+    // A bad exit needs somebody's word that the work is complete; green checks may be those of half
+    // of it.
     expect_open(&silent(exit(1)), Outcome::Crashed, Some(FailureClass::Model));
     expect_open(&silent(killed()), Outcome::Crashed, Some(FailureClass::Model));
     let mut unchecked = silent(exit(0));

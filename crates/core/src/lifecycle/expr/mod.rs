@@ -1,9 +1,9 @@
 //! The guard language: small, pure and total.
 //!
-//! A text becomes an [`Expr`] only by [`Expr::check`]: `lex` cuts it into tokens, `parse` builds the
-//! syntax, `typing` resolves every name through a [`NameScope`] and proves the types. What was checked
-//! evaluates to a value for every environment: no expression fails, loops or panics when a task moves.
-//! Nothing here may read the clock or a task by itself; both come in through [`Env`].
+//! A text becomes an [`Expr`] only by [`Expr::check`]: `lex` cuts it into tokens, `parse` builds
+//! the syntax, `typing` resolves every name through a [`NameScope`] and proves the types. What was
+//! checked evaluates to a value for every environment: no expression fails, loops or panics when a
+//! task moves. Nothing here may read the clock or a task by itself; both come in through [`Env`].
 
 mod eval;
 mod lex;
@@ -27,7 +27,8 @@ pub const MAX_BYTES: usize = 2_000;
 /// Deepest nesting of parentheses, lists, calls and `not`. It bounds every recursion over the tree.
 pub const MAX_DEPTH: usize = 32;
 
-/// Longest text that `+` makes, in bytes. What is longer is cut: a field holds a message, not a log.
+/// Longest text that `+` makes, in bytes. What is longer is cut: a field holds a message, not a
+/// log.
 pub const MAX_JOINED_BYTES: usize = 64 * 1024;
 
 /// What is wrong with an expression, and where.

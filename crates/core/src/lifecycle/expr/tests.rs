@@ -1,5 +1,6 @@
-//! The world that expressions are tried in, the bounds of the language, and what can be read back from an expression.
-//! What it means, what it refuses and what always holds are the files beside this one.
+//! The world that expressions are tried in, the bounds of the language, and what can be read back
+//! from an expression. What it means, what it refuses and what always holds are the files beside
+//! this one.
 
 mod laws;
 mod refusals;

@@ -1,4 +1,5 @@
-//! Decides how each edge is shown: as a line with its words, as a row with a line, or as a row only.
+//! Decides how each edge is shown: as a line with its words, as a row with a line, or as a row
+//! only.
 //!
 //! A lifecycle has few ways forward and many ways out: nearly every state may be cancelled, fail or
 //! be blocked. Lines for all of them would hide what a task normally does, so the states where many

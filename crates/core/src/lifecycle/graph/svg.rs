@@ -1,7 +1,7 @@
 //! A lifecycle as an SVG that stands alone: no script, no font, nothing to fetch.
 //!
-//! It only writes down what `sketch` and `draw` found. No meaning is carried by colour alone: kinds have a word and a sign, the
-//! current state a word, the end of a task a double border.
+//! It only writes down what `sketch` and `draw` found. No meaning is carried by colour alone: kinds
+//! have a word and a sign, the current state a word, the end of a task a double border.
 
 use super::super::{Lifecycle, State, StateId, state_id};
 use super::Edge;

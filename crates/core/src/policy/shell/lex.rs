@@ -47,7 +47,8 @@ struct Lexer<'a> {
     rest: &'a str,
     tokens: Vec<Token>,
     word: Option<Word>,
-    /// Here documents that begin with the next line: how each ends, and whether tabs in front of it are dropped.
+    /// Here documents that begin with the next line: how each ends, and whether tabs in front of
+    /// it are dropped.
     awaited: Vec<(String, bool)>,
 }
 
@@ -294,7 +295,8 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Their texts stand between this line and the rest. They belong to the command that the border has just ended.
+    /// Their texts stand between this line and the rest. They belong to the command that the border
+    /// has just ended.
     fn here_documents(&mut self) {
         let awaited = std::mem::take(&mut self.awaited);
         if awaited.is_empty() {

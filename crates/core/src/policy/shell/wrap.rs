@@ -1,8 +1,10 @@
-//! Programs that start other programs: what `sudo`, `env`, `xargs` and their kind run, and the code that a shell is given.
+//! Programs that start other programs: what `sudo`, `env`, `xargs` and their kind run, and the code
+//! that a shell is given.
 
 use super::{Simple, Word, is_assignment};
 
-/// A program, its options that take a value in the next word, and how many words come before the command.
+/// A program, its options that take a value in the next word, and how many words come before the
+/// command.
 const WRAPPERS: [(&str, &[&str], usize); 21] = [
     ("sudo", &["-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-D", "-U"], 0),
     ("doas", &["-u", "-C"], 0),

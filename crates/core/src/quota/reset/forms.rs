@@ -23,7 +23,8 @@ pub(super) fn epoch(cursor: &mut Cursor<'_>) -> Option<Instant> {
     Some(Instant(millis))
 }
 
-/// `2 hours 5 minutes`, `1h12m3.5s`, `37s`; or a number of seconds without a unit, where that is known to be meant.
+/// `2 hours 5 minutes`, `1h12m3.5s`, `37s`; or a number of seconds without a unit, where that is
+/// known to be meant.
 pub(super) fn span(cursor: &mut Cursor<'_>, seconds: bool) -> Option<Span> {
     let mut ahead = *cursor;
     let mut millis: Option<i64> = None;
@@ -111,7 +112,8 @@ pub(super) fn day(cursor: &mut Cursor<'_>) -> Option<Day> {
     Some(day)
 }
 
-/// `2026-11-20`, `Nov 20th, 2026`, `20 Nov 2026`, `Nov 20`: month and day, and the year if it is there.
+/// `2026-11-20`, `Nov 20th, 2026`, `20 Nov 2026`, `Nov 20`: month and day, and the year if it is
+/// there.
 pub(super) fn date(cursor: &mut Cursor<'_>) -> Option<((i8, i8), Option<i16>)> {
     let mut ahead = *cursor;
     if let Some(year) = year(&mut ahead) {

@@ -42,7 +42,8 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Reads on from a place; a reader that finds nothing works on a copy and leaves the place as it was.
+/// Reads on from a place; a reader that finds nothing works on a copy and leaves the place as it
+/// was.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     rest: &'a [Token<'a>],

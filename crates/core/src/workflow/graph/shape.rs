@@ -1,7 +1,8 @@
-//! What each node says in the picture and how much room that takes: boxes, and diamonds for gates. It decides no position.
+//! What each node says in the picture and how much room that takes: boxes, and diamonds for gates.
+//! It decides no position.
 //!
-//! A way that cannot be shown as a line with words on it is a row: in a box below its texts, at a diamond beside it, on the side to
-//! which the line leaves.
+//! A way that cannot be shown as a line with words on it is a row: in a box below its texts, at a
+//! diamond beside it, on the side to which the line leaves.
 
 use std::collections::BTreeMap;
 

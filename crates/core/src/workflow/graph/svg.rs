@@ -1,7 +1,8 @@
 //! A flow as an SVG that stands alone: no script, no font, nothing to fetch.
 //!
-//! It only writes down what `shape` and `draw` found. No meaning is carried by colour alone: how a step stands has a word and a
-//! sign, ways back are dashed, steps of other workflows dotted, ends have a double border.
+//! It only writes down what `shape` and `draw` found. No meaning is carried by colour alone: how a
+//! step stands has a word and a sign, ways back are dashed, steps of other workflows dotted, ends
+//! have a double border.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +60,8 @@ pub fn svg(flow: &Workflow, marks: &BTreeMap<String, StepMark>) -> String {
     picture.pen.finish(&head, width, height)
 }
 
-/// What the picture consists of, before it is known where anything is. The lines are the edges, in their order.
+/// What the picture consists of, before it is known where anything is. The lines are the edges, in
+/// their order.
 struct Sketch {
     shapes: Vec<Shape>,
     lines: Vec<Line>,
@@ -98,7 +100,8 @@ impl Sketch {
         Round { line, exit: self.shapes[line.from].side_exit(edge) }
     }
 
-    /// A line that goes round leaves the room of its node; this leads it there from where the node is seen to end.
+    /// A line that goes round leaves the room of its node; this leads it there from where the node
+    /// is seen to end.
     fn led_from_outline(&self, plan: &Plan, edge: usize, route: Corners) -> Corners {
         let from = self.lines[edge].from;
         let (shape, spot) = (&self.shapes[from], plan.boxes[from]);

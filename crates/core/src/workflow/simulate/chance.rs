@@ -1,4 +1,5 @@
-//! Numbers that look like chance and follow from a seed alone, by splitmix64 (Steele, Lea and Flood, 2014).
+//! Numbers that look like chance and follow from a seed alone, by splitmix64 (Steele, Lea and
+//! Flood, 2014).
 
 pub(super) struct Chance(u64);
 

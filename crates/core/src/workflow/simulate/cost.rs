@@ -1,6 +1,7 @@
 //! What a workflow may cost, from what runs of the same roles have cost before.
 //!
-//! Roles without past runs are named and count nothing: the sums are then too small, and the reader is told by how many.
+//! Roles without past runs are named and count nothing: the sums are then too small, and the reader
+//! is told by how many.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -33,8 +34,8 @@ pub struct Cost {
     pub unknown: usize,
 }
 
-/// `past`: what one run of a role costs, as millionths of the currency and as seconds. `rounds`: of debate, that several reviewers
-/// may have.
+/// `past`: what one run of a role costs, as millionths of the currency and as seconds. `rounds`: of
+/// debate, that several reviewers may have.
 pub fn cost(
     flow: &Workflow,
     taken: Option<&Simulation>,

@@ -73,7 +73,8 @@ pub enum SimulationEnd {
     Aborted,
     /// The breaker tripped: a person decides how it goes on.
     Person,
-    /// Steps are left that can never start: they need each other, a step that is not there, or one that failed and was not reset.
+    /// Steps are left that can never start: they need each other, a step that is not there, or one
+    /// that failed and was not reset.
     Stuck,
     /// It was too long to be written down.
     CutOff,

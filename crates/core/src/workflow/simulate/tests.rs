@@ -1,4 +1,5 @@
-//! Walks line by line, the worst against every walk there is, and what must hold of any walk of any flow.
+//! Walks line by line, the worst against every walk there is, and what must hold of any walk of any
+//! flow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -109,7 +110,8 @@ fn a_way_back_may_give_up() {
 
 #[test]
 fn what_a_failure_resets_at_the_same_time_is_not_judged() {
-    // Both run in the second round. The first sends back to the plan, so nobody looks at what the second has done.
+    // Both run in the second round. The first sends back to the plan, so nobody looks at what the
+    // second has done.
     let mut flow = diamond();
     flow.steps[1].gate.as_mut().expect("it has one").on_fail[0].to = Some("plan".to_owned());
     flow.steps[2].gate = Some(gate("G-right", 2, &[("", Some("right"))]));
@@ -293,7 +295,8 @@ fn what_it_may_cost() {
     "#);
 }
 
-/// A flow whose gates lead back to a step that their own needs, or to itself, as a file must have it.
+/// A flow whose gates lead back to a step that their own needs, or to itself, as a file must have
+/// it.
 fn any_flow() -> impl Strategy<Value = Workflow> {
     (1_usize..9).prop_flat_map(|count| {
         let needs = prop::collection::vec(prop::collection::vec(0..64_usize, 0..3), count);
@@ -470,7 +473,8 @@ proptest! {
     }
 }
 
-/// Three reviewers say something about each run, and in the worst case twice more in a debate; one alone debates with nobody.
+/// Three reviewers say something about each run, and in the worst case twice more in a debate; one
+/// alone debates with nobody.
 #[test]
 fn several_reviewers_count_each() {
     let mut flow = flow(vec![step("a", &[], Some(gate("G", 2, &[("", Some("a"))])))]);

@@ -1,9 +1,10 @@
 //! How bad it can get: a bound on the runs of agents before only people can go on.
 //!
-//! A gate sends back at most `max_retries - 1` times, because the failure after that asks a person, and all gates together fewer
-//! times than trip the breaker. Going back to a step repeats those of its downstream that have run. Of these, what needs the failed
-//! step itself has not: it starts only after that step has passed, and is reset whenever that step is. Hence a step runs at most once,
-//! and once more for each failure whose way back reaches it and that it does not come after.
+//! A gate sends back at most `max_retries - 1` times, because the failure after that asks a person,
+//! and all gates together fewer times than trip the breaker. Going back to a step repeats those of
+//! its downstream that have run. Of these, what needs the failed step itself has not: it starts
+//! only after that step has passed, and is reset whenever that step is. Hence a step runs at most
+//! once, and once more for each failure whose way back reaches it and that it does not come after.
 //!
 //! Gates of level `human` count like the others: people may send back as well.
 
@@ -25,8 +26,8 @@ pub struct Worst {
     pub failures: usize,
     /// Whether it is the breaker that ends it, before the gates have failed as often as they may.
     pub breaker: bool,
-    /// The worst for each step alone. Not all of it happens on one walk where a gate has several ways back, or where the breaker ends
-    /// it, so the sum may be more than `runs`.
+    /// The worst for each step alone. Not all of it happens on one walk where a gate has several
+    /// ways back, or where the breaker ends it, so the sum may be more than `runs`.
     pub steps: BTreeMap<String, StepCount>,
 }
 
@@ -77,7 +78,8 @@ impl Bounds {
         Self { steps, gates, failures, breaker: failures < possible }
     }
 
-    /// The most that all runs can weigh, where `weight` says what one run of a step weighs. The heaviest failures come first.
+    /// The most that all runs can weigh, where `weight` says what one run of a step weighs. The
+    /// heaviest failures come first.
     pub(super) fn most(&self, weight: impl Fn(usize) -> usize) -> usize {
         let sum = |places: &mut dyn Iterator<Item = usize>| {
             places.map(&weight).fold(0, usize::saturating_add)

@@ -1,7 +1,7 @@
 //! Text files of the worktree, read and written for an agent that cannot do so itself.
 //!
-//! A path is walked from the worktree's root one name at a time and through no symbolic link, so it cannot lead out, not
-//! even while somebody changes the folders under us.
+//! A path is walked from the worktree's root one name at a time and through no symbolic link, so it
+//! cannot lead out, not even while somebody changes the folders under us.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::{INTERNAL, NOT_FOUND, WRONG_PARAMS};
 use crate::exec::agent::text::text_of;
 
-/// A file that is read or written, in bytes. As JSON it may take up twice that, and it must fit a message.
+/// A file that is read or written, in bytes. As JSON it may take up twice that, and it must fit a
+/// message.
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
 /// Folders on the way to a file.
 const DEPTH: usize = 256;
@@ -64,7 +65,8 @@ impl Files {
         Ok(json!({}))
     }
 
-    /// The regular file at a path, never through a link. Missing folders are made for a file that may be made.
+    /// The regular file at a path, never through a link. Missing folders are made for a file that
+    /// may be made.
     fn open(&self, path: &str, how: OFlags) -> io::Result<File> {
         let names = self.names(path)?;
         let (name, folders) = names.split_last().ok_or(io::ErrorKind::IsADirectory)?;

@@ -1,7 +1,7 @@
 //! The agent's process and its two pipes, watched together with the request to end.
 //!
-//! One poll for all of them: an agent that writes while we write to it can never block both sides. What is not read yet
-//! and what is not sent yet is bounded.
+//! One poll for all of them: an agent that writes while we write to it can never block both sides.
+//! What is not read yet and what is not sent yet is bounded.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;

@@ -1,7 +1,8 @@
 //! Telling other processes of a change, and hearing of theirs.
 //!
-//! NOTIFY inside the writing transactions would make all commits of the server queue for one lock, so a thread with its
-//! own connection says it afterwards, once for many commits. All of it is a hint: a lost one costs time, not truth.
+//! NOTIFY inside the writing transactions would make all commits of the server queue for one lock,
+//! so a thread with its own connection says it afterwards, once for many commits. All of it is a
+//! hint: a lost one costs time, not truth.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -38,7 +39,8 @@ struct Shared {
     /// Wakes the listener out of its waiting for the server.
     listener: Mutex<Option<Waker>>,
     is_listening: AtomicBool,
-    /// The server's number of the teller's session, so that the listener can tell its own process's words.
+    /// The server's number of the teller's session, so that the listener can tell its own
+    /// process's words.
     teller_session: AtomicI32,
 }
 
@@ -122,7 +124,8 @@ impl Shared {
     fn keep_telling(&self) {
         let mut link = None;
         while self.wait_for_word() {
-            // The first failure may only mean that the server was restarted while nothing was to be told.
+            // The first failure may only mean that the server was restarted while nothing was to be
+            // told.
             if self.say(&mut link).is_some() || self.say(&mut link).is_some() {
                 continue;
             }
@@ -153,7 +156,8 @@ impl Shared {
         !due.stop
     }
 
-    /// Sends the word, making a connection if there is none. `None` means that it could not be sent.
+    /// Sends the word, making a connection if there is none. `None` means that it could not be
+    /// sent.
     fn say(&self, link: &mut Option<Link>) -> Option<()> {
         let open = match link {
             Some(open) => open,

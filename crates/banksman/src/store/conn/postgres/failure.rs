@@ -81,7 +81,8 @@ fn is_end_of_session(code: &SqlState) -> bool {
         || code.code().starts_with(CONNECTION_EXCEPTIONS)
 }
 
-/// An error that the server did not send: the link is broken, or we could not write or read a message.
+/// An error that the server did not send: the link is broken, or we could not write or read a
+/// message.
 fn without_code(operation: String, error: tokio_postgres::Error) -> Failure {
     let is_link = error.is_closed() || error.source().is_some_and(<dyn Error>::is::<io::Error>);
     if is_link {

@@ -1,8 +1,8 @@
 //! One connection to PostgreSQL, driven by the thread that uses it.
 //!
-//! Each link has a runtime of its own that runs only inside a call, so a link needs no thread, and a call is an ordinary
-//! blocking call. Several steps go out together and are answered in one round trip. It must never be used again after
-//! it broke; whoever holds it asks [`Link::is_broken`].
+//! Each link has a runtime of its own that runs only inside a call, so a link needs no thread, and
+//! a call is an ordinary blocking call. Several steps go out together and are answered in one round
+//! trip. It must never be used again after it broke; whoever holds it asks [`Link::is_broken`].
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -27,7 +27,8 @@ type Wire = Connection<Socket, NoTlsStream>;
 /// What a statement needs, ready to be encoded.
 pub(super) type Params = Vec<Box<dyn ToSql + Sync + Send>>;
 
-/// The server ends a statement by itself. If nothing comes for this much longer, the link is dead without having said so.
+/// The server ends a statement by itself. If nothing comes for this much longer, the link is dead
+/// without having said so.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// How to make links: the address and the settings of each session.
@@ -70,7 +71,8 @@ pub(super) struct Link {
     client: Client,
     /// Gone once the connection has ended.
     wire: Option<Wire>,
-    /// Statements are constants of the program: their address is the key, and their number is bounded.
+    /// Statements are constants of the program: their address is the key, and their number is
+    /// bounded.
     statements: HashMap<(usize, usize), Prepared>,
     maker: Arc<Maker>,
 }
@@ -105,7 +107,8 @@ impl Link {
         &self.maker.target
     }
 
-    /// Notices that the server closed the connection while it was idle, without asking the server anything.
+    /// Notices that the server closed the connection while it was idle, without asking the server
+    /// anything.
     pub(super) fn look(&mut self) {
         let wire = &mut self.wire;
         let mut turns = 0;
@@ -135,7 +138,8 @@ impl Link {
         prepared
     }
 
-    /// Sends all steps at once and returns one answer for each. An error says that the link fell silent.
+    /// Sends all steps at once and returns one answer for each. An error says that the link fell
+    /// silent.
     pub(super) fn send(
         &mut self,
         steps: &[Step<'_>],

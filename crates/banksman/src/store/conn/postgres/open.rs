@@ -10,7 +10,8 @@ use crate::store::conn::migrate::{self, CREATE_VERSIONS, Migration};
 use crate::store::conn::target::{Target, postgres_config};
 use crate::store::conn::{Dialect, Options, run_operation};
 
-/// The key of the lock under which all stores of one database change their schema. The number only has to be ours.
+/// The key of the lock under which all stores of one database change their schema. The number only
+/// has to be ours.
 const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7089063422501)";
 
 /// A step of the schema may rewrite a large table.
@@ -27,7 +28,8 @@ pub(super) fn maker(url: &str, options: &Options) -> Result<Maker, DbError> {
     set("statement_timeout", &millis(options.statement_timeout));
     set("lock_timeout", &millis(options.busy_timeout));
     set("idle_in_transaction_session_timeout", &millis(options.idle_in_transaction_timeout));
-    // A statement outside of a transaction that says READ WRITE must not change anything; the pipelining rests on it.
+    // A statement outside of a transaction that says READ WRITE must not change anything; the
+    // pipelining rests on it.
     set("default_transaction_read_only", "on");
     if let Some(schema) = &options.schema {
         check_schema_name(schema)?;
@@ -66,7 +68,8 @@ fn check_schema_name(name: &str) -> Result<(), DbError> {
     })
 }
 
-/// Brings the schema up to date and returns the name of the channel on which its changes are announced.
+/// Brings the schema up to date and returns the name of the channel on which its changes are
+/// announced.
 pub(super) fn set_up(
     maker: &Arc<Maker>,
     options: &Options,
@@ -139,8 +142,9 @@ fn take_step(link: &mut Link, migration: &Migration) -> Result<(), Failure> {
 }
 
 fn schema_version(link: &mut Link) -> Result<i64, Failure> {
-    // Asking for a table that is not there would end the transaction, so its existence is asked first, and by an
-    // ordinary query: `to_regclass` may answer from what the session knew before it waited for the lock.
+    // Asking for a table that is not there would end the transaction, so its existence is asked
+    // first, and by an ordinary query: `to_regclass` may answer from what the session knew
+    // before it waited for the lock.
     let book = "SELECT count(*) FROM pg_catalog.pg_tables \
                 WHERE schemaname = current_schema() AND tablename = 'schema_versions'";
     if one_number(link, book)?.unwrap_or(0) == 0 {

@@ -1,8 +1,8 @@
 //! One PostgreSQL transaction as a [`Conn`], with as few round trips as its questions need.
 //!
-//! BEGIN and writes are held back and go out with the next query or with COMMIT. That is safe because each session is
-//! read-only unless a transaction says otherwise: should BEGIN be refused, nothing that follows it in the same message
-//! can change anything on its own.
+//! BEGIN and writes are held back and go out with the next query or with COMMIT. That is safe
+//! because each session is read-only unless a transaction says otherwise: should BEGIN be refused,
+//! nothing that follows it in the same message can change anything on its own.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::store::conn::{Conn, Dialect, run_operation};
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Writes that are held back at most, in number and in bytes. Beyond that they go out ahead of time.
+/// Writes that are held back at most, in number and in bytes. Beyond that they go out ahead of
+/// time.
 const HELD_WRITES: usize = 64;
 const HELD_BYTES: usize = 1024 * 1024;
 
@@ -87,8 +88,8 @@ impl<'a> Transaction<'a> {
         let before_commit = answers.len() - 1;
         for (index, (sql, answer)) in answers.into_iter().enumerate() {
             let Err(error) = answer else { continue };
-            // The server's own word about an earlier step means that COMMIT was not reached, or that it ended a
-            // transaction which was aborted.
+            // The server's own word about an earlier step means that COMMIT was not reached, or
+            // that it ended a transaction which was aborted.
             let is_certain = error.as_db_error().is_some() && index < before_commit;
             let failure = self.classify(sql, error);
             return Err(if failure.is_disconnect() && !is_certain {
@@ -152,7 +153,8 @@ impl<'a> Transaction<'a> {
         last: Option<(Step<'_>, &'static str)>,
     ) -> Result<Option<Reply>, Failure> {
         let mut reply = None;
-        // The first error is the cause; the server answers each later step with "the transaction is aborted".
+        // The first error is the cause; the server answers each later step with "the transaction is
+        // aborted".
         for (sql, answer) in self.send(last)? {
             reply = Some(answer.map_err(|error| self.classify(sql, error))?);
         }
@@ -238,7 +240,8 @@ fn commit_unknown(failure: Failure) -> DbError {
     }
 }
 
-/// The library promises one answer of the right kind for each step, so this is not expected to happen.
+/// The library promises one answer of the right kind for each step, so this is not expected to
+/// happen.
 fn out_of_step(sql: &str) -> Failure {
     let source = io::Error::other("the answer does not fit the question");
     Failure::from(DbError::other(run_operation(sql), source))

@@ -1,7 +1,7 @@
 //! From a path to a connection: is it ours to open, and is it set up as the driver needs it.
 //!
-//! A file that is not ours is refused before SQLite sees it, so that not even a log file appears beside it. A new store
-//! appears under its name only when it is complete.
+//! A file that is not ours is refused before SQLite sees it, so that not even a log file appears
+//! beside it. A new store appears under its name only when it is complete.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -30,7 +30,8 @@ const APPLICATION_ID_AT: usize = 68;
 /// Statements kept ready per connection; more than the program has.
 const CACHED_STATEMENTS: usize = 512;
 
-/// The log is cut back to this after a checkpoint, so that one large burst does not hold the space for ever.
+/// The log is cut back to this after a checkpoint, so that one large burst does not hold the space
+/// for ever.
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 
 /// An opened store: the writer's link, the file's real path and the file that wakes others.
@@ -52,7 +53,8 @@ pub(super) fn open(
         }
         Err(error) => return Err(file_error(path, error)),
     }
-    // SQLite follows links to find its own side files, so ours must stand beside the same real file.
+    // SQLite follows links to find its own side files, so ours must stand beside the same real
+    // file.
     let real = fs::canonicalize(path).map_err(|error| file_error(path, error))?;
     let wake_file = WakeFile::open(&real).map_err(|error| file_error(path, error))?;
     let connection = ready(&real, options.busy_timeout, migrations)?;
@@ -72,8 +74,9 @@ fn ready(
     Ok(connection)
 }
 
-/// Makes a new store under a name of its own and gives it its real name when it is complete. A store is therefore
-/// never seen half-made, and a failure removes nothing that another process may have opened.
+/// Makes a new store under a name of its own and gives it its real name when it is complete. A
+/// store is therefore never seen half-made, and a failure removes nothing that another process may
+/// have opened.
 fn make_store(
     path: &Path,
     busy_timeout: Duration,
@@ -91,7 +94,8 @@ fn make_store(
         close(connection, path)?;
         publish(&draft, path, folder).map_err(|error| file_error(path, error))
     });
-    // A draft that cannot be removed does no harm, and the error that matters more is about to be reported.
+    // A draft that cannot be removed does no harm, and the error that matters more is about to be
+    // reported.
     drop(fs::remove_file(&draft));
     made
 }
@@ -132,8 +136,8 @@ fn publish(draft: &Path, path: &Path, folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Refuses what is not ours. Our application id is in the file itself from its first page on (see [`claim`]), never
-/// only in the log, so the header alone can tell.
+/// Refuses what is not ours. Our application id is in the file itself from its first page on (see
+/// [`claim`]), never only in the log, so the header alone can tell.
 fn check_header(path: &Path, file: File) -> Result<(), DbError> {
     let is_folder = file.metadata().is_ok_and(|metadata| metadata.is_dir());
     let mut header = Vec::with_capacity(HEADER_BYTES);
@@ -189,8 +193,8 @@ pub(super) fn connect(
         let mut connection =
             Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
-        // A statement keeps its plan whatever its parameters are; otherwise SQLite compiles those with a LIMIT or a
-        // partial index anew at every use.
+        // A statement keeps its plan whatever its parameters are; otherwise SQLite compiles those
+        // with a LIMIT or a partial index anew at every use.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.busy_handler(Some(patience(busy_timeout)))?;
         connection.pragma_update(None, "trusted_schema", false)?;
@@ -214,8 +218,8 @@ pub(super) fn connect(
     Ok(connection)
 }
 
-/// Asks for a lock again until the time is over. SQLite's own handler soon asks only ten times a second, and could miss
-/// every gap between the commits of another process that is busy.
+/// Asks for a lock again until the time is over. SQLite's own handler soon asks only ten times a
+/// second, and could miss every gap between the commits of another process that is busy.
 fn patience(busy_timeout: Duration) -> impl FnMut(i32) -> bool + Send + 'static {
     const LONGEST_PAUSE_MILLIS: u64 = 5;
     let mut began = Instant::now();
@@ -232,8 +236,8 @@ fn patience(busy_timeout: Duration) -> impl FnMut(i32) -> bool + Send + 'static 
     }
 }
 
-/// Puts our application id into a new file. It is done before the log is switched on, so that the id is in the file
-/// itself, and in a transaction, so that of two processes one does it.
+/// Puts our application id into a new file. It is done before the log is switched on, so that the
+/// id is in the file itself, and in a transaction, so that of two processes one does it.
 fn claim(connection: &mut Connection, path: &Path) -> Result<(), DbError> {
     let id = |connection: &Connection| -> Result<i32, rusqlite::Error> {
         connection.pragma_query_value(None, "application_id", |row| row.get(0))
@@ -283,7 +287,8 @@ fn open_error(path: &Path, error: rusqlite::Error) -> DbError {
     }
 }
 
-/// Takes the migrations that the store has not taken. A store that is up to date costs one look at its header.
+/// Takes the migrations that the store has not taken. A store that is up to date costs one look at
+/// its header.
 fn take_steps(
     connection: &mut Connection,
     path: &Path,

@@ -1,6 +1,7 @@
 //! One SQLite transaction as a [`Conn`], and what SQLite's result codes mean to us.
 //!
-//! It runs statements inside a transaction that somebody else began and will end. It must never run one outside.
+//! It runs statements inside a transaction that somebody else began and will end. It must never run
+//! one outside.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -27,8 +28,8 @@ pub(super) struct Link {
     pub(super) connection: Connection,
     path: PathBuf,
     access: Access,
-    /// Statements are constants of the program, so their address is a key that needs no hashing of their text, and
-    /// their number is bounded.
+    /// Statements are constants of the program, so their address is a key that needs no hashing of
+    /// their text, and their number is bounded.
     statements: HashMap<(usize, usize), Known>,
     verdict: Verdict,
 }
@@ -80,8 +81,8 @@ impl Link {
         classify(&self.path, &run_operation(sql), error)
     }
 
-    /// Refuses a statement when the transaction is lost. SQLite itself rolls back on some errors (a full disk, for
-    /// one), and a statement after that would be committed on its own.
+    /// Refuses a statement when the transaction is lost. SQLite itself rolls back on some errors (a
+    /// full disk, for one), and a statement after that would be committed on its own.
     fn guard(&self) -> Result<(), DbError> {
         if let Some(error) = &self.verdict.failed {
             return Err(error.clone());
@@ -170,8 +171,9 @@ impl ToSql for Value {
     }
 }
 
-/// Reads a column. What [`Value`] does not know (text that is not UTF-8, a fraction) is answered as bytes, which whoever
-/// wants text or a number refuses by the column's name: one damaged row must not make its whole table unreadable.
+/// Reads a column. What [`Value`] does not know (text that is not UTF-8, a fraction) is answered as
+/// bytes, which whoever wants text or a number refuses by the column's name: one damaged row must
+/// not make its whole table unreadable.
 fn value(from: ValueRef<'_>) -> Value {
     match from {
         ValueRef::Null => Value::Null,
@@ -185,7 +187,8 @@ fn value(from: ValueRef<'_>) -> Value {
     }
 }
 
-/// Rewrites `$n` to `?n`, because SQLite takes `$1` for a name and numbers names by their first appearance.
+/// Rewrites `$n` to `?n`, because SQLite takes `$1` for a name and numbers names by their first
+/// appearance.
 ///
 /// Quoted text and comments are left alone.
 fn number_parameters(sql: &str) -> String {

@@ -1,8 +1,8 @@
 //! The one thread that writes to an SQLite file: group commit.
 //!
-//! It takes whatever jobs queued up while the last commit was running, runs them in one transaction and commits once,
-//! because the commit (the flush to disk) is what costs. It never waits for a group to fill, and it never answers a job
-//! before the commit that carries it.
+//! It takes whatever jobs queued up while the last commit was running, runs them in one transaction
+//! and commits once, because the commit (the flush to disk) is what costs. It never waits for a
+//! group to fill, and it never answers a job before the commit that carries it.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::store::conn::{Conn, Stats, run_job};
 /// Jobs that may wait in the queue; a caller that finds it full waits for a place.
 const QUEUE_JOBS: usize = 1024;
 
-/// Jobs that share one commit at most, so that one commit stays small and the first in it does not wait for long.
+/// Jobs that share one commit at most, so that one commit stays small and the first in it does not
+/// wait for long.
 const GROUP_JOBS: usize = 128;
 
 /// A job whose types the writer does not know.
@@ -72,15 +73,18 @@ where
 
     fn answer(self: Box<Self>, undone: Option<DbError>) {
         let Self { job, result, caller } = *self;
-        // What the job holds goes before the caller learns of its end, so that the caller's thread outlives it.
+        // What the job holds goes before the caller learns of its end, so that the caller's thread
+        // outlives it.
         drop(job);
         let result = match (undone, result) {
-            // Even a refusal is withdrawn with its group: it may rest on what another job of the group had written.
+            // Even a refusal is withdrawn with its group: it may rest on what another job of the
+            // group had written.
             (Some(error), _) => Err(E::from(error)),
             (None, Some(result)) => result,
             (None, None) => Err(E::from(DbError::Closed)),
         };
-        // A caller waits for its answer, so a missing one means that its thread is gone, and nobody is left to tell.
+        // A caller waits for its answer, so a missing one means that its thread is gone, and nobody
+        // is left to tell.
         drop(caller.send(result));
     }
 }
@@ -145,7 +149,8 @@ impl Drop for Writer {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // The last handle may die inside a job, on the writer's own thread, which cannot wait for itself.
+        // The last handle may die inside a job, on the writer's own thread, which cannot wait for
+        // itself.
         if thread.thread().id() != thread::current().id() {
             // A panic of the writer was already answered to its callers as `Closed`.
             drop(thread.join());
@@ -257,8 +262,9 @@ impl Desk {
 
 /// What can be undone while a group runs.
 ///
-/// A savepoint for each job costs about as much as the job, and is needed only when a job is refused after it wrote,
-/// which is rare. So a group runs without them first, and only a group that needs them is run again with them.
+/// A savepoint for each job costs about as much as the job, and is needed only when a job is
+/// refused after it wrote, which is rare. So a group runs without them first, and only a group that
+/// needs them is run again with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Undo {
     Group,

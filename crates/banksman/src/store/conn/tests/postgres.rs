@@ -243,7 +243,8 @@ fn connections_are_bounded() {
     let Some(mut world) = World::postgres() else {
         return;
     };
-    // Schemas are made one after the other on the whole server, and that may take longer than what this test waits for.
+    // Schemas are made one after the other on the whole server, and that may take longer than what
+    // this test waits for.
     drop(world.open());
     world.options.connections = 1;
     world.options.busy_timeout = Duration::from_millis(50);

@@ -12,12 +12,14 @@ use super::super::cases::Agent;
 use super::super::model_server::Reply;
 use super::harness::{Harness, TASK, TITLE, Wishes};
 
-/// The model's call to write the right answer. The shell, because an agent's own tool for it may want to read the file first.
+/// The model's call to write the right answer. The shell, because an agent's own tool for it may
+/// want to read the file first.
 fn right(agent: &Agent) -> Reply {
     (agent.shell)("echo right > answer.txt")
 }
 
-/// The agent changes a file by its tool and leaves it uncommitted; it is committed, proven and merged.
+/// The agent changes a file by its tool and leaves it uncommitted; it is committed, proven and
+/// merged.
 pub(super) fn lands(agent: &Agent) {
     let scenario = |_: &_| vec![right(agent), Reply::text("it is right now")];
     let Some(harness) = Harness::new(agent, Wishes::default(), scenario) else { return };
@@ -64,7 +66,8 @@ fn session(harness: &Harness, run: &str) -> String {
     reading.session.unwrap_or_else(|| panic!("{run} has no session\n{}", harness.story()))
 }
 
-/// A plan that is used up pauses the account until the time that the provider named, for everybody who draws on it.
+/// A plan that is used up pauses the account until the time that the provider named, for everybody
+/// who draws on it.
 pub(super) fn plan_limit(agent: &Agent) {
     // In three days, at a full minute: Codex tells the time no closer than that.
     let resets_at = Instant((clock::now().0 / 60_000 + 3 * 1_440) * 60_000);
@@ -106,11 +109,12 @@ fn assert_paused_without_a_time(harness: &Harness) {
     assert_eq!(harness.server.turns().len(), 1, "nobody was sent against the wall");
 }
 
-/// The provider wants the agent to wait for ten hours, and the agent would. It is ended when it was silent for too long, and
-/// what it waits for is known all the same.
+/// The provider wants the agent to wait for ten hours, and the agent would. It is ended when it was
+/// silent for too long, and what it waits for is known all the same.
 pub(super) fn waits_for_its_plan(agent: &Agent) {
     let scenario = |_: &_| vec![Reply::Wait(36_000), right(agent), Reply::text("done")];
-    // On a busy machine it may wait for the disk that long before it says its first word, and that is another kind of silence.
+    // On a busy machine it may wait for the disk that long before it says its first word, and that
+    // is another kind of silence.
     let settings = "[limits]\nidle = \"30s\"\ngrace = \"2s\"\n".to_owned();
     let wishes = Wishes { settings, ..Wishes::default() };
     let Some(harness) = Harness::new(agent, wishes, scenario) else { return };
@@ -162,7 +166,8 @@ pub(super) fn stall_and_nudge(agent: &Agent) {
     assert_eq!((receipt.nudges, receipt.ended), (1, EndCause::Completed), "{}", harness.story());
 }
 
-/// The agent itself is killed while a tool runs: the tool does not outlive it, and the task is tried again.
+/// The agent itself is killed while a tool runs: the tool does not outlive it, and the task is
+/// tried again.
 pub(super) fn killed_in_a_tool(agent: &Agent) {
     let mut gate = None;
     let scenario = |worktree: &std::path::Path| {

@@ -1,7 +1,8 @@
-//! A repository with a check that fails, a store, workers with real agents, and the real program to drive them.
+//! A repository with a check that fails, a store, workers with real agents, and the real program to
+//! drive them.
 //!
-//! The program is called as cron would call it: a pulse, and the next one when a job has ended. It gets an environment of
-//! its own and nothing of ours.
+//! The program is called as cron would call it: a pulse, and the next one when a job has ended. It
+//! gets an environment of its own and nothing of ours.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -59,7 +60,8 @@ pub(super) struct Harness {
 }
 
 impl Harness {
-    /// None, said loudly, when the agent is not installed. The scenario is told the worktree of the task.
+    /// None, said loudly, when the agent is not installed. The scenario is told the worktree of the
+    /// task.
     pub(super) fn new(
         agent: &Agent,
         wishes: Wishes,
@@ -200,7 +202,8 @@ impl Harness {
         self.wait_until("a job ends", || !is_empty("ended"));
     }
 
-    /// The task is done, its work is in the main branch, and nothing is left of what was started for it.
+    /// The task is done, its work is in the main branch, and nothing is left of what was started
+    /// for it.
     pub(super) fn assert_landed(&self) {
         self.pulse_until("done");
         assert_eq!(self.git(&["show", "main:answer.txt"]), "right\n", "{}", self.story());
@@ -260,7 +263,8 @@ impl Harness {
         text
     }
 
-    /// Processes whose environment names our folder: the keepers, the agents, and what these have started.
+    /// Processes whose environment names our folder: the keepers, the agents, and what these have
+    /// started.
     fn processes(&self) -> Vec<Pid> {
         let folder = self.folder.path().as_os_str().as_encoded_bytes();
         let is_ours = |pid: &Pid| {
@@ -275,7 +279,8 @@ impl Harness {
 
 impl Drop for Harness {
     fn drop(&mut self) {
-        // A failed case may leave agents at work; each round ends those that the last one gave birth to.
+        // A failed case may leave agents at work; each round ends those that the last one gave
+        // birth to.
         for _ in 0..PULSES {
             let left = self.processes();
             if left.is_empty() {

@@ -1,4 +1,5 @@
-//! Real agents that judge the work of others: a panel with a debate, up to the decision of a person, and the gate of a workflow.
+//! Real agents that judge the work of others: a panel with a debate, up to the decision of a
+//! person, and the gate of a workflow.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Real agents plan and judge a plan: from the first look at a task, over a debate and the approval of a person, to the first subtask.
+//! Real agents plan and judge a plan: from the first look at a task, over a debate and the approval
+//! of a person, to the first subtask.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,8 @@ use super::harness::{Harness, Wishes};
 use crate::planning::desk::{plan, subtask};
 
 const TITLE: &str = "Add rate limiting to API endpoints";
-/// One agent at a time, so that a model hears of one thing after the other; each reviewer is played by an agent of its own.
+/// One agent at a time, so that a model hears of one thing after the other; each reviewer is played
+/// by an agent of its own.
 const SETTINGS: &str = "[limits]\nagents = 1\n\n[reviewers.custodiet]\nmodel = \"kim\"\n\n\
                         [reviewers.critic]\nmodel = \"ada\"\n";
 const SPIKE: &str = "no spike for Redis vs in-memory";

@@ -20,7 +20,8 @@ const FOREIGN: &str = "planted-token-c03d4e";
 /// More than any run leaves.
 const FILES: usize = 20_000;
 
-/// The agent has its own key and nothing else of ours; neither the key nor the store's password is written anywhere.
+/// The agent has its own key and nothing else of ours; neither the key nor the store's password is
+/// written anywhere.
 pub(super) fn are_kept(agent: &Agent) {
     let world = World::postgres();
     let store = world.as_ref().map(address);
@@ -78,7 +79,8 @@ fn key_of(agent: &Agent) -> &'static str {
     }
 }
 
-/// The schema of this world, as the program is told of it, with a password that the server does not ask for.
+/// The schema of this world, as the program is told of it, with a password that the server does not
+/// ask for.
 fn address(world: &World) -> String {
     drop(world.open());
     let schema = world.options.schema.as_ref().expect("tests have a schema of their own");
@@ -90,7 +92,8 @@ fn address(world: &World) -> String {
     format!("{scheme}://{user}:{PASSWORD}@{rest}{and}options=-csearch_path%3D{schema}")
 }
 
-/// Exactly what is allowed, by name: what everybody gets, what the worker is passed, what its adapter sets, and the run's.
+/// Exactly what is allowed, by name: what everybody gets, what the worker is passed, what its
+/// adapter sets, and the run's.
 fn assert_environment(harness: &Harness, pid: i32, key: &str) {
     let environment = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
     let variables: BTreeMap<&str, &str> =

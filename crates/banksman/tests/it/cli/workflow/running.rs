@@ -1,4 +1,5 @@
-//! Workflows are run, looked at and driven by hand, and what is said at the wrong time is refused with what would fit.
+//! Workflows are run, looked at and driven by hand, and what is said at the wrong time is refused
+//! with what would fit.
 
 use std::fs;
 use std::time::UNIX_EPOCH;
@@ -140,7 +141,8 @@ fn a_workflow_is_started_once_and_looked_at() {
     assert_eq!(document["steps"][1]["openNeeds"], 1);
 }
 
-/// No engine is at work here: whoever does the steps by hand needs one only where the work goes back, and at the end.
+/// No engine is at work here: whoever does the steps by hand needs one only where the work goes
+/// back, and at the end.
 #[test]
 fn a_workflow_is_driven_by_hand() {
     let sandbox = by_hand();
@@ -281,7 +283,8 @@ fn what_does_not_fit_is_refused_with_what_would() {
     );
 }
 
-/// Ids are those of the file. A number may be the id of a step as well as that of a task: the file goes first.
+/// Ids are those of the file. A number may be the id of a step as well as that of a task: the file
+/// goes first.
 #[test]
 fn a_step_is_found_by_all_its_names() {
     let sandbox = Sandbox::new();
@@ -322,7 +325,8 @@ fn a_report_stays_in_its_repository() {
     assert_eq!(there(&["workflow", "report", "t2", "done", "--in", "../repo"]).code, Some(0));
 }
 
-/// Whoever says that a step is done has to have done it: nothing else looks at what a hand has made.
+/// Whoever says that a step is done has to have done it: nothing else looks at what a hand has
+/// made.
 #[test]
 fn a_step_that_is_not_done_is_not_believed() {
     let sandbox = Sandbox::new();
