@@ -3,12 +3,14 @@
 //! Every call is closed off from what the caller did not ask for: no hooks, pager, editor, prompt,
 //! signature or background maintenance, and git never looks for a repository above the folder that
 //! it was given. Branch names and paths come after `--end-of-options` or `--`, so that none of them
-//! is taken for an option.
+//! is taken for an option. `git reset` gets only full commit ids: git 2.39, the oldest supported
+//! version, does not know `--end-of-options` there.
 //!
 //! Paths are read in git's quoted form, because that form is lossless in text. Nothing here decides
 //! what is to be done.
 
 mod changes;
+mod id;
 mod pulls;
 mod quoted;
 mod status;
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::process::{Output, Program, RunError, Runner};
+use id::full_id;
 
 pub use changes::{Change, Diff, LINK_MODE, SUBMODULE_MODE};
 pub use pulls::PullRequest;
@@ -332,7 +335,7 @@ impl<'a> Git<'a> {
     /// Puts the branch that is checked out, and its files, on another commit; not if uncommitted
     /// work were lost by it.
     pub fn move_to(&mut self, commit: &str) -> Result<bool, RunError> {
-        Ok(self.run(&["reset", "--quiet", "--keep", commit], None, LONG)?.ok())
+        Ok(self.run(&["reset", "--quiet", "--keep", full_id(commit)?], None, LONG)?.ok())
     }
 
     pub fn rebase(&mut self, onto: &str) -> Result<bool, RunError> {

@@ -1,7 +1,7 @@
 //! What the steps of a workflow need of git: their mailbox is kept out of the work, their branches
 //! are put together.
 
-use super::{Git, LONG, SHORT};
+use super::{Git, LONG, SHORT, full_id};
 use crate::exec::process::{Output, RunError};
 
 /// Folders in which the steps of a workflow leave word for each other. No file in them is a part of
@@ -36,7 +36,7 @@ impl Git<'_> {
 
     /// The index gets what the commit has in the mailbox; files stay as they are.
     pub fn reset_mailbox(&mut self, commit: &str) -> Result<(), RunError> {
-        let mut args = vec!["reset", "--quiet", "--end-of-options", commit, "--"];
+        let mut args = vec!["reset", "--quiet", full_id(commit)?, "--"];
         args.extend(MAILBOX);
         self.must(&args, LONG).map(drop)
     }
