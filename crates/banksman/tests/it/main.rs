@@ -20,6 +20,7 @@ mod mcp;
 mod panel;
 mod planning;
 mod policy;
+mod programs;
 mod prompts;
 mod scripted;
 mod simulation;

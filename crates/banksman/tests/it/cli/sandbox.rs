@@ -12,6 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::masks::masked;
+use crate::programs;
 
 pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_banksman");
 
@@ -71,7 +72,7 @@ impl Sandbox {
     pub(super) fn prepare(&self, command: &mut Command) {
         let home = self.home();
         command.current_dir(self.repo()).env_clear().stdin(Stdio::null());
-        command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command.env("PATH", programs::path());
         command
             .env("HOME", &home)
             .env("USER", "kim")

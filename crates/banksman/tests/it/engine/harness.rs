@@ -17,6 +17,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::processes::{Process, naming, wait_until};
+use crate::programs;
 use crate::scripted::scripted_agent;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_banksman");
@@ -136,7 +137,7 @@ impl Harness {
         let mut command = Command::new(PROGRAM);
         let home = self.path("user");
         command.current_dir(self.path("repo")).env_clear().stdin(Stdio::null()).args(args);
-        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LANG", "C.UTF-8").env("TZ", "UTC");
+        command.env("PATH", programs::path()).env("LANG", "C.UTF-8").env("TZ", "UTC");
         command.env("HOME", &home).env("USER", "kim");
         command.env("XDG_CONFIG_HOME", home.join("config")).env("XDG_CONFIG_DIRS", &home);
         command.env("BANKSMAN_NODE", node).env("BANKSMAN_HOME", self.home(node));

@@ -11,6 +11,7 @@ use banksman::exec::worktree::{names, prepare};
 
 use super::harness::Harness;
 use super::processes::wait_until;
+use crate::programs;
 
 const BESIDE: (&str, &str) = ("worktrees.path", r#""{repo_parent}/{repo}-feature-{task}""#);
 const BELOW: (&str, &str) = ("worktrees.path", r#""{home}/worktrees/{repo}-{hash}/{task}""#);
@@ -44,7 +45,7 @@ fn leak(harness: &Harness, task: &str) -> PathBuf {
         produces: Vec::new(),
         retry: Vec::new(),
     };
-    let env = BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]);
+    let env = BTreeMap::from([("PATH".to_owned(), programs::path())]);
     drop(prepare(&mut PlainRunner, &workspace, &env).expect("a worktree"));
     fs::write(worktree.join("late"), "x".repeat(3_000_000)).expect("written");
     worktree

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::until_agents_are_gone;
 use crate::engine::harness::{Harness, Up, state_of};
 use crate::engine::processes::{rest, wait_until};
+use crate::programs;
 use crate::scripted::scripted_agent;
 
 /// Plays the script of the step or the gate that the first line of the prompt names, else what is
@@ -121,7 +122,7 @@ impl Stage {
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = self.harness.command(args);
         let own = self.harness.path("bin");
-        command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", own.display()));
+        command.env("PATH", format!("{}:{}", own.display(), programs::path()));
         command
     }
 
