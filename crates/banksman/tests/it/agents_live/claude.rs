@@ -50,6 +50,14 @@ fn claude_edits_a_file() {
     cases::edit(&CLAUDE);
 }
 
+/// As root it refuses to work without questions, unless it is told that it is in a sandbox.
+mod needs_root {
+    #[test]
+    fn claude_edits_a_file() {
+        super::cases::edit(&super::CLAUDE);
+    }
+}
+
 #[test]
 fn claude_remembers_the_session() {
     cases::resume(&CLAUDE);

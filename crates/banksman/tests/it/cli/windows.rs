@@ -39,6 +39,8 @@ impl<'y> Tmux<'y> {
     fn command(&self) -> Command {
         let mut command = Command::new("tmux");
         self.harness.prepare(&mut command);
+        // Otherwise the windows run the login shell of whoever runs this test, and some cannot run one.
+        command.env("SHELL", "/bin/sh");
         command.env("TERM", "xterm").arg("-S").arg(self.harness.path().join("tmux"));
         command
     }
