@@ -1,4 +1,4 @@
-//! An engine in this very process, on the folders of a [`Harness`](super::harness::Yard), whose
+//! An engine in this very process, on the folders of a [`Harness`](super::harness::Harness), whose
 //! clock and patience a test can change. Keepers and agents are real.
 
 use std::cell::Cell;
