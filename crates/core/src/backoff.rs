@@ -1,26 +1,26 @@
-//! Waiting longer from one try to the next, the same way each time it is asked.
+//! Exponential backoff whose jitter is a hash of a key and the number of the attempt.
 //!
-//! It never draws at random: the spread comes from a hash of a key and the number of the try, so
-//! that a decision can be repeated and tasks that failed together still do not come back together.
+//! It is never random, so a decision can be replayed; tasks that failed together still wait for
+//! different times.
 
 use sha2::{Digest, Sha256};
 
 use crate::time::Span;
 
-/// How long to wait before each try.
+/// The delays between attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     pub first: Span,
-    /// How many times longer each wait is than the one before.
+    /// Each delay is this many times the one before.
     pub factor: u32,
-    /// No wait is longer.
+    /// The longest delay.
     pub cap: Span,
-    /// Up to this part of a wait is taken off; more than 100 counts as 100.
+    /// Jitter shortens a delay by up to this percentage; more than 100 counts as 100.
     pub jitter_percent: u32,
 }
 
 impl Backoff {
-    /// The wait after `tries` earlier ones, without its spread.
+    /// The delay after this many earlier attempts, without jitter.
     #[must_use]
     pub fn plain(&self, tries: u32) -> Span {
         let cap = self.cap.0.max(0);
@@ -35,14 +35,15 @@ impl Backoff {
         Span(wait)
     }
 
-    /// The wait after `tries` earlier ones. It is spread downwards only, so that the cap holds.
+    /// The delay after this many earlier attempts, with jitter. Jitter only shortens a delay, so
+    /// the cap holds.
     #[must_use]
     pub fn spread(&self, key: &str, tries: u32) -> Span {
         let wait = self.plain(tries);
         let most = u64::from(self.jitter_percent.min(100)) * 100;
         let ten_thousandths = draw(key, tries) % (most + 1);
         let off = i128::from(wait.0) * i128::from(ten_thousandths) / 10_000;
-        Span(wait.0 - i64::try_from(off).expect("a part of an i64 is an i64"))
+        Span(wait.0 - i64::try_from(off).expect("a fraction of an i64 is an i64"))
     }
 }
 

@@ -1,10 +1,10 @@
-//! The daily note: a Markdown file of one day that shows what waits for people and takes their
+//! The daily note: a Markdown file for one day that lists open decisions and takes people's
 //! answers.
 //!
-//! `render` writes the sections, `parse` finds them again in a file that people have edited,
-//! `merge` puts new ones into such a file. All three are pure. Whatever stands outside of the
-//! sections is never changed, and nothing that people wrote inside of an entry is lost; a text of
-//! somebody else, such as a title, can never make an entry or tick a box.
+//! `render` writes the sections, `parse` finds them in a file that people have edited, and `merge`
+//! updates the sections of such a file. All three are pure. Text outside of the sections is never
+//! changed, and nothing that people wrote inside an entry is lost. Foreign text, such as a title,
+//! can never create an entry or tick a box.
 
 mod merge;
 mod parse;
@@ -20,33 +20,33 @@ pub use merge::{EntryOutcome, merge};
 pub use parse::{NoteAnswer, NoteEntry, Parsed, parse};
 pub use render::{age, is_same, label};
 
-/// What the sections of a note show.
+/// The content of the sections.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NotePage {
     pub pending: Vec<PendingDecision>,
-    /// Open questions that are not shown for want of room.
+    /// Open decisions that are not shown because the note is full.
     pub left_out: usize,
     pub completed: Vec<Completed>,
     pub alerts: Vec<Alert>,
 }
 
-/// A question that waits for an answer.
+/// A decision that waits for an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDecision {
     pub id: DecisionId,
-    /// The version of the task that the note shows; an answer is for this one.
+    /// The version of the task that the note shows; an answer applies to this version.
     pub version: i64,
     pub task: TaskId,
     pub summary: String,
     pub asks: String,
     pub age: Span,
-    /// How much time is left, and the state that follows if nobody answers.
+    /// The time left, and the state that follows if nobody answers.
     pub lapse: Option<(Span, String)>,
     pub offers: Vec<Choice>,
     pub about: PendingDetails,
 }
 
-/// What is worth knowing before an answer, by the table that the question stands in.
+/// What a person needs to know before they answer, for each table of the note.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PendingDetails {
     Standard { risk: String },
@@ -65,7 +65,7 @@ pub struct Choice {
 pub struct Completed {
     pub task: TaskId,
     pub title: String,
-    /// The address of its pull request; empty if there was none.
+    /// The URL of its pull request; empty if there is none.
     pub pr: String,
     /// The time of day.
     pub at: String,
@@ -76,7 +76,7 @@ pub struct Completed {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alert {
-    /// Our own word.
+    /// A fixed text of the program, so it needs no escaping.
     pub condition: &'static str,
     pub severity: Severity,
     pub task: Option<TaskId>,
@@ -99,7 +99,7 @@ impl Severity {
     }
 }
 
-/// The parts of a note that are ours, in the order in which a new one has them.
+/// The sections that Banksman writes, in the order of a new note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Section {
     Decisions,
@@ -128,21 +128,21 @@ impl Section {
     }
 }
 
-/// The lines by which the parts of a note are found again.
+/// The comment lines that mark sections and entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Marker {
     Begin(Section),
     End(Section),
     /// An entry that waits for an answer.
     Open(Pin),
-    /// An entry that needs none any more, with the print of what people had written into it.
+    /// An entry that needs no answer any more, with the fingerprint of what people wrote in it.
     Closed(Pin, String),
-    /// What follows belongs to people.
+    /// The lines below belong to people.
     Answer(DecisionId),
     EntryEnd(DecisionId),
 }
 
-/// A question, and the version of its task that was shown with it.
+/// A decision and the version of its task that the note showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pin {
     id: DecisionId,
@@ -165,7 +165,7 @@ impl Marker {
         format!("{BEFORE}{words}{AFTER}")
     }
 
-    /// A marker is a line of its own, spelled as we spell it.
+    /// Parses a marker; it must be a line of its own, spelled exactly as [`Self::line`] does.
     fn read(line: &str) -> Option<Self> {
         let words = line.trim().strip_prefix(BEFORE)?.strip_suffix(AFTER)?;
         let words: Vec<&str> = words.split(' ').take(4).collect();

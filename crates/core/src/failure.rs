@@ -1,8 +1,8 @@
-//! What a run came to: the facts of its receipt become an outcome, and a failure becomes a time for
-//! the next try or the end of trying.
+//! Classifies runs and decides on retries: the facts of a receipt become an outcome, and a failure
+//! becomes the time of the next attempt or the end of all attempts.
 //!
-//! Facts come first and words last. Nothing here believes an agent that it is done without its own
-//! terminal event, and nothing here changes a task: the lifecycle says where an outcome leads.
+//! Facts come first and prose last. An agent's claim to be done counts only with its own terminal
+//! event. Nothing here changes a task: the lifecycle decides where an outcome leads.
 
 mod check;
 mod judge;
@@ -26,41 +26,41 @@ use serde::{Deserialize, Serialize};
 use crate::lifecycle::Outcome;
 use crate::time::Instant;
 
-/// Why a run failed, as far as it decides what is done about it.
+/// Why a run failed, as far as it decides whether and when to retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureClass {
     /// A tool was needed and denied.
     Permission,
     /// There was nothing to do.
     Noop,
-    /// It changed what it may not change.
+    /// It changed something that it may not change.
     Policy,
-    /// The repository's or the agent's set-up does not fit: a missing script, no test files, a
+    /// The setup of the repository or the agent is broken: a missing script, no test files, a
     /// branch that diverged.
     Setup,
-    /// The machine: disk, git, a program that cannot be started.
+    /// The machine: disk, git, a program that does not start.
     Env,
-    /// The provider refuses the key.
+    /// The provider rejects the key.
     Auth,
     /// The provider's quota is used up.
     Quota,
     /// The checks failed on the work.
     Test,
-    /// A server or network fault that may be gone at the next try.
+    /// A server or network fault that may be gone at the next attempt.
     Flaky,
-    /// The model went round in circles.
+    /// The model was stuck in a loop.
     ModelLoop,
-    /// The agent failed, or claimed what is not so.
+    /// The agent failed, or made a false claim.
     Model,
-    /// A limit of tokens, turns or money.
+    /// A limit on tokens, turns or money.
     Budget,
     /// It fell silent or took too long.
     Stall,
-    /// It cannot go on without a person.
+    /// It needs a person to continue.
     NeedsPerson,
-    /// We lost it: the keeper, the node, the lease.
+    /// Banksman lost the run: its keeper, node or lease.
     Infra,
-    /// The session to be resumed is gone.
+    /// The session to resume is gone.
     Session,
 }
 
@@ -106,8 +106,8 @@ impl FailureClass {
         }
     }
 
-    /// Whether such a failure says something about the task. The others are counted by themselves:
-    /// they use up no retry of the task and do not trip its breaker.
+    /// Whether the failure says something about the task. Other failures use up no retries of the
+    /// task and do not trip its circuit breaker.
     #[must_use]
     pub fn is_of_the_task(self) -> bool {
         match self {
@@ -134,9 +134,9 @@ impl fmt::Display for FailureClass {
     }
 }
 
-/// A text that is not a class of failures.
+/// A text that is not a failure class.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a class of failures")]
+#[error("`{0}` is not a failure class")]
 pub struct UnknownFailureClass(pub String);
 
 impl FromStr for FailureClass {
@@ -148,7 +148,7 @@ impl FromStr for FailureClass {
     }
 }
 
-/// What a run was to bring.
+/// What a run must deliver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Deliverable {
@@ -156,7 +156,7 @@ pub enum Deliverable {
     Change,
     /// An answer, such as a verdict or a plan.
     Answer,
-    /// Whatever it finds right.
+    /// The run decides.
     Anything,
 }
 
@@ -167,16 +167,16 @@ pub struct RunExpectation<'a> {
     /// The task's id, such as `t83`.
     pub task: &'a str,
     pub branch: &'a str,
-    /// Whether the answer must have a certain shape.
+    /// Whether the answer must match a schema.
     pub schema_given: bool,
 }
 
-/// How well the work is proven.
+/// How well the work is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProofLevel {
-    /// By the agent's word only.
+    /// Only the agent's claim.
     Claimed,
-    /// Commits are there.
+    /// Commits exist.
     Observed,
     /// All checks passed on exactly the head.
     Verified,
@@ -193,36 +193,36 @@ impl ProofLevel {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classification {
-    /// One of the outcomes of an `agent`.
+    /// One of the outcomes of the activity `agent`.
     pub outcome: Outcome,
     /// None for a success.
     pub class: Option<FailureClass>,
     pub level: ProofLevel,
     /// For people and for the next prompt, cut to a few KiB.
     pub detail: String,
-    /// What makes two failures the same.
+    /// Identifies failures with the same cause.
     pub signature: Option<String>,
-    /// When the provider lets us go on, for a quota.
+    /// When the provider accepts requests again, for a quota.
     pub resets_at: Option<Instant>,
     pub pr_url: Option<String>,
-    /// Whether the facts left the end open, so that an evaluator may be asked.
+    /// Whether the facts leave the end open, so that an evaluator may be asked.
     pub ambiguous: bool,
 }
 
-/// The start of a text, at a letter's border.
+/// The start of a text, cut at a character boundary.
 fn start_of(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// The end of a text, at a letter's border.
+/// The end of a text, cut at a character boundary.
 fn end_of(text: &str, bytes: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(bytes))..]
 }
 
-/// The last lines of a text that have something in them.
+/// The last lines of a text that are not blank.
 fn last_lines(text: &str, count: usize) -> Vec<&str> {
     let mut lines: Vec<&str> =
         text.lines().rev().filter(|line| !line.trim().is_empty()).take(count).collect();
@@ -252,7 +252,7 @@ mod tests {
             assert_eq!(class.to_string().parse(), Ok(class));
         }
         assert_eq!("Quota".parse::<FailureClass>(), Err(UnknownFailureClass("Quota".to_owned())));
-        assert!(FailureClass::ALL.is_sorted(), "one of each, in the order of the enum");
+        assert!(FailureClass::ALL.is_sorted(), "each class once, in the order of the enum");
     }
 
     #[test]
@@ -420,7 +420,7 @@ mod tests {
     }
 
     proptest! {
-        /// No receipt, however odd, is taken for a success that its facts speak against.
+        /// No receipt, however odd, is classified as a success that its facts contradict.
         #[test]
         fn every_receipt_has_a_sound_and_bounded_judgement(
             receipt in any_receipt(),

@@ -1,9 +1,9 @@
-//! Texts of others in prompts: between marks that they cannot imitate, so that they are read as
-//! data.
+//! Fences foreign text in a prompt, so that an agent reads it as data and not as instructions.
 
 use sha2::{Digest, Sha256};
 
-/// A text as data. The mark depends on the text, so the text cannot contain it.
+/// Puts the text between two markers. They contain the text's hash, so the text cannot contain
+/// them.
 #[must_use]
 pub fn fence(text: &str) -> String {
     let hash = Sha256::digest(text.as_bytes());

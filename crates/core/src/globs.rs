@@ -1,9 +1,8 @@
-//! Patterns of paths, with the meaning that they have in a `.gitignore`: `*.md` and `target` at any
-//! depth, `src/**` and `/docs` from the top, and whatever matches a folder holds for all that is in
-//! it.
+//! Path patterns as in a `.gitignore`: `*.md` and `target` match at any depth, `src/**` and `/docs`
+//! from the top, and a pattern that matches a folder matches everything in it.
 //!
-//! It works on bytes, because a path need not be UTF-8. There is no `!` here: what is denied wins
-//! over what is allowed.
+//! Patterns match bytes, because a path need not be UTF-8. There is no `!`: a denied path stays
+//! denied even if another pattern allows it.
 
 #[derive(Debug)]
 pub struct Globs(Vec<Glob>);
@@ -11,7 +10,7 @@ pub struct Globs(Vec<Glob>);
 #[derive(Debug)]
 struct Glob {
     parts: Vec<Vec<u8>>,
-    /// A pattern that ends in a slash is about folders, so the path itself must lie deeper.
+    /// The pattern ends in a slash and matches folders only, so a path must lie below one.
     is_folder: bool,
 }
 
@@ -35,8 +34,8 @@ impl Globs {
     }
 }
 
-/// A pattern from the top of a tree that a file's whole path has to match, not only a folder that
-/// it is in.
+/// A pattern from the top of a tree that must match the whole path of a file, not only a folder
+/// above it.
 #[derive(Debug)]
 pub struct PathGlob(Vec<Vec<u8>>);
 
@@ -70,16 +69,16 @@ impl Glob {
         Self { parts, is_folder }
     }
 
-    /// The path itself or a folder that it is in.
+    /// Whether the pattern matches the path or a folder above it.
     fn matches(&self, path: &[&[u8]]) -> bool {
         let deepest = if self.is_folder { path.len().saturating_sub(1) } else { path.len() };
         (1..=deepest).any(|depth| parts_match(&self.parts, &path[..depth]))
     }
 }
 
-/// `**` stands for any number of parts, at the end for at least one. Only the last one seen is ever
-/// tried again, which is enough for patterns whose other parts have a fixed length, and keeps the
-/// work at the product of both lengths.
+/// `**` matches any number of path components, at the end at least one. Only the last `**` is
+/// backtracked to. That is enough because all other components have a fixed length, and it bounds
+/// the work by the product of both lengths.
 fn parts_match(pattern: &[Vec<u8>], path: &[&[u8]]) -> bool {
     let (mut at, mut of) = (0, 0);
     let mut again: Option<(usize, usize)> = None;
@@ -100,7 +99,7 @@ fn parts_match(pattern: &[Vec<u8>], path: &[&[u8]]) -> bool {
     at == pattern.len()
 }
 
-/// One part: `*` is any number of characters, `?` is one, `[…]` is one of those.
+/// Matches one path component: `*` is any number of characters, `?` is one, `[…]` is one of a set.
 pub(crate) fn part_matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut of) = (0, 0);
     let mut again: Option<(usize, usize)> = None;
@@ -137,17 +136,17 @@ pub(crate) fn part_matches(pattern: &[u8], text: &[u8]) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// The length of the character that a text begins with; one for what is not UTF-8.
+/// The length of the first character of a text; 1 if it is not UTF-8.
 fn char_len(text: &[u8]) -> usize {
     1 + text[1..].iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count()
 }
 
-/// The length of a class such as `[a-z]` or `[!0-9]` and whether the byte is in it; none if it does
-/// not end.
+/// The length of a character class such as `[a-z]` or `[!0-9]`, and whether it contains the byte;
+/// none if the class is not closed.
 fn class(pattern: &[u8], byte: u8) -> Option<(usize, bool)> {
     let is_not = matches!(pattern.get(1), Some(b'!' | b'^'));
     let first = if is_not { 2 } else { 1 };
-    // A bracket right at the beginning is one of the characters.
+    // A closing bracket right after the opening one is a member of the class.
     let end = pattern.iter().skip(first + 1).position(|byte| *byte == b']')? + first + 1;
     let members = &pattern[first..end];
     let mut is_in = false;

@@ -1,12 +1,12 @@
-//! Newtypes for the ids that people and tables use: `t12` is a task, `r12` a run, `d12` a decision.
+//! Newtypes for ids: `t12` is a task, `r12.3` a run, `d12` a decision.
 //!
-//! An id is a positive number given by the store; the letter keeps one kind from being taken for
-//! another.
+//! An id is a positive number that the store assigns. The letter prevents one kind from being
+//! mistaken for another.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A text that is not an id of the wanted kind.
+/// A text that is not an id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {kind} id")]
 pub struct NotAnId {
@@ -28,7 +28,7 @@ macro_rules! id {
         impl FromStr for $name {
             type Err = NotAnId;
 
-            /// Takes `t12` and, for fingers in a hurry, `12`.
+            /// Accepts `t12`, and `12` as a shorthand.
             fn from_str(text: &str) -> Result<Self, NotAnId> {
                 let digits = text.strip_prefix($letter).unwrap_or(text);
                 let all_digits = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -47,7 +47,7 @@ macro_rules! id {
 id!(TaskId, "t", "task");
 id!(DecisionId, "d", "decision");
 
-/// The nth run of a task: `r83.2` is the second one of `t83`. Its number is the epoch of its lease.
+/// The nth run of a task: `r83.2` is the second run of `t83`. Its number is the epoch of its lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId {
     pub task: TaskId,

@@ -1,8 +1,8 @@
-//! The pure core of Banksman.
+//! The pure core of Banksman: it makes every decision and performs no action.
 //!
-//! It decides and never acts: no files, clock, randomness, environment, threads or logging.
-//! Time and ids come in as arguments, decisions go out as data. Read `lifecycle` first (what a
-//! task may do), then `machine` (what happens when an event meets a task).
+//! It has no access to files, clocks, randomness, the environment, threads or logging. Callers pass
+//! time and ids as arguments, and decisions are returned as data. Read `lifecycle` first (what a
+//! task may do), then `machine` (what happens when a task receives an event).
 
 pub mod backoff;
 pub mod daily;

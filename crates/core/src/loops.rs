@@ -1,24 +1,24 @@
-//! Going round in circles: the same call of a tool that fails again and again, and a task that goes
-//! to and fro between two states with nothing new to show. It only tells; the lifecycle says where
-//! a loop leads.
+//! Detects loops: a tool call that keeps failing in the same way, and a task that moves back and
+//! forth between two states without new work.
+//!
+//! It only reports; the lifecycle decides what follows.
 
 use std::collections::VecDeque;
 
 use crate::machine::{Actor, Record};
 
-/// Calls whose results have not come yet. An agent that starts more than this at once is not going
-/// in circles.
+/// Calls without a result yet. An agent with more of them at once is not in a loop.
 const OPEN_CALLS: usize = 64;
-/// What a summary shows of a call and of each of its last results, in bytes.
+/// How much of a call and of a message a summary shows, in bytes.
 const SHOWN_BYTES: usize = 400;
-/// Last messages in a summary.
+/// Messages in a summary.
 const LAST: usize = 3;
 
-/// Listens to one run for a call that fails in the same way again and again.
+/// Watches one run for a tool call that keeps failing in the same way.
 #[derive(Debug, Default)]
 pub struct RepeatedFailures {
     open: VecDeque<Call>,
-    /// The call that failed last, what it said, and how often in a row.
+    /// The call that failed last, its message, and how often in a row it failed.
     failing: Option<(String, String, u32)>,
 }
 
@@ -30,8 +30,8 @@ struct Call {
 }
 
 impl RepeatedFailures {
-    /// A tool is called. `changes` says whether it could change something, so that a success of it
-    /// is progress.
+    /// Records a tool call. `changes` says whether the call could change something, so that its
+    /// success counts as progress.
     pub fn called(&mut self, id: &str, what: &str, changes: bool) {
         if self.open.len() == OPEN_CALLS {
             self.open.pop_front();
@@ -40,9 +40,9 @@ impl RepeatedFailures {
         self.open.push_back(Call { id: id.to_owned(), what, changes });
     }
 
-    /// Its result has come. Answers with a summary when it is the same failure for the `limit`th
-    /// time, with nothing in between that could have made a difference. An id that is empty
-    /// means the oldest call that is still open.
+    /// Records the result of a call. Returns a summary if it is the `limit`th failure in a row with
+    /// the same message and without progress in between. An empty id means the oldest call without
+    /// a result.
     pub fn ended(&mut self, id: &str, ok: bool, said: &str, limit: u32) -> Option<String> {
         let at = self.open.iter().position(|call| call.id == id || id.is_empty())?;
         let call = self.open.remove(at)?;
@@ -68,16 +68,16 @@ impl RepeatedFailures {
     }
 }
 
-/// One record of a task, and whether new work came with it.
+/// One history record of a task, and whether it came with new work.
 #[derive(Debug, Clone, Copy)]
 pub struct LoopSample<'a> {
     pub record: &'a Record,
-    /// A commit, a plan or other evidence that was not there before.
+    /// A commit, a plan or other evidence that did not exist before.
     pub produces: bool,
 }
 
-/// A summary when a task has gone to and fro between two states `limit` times, the newest record
-/// last, with no person and nothing new in between.
+/// Returns a summary if the latest records (the newest is last) move a task back and forth between
+/// two states `limit` times, without a person and without new work in between.
 #[must_use]
 pub fn back_and_forth(turns: &[LoopSample<'_>], limit: u32) -> Option<String> {
     let is_move =
@@ -90,8 +90,8 @@ pub fn back_and_forth(turns: &[LoopSample<'_>], limit: u32) -> Option<String> {
         if !is_move(&turn) {
             continue;
         }
-        // Walking backwards, each move begins where the one before it in time has ended, and goes
-        // back to where that began.
+        // Going backwards in time, each move must end where the later one began, and begin where
+        // the later one ended.
         let goes_back = |later: &&Record| {
             later.from.as_deref() == Some(turn.record.to.as_str())
                 && turn.record.from.as_deref() == Some(later.to.as_str())
@@ -108,22 +108,22 @@ pub fn back_and_forth(turns: &[LoopSample<'_>], limit: u32) -> Option<String> {
     let last = moves.first()?;
     let from = last.from.as_deref().unwrap_or_default();
     let messages = moves.iter().take(LAST).enumerate().map(|(at, record)| {
-        // A record holds what has changed, so words that are said again stand in an earlier one
-        // only.
+        // A record holds only the fields that changed, so a repeated message is in an earlier
+        // record.
         let mut alike = moves[at..].iter().filter(|other| other.trigger == record.trigger);
         let words = alike.find_map(|record| said(record)).unwrap_or_default();
         format!("- {} by {} ({}) {}", record.to, record.actor, record.trigger, start_of(words))
     });
     let messages: Vec<String> = messages.map(|line| line.trim_end().to_owned()).collect();
     Some(format!(
-        "Loop: {times} times to and fro between {} and {from}, with nothing new and nobody who looked.\nLast moves:\n{}",
+        "Loop: moved back and forth between {} and {from} {times} times without new work and without a person.\nLast moves:\n{}",
         last.to,
         messages.join("\n")
     ))
 }
 
-/// The first words among what a record has changed. The body is the work itself and not what was
-/// said about it.
+/// The first text among the fields that a record changed. The body is the work itself, not a
+/// message about it.
 fn said(record: &Record) -> Option<&str> {
     let others = record.fields.iter().filter(|(name, _)| *name != "body");
     others.into_iter().find_map(|(_, value)| value.as_str())

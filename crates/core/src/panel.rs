@@ -1,11 +1,11 @@
-//! A panel of reviewers: from all that was said in it so far to what is to be done next.
+//! Decides what a panel of reviewers does next.
 //!
-//! The whole record of a panel goes in, one answer comes out ([`next`]); nothing is remembered
-//! between two questions, so a panel that was cut off anywhere goes on as if it had not been. It
-//! never asks anybody, and it never takes a missing verdict for an approval.
+//! [`next`] takes the whole record of a panel and returns one action. It keeps no state between
+//! calls, so an interrupted panel continues where it stopped. It never contacts a reviewer, and a
+//! missing verdict never counts as an approval.
 //!
-//! Words for people are in `summary`, the names of what a task keeps of a panel are in `on_record`,
-//! who sits on one is in `registry`.
+//! `summary` words the result for people, `fields` names the task fields that store it, and
+//! `registry` chooses the reviewers.
 
 pub mod on_record;
 pub mod registry;
@@ -19,16 +19,16 @@ use serde::{Deserialize, Serialize};
 use crate::lifecycle::Outcome;
 use crate::time::Instant;
 
-/// What a reviewer says about the work.
+/// A reviewer's judgement of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
     Approve,
-    /// Something should be different; it may be talked about.
+    /// An objection that may be debated.
     Concern,
     /// A veto.
     Block,
-    /// A person has to decide.
+    /// A person must decide.
     Escalate,
 }
 
@@ -46,7 +46,7 @@ impl Verdict {
     }
 }
 
-/// Why a reviewer says so.
+/// The reasons for a verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rationale {
     #[serde(default)]
@@ -55,13 +55,12 @@ pub struct Rationale {
     pub concerns: Vec<String>,
     #[serde(default)]
     pub suggestions: Vec<String>,
-    /// Why it blocks, as one of the words by which the work is sent to different places. Empty:
-    /// none of them fits.
+    /// Why it blocks, as one of the reasons that a gate routes by; empty if none fits.
     #[serde(default)]
     pub reason: String,
 }
 
-/// A seat in the first pass.
+/// The state of a review in the first pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FirstPass {
     Awaited,
@@ -72,7 +71,7 @@ pub enum FirstPass {
     },
 }
 
-/// What the holder of a concern says in one round of the debate.
+/// The reply of a reviewer with a concern in one round of the debate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DebateReply {
     Awaited,
@@ -88,21 +87,21 @@ pub enum DebateReply {
     },
 }
 
-/// One reviewer of a panel and all that it has said.
+/// One reviewer of a panel, with its verdict and its replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReviewAssignment {
     pub reviewer: String,
     pub word: FirstPass,
-    /// By round. Whoever holds no concern is not asked.
+    /// By round. Only reviewers with a concern are asked.
     pub replies: Vec<DebateReply>,
 }
 
-/// How a seat stands, everything that it has said taken together.
+/// The state of a review over the first pass and the debate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReviewStatus {
     Waiting,
     Given(Verdict),
-    /// It had a concern and gave it up in the debate.
+    /// The reviewer had a concern and withdrew it in the debate.
     Withdrawn,
     Silent,
 }
@@ -135,19 +134,19 @@ impl ReviewAssignment {
     }
 }
 
-/// The whole record of a panel.
+/// The record of a panel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Panel {
     pub assignments: Vec<ReviewAssignment>,
-    /// When each round of the debate that has begun is over, whoever has replied by then.
+    /// The deadline of each round of the debate that has begun.
     pub round_ends: Vec<Instant>,
-    /// When the panel as a whole is over; none: it has no bound of its own.
+    /// The deadline of the whole panel, if it has one.
     pub ends: Option<Instant>,
-    /// Rounds of debate that there may be; whoever sits alone has nobody to debate with.
+    /// The largest number of debate rounds; a single reviewer has nobody to debate with.
     pub most_rounds: usize,
 }
 
-/// What a panel comes to.
+/// The result of a panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ruling {
     Approved,
@@ -170,14 +169,13 @@ impl Ruling {
     }
 }
 
-/// What is to be done next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PanelAction {
-    /// Somebody has yet to speak. At this time the answer is another one even if nobody does.
+    /// Verdicts or replies are missing. At this time the action changes even if none arrives.
     Wait {
         until: Option<Instant>,
     },
-    /// Everybody who holds a concern is asked in this round, the first is 1.
+    /// Every reviewer with a concern is asked in this round; the first is 1.
     Debate {
         round: usize,
     },
@@ -187,7 +185,7 @@ pub enum PanelAction {
     },
 }
 
-/// What is to be done next, as the panel stands at this time.
+/// Decides what the panel does next.
 #[must_use]
 pub fn next(panel: &Panel, now: Instant) -> PanelAction {
     if panel.assignments.is_empty() {
@@ -203,15 +201,15 @@ pub fn next(panel: &Panel, now: Instant) -> PanelAction {
     {
         return PanelAction::Wait { until: panel.ends };
     }
-    // Whoever has not spoken when the panel is over is as missing as one that never will.
+    // At the deadline, a reviewer that has not answered counts as missing.
     let missing =
         panel.who(|standing| matches!(standing, ReviewStatus::Silent | ReviewStatus::Waiting));
     if missing.len() == panel.assignments.len() {
-        return decide(Ruling::Unavailable, format!("no verdict of {}", missing.join(", ")));
+        return decide(Ruling::Unavailable, format!("no verdict from {}", missing.join(", ")));
     }
     let without = match missing.as_slice() {
         [] => String::new(),
-        some => format!("no verdict of {}", some.join(", ")),
+        some => format!("no verdict from {}", some.join(", ")),
     };
     let escalating = panel.who(|standing| standing == ReviewStatus::Given(Verdict::Escalate));
     if !escalating.is_empty() {
@@ -225,7 +223,7 @@ pub fn next(panel: &Panel, now: Instant) -> PanelAction {
     debate(panel, is_over, now)
 }
 
-/// All have approved or have a concern.
+/// Every reviewer has approved or has a concern.
 fn debate(panel: &Panel, is_over: bool, now: Instant) -> PanelAction {
     let holders: Vec<&ReviewAssignment> =
         panel.assignments.iter().filter(|assignment| assignment.holds_a_concern()).collect();
@@ -251,7 +249,7 @@ fn debate(panel: &Panel, is_over: bool, now: Instant) -> PanelAction {
     let who = panel.who_of(ReviewAssignment::holds_a_concern);
     let debated = match round {
         0 => "has a concern".to_owned(),
-        rounds => format!("stays with a concern after {rounds} rounds of debate"),
+        rounds => format!("still has a concern after {rounds} rounds of debate"),
     };
     decide(Ruling::Unresolved, format!("{} {debated}", who.join(", ")))
 }
@@ -270,7 +268,7 @@ fn decide(ruling: Ruling, reason: String) -> PanelAction {
 }
 
 impl Panel {
-    /// What the first of those who block names as the reason, if one of them names any.
+    /// The reason that the first blocking reviewer names, if any does.
     #[must_use]
     pub fn blocked_for(&self) -> Option<&str> {
         self.assignments.iter().find_map(|assignment| match &assignment.word {
@@ -283,7 +281,8 @@ impl Panel {
         })
     }
 
-    /// The names of those who stand so, sorted: no answer depends on the order of the seats.
+    /// The sorted names of the reviewers whose status matches, so that the result does not depend
+    /// on their order.
     fn who(&self, stands: impl Fn(ReviewStatus) -> bool) -> Vec<&str> {
         self.who_of(|assignment| stands(assignment.standing()))
     }

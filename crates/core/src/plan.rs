@@ -1,9 +1,9 @@
-//! A task broken down into subtasks: the planner's answer, what stands against it, and the order in
-//! which its parts are made.
+//! A task broken down into subtasks: the planner's answer, its problems, and the order of its
+//! items.
 //!
-//! Whether a subtask is small enough is judged here from what the planner says about it, and never
-//! taken on its word. Nothing here asks a planner or makes a task. The words that people read are
-//! in `proposal`.
+//! Whether a subtask is small enough is computed here from the planner's estimates; a planner
+//! cannot claim it. Nothing here runs a planner or creates a task. `proposal` words a plan for
+//! people.
 
 pub mod proposal;
 
@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
-/// The five measures of what fits into one pull request: agent time in minutes, files, reasons, and
-/// a person's reading time in minutes. The fifth is that it can be tested by itself.
+/// The limits of one pull request: minutes of agent time, files, purposes, and minutes of review.
+/// The fifth measure is that it can be tested by itself.
 pub const MOST_MINUTES: u32 = 240;
 pub const MOST_FILES: usize = 10;
 pub const MOST_PURPOSES: usize = 1;
 pub const MOST_REVIEW_MINUTES: u32 = 15;
 
-/// What a planner answers.
+/// A planner's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -32,29 +32,29 @@ pub struct Plan {
     pub spikes: Vec<Spike>,
     pub assumptions: Vec<String>,
     pub risks: Vec<Risk>,
-    /// Why it cannot be broken down; empty if it can.
+    /// Why the task cannot be broken down; empty if it can.
     pub irreducible: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subtask {
-    /// A name within this plan.
+    /// Unique within the plan.
     pub id: String,
     pub title: String,
     pub description: String,
     /// Of an agent's time.
     pub estimate_minutes: u32,
     pub confidence: Confidence,
-    /// The files that it changes or makes, each by its path.
+    /// The paths of the files that it changes or creates.
     pub files: Vec<String>,
-    /// Why it is done, one text for each reason.
+    /// Why it is done, one text for each purpose.
     pub purposes: Vec<String>,
-    /// How it is tested without the others.
+    /// How it is tested without the other subtasks.
     pub tested_by: String,
-    /// How long a person reads the change.
+    /// How long a person needs to review the change.
     pub review_minutes: u32,
-    /// What must be true when it is done.
+    /// The acceptance criteria.
     pub acceptance: Vec<String>,
     pub tags: Vec<String>,
 }
@@ -89,19 +89,19 @@ pub struct PlanEdge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EdgeKind {
-    /// `from` must be done before `to` begins.
+    /// `from` must be done before `to` starts.
     Blocks,
-    /// Whoever does `to` is told what came of `from`.
+    /// The agent that works on `to` gets the result of `from`.
     Informs,
 }
 
-/// A question that has to be answered first.
+/// A question that must be answered first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spike {
     pub id: String,
     pub question: String,
-    /// The subtasks that depend on the answer; none named means all of them.
+    /// The subtasks that depend on the answer; empty means all of them.
     pub blocks: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ pub struct Risk {
     pub mitigation: String,
 }
 
-/// A subtask or a spike at its place in the order of work, with the places of what comes before it.
+/// A subtask or a spike in the order of work, with the positions of the items that it depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderedItem<'p> {
     pub item: PlanItem<'p>,
@@ -143,43 +143,46 @@ impl<'p> PlanItem<'p> {
 }
 
 impl Subtask {
-    /// Why it is too big for one pull request; empty if it is not.
+    /// Why it is too large for one pull request; empty if it is not.
     #[must_use]
     pub fn too_big(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.estimate_minutes == 0 {
-            reasons.push("its effort is not estimated".to_owned());
+            reasons.push("it has no estimate".to_owned());
         }
         if self.estimate_minutes > MOST_MINUTES {
             let (is, most) =
                 (proposal::hours(self.estimate_minutes), proposal::hours(MOST_MINUTES));
-            reasons.push(format!("it takes {is}, and {most} is the most"));
+            reasons.push(format!("it takes {is}, more than the limit of {most}"));
         }
         let files: BTreeSet<&str> = self.files.iter().map(|path| path.trim()).collect();
         if files.len() > MOST_FILES {
-            reasons.push(format!("it touches {} files, and {MOST_FILES} is the most", files.len()));
+            reasons.push(format!(
+                "it touches {} files, more than the limit of {MOST_FILES}",
+                files.len()
+            ));
         }
         if let Some(path) = files.iter().find(|path| !is_file(path)) {
             reasons
-                .push(format!("`{path}` is no single file, so nobody knows how many it touches"));
+                .push(format!("`{path}` is not a single file, so the number of files is unknown"));
         }
         if self.files.is_empty() {
-            reasons.push("it does not say which files it touches".to_owned());
+            reasons.push("it does not name the files that it touches".to_owned());
         }
         match self.purposes.iter().filter(|why| !why.trim().is_empty()).count() {
-            0 => reasons.push("it does not say why it is done".to_owned()),
+            0 => reasons.push("it does not name its purpose".to_owned()),
             MOST_PURPOSES => {}
-            more => reasons.push(format!("it has {more} reasons, and one is the most")),
+            more => reasons.push(format!("it has {more} purposes, more than the limit of one")),
         }
         if self.tested_by.trim().is_empty() {
             reasons.push("it cannot be tested in isolation".to_owned());
         }
         if self.review_minutes == 0 {
-            reasons.push("its review is not estimated".to_owned());
+            reasons.push("it has no estimate for its review".to_owned());
         }
         if self.review_minutes > MOST_REVIEW_MINUTES {
             reasons.push(format!(
-                "its review takes {}min, and {MOST_REVIEW_MINUTES}min is the most",
+                "its review takes {}min, more than the limit of {MOST_REVIEW_MINUTES}min",
                 self.review_minutes
             ));
         }
@@ -187,14 +190,14 @@ impl Subtask {
     }
 }
 
-/// A folder or a pattern stands for any number of files.
+/// A folder or a pattern can stand for any number of files.
 fn is_file(path: &str) -> bool {
     !path.is_empty() && !path.ends_with('/') && !path.contains(['*', '?', '['])
 }
 
 impl Plan {
-    /// What is wrong with the plan as a whole; one that has faults is no proposal, whatever the
-    /// size of its parts.
+    /// Problems of the plan as a whole. A plan with any cannot be proposed, whatever the size of
+    /// its subtasks.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.beyond_limits();
@@ -210,45 +213,50 @@ impl Plan {
             }
         }
         if self.subtasks.is_empty() && !self.spikes.is_empty() {
-            faults.push("there are spikes and no subtask that depends on them".to_owned());
+            faults.push("there are spikes but no subtask that depends on them".to_owned());
         }
         for edge in &self.edges {
             for id in [&edge.from, &edge.to] {
                 if !known.contains_key(id.as_str()) {
-                    faults.push(format!("an edge names `{id}`, which is no subtask and no spike"));
+                    faults.push(format!(
+                        "an edge names `{id}`, which is neither a subtask nor a spike"
+                    ));
                 }
             }
             if known.get(edge.to.as_str()) == Some(&true) {
                 faults.push(format!(
-                    "the spike `{}` has to come first, so nothing leads to it",
+                    "the spike `{}` must come first, so no edge may lead to it",
                     edge.to
                 ));
             }
         }
         for spike in &self.spikes {
             for id in spike.blocks.iter().filter(|id| known.get(id.as_str()) != Some(&false)) {
-                faults.push(format!("the spike `{}` blocks `{id}`, which is no subtask", spike.id));
+                faults.push(format!(
+                    "the spike `{}` blocks `{id}`, which is not a subtask",
+                    spike.id
+                ));
             }
         }
         if faults.is_empty() && self.order().len() < self.subtasks.len() + self.spikes.len() {
             let placed: BTreeSet<&str> = self.order().iter().map(|one| one.item.id()).collect();
             let left: Vec<&str> = known.into_keys().filter(|id| !placed.contains(id)).collect();
             faults.push(format!(
-                "these wait for each other in a circle, or behind one: {}",
+                "these items depend on each other in a cycle, or depend on one that does: {}",
                 left.join(", ")
             ));
         }
         faults
     }
 
-    /// Whether parts do the work. A task that is one piece is done by itself.
+    /// Whether subtasks do the work. A plan with one subtask leaves the work to the task itself.
     #[must_use]
     pub fn is_split(&self) -> bool {
         self.subtasks.len() > 1
     }
 
-    /// The parts in the order in which they are made, spikes first, and otherwise as the planner
-    /// gave them. What is in a circle has no place.
+    /// The items in the order of work: spikes first, otherwise in the planner's order, each after
+    /// the items that it depends on. Items in a cycle are left out.
     #[must_use]
     pub fn order(&self) -> Vec<OrderedItem<'_>> {
         let spikes = self.spikes.iter().map(PlanItem::Spike);
@@ -258,8 +266,8 @@ impl Plan {
             parts.iter().map(|part| self.before(*part)).collect();
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         let mut order: Vec<OrderedItem<'_>> = Vec::with_capacity(parts.len());
-        // In each round the first that waits for nothing open gets the next place, so there are as
-        // many rounds as parts.
+        // Each round places the first item whose dependencies are all placed, so there are as many
+        // rounds as items.
         for _ in 0..parts.len() {
             let is_next = |at: &usize| {
                 !places.contains_key(parts[*at].id())
@@ -280,7 +288,8 @@ impl Plan {
         order
     }
 
-    /// What comes before a part. Of two edges between the same parts the harder one counts.
+    /// The dependencies of an item. Of two edges between the same items, `blocks` wins over
+    /// `informs`.
     fn before(&self, part: PlanItem<'_>) -> BTreeMap<&str, EdgeKind> {
         let mut before: BTreeMap<&str, EdgeKind> = BTreeMap::new();
         for edge in self.edges.iter().filter(|edge| edge.to == part.id()) {
@@ -300,7 +309,7 @@ impl Plan {
         let mut faults = Vec::new();
         let mut count = |what: &str, is: usize, most: usize| {
             if is > most {
-                faults.push(format!("{is} {what} are more than {most}"));
+                faults.push(format!("{is} {what}, more than the limit of {most}"));
             }
         };
         count("subtasks", self.subtasks.len(), limits::PLAN_SUBTASKS);
@@ -328,10 +337,11 @@ impl Plan {
         let questions = self.spikes.iter().map(|one| (&one.id, one.question.as_str()));
         for (id, title) in words.chain(questions) {
             if !is_word(id) {
-                faults.push(format!("`{}` is no id; use letters, digits, `-` and `_`", clip(id)));
+                faults
+                    .push(format!("`{}` is not an id; use letters, digits, `-` and `_`", clip(id)));
             }
             if title.trim().is_empty() || title.chars().any(char::is_control) {
-                faults.push(format!("`{}` needs a title or question of one line", clip(id)));
+                faults.push(format!("`{}` needs a title or question on one line", clip(id)));
             }
         }
         let bytes = serde_json::to_string(self).map_or(usize::MAX, |text| text.len());
@@ -342,7 +352,7 @@ impl Plan {
         faults
     }
 
-    /// Every text with its place and its bound.
+    /// Every text, with its description and its limit.
     fn texts(&self) -> Vec<(String, &str, usize)> {
         let (short, long) = (limits::PLAN_TEXT_BYTES, limits::PLAN_DESCRIPTION_BYTES);
         let mut texts: Vec<(String, &str, usize)> =

@@ -1,9 +1,9 @@
-//! What agents may do by themselves: each command, path and tool is GREEN, YELLOW or RED, and who
-//! needs leave for which.
+//! Classifies the actions of agents: each command, path and tool is GREEN, YELLOW or RED, and an
+//! agent's rank decides which class needs a permission.
 //!
-//! A policy is data: the built-in one and a project's own file, read by [`read`]. Where several
-//! rules are about one action the most severe wins. What cannot be read is YELLOW at least. Nothing
-//! here stops anything: it says what an action is, and others act on it.
+//! A policy is data: the built-in file and a project's own file, parsed by [`read`]. If several
+//! rules match an action, the most severe class wins. A command that cannot be parsed is at least
+//! YELLOW. Nothing here stops an agent: it only classifies, and the callers act on it.
 
 mod grant;
 mod place;
@@ -28,16 +28,16 @@ use place::{Ground, Spot, changed, named, spot_of};
 use request::ACTION_BYTES;
 use shell::{Script, Simple};
 
-/// How much an action can harm.
+/// How much harm an action can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum RiskClass {
     #[serde(alias = "green")]
     Green,
-    /// For those who know what they do.
+    /// Needs a permission for agents of the lowest rank.
     #[serde(alias = "yellow")]
     Yellow,
-    /// Only after a person has said yes.
+    /// Needs a permission for every agent.
     #[serde(alias = "red")]
     Red,
 }
@@ -61,7 +61,7 @@ impl fmt::Display for RiskClass {
     }
 }
 
-/// How much an agent is trusted.
+/// How far an agent is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rank {
@@ -109,15 +109,15 @@ impl FromStr for Rank {
 pub enum Action {
     /// A command line.
     Run(String),
-    /// A path that is made, changed or removed.
+    /// A path that is created, changed or removed.
     Write(String),
     Read(String),
-    /// A tool, by its name.
+    /// A tool, by name.
     Use(String),
 }
 
 impl Action {
-    /// The word for it, and what it is done with.
+    /// The verb, and the command, path or tool.
     #[must_use]
     pub fn parts(&self) -> (&'static str, &str) {
         match self {
@@ -129,10 +129,9 @@ impl Action {
     }
 }
 
-/// One rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// By which a project's file can leave it out.
+    /// A project's file can exclude the rule by this name.
     pub name: String,
     pub about: RuleSubject,
     pub pattern: String,
@@ -142,7 +141,7 @@ pub struct Rule {
     pub place: String,
 }
 
-/// What a rule is about.
+/// What a rule applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleSubject {
@@ -166,7 +165,7 @@ impl RuleSubject {
     }
 }
 
-/// From which class on each rank has to ask.
+/// The lowest class for which each rank needs a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
     pub intern: RiskClass,
@@ -174,19 +173,19 @@ pub struct Approval {
     pub lead: RiskClass,
 }
 
-/// How often something may repeat before it is a loop.
+/// How often something may repeat before it counts as a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loops {
-    /// The same call of a tool that fails in the same way.
+    /// Failures of the same tool call with the same message.
     pub tool_failures: u32,
-    /// There and back between the same two states, with nothing new.
+    /// Moves back and forth between the same two states without new work.
     pub back_and_forth: u32,
 }
 
-/// All rules that hold.
+/// The rules in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
-    /// The class of what no rule is about.
+    /// The class of actions that no rule matches.
     pub default: RiskClass,
     pub lead_may_close: bool,
     pub approval: Approval,
@@ -194,12 +193,11 @@ pub struct Policy {
     pub rules: Vec<Rule>,
 }
 
-/// What an action is, and why.
+/// The class of an action, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assessment {
     pub class: RiskClass,
-    /// What speaks for the class, the most severe first. Empty where nothing is said about the
-    /// action.
+    /// The reasons for the class, the most severe first. Empty if no rule matches.
     pub findings: Vec<AssessedAction>,
 }
 
@@ -209,15 +207,15 @@ pub struct AssessedAction {
     pub what: String,
     pub class: RiskClass,
     pub why: String,
-    /// The rule's name and place; none for what could not be read.
+    /// The rule's name and place; none if the reason is no rule.
     pub rule: Option<(String, String)>,
 }
 
-/// Findings of one action that are told.
+/// Findings reported for one action.
 const FINDINGS: usize = 20;
 
 impl Policy {
-    /// The class of an action in the worktree `root`; an empty root knows of none.
+    /// Classifies an action in the worktree `root`; an empty root means that there is none.
     #[must_use]
     pub fn look(&self, action: &Action, root: &str) -> Assessment {
         let mut look = Look { policy: self, root, findings: Vec::new() };
@@ -230,7 +228,7 @@ impl Policy {
         look.verdict()
     }
 
-    /// Whether somebody of this rank needs leave for this class.
+    /// Whether an agent of this rank needs a permission for this class.
     #[must_use]
     pub fn asks(&self, rank: Rank, class: RiskClass) -> bool {
         let from = match rank {
@@ -242,22 +240,22 @@ impl Policy {
     }
 }
 
-/// A policy as it holds for one run: who acts, and what was allowed already.
+/// A policy for one run: the agent's rank, and the actions that were permitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyGuard {
     pub policy: Policy,
     pub rank: Rank,
-    /// Exactly these need no leave any more.
+    /// These actions, and no others, need no permission any more.
     pub allowed: Vec<Action>,
-    /// The worktree; empty where there is none.
+    /// The worktree; empty if there is none.
     pub root: String,
 }
 
-/// Actions that one request asks for.
+/// Actions in one request.
 const ASKED: usize = 10;
 
 impl PolicyGuard {
-    /// What has to be asked before these actions, if anything.
+    /// The permission that these actions need, if they need any.
     #[must_use]
     pub fn stops(&self, actions: &[Action]) -> Option<PermissionRequest> {
         let mut held: Vec<(Action, Assessment)> = Vec::new();
@@ -276,8 +274,8 @@ impl PolicyGuard {
         (!held.is_empty()).then(|| PermissionRequest::new(self.rank, held))
     }
 
-    /// One way to write each action, so that what was allowed is found again: a path from the top
-    /// of the worktree, a command without blanks around it.
+    /// Normalises an action, so that a permitted one is recognised: a path is relative to the
+    /// worktree, a command has no surrounding blanks.
     #[must_use]
     pub fn tidy(&self, action: &Action) -> Action {
         let path = |path: &str| match spot_of(path, "", &self.root) {
@@ -293,7 +291,7 @@ impl PolicyGuard {
     }
 }
 
-/// A look at one action.
+/// Collects the findings about one action.
 struct Look<'a> {
     policy: &'a Policy,
     root: &'a str,
@@ -326,7 +324,7 @@ impl Look<'_> {
     fn by_default(&mut self, what: &str) {
         let class = self.policy.default;
         if class > RiskClass::Green {
-            let why = "no rule is about it".to_owned();
+            let why = "no rule matches it".to_owned();
             self.findings.push(AssessedAction { what: what.to_owned(), class, why, rule: None });
         }
     }
@@ -342,7 +340,7 @@ impl Look<'_> {
         fitting.into_iter().for_each(|rule| self.found(tool, rule));
     }
 
-    /// `access` is how it is used: rules about touching hold for both ways.
+    /// `access` is how the path is used: `Touch` rules apply to both kinds of access.
     fn path(&mut self, shown: &str, spot: &Spot, access: RuleSubject) {
         let policy = self.policy;
         let is_about = |rule: &&Rule| {
@@ -368,7 +366,7 @@ impl Look<'_> {
         }
         let ground = Ground::of(&script, self.root);
         for shown in &ground.lost {
-            self.doubt(shown, "where it changes to cannot be known");
+            self.doubt(shown, "the folder that it changes to is unknown");
         }
         let policy = self.policy;
         let rules: Vec<&Rule> =
@@ -395,7 +393,7 @@ impl Look<'_> {
             for word in changed(simple) {
                 for spot in ground.spots(&word) {
                     if spot == Spot::Unknown {
-                        let why = format!("what `{}` is cannot be known", word.text);
+                        let why = format!("the value of `{}` is unknown", word.text);
                         self.doubt(&simple.shown(), &why);
                     }
                     self.path(&word.text, &spot, RuleSubject::Write);

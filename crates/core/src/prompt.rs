@@ -1,8 +1,7 @@
-//! What a prompt is made of: a template with places for values, and parts that are shortened, all
-//! alike, until the whole fits.
+//! Templates with placeholders, and prompts whose sections are shortened until the whole fits.
 //!
-//! Nothing here knows what a prompt is about or where a template comes from, and no text is refused
-//! by the reader: whether a template may be used is what [`check`] says.
+//! Nothing here knows what a prompt is about or where a template comes from. Every text can be read
+//! as a template; [`check`] says whether it may be used.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,14 +9,14 @@ use std::ops::Range;
 use crate::lifecycle::problem::suggestion;
 use crate::limits;
 
-/// What may stand between the braces of a place: a word, or what somebody may have meant as one.
+/// The longest text between braces that is read as a placeholder.
 const PLACE_BYTES: usize = 40;
-/// A prompt that is too long is shortened by this much more than it has to be, because the words
-/// about it need room, too.
+/// A prompt that is too long is shortened by this much more than necessary, because the note about
+/// it needs room as well.
 const SLACK_BYTES: usize = 512;
 
-/// A text in which `{name}` stands for a value. `{{name}}` is `{name}` as it is, and every other
-/// brace is only a brace.
+/// A text in which `{name}` stands for a value. `{{name}}` is a literal `{name}`, and every other
+/// brace is plain text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     text: String,
@@ -26,7 +25,7 @@ pub struct Template {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
-    /// Of the whole place, braces included.
+    /// The range of the placeholder, including its braces.
     at: Range<usize>,
     stands_for: StandsFor,
 }
@@ -38,7 +37,6 @@ enum StandsFor {
     Itself(String),
 }
 
-/// What is wrong with a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateProblem {
     /// From 1.
@@ -73,7 +71,7 @@ impl Template {
         Self { text: text.to_owned(), places }
     }
 
-    /// The names of the values that it wants, in the order of the text, each with its line.
+    /// The names of its values in the order of the text, each with its line.
     pub fn names(&self) -> impl Iterator<Item = (&str, usize)> {
         self.places.iter().filter_map(|place| match &place.stands_for {
             StandsFor::Value(name) => Some((name.as_str(), line_of(&self.text, place.at.start))),
@@ -81,8 +79,8 @@ impl Template {
         })
     }
 
-    /// Puts the values in, once: what a value brings along is never read as a name. A name without
-    /// a value stays as it is.
+    /// Replaces each placeholder once: braces inside a value are never read as a name. A
+    /// placeholder without a value stays as it is.
     #[must_use]
     pub fn fill(&self, values: &[(&str, String)]) -> String {
         let mut filled = String::with_capacity(self.text.len());
@@ -114,15 +112,15 @@ fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// Whether a text may stand in the place of a template: it wants no value that the template does
-/// not, and all that it must.
+/// Whether a text may replace a template: it must use only the values of that template, and all of
+/// the required ones.
 #[must_use]
 pub fn check(text: &str, instead_of: &Template, may_be_missing: &[&str]) -> Vec<TemplateProblem> {
     let own = Template::read(text);
     let mut problems = Vec::new();
     if text.len() > limits::TEMPLATE_BYTES {
         let message = format!("it is longer than {} KiB", limits::TEMPLATE_BYTES / 1024);
-        let help = "what an agent has to read at length belongs into files".to_owned();
+        let help = "put long instructions into files that the agent can read".to_owned();
         problems.push(TemplateProblem { line: 1, message, help });
     }
     let mut known: Vec<&str> = instead_of.names().map(|(name, _)| name).collect();
@@ -131,10 +129,10 @@ pub fn check(text: &str, instead_of: &Template, may_be_missing: &[&str]) -> Vec<
     let unknown = own.names().filter(|(name, _)| !known.contains(name));
     problems.extend(unknown.take(limits::TEMPLATE_PROBLEMS).map(|(name, line)| TemplateProblem {
         line,
-        message: format!("there is no value `{{{name}}}` here"),
+        message: format!("unknown value `{{{name}}}`"),
         help: {
             let meant = suggestion(name, known.iter().copied());
-            format!("{meant} (the braces themselves are written `{{{{{name}}}}}`)")
+            format!("{meant} (write `{{{{{name}}}}}` for literal braces)")
         },
     }));
     let wanted = known.iter().filter(|name| !may_be_missing.contains(name));
@@ -142,28 +140,28 @@ pub fn check(text: &str, instead_of: &Template, may_be_missing: &[&str]) -> Vec<
     problems.extend(missing.map(|name| TemplateProblem {
         line: text.lines().count().max(1),
         message: format!("`{{{name}}}` is missing"),
-        help: "whoever is told this would not know it; put it where it belongs".to_owned(),
+        help: "the agent needs this value; add it where it belongs".to_owned(),
     }));
     problems
 }
 
-/// Which end of a text matters more.
+/// Which end of a text is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     Start,
     End,
 }
 
-/// A text of a prompt that may be shortened.
+/// A section of a prompt that may be shortened.
 #[derive(Debug, Clone)]
 pub struct PromptSection<'t> {
-    /// As it is called where it is told that something was left out.
+    /// Its name in the note about omitted text.
     pub name: &'static str,
     pub text: Cow<'t, str>,
     pub keep: Keep,
-    /// Its own bound, in bytes.
+    /// Its own limit, in bytes.
     pub most: usize,
-    /// Where all of it can be read.
+    /// Where the agent can read all of it.
     pub elsewhere: Option<&'static str>,
 }
 
@@ -173,7 +171,7 @@ impl<'t> PromptSection<'t> {
         Self { name, text, keep: Keep::Start, most: usize::MAX, elsewhere: None }
     }
 
-    /// The latest stands last in it.
+    /// Keeps the end of the text, which is its newest part.
     #[must_use]
     pub fn latest_last(self) -> Self {
         Self { keep: Keep::End, ..self }
@@ -200,8 +198,8 @@ impl<'t> PromptSection<'t> {
         };
         let left_out = of - kept.len();
         let text = match self.keep {
-            Keep::Start => format!("{kept}\n[{left_out} bytes are left out here]"),
-            Keep::End => format!("[{left_out} bytes are left out here]\n{kept}"),
+            Keep::Start => format!("{kept}\n[{left_out} bytes omitted]"),
+            Keep::End => format!("[{left_out} bytes omitted]\n{kept}"),
         };
         let cut = Truncation {
             part: self.name,
@@ -214,19 +212,19 @@ impl<'t> PromptSection<'t> {
     }
 }
 
-/// What was left out of a part.
+/// What was omitted from a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Truncation {
     pub part: &'static str,
     pub keep: Keep,
-    /// In bytes, as is `of`, the whole.
+    /// In bytes, as is `of`, the full length.
     pub left_out: usize,
     pub of: usize,
     pub elsewhere: Option<&'static str>,
 }
 
 impl Truncation {
-    /// For the one who reads the prompt, and for people.
+    /// One line, for the agent and for people.
     #[must_use]
     pub fn describe(&self) -> String {
         let Self { part, left_out, of, .. } = self;
@@ -239,9 +237,9 @@ impl Truncation {
     }
 }
 
-/// Writes a text of at most so many bytes. If that is not enough for all parts, the longest ones
-/// are shortened to the same length, and what was left out is told at the end. Without any part the
-/// text must fit.
+/// Writes a prompt of at most `most` bytes. If the sections do not fit, the longest ones are
+/// shortened to the same length, and a note at the end says what was omitted. With all sections
+/// empty the prompt must fit.
 pub fn fit(
     parts: &[PromptSection<'_>],
     most: usize,
@@ -263,8 +261,8 @@ pub fn fit(
     }
 }
 
-/// The length to which texts may grow so that all of them have room: what the short ones do not
-/// need goes to the long ones.
+/// The common maximum length with which all texts fit: room that short texts do not need goes to
+/// long ones.
 fn level(wanted: &[usize], room: usize) -> usize {
     let mut sorted = wanted.to_vec();
     sorted.sort_unstable();
@@ -284,7 +282,7 @@ fn told(cuts: &[Truncation]) -> String {
         return String::new();
     }
     let list: String = cuts.iter().map(|cut| format!("- {}\n", cut.describe())).collect();
-    format!("\nSome of what is above was too long and is left out:\n\n{list}")
+    format!("\nSome of the text above was too long and is omitted:\n\n{list}")
 }
 
 #[cfg(test)]

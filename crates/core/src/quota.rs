@@ -1,8 +1,8 @@
-//! Quotas of provider accounts: how they are told of in prose, when they end, and the one pause
-//! that all runs of an account share.
+//! Quotas of provider accounts: how prose reports them, when they reset, and the pause that all
+//! runs of an account share.
 //!
-//! A structured field of an agent always comes before what is read here. Nothing in this module
-//! knows the time or a time zone by itself.
+//! A structured field of an agent always takes precedence over what is read here. Nothing in this
+//! module reads a clock or a time zone.
 
 mod prose;
 mod reset;
@@ -13,26 +13,26 @@ pub use reset::reset_time;
 use crate::backoff::Backoff;
 use crate::time::{Instant, Span};
 
-/// No provider's window is longer than a month; a later time is a mistake and would keep work
-/// waiting for ever.
+/// No provider's window is longer than a month. A later time is a mistake and would block work for
+/// ever.
 pub const LONGEST_WAIT: Span = Span(32 * 86_400_000);
 
-/// For a provider that names no time.
+/// For a provider that names no reset time.
 pub const UNNAMED: Backoff =
     Backoff { first: Span(30_000), factor: 2, cap: Span(1_800_000), jitter_percent: 20 };
 
-/// An account rests. When the pause is over one run goes first, and only when the provider has
-/// answered it the pause is forgotten and the others follow; the store keeps the flag for that.
+/// The pause of an account. After it ends, one run probes the account; the other runs follow once
+/// the provider has answered it. The store keeps the flag for that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaPause {
     pub until: Instant,
     pub reason: String,
-    /// Pauses in a row, this one included.
+    /// Pauses in a row, including this one.
     pub hits: u32,
 }
 
-/// A run of the account has hit its quota. `previous` is the pause that was not yet forgotten,
-/// whether it is over or not.
+/// Computes the pause after a run of the account hit its quota. `previous` is the last pause, ended
+/// or not, that no successful run has cleared.
 #[must_use]
 pub fn hit(
     previous: Option<&QuotaPause>,
@@ -50,14 +50,14 @@ pub fn hit(
         Some(until) => QuotaPause { until, reason: by_provider(until), hits },
         None => {
             let until = now.plus(UNNAMED.spread(key, hits_before));
-            let reason = format!("quota hit, no reset time was named; pause {hits} in a row");
+            let reason = format!("quota hit without a reset time; pause {hits} in a row");
             QuotaPause { until, reason, hits }
         }
     }
 }
 
-/// Runs that were already on their way hit the same wall: one pause for all of them, which does not
-/// grow by their number.
+/// Runs that were already under way hit the same quota: they share one pause, which does not grow
+/// with their number.
 fn prolong(pause: &QuotaPause, named: Option<Instant>) -> QuotaPause {
     match named.filter(|until| *until > pause.until) {
         Some(until) => QuotaPause { until, reason: by_provider(until), hits: pause.hits },
@@ -66,10 +66,10 @@ fn prolong(pause: &QuotaPause, named: Option<Instant>) -> QuotaPause {
 }
 
 fn by_provider(until: Instant) -> String {
-    format!("quota hit, the provider says that it resets at {until}")
+    format!("quota hit; the provider resets it at {until}")
 }
 
-/// Whether a time can be when a provider lets us go on.
+/// Whether a reset time is plausible.
 pub(crate) fn is_believable(at: Instant, now: Instant) -> bool {
     now < at && at <= now.plus(LONGEST_WAIT)
 }
@@ -89,10 +89,7 @@ mod tests {
     fn a_named_time_is_kept_to_the_millisecond() {
         let pause = hit(None, Some(Instant(NOW.0 + 12_345)), NOW, "claude");
         assert_eq!((pause.until.0, pause.hits), (NOW.0 + 12_345, 1));
-        assert_eq!(
-            pause.reason,
-            format!("quota hit, the provider says that it resets at {}", pause.until)
-        );
+        assert_eq!(pause.reason, format!("quota hit; the provider resets it at {}", pause.until));
     }
 
     #[test]

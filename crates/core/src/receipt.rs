@@ -1,15 +1,15 @@
-//! What a run leaves behind: how its agent ended, what it said, and the facts that were found in
-//! its worktree.
+//! The receipt of a job: how its agent ended, what the agent reported, and the facts that the
+//! keeper found in its worktree.
 //!
-//! The keeper writes it, the failure policy judges it. These are plain data: an agent's words in
-//! [`StreamSummary`] are a hint, what is in [`Evidence`] was looked at.
+//! The keeper writes it and `failure` classifies it. These are plain data. [`StreamSummary`] is
+//! what the agent claims; [`Evidence`] is what Banksman observed itself.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::time::Instant;
 
-/// The end of one job, written once by its keeper.
+/// The final report of one job, written once by its keeper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     /// `r12.2` for a run, `a12.7` for an activity that needs no lease.
@@ -17,32 +17,33 @@ pub struct Receipt {
     pub started_at: Instant,
     pub ended_at: Instant,
     pub ended: EndCause,
-    /// The agent's own exit; none when it was never started.
+    /// The exit of the agent's process; none if it never started.
     pub exit: Option<ProcessExit>,
     pub reading: Option<StreamSummary>,
-    /// The answer in the shape that was asked for. It was checked, unlike the one in the reading.
+    /// The answer that matches the requested schema. It was validated, unlike the answer in
+    /// `reading`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Value>,
-    /// What was wrong with the last answer of an agent that was to give one in a certain shape.
+    /// Why the agent's last answer does not match the requested schema.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objections: Vec<String>,
     pub evidence: Option<Evidence>,
-    /// What came of a merge; none for a job that was not one, or that did not get so far.
+    /// The result of a merge; none if the job was no merge or ended before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge: Option<MergeReport>,
-    /// What the cheap evaluator said about an end that the facts left open.
+    /// The evaluator's opinion on an end that the facts leave open.
     pub opinion: Option<EvaluatorOpinion>,
-    /// What asking it has used, whatever its answer was worth.
+    /// What the evaluator used, whether or not its answer could be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judging: Option<Usage>,
-    /// Processes that outlived the agent and were ended.
+    /// Processes that outlived the agent and were killed.
     pub left_over: u32,
-    /// How often the agent was prompted to go on after it had fallen silent.
+    /// How often the agent was prompted to continue after it fell silent.
     pub nudges: u32,
 }
 
 impl Receipt {
-    /// Of a job of which nothing is known but that it is over, and why.
+    /// The receipt of a job of which only the end and its cause are known.
     #[must_use]
     pub fn new(job: &str, started_at: Instant, ended: EndCause) -> Self {
         Self {
@@ -65,8 +66,8 @@ impl Receipt {
 }
 
 impl EndCause {
-    /// Whether the job could not be done for a reason outside of it, so that it may be begun again
-    /// as it is.
+    /// Whether the job failed for a reason outside of it, so that it may be started again
+    /// unchanged.
     #[must_use]
     pub fn is_hindered(&self) -> bool {
         match self {
@@ -84,47 +85,47 @@ impl EndCause {
     }
 }
 
-/// Why the job is over.
+/// Why the job ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case")]
 pub enum EndCause {
-    /// Everything that was to be done was done, well or badly; the other facts say which.
+    /// All its parts ran, with or without success; the other facts say which.
     Completed,
-    /// The worktree or its set-up could not be made ready.
+    /// The worktree could not be set up.
     NotPrepared { detail: String, class: PrepareFault },
-    /// The agent's program could not be started.
+    /// The agent's process could not be started.
     NotStarted { detail: String },
-    /// It took longer than it may.
+    /// It exceeded its time limit.
     TimedOut,
-    /// It was silent and idle for too long, also after it was prompted to go on.
+    /// It was silent and idle for too long, even after a prompt to continue.
     Stalled,
-    /// It used more tokens or money than this run may.
+    /// It used more tokens or money than one run may.
     OverBudget { detail: String },
-    /// The keeper ended it because the agent was stuck on a fault that it told of, such as a
-    /// refused key.
+    /// The keeper stopped it because the agent reported a fault that it cannot recover from, such
+    /// as a rejected key.
     Hopeless,
-    /// It did, or was about to do, what it had to ask for first. The text is a
-    /// [`crate::policy::Request`].
+    /// It did, or was about to do, something that needs a permission. The text is a
+    /// [`crate::policy::PermissionRequest`].
     NotAllowed { request: String },
-    /// It did the same again and again.
+    /// It repeated the same actions.
     Loop { summary: String },
-    /// Somebody asked for its end.
+    /// A person or the engine stopped it.
     Stopped { by: String },
     /// The lease was lost or could not be renewed in time.
     LeaseLost,
-    /// The keeper is gone and left no word.
+    /// The keeper is gone and left no receipt.
     KeeperLost,
 }
 
-/// What kept a worktree from being made ready.
+/// Why a worktree could not be set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrepareFault {
-    /// The disk, git itself, a lock: not the task's fault.
+    /// The disk, git itself or a lock: not the task's fault.
     Environment,
-    /// The repository's set-up command failed.
+    /// The repository's setup command failed.
     Setup,
-    /// The branch no longer goes together with its base.
+    /// The branch and its base have diverged.
     Diverged,
 }
 
@@ -134,24 +135,24 @@ pub struct ProcessExit {
     pub signal: Option<i32>,
 }
 
-/// What an agent's event stream said.
+/// What an agent's event stream reported.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StreamSummary {
     /// The agent's own terminal event; none when the stream ended without one.
     pub terminal: Option<Terminal>,
     pub session: Option<String>,
-    /// The last thing that it said, cut to [`crate::limits::FINAL_TEXT_BYTES`].
+    /// Its last message, cut to [`crate::limits::FINAL_TEXT_BYTES`].
     pub text: String,
-    /// What it gave as an answer, whatever its shape.
+    /// Its answer, whether or not it matches a schema.
     pub answer: Option<Value>,
-    /// Of this run alone, also where the agent counts over all runs of a session.
+    /// Of this run alone, even if the agent counts over all runs of a session.
     pub input_tokens: i64,
     pub output_tokens: i64,
     pub cost_micros: Option<i64>,
     pub fault: Option<Fault>,
-    /// When the provider lets us go on.
+    /// When the provider accepts requests again.
     pub resets_at: Option<Instant>,
-    /// What the agent told through its tools.
+    /// What the agent reported through its tools.
     pub reports: Vec<AgentReport>,
 }
 
@@ -162,35 +163,35 @@ pub enum Terminal {
     Error,
 }
 
-/// A fault that the agent or its provider named.
+/// A fault that the agent or its provider reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     pub kind: FaultKind,
     pub detail: String,
-    /// From a structured field; otherwise from a pattern in a text.
+    /// Whether it comes from a structured field; otherwise it was recognised in prose.
     pub structured: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
-    /// A plan limit, a rate limit, an empty credit balance.
+    /// A plan limit, a rate limit or an empty credit balance.
     Quota,
-    /// No key, or one that is refused.
+    /// A missing or rejected key.
     Auth,
-    /// A server or network fault that may be gone at the next try.
+    /// A server or network fault that may be gone at the next attempt.
     Transient,
-    /// A limit of turns, tokens or money that was set for the run.
+    /// A limit on turns, tokens or money that was set for the run.
     Budget,
     /// A tool was needed and denied.
     Permission,
-    /// The session to be resumed is not known; a new one has to be started.
+    /// The session to resume does not exist; a new one must be started.
     Session,
-    /// The agent's program is not set up: a flag, a version, trust of the folder.
+    /// The agent's program is not set up: a flag, a version or trust in the folder.
     Setup,
 }
 
-/// Something that the agent told through its tools while it worked.
+/// A report that the agent made through its tools while it worked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tell", rename_all = "snake_case")]
 pub enum AgentReport {
@@ -199,23 +200,22 @@ pub enum AgentReport {
         files: Vec<String>,
         blockers: Vec<String>,
     },
-    /// It cannot go on without a person.
+    /// It needs a person to continue.
     NeedsPerson {
         question: String,
     },
-    /// There was nothing to do.
     NothingToDo {
         reason: String,
     },
 }
 
-/// What was found in the worktree after the agent had ended.
+/// What the keeper found in the worktree after the agent ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Evidence {
     /// The commit that the branch started from.
     pub base: String,
     pub head: String,
-    /// The head when this run began: commits of earlier runs are not this one's.
+    /// The head when this run began: commits of earlier runs do not count for this one.
     pub head_before: String,
     /// From the base to the head.
     pub commits: u32,
@@ -224,54 +224,53 @@ pub struct Evidence {
     pub deletions: u32,
     /// Changed paths, the first [`crate::limits::EVIDENCE_PATHS`].
     pub paths: Vec<String>,
-    /// Changed paths that are not under any allowed one.
+    /// Changed paths that no allowed pattern matches.
     pub outside: Vec<String>,
-    /// Changed paths that are under a denied one.
+    /// Changed paths that a denied pattern matches.
     pub denied: Vec<String>,
-    /// Whether files were still not committed when the agent ended.
+    /// Whether there were uncommitted files when the agent ended.
     pub was_dirty: bool,
-    /// The commit that was made of them.
+    /// The commit that the keeper made of the uncommitted files.
     pub committed: Option<String>,
-    /// The commands that prove the work, in order, up to the first that failed.
+    /// The commands that verify the work, in order, up to the first failure.
     pub checks: Vec<CheckResult>,
-    /// What else a person should know: work on another branch, a check that changed what it was to
-    /// prove.
+    /// Other facts for people: work on another branch, a check that changed the files it verifies.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Files that the run had to leave and that are not there, or are empty and must not be.
+    /// Files that the run had to produce and that are missing, or empty where that is not allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// What became of the signal that was demanded; none where nothing but a successful end was.
+    /// The signal that the step had to give; none if a successful end is enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<ObservedSignal>,
-    /// What was changed and had to be asked for first, as a [`crate::policy::Request`].
+    /// A change that needed a permission, as a [`crate::policy::PermissionRequest`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// What the evaluator has to find met before the run is a success.
+    /// What the evaluator must find met before the run counts as a success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criterion: Option<String>,
 }
 
-/// How a step said that it is finished, or that it did not.
+/// Whether a step gave the signal that says it is finished.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedSignal {
     pub found: bool,
-    /// What was looked for, so that "the signal … was not given" is a sentence.
+    /// The expected signal, worded so that "the signal … was not given" is a sentence.
     pub detail: String,
-    /// What the step said with it.
+    /// The note in the signal.
     pub note: Option<String>,
-    /// Whether the step itself says that it failed.
+    /// Whether the step reports its own failure.
     pub failed: bool,
 }
 
-/// One verify command, and the head that it ran on.
+/// One check command, and the commit that it ran on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
     pub command: String,
     pub head: String,
     pub exit: ProcessExit,
     pub millis: i64,
-    /// The end of what it printed.
+    /// The end of its output.
     pub tail: String,
 }
 
@@ -282,41 +281,41 @@ impl CheckResult {
     }
 }
 
-/// What came of bringing a branch into its base.
+/// The result of merging a branch into its base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "merge", rename_all = "snake_case")]
 pub enum MergeReport {
-    /// The base's new head.
+    /// The new head of the base.
     Merged {
         head: String,
     },
-    /// Everything was in the base already.
+    /// The base already contained everything.
     AlreadyIn {
         head: String,
     },
-    /// The base was only looked at, and does not have it.
+    /// The base was only inspected, and does not contain the branch.
     NotIn,
     Conflict {
         paths: Vec<String>,
     },
-    /// A check failed on the result.
+    /// A check failed on the merge result.
     Rejected {
         check: CheckResult,
     },
-    /// The branch is not at the commit any more that was to be merged.
+    /// The branch is no longer at the commit that was to be merged.
     MovedOn {
         branch: String,
     },
 }
 
-/// The evaluator's word about an ambiguous end.
+/// The evaluator's opinion on an ambiguous end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvaluatorOpinion {
     pub done: bool,
     pub reason: String,
 }
 
-/// What an agent has used.
+/// What an agent used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub tokens: i64,

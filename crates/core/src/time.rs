@@ -1,15 +1,15 @@
-//! Points in time and spans of it, in milliseconds. The core never asks what time it is.
+//! Points in time and durations, in milliseconds. The core never reads a clock.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Milliseconds since 1970-01-01T00:00Z. Prints as RFC 3339 in UTC.
+/// Milliseconds since 1970-01-01T00:00Z. Displayed as RFC 3339 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(pub i64);
 
-/// A span of time in milliseconds; never negative.
+/// A duration in milliseconds; never negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(pub i64);
 
@@ -54,9 +54,9 @@ impl<'de> Deserialize<'de> for Instant {
     }
 }
 
-/// A text that is not a span of time.
+/// A text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a span of time; write a number and a unit, such as 30s, 10min, 2h or 7d")]
+#[error("`{0}` is not a duration; write a number and a unit, such as 30s, 10min, 2h or 7d")]
 pub struct NotASpan(pub String);
 
 const UNITS: [(&str, i64); 5] =
@@ -76,7 +76,7 @@ impl FromStr for Span {
 }
 
 impl fmt::Display for Span {
-    /// The largest unit that divides it: `90min`, `7d`.
+    /// In the largest unit that divides the duration: `90min`, `7d`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fits = UNITS.iter().find(|(_, millis)| self.0 != 0 && self.0 % millis == 0);
         let (unit, millis) = fits.unwrap_or(&("s", 1_000));

@@ -1,5 +1,8 @@
-//! YAML with the place of every name: what lifecycles and workflows are both read with. No
-//! judgement here: it reads, and says in plain words what could not be read.
+//! Reads YAML and keeps the position of every name; lifecycles, workflows, policies and registries
+//! use it.
+//!
+//! It only reads and reports syntax errors in plain words; the modules that use it check the
+//! content.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,7 +17,7 @@ use crate::limits;
 
 pub(crate) type Name = Spanned<String>;
 
-/// A mapping in the order of the file, each key with its place.
+/// A mapping in the order of the file, each key with its position.
 #[derive(Debug)]
 pub(crate) struct Entries<T>(pub(crate) Vec<(Name, T)>);
 
@@ -46,7 +49,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
     }
 }
 
-/// A word or a list of words.
+/// A name or a list of names.
 #[derive(Debug)]
 pub(crate) enum OneOrMany {
     One(String),
@@ -79,7 +82,7 @@ impl<'de> Deserialize<'de> for OneOrMany {
     }
 }
 
-/// The short form of something, which is one text, or the mapping that says all of it.
+/// Either the short form, one text, or the full form, a mapping.
 #[derive(Debug)]
 pub(crate) enum TextOr<T> {
     Text(String),
@@ -109,8 +112,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextOr<T> {
     }
 }
 
-/// Reads a text of at most so many bytes; the error carries the place that the YAML reader named.
-/// `manual` is the document that shows every key.
+/// Parses a text of at most `most` bytes. An error carries the position in the text. `manual` is
+/// the document that shows every key.
 pub(crate) fn read<T: DeserializeOwned>(
     text: &str,
     most: usize,
@@ -120,7 +123,7 @@ pub(crate) fn read<T: DeserializeOwned>(
         let message = format!("the file is larger than {} KiB", most / 1024);
         return Err(Problem { line: 0, column: 0, message, help: None });
     }
-    // Only these two, so that a value such as `no` or `y` is the word that was written.
+    // Only `true` and `false` are booleans, so that `no` and `y` stay the texts that were written.
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let place = error.location();
@@ -135,35 +138,34 @@ pub(crate) fn read<T: DeserializeOwned>(
     })
 }
 
-/// What the reader says, in the words of this language.
+/// The parser's error as a message and a help text.
 fn plain(error: &Error, manual: &str) -> (String, String) {
     match error {
         Error::SerdeUnknownField { field, expected, .. } => {
-            (format!("there is no key `{field}` here"), suggestion(field, expected.iter().copied()))
+            (format!("unknown key `{field}`"), suggestion(field, expected.iter().copied()))
         }
-        Error::SerdeUnknownVariant { variant, expected, .. } => (
-            format!("`{variant}` is not known here"),
-            suggestion(variant, expected.iter().copied()),
-        ),
+        Error::SerdeUnknownVariant { variant, expected, .. } => {
+            (format!("unknown value `{variant}`"), suggestion(variant, expected.iter().copied()))
+        }
         Error::SerdeMissingField { field, .. } => {
-            (format!("the key `{field}` is missing"), format!("add `{field}: …`"))
+            (format!("missing key `{field}`"), format!("add `{field}: …`"))
         }
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or("a key");
-            (format!("`{key}` stands here twice"), "keep one of them".to_owned())
+            (format!("duplicate key `{key}`"), "remove one of them".to_owned())
         }
         Error::Unexpected { expected: "mapping start", .. } => (
-            "this must be a mapping".to_owned(),
+            "expected a mapping".to_owned(),
             format!("write `key: value`; {manual} shows every key"),
         ),
         Error::Unexpected { expected: "sequence start", .. } => {
-            ("this must be a list".to_owned(), "write `[a, b]`".to_owned())
+            ("expected a list".to_owned(), "write `[a, b]`".to_owned())
         }
         Error::InvalidScalar { ty: "u32", .. } => {
-            ("this must be a whole number".to_owned(), "write a number from 0 on".to_owned())
+            ("expected a whole number".to_owned(), "write a number, 0 or more".to_owned())
         }
         Error::NullIntoString { .. } => {
-            ("there is nothing here".to_owned(), "write a text, or remove the key".to_owned())
+            ("missing value".to_owned(), "write a value, or remove the key".to_owned())
         }
         other => {
             let message = other.to_string();
@@ -174,13 +176,13 @@ fn plain(error: &Error, manual: &str) -> (String, String) {
     }
 }
 
-/// Line and column.
+/// The line and column of a value.
 pub(crate) fn place<T>(at: &Spanned<T>) -> (u32, u32) {
     let number = |value: u64| u32::try_from(value).unwrap_or(0);
     (number(at.referenced.line()), number(at.referenced.column()))
 }
 
-/// A problem at the place of a value; an empty help is none.
+/// A problem at the position of a value; an empty help means none.
 pub(crate) fn problem_at<T>(
     at: &Spanned<T>,
     message: impl Into<String>,
@@ -192,7 +194,7 @@ pub(crate) fn problem_at<T>(
     Problem { line, column, message: message.into(), help }
 }
 
-/// A name as it may stand in a message.
+/// Shortens a name for a message and replaces its control characters.
 pub(crate) fn clip(text: &str) -> String {
     text.chars()
         .take(limits::NAME_BYTES)

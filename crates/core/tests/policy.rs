@@ -223,7 +223,10 @@ fn looped(records: &[Record], produces: impl Fn(usize) -> bool) -> Option<String
 fn to_and_fro_three_times_without_anything_new_is_a_loop() {
     assert_eq!(looped(&to_and_fro(2), |_| false), None);
     let summary = looped(&to_and_fro(3), |_| false).expect("three times");
-    assert!(summary.starts_with("Loop: 3 times to and fro between work and review"), "{summary}");
+    assert!(
+        summary.starts_with("Loop: moved back and forth between work and review 3 times"),
+        "{summary}"
+    );
     assert!(summary.contains("- work by system (rework) not yet"), "{summary}");
     // The same words again are no change, so the later records do not have them.
     let mut repeated = to_and_fro(3);

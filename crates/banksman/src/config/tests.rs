@@ -168,14 +168,14 @@ fn what_is_wrong_with_a_panel_is_told_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let wrong = |text: &str| with_panel(text, folder.path()).unwrap_err().to_string();
     let twice = wrong("panel.reviewers = [\"a\", \"a\"]\n");
-    assert!(twice.ends_with("the reviewer `a` is there twice"), "{twice}");
+    assert!(twice.ends_with("duplicate reviewer `a`"), "{twice}");
     assert!(wrong("panel.reviewers = [\"a b\"]\n").contains("one word"));
     assert!(wrong("panel.retries = 3\n").contains("from 0 to 2"));
     let registry = folder.path().join("registry.yaml");
     let setting = "panel.registry = \"registry.yaml\"\n";
     std::fs::write(&registry, "specialists:\n  a:\n    domain: [x]\n").unwrap();
     let error = wrong(setting);
-    assert_eq!(error, format!("{}:3: there is no key `domain` here", registry.display()));
+    assert_eq!(error, format!("{}:3: unknown key `domain`", registry.display()));
     std::fs::write(&registry, "specialists:\n  critic:\n    domains: [x]\n").unwrap();
     assert!(wrong(setting).ends_with("the specialist `critic` sits on every panel already"));
     std::fs::write(&registry, "specialists:\n  owl:\n    domains: [x]\n    model: opus\n").unwrap();

@@ -1,4 +1,4 @@
-//! Puts the sections into a note as people have left it.
+//! Updates the sections of a note that people may have edited.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +7,17 @@ use super::render::{self, DONE, EntryText, REFUSED, body, head, is_ours, plain, 
 use super::{NoteAnswer, NotePage, PendingDecision, Pin, Section};
 use crate::ids::DecisionId;
 
-/// What became of what people wrote into an entry.
+/// What happened to the answer in an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryOutcome {
-    /// It is on record.
+    /// It was recorded.
     Answered(String),
     /// It was not carried out, for this reason.
     Refused(String),
 }
 
-/// The note with new sections. What stands outside of them is the same, byte for byte; what people
-/// wrote between our own lines is moved below the section.
+/// Returns the note with new sections. The text outside of them stays the same, byte for byte;
+/// lines that people added inside a section move below it.
 #[must_use]
 pub fn merge(
     existing: &str,
@@ -33,7 +33,8 @@ pub fn merge(
         match piece {
             NoteFragment::Text(text) => note.push_str(text),
             NoteFragment::Section(section, parts) => {
-                // Another one of the same name is a copy that somebody made; its words are kept.
+                // A second section of the same name is a copy that a person made; only their own
+                // lines are kept.
                 if written.insert(section) {
                     note.push_str(&texts.section(section, page));
                 }
@@ -56,7 +57,7 @@ pub fn merge(
     note
 }
 
-/// A line of its own: what came before may lack its end.
+/// Appends a full line; the text before it may lack its line break.
 fn push_line(note: &mut String, line: &str) {
     if !note.is_empty() && !note.ends_with('\n') {
         note.push('\n');
@@ -85,7 +86,7 @@ impl Entries {
         };
         let mut entries =
             Self { open: page.pending.iter().map(fresh).collect(), closed: Vec::new() };
-        // A file that was saved from two places may hold the same words twice.
+        // A file that was saved from two editors may contain the same entry twice.
         let mut known = BTreeSet::new();
         let edited = parse::entries(pieces).into_iter().filter(|(raw, _)| raw.entry().is_edited);
         let (counting, copies): (Vec<_>, Vec<_>) = edited.partition(|(_, counts)| *counts);
@@ -95,14 +96,14 @@ impl Entries {
         }
         for (raw, _) in copies {
             if known.insert((raw.pin.id, raw.print())) {
-                let why = "this entry was there twice, and only the first one is read";
+                let why = "this entry was in the note twice, and only the first one is read";
                 entries.closed.push(closed(raw, Some(&EntryOutcome::Refused(why.to_owned()))));
             }
         }
         entries
     }
 
-    /// Takes over what people wrote into an entry.
+    /// Carries over what people wrote in an entry.
     fn keep(&mut self, raw: &Raw<'_>, page: &NotePage, report: Option<&EntryOutcome>) {
         let pending = page.pending.iter().find(|one| one.id == raw.pin.id);
         let (Some(one), None) = (pending, &raw.print) else {
@@ -113,8 +114,8 @@ impl Entries {
             Some(EntryOutcome::Refused(why)) => Some(why.as_str()),
             Some(EntryOutcome::Answered(_)) | None => None,
         };
-        // An answer stays one for what its writer saw. Where there is none, the next one is for
-        // what is shown now.
+        // An answer stays pinned to the version that its writer saw. An entry without one shows the
+        // current version.
         let says_nothing = raw.entry().said == NoteAnswer::Nothing;
         let version = if says_nothing { one.version } else { raw.pin.version };
         let pin = Pin { version, ..raw.pin };
@@ -130,7 +131,7 @@ impl Entries {
     }
 }
 
-/// An entry that asks for nothing any more, with what people wrote into it.
+/// An entry that needs no answer any more, with what people wrote in it.
 fn closed(raw: &Raw<'_>, report: Option<&EntryOutcome>) -> EntryText {
     let body = raw.kept();
     let said = |what: &str| {
@@ -141,7 +142,7 @@ fn closed(raw: &Raw<'_>, report: Option<&EntryOutcome>) -> EntryText {
         Some(EntryOutcome::Answered(what)) => format!("{DONE} {}\n", plain(what)),
         Some(EntryOutcome::Refused(why)) => format!("{}{}", said(DONE), refusal(why)),
         None if raw.print.is_some() => format!("{}{}", said(DONE), said(REFUSED)),
-        None => refusal("this is not asked any more"),
+        None => refusal("this decision is no longer open"),
     };
     let print = Some(print_of(&body));
     EntryText { pin: raw.pin, print, head: format!("{}\n{news}", said("#### ")), body }

@@ -1,9 +1,8 @@
-//! A note as it comes back from people: where our sections are, which entries they hold, and what
-//! was answered in them.
+//! Parses a note that people have edited: its sections, their entries, and the answers in them.
 //!
-//! One walk along the lines, whatever they are. A section or an entry counts only with both of its
-//! ends, so that of a file that was cut off in the middle of writing nothing is taken for an
-//! answer. Markers that lost their partner are text.
+//! It makes one pass over the lines. A section or an entry counts only if both of its markers are
+//! there, so a file that was cut off while it was written contains no answers. A marker without its
+//! partner is text.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +13,22 @@ use super::{Marker, Pin, Section};
 use crate::ids::DecisionId;
 use crate::limits;
 
-/// What people have done to a note.
+/// A parsed note.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Parsed {
-    /// The first of each question. A copy of one is not read.
+    /// The entry of each decision that counts; copies are left out.
     pub entries: Vec<NoteEntry>,
 }
 
-/// An entry that asks, or asked, for an answer.
+/// An entry for an open or former decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoteEntry {
     pub id: DecisionId,
     pub version: i64,
     pub said: NoteAnswer,
-    /// Whether it was seen as it is before, and needs nothing more.
+    /// Whether the entry is closed and nobody has changed it since.
     pub is_dealt_with: bool,
-    /// Whether there is anything in it that we did not write.
+    /// Whether a person changed anything in it.
     pub is_edited: bool,
 }
 
@@ -37,11 +36,11 @@ pub struct NoteEntry {
 pub enum NoteAnswer {
     Nothing,
     Answer {
-        /// As the person wrote it, or as the label of the box has it.
+        /// As the person wrote it, or the label of the ticked box.
         word: String,
         note: Option<String>,
     },
-    /// It cannot be told what was meant.
+    /// The answer is ambiguous, for this reason.
     Unclear(String),
 }
 
@@ -52,8 +51,8 @@ pub fn parse(text: &str) -> Parsed {
     Parsed { entries: first.map(|(raw, _)| raw.entry()).collect() }
 }
 
-/// All entries of a note, and whether each is the one that counts: the first of its question, an
-/// open one before a closed one.
+/// All entries of a note, and whether each counts: the first entry of its decision, an open one
+/// before a closed one.
 pub(super) fn entries<'p, 't>(pieces: &'p [NoteFragment<'t>]) -> Vec<(&'p Raw<'t>, bool)> {
     let parts = pieces.iter().flat_map(|piece| match piece {
         NoteFragment::Section(_, parts) => parts.as_slice(),
@@ -75,13 +74,13 @@ pub(super) fn entries<'p, 't>(pieces: &'p [NoteFragment<'t>]) -> Vec<(&'p Raw<'t
     all.iter().enumerate().map(counts).collect()
 }
 
-/// A stretch of the file.
+/// A part of the file.
 pub(super) enum NoteFragment<'t> {
     Text(&'t str),
     Section(Section, Vec<NoteRegion<'t>>),
 }
 
-/// A stretch of a section.
+/// A part of a section.
 pub(super) enum NoteRegion<'t> {
     Line(&'t str),
     Entry(Raw<'t>),
@@ -89,13 +88,13 @@ pub(super) enum NoteRegion<'t> {
 
 pub(super) struct Raw<'t> {
     pub(super) pin: Pin,
-    /// What it held when it was closed; none while it is open.
+    /// The fingerprint of the content when the entry was closed; none while it is open.
     pub(super) print: Option<String>,
     pub(super) head: Vec<&'t str>,
     pub(super) body: Vec<&'t str>,
 }
 
-/// The text is cut into pieces that together are the text.
+/// Splits the text into parts that add up to the whole text.
 pub(super) fn pieces(text: &str) -> Vec<NoteFragment<'_>> {
     let mut pieces = Vec::new();
     let (mut at, mut shown) = (0, 0);
@@ -104,7 +103,7 @@ pub(super) fn pieces(text: &str) -> Vec<NoteFragment<'_>> {
         let (from, to) = (at, at + line.len());
         at = to;
         match Marker::read(line) {
-            // One that is open already has lost its end, and is text.
+            // A section that is still open here has lost its end marker, and is text.
             Some(Marker::Begin(section)) => open = Some((section, from, to)),
             Some(Marker::End(section)) => {
                 let begun = open.take().filter(|(begun, ..)| *begun == section);
@@ -157,7 +156,7 @@ fn parts(text: &str) -> Vec<NoteRegion<'_>> {
     parts
 }
 
-/// An entry without its end is nothing but lines.
+/// An entry without its end marker becomes plain lines.
 fn give_up<'t>(entry: Option<(Raw<'t>, bool)>, parts: &mut Vec<NoteRegion<'t>>) {
     let Some((raw, _)) = entry else { return };
     parts.extend(raw.head.into_iter().chain(raw.body).map(NoteRegion::Line));
@@ -176,7 +175,7 @@ impl Raw<'_> {
         }
     }
 
-    /// What people have written, and whatever of it stands where it should not.
+    /// What people wrote, including lines that they added above the answer.
     pub(super) fn kept(&self) -> String {
         let strays = self.head.iter().filter(|line| !is_of_head(line));
         let mut body = self.body.concat();
@@ -189,7 +188,7 @@ impl Raw<'_> {
         body
     }
 
-    /// By which it is known whether people have changed it since.
+    /// The fingerprint that shows whether people changed the entry later.
     pub(super) fn print(&self) -> String {
         print_of(&self.kept())
     }
@@ -216,12 +215,12 @@ impl Raw<'_> {
             [word] => NoteAnswer::Answer { word: word.clone(), note },
             several => {
                 let several: Vec<&str> = several.iter().take(5).map(String::as_str).collect();
-                NoteAnswer::Unclear(format!("several answers are given: {}", several.join(", ")))
+                NoteAnswer::Unclear(format!("more than one answer: {}", several.join(", ")))
             }
         }
     }
 
-    /// What stands behind `Note`, with the lines below it that are indented.
+    /// The text after `Note`, with the indented lines below it.
     fn note(&self) -> Option<String> {
         let mut lines = self.body.iter().skip_while(|line| !line.trim().starts_with(NOTE));
         let first = lines.next()?.trim().strip_prefix(NOTE)?.trim();
@@ -237,7 +236,7 @@ pub(super) fn print_of(kept: &str) -> String {
     digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A line with a box: whether it is ticked, and what stands behind it without our hint.
+/// A line with a checkbox: whether it is ticked, and its label without our hint.
 fn tick(line: &str) -> Option<(bool, &str)> {
     let line = line.trim();
     let rest = line.strip_prefix(['-', '*', '+'])?.trim_start().strip_prefix('[')?;

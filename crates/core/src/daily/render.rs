@@ -1,16 +1,16 @@
-//! The sections as Markdown. Every text of somebody else becomes one escaped line in the middle of
-//! one of ours.
+//! Renders the sections as Markdown. Foreign text becomes one escaped line inside a line that
+//! Banksman writes.
 
 use super::{
     Alert, Choice, Completed, Marker, NotePage, PendingDecision, PendingDetails, Pin, Section,
 };
 use crate::time::Span;
 
-/// A text of somebody else, in characters: it stands in a table.
+/// Characters shown of a foreign text in a table.
 const SHOWN: usize = 160;
-/// A reason, in characters: it has a line of its own.
+/// Characters shown of a reason, which has a line of its own.
 const REASON: usize = 500;
-/// What Markdown, its dialects and HTML give a meaning to.
+/// Characters with a meaning in Markdown, its dialects or HTML.
 const SPECIAL: &str = "\\`*_[]<>|~$%&#";
 
 pub(super) const ACTION: &str = "- **Action**:";
@@ -31,7 +31,7 @@ const COUNTED: [&str; 3] = ["## Pending Decisions (", "## Ready to Merge (", "##
 const FACTS: [&str; 5] =
     ["- **PR**:", "- **Done**:", "- **Effort**:", "- **Learnings**:", "- **Follow-ups**:"];
 
-/// What people call an action.
+/// The label of an action.
 #[must_use]
 pub fn label(action: &str) -> String {
     match action {
@@ -45,20 +45,20 @@ pub fn label(action: &str) -> String {
     }
 }
 
-/// The action that a word of people means, where it is the name of one that we wrote for them.
+/// The action for a word that a person wrote, which may be the label of an action.
 pub(super) fn unlabelled(word: &str) -> String {
     let word = word.replace('\\', "");
     let named = ["changes", "back"].into_iter().find(|action| is_same(&label(action), &word));
     named.map_or(word, str::to_owned)
 }
 
-/// Whether two words differ at most in their case.
+/// Whether two words differ at most in case.
 #[must_use]
 pub fn is_same(one: &str, other: &str) -> bool {
     one.to_lowercase() == other.to_lowercase()
 }
 
-/// A span in one unit, the largest that fits, to the nearest.
+/// A duration, rounded in the largest unit that fits.
 #[must_use]
 pub fn age(span: Span) -> String {
     const UNITS: [(&str, i64); 3] = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)];
@@ -69,7 +69,7 @@ pub fn age(span: Span) -> String {
     )
 }
 
-/// Somebody's text on one line in which nothing has a meaning.
+/// A foreign text as one line of escaped Markdown.
 pub(super) fn plain(text: &str) -> String {
     plain_up_to(SHOWN, text)
 }
@@ -92,7 +92,7 @@ fn plain_up_to(most: usize, text: &str) -> String {
     safe
 }
 
-/// Whether a line inside of a section is one that we write. Everything else was written by people.
+/// Whether Banksman wrote this line of a section. People wrote every other line.
 pub(super) fn is_ours(line: &str) -> bool {
     let line = line.trim_end();
     line.is_empty()
@@ -105,7 +105,7 @@ pub(super) fn is_ours(line: &str) -> bool {
         || is_of_head(line)
 }
 
-/// The same for the upper part of an entry.
+/// Whether Banksman wrote this line of an entry's head.
 pub(super) fn is_of_head(line: &str) -> bool {
     let line = line.trim_end();
     line.is_empty()
@@ -113,11 +113,11 @@ pub(super) fn is_of_head(line: &str) -> bool {
         || [ASKS, REFUSED, DONE].iter().any(|ours| line.starts_with(ours))
 }
 
-/// An entry: what it is about, which is ours, and below it what people write.
+/// An entry: the head, which Banksman writes, and the body, in which people answer.
 #[derive(Clone)]
 pub(super) struct EntryText {
     pub(super) pin: Pin,
-    /// Of one that needs no answer any more.
+    /// The fingerprint of the body, if the entry is closed.
     pub(super) print: Option<String>,
     pub(super) head: String,
     pub(super) body: String,
@@ -156,7 +156,7 @@ pub(super) fn refusal(why: &str) -> String {
     format!("{REFUSED} {}\n", plain_up_to(REASON, why))
 }
 
-/// The part of an entry that people edit, as nobody has edited it yet.
+/// The body of an entry that nobody has edited yet.
 pub(super) fn body(pending: &PendingDecision) -> String {
     let choice = |Choice { action, needs_note }: &Choice| {
         let hint = if *needs_note { " (needs a note)" } else { "" };
@@ -166,7 +166,7 @@ pub(super) fn body(pending: &PendingDecision) -> String {
     format!("\n{boxes}{ACTION}\n{NOTE}\n")
 }
 
-/// A section with its entries, which the caller has put together.
+/// A section with the entries that the caller prepared.
 pub(super) fn section(
     section: Section,
     page: &NotePage,
@@ -209,7 +209,7 @@ fn decisions(page: &NotePage, entries: &[EntryText], closed: &[EntryText]) -> St
     }
     if page.left_out > 0 {
         text.push_str(&format!(
-            "\n{MORE}{} more: `banksman decisions` lists all._\n",
+            "\n{MORE}{} more: `banksman decisions` lists all of them._\n",
             page.left_out
         ));
     }
@@ -281,7 +281,7 @@ fn alerts(list: &[Alert]) -> String {
     format!("{}{})\n\n{text}", COUNTED[2], rows.len())
 }
 
-/// `[#123](url)`. What is no plain address of the web is shown as text.
+/// `[#123](url)`. Anything but a plain web address is shown as text.
 fn link(address: &str) -> String {
     let is_web = address.starts_with("https://") || address.starts_with("http://");
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!$&'*+,;=%".contains(c);

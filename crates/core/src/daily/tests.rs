@@ -1,5 +1,4 @@
-//! Whatever people and titles hold: nothing of theirs is lost, and nothing is answered that nobody
-//! answered.
+//! Whatever people and titles contain, no text of theirs is lost, and only people answer decisions.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +57,7 @@ fn whole() -> NotePage {
             condition: "Task stuck > 24h",
             severity: Severity::Warning,
             task: Some(TaskId(3)),
-            detail: "Mend the build".to_owned(),
+            detail: "Fix the build".to_owned(),
         }],
     }
 }
@@ -133,7 +132,7 @@ fn two_boxes_are_no_answer() {
     let note = merged("", &page(vec![standard(1, "a")]));
     let note = note.replace("- [ ] Approve", "- [x] Approve").replace("[ ] Send", "[x] Send");
     let [(_, _, NoteAnswer::Unclear(why))] = &said(&note)[..] else { panic!("{note}") };
-    assert_eq!(why, "several answers are given: Approve, back");
+    assert_eq!(why, "more than one answer: Approve, back");
 }
 
 #[test]
@@ -146,7 +145,8 @@ fn what_was_not_carried_out_is_told_beside_the_entry_and_stays_as_it_was_seen() 
     assert!(note.contains("> **Not carried out**: t1 has changed\n"), "{note}");
     assert_eq!(said(&note), [("d1".to_owned(), 5, answer("Approve", None))]);
     assert_eq!(reported(&note, &page, 1, refused), note);
-    // Without the tick nothing is to be told, and the next answer is for what is shown now.
+    // Without the tick there is no refusal to show, and the next answer applies to the current
+    // version.
     let note = merged(&note.replace("[x]", "[ ]"), &page);
     assert!(!note.contains("Not carried out"), "{note}");
     let again = note.replace("- [ ] Approve", "- [x] Approve");
@@ -163,7 +163,7 @@ fn an_answered_entry_is_kept_and_asks_for_nothing() {
     let [entry] = &parse(&note).entries[..] else { panic!("{note}") };
     assert!(entry.is_dealt_with);
     assert_eq!(merged(&note, &NotePage::default()), note);
-    // Somebody else ticks another box: that is looked at, and told.
+    // Another person ticks another box: it is read, and refused.
     let other = note.replace("[x] Approve", "[ ] Approve").replace("[ ] Send", "[x] Send");
     let [entry] = &parse(&other).entries[..] else { panic!("{other}") };
     assert_eq!((entry.is_dealt_with, &entry.said), (false, &answer("back", None)));
@@ -184,7 +184,7 @@ fn an_entry_that_is_gone_leaves_when_nobody_wrote_into_it() {
     let with_words = open.replace("- **Note**:", "- **Note**: ask Bo");
     let note = merged(&with_words, &NotePage::default());
     assert!(note.contains("- **Note**: ask Bo\n"), "{note}");
-    assert!(note.contains("> **Not carried out**: this is not asked any more\n"), "{note}");
+    assert!(note.contains("> **Not carried out**: this decision is no longer open\n"), "{note}");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_copy_of_an_entry_is_told_of_and_not_read() {
     let both = format!("{note}{second}");
     assert_eq!(said(&both), []);
     let note = merged(&both, &page);
-    assert_eq!(note.matches("this entry was there twice").count(), 1, "{note}");
+    assert_eq!(note.matches("this entry was in the note twice").count(), 1, "{note}");
     assert_eq!(merged(&note, &page), note);
     assert_eq!(said(&note), []);
 }
@@ -218,7 +218,7 @@ fn words_between_our_lines_are_moved_below_the_section() {
     let note = merged(&edited, &page);
     assert!(note.contains("<!-- banksman:decisions:end -->\nI am away.\n"), "{note}");
     assert_eq!(merged(&note, &page), note);
-    // An entry that lost its end gives its words back as well.
+    // An entry that lost its end marker gives its lines back.
     let broken = note
         .replace("- **Note**:", "- **Note**: x")
         .replace("- [ ] Approve", "- [x] Approve")
@@ -281,7 +281,7 @@ fn hostile_page(texts: &[String; 6]) -> NotePage {
 }
 
 proptest! {
-    /// A title with markers, boxes and line breaks makes no entry and ticks nothing.
+    /// A title with markers, boxes and line breaks creates no entry and ticks no box.
     #[test]
     fn nobody_but_people_answers(texts in [hostile(), hostile(), hostile(), hostile(), hostile(), hostile()]) {
         let page = hostile_page(&texts);
@@ -307,7 +307,7 @@ proptest! {
         }
     }
 
-    /// What people write around the sections survives whatever becomes of these.
+    /// Text around the sections survives every change to them.
     #[test]
     fn text_around_the_sections_survives(
         before in "[^<]{0,60}",
@@ -327,7 +327,7 @@ proptest! {
         prop_assert_eq!(merged(&new, &page), new);
     }
 
-    /// Any text: no panic, all of it is there again, and the second time changes nothing.
+    /// Any text is accepted: no panic, no line is lost, and a second merge changes nothing.
     #[test]
     fn any_text_is_taken(text in hostile()) {
         let page = page(vec![standard(1, "a")]);
@@ -357,8 +357,8 @@ fn pieces_of(note: &str) -> Vec<String> {
     texts.collect()
 }
 
-/// The work grows with the length and not with its square: a hundred times as many lines of the
-/// worst kinds are still read.
+/// The work grows linearly with the length: a hundred times as many lines of the worst kinds are
+/// still read.
 #[test]
 fn long_files_are_read() {
     let begin = "<!-- banksman:decisions -->\n<!-- banksman:entry d1@1 -->\n".repeat(20_000);

@@ -1,40 +1,40 @@
-//! Places boxes in layers and leads lines between them. It knows boxes and lines, not what they
-//! stand for.
+//! Places boxes in layers and routes lines between them. It knows boxes and lines, not their
+//! meaning.
 //!
-//! The lines that a walk from the first box finds to go back are set apart; along the others every
-//! box comes below all that lead to it. Between two layers of boxes lies one for the words on the
-//! lines, and a line that crosses a layer has a place of its own there, so nothing overlaps. The
-//! order in a layer comes from sweeps that pull each place to the mean of its neighbours, and the
+//! Lines that a walk from the first box finds to lead back are set apart; along the others every
+//! box is below all boxes that lead to it. Between two layers of boxes lies one for the words on
+//! the lines, and a line that crosses a layer has its own cell there, so nothing overlaps. The
+//! order in a layer comes from sweeps that pull each cell to the mean of its neighbours, and the
 //! positions from sweeps that do the same with exact distances.
 
-/// A line from one box to another, by their indexes.
+/// A line from one box to another, by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) from: usize,
     pub(crate) to: usize,
 }
 
-/// Which box comes below which, and which lines lead down.
+/// Which box is below which, and which lines lead down.
 #[derive(Debug)]
 pub(crate) struct Order {
     ranks: Vec<usize>,
-    /// For each line. The others have to go round at the side.
+    /// By line. Lines that do not lead down go round at the side.
     pub(crate) down: Vec<bool>,
 }
 
-/// What is to be placed, as widths and heights.
+/// The widths and heights of what is to be placed.
 #[derive(Debug)]
 pub(crate) struct Sizes {
     pub(crate) boxes: Vec<(f64, f64)>,
-    /// The words on each line; of no account for those that do not lead down.
+    /// The words on each line; ignored for lines that do not lead down.
     pub(crate) words: Vec<(f64, f64)>,
 }
 
-/// Where everything is. A place is the top of a box and the middle of its width.
+/// All positions. The position of a box is its top and the middle of its width.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) boxes: Vec<Spot>,
-    /// The way of each line that leads down; `None` for those that have to go round at the side.
+    /// The path of each line that leads down; `None` for lines that go round at the side.
     pub(crate) ways: Vec<Option<Way>>,
     pub(crate) layers: Vec<Layer>,
 }
@@ -46,13 +46,13 @@ pub(crate) struct Spot {
     pub(crate) layer: usize,
 }
 
-/// The places that a line passes between its boxes; its words are at the first.
+/// The positions that a line passes between its boxes; its words are at the first.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Way {
     pub(crate) through: Vec<Spot>,
 }
 
-/// A layer from its top to its bottom, and how far it reaches to both sides.
+/// A layer from top to bottom, and its extent to both sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Layer {
     pub(crate) top: f64,
@@ -61,23 +61,23 @@ pub(crate) struct Layer {
     pub(crate) right: f64,
 }
 
-/// Places that lines take up in layers. Beyond it, lines over several layers go round at the side.
+/// Cells that lines take up in layers. Beyond that, lines over several layers go round at the side.
 const MAX_CELLS: usize = 8_000;
 const ORDER_SWEEPS: usize = 8;
 const POSITION_SWEEPS: usize = 12;
-/// Distance of two boxes in a layer.
+/// Distance between two boxes in a layer.
 const GAP: f64 = 36.0;
-/// Distance of a line to what is beside it.
+/// Distance of a line to its neighbours.
 const LINE_GAP: f64 = 18.0;
 /// Room between a layer of boxes and the words below or above it.
 const LAYER_GAP: f64 = 22.0;
 
-/// Finds the layers. The walk begins at the first box.
+/// Computes the layers. The walk begins at the first box.
 pub(crate) fn order(box_count: usize, lines: &[Line]) -> Order {
     order_along(box_count, lines, lines)
 }
 
-/// Finds the layers from `leading` alone, where it is known which lines lead on and which lead
+/// Computes the layers from `leading` alone, if it is known which lines lead forward and which lead
 /// back.
 pub(crate) fn order_along(box_count: usize, lines: &[Line], leading: &[Line]) -> Order {
     let ranks = ranks(box_count, leading);
@@ -92,7 +92,7 @@ pub(crate) fn order_along(box_count: usize, lines: &[Line], leading: &[Line]) ->
     Order { ranks, down }
 }
 
-/// Finds the places.
+/// Computes the positions.
 pub(crate) fn plan(lines: &[Line], order: &Order, sizes: &Sizes) -> Plan {
     let mut grid = Grid::new(lines, order, sizes);
     grid.order();
@@ -100,7 +100,7 @@ pub(crate) fn plan(lines: &[Line], order: &Order, sizes: &Sizes) -> Plan {
     grid.plan(sizes.boxes.len(), &middles)
 }
 
-/// The layer of each box: one below the lowest box that leads to it, lines back left out.
+/// The layer of each box: one below the lowest box that leads to it, ignoring lines that lead back.
 fn ranks(box_count: usize, lines: &[Line]) -> Vec<usize> {
     let mut exits = vec![Vec::new(); box_count];
     for line in lines {
@@ -122,8 +122,8 @@ fn ranks(box_count: usize, lines: &[Line]) -> Vec<usize> {
     ranks
 }
 
-/// Boxes in the order in which a depth-first walk leaves them. A line leads back if and only if its
-/// end is left after its start.
+/// Boxes in the order in which a depth-first walk finishes them. A line leads back if and only if
+/// its end is finished after its start.
 fn finishing_order(exits: &[Vec<usize>]) -> Vec<usize> {
     let mut entered = vec![false; exits.len()];
     let mut finished = Vec::with_capacity(exits.len());
@@ -150,7 +150,7 @@ fn finishing_order(exits: &[Vec<usize>]) -> Vec<usize> {
     finished
 }
 
-/// A place in a layer: a box, or where a line crosses the layer.
+/// A cell of a layer: a box, or where a line crosses the layer.
 struct Cell {
     width: f64,
     height: f64,
@@ -251,10 +251,10 @@ impl Grid {
         middles
     }
 
-    /// Moves the cells of a layer apart, each as little as possible from where it wants to be.
+    /// Moves the cells of a layer apart, each as little as possible from its preferred position.
     ///
-    /// With the distances taken out, the positions must only not decrease; cells that want it
-    /// otherwise are pooled and share the mean of their wishes.
+    /// Without the distances, the positions only must not decrease; cells in conflict are pooled
+    /// and share the mean of their preferences.
     fn spread(&self, layer: &[usize], middles: &mut [f64]) {
         let mut pools: Vec<Pool> = Vec::new();
         let mut offsets = Vec::with_capacity(layer.len());
@@ -309,7 +309,7 @@ impl Grid {
     }
 }
 
-/// Neighbouring cells of a layer that move as one.
+/// Neighbouring cells of a layer that move together.
 struct Pool {
     wish: f64,
     weight: f64,

@@ -1,10 +1,9 @@
-//! Text that Mermaid reads as it is meant: lines, ids and labels. Every kind of diagram takes its
-//! own from here.
+//! Text that Mermaid reads as intended: lines, ids and labels, for every kind of diagram.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Words that Mermaid's grammars keep for themselves, in small letters.
+/// Reserved words of Mermaid's grammars, in lower case.
 const RESERVED: [&str; 25] = [
     "acctitle",
     "accdescr",
@@ -34,7 +33,7 @@ const RESERVED: [&str; 25] = [
     "v",
 ];
 
-/// A diagram in the making.
+/// A diagram under construction.
 pub(crate) struct Lines(pub(crate) String);
 
 impl Lines {
@@ -43,8 +42,8 @@ impl Lines {
     }
 }
 
-/// A name as an id of Mermaid: its own where the grammar allows it, else behind a prefix, and no
-/// two alike.
+/// A Mermaid id for a name: the name itself if the grammar allows it, else with a prefix, and
+/// always unique.
 pub(crate) fn unique(name: &str, prefix: &str, taken: &mut BTreeSet<String>) -> String {
     let words: Vec<&str> =
         name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
@@ -54,7 +53,7 @@ pub(crate) fn unique(name: &str, prefix: &str, taken: &mut BTreeSet<String>) -> 
         plain = format!("{prefix}_{plain}");
     }
     let mut id = plain.clone();
-    // Each name is taken once, so this ends after as many rounds as there are names.
+    // Each name is taken once, so this ends after at most as many rounds as there are names.
     for number in 2.. {
         if taken.insert(id.clone()) {
             break;
@@ -64,11 +63,10 @@ pub(crate) fn unique(name: &str, prefix: &str, taken: &mut BTreeSet<String>) -> 
     id
 }
 
-/// A text in which nothing is left that Mermaid would read as its own.
+/// A text without characters that Mermaid would interpret.
 pub(crate) fn label(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    // Mermaid takes a line that begins like an item of a list for one, and shows an error in its
-    // place.
+    // Mermaid reads a line that begins like a list item as one, and shows an error instead.
     let mut may_be_item = true;
     for character in text.chars() {
         let marks_item = may_be_item && "-.)".contains(character);

@@ -1,8 +1,8 @@
-//! Drawing boxes and the lines between them: places, ways, words and colours, for every kind of
+//! Draws boxes and the lines between them: positions, routes, words and colours, for every kind of
 //! picture.
 //!
-//! What a box or a line stands for is known to those who draw (`lifecycle::graph`,
-//! `workflow::graph`), never here. The same input gives the same text on every machine.
+//! The callers (`lifecycle::graph`, `workflow::graph`) know what a box or a line stands for;
+//! nothing here does. The same input gives the same text on every machine.
 
 pub(crate) mod layout;
 pub(crate) mod mermaid;

@@ -1,7 +1,7 @@
-//! Writes the parts of an SVG that stands alone: no script, no font, nothing to fetch.
+//! Writes the parts of a self-contained SVG: no script, no font, nothing to fetch.
 //!
-//! It only writes down what `layout` and `route` found. Every text is escaped, and every box and
-//! line has a title for those who cannot see it.
+//! It only writes what `layout` and `route` computed. Every text is escaped, and every box and line
+//! has a title for screen readers.
 
 use std::fmt::Write;
 
@@ -12,20 +12,20 @@ use super::words::{self, INDENT, LINE_HEIGHT, Row, Words};
 
 /// Room around everything.
 pub(crate) const MARGIN: f64 = 24.0;
-/// Room for the picture's name, and for the dot where something begins.
+/// Room for the heading, and for the dot at a start.
 pub(crate) const TOP: f64 = 104.0;
 const MIN_WIDTH: f64 = 560.0;
 const CORNER: f64 = 8.0;
 
 pub(crate) struct Pen {
     out: String,
-    /// From the plan's middle to the picture's.
+    /// From the middle of the plan to the middle of the picture.
     pub(crate) shift: f64,
 }
 
-/// A line to be drawn, beside its way.
+/// How a line is drawn, besides its path.
 pub(crate) struct Stroke<'a> {
-    /// Says how the line looks, in the words of the style sheet.
+    /// Its class in the style sheet.
     pub(crate) class: &'a str,
     pub(crate) title: &'a str,
     pub(crate) ends: Line,
@@ -35,23 +35,23 @@ pub(crate) struct Stroke<'a> {
     pub(crate) words: &'a Words,
 }
 
-/// What the picture says of itself.
+/// The title and description of the picture.
 pub(crate) struct Head<'a> {
-    /// The class of the picture: its rules hold for nothing else on a page.
+    /// The class of the picture: its style rules apply to nothing else on a page.
     pub(crate) class: &'a str,
     pub(crate) title: &'a str,
     pub(crate) name: &'a str,
     pub(crate) about: &'a str,
 }
 
-/// The width of a picture, and how far its plan has to be moved to stand in its middle.
+/// The width of a picture, and how far its plan must move to be centred.
 pub(crate) fn width_and_shift(plan: &Plan, corners: &[Corners], at_least: f64) -> (f64, f64) {
     let (left, right) = reach(plan, corners);
     let width = (right - left + 2.0 * MARGIN).max(MIN_WIDTH).max(at_least);
     (width, (width - (right - left)) / 2.0 - left)
 }
 
-/// How far the drawing reaches to the left and to the right.
+/// The left and right extent of the drawing.
 fn reach(plan: &Plan, corners: &[Corners]) -> (f64, f64) {
     let corners = || corners.iter().flatten().map(|corner| corner.0);
     let left = plan.layers.iter().map(|layer| layer.left).chain(corners()).fold(f64::MAX, f64::min);
@@ -61,7 +61,7 @@ fn reach(plan: &Plan, corners: &[Corners]) -> (f64, f64) {
 }
 
 impl Pen {
-    /// `shift`: from the plan's middle to the picture's.
+    /// `shift` leads from the middle of the plan to the middle of the picture.
     pub(crate) fn new(shift: f64) -> Self {
         Self { out: String::new(), shift }
     }
@@ -97,7 +97,7 @@ impl Pen {
             let layer = plan.layers[spot.layer];
             curve(&mut path, (x, y), (spot.middle + self.shift, TOP + layer.top));
             (x, y) = (spot.middle + self.shift, TOP + layer.bottom);
-            // The line makes room for its words, which are at the first place.
+            // The line leaves room for its words, which are at the first position.
             let step = if index == 0 {
                 let below = TOP + layer.top + stroke.words.height;
                 format!("M{} {}V{}", number(x), number(below), number(y))
@@ -127,7 +127,7 @@ impl Pen {
         }
     }
 
-    /// A line that goes round at the side. Its words are in the box it leaves.
+    /// A line that goes round at the side. Its words are in the box that it leaves.
     pub(crate) fn round(&mut self, class: &str, title: &str, corners: &[(f64, f64)]) {
         let corners: Vec<(f64, f64)> =
             corners.iter().map(|(x, y)| (x + self.shift, TOP + y)).collect();
@@ -148,7 +148,7 @@ impl Pen {
         self.put("</g>");
     }
 
-    /// A way out that is listed in a box.
+    /// An edge that is listed in a box.
     pub(crate) fn row(&mut self, title: &str, row: &Row, x: f64, baseline: f64) {
         self.put("<g class=\"lc-edge\">");
         self.title(title);
@@ -166,7 +166,7 @@ impl Pen {
         self.put("</g>");
     }
 
-    /// How to read it. Returns the height of the picture.
+    /// Writes the legend and returns the height of the picture.
     pub(crate) fn legend(&mut self, lines: &[&str], bottom: f64) -> f64 {
         let mut y = bottom + 36.0;
         for line in lines {
@@ -203,7 +203,7 @@ fn curve(path: &mut String, (x, y): (f64, f64), (to_x, to_y): (f64, f64)) {
     write!(path, "C{from} {half} {x} {half} {x} {y}").expect("writing to a string does not fail");
 }
 
-/// A path along corners that are rounded off.
+/// A path along rounded corners.
 fn rounded(corners: &[(f64, f64)]) -> String {
     let Some((first, rest)) = corners.split_first() else {
         return String::new();
@@ -225,7 +225,7 @@ fn rounded(corners: &[(f64, f64)]) -> String {
     path
 }
 
-/// A point near a corner on the way to another, at most half of it.
+/// A point near a corner towards another, at most half way.
 fn towards(from: (f64, f64), to: (f64, f64)) -> (f64, f64) {
     let step = |from: f64, to: f64| {
         let distance = to - from;
@@ -238,7 +238,7 @@ pub(crate) fn pair((x, y): (f64, f64)) -> String {
     format!("{} {}", number(x), number(y))
 }
 
-/// Whole pixels: the eye sees no difference, and the text stays the same on every machine.
+/// Whole pixels: no visible difference, and the text is the same on every machine.
 pub(crate) fn number(value: f64) -> i64 {
     value.round() as i64
 }
@@ -251,7 +251,7 @@ fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // XML has no way to write them.
+            // XML cannot represent them.
             control if control.is_control() || matches!(control, '\u{fffe}' | '\u{ffff}') => {
                 escaped.push('\u{fffd}');
             }

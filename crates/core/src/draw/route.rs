@@ -1,9 +1,8 @@
-//! Leads lines out of and into boxes, and round at the side of the layers, each in a lane of its
-//! own.
+//! Routes lines out of and into boxes, and round at the side of the layers, each in its own lane.
 //!
-//! A line that goes round leaves its box beside its row and enters the other beside its name. Where
-//! another box of the layer is in the way, it leaves below and enters from above. Short lines get
-//! the inner lanes.
+//! A line that goes round leaves its box beside its row and enters the other beside its name. If
+//! another box of the layer is in the way, it leaves at the bottom and enters at the top. Short
+//! lines get the inner lanes.
 
 use super::layout::{Layer, Line, Plan};
 
@@ -20,14 +19,14 @@ pub(crate) type Corners = Vec<(f64, f64)>;
 
 /// Lines that are drawn. More would only darken the sides, and each is listed in its box anyway.
 const MAX_ROUNDS: usize = 400;
-/// Distance of two lanes, and of the first lane to what it passes.
+/// Distance between two lanes, and of the first lane to the layers.
 const LANE: f64 = 14.0;
 const CLEARANCE: f64 = 26.0;
-/// Distance of a line that runs between two layers to the boxes.
+/// Distance to the boxes of a line that runs between two layers.
 const STRIP: f64 = 9.0;
-/// Distance of two lines that leave or enter a box below or above.
+/// Distance between two lines that leave or enter a box at the bottom or the top.
 const PORT_STEP: f64 = 28.0;
-/// Where the first line enters beside a name, and how far apart the next ones are.
+/// Where the first line enters beside a name, and the distance of the next ones.
 const ENTRY: f64 = 14.0;
 const ENTRY_STEP: f64 = 7.0;
 const MAX_ENTRIES: usize = 4;
@@ -38,7 +37,7 @@ enum Side {
     Right,
 }
 
-/// A lane that is in use: where it is, and from where to where.
+/// A lane in use: its position, and its top and bottom.
 struct Lane {
     side: Side,
     x: f64,
@@ -53,7 +52,7 @@ pub(crate) struct Ports {
     pub(crate) arrow: f64,
 }
 
-/// Keeps the lines apart that start or end at one box, in the order in which they go on.
+/// Separates the lines that start or end at one box, in the order in which they continue.
 pub(crate) fn ports(plan: &Plan, sizes: &[(f64, f64)], lines: &[Line]) -> Vec<Ports> {
     let mut starts = vec![Vec::new(); sizes.len()];
     let mut arrows = vec![Vec::new(); sizes.len()];
@@ -90,7 +89,7 @@ fn fanned(lines_of: Vec<Vec<(f64, usize)>>, sizes: &[(f64, f64)]) -> Vec<(usize,
     offsets
 }
 
-/// Corners for each line, in their order; empty for those that are not drawn.
+/// The corners of each line, in their order; empty for lines that are not drawn.
 pub(crate) fn routes(plan: &Plan, sizes: &[(f64, f64)], rounds: &[Round]) -> Vec<Corners> {
     let mut by_length: Vec<usize> = (0..rounds.len()).collect();
     let length = |index: &usize| {
@@ -130,7 +129,7 @@ impl Router<'_> {
         corners
     }
 
-    /// The side where both ends are free, or else one of them; the emptier one if both are alike.
+    /// The side where most ends are free; if both are equal, the side with fewer lanes.
     fn side(&self, from: usize, to: usize) -> Side {
         let free = |side| {
             usize::from(self.is_outermost(from, side)) + usize::from(self.is_outermost(to, side))
@@ -199,7 +198,7 @@ impl Router<'_> {
         vec![(x, spot.top), (x, spot.top - STRIP)]
     }
 
-    /// Takes the innermost lane that passes everything between two heights.
+    /// Takes the innermost free lane between two heights.
     fn lane(&mut self, side: Side, top: f64, bottom: f64) -> f64 {
         let passed =
             self.plan.layers.iter().filter(|layer| layer.top <= bottom && layer.bottom >= top);

@@ -1,18 +1,18 @@
-//! Colours and signs of both drawings. The picture is light by default, dark where the reader's
-//! system is.
+//! Colours and signs of both kinds of drawings. The picture is light by default, and dark if the
+//! reader's system is.
 
 use crate::lifecycle::StateKind;
 
-/// The name that the rules have for the picture itself.
+/// The class that the style sheet uses for the picture itself.
 const ANY_PICTURE: &str = ".banksman-drawing";
 
-/// The rules for a picture of this class, so that two pictures on one page do not meet.
+/// The style sheet for a picture of this class, so that two pictures on one page do not interfere.
 pub(crate) fn sheet(class: &str) -> String {
-    // No variables and no nesting, because small renderers know neither.
+    // It uses no variables and no nesting, because small renderers support neither.
     include_str!("style.css").replace(ANY_PICTURE, &format!(".{class}"))
 }
 
-/// A drawing of 12 by 12 for a kind of state.
+/// A sign of 12 by 12 pixels for a state kind.
 pub(crate) fn sign(kind: StateKind, x: i64, y: i64) -> String {
     let shape = match kind {
         StateKind::Queued => "M1 2h10M1 6h10M1 10h10",
@@ -28,7 +28,7 @@ pub(crate) fn sign(kind: StateKind, x: i64, y: i64) -> String {
     format!("<path class=\"lc-sign\" transform=\"translate({x} {y})\" d=\"{shape}\"/>")
 }
 
-/// The same colours as a style of Mermaid.
+/// The same colours as a Mermaid style.
 pub(crate) fn mermaid_style(kind: StateKind) -> &'static str {
     match kind {
         StateKind::Queued => "fill:#eef1f5,stroke:#5b6b7f,color:#1b2430",

@@ -1,4 +1,4 @@
-//! Text in a picture: how wide it is, how much of it fits, and how it fills lines. It decides no
+//! Text in a picture: its width, how much of it fits, and how it fills lines. It decides no
 //! position.
 
 /// The words on a line.
@@ -9,27 +9,27 @@ pub(crate) struct Words {
     pub(crate) lines: Vec<String>,
 }
 
-/// A way out that is listed in a box.
+/// An edge that is listed in a box.
 #[derive(Debug)]
 pub(crate) struct Row {
     /// Index of its edge.
     pub(crate) edge: usize,
     pub(crate) target: String,
     pub(crate) lines: Vec<String>,
-    /// The height of its first line's letters.
+    /// The baseline of its first line.
     pub(crate) baseline: f64,
 }
 
 pub(crate) const PADDING: f64 = 12.0;
 pub(crate) const LINE_HEIGHT: f64 = 15.0;
-/// Where text begins that stands right of a small sign.
+/// The indent of text next to a small sign.
 pub(crate) const INDENT: f64 = 18.0;
-/// Lines of a row or of the words on a line. All is said in the title.
+/// Lines of a row or of the words on a line. The title contains all of them.
 const MAX_LINES: usize = 5;
 const MAX_NAME_CHARS: usize = 40;
 
-/// Width of a letter for one unit of font size. Taken from wide fonts, so that text never leaves
-/// its box.
+/// The width of a letter relative to the font size, from wide fonts, so that text never leaves its
+/// box.
 const LETTER: f64 = 0.6;
 const BOLD_LETTER: f64 = 0.67;
 const SMALL: f64 = 11.0;
@@ -44,7 +44,7 @@ impl Words {
 }
 
 impl Row {
-    /// `top`: where it begins in its box; `room`: the width that its lines are filled to.
+    /// `top` is where it begins in its box, `room` the width that its lines fill.
     pub(crate) fn new(
         edge: usize,
         target: String,
@@ -70,12 +70,12 @@ impl Row {
     }
 }
 
-/// Fills lines with causes; the first has less room by what stands before it.
+/// Fills lines with causes; the first has less room because of its head.
 fn wrapped(causes: impl Iterator<Item = String>, full: f64, taken: f64) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut room = full - taken;
     for cause in causes {
-        let line = lines.last_mut().expect("it begins with one line and only grows");
+        let line = lines.last_mut().expect("it starts with one line and only grows");
         let with_comma = if line.is_empty() { cause.clone() } else { format!(", {cause}") };
         let fits = small_width(line) + small_width(&with_comma) <= room;
         if fits || line.is_empty() {
@@ -102,7 +102,7 @@ fn lines_height(lines: usize) -> f64 {
     LINE_HEIGHT * f64::from(u32::try_from(lines).unwrap_or(u32::MAX))
 }
 
-/// As much of a small text as fits a width.
+/// As much of a small text as fits in a width.
 pub(crate) fn fitted(text: &str, width: f64) -> String {
     let mut room = width - SMALL;
     let fits = |character: &char| {
@@ -116,7 +116,7 @@ pub(crate) fn fitted(text: &str, width: f64) -> String {
     shown
 }
 
-/// A name, or as much of it as a box has room for.
+/// A name, cut to the room in a box.
 pub(crate) fn shortened(text: &str) -> String {
     if text.chars().count() <= MAX_NAME_CHARS {
         return text.to_owned();
@@ -135,6 +135,6 @@ pub(crate) fn small_width(text: &str) -> f64 {
 }
 
 fn text_width(text: &str, size: f64, letter: f64) -> f64 {
-    // Letters of East Asian scripts are as wide as they are high.
+    // East Asian characters are as wide as they are high.
     text.chars().map(|character| if character >= '\u{1100}' { size } else { size * letter }).sum()
 }

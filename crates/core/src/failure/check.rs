@@ -1,7 +1,6 @@
-//! The judgement of a check: somebody says that a task is done, and what was found says whether
-//! that is so.
+//! Classifies a check job: somebody reported a task as done, and the evidence says whether it is.
 //!
-//! The word itself plays no part. A criterion in prose is left to a judge, and where there was none
+//! The report itself does not count. A criterion in prose is left to the evaluator or, without one,
 //! to a person.
 
 use super::judge::DETAIL_BYTES;
@@ -10,17 +9,17 @@ use super::{start_of, work};
 use crate::lifecycle::Outcome;
 use crate::receipt::{EvaluatorOpinion, Evidence};
 
-/// What a check came to.
+/// The result of a check job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
     pub outcome: Outcome,
-    /// What speaks against it, for whoever said that it is done.
+    /// What contradicts it, for the person or agent that reported the task as done.
     pub detail: String,
-    /// Whether the facts leave it to a judge, so that asking one is worth its price.
+    /// Whether the facts leave it to an evaluator, so that asking one is worth its cost.
     pub ambiguous: bool,
 }
 
-/// Facts come first: a judge is asked only about what nothing else speaks against.
+/// Facts come first: the evaluator's opinion counts only if no fact contradicts it.
 #[must_use]
 pub fn check(evidence: &Evidence, opinion: Option<&EvaluatorOpinion>) -> Checked {
     let checked = |outcome, detail: &str, ambiguous| {
@@ -28,8 +27,7 @@ pub fn check(evidence: &Evidence, opinion: Option<&EvaluatorOpinion>) -> Checked
         Checked { outcome, detail, ambiguous }
     };
     if let Some(mut detail) = against(evidence) {
-        // Such as that the work was on another branch, which is why it is not where it is looked
-        // for.
+        // For example, that the work was on another branch, which explains why it was not found.
         for note in &evidence.notes {
             detail += &format!("\n({note})");
         }
@@ -85,14 +83,14 @@ mod tests {
         assert!(!expect(&Evidence::default(), None, Outcome::Passed, ""));
     }
 
-    /// Whatever a judge has said: he is not asked where the facts speak.
+    /// An evaluator's opinion does not count against the facts.
     #[test]
     fn facts_speak_for_themselves() {
         type Break = fn(&mut Evidence);
         let broken: [(Break, &str); 5] = [
-            (|found| found.missing = vec!["a.md".to_owned()], "has not left what it should: a.md"),
+            (|found| found.missing = vec!["a.md".to_owned()], "missing output: a.md"),
             (|found| found.denied = vec!["keys/a".to_owned()], "denied: keys/a"),
-            (|found| found.outside = vec!["b".to_owned()], "not among the allowed ones: b"),
+            (|found| found.outside = vec!["b".to_owned()], "not allowed: b"),
             (
                 |found| found.checks = vec![CheckResult { tail: String::new(), ..ran("make", 2) }],
                 "`make` exited with code 2\n(it was on another branch)",
@@ -122,7 +120,7 @@ mod tests {
         let no = "`every page has a text` is not met: two pages are empty";
         assert!(expect(&evidence, Some(&opinion(false)), Outcome::Failed, no));
         assert!(expect(&evidence, Some(&opinion(true)), Outcome::Passed, ""));
-        let nobody = "nobody could judge: every page has a text";
+        let nobody = "no evaluator has judged: every page has a text";
         assert!(expect(&evidence, None, Outcome::Exhausted, nobody));
     }
 }

@@ -1,8 +1,9 @@
-//! The judgement of one run: the first of a fixed row of questions that has an answer gives it.
+//! Classifies one run: a fixed sequence of rules, of which the first that applies decides.
 //!
-//! How the job ended, what the agent told through its tools, faults that were named in a field,
-//! what is in the worktree; then whether it is a sound success, and only for what is none the words
-//! of the agent. What a workflow's step has to bring besides is asked last, and of a success only.
+//! The order: how the job ended, what the agent reported through its tools, faults in structured
+//! fields, and the evidence in the worktree; then whether the run is a sound success, and only if
+//! it is not, the prose of the agent. The requirements of a workflow step come last, and only a
+//! success has to meet them.
 
 #[cfg(test)]
 mod tests;
@@ -20,15 +21,15 @@ use crate::receipt::{
     Terminal,
 };
 
-/// What is kept of the reasons: they go into prompts, mails and the history.
+/// How much of the reasons is kept, in bytes: they go into prompts, mails and the history.
 pub(super) const DETAIL_BYTES: usize = 4 * 1024;
-/// Lines of the final text in which a fault is looked for; what came before was overcome.
+/// Lines of the final message that are searched for a fault; earlier ones were overcome.
 const LAST_LINES: usize = 20;
-/// A text of an agent that says it is done is taken for an error message only if it is as short as
-/// one.
+/// The final message of an agent that claims success counts as an error message only if it is this
+/// short.
 const SHORT_LINES: usize = 10;
 
-/// What the run came to.
+/// Classifies a finished run.
 #[must_use]
 pub fn judge(receipt: &Receipt, asked: &RunExpectation<'_>) -> Classification {
     let run = Run::of(receipt, asked);
@@ -50,7 +51,7 @@ pub fn judge(receipt: &Receipt, asked: &RunExpectation<'_>) -> Classification {
     }
 }
 
-/// Whether the facts leave the end open, so that asking an evaluator is worth its price.
+/// Whether the facts leave the end open, so that asking an evaluator is worth its cost.
 #[must_use]
 pub fn is_ambiguous(receipt: &Receipt, asked: &RunExpectation<'_>) -> bool {
     Run::of(receipt, asked).find().ambiguous
@@ -60,7 +61,7 @@ struct Finding {
     outcome: Outcome,
     class: Option<FailureClass>,
     detail: String,
-    /// What the signature is made of, if not of the detail.
+    /// The text that the signature is made of, if not the detail.
     basis: Option<String>,
     ambiguous: bool,
 }
@@ -71,7 +72,7 @@ impl Finding {
     }
 }
 
-/// A receipt and what it was asked for, with the facts that several questions need.
+/// A receipt and what was asked for, with facts that several rules need.
 struct Run<'a> {
     receipt: &'a Receipt,
     asked: &'a RunExpectation<'a>,
@@ -122,7 +123,7 @@ impl<'a> Run<'a> {
             EndCause::NotPrepared { detail, class } => match class {
                 PrepareFault::Environment => failure(Outcome::Transient, FailureClass::Env, detail),
                 PrepareFault::Setup => failure(Outcome::Crashed, FailureClass::Setup, detail),
-                // No agent gets to work before somebody has decided which side is right.
+                // A person must decide which side is right before an agent continues.
                 PrepareFault::Diverged => {
                     failure(Outcome::NeedsPerson, FailureClass::Setup, detail)
                 }
@@ -130,21 +131,23 @@ impl<'a> Run<'a> {
             EndCause::NotStarted { detail } => {
                 failure(Outcome::Transient, FailureClass::Env, detail)
             }
-            // An agent that has asked and then waits is not stuck; its question is what matters.
+            // An agent that asked a question and then waits is not stuck; its question is the
+            // result.
             EndCause::TimedOut => self.question().or_else(|| {
-                failure(Outcome::Stalled, FailureClass::Stall, "it took longer than it may")
+                failure(Outcome::Stalled, FailureClass::Stall, "the run exceeded its time limit")
             }),
             EndCause::Stalled => self.question().or_else(|| {
                 failure(
                     Outcome::Stalled,
                     FailureClass::Stall,
-                    "it was silent and idle for too long",
+                    "the agent was silent and idle for too long",
                 )
             }),
             EndCause::OverBudget { detail } => {
                 failure(Outcome::OverBudget, FailureClass::Budget, detail)
             }
-            // Whatever it also asked: the one who answers has to see what it did.
+            // Takes precedence over a question, because the person who answers must see what the
+            // agent did.
             EndCause::NotAllowed { request } => {
                 failure(Outcome::NeedsPerson, FailureClass::Policy, request)
             }
@@ -152,14 +155,14 @@ impl<'a> Run<'a> {
                 failure(Outcome::NeedsPerson, FailureClass::ModelLoop, summary)
             }
             EndCause::Stopped { by } => {
-                let detail = format!("it was stopped by {}", start_of(by, 200));
+                let detail = format!("the run was stopped by {}", start_of(by, 200));
                 failure(Outcome::Transient, FailureClass::Infra, &detail)
             }
             EndCause::LeaseLost => {
-                failure(Outcome::Transient, FailureClass::Infra, "its lease was lost")
+                failure(Outcome::Transient, FailureClass::Infra, "the run lost its lease")
             }
             EndCause::KeeperLost => {
-                failure(Outcome::Transient, FailureClass::Infra, "its keeper is gone")
+                failure(Outcome::Transient, FailureClass::Infra, "the run lost its keeper")
             }
         }
     }
@@ -184,11 +187,11 @@ impl<'a> Run<'a> {
             })?;
             Some(Finding::failure(Outcome::NothingToDo, FailureClass::Noop, reason))
         };
-        // Commits are there to be looked at, whatever was told about them.
+        // Commits count, whatever the agent reported.
         self.question().or_else(|| idle().filter(|_| !self.has_commits))
     }
 
-    /// A named fault decides, unless the agent got over it and has something to show.
+    /// A reported fault decides, unless the agent recovered from it and has a result.
     fn by_fault(&self) -> Option<Finding> {
         let fault = self.reading?.fault.as_ref()?;
         let was_final =
@@ -215,12 +218,12 @@ impl<'a> Run<'a> {
         Some(Finding { basis: Some(failed.basis), ..finding })
     }
 
-    /// A run that ended well may still tell by its signal that it has not done what it should.
+    /// A run that ended well may still report its own failure with its signal.
     fn by_own_word(&self) -> Option<Finding> {
         self.is_sound().then(|| step::own_word(self.evidence?).map(not_brought))?
     }
 
-    /// What else was demanded of a run that is a success for itself.
+    /// The further requirements of a successful run.
     fn by_demands(&self) -> Option<Finding> {
         let evidence = self.evidence?;
         if let Some(unmet) = step::unmet(evidence) {
@@ -236,7 +239,7 @@ impl<'a> Run<'a> {
         Some(Finding { ambiguous: true, ..finding })
     }
 
-    /// The agent's own word that it is done, with an exit that does not speak against it.
+    /// The agent claims success, and its exit does not contradict that.
     fn is_sound(&self) -> bool {
         self.receipt.ended == EndCause::Completed
             && self.terminal == Some(Terminal::Success)
@@ -251,8 +254,8 @@ impl<'a> Run<'a> {
         self.receipt.answer.is_some()
     }
 
-    /// Whether nothing is missing of an answer that had to have a certain shape. The keeper's
-    /// objections count whatever the asking side believes to have asked for.
+    /// Whether the answer matches the schema, if one was given. The keeper's objections always
+    /// count, even if the caller does not know of a schema.
     fn has_answered(&self) -> bool {
         self.receipt.objections.is_empty() && (self.has_answer() || !self.asked.schema_given)
     }
@@ -261,7 +264,7 @@ impl<'a> Run<'a> {
         self.reading.map_or("", |reading| reading.text.trim())
     }
 
-    /// Whether there is what was asked for.
+    /// Whether the run delivered what was asked for.
     fn has_delivered(&self) -> bool {
         let has_brought = match self.asked.expects {
             Deliverable::Change => self.has_commits,
@@ -271,7 +274,7 @@ impl<'a> Run<'a> {
         has_brought && self.has_answered()
     }
 
-    /// Whether a change was asked for and all commits are of earlier runs.
+    /// Whether a change was asked for and all commits come from earlier runs.
     fn has_only_old_commits(&self) -> bool {
         self.asked.expects == Deliverable::Change
             && self.evidence.is_some_and(|evidence| {
@@ -287,13 +290,13 @@ impl<'a> Run<'a> {
     fn success(&self) -> Finding {
         let commits = self.evidence.map_or(0, |evidence| evidence.commits);
         let detail = match self.text() {
-            "" => format!("it is done, with {commits} commits"),
+            "" => format!("done, with {commits} commits"),
             text => end_of(text, DETAIL_BYTES).to_owned(),
         };
         Finding { outcome: Outcome::Succeeded, class: None, detail, basis: None, ambiguous: false }
     }
 
-    /// Patterns in words, for an end that is no sound success and that no passing check speaks for.
+    /// Searches the prose, if the end is no sound success and no passing check confirms the work.
     fn by_prose(&self) -> Option<Finding> {
         let is_open = self.is_open();
         if is_open && self.level == ProofLevel::Verified {
@@ -302,7 +305,7 @@ impl<'a> Run<'a> {
         if let Some(fault) = self.reading.and_then(|reading| reading.fault.as_ref()) {
             return Some(of_fault(fault));
         }
-        // What an answer tells of, such as the quota in a review of its code, did not happen to the
+        // A fault that an answer describes, such as a quota in a code review, did not happen to the
         // agent.
         let is_answer = self.reading.is_some_and(|reading| reading.answer.is_some());
         if is_answer && !self.has_answered() && self.is_sound() {
@@ -326,7 +329,7 @@ impl<'a> Run<'a> {
         says_idle.then(|| Finding::failure(Outcome::NothingToDo, FailureClass::Noop, text))
     }
 
-    /// Whether the facts say neither that it is done nor that it is not.
+    /// Whether the facts neither confirm nor contradict that the run is done.
     fn is_open(&self) -> bool {
         if self.receipt.ended != EndCause::Completed {
             return false;
@@ -340,7 +343,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// An open end: the evaluator decides, else passing checks with a clean exit do.
+    /// An open end: the evaluator decides; without one, passing checks with a clean exit do.
     fn by_opinion(&self) -> Option<Finding> {
         if !self.is_open() {
             return None;
@@ -348,14 +351,12 @@ impl<'a> Run<'a> {
         let failure =
             |detail: String| Finding::failure(Outcome::Crashed, FailureClass::Model, detail);
         let finding = match &self.receipt.opinion {
-            Some(opinion) if !opinion.done => {
-                failure(format!("it is not done: {}", opinion.reason))
-            }
+            Some(opinion) if !opinion.done => failure(format!("not done: {}", opinion.reason)),
             Some(_) if self.has_delivered() => self.success(),
             Some(opinion) if self.asked.expects == Deliverable::Change && self.has_answered() => {
                 Finding::failure(Outcome::NothingToDo, FailureClass::Noop, opinion.reason.as_str())
             }
-            Some(_) => failure("it ended without the answer that was asked for".to_owned()),
+            Some(_) => failure("the agent ended without the requested answer".to_owned()),
             None if self.level == ProofLevel::Verified
                 && self.exited_well()
                 && self.has_delivered() =>
@@ -363,9 +364,9 @@ impl<'a> Run<'a> {
                 self.success()
             }
             None if self.terminal.is_some() => {
-                failure("it says that it is done and has made no commit of its own".to_owned())
+                failure("the agent claims success but made no commit in this run".to_owned())
             }
-            None => failure(format!("{}, and never said that it is done", self.exit_words())),
+            None => failure(format!("{}, and never reported an end", self.exit_words())),
         };
         Some(Finding { ambiguous: true, ..finding })
     }
@@ -373,28 +374,30 @@ impl<'a> Run<'a> {
     fn exit_words(&self) -> String {
         match self.receipt.exit {
             Some(exit) => format!("the agent {}", ended(exit)),
-            None => "the agent has left no exit status".to_owned(),
+            None => "the agent left no exit status".to_owned(),
         }
     }
 
     fn by_default(&self) -> Finding {
         let why = match self.terminal {
             Some(Terminal::Success) if !self.exited_well() => {
-                format!("it says that it is done, but {}", self.exit_words())
+                format!("the agent claims success, but {}", self.exit_words())
             }
             Some(Terminal::Success) => match self.asked.expects {
                 Deliverable::Change if !self.has_commits => {
-                    "it says that it is done, but there is no commit".to_owned()
+                    "the agent claims success but made no commit".to_owned()
                 }
                 Deliverable::Change | Deliverable::Answer | Deliverable::Anything => {
-                    "it gave no answer of the shape that was asked for".to_owned()
+                    "the agent's answer does not match the schema".to_owned()
                 }
             },
-            Some(Terminal::Error) => "it says that it failed".to_owned(),
-            None if self.receipt.ended == EndCause::Hopeless => "it could not go on".to_owned(),
+            Some(Terminal::Error) => "the agent reported a failure".to_owned(),
+            None if self.receipt.ended == EndCause::Hopeless => {
+                "the agent could not continue".to_owned()
+            }
             None => self.exit_words(),
         };
-        // The signature is about how it failed; what an agent says about it is worded anew each
+        // The signature covers how the run failed; an agent words its own report differently each
         // time.
         let said = start_of(self.text(), DETAIL_BYTES / 2);
         let detail = match self.receipt.objections.as_slice() {
@@ -409,7 +412,7 @@ impl<'a> Run<'a> {
         let (outcome, class) = if is_hopeless {
             (Outcome::Transient, FailureClass::Flaky)
         } else if self.is_sound() {
-            // It says that it is done, and what it had to bring is not there.
+            // The agent claims success, but the result is missing.
             (Outcome::VerifyFailed, FailureClass::Model)
         } else {
             (Outcome::Crashed, FailureClass::Model)
@@ -418,7 +421,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// It claims to be done, and that is not so.
+/// The run claims success but does not meet a requirement.
 fn not_brought(unmet: step::Unmet) -> Finding {
     let finding = Finding::failure(Outcome::VerifyFailed, FailureClass::Model, unmet.detail);
     Finding { basis: Some(unmet.basis), ..finding }

@@ -1,16 +1,16 @@
-//! The pull request that a run speaks of as its own.
+//! Finds the pull request that a run reports as its own.
 //!
-//! Agents quote other people's pull requests as well. A link counts only where the words right
-//! around it name this task or its branch, and no other task; a link that is missed is found again
-//! by the branch, a wrong one is not.
+//! Agents also quote other pull requests. A link counts only if the words right around it name this
+//! task or its branch, and no other task. A missed link is found later by the branch; a wrong one
+//! would stay.
 
 use super::end_of;
 use crate::limits;
 
-/// A link that is longer is not one of a pull request.
+/// A longer link is not a pull request.
 const LINK_BYTES: usize = 500;
 
-/// The last pull request in an agent's final text that is told to be this task's.
+/// The last link in an agent's final message that is this task's pull request.
 #[must_use]
 pub fn pr_link(final_text: &str, task: &str, branch: &str) -> Option<String> {
     let text = end_of(final_text, limits::FINAL_TEXT_BYTES);
@@ -19,7 +19,7 @@ pub fn pr_link(final_text: &str, task: &str, branch: &str) -> Option<String> {
     pull_request(&text[links[own].0..links[own].1])
 }
 
-/// The places of everything that begins like an address; none begins inside another.
+/// The ranges of all web addresses; none begins inside another.
 fn links_of(text: &str) -> Vec<(usize, usize)> {
     let ends_it = |letter: char| {
         letter.is_whitespace() || letter.is_control() || "()[]<>\"'`|,;{}".contains(letter)
@@ -38,7 +38,7 @@ fn links_of(text: &str) -> Vec<(usize, usize)> {
     links
 }
 
-/// The address of a pull request of GitHub, GitLab or Gitea, without what comes after its number.
+/// The URL of a pull request on GitHub, GitLab or Gitea, without anything after its number.
 fn pull_request(link: &str) -> Option<String> {
     if link.len() > LINK_BYTES {
         return None;
@@ -66,7 +66,7 @@ fn is_number(text: &str) -> bool {
         && !text.starts_with('0')
 }
 
-/// Whether the nearest words that name any task name this one alone.
+/// Whether the nearest words that name a task name only this one.
 fn is_own(text: &str, links: &[(usize, usize)], at: usize, task: &str, branch: &str) -> bool {
     let (start, end) = links[at];
     if pull_request(&text[start..end]).is_none() {
@@ -94,7 +94,7 @@ enum Named {
 }
 
 fn names(words: &str, task: &str, branch: &str) -> Named {
-    // What a line says belongs to the link in it.
+    // The words of a line belong to the link in that line.
     if words.contains("://") {
         return Named::Nobody;
     }
@@ -110,7 +110,7 @@ fn names(words: &str, task: &str, branch: &str) -> Named {
     }
 }
 
-/// Where the words hold the name, in any case of its letters.
+/// The positions of a name, ignoring case.
 fn places<'a>(words: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
     words.char_indices().map(|(at, _)| at).filter(move |at| {
         words
@@ -120,19 +120,19 @@ fn places<'a>(words: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a
     })
 }
 
-/// Whether a name is not a part of a longer one; `joining` are signs that make it one, beside
+/// Whether a name is not part of a longer one; `joining` are characters that extend a name, besides
 /// letters and digits.
 fn stands_alone(words: &str, at: usize, length: usize, joining: &str) -> bool {
     let joins =
         |letter: char| letter.is_alphanumeric() || letter == '_' || joining.contains(letter);
     let mut behind = words[at + length..].chars();
     let next = behind.next();
-    // `t83.1` is a task of its own, `t83.` is the end of a sentence.
+    // `t83.1` is another task, `t83.` is the end of a sentence.
     let goes_on = next == Some('.') && behind.next().is_some_and(char::is_alphanumeric);
     !words[..at].ends_with(joins) && !next.is_some_and(joins) && !goes_on
 }
 
-/// Whether a task other than this one is named: `t` and a number, as a word.
+/// Whether the words name a task other than this one: `t` and a number, as a word.
 fn has_other_task(words: &str, task: &str) -> bool {
     let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '.';
     words.split(|letter| !is_of_name(letter)).map(|word| word.trim_matches('.')).any(|word| {

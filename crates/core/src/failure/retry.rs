@@ -1,4 +1,4 @@
-//! The retry table: whether a failed task is tried again, and when.
+//! The retry table: whether and when a failed run is tried again.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,15 @@ use crate::backoff::Backoff;
 use crate::quota::{LONGEST_WAIT, UNNAMED};
 use crate::time::{Instant, Span};
 
-/// How often and how soon each class of failures is tried again.
+/// How often and how soon each failure class is tried again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// A class without a rule is not tried again.
     pub rules: BTreeMap<FailureClass, RetryRule>,
-    /// The same failure so many times in a row trips the breaker; less than 2 counts as 2.
+    /// This many failures with the same signature in a row trip the circuit breaker; less than 2
+    /// counts as 2.
     pub repeated: u32,
-    /// Retries of a task over all classes that are its own; none leaves it to the classes.
+    /// The limit on retries of a task over all its classes; none leaves it to the classes.
     pub most: Option<u32>,
 }
 
@@ -24,9 +25,9 @@ pub struct RetryRule {
     pub backoff: Backoff,
 }
 
-/// The first wait after a failure of the task, so that a person who watches can step in.
+/// Delays after a failure of the task; the first one gives a person who watches time to step in.
 const OWN: Backoff = UNNAMED;
-/// What we lost we take up again soon; the wait only keeps a broken machine from spinning.
+/// Runs that Banksman lost start again soon; the delay only keeps a broken machine from spinning.
 const OURS: Backoff =
     Backoff { first: Span(5_000), factor: 2, cap: Span(300_000), jitter_percent: 20 };
 const AT_ONCE: Backoff = Backoff { first: Span(0), factor: 1, cap: Span(0), jitter_percent: 0 };
@@ -48,8 +49,8 @@ impl Default for RetryPolicy {
             FailureClass::Flaky => (6, OWN),
             FailureClass::Env | FailureClass::Infra => (10, OURS),
             FailureClass::Session => (2, AT_ONCE),
-            // A day at the cap of half an hour: nobody has lost anything by waiting, but then
-            // somebody should know.
+            // About a day at the cap of half an hour. Waiting costs nothing, but after a day a
+            // person should know.
             FailureClass::Quota => (50, UNNAMED),
         };
         let rules = FailureClass::ALL.into_iter().map(|class| {
@@ -61,7 +62,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The same limits with no wait longer than `cap`, for those who watch.
+    /// The same limits, with no delay longer than `cap`, for demos and tests.
     #[must_use]
     pub fn hasty(mut self, cap: Span) -> Self {
         for rule in self.rules.values_mut() {
@@ -80,12 +81,12 @@ pub struct PastFailure {
     pub signature: Option<String>,
 }
 
-/// What becomes of a task after a failure.
+/// What happens to a task after a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetryDecision {
     Again {
         at: Instant,
-        /// Whether the agent's session is not to be resumed.
+        /// Whether to start a new agent session instead of resuming the last one.
         fresh_session: bool,
     },
     GiveUp {
@@ -93,9 +94,9 @@ pub enum RetryDecision {
     },
 }
 
-/// What becomes of a task after this judgement. `past` are its runs since a person last asked for a
-/// retry, the oldest first and without the present one; a success among them gives back nothing.
-/// `key` spreads the waits of tasks that failed together.
+/// Decides what happens after this classification. `past` are the task's runs since a person last
+/// asked for a retry, the oldest first and without the present one; a success among them restores
+/// no retries. `key` spreads the delays of tasks that failed together.
 #[must_use]
 pub fn next(
     policy: &RetryPolicy,
@@ -106,27 +107,27 @@ pub fn next(
 ) -> RetryDecision {
     let give_up = |reason: String| RetryDecision::GiveUp { reason };
     let Some(class) = classification.class else {
-        return give_up("it has not failed".to_owned());
+        return give_up("the run did not fail".to_owned());
     };
     let Some(rule) = policy.rules.get(&class) else {
-        return give_up(format!("there is no rule for {class}"));
+        return give_up(format!("no retry rule for {class}"));
     };
     let tries = count(past, |earlier| earlier == class);
     if class.is_of_the_task() {
         let row = row_of(past, classification.signature.as_deref());
         if row >= policy.repeated.max(2) && rule.retries > 0 {
-            return give_up(format!("breaker: the same failure {row} times in a row"));
+            return give_up(format!("circuit breaker: the same failure {row} times in a row"));
         }
         let all = count(past, FailureClass::is_of_the_task);
         if let Some(most) = policy.most.filter(|most| all >= *most) {
             return give_up(format!(
-                "all {most} retries of the task are used up, the last by {class}"
+                "all {most} retries of the task are used up; the last failure was {class}"
             ));
         }
     }
     if tries >= rule.retries {
         return give_up(match rule.retries {
-            0 => format!("{class} is not tried again"),
+            0 => format!("{class} is not retried"),
             retries => format!("all {retries} retries for {class} are used up"),
         });
     }
@@ -142,8 +143,8 @@ fn count(past: &[PastFailure], fits: impl Fn(FailureClass) -> bool) -> u32 {
     u32::try_from(runs).unwrap_or(u32::MAX)
 }
 
-/// How many times in a row the failure came, this time included. Runs that failed for no fault of
-/// the task are passed over: they say nothing about whether it would have failed again.
+/// How many times in a row the failure occurred, including this one. Runs that failed for reasons
+/// outside of the task are skipped: they do not show whether it would have failed again.
 fn row_of(past: &[PastFailure], signature: Option<&str>) -> u32 {
     let Some(signature) = signature else {
         return 1;
@@ -153,8 +154,8 @@ fn row_of(past: &[PastFailure], signature: Option<&str>) -> u32 {
     u32::try_from(same).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-/// A time that the provider named is kept to, unless it has already been wrong: then the wait grows
-/// all the same.
+/// The delay until a reset time that the provider named. After a failed retry the time was wrong,
+/// so the delay grows anyway.
 fn wait(
     rule: &RetryRule,
     classification: &Classification,
@@ -240,7 +241,7 @@ mod tests {
             let next_after = |count| next(&policy, &now, &varied(class, count), "t83", NOW);
             assert!((0..retries).all(|count| is_again(&next_after(count))), "{class}");
             let expected = match retries {
-                0 => format!("{class} is not tried again"),
+                0 => format!("{class} is not retried"),
                 retries => format!("all {retries} retries for {class} are used up"),
             };
             assert_eq!(reason(next_after(retries)), expected);
@@ -265,7 +266,7 @@ mod tests {
             next(&policy, &failed(FailureClass::Flaky, "s"), runs, "t83", NOW)
         };
         assert!(is_again(&ask(&same(2))));
-        assert_eq!(reason(ask(&same(3))), "breaker: the same failure 4 times in a row");
+        assert_eq!(reason(ask(&same(3))), "circuit breaker: the same failure 4 times in a row");
 
         let mut other_between = same(3);
         other_between.insert(2, past(FailureClass::Flaky, "other"));
@@ -275,7 +276,7 @@ mod tests {
         assert!(is_again(&ask(&success_between)));
         let mut lost_between = same(3);
         lost_between.insert(2, past(FailureClass::Infra, "lost"));
-        assert!(reason(ask(&lost_between)).starts_with("breaker: "));
+        assert!(reason(ask(&lost_between)).starts_with("circuit breaker: "));
     }
 
     #[test]
@@ -304,7 +305,10 @@ mod tests {
         let policy = RetryPolicy { most: Some(2), ..RetryPolicy::default() };
         let runs = [varied(FailureClass::Test, 1), varied(FailureClass::Policy, 1)].concat();
         let next = next(&policy, &failed(FailureClass::Model, "x"), &runs, "t83", NOW);
-        assert_eq!(reason(next), "all 2 retries of the task are used up, the last by model");
+        assert_eq!(
+            reason(next),
+            "all 2 retries of the task are used up; the last failure was model"
+        );
     }
 
     #[test]
@@ -312,11 +316,11 @@ mod tests {
         let success = Classification { class: None, ..failed(FailureClass::Test, "x") };
         assert_eq!(
             reason(next(&RetryPolicy::default(), &success, &[], "t83", NOW)),
-            "it has not failed"
+            "the run did not fail"
         );
         let empty = RetryPolicy { rules: BTreeMap::new(), ..RetryPolicy::default() };
         let none = next(&empty, &failed(FailureClass::Test, "x"), &[], "t83", NOW);
-        assert_eq!(reason(none), "there is no rule for test");
+        assert_eq!(reason(none), "no retry rule for test");
     }
 
     #[test]
@@ -361,9 +365,9 @@ mod tests {
     #[test]
     fn a_named_reset_is_kept_to_the_millisecond() {
         assert_eq!(limited(17_999_123, 0), 17_999_123);
-        assert_eq!(limited(17_999_123, 9), 17_999_123, "later than any wait of ours");
+        assert_eq!(limited(17_999_123, 9), 17_999_123, "later than any delay of ours");
         assert_eq!(limited(1_000, 0), 1_000);
-        assert_eq!(limited(-5_000, 0), 0, "it is over by now");
+        assert_eq!(limited(-5_000, 0), 0, "it has passed");
     }
 
     #[test]
@@ -408,7 +412,7 @@ mod tests {
                     break;
                 }
             }
-            // The last one may be the failure that was given up.
+            // The last one may be the failure that ended the retries.
             let retried = &runs[..runs.len().saturating_sub(1)];
             for class in FailureClass::ALL {
                 prop_assert!(count(retried, |other| other == class) <= policy.rules[&class].retries, "{}", class);

@@ -1,17 +1,17 @@
-//! What makes two failures the same, with all that differs from run to run taken out of their text.
+//! Signatures: failures with the same cause get the same text, because everything that varies
+//! between runs is removed.
 
 use super::start_of;
 
-/// Letters of the text that are compared.
+/// Characters of the text that are compared.
 const SIGNATURE_CHARS: usize = 400;
 const CODE_CHARS: usize = 64;
-/// Enough for four hundred letters, also when most of the text is paths and blanks.
+/// Enough for four hundred characters, even if most of the text is paths and blanks.
 const READ_BYTES: usize = 64 * 1024;
-/// The length from which a word of hexadecimal digits is a hash.
+/// The length from which a word of hexadecimal digits counts as a hash.
 const HASH_CHARS: usize = 7;
 
-/// The text in lower case without colours, identifiers, paths and numbers, behind the code of its
-/// class.
+/// The class, then the text in lower case without colours, identifiers, paths and numbers.
 #[must_use]
 pub fn signature(code: &str, text: &str) -> String {
     let plain = without_escapes(start_of(text, READ_BYTES)).to_lowercase();
@@ -30,7 +30,7 @@ pub fn signature(code: &str, text: &str) -> String {
     format!("{code}:{}", words.trim_end())
 }
 
-/// The text without the sequences that colour a terminal, and without other control characters.
+/// The text without terminal escape sequences and other control characters.
 fn without_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars().peekable();
@@ -54,7 +54,7 @@ fn without_escapes(text: &str) -> String {
     plain
 }
 
-/// Appends a word without blanks, its parts that may differ replaced.
+/// Appends a word, with its variable parts replaced.
 fn normalise(word: &str, into: &mut String) {
     let mut rest = word;
     while let Some(first) = rest.chars().next() {
@@ -102,8 +102,7 @@ fn identifiers(run: &str, into: &mut String) {
     }
 }
 
-/// The length of the number that the text begins with, its fraction included, or of what comes
-/// before the next number.
+/// The length of the leading number, including its fraction, or of the text before the next number.
 fn number_or_letters(text: &str) -> usize {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let whole = digits(text);
@@ -118,7 +117,7 @@ fn number_or_letters(text: &str) -> usize {
     }
 }
 
-/// The length of the UUID that the text begins with.
+/// The length of the leading UUID.
 fn uuid(text: &str) -> Option<usize> {
     const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
     const LENGTH: usize = 36;
@@ -129,7 +128,7 @@ fn uuid(text: &str) -> Option<usize> {
     (ends && fits.eq(GROUPS)).then_some(LENGTH)
 }
 
-/// A word without any digit is taken for a word, and a number for a number.
+/// A word without digits stays a word, and a plain number stays a number.
 fn is_hash(word: &str) -> bool {
     let (digits, prefixed) = match word.strip_prefix("0x") {
         Some(digits) => (digits, true),

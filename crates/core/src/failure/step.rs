@@ -1,31 +1,31 @@
-//! What a step of a workflow has to bring beside its work: its outputs, its signal, a criterion
-//! that somebody has judged.
+//! The requirements of a workflow step beyond its work: its outputs, its signal, and a criterion
+//! that an evaluator judges.
 //!
-//! All of it only ever speaks against a run: nothing here makes a success of what is none.
+//! They can only fail a run: nothing here turns a failure into a success.
 
 use super::{start_of, work};
 use crate::receipt::{EvaluatorOpinion, Evidence};
 
-/// Of a criterion, in the sentences that quote it.
+/// How much of a criterion a message quotes, in bytes.
 const CRITERION_BYTES: usize = 1_000;
 
-/// Something that was demanded and is not so.
+/// A requirement that is not met.
 pub(super) struct Unmet {
     pub(super) detail: String,
-    /// What two equal failures have in common: what a step says about itself is worded anew each
-    /// time.
+    /// What equal failures have in common; a step words its own report differently each time.
     pub(super) basis: String,
 }
 
-/// What the facts say against the step. Its own word comes first, because it explains the rest.
+/// The first requirement that the facts contradict. The step's own report comes first, because it
+/// explains the rest.
 pub(super) fn unmet(evidence: &Evidence) -> Option<Unmet> {
     own_word(evidence).or_else(|| missing(evidence)).or_else(|| silence(evidence))
 }
 
-/// The step's signal, if that says that it failed.
+/// The step's signal, if it reports a failure.
 pub(super) fn own_word(evidence: &Evidence) -> Option<Unmet> {
     let signal = evidence.signal.as_ref().filter(|signal| signal.found && signal.failed)?;
-    let basis = format!("its signal {} says that it failed", signal.detail);
+    let basis = format!("its signal {} reports a failure", signal.detail);
     let note = signal.note.as_ref().map(|note| format!(": {note}"));
     Some(Unmet { detail: format!("{basis}{}", note.unwrap_or_default()), basis })
 }
@@ -34,26 +34,26 @@ fn missing(evidence: &Evidence) -> Option<Unmet> {
     if evidence.missing.is_empty() {
         return None;
     }
-    let detail = format!("it has not left what it should: {}", work::list(&evidence.missing));
+    let detail = format!("missing output: {}", work::list(&evidence.missing));
     Some(Unmet { basis: detail.clone(), detail })
 }
 
 fn silence(evidence: &Evidence) -> Option<Unmet> {
     let signal = evidence.signal.as_ref().filter(|signal| !signal.found)?;
-    let basis = format!("it has ended, but the signal {} was not given", signal.detail);
+    let basis = format!("the step ended, but the signal {} was not given", signal.detail);
     let note = signal.note.as_ref().map(|note| format!(" ({note})"));
     Some(Unmet { detail: format!("{basis}{}", note.unwrap_or_default()), basis })
 }
 
-/// What became of a criterion that is prose.
+/// The result for a criterion in prose.
 pub(super) enum Judged {
     Met,
     NotMet(Unmet),
-    /// There was no evaluator, or it gave no answer.
+    /// There is no evaluator, or it gave no answer.
     ByNobody(String),
 }
 
-/// None where there is nothing to be judged.
+/// None if there is no criterion to judge.
 pub(super) fn judged(evidence: &Evidence, opinion: Option<&EvaluatorOpinion>) -> Option<Judged> {
     let criterion = start_of(evidence.criterion.as_deref()?.trim(), CRITERION_BYTES);
     Some(match opinion {
@@ -62,7 +62,7 @@ pub(super) fn judged(evidence: &Evidence, opinion: Option<&EvaluatorOpinion>) ->
             let basis = format!("`{criterion}` is not met");
             Judged::NotMet(Unmet { detail: format!("{basis}: {}", opinion.reason), basis })
         }
-        None => Judged::ByNobody(format!("nobody could judge: {criterion}")),
+        None => Judged::ByNobody(format!("no evaluator has judged: {criterion}")),
     })
 }
 
@@ -85,7 +85,7 @@ mod tests {
         schema_given: false,
     };
 
-    /// A run that is a success, with one thing changed.
+    /// A successful run with one change.
     fn with(change: impl FnOnce(&mut Receipt, &mut Evidence)) -> Receipt {
         let mut receipt = Receipt::new("r83.1", Instant(0), EndCause::Completed);
         receipt.exit = Some(ProcessExit { code: Some(0), signal: None });
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_signal_that_was_demanded_must_be_given() {
         let given = with(|_, evidence| evidence.signal = signal(true, false, Some("all green")));
-        expect(&given, Outcome::Succeeded, "it is done");
+        expect(&given, Outcome::Succeeded, "done");
         let silent = with(|_, evidence| evidence.signal = signal(false, false, None));
         let words = "the signal `.workflow/signals/X-1-done.json` was not given";
         let classification = expect(&silent, Outcome::VerifyFailed, words);
@@ -156,7 +156,7 @@ mod tests {
                 evidence.signal = signal(true, true, Some(note));
             }
         };
-        let one = expect(&with(says("no database")), Outcome::VerifyFailed, "failed: no database");
+        let one = expect(&with(says("no database")), Outcome::VerifyFailed, "failure: no database");
         let other = judge(&with(says("the database is away")), &STEP);
         assert_eq!(one.signature, other.signature, "the same failure in other words");
         let idle = with(|receipt, evidence| {
@@ -171,8 +171,7 @@ mod tests {
         expect(&first, Outcome::VerifyFailed, "no database");
     }
 
-    /// Everything that a step can bring is there, and still each of these failures stays what it
-    /// is.
+    /// All requirements of the step are met, and still each of these failures stays a failure.
     #[test]
     fn nothing_makes_a_success_of_a_failure() {
         let complete = |receipt: &mut Receipt, evidence: &mut Evidence| {
@@ -180,7 +179,7 @@ mod tests {
             evidence.criterion = Some("every page has a text".to_owned());
             receipt.opinion = opinion(true);
         };
-        expect(&with(complete), Outcome::Succeeded, "it is done");
+        expect(&with(complete), Outcome::Succeeded, "done");
         type Break = fn(&mut Receipt, &mut Evidence);
         let broken: [(Break, Outcome); 6] = [
             (|receipt, _| receipt.ended = EndCause::Stalled, Outcome::Stalled),
@@ -224,12 +223,15 @@ mod tests {
                 receipt.opinion = opinion;
             })
         };
-        let nobody =
-            expect(&asked(None), Outcome::NeedsPerson, "nobody could judge: every page has a text");
+        let nobody = expect(
+            &asked(None),
+            Outcome::NeedsPerson,
+            "no evaluator has judged: every page has a text",
+        );
         assert_eq!((nobody.class, nobody.ambiguous), (Some(FailureClass::NeedsPerson), true));
         let no = expect(&asked(opinion(false)), Outcome::VerifyFailed, "two of three pages");
         assert_eq!((no.class, no.ambiguous), (Some(FailureClass::Model), true));
-        assert!(expect(&asked(opinion(true)), Outcome::Succeeded, "it is done").ambiguous);
+        assert!(expect(&asked(opinion(true)), Outcome::Succeeded, "done").ambiguous);
     }
 
     #[test]
@@ -247,7 +249,7 @@ mod tests {
         }
     }
 
-    /// An end without a word that the evaluator takes for a success owes the same.
+    /// An open end that the evaluator accepts must meet the same requirements.
     #[test]
     fn an_open_end_has_to_bring_it_as_well() {
         let open = |change: fn(&mut Evidence)| {

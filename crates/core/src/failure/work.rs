@@ -1,18 +1,18 @@
-//! What was found in the worktree: how well the work is proven, and what speaks against it.
+//! Reads the evidence: how well the work is verified, and what contradicts it.
 
 use super::{FailureClass, ProofLevel, end_of, last_lines, start_of};
 use crate::limits;
 use crate::receipt::{CheckResult, Evidence, ProcessExit};
 
-/// Paths that a detail names.
+/// Paths in one message.
 const PATHS: usize = 20;
-/// Of one path or one command.
+/// How much of a path or a command a message shows.
 const NAME_BYTES: usize = 200;
-/// The end of a check's output, where programs say why they stop.
+/// Lines at the end of a check's output, where programs say why they stop.
 const LAST_LINES: usize = 12;
 
-/// All checks have passed on exactly the head, or commits are there, or there is only the agent's
-/// word.
+/// Verified if all checks passed on exactly the head, observed if there are commits, otherwise
+/// claimed.
 pub(super) fn level(evidence: Option<&Evidence>) -> ProofLevel {
     let Some(evidence) = evidence.filter(|evidence| evidence.commits > 0) else {
         return ProofLevel::Claimed;
@@ -25,20 +25,20 @@ pub(super) fn level(evidence: Option<&Evidence>) -> ProofLevel {
     }
 }
 
-/// A check of another commit proves nothing, neither good nor bad.
+/// A check of another commit proves nothing.
 fn is_here(evidence: &Evidence, check: &CheckResult) -> bool {
     !evidence.head.is_empty() && check.head == evidence.head
 }
 
-/// The changed paths that may not be changed, as a sentence.
+/// A message about the changed paths that may not be changed.
 pub(super) fn forbidden(evidence: &Evidence) -> Option<String> {
-    let groups = [("denied", &evidence.denied), ("not among the allowed ones", &evidence.outside)];
+    let groups = [("denied", &evidence.denied), ("not allowed", &evidence.outside)];
     let told: Vec<String> = groups
         .into_iter()
         .filter(|(_, paths)| !paths.is_empty())
         .map(|(what, paths)| format!("{what}: {}", list(paths)))
         .collect();
-    (!told.is_empty()).then(|| format!("it changed paths that are {}", told.join("; ")))
+    (!told.is_empty()).then(|| format!("the run changed paths that are {}", told.join("; ")))
 }
 
 pub(super) fn list(paths: &[String]) -> String {
@@ -54,7 +54,7 @@ pub(super) fn list(paths: &[String]) -> String {
 pub(super) struct Failed {
     pub(super) class: FailureClass,
     pub(super) detail: String,
-    /// What two equal failures have in common.
+    /// What equal failures have in common.
     pub(super) basis: String,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn failed_check(evidence: &Evidence) -> Option<Failed> {
     Some(Failed { class: class_of(check), detail: told(check), basis })
 }
 
-/// A command with how it ended and the end of what it printed, if it printed anything.
+/// A command with its exit and the end of its output.
 pub(super) fn told(check: &CheckResult) -> String {
     let ended = format!("`{}` {}", start_of(&check.command, NAME_BYTES), ended(check.exit));
     match tail(check) {
@@ -79,18 +79,18 @@ fn tail(check: &CheckResult) -> &str {
     end_of(&check.tail, limits::CHECK_TAIL_BYTES / 2).trim()
 }
 
-/// How a program ended, as a part of a sentence.
+/// How a program ended, as part of a sentence.
 pub(super) fn ended(exit: ProcessExit) -> String {
     match (exit.code, exit.signal) {
         (Some(code), _) => format!("exited with code {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
-        (None, None) => "did not end by itself".to_owned(),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, None) => "left no exit status".to_owned(),
     }
 }
 
-/// A check that could not even try says nothing about the work.
+/// A check that could not run says nothing about the work.
 fn class_of(check: &CheckResult) -> FailureClass {
-    /// What a shell answers for a program that it cannot run or find.
+    /// The exit codes of a shell for a program that it cannot run or find.
     const NOT_RUN: [i32; 2] = [126, 127];
     const SETUP: [&str; 15] = [
         "no test files found",
@@ -112,7 +112,7 @@ fn class_of(check: &CheckResult) -> FailureClass {
     const MACHINE: [&str; 2] = ["no space left on device", "cannot allocate memory"];
     let lines: Vec<String> =
         last_lines(&check.tail, LAST_LINES).into_iter().map(str::to_lowercase).collect();
-    // A file that a rule needs is missing from the work, not from the set-up.
+    // A file that a make rule needs is missing from the work, not from the setup.
     let says = |words: &[&str]| {
         let fits = |line: &String| {
             words.iter().any(|word| line.contains(word)) && !line.contains("needed by")
@@ -208,9 +208,7 @@ mod tests {
             Evidence { denied: vec![".env".to_owned()], outside: paths, ..Evidence::default() };
         let told = forbidden(&evidence).expect("there are such paths");
         assert!(
-            told.starts_with(
-                "it changed paths that are denied: .env; not among the allowed ones: 0x"
-            ),
+            told.starts_with("the run changed paths that are denied: .env; not allowed: 0x"),
             "{told}"
         );
         assert!(told.ends_with(" and 480 more"), "{told}");

@@ -243,7 +243,7 @@ impl<'a> Checker<'a> {
             Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) => {
                 self.problem(
                     text,
-                    format!("the setting `{}` is not a span of time", text.value),
+                    format!("the setting `{}` is not a duration", text.value),
                     "give it a value such as 7d",
                 );
                 return None;

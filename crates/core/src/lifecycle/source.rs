@@ -162,6 +162,6 @@ mod tests {
     fn a_repeated_state_is_refused() {
         let text = "lifecycle: x\ninitial: a\nstates:\n  a: { kind: done }\n  a: { kind: done }\ntransitions: []\n";
         let problem = read(text).expect_err("repeated");
-        assert_eq!((problem.line, problem.message.as_str()), (5, "`a` stands here twice"));
+        assert_eq!((problem.line, problem.message.as_str()), (5, "duplicate key `a`"));
     }
 }

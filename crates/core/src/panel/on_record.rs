@@ -1,32 +1,32 @@
-//! What a task keeps of its panels: the names of the fields, and of what is in them. The engine
-//! writes it, and prompts and surfaces read it, so that it has one spelling. It holds no logic.
+//! The names of the task fields that store the result of a panel, and of the keys inside them. It
+//! contains no logic.
 //!
-//! Whoever reads must not rely on the shape: people and workers may bring the same fields along.
+//! The engine writes them; prompts and the CLI read them. A reader must not rely on their shape,
+//! because people and workers may set the same fields.
 
-/// A list: what came of each seat.
+/// A list with the verdict of each reviewer.
 pub const VERDICTS: &str = "verdicts";
-/// A list: what nobody has taken back.
+/// A list of the concerns that were not withdrawn.
 pub const CONCERNS: &str = "concerns";
-/// What a panel could not settle, in words for the person who does.
+/// What the panel left unresolved, worded for the person who decides.
 pub const SUMMARY: &str = "review_summary";
-/// What somebody has said against work that its reviewers were content with. It is a veto, and
-/// nobody else is asked.
+/// A person's objection to work that its reviewers approved. It is a veto and ends the review.
 pub const OBJECTION: &str = "objection";
 
-/// The fields in which there are voices.
+/// The fields that the panel fills with one entry for each reviewer or concern.
 pub const VOICES: [&str; 2] = [VERDICTS, CONCERNS];
 
-/// Of a verdict and of a concern: who it is of.
+/// Of a verdict and of a concern: the name of the reviewer.
 pub const REVIEWER: &str = "reviewer";
-/// Of a verdict: the word itself, or how the seat stands without one.
+/// Of a verdict: the verdict itself, or the status of a review without one.
 pub const VERDICT: &str = "verdict";
 pub const RATIONALE: &str = "rationale";
 pub const SUGGESTIONS: &str = "suggestions";
-/// Of a verdict: why there is none, or why a concern is held no longer.
+/// Of a verdict: why it is missing, or why the concern was withdrawn.
 pub const WHY: &str = "why";
-/// Of a concern: what it is.
+/// Of a concern: its text.
 pub const CONCERN: &str = "concern";
-/// Of a concern: how it was defended. Of the answer in a debate: whether it stands.
+/// Of a concern: how it was defended. Of a reply in a debate: whether the concern is maintained.
 pub const RESPONSE: &str = "response";
 
 #[cfg(test)]
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
     use crate::panel::Rationale;
 
-    /// The answer of a seat is shown by these names, too, while it is not on record yet.
+    /// An answer that is not stored yet is shown with the same keys.
     #[test]
     fn an_answer_has_the_same_names() {
         let opinion = json!(Rationale::default());

@@ -1,5 +1,7 @@
-//! Who sits on a panel: the reviewers that always do, and the specialists whose domains the task is
-//! in. Reads the registry of specialists; it never opens the file itself.
+//! Chooses the reviewers of a panel: those of every panel, and the specialists for the domains of
+//! the task.
+//!
+//! It parses the registry of specialists but never opens the file.
 
 use serde::Deserialize;
 
@@ -7,28 +9,27 @@ use crate::lifecycle::problem::Problem;
 use crate::limits;
 use crate::yaml::{self, Entries, Name, Spanned, clip, problem_at};
 
-/// Somebody who may be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reviewer {
     pub name: String,
     /// What it looks for.
     pub brief: String,
-    /// The worker, agent or model that plays it; none: any worker that reviews.
+    /// The worker, agent or model that plays it; none means any worker that reviews.
     pub model: Option<String>,
 }
 
-/// A reviewer for some domains.
+/// A reviewer for certain domains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Specialist {
     pub name: String,
     pub domains: Vec<String>,
     pub model: Option<String>,
-    /// What it looks for, where more is said about it than its domains.
+    /// What it looks for, if the configuration says more than its domains.
     pub brief: Option<String>,
 }
 
-/// Those that always sit, then the specialists whose domains meet the task's tags, in the order of
-/// the registry.
+/// The reviewers of every panel, then the specialists with a domain among the task's tags, in the
+/// order of the registry.
 #[must_use]
 pub fn roster(always: &[Reviewer], specialists: &[Specialist], tags: &[String]) -> Vec<Reviewer> {
     let meets = |specialist: &&Specialist| {
@@ -63,38 +64,38 @@ struct SpecialistSource {
     model: Option<Name>,
 }
 
-/// The specialists of a `specialist-registry.yaml`, or what is wrong with it, with the line.
+/// Parses a `specialist-registry.yaml`.
 ///
 /// # Errors
 ///
-/// The first fault of the text.
+/// The first problem, with its line.
 pub fn read(text: &str) -> Result<Vec<Specialist>, Problem> {
     let source: Source = yaml::read(text, limits::REGISTRY_BYTES, "docs/panels.md")?;
     let entries = &source.specialists.0;
     if let Some((name, _)) = entries.get(limits::SPECIALISTS) {
-        let message = format!("there may be {} specialists", limits::SPECIALISTS);
-        return Err(problem_at(name, message, "leave some out"));
+        let message = format!("more than {} specialists", limits::SPECIALISTS);
+        return Err(problem_at(name, message, "remove some"));
     }
     entries.iter().map(|(name, source)| specialist(name, source)).collect()
 }
 
 fn specialist(name: &Name, source: &Spanned<SpecialistSource>) -> Result<Specialist, Problem> {
-    word(name, "a name")?;
+    word(name, "name")?;
     let SpecialistSource { domains, model } = &source.value;
     if domains.is_empty() {
         let message =
-            format!("`{}` has no domains, so nobody would ever ask it", clip(&name.value));
+            format!("`{}` has no domains, so it would never review anything", clip(&name.value));
         return Err(problem_at(name, message, "write `domains: [auth, crypto]`"));
     }
     if let Some(domain) = domains.get(limits::TAGS) {
-        let message = format!("there may be {} domains", limits::TAGS);
-        return Err(problem_at(domain, message, "leave some out"));
+        let message = format!("more than {} domains", limits::TAGS);
+        return Err(problem_at(domain, message, "remove some"));
     }
     for domain in domains {
-        word(domain, "a domain")?;
+        word(domain, "domain")?;
     }
     if let Some(model) = model {
-        word(model, "a model")?;
+        word(model, "model")?;
     }
     Ok(Specialist {
         name: name.value.clone(),
@@ -104,16 +105,16 @@ fn specialist(name: &Name, source: &Spanned<SpecialistSource>) -> Result<Special
     })
 }
 
-/// Names, domains and models go into tags, lists and messages.
+/// Names, domains and models appear in tags, lists and messages.
 fn word(text: &Name, what: &str) -> Result<(), Problem> {
     if is_word(&text.value) {
         return Ok(());
     }
-    let message = format!("`{}` cannot be {what}", clip(&text.value));
+    let message = format!("`{}` is not a valid {what}", clip(&text.value));
     Err(problem_at(text, message, "use letters, digits, `_`, `-`, `.`, `/` and `:`"))
 }
 
-/// Whether a text can be the name of a reviewer. Models are named with `/` and `:` as well.
+/// Whether a text can be the name of a reviewer. Model names contain `/` and `:`.
 #[must_use]
 pub fn is_word(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
@@ -137,12 +138,12 @@ mod tests {
 
     #[test]
     fn specialists_are_called_by_the_tags_of_the_task() {
-        let specialists = read(SEED).expect("it reads");
+        let specialists = read(SEED).expect("the seed parses");
         let critic = Reviewer { name: "critic".to_owned(), brief: "Look.".to_owned(), model: None };
         let called =
             |words: &[&str]| roster(std::slice::from_ref(&critic), &specialists, &tags(words));
         assert_eq!(names(&called(&[])), ["critic"]);
-        assert_eq!(names(&called(&["docs", "Auth"])), ["critic"], "another word is no domain");
+        assert_eq!(names(&called(&["docs", "Auth"])), ["critic"], "domains are case-sensitive");
         assert_eq!(names(&called(&["crypto", "auth"])), ["critic", "security-reviewer"]);
         let both = called(&["methods", "auth"]);
         assert_eq!(names(&both), ["critic", "security-reviewer", "research-methodology"]);
@@ -153,13 +154,13 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
         let wrong = |text: &str| {
-            let problem = read(text).expect_err("it is wrong");
+            let problem = read(text).expect_err("an error");
             (problem.line, problem.message)
         };
         let unknown = wrong("specialists:\n  a:\n    domains: [x]\n    colour: red\n");
-        assert_eq!(unknown, (4, "there is no key `colour` here".to_owned()));
+        assert_eq!(unknown, (4, "unknown key `colour`".to_owned()));
         let empty = wrong("specialists:\n  a:\n    domains: []\n");
-        assert_eq!(empty, (2, "`a` has no domains, so nobody would ever ask it".to_owned()));
+        assert_eq!(empty, (2, "`a` has no domains, so it would never review anything".to_owned()));
         assert_eq!(wrong("specialists:\n  a: { model: x }\n").0, 2);
         assert_eq!(wrong("specialists:\n  a: { domains: [x] }\n  a: { domains: [y] }\n").0, 3);
         assert_eq!(wrong("specialists:\n  \"a b\": { domains: [x] }\n").0, 2);
@@ -172,7 +173,7 @@ mod tests {
         let entry = |at: usize| format!("  s{at}: {{ domains: [x] }}\n");
         let list =
             |count: usize| format!("specialists:\n{}", (0..count).map(entry).collect::<String>());
-        let most = read(&list(limits::SPECIALISTS)).expect("as many as there may be");
+        let most = read(&list(limits::SPECIALISTS)).expect("the limit is allowed");
         assert_eq!(roster(&[], &most, &tags(&["x"])).len(), limits::SPECIALISTS);
         let problem = read(&list(limits::SPECIALISTS + 1)).expect_err("one too many");
         assert_eq!(problem.line as usize, limits::SPECIALISTS + 2);

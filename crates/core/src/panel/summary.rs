@@ -1,14 +1,13 @@
-//! What a panel has said, in words for people and for the next attempt. It decides nothing.
+//! Words the result of a panel for people and for the next attempt. It decides nothing.
 //!
-//! Everything that reviewers write is cut to a bound and put on one line, so that no concern can
-//! look like a heading or like the concern of somebody else.
+//! Everything that reviewers write is cut to a limit and put on one line, so that no concern can
+//! look like a heading or like another reviewer's concern.
 
 use super::{DebateReply, FirstPass, Panel, Rationale, ReviewAssignment, ReviewStatus, Verdict};
 use crate::limits;
 
 impl Rationale {
-    /// Cut to what a field, a mail and a prompt can hold, each text on one line, and nothing that
-    /// is empty.
+    /// Cuts each text to its limit, puts it on one line, and drops empty texts.
     #[must_use]
     pub fn bounded(&self) -> Self {
         let list = |texts: &[String]| {
@@ -23,17 +22,17 @@ impl Rationale {
         }
     }
 
-    /// What it objects to: its concerns, or, without any, its reason.
+    /// Its concerns or, if there are none, its rationale.
     #[must_use]
     pub fn objections(&self) -> Vec<&str> {
         if !self.concerns.is_empty() {
             return self.concerns.iter().map(String::as_str).collect();
         }
-        vec![if self.rationale.is_empty() { "(it does not say why)" } else { &self.rationale }]
+        vec![if self.rationale.is_empty() { "(no reason given)" } else { &self.rationale }]
     }
 }
 
-/// A text on one line, of at most so many bytes.
+/// A text on one line, cut to `most` bytes.
 #[must_use]
 pub fn line(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -46,10 +45,10 @@ pub fn line(text: &str, most: usize) -> String {
     text
 }
 
-/// How a concern was defended that nobody was asked about again.
+/// The response to a concern that was not debated.
 pub const NO_RESPONSE: &str = "none";
 
-/// A concern that nobody has taken back.
+/// A concern that was not withdrawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenConcern<'p> {
     pub reviewer: &'p str,
@@ -57,7 +56,7 @@ pub struct OpenConcern<'p> {
     pub response: String,
 }
 
-/// What is still open, in the order of the seats, and no more than a task can keep.
+/// The open concerns in the order of the reviewers, up to the limit of a task's fields.
 #[must_use]
 pub fn open_concerns(panel: &Panel) -> Vec<OpenConcern<'_>> {
     concerns_by_reviewer(panel).into_iter().flatten().collect()
@@ -88,15 +87,14 @@ fn concerns_of(assignment: &ReviewAssignment) -> Vec<OpenConcern<'_>> {
     objections.into_iter().map(open).collect()
 }
 
-/// What each seat would like to be better, in the order of the seats, and no more than a task can
-/// keep.
+/// The suggestions of each reviewer in their order, up to the limit of a task's fields.
 #[must_use]
 pub fn suggestions(panel: &Panel) -> Vec<Vec<&str>> {
     let all = panel.assignments.iter().map(suggestions_of).collect();
     shared_out(all, limits::PANEL_SUGGESTIONS_BYTES, |text| text.len())
 }
 
-/// Who approves lets the work pass, so its concerns are no more than suggestions.
+/// An approval lets the work pass, so its concerns count as suggestions.
 fn suggestions_of(assignment: &ReviewAssignment) -> Vec<&str> {
     let texts: Vec<&String> = match &assignment.word {
         FirstPass::Given(Verdict::Approve, opinion) => {
@@ -110,8 +108,7 @@ fn suggestions_of(assignment: &ReviewAssignment) -> Vec<&str> {
     texts.into_iter().map(String::as_str).collect()
 }
 
-/// As much of what everybody says as fits into so many bytes: everybody's first before anybody's
-/// second.
+/// As many texts as fit in `most` bytes: the first of every reviewer before the second of any.
 fn shared_out<T>(mut all: Vec<Vec<T>>, most: usize, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let of_assignment =
         |(assignment, own): (usize, &Vec<T>)| (0..own.len()).map(move |at| (at, assignment));
@@ -127,7 +124,7 @@ fn shared_out<T>(mut all: Vec<Vec<T>>, most: usize, bytes: impl Fn(&T) -> usize)
     all
 }
 
-/// How a concern was defended: the last word that its holder said about it.
+/// How a concern was defended: the last reply of its reviewer.
 fn response(assignment: &ReviewAssignment) -> String {
     let said = assignment.replies.iter().rev().find_map(|reply| match reply {
         DebateReply::Withdraw { why } | DebateReply::Maintain { why } if !why.is_empty() => {
@@ -173,7 +170,7 @@ fn missing(assignment: &ReviewAssignment) -> Option<String> {
     let name = &assignment.reviewer;
     match &assignment.word {
         FirstPass::Given(..) => None,
-        FirstPass::Awaited => Some(format!("- {name}: it has not answered in time")),
+        FirstPass::Awaited => Some(format!("- {name}: did not answer in time")),
         FirstPass::Missing { why } => Some(format!("- {name}: {why}")),
     }
 }
@@ -184,8 +181,8 @@ fn titled(name: &str) -> String {
     first.into_iter().chain(rest).collect()
 }
 
-/// What has to change, for whoever does the work again: first what stopped it, last what those
-/// suggest who let it pass.
+/// What has to change, for the next attempt: first what stopped the work, last the suggestions of
+/// reviewers that approved it.
 #[must_use]
 pub fn feedback(panel: &Panel) -> String {
     let rank = |verdict: Verdict| match verdict {
@@ -210,7 +207,7 @@ pub fn feedback(panel: &Panel) -> String {
     text
 }
 
-/// A verdict with all that belongs to it, without the end of its last line.
+/// A verdict with its rationale, concerns and suggestions, without a final line break.
 fn in_full(verdict: Verdict, opinion: &Rationale) -> String {
     let mut text = format!("{}: {}", verdict.as_str(), opinion.rationale);
     text.extend(opinion.concerns.iter().map(|concern| format!("\n- {concern}")));
@@ -219,7 +216,7 @@ fn in_full(verdict: Verdict, opinion: &Rationale) -> String {
     text
 }
 
-/// All that some reviewers have said, first pass and debate, for those who debate.
+/// What the chosen reviewers said in the first pass and in the debate.
 #[must_use]
 pub fn transcript(panel: &Panel, wanted: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();

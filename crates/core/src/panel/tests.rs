@@ -1,5 +1,5 @@
-//! Every panel of up to five reviewers, every debate of up to three, against laws that are stated
-//! without the code's own order of questions.
+//! Checks every panel of up to five reviewers and every debate of up to three against laws that do
+//! not follow the order of the code.
 
 use super::summary::{feedback, line, open_concerns, suggestions, transcript, unresolved};
 use super::*;
@@ -51,7 +51,7 @@ fn panel(words: &[FirstPass]) -> Panel {
     }
 }
 
-/// Every row of this many entries of a list.
+/// Every sequence of this length from a list.
 fn rows<T: Clone>(of: &[T], length: usize) -> Vec<Vec<T>> {
     let mut rows = vec![Vec::new()];
     for _ in 0..length {
@@ -82,8 +82,7 @@ fn all(panel: &Panel, standing: ReviewStatus) -> bool {
     panel.assignments.iter().all(|assignment| assignment.standing() == standing)
 }
 
-/// The table of the protocol, row by row; each row says when it holds without looking at the
-/// others.
+/// The decision table, row by row. Each row states when it applies without looking at the others.
 fn by_the_table(panel: &Panel) -> PanelAction {
     let block = has(panel, ReviewStatus::Given(Verdict::Block));
     let waiting = has(panel, ReviewStatus::Waiting);
@@ -105,7 +104,7 @@ fn by_the_table(panel: &Panel) -> PanelAction {
     ];
     let mut holding = rows.into_iter().filter(|(holds, _)| *holds).map(|(_, ruling)| ruling);
     let found = holding.next();
-    assert!(holding.next().is_none(), "two rows of the table hold for {panel:?}");
+    assert!(holding.next().is_none(), "two rows of the table apply to {panel:?}");
     match found {
         Some(Some(ruling)) => PanelAction::Decide { ruling, reason: String::new() },
         Some(None) => PanelAction::Debate { round: 1 },
@@ -190,7 +189,8 @@ fn another_approval_changes_no_answer_but_that_of_nobody() {
             replies: Vec::new(),
         });
         let after = next(&more, BEGUN);
-        // Where all are silent, one approval makes it a matter for a person, and still no approval.
+        // If every reviewer is silent, one approval turns the panel into a question for a person,
+        // not into an approval.
         if ruling(&before) == Some(Ruling::Unavailable) {
             assert_eq!(ruling(&after), Some(Ruling::Unresolved), "{panel:?}");
         } else {
@@ -210,19 +210,21 @@ fn whoever_has_not_spoken_at_the_end_is_missing() {
         }
         let (late, without) = (next(&panel, ENDS), next(&silent, ENDS));
         assert_eq!(late, without, "{panel:?}");
-        assert!(ruling(&late).is_some(), "a panel that is over ends: {panel:?}");
+        assert!(ruling(&late).is_some(), "a panel at its deadline ends: {panel:?}");
     }
 }
 
 #[test]
 fn the_missing_are_named() {
     let next = next(&panel(&[given(Verdict::Approve), missing(), given(Verdict::Concern)]), BEGUN);
-    let expected =
-        PanelAction::Decide { ruling: Ruling::Unresolved, reason: "no verdict of ben".to_owned() };
+    let expected = PanelAction::Decide {
+        ruling: Ruling::Unresolved,
+        reason: "no verdict from ben".to_owned(),
+    };
     assert_eq!(next, expected);
 }
 
-/// Follows every course of a debate; `look` sees each panel on the way with what comes next.
+/// Plays every course of a debate; `look` gets each panel on the way and its next action.
 fn every_course(panel: &Panel, look: &mut impl FnMut(&Panel, &PanelAction)) {
     let answer = next(panel, BEGUN);
     look(panel, &answer);
@@ -231,7 +233,7 @@ fn every_course(panel: &Panel, look: &mut impl FnMut(&Panel, &PanelAction)) {
     let holders: Vec<usize> = (0..panel.assignments.len())
         .filter(|at| panel.assignments[*at].holds_a_concern())
         .collect();
-    assert!(!holders.is_empty(), "a debate about nothing");
+    assert!(!holders.is_empty(), "a debate without a concern");
     for course in rows(&replies(), holders.len()) {
         let mut then = panel.clone();
         then.round_ends.push(ROUND_ENDS);
@@ -280,17 +282,17 @@ fn every_debate_ends_as_its_last_round_says() {
                 ruling: Ruling::Blocked | Ruling::Escalated | Ruling::Unavailable,
                 ..
             } => {
-                panic!("no debate brings this up: {panel:?}");
+                panic!("no debate ends like this: {panel:?}");
             }
         }
         let approved = ruling(next) == Some(Ruling::Approved);
         assert_eq!(
             approved,
             holders.is_empty(),
-            "only what all have withdrawn is approved: {panel:?}"
+            "only a debate in which all concerns were withdrawn ends in approval: {panel:?}"
         );
     });
-    assert_eq!(seen, 1_506, "a course was left out");
+    assert_eq!(seen, 1_506, "a course is missing");
 }
 
 #[test]
@@ -408,7 +410,7 @@ fn suggestions_are_kept_whatever_the_verdict_and_a_concern_of_who_approves_is_on
     let expected =
         [vec!["a typo", "a shorter name"], own.clone(), own.clone(), own, vec![], vec![]];
     assert_eq!(suggestions(&panel), expected);
-    assert_eq!(open_concerns(&panel).len(), 3, "who approves has none that is open");
+    assert_eq!(open_concerns(&panel).len(), 3, "an approval has no open concern");
 }
 
 #[test]
@@ -447,7 +449,7 @@ fn nothing_that_is_said_looks_like_something_else() {
     assert_eq!(bounded.suggestions.len(), crate::limits::OPINION_ITEMS);
     assert_eq!(line("a\tb\n c", 100), "a b c");
     assert_eq!(opinion("why").objections(), ["why"]);
-    assert_eq!(Rationale::default().objections(), ["(it does not say why)"]);
+    assert_eq!(Rationale::default().objections(), ["(no reason given)"]);
 }
 
 #[test]

@@ -1,21 +1,21 @@
-//! A plan in words: the proposal that people approve, its place in a task's body, what one
-//! iteration came to, and the body of a subtask.
+//! Words a plan: the proposal that people approve, its section in a task's body, the history of its
+//! iterations, and the body of a subtask.
 
 use serde::{Deserialize, Serialize};
 
 use super::{EdgeKind, Plan, PlanItem, Subtask};
 use crate::limits;
 
-/// Between these lines stands what Banksman writes into a body; everything else is somebody's own.
+/// Banksman writes between these lines of a body; everything else belongs to people.
 const OPENING: &str = "<!-- banksman: the plan -->";
 const CLOSING: &str = "<!-- banksman: end of the plan -->";
 
-/// What one iteration came to.
+/// The result of one planning iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Iteration {
     pub version: u32,
     pub subtasks: usize,
-    /// What stands against it: faults of the whole, and each subtask that is too big.
+    /// Problems of the plan, and each subtask that is too large.
     pub objections: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Iteration {
     }
 }
 
-/// What a planner has brought, in one line.
+/// A plan in one line.
 #[must_use]
 pub fn in_a_line(plan: &Plan) -> String {
     let faults = plan.faults();
@@ -60,7 +60,7 @@ pub fn in_a_line(plan: &Plan) -> String {
     }
 }
 
-/// The line of an answer that is no proposal.
+/// The line for an answer that is not a proposal.
 #[must_use]
 pub fn needs_another_pass(why: &str) -> String {
     bounded(&format!("needs another pass: {why}"))
@@ -70,7 +70,7 @@ fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// On one line, and as long as an objection may be.
+/// On one line, cut to the limit of an objection.
 fn bounded(text: &str) -> String {
     let text = inline(text);
     text[..text.floor_char_boundary(limits::PLAN_OBJECTION_BYTES)].to_owned()
@@ -107,14 +107,14 @@ pub fn proposal(version: u32, plan: &Plan) -> String {
     text
 }
 
-/// The spikes that a subtask waits for, where no edge says so already.
+/// The spikes that block a subtask without an explicit edge.
 fn spikes_of(plan: &Plan, subtask: &Subtask) -> Vec<String> {
     let said = |id: &str| plan.edges.iter().any(|edge| edge.from == id && edge.to == subtask.id);
     let spikes = plan.spikes.iter().filter(|spike| spike.holds_up(subtask) && !said(&spike.id));
     spikes.map(|spike| format!("{} -> {} (blocks)\n", spike.id, subtask.id)).collect()
 }
 
-/// What all iterations came to, for a person who has to find another way.
+/// The results of all iterations, for a person who has to find another way.
 #[must_use]
 pub fn history(iterations: &[Iteration]) -> String {
     let lines: String = iterations.iter().map(Iteration::line).collect();
@@ -156,14 +156,13 @@ pub fn hours(minutes: u32) -> String {
     }
 }
 
-/// On one line, and without what would end or imitate our own part of a body.
+/// On one line, and without text that could end or imitate Banksman's section of a body.
 fn inline(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").replace("<!--", "<! --")
 }
 
-/// The body with this text as Banksman's part of it. The former one is replaced, and what others
-/// wrote stays as it is.
+/// Replaces Banksman's section of a body, or adds it. The rest of the body is unchanged.
 #[must_use]
 pub fn with_part(body: &str, text: &str) -> String {
     let part = |text: &str| format!("{OPENING}\n\n{}\n\n{CLOSING}\n", text.trim());
@@ -176,12 +175,12 @@ pub fn with_part(body: &str, text: &str) -> String {
     if whole.len() <= limits::BODY_BYTES {
         return whole;
     }
-    let short = joined("The plan does not fit into this text; the field `plan` holds it.");
+    let short = joined("The plan does not fit in this text; the field `plan` holds it.");
     if short.len() <= limits::BODY_BYTES { short } else { body.to_owned() }
 }
 
-/// What stands before and after our part. The last one counts: a line like ours that somebody has
-/// quoted is left alone.
+/// The text before and after Banksman's section. The last section counts, so a quoted marker is
+/// left alone.
 fn around(body: &str) -> (&str, &str) {
     let found = body.rfind(CLOSING).and_then(|end| Some((body[..end].rfind(OPENING)?, end)));
     let Some((start, end)) = found else { return (body, "") };
@@ -189,20 +188,20 @@ fn around(body: &str) -> (&str, &str) {
     (&body[..start], after.strip_prefix('\n').unwrap_or(after))
 }
 
-/// The body without our part of it: what people wrote.
+/// The body without Banksman's section.
 #[must_use]
 pub fn without_part(body: &str) -> String {
     let (before, after) = around(body);
     if after.is_empty() { before.trim_end().to_owned() } else { format!("{before}{after}") }
 }
 
-/// The body of the task that one part becomes.
+/// The body of the task for one item; `parent` is the parent's id and title.
 #[must_use]
 pub fn body_of(part: PlanItem<'_>, version: u32, whole: (&str, &str)) -> String {
     let (id, title) = whole;
     let mut text = match part {
         PlanItem::Spike(spike) => format!(
-            "Find the answer to this question: {}\n\nAnswer it; change nothing that has to stay.\n",
+            "Find the answer to this question: {}\n\nAnswer it; do not leave any other change.\n",
             spike.question.trim()
         ),
         PlanItem::Subtask(subtask) => {
@@ -216,7 +215,7 @@ pub fn body_of(part: PlanItem<'_>, version: u32, whole: (&str, &str)) -> String 
         }
     };
     text += &format!(
-        "\n## Part of\n\n`{}` of plan v{version} of {id}, {title}. `banksman show {id}` has the plan. The other parts are done by others.\n",
+        "\n## Part of\n\n`{}` of plan v{version} of {id}, {title}. `banksman show {id}` shows the plan. Other agents work on the other subtasks.\n",
         part.id()
     );
     text

@@ -1,4 +1,4 @@
-//! The five measures, the shape of a plan, the order of its parts and its words.
+//! The five measures, the shape of a plan, the order of its items and its wording.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -62,34 +62,37 @@ fn each_of_the_five_measures_counts_by_itself() {
     };
     assert_eq!(with(|_| {}), "");
     assert_eq!(with(|one| one.estimate_minutes = 240), "");
-    assert_eq!(with(|one| one.estimate_minutes = 241), "it takes 4h1min, and 4h is the most");
-    assert_eq!(with(|one| one.estimate_minutes = 0), "its effort is not estimated");
+    assert_eq!(
+        with(|one| one.estimate_minutes = 241),
+        "it takes 4h1min, more than the limit of 4h"
+    );
+    assert_eq!(with(|one| one.estimate_minutes = 0), "it has no estimate");
     let ten = |one: &mut Subtask| one.files = (0..10).map(|at| format!("{at}.rs")).collect();
     let mut most = subtask("a");
     ten(&mut most);
     assert_eq!(most.too_big(), Vec::<String>::new());
     assert_eq!(
         with(|one| one.files = (0..15).map(|at| format!("{at}.rs")).collect()),
-        "it touches 15 files, and 10 is the most"
+        "it touches 15 files, more than the limit of 10"
     );
-    // Naming a file twice makes it no second file, and naming a folder hides how many there are.
+    // A file that is named twice counts once, and a folder hides how many files there are.
     assert_eq!(with(|one| one.files = vec!["a.rs".to_owned(); 11]), "");
     for path in ["src/", "src/*.rs", ""] {
         let mut one = subtask("a");
         one.files = vec![path.to_owned()];
-        assert!(one.too_big()[0].contains("is no single file"), "{path}");
+        assert!(one.too_big()[0].contains("is not a single file"), "{path}");
     }
-    assert_eq!(with(|one| one.files.clear()), "it does not say which files it touches");
+    assert_eq!(with(|one| one.files.clear()), "it does not name the files that it touches");
     assert_eq!(
         with(|one| one.purposes.push("and another".to_owned())),
-        "it has 2 reasons, and one is the most"
+        "it has 2 purposes, more than the limit of one"
     );
-    assert_eq!(with(|one| one.purposes = vec![" ".to_owned()]), "it does not say why it is done");
+    assert_eq!(with(|one| one.purposes = vec![" ".to_owned()]), "it does not name its purpose");
     assert_eq!(with(|one| one.tested_by.clear()), "it cannot be tested in isolation");
     assert_eq!(with(|one| one.review_minutes = 15), "");
     assert_eq!(
         with(|one| one.review_minutes = 16),
-        "its review takes 16min, and 15min is the most"
+        "its review takes 16min, more than the limit of 15min"
     );
 }
 
@@ -103,36 +106,36 @@ fn a_plan_that_does_not_hold_together_is_told_why() {
     assert_eq!(fault(&|_| {}), "");
     assert_eq!(
         fault(&|plan| plan.subtasks[0] = subtask("limiter")),
-        "the id `limiter` is used twice, an edge names `docs`, which is no subtask and no spike"
+        "the id `limiter` is used twice, an edge names `docs`, which is neither a subtask nor a spike"
     );
     assert_eq!(
         fault(&|plan| plan.edges.push(edge("routes", "limiter", EdgeKind::Blocks))),
-        "these wait for each other in a circle, or behind one: docs, limiter, routes"
+        "these items depend on each other in a cycle, or depend on one that does: docs, limiter, routes"
     );
     assert_eq!(
         fault(&|plan| plan.edges.push(edge("docs", "docs", EdgeKind::Informs))),
-        "these wait for each other in a circle, or behind one: docs"
+        "these items depend on each other in a cycle, or depend on one that does: docs"
     );
     assert_eq!(
         fault(&|plan| plan.edges.push(edge("docs", "store", EdgeKind::Blocks))),
-        "the spike `store` has to come first, so nothing leads to it"
+        "the spike `store` must come first, so no edge may lead to it"
     );
     assert_eq!(
         fault(&|plan| plan.spikes[0].blocks = vec!["nothing".to_owned()]),
-        "the spike `store` blocks `nothing`, which is no subtask"
+        "the spike `store` blocks `nothing`, which is not a subtask"
     );
     assert_eq!(
         fault(&|plan| plan.subtasks[1].id = "a b".to_owned()),
-        "`a b` is no id; use letters, digits, `-` and `_`"
+        "`a b` is not an id; use letters, digits, `-` and `_`"
     );
     assert_eq!(
         fault(&|plan| plan.subtasks[1].title = "two\nlines".to_owned()),
-        "`limiter` needs a title or question of one line"
+        "`limiter` needs a title or question on one line"
     );
     let many = limits::PLAN_SUBTASKS + 1;
     assert_eq!(
         fault(&|plan| plan.subtasks = (0..many).map(|at| subtask(&format!("s{at}"))).collect()),
-        "21 subtasks are more than 20"
+        "21 subtasks, more than the limit of 20"
     );
     assert!(
         fault(&|plan| plan.subtasks[0].description = "x".repeat(2_001))
@@ -140,7 +143,7 @@ fn a_plan_that_does_not_hold_together_is_told_why() {
     );
     let mut spikes_only = plan(&[]);
     spikes_only.spikes = vec![spike("store", &[])];
-    assert_eq!(spikes_only.faults(), ["there are spikes and no subtask that depends on them"]);
+    assert_eq!(spikes_only.faults(), ["there are spikes but no subtask that depends on them"]);
 }
 
 #[test]
@@ -149,10 +152,7 @@ fn what_the_schema_does_not_know_is_no_plan() {
     assert_eq!(serde_json::from_value::<Plan>(sound.clone()).ok(), Some(rate_limits()));
     let mut more = sound;
     more["subtasks"][0]["pr_sized"] = json!(true);
-    assert!(
-        serde_json::from_value::<Plan>(more).is_err(),
-        "nobody says of themselves that it is small"
-    );
+    assert!(serde_json::from_value::<Plan>(more).is_err(), "a subtask cannot claim to be small");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn the_history_names_what_stood_against_each_iteration() {
     let told = history(&[Iteration::of(1, &big), Iteration::of(2, &rate_limits())]);
     assert_eq!(
         told,
-        "## Decomposition History\n\n- v1: 1 subtask; all: it touches 15 files, and 10 is the most\n- v2: 3 subtasks; every subtask is PR-sized\n"
+        "## Decomposition History\n\n- v1: 1 subtask; all: it touches 15 files, more than the limit of 10\n- v2: 3 subtasks; every subtask is PR-sized\n"
     );
 }
 
@@ -309,7 +309,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
 }
 
 proptest! {
-    /// Every part of a sound plan has one place, behind all that it waits for.
+    /// Every item of a sound plan has one position, after all its dependencies.
     #[test]
     fn a_sound_plan_has_an_order(plan in any_plan()) {
         let order = plan.order();
@@ -328,7 +328,7 @@ proptest! {
         }
     }
 
-    /// However often it is replaced, our part is there once and the words of people stay.
+    /// However often it is replaced, Banksman's section exists once, and the text of people stays.
     #[test]
     fn our_part_of_a_body_is_there_once(body in "(?s).{0,200}", first in "[a-z ]{0,40}", second in "[a-z ]{0,40}") {
         let once = with_part(&body, &first);

@@ -1,5 +1,5 @@
-//! What people have allowed, as the history of a task tells it. There is no other record of it that
-//! could be changed.
+//! Reads the permissions that people have granted from the history of a task. No other record of
+//! them exists, so nothing else can be tampered with.
 
 use serde_json::Value;
 
@@ -7,22 +7,21 @@ use super::{Action, PermissionRequest};
 use crate::lifecycle::{Activity, Lifecycle};
 use crate::machine::{Actor, Record};
 
-/// The trigger under which leave is on record where the lifecycle has no answer that says yes.
+/// The trigger that records a permission if the lifecycle has no answer that grants it.
 pub const ALLOW: &str = "allow";
-/// The trigger under which an answer is on record that was refused.
+/// The trigger that records a refused answer.
 pub const REFUSED: &str = "answer_refused";
 
-/// What a record has on it by which a run begins.
+/// The field in the record that starts a run.
 const CLAIMED: &str = "epoch";
 
-/// Answers that say yes to what was asked. To unblock a task is none: it may also mean "find
-/// another way".
+/// Answers that grant a request. `unblock` is not one of them: it may also mean "find another way".
 const YES: [&str; 4] = ["approve", "allow", "yes", "pass"];
 
-/// Answers that let the work go on without saying yes to anything, the clearest first.
+/// Answers that continue the work without granting anything, the clearest first.
 const GOES_ON: [&str; 3] = ["resume", "unblock", "retry"];
 
-/// What was allowed, by whom, and with which record.
+/// A granted permission: the actions, the person, and the number of the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub actions: Vec<Action>,
@@ -30,15 +29,15 @@ pub struct Grant {
     pub seq: i64,
 }
 
-/// Everything that people have allowed in a history, which is given from its beginning, with the
-/// numbers of its records.
+/// Everything that people have granted in a history. The records come with their numbers, from the
+/// beginning.
 pub fn grants<'r>(
     lifecycle: &Lifecycle,
     records: impl IntoIterator<Item = (i64, &'r Record)>,
 ) -> Vec<Grant> {
     let mut asked: Option<Vec<Action>> = None;
     let mut grants = Vec::new();
-    // Whether no agent has been at work since the last grant.
+    // Whether no agent has run since the last grant.
     let mut is_unused = false;
     for (seq, record) in records {
         let moves = record.from.as_deref() != Some(record.to.as_str());
@@ -55,7 +54,7 @@ pub fn grants<'r>(
         }
         is_unused &= !record.fields.contains_key(CLAIMED);
         if moves {
-            // Who brings the task back to a question, takes back what nobody has made use of.
+            // A person who moves the task back to a decision revokes a grant that no run has used.
             if is_person && is_unused && !says_yes && asks_people(lifecycle, &record.to) {
                 grants.pop();
                 is_unused = false;
@@ -66,8 +65,9 @@ pub fn grants<'r>(
     grants
 }
 
-/// The answers to a question that a move has opened. Where the move asks for leave and the
-/// lifecycle has no answer that gives it, there is one more: the work goes on, and with leave.
+/// The answers to the decision that a record opened. If the record requests a permission and no
+/// answer of the lifecycle grants it, `allow` is added: it continues the work and grants the
+/// permission.
 #[must_use]
 pub fn with_permission(offers: &[(String, String)], opened: &Record) -> Vec<(String, String)> {
     let named = |words: &[&str]| {
@@ -79,7 +79,7 @@ pub fn with_permission(offers: &[(String, String)], opened: &Record) -> Vec<(Str
     leave.into_iter().chain(offers.iter().cloned()).collect()
 }
 
-/// The request that a question was opened with: a text of the move that begins with one.
+/// The request that opened a decision: a field that begins with one.
 fn request_in(record: &Record) -> Option<Vec<Action>> {
     record.fields.values().filter_map(Value::as_str).find_map(PermissionRequest::asked_in)
 }
@@ -90,7 +90,7 @@ fn asks_people(lifecycle: &Lifecycle, state: &str) -> bool {
     does.is_some_and(|does| does.activity == Activity::Human)
 }
 
-/// Whether a move is an answer that its state offers as a yes.
+/// Whether the trigger is an answer of the state that grants a request.
 fn is_yes(lifecycle: &Lifecycle, from: &str, trigger: &str) -> bool {
     let state = lifecycle.find_state(from).map(|id| lifecycle.state(id));
     let does = state.and_then(|state| state.does.as_ref());

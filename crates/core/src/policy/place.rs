@@ -1,47 +1,48 @@
-//! Where a path leads: into the worktree, out of it, or to where nobody minds. Links are not
-//! followed; nothing is looked at.
+//! Classifies paths: inside the worktree, outside of it, or in a scratch folder. It reads no files,
+//! so it does not follow links.
 
 use super::shell::{Script, Simple, Word};
 
-/// Folders that everybody may write to and that nobody keeps.
+/// Folders that anybody may write to and that nobody backs up.
 const SCRATCH: [&str; 3] = ["/tmp", "/var/tmp", "/dev"];
 /// Folders that one command line may change to.
 const FOLDERS: usize = 8;
-/// Ways to write one's home.
+/// Spellings of the home folder.
 const HOMES: [&str; 2] = ["$HOME", "${HOME}"];
 
-/// Programs all of whose words are paths that they change.
+/// Programs that change every path in their arguments.
 const CHANGE_ALL: [&str; 13] = [
     "rm", "rmdir", "unlink", "shred", "mv", "touch", "truncate", "chmod", "chown", "chgrp", "tee",
     "ln", "mkdir",
 ];
-/// Programs that write to the last of theirs.
+/// Programs that write to the last path in their arguments.
 const CHANGE_LAST: [&str; 4] = ["cp", "install", "rsync", "scp"];
 /// Programs that change files in place with `-i`.
 const IN_PLACE: [&str; 3] = ["sed", "perl", "ruby"];
 
-/// Programs that only print their words.
+/// Programs that only print their arguments.
 const PRINTS: [&str; 2] = ["echo", "printf"];
-/// Programs whose first word is what they look for.
+/// Programs whose first argument is a search pattern.
 const SEARCHES: [&str; 8] = ["grep", "egrep", "fgrep", "rg", "ag", "sed", "awk", "jq"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Spot {
-    /// From the top of the worktree.
+    /// Relative to the top of the worktree.
     Inside(String),
     Outside(String),
     Scratch(String),
-    /// It is filled in only when the command runs.
+    /// Known only when the command runs.
     Unknown,
 }
 
-/// Where the paths of a command line begin: in the worktree, and after a `cd` in every folder that
-/// it may be in. Which one it is depends on brackets and on luck, so all of them count.
+/// The folders in which a command line may resolve its paths: the worktree and, after a `cd`, every
+/// folder that it may have changed to. Subshells and failing commands decide which one it is, so
+/// all of them count.
 #[derive(Debug)]
 pub(super) struct Ground<'a> {
     pub(super) root: &'a str,
     bases: Vec<String>,
-    /// The changes of folder that nobody can follow.
+    /// The commands that change to an unknown folder.
     pub(super) lost: Vec<String>,
 }
 
@@ -67,13 +68,13 @@ impl<'a> Ground<'a> {
         ground
     }
 
-    /// Everywhere that a word may lead to.
+    /// Every location that a word may name.
     pub(super) fn spots<'s>(&'s self, word: &'s Word) -> impl Iterator<Item = Spot> + 's {
         self.bases.iter().map(|base| spot(word, base, self.root))
     }
 }
 
-/// Where a word leads that is used as a path in the folder `base` of the worktree `root`.
+/// The location of a word that is used as a path in the folder `base` of the worktree `root`.
 fn spot(word: &Word, base: &str, root: &str) -> Spot {
     let text = word.text.as_str();
     let home = HOMES.iter().find_map(|home| text.strip_prefix(home));
@@ -86,7 +87,7 @@ fn spot(word: &Word, base: &str, root: &str) -> Spot {
     spot_of(text, base, root)
 }
 
-/// The same for a path that is known.
+/// Same as [`locate`], for a path that is known.
 pub(super) fn spot_of(text: &str, base: &str, root: &str) -> Spot {
     if text.starts_with('~') {
         return Spot::Outside(text.to_owned());
@@ -119,7 +120,7 @@ pub(super) fn spot_of(text: &str, base: &str, root: &str) -> Spot {
     if is_scratch { Spot::Scratch(path) } else { Spot::Outside(path) }
 }
 
-/// Without `.`, without `a/..`, and without slashes that say nothing.
+/// Removes `.`, `a/..` and redundant slashes.
 fn tidied(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let is_absolute = path.starts_with('/');
@@ -157,8 +158,8 @@ pub(super) fn changed(simple: &Simple) -> Vec<Word> {
     paths
 }
 
-/// The words of a command that may name files, whatever it does with them. What is only printed or
-/// looked for names none.
+/// The words of a command that may name files, whatever it does with them. Text that is only
+/// printed or searched for names none.
 pub(super) fn named(simple: &Simple) -> impl Iterator<Item = Word> {
     let program = simple.program();
     let only_words = PRINTS.contains(&program);

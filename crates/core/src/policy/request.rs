@@ -1,5 +1,4 @@
-//! The question that is asked before an action: text for people, and exact enough to be read back
-//! from the history.
+//! A request for a permission: text for people, precise enough to be parsed again from the history.
 
 use std::fmt;
 
@@ -8,16 +7,16 @@ use serde_json::Value;
 
 use super::{Action, Assessment, Rank, RiskClass};
 
-/// What is kept of an action's text where it is only shown, in bytes.
+/// How much of an action's text is shown in a reason, in bytes.
 const SHOWN_BYTES: usize = 300;
-/// What an agent may say with it, in bytes.
+/// How much an agent may add in its own words, in bytes.
 const WORDS_BYTES: usize = 1_500;
-/// Longer commands can be asked for, but not be allowed: nobody could see what they agree to. It
-/// also keeps the first line of a request whole in everything that keeps only the beginning of a
-/// text.
+/// A longer command can be requested but not granted, because nobody could see what they agree to.
+/// It also keeps the first line of a request complete wherever only the beginning of a text is
+/// stored.
 pub(super) const ACTION_BYTES: usize = 2_000;
 
-/// Actions that somebody asks leave for.
+/// Actions that an agent requests a permission for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PermissionRequest {
     pub class: RiskClass,
@@ -42,20 +41,20 @@ impl PermissionRequest {
             }
         }
         reasons.truncate(10);
-        reasons.push(format!("asked for by an agent of the rank {rank}"));
+        reasons.push(format!("requested by an agent with the rank {rank}"));
         let actions = held.into_iter().map(|(action, _)| action).collect();
         Self { class, actions, reasons, words: String::new() }
     }
 
-    /// The same with what the agent says about it.
+    /// Adds what the agent says about it.
     #[must_use]
     pub fn saying(mut self, words: &str) -> Self {
         words[..words.floor_char_boundary(WORDS_BYTES)].trim().clone_into(&mut self.words);
         self
     }
 
-    /// The actions that a text asks for, if that is how it begins. Its first line holds all of
-    /// them, so whoever reads the text has seen what is asked before anything else.
+    /// Parses the actions that a text requests, if it begins with a request. Its first line
+    /// contains all of them, so a person who reads the text sees the request before anything else.
     #[must_use]
     pub fn asked_in(text: &str) -> Option<Vec<Action>> {
         let line = text.lines().next()?;
@@ -89,7 +88,7 @@ impl fmt::Display for PermissionRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let action = |action: &Action| {
             let (word, what) = action.parts();
-            // Without line breaks and without marks that a terminal would obey.
+            // JSON escapes line breaks and terminal control characters.
             format!("{word} {}", Value::from(what))
         };
         let actions: Vec<String> = self.actions.iter().map(action).collect();

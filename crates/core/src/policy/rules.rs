@@ -1,18 +1,18 @@
-//! Whether a rule is about an action: patterns of commands, of paths and of tools.
+//! Matches rules against actions: patterns for commands, paths and tools.
 
 use super::place::{Ground, Spot};
 use super::shell::{Simple, Word};
 use crate::globs::{Globs, part_matches};
 
-/// Stands in a pattern for a path that leads out of the worktree.
+/// In a pattern, stands for a path outside of the worktree.
 pub(super) const OUTSIDE: &str = "{outside}";
-/// Stands in a command's pattern for any number of words.
+/// In a command pattern, stands for any number of words.
 const ANY_WORDS: &str = "...";
-/// Between the commands of a pattern that is about a pipe.
+/// Separates the commands of a pattern for a pipeline.
 const PIPE: &str = " | ";
 
-/// The first command of a pipeline that a pattern is about. A pattern with pipes wants its commands
-/// in this order, whatever stands between them.
+/// The commands of a pipeline that a pattern matches. A pattern with pipes needs its commands in
+/// this order, with any others in between, and yields the first of them.
 pub(super) fn about<'p>(
     pattern: &str,
     pipeline: &'p [Simple],
@@ -38,7 +38,7 @@ pub(super) fn about<'p>(
     found.into_iter()
 }
 
-/// The program, then the words in their order, and the options wherever they stand.
+/// Matches the program, then the words in their order, and the options in any position.
 fn fits(pattern: &[&str], simple: &Simple, ground: &Ground<'_>) -> bool {
     let Some((program, rest)) = pattern.split_first() else { return false };
     if !one_of(program, |name| part_matches(name.as_bytes(), simple.program().as_bytes())) {
@@ -55,7 +55,7 @@ fn fits(pattern: &[&str], simple: &Simple, ground: &Ground<'_>) -> bool {
     options.into_iter().all(has) && in_order(&words, &plain, ground)
 }
 
-/// `-f` is also in `-rf`.
+/// `-f` also matches `-rf`.
 fn is_such(option: &str, word: &str) -> bool {
     let mut letters = option.chars().skip(1);
     let short = letters.next().filter(|c| c.is_ascii_alphabetic() && letters.next().is_none());
@@ -85,12 +85,12 @@ fn is_word(pattern: &str, word: &Word, ground: &Ground<'_>) -> bool {
     part_matches(pattern.as_bytes(), word.text.as_bytes())
 }
 
-/// `a|b` is either.
+/// `a|b` matches either.
 fn one_of(pattern: &str, is_so: impl Fn(&str) -> bool) -> bool {
     pattern.split('|').any(is_so)
 }
 
-/// Whether a path is meant by a pattern.
+/// Whether a path matches a pattern.
 pub(super) fn is_path(pattern: &str, spot: &Spot) -> bool {
     match spot {
         Spot::Outside(_) if pattern == OUTSIDE => true,

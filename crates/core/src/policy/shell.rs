@@ -1,9 +1,10 @@
-//! A command line as far as it can be read without running it: the simple commands in it, the pipes
-//! between them, what they are redirected into, and what cannot be told.
+//! Parses a command line without running it: its simple commands, the pipes between them, their
+//! redirections, and what cannot be determined.
 //!
 //! It follows `&&`, `;`, `|`, `$(…)`, subshells, `env`, `sudo`, `sh -c`, `eval`, `xargs` and `find
-//! -exec`. It expands nothing: a word with a variable in it is known to be unknown. What it cannot
-//! read is a doubt and never an error, so that whoever classes a command can be careful with it.
+//! -exec`. It expands nothing: a word with a variable is marked as unknown. Whatever it cannot
+//! parse is listed in [`Script::unparsed`] and is never an error, so that the caller can classify
+//! the command with care.
 
 mod lex;
 mod wrap;
@@ -11,17 +12,17 @@ mod wrap;
 pub(super) use lex::Word;
 use lex::{Token, lex};
 
-/// A command line, in bytes. Nobody reads a longer one before saying yes to it.
+/// A command line, in bytes. Nobody reads a longer one before they permit it.
 const COMMAND_BYTES: usize = 32 * 1024;
-/// Commands inside commands.
+/// Nesting depth of commands.
 const DEPTH: usize = 8;
-/// Simple commands of one line, wrappers counted with what they wrap.
+/// Simple commands of one line, wrappers included.
 const COMMANDS: usize = 500;
 
-/// Words that stand where a command begins and are none.
+/// Reserved words at the beginning of a command.
 const RESERVED: [&str; 12] =
     ["if", "then", "elif", "else", "fi", "do", "done", "while", "until", "!", "{", "}"];
-/// Programs that run what they are given to read.
+/// Programs that execute their input.
 const SHELLS: [&str; 10] =
     ["sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "eval", "source", "."];
 
@@ -29,12 +30,12 @@ const SHELLS: [&str; 10] =
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Simple {
     pub(super) words: Vec<Word>,
-    /// What its output is redirected into.
+    /// The targets of its output redirections.
     pub(super) into: Vec<Word>,
 }
 
 impl Simple {
-    /// The program's name without its folder.
+    /// The name of the program without its folder.
     pub(super) fn program(&self) -> &str {
         self.words.first().map_or("", |word| word.text.rsplit('/').next().unwrap_or_default())
     }
@@ -45,17 +46,17 @@ impl Simple {
     }
 }
 
-/// All that was found in a command line.
+/// A parsed command line.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Script {
-    /// Commands that are connected by pipes stand together, in their order.
+    /// The commands of each pipeline, in order.
     pub(super) pipelines: Vec<Vec<Simple>>,
-    /// What could not be read, in words.
+    /// Why parts of it could not be parsed.
     pub(super) doubts: Vec<String>,
     count: usize,
 }
 
-/// Reads a command line.
+/// Parses a command line.
 pub(super) fn read(text: &str) -> Script {
     let mut script = Script::default();
     if text.len() > COMMAND_BYTES {
@@ -107,7 +108,7 @@ impl Script {
         }
     }
 
-    /// A simple command is complete: it is kept, and so is everything that it runs in turn.
+    /// Completes a simple command: adds it and everything that it runs in turn.
     fn end(&mut self, building: &mut Building, pipeline: &mut Vec<Simple>, depth: usize) {
         let built = std::mem::take(building);
         let simple = built.simple();
@@ -140,7 +141,7 @@ impl Script {
         let runs_what_it_reads =
             chain.iter().find(|simple| SHELLS.contains(&simple.program())).cloned();
         if let Some(shell) = runs_what_it_reads {
-            // `sh -c "$(curl …)"` and `sh <(curl …)` are what `curl … | sh` is.
+            // `sh -c "$(curl …)"` and `sh <(curl …)` do the same as `curl … | sh`.
             let fed: Vec<Vec<Simple>> = self.pipelines[first_inner..]
                 .iter()
                 .map(|inner| inner.iter().cloned().chain([shell.clone()]).collect())
@@ -150,15 +151,15 @@ impl Script {
         pipeline.extend(chain);
     }
 
-    /// What a command runs of what it is given, and what of it nobody can know.
+    /// Parses the code that a command executes, and lists what cannot be known about it.
     fn look_inside(&mut self, simple: &Simple, here: &[String], depth: usize) {
         let program = simple.program();
         let Some(first) = simple.words.first() else { return };
         if !first.is_known || first.has_glob {
-            self.doubt(format!("which program `{}` is cannot be known", simple.shown()));
+            self.doubt(format!("the program of `{}` is unknown", simple.shown()));
         }
         if program == "case" || program == "select" {
-            self.doubt(format!("`{program}` is not read"));
+            self.doubt(format!("`{program}` is not supported"));
         }
         let is_shell = SHELLS.contains(&program) || program == "su";
         if !is_shell {
@@ -172,7 +173,7 @@ impl Script {
             _ => wrap::code_of_shell(simple).into_iter().collect(),
         };
         if code.iter().any(|word| !word.is_known) {
-            self.doubt(format!("what `{program}` is given to run cannot be known"));
+            self.doubt(format!("the code that `{program}` runs is unknown"));
         }
         let code: Vec<&str> = code.into_iter().map(|word| word.text.as_str()).collect();
         if !code.is_empty() {
@@ -181,12 +182,12 @@ impl Script {
     }
 }
 
-/// A simple command whose end has not come yet.
+/// A simple command that is not complete yet.
 #[derive(Default)]
 struct Building {
     words: Vec<Word>,
     into: Vec<Word>,
-    /// Sources of input and assignments: they run nothing but what is inside of them.
+    /// Input redirections and assignments: only the commands inside of them run.
     dropped: Vec<Word>,
     here: Vec<String>,
     next_is_target: bool,
@@ -196,7 +197,7 @@ struct Building {
 impl Building {
     fn word(&mut self, word: Word) {
         if std::mem::take(&mut self.next_is_target) {
-            // A number or a dash is another descriptor, not a file.
+            // A number or a dash is a file descriptor, not a file.
             let is_descriptor = word.text == "-" || word.text.parse::<u32>().is_ok();
             if !is_descriptor {
                 self.into.push(word);
@@ -213,7 +214,7 @@ impl Building {
     }
 
     fn simple(&self) -> Simple {
-        // The words of a loop's head are values, and commands only by what is inside of them.
+        // The words in the head of a `for` loop are values; only the commands inside of them run.
         let is_head = self.words.first().is_some_and(|word| word.text == "for" && !word.is_quoted);
         let words = if is_head { Vec::new() } else { self.words.clone() };
         Simple { words, into: self.into.clone() }

@@ -1,4 +1,4 @@
-//! Reads a policy's YAML: strict, with the line of every fault. It never opens a file itself.
+//! Parses the YAML of a policy and reports every problem with its line. It never opens a file.
 
 use std::sync::LazyLock;
 
@@ -9,12 +9,11 @@ use crate::lifecycle::problem::{Problem, Problems, suggestion};
 use crate::limits;
 use crate::yaml::{self, Name, Spanned, clip, problem_at};
 
-/// The rules that hold where a project says nothing.
+/// The rules that apply unless a project changes them.
 pub const BUILTIN: &str = include_str!("builtin.yaml");
 const BUILTIN_ORIGIN: &str = "built-in";
 const MANUAL: &str = "docs/policy.md";
-/// The bounds of a limit on repetitions: one is no repetition, and beyond the other nobody is
-/// watching.
+/// The allowed limits on repetitions: 1 is no repetition, and above 100 the limit has no effect.
 const LOOPS: std::ops::RangeInclusive<u32> = 2..=100;
 const DEFAULT_LOOPS: Loops = Loops { tool_failures: 3, back_and_forth: 3 };
 const DEFAULT_APPROVAL: Approval =
@@ -88,24 +87,24 @@ struct ToolSource {
     name: Option<Name>,
 }
 
-/// Read once: every start of an agent and every end asks for it.
+/// Parsed once, because every start and end of an agent needs it.
 static BUILT_IN: LazyLock<Policy> = LazyLock::new(|| {
-    let draft = Draft::of(BUILTIN, BUILTIN_ORIGIN).expect("a test reads the built-in policy");
-    draft.policy(Vec::new(), BUILTIN).expect("a test reads the built-in policy")
+    let draft = Draft::of(BUILTIN, BUILTIN_ORIGIN).expect("a test parses the built-in policy");
+    draft.policy(Vec::new(), BUILTIN).expect("a test parses the built-in policy")
 });
 
-/// The policy that holds where a project has none of its own.
+/// The policy of a project without its own file.
 #[must_use]
 pub fn builtin() -> Policy {
     BUILT_IN.clone()
 }
 
-/// A project's own policy, with the built-in rules unless it leaves them out. `origin` is the
-/// file's name.
+/// Parses a project's policy and adds the built-in rules unless the file excludes them. `origin` is
+/// the name of the file.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with it, each with its line.
+/// Every problem, with its line.
 pub fn read(text: &str, origin: &str) -> Result<Policy, Box<Problems>> {
     let draft = Draft::of(text, origin)?;
     let extends = draft.source.extends.as_ref().map_or(Extends::Builtin, |given| given.value);
@@ -116,7 +115,7 @@ pub fn read(text: &str, origin: &str) -> Result<Policy, Box<Problems>> {
     draft.policy(inherited, text)
 }
 
-/// A file that could be read, and what is wrong with what it says.
+/// A parsed file and the problems found in it.
 struct Draft<'a> {
     source: Source,
     origin: &'a str,
@@ -125,7 +124,7 @@ struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     fn of(text: &str, origin: &'a str) -> Result<Self, Box<Problems>> {
-        // A file of comments alone says nothing, which is no fault.
+        // A file with only comments is valid and empty.
         let is_empty =
             text.lines().all(|line| matches!(line.trim_start().chars().next(), None | Some('#')));
         let text_read = if is_empty { "{}" } else { text };
@@ -140,7 +139,7 @@ impl<'a> Draft<'a> {
         for name in &without {
             if !inherited.iter().any(|rule| rule.name == name.value) {
                 let known = inherited.iter().map(|rule| rule.name.as_str());
-                let message = format!("there is no built-in rule `{}`", clip(&name.value));
+                let message = format!("unknown built-in rule `{}`", clip(&name.value));
                 self.problems.push(problem_at(name, message, suggestion(&name.value, known)));
             }
         }
@@ -175,8 +174,8 @@ impl<'a> Draft<'a> {
                 (Some(pattern), None) => (RuleSubject::Write, pattern),
                 (None, Some(pattern)) => (RuleSubject::Touch, pattern),
                 (Some(_), Some(_)) | (None, None) => {
-                    let message = "a rule about paths has either `write` or `touch`";
-                    let help = "`touch` is about reading as well";
+                    let message = "a path rule needs either `write` or `touch`";
+                    let help = "`touch` matches reads and writes";
                     self.problems.push(problem_at(rule, message, help));
                     continue;
                 }
@@ -189,7 +188,7 @@ impl<'a> Draft<'a> {
             self.add(rules, RuleSubject::Tool, tool, (*class, why.as_deref(), name.as_ref()));
         }
         if rules.len() - first_own > limits::POLICY_RULES {
-            let message = format!("there may be {} rules", limits::POLICY_RULES);
+            let message = format!("more than {} rules", limits::POLICY_RULES);
             self.problems.push(Problem { line: 0, column: 0, message, help: None });
         }
     }
@@ -204,17 +203,21 @@ impl<'a> Draft<'a> {
         let text = pattern.value.trim();
         if text.is_empty() || text.len() > limits::POLICY_PATTERN_BYTES {
             let most = limits::POLICY_PATTERN_BYTES;
-            let message = format!("a pattern has 1 to {most} bytes");
-            self.problems.push(problem_at(pattern, message, "say what it is about"));
+            let message = format!("a pattern must have 1 to {most} bytes");
+            self.problems.push(problem_at(pattern, message, "write what the rule matches"));
         }
         if about == RuleSubject::Command && text.starts_with(['-', '|', '{']) {
             let help = "write the program first, such as `git ... push --force*`";
-            self.problems.push(problem_at(pattern, "a command begins with a program", help));
+            self.problems.push(problem_at(
+                pattern,
+                "a command pattern must begin with a program",
+                help,
+            ));
         }
         let (line, _) = yaml::place(pattern);
         let own = name.map_or_else(|| format!("line-{line}"), |name| name.value.clone());
         if rules.iter().any(|rule| rule.name == own) {
-            let message = format!("there is a rule `{}` already", clip(&own));
+            let message = format!("duplicate rule `{}`", clip(&own));
             let at = name.unwrap_or(pattern);
             self.problems.push(problem_at(at, message, "give it another `name`"));
         }
@@ -224,7 +227,7 @@ impl<'a> Draft<'a> {
             about,
             pattern: text.to_owned(),
             class,
-            why: why.unwrap_or("a rule of this project is about it").to_owned(),
+            why: why.unwrap_or("a rule of this project matches it").to_owned(),
             place: format!("{}:{line}", self.origin),
         });
     }
@@ -234,8 +237,8 @@ impl<'a> Draft<'a> {
         let mut class = |given: Option<Spanned<RiskClass>>, default: RiskClass| {
             let Some(given) = given else { return default };
             if given.value == RiskClass::Green {
-                let help = "write YELLOW or RED: from this class on leave is needed";
-                self.problems.push(problem_at(&given, "GREEN is what needs no leave", help));
+                let help = "write YELLOW or RED: the lowest class that needs a permission";
+                self.problems.push(problem_at(&given, "GREEN never needs a permission", help));
             }
             given.value
         };
@@ -251,7 +254,8 @@ impl<'a> Draft<'a> {
         let mut number = |given: Option<Spanned<u32>>, default: u32| {
             let Some(given) = given else { return default };
             if !LOOPS.contains(&given.value) {
-                let message = format!("this is a number from {} to {}", LOOPS.start(), LOOPS.end());
+                let message =
+                    format!("expected a number from {} to {}", LOOPS.start(), LOOPS.end());
                 self.problems.push(problem_at(&given, message, ""));
             }
             given.value

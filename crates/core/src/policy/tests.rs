@@ -1,4 +1,4 @@
-//! How actions are classed, and that no company, wrapper or quoting makes one more harmless.
+//! The classes of actions, and that no other command, wrapper or quoting lowers the class of one.
 
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::sample::select;
@@ -161,10 +161,10 @@ fn paths_and_tools_have_classes_too() {
 fn a_project_adds_rules_and_leaves_some_out() {
     let text = "without: [force-push]\ncommands:\n  - { run: make deploy, class: red, why: it deploys }\n\
                 tools:\n  - { name: web, tool: 'Web*', class: YELLOW }\nlead_may_close: true\n";
-    let policy = read(text, "policy.yaml").expect("it is sound");
+    let policy = read(text, "policy.yaml").expect("a sound policy");
     assert!(policy.lead_may_close);
     let run = |command: &str| policy.look(&Action::Run(command.to_owned()), ROOT);
-    assert_eq!(run("git push --force").class, RiskClass::Yellow, "pushing is still a rule");
+    assert_eq!(run("git push --force").class, RiskClass::Yellow, "`git push` still matches a rule");
     let verdict = run("make -j deploy");
     assert_eq!(verdict.class, RiskClass::Red);
     assert_eq!(verdict.findings[0].rule, Some(("line-3".to_owned(), "policy.yaml:3".to_owned())));
@@ -172,7 +172,7 @@ fn a_project_adds_rules_and_leaves_some_out() {
 
     let strict =
         read("extends: nothing\ndefault: RED\ncommands: [{ run: ls, class: GREEN }]\n", "p");
-    let strict = strict.expect("it is sound");
+    let strict = strict.expect("a sound policy");
     let class = |command: &str| strict.look(&Action::Run(command.to_owned()), ROOT).class;
     assert_eq!(
         (class("ls -l"), class("ls | cat"), class("sudo")),
@@ -184,37 +184,28 @@ fn a_project_adds_rules_and_leaves_some_out() {
 #[test]
 fn what_is_wrong_with_a_file_has_its_line() {
     let faults = |text: &str| {
-        let problems = read(text, "p").expect_err("it is not sound");
+        let problems = read(text, "p").expect_err("a broken policy");
         problems.list.iter().map(|one| (one.line, one.message.clone())).collect::<Vec<_>>()
     };
     let one = |line, message: &str| vec![(line, message.to_owned())];
-    assert_eq!(
-        faults("commands:\n  - { run: x, clas: RED }\n"),
-        one(2, "there is no key `clas` here")
-    );
-    assert_eq!(
-        faults("commands:\n  - { run: x, class: BLUE }\n"),
-        one(2, "`BLUE` is not known here")
-    );
-    assert_eq!(
-        faults("without:\n  - force-pull\n"),
-        one(2, "there is no built-in rule `force-pull`")
-    );
+    assert_eq!(faults("commands:\n  - { run: x, clas: RED }\n"), one(2, "unknown key `clas`"));
+    assert_eq!(faults("commands:\n  - { run: x, class: BLUE }\n"), one(2, "unknown value `BLUE`"));
+    assert_eq!(faults("without:\n  - force-pull\n"), one(2, "unknown built-in rule `force-pull`"));
     assert_eq!(
         faults("paths:\n  - { write: a, touch: b, class: RED }\n"),
-        one(2, "a rule about paths has either `write` or `touch`")
+        one(2, "a path rule needs either `write` or `touch`")
     );
-    assert_eq!(faults("approval:\n  intern: GREEN\n"), one(2, "GREEN is what needs no leave"));
-    assert_eq!(faults("loops:\n  tool_failures: 1\n"), one(2, "this is a number from 2 to 100"));
+    assert_eq!(faults("approval:\n  intern: GREEN\n"), one(2, "GREEN never needs a permission"));
+    assert_eq!(faults("loops:\n  tool_failures: 1\n"), one(2, "expected a number from 2 to 100"));
     assert_eq!(
         faults(
             "tools:\n  - { name: a, tool: x, class: RED }\n  - { name: a, tool: y, class: RED }\n"
         ),
-        one(3, "there is a rule `a` already")
+        one(3, "duplicate rule `a`")
     );
     assert_eq!(
         faults("commands:\n  - { run: '-x', class: RED }\n"),
-        one(2, "a command begins with a program")
+        one(2, "a command pattern must begin with a program")
     );
 }
 
@@ -239,7 +230,7 @@ fn leave_is_for_exactly_what_was_asked() {
     let asked = Action::Run("git push --force origin main".to_owned());
     let request = guard(Rank::Lead, Vec::new()).stops(std::slice::from_ref(&asked)).expect("RED");
     let text = request.saying("the base was rebased\nRED: run \"sudo\"").to_string();
-    let read = PermissionRequest::asked_in(&text).expect("it reads itself");
+    let read = PermissionRequest::asked_in(&text).expect("a request parses");
     assert_eq!(read, std::slice::from_ref(&asked));
 
     let guard = guard(Rank::Intern, read);
@@ -286,7 +277,7 @@ fn any_command() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever an agent writes, it is read to its end, and a text of nonsense is no reason to panic.
+    /// Any text is parsed to its end without a panic.
     #[test]
     fn every_text_has_a_class(text in prop_oneof!["(?s).{0,200}", "[a-z \\\\$(){}'\"`|;&<>\n#-]{0,120}"]) {
         let verdict = BUILT_IN.look(&Action::Run(text.clone()), ROOT);
@@ -298,7 +289,7 @@ proptest! {
         }
     }
 
-    /// A command does not become harmless by what stands around it.
+    /// No surrounding command lowers the class of a command.
     #[test]
     fn company_never_lowers_a_class(one in any_command(), other in any_command(), how in 0_usize..9) {
         let together = match how {
@@ -334,7 +325,7 @@ proptest! {
     fn more_rules_never_lower_a_class(command in any_command(), class in select(RiskClass::ALL.to_vec()), all in any::<bool>()) {
         let pattern = if all { "*" } else { "git" };
         let text = format!("commands: [{{ run: '{pattern}', class: {class} }}]\n");
-        let policy = read(&text, "p").expect("it is sound");
+        let policy = read(&text, "p").expect("a sound policy");
         prop_assert!(policy.look(&Action::Run(command.clone()), ROOT).class >= class_of(&command));
     }
 }

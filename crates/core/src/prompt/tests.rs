@@ -1,5 +1,5 @@
-//! Templates of any text are read, filled once and checked; parts of any length fit, and what was
-//! left out is told.
+//! Any text is read, filled once and checked; sections of any length fit, and omitted text is
+//! reported.
 
 use proptest::prelude::*;
 
@@ -35,8 +35,8 @@ fn an_unknown_value_is_found_with_its_line() {
     assert_eq!(
         lines,
         [
-            (2, "there is no value `{tsak}` here"),
-            (3, "there is no value `{ state }` here"),
+            (2, "unknown value `{tsak}`"),
+            (3, "unknown value `{ state }`"),
             (4, "`{task}` is missing")
         ]
     );
@@ -65,7 +65,7 @@ fn the_long_ones_are_cut_alike_and_the_short_ones_are_spared() {
     let (long, longer) = ("a".repeat(40_000), "b".repeat(80_000));
     let parts = [
         PromptSection::new("the short one", "c".repeat(1_000)),
-        PromptSection::new("the long one", &long).all_is_in("the tool `task` gives all of it"),
+        PromptSection::new("the long one", &long).all_is_in("the tool `task` returns all of it"),
         PromptSection::new("the longer one", &longer).latest_last(),
     ];
     let (text, cuts) = fit(&parts, 30_000, joined);
@@ -78,7 +78,7 @@ fn the_long_ones_are_cut_alike_and_the_short_ones_are_spared() {
     assert_eq!(kept[0], kept[1]);
     assert!(text.contains(&"c".repeat(1_000)));
     let told = format!(
-        "- the long one: the last {} of 40000 bytes; the tool `task` gives all of it\n- the longer one: the first {} of 80000 bytes\n",
+        "- the long one: the last {} of 40000 bytes; the tool `task` returns all of it\n- the longer one: the first {} of 80000 bytes\n",
         cuts[0].left_out, cuts[1].left_out
     );
     assert!(text.ends_with(&told), "{}", &text[text.len() - 400..]);
@@ -87,7 +87,7 @@ fn the_long_ones_are_cut_alike_and_the_short_ones_are_spared() {
 #[test]
 fn a_part_has_its_own_bound() {
     let (text, cuts) = fit(&[PromptSection::new("it", "äöü").at_most(3)], 1_000, joined);
-    assert!(text.starts_with("ä\n[4 bytes are left out here]\n"), "{text}");
+    assert!(text.starts_with("ä\n[4 bytes omitted]\n"), "{text}");
     assert_eq!((cuts[0].left_out, cuts[0].of), (4, 6));
 }
 
@@ -141,6 +141,6 @@ proptest! {
             prop_assert!(text.contains(&cut.describe()));
         }
         let whole = write(&texts);
-        prop_assert_eq!(cuts.is_empty(), text == whole, "what is cut is told, and nothing else");
+        prop_assert_eq!(cuts.is_empty(), text == whole, "omissions are reported, and nothing else");
     }
 }

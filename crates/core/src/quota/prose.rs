@@ -1,15 +1,14 @@
-//! Faults of the provider in an agent's or a client's words: quotas, refused keys, passing
-//! troubles.
+//! Recognises provider faults in prose: quotas, rejected keys and transient errors.
 //!
-//! A last resort, for clients that tell of faults in prose only. It must not take work about quotas
-//! for a quota: a number counts as a status only where a text calls it one, and sentences about
-//! code and tests do not count at all.
+//! This is a last resort for clients that report faults only in prose. It must not mistake work
+//! about quotas for a quota: a number counts as a status only if the text calls it one, and
+//! sentences about code and tests do not count.
 
 use crate::limits;
 use crate::receipt::FaultKind;
 
-/// What a text says went wrong between the agent and its provider. Of several, the quota comes
-/// first, because it has to pause the account.
+/// The fault that a text reports. Of several, a quota comes first, because it must pause the
+/// account.
 #[must_use]
 pub fn fault_in(text: &str) -> Option<FaultKind> {
     let from = text.ceil_char_boundary(text.len().saturating_sub(limits::FINAL_TEXT_BYTES));
@@ -20,7 +19,7 @@ pub fn fault_in(text: &str) -> Option<FaultKind> {
         .find(|kind| told.contains(kind))
 }
 
-/// The words of a line between single blanks, without the sentences that speak of code.
+/// The words of a line separated by single blanks, without sentences about code.
 fn plain(line: &str) -> String {
     let line = line.to_lowercase().replace(['\u{2019}', '\u{2018}'], "'");
     let mut words = String::from(" ");
@@ -50,7 +49,7 @@ fn sentences(line: &str) -> Vec<&str> {
     sentences
 }
 
-/// Where the first sentence ends, unless it goes to the end.
+/// Where the first sentence ends; none if it is the last one.
 fn sentence_end(text: &str) -> Option<usize> {
     let mut before = ' ';
     text.char_indices().skip(1).find_map(|(at, letter)| {
@@ -61,7 +60,7 @@ fn sentence_end(text: &str) -> Option<usize> {
     })
 }
 
-/// Words by which a sentence is about a program, its tests or its disk, and not about the provider.
+/// Words that mark a sentence about a program, its tests or its disk, and not about the provider.
 fn is_about_code(word: &str) -> bool {
     const WORDS: [&str; 18] = [
         "expected",
@@ -104,7 +103,7 @@ fn has_any(line: &str, phrases: &[&str]) -> bool {
     phrases.iter().any(|phrase| has(line, phrase))
 }
 
-/// Whether whole words of the line are the phrase.
+/// Whether the line contains the phrase as whole words.
 fn has(line: &str, phrase: &str) -> bool {
     line.match_indices(phrase)
         .any(|(at, _)| line[..at].ends_with(' ') && line[at + phrase.len()..].starts_with(' '))
@@ -138,10 +137,10 @@ fn status_in(line: &str) -> Option<u16> {
     })
 }
 
-/// Each rule is a list of groups, and one phrase of every group has to be there.
+/// Each rule is a list of groups; the line must contain one phrase of every group.
 type Rules = &'static [&'static [&'static [&'static str]]];
 
-/// Words that make of the name of a limit the news that it is reached.
+/// Words that, next to the name of a limit, report that the limit was reached.
 const REACHED: &[&str] = &[
     "reached",
     "exceeded",

@@ -1,6 +1,6 @@
-//! When a provider lets us go on, as it is said in prose: spans, clock times, dates.
+//! Reads reset times from prose: durations, clock times and dates.
 //!
-//! A time that names a zone is read in that zone or not at all; a guess could be hours too early.
+//! A time with a zone is read in that zone or not at all, because a guess could be hours too early.
 
 mod forms;
 mod scan;
@@ -14,21 +14,20 @@ use crate::time::{Instant, Span};
 use forms::{Day, clock, date, day, epoch, span};
 use scan::{Cursor, Token, tokens};
 
-/// A time that has passed only just now is meant, not the same one tomorrow: the text was written
+/// A clock time that has just passed means the past one, not tomorrow's: the text was written
 /// before it.
 const JUST_PASSED: Span = Span(5 * 60_000);
-/// A date with its year needs no bound to be understood; this one keeps out what is no date.
+/// A date with a year needs no limit to be understood; this one excludes numbers that are no dates.
 const FARTHEST_DATE: Span = Span(10 * 366 * 86_400_000);
 /// Words and signs between `resets` and its time.
 const FILLING: usize = 8;
 
-/// The time that a text names, seen from `now`. Of several the latest, because going on too early
-/// is refused again.
+/// The reset time that a text names, relative to `now`. Of several the latest counts, because a
+/// retry that is too early is rejected again.
 ///
-/// `local` is the zone of a clock time that names none, and `zone` finds one by its IANA name.
-/// Spans, clock times and dates without a year are at most [`super::LONGEST_WAIT`] away. A full
-/// date is told as it is written, even if it is not believable; whoever waits for it has to bound
-/// the wait.
+/// `local` is the zone of a clock time without one, and `zone` finds a zone by its IANA name.
+/// Durations, clock times and dates without a year are at most [`super::LONGEST_WAIT`] away. A full
+/// date is returned as it is written, even if it is implausible; the caller must limit the wait.
 #[must_use]
 pub fn reset_time(
     text: &str,
@@ -47,7 +46,7 @@ pub fn reset_time(
     times.max()
 }
 
-/// Words after which a time is to be expected.
+/// Words that announce a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Anchor {
     /// `resets`, `try again`, `available`, …
@@ -100,7 +99,7 @@ struct Asked<'a> {
 /// The zone that follows a time.
 enum Zone {
     Known(TimeZone),
-    /// One is named, and nobody knows it.
+    /// A zone is named but unknown.
     Unknown,
 }
 
@@ -132,7 +131,7 @@ impl Asked<'_> {
         self.next_occurrence(time, day, self.zone_after(cursor))
     }
 
-    /// A point in time that is told in full.
+    /// A fully specified point in time.
     fn dated(&self, at: Instant) -> Option<Instant> {
         Some(at).filter(|at| self.now < *at && *at <= self.now.plus(FARTHEST_DATE))
     }
@@ -160,7 +159,8 @@ impl Asked<'_> {
     }
 
     fn next_occurrence(&self, time: Time, day: Option<Day>, zone: Zone) -> Option<Instant> {
-        /// A week, and a day that the clock's change may take.
+        /// A week, one more day because today's occurrence may have passed, and one for a change of
+        /// the clocks.
         const DAYS: usize = 9;
         let Zone::Known(zone) = zone else {
             return None;
@@ -228,7 +228,7 @@ impl Asked<'_> {
     }
 }
 
-/// Short names that mean one offset, in minutes east of Greenwich, written in capitals.
+/// Abbreviations with one fixed offset, in minutes east of Greenwich, in capitals.
 const ABBREVIATIONS: [(&str, i32); 15] = [
     ("PST", -480),
     ("PDT", -420),
@@ -247,7 +247,7 @@ const ABBREVIATIONS: [(&str, i32); 15] = [
     ("JST", 540),
 ];
 
-/// Short names that change their offset with the season.
+/// Abbreviations whose offset changes with the season.
 const REGIONS: [(&str, &str); 4] = [
     ("PT", "America/Los_Angeles"),
     ("MT", "America/Denver"),
@@ -262,7 +262,7 @@ fn fixed(minutes: i32) -> Zone {
     }
 }
 
-/// How an offset has to be written: by itself `5pm - 2` is none, behind `UTC` it is.
+/// How an offset must be written: `5pm - 2` has none, `UTC-2` has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Digits {
     HoursAndMinutes,
@@ -301,7 +301,7 @@ fn first_instant(zone: &TimeZone, at: DateTime) -> Option<Instant> {
     Some(Instant(zoned.timestamp().as_millisecond()))
 }
 
-/// Skips what may stand between an anchor and its time; whether `after` was among it.
+/// Skips words and signs between an anchor and its time; returns whether `after` was among them.
 fn skip_filling(cursor: &mut Cursor<'_>) -> bool {
     const WORDS: [&str; 20] = [
         "at",
@@ -347,7 +347,7 @@ mod tests {
     use crate::quota::LONGEST_WAIT;
     use proptest::prelude::{any, prop_assert, proptest};
 
-    /// The rules of the zones that the tests speak of, so that no file of the machine is read.
+    /// The zones of these tests as rules, so that no file of the machine is read.
     fn zone(name: &str) -> Option<TimeZone> {
         let rule = match name {
             "Europe/Berlin" => "CET-1CEST,M3.5.0,M10.5.0/3",
@@ -356,12 +356,12 @@ mod tests {
             "Asia/Tokyo" => "JST-9",
             _ => return None,
         };
-        Some(TimeZone::posix(rule).expect("the rule is valid"))
+        Some(TimeZone::posix(rule).expect("a valid rule"))
     }
 
     fn read(text: &str, now: &str) -> Option<String> {
-        let local = zone("Asia/Tokyo").expect("it is in the list");
-        let now = now.parse().expect("the test's time is valid");
+        let local = zone("Asia/Tokyo").expect("a zone of the list");
+        let now = now.parse().expect("a valid time");
         reset_time(text, now, &local, &zone).map(|at| at.to_string())
     }
 

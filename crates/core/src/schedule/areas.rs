@@ -1,12 +1,11 @@
-//! Areas: the parts of a repository that two tasks must not work on at once.
+//! Areas: the parts of a repository that two tasks must not work on at the same time.
 //!
-//! They come from what a task says about itself, the first that names any: its target area, the
-//! paths that it touches, the paths that it may change. All areas of a task count, not only the
-//! first.
+//! They come from the first field of a task that names any: its target area, the paths that it
+//! touches, the paths that it may change. All areas of a task count.
 //!
-//! An area is a guess about where work collides and not a fence: what a task really changes is
-//! checked against `allowed_paths` when it ends. Here a coarse answer is better than a fine one,
-//! and none better than a wrong one.
+//! An area is a guess about where work collides, not a fence: the real changes of a run are checked
+//! against `allowed_paths` when it ends. A coarse area is better than a fine one, and none is
+//! better than a wrong one.
 
 use std::collections::BTreeSet;
 
@@ -14,28 +13,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
-/// A part of a repository that two tasks must not work on at once: a path's prefix in whole
-/// segments (`path:apps/web`, and `path:.` for all of it), or a name (`docser:global`).
+/// A part of a repository that two tasks must not work on at the same time: a path prefix of whole
+/// segments (`path:apps/web`, and `path:.` for the whole repository), or a name (`docser:global`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Area(pub String);
 
 const PATH: &str = "path:";
 const EVERYTHING: &str = "path:.";
 
-/// Folders that group independent parts, so that the part below them is the area and not the folder
-/// itself. `src` and `tests` are here because in a repository with one package nearly every task is
+/// Folders that group independent parts: the part below them is the area, not the folder itself.
+/// `src` and `tests` are included because in a repository with one package nearly every task is
 /// below them.
 const GROUPS: [&str; 10] =
     ["apps", "assets", "crates", "docs", "ops", "packages", "scripts", "src", "templates", "tests"];
 
 /// The areas of a task, sorted, none inside another, at most [`limits::AREAS`].
 ///
-/// - A target area alone decides. With a slash it is a path, in full depth; `path:NAME` says so for
-///   a single folder; everything else is a name that is only equal to itself.
-/// - A path counts up to its first segment with a wildcard, and of that the first segment, or two
-///   below a folder that groups independent parts.
+/// - A target area alone decides. With a slash it is a path, in full depth; `path:NAME` is a single
+///   folder; everything else is a name that overlaps only with itself.
+/// - A path counts up to its first wildcard segment, cut to its first segment, or to two below a
+///   folder that groups independent parts.
 /// - `**` in `touches` is the whole repository. In `allowed_paths` it names no area: it is a
-///   permission, and often the default one.
+///   permission, and often the default.
 /// - Paths that lead out of the repository, and negated ones (`!docs`), name no area.
 #[must_use]
 pub fn areas(target_area: Option<&str>, touches: &[String], allowed_paths: &[String]) -> Vec<Area> {
@@ -50,7 +49,7 @@ pub fn areas(target_area: Option<&str>, touches: &[String], allowed_paths: &[Str
     bounded(&allowed.filter(|area| area != EVERYTHING).collect())
 }
 
-/// The first area of `a` that meets one of `b`: they are equal, or one path is inside the other.
+/// The first area of `a` that overlaps one of `b`: they are equal, or one path contains the other.
 #[must_use]
 pub fn overlap<'a>(a: &'a [Area], b: &[Area]) -> Option<&'a Area> {
     a.iter().find(|mine| b.iter().any(|theirs| mine.meets(theirs)))
@@ -89,8 +88,8 @@ fn of_path(path: &str) -> Option<String> {
     Some(written(&segments[..segments.len().min(depth)]))
 }
 
-/// The segments before the first wildcard; none for the whole repository. `None` if it names
-/// nothing inside it.
+/// The segments before the first wildcard; empty for the whole repository, `None` for a path that
+/// names nothing inside it.
 fn fixed_segments(path: &str) -> Option<Vec<&str>> {
     let path = path.trim();
     if path.is_empty() || path.starts_with('!') {
@@ -117,8 +116,8 @@ fn written(segments: &[&str]) -> String {
     format!("{PATH}{}", segments.join("/"))
 }
 
-/// Too many areas are made coarser and never left out: a task that is forgotten somewhere would
-/// collide there.
+/// Too many areas are made coarser and never dropped: a task would collide where its area is
+/// missing.
 fn bounded(areas: &BTreeSet<String>) -> Vec<Area> {
     let mut areas = outermost(areas);
     if areas.len() > limits::AREAS {

@@ -1,4 +1,4 @@
-//! Budgets: what may be used up in a task, a batch and a day, and what is.
+//! Budgets of tasks, batches and days, and how much of them is used.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::TaskId;
 use crate::time::Span;
 
-/// Whose budget it is.
+/// What a budget limits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BudgetScope {
     Task(TaskId),
@@ -25,7 +25,7 @@ impl fmt::Display for BudgetScope {
     }
 }
 
-/// Upper bounds; none is no bound. Zero lets nothing start.
+/// Upper limits; none means no limit, and zero lets nothing start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Budget {
     pub runs: Option<i64>,
@@ -35,10 +35,10 @@ pub struct Budget {
     pub time: Option<Span>,
 }
 
-/// One bound of a budget, in words.
+/// One limit of a budget and its use, as text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BudgetLimit {
-    /// As the settings and the options of `batch` call it.
+    /// Its name in the settings and in the options of `batch`.
     pub what: &'static str,
     pub used: String,
     pub limit: String,
@@ -51,7 +51,7 @@ impl fmt::Display for BudgetLimit {
 }
 
 impl Budget {
-    /// As much again, beyond what was used up.
+    /// The same budget again, on top of what was used.
     #[must_use]
     pub fn beyond(self, used: &Used) -> Self {
         Self {
@@ -68,8 +68,9 @@ impl Budget {
         !self.reached(used).is_empty()
     }
 
-    /// Every bound that leaves nothing for another run, in the order of the settings. A budget is
-    /// used up when it is reached: what the next run costs is not known before it has run.
+    /// Every limit that leaves nothing for another run, in the order of the settings. A limit
+    /// counts as used up when it is reached, because the cost of the next run is unknown before it
+    /// ran.
     #[must_use]
     pub fn reached(&self, used: &Used) -> Vec<BudgetLimit> {
         Self {
@@ -81,7 +82,7 @@ impl Budget {
         .bounds(used)
     }
 
-    /// Every bound with what is used of it, in the order of the settings.
+    /// Every limit with what is used of it, in the order of the settings.
     #[must_use]
     pub fn bounds(&self, used: &Used) -> Vec<BudgetLimit> {
         let number = |what, used: i64, limit: i64| BudgetLimit {
@@ -106,7 +107,7 @@ impl Budget {
     }
 }
 
-/// What was used up in a scope: a day, a batch, a task.
+/// What was used in a scope: a task, a batch or a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Used {
     pub runs: i64,
@@ -117,15 +118,14 @@ pub struct Used {
 }
 
 impl Used {
-    /// With runs that are under way: they are not yet counted anywhere else, and a bound on runs
-    /// must hold for them.
+    /// Adds running runs: they are counted nowhere else yet, and a limit on runs must include them.
     #[must_use]
     pub fn with_runs(self, under_way: u32) -> Self {
         Self { runs: self.runs.saturating_add(i64::from(under_way)), ..self }
     }
 }
 
-/// Cut to the unit that the limit is written in, so that nobody has to read `7261408ms of 2h`.
+/// Rounded down to the unit of the limit, so that people do not read `7261408ms of 2h`.
 fn as_fine_as(limit: Span, used: Span) -> Span {
     const MINUTE: i64 = 60_000;
     const SECOND: i64 = 1_000;
@@ -133,8 +133,7 @@ fn as_fine_as(limit: Span, used: Span) -> Span {
     unit.map_or(used, |unit| Span(used.0 - used.0 % unit))
 }
 
-/// Millionths of a US dollar, printed as dollars with as many decimals as it takes, and at least
-/// two.
+/// Millionths of a US dollar, printed as dollars with as many decimals as needed, at least two.
 struct Dollars(i64);
 
 impl fmt::Display for Dollars {

@@ -1,5 +1,5 @@
-//! The choice itself. It is asked once for every task at the head of the queue while the store's
-//! lock is held, so it looks at each run and each worker only once.
+//! Chooses a worker for a task. It runs once for every task at the head of the queue while the
+//! store's lock is held, so it visits each run and each worker only once.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 use super::{BudgetScope, Candidate, Ineligible, Load, Worker, overlap};
 use crate::time::Instant;
 
-/// The worker that shall take the task now, or every reason against it.
+/// The worker that takes the task now, or every reason against it.
 ///
-/// `all` is the registry of every live node, `here` the workers of this one. There is always at
-/// least one reason, none is there twice, and the most fundamental is the first, as in
-/// [`Ineligible`]. Reasons of workers and their accounts are there only if no worker has room,
-/// those of the worker that would be taken first at the head.
+/// `all` are the workers of every live node, `here` those of this one. An error holds at least one
+/// reason, each once, in the order of [`Ineligible`]. Reasons of workers and accounts appear only
+/// if no worker has room, those of the preferred worker first.
 pub fn choose<'w>(
     candidate: &Candidate<'_>,
     load: &Load,
@@ -48,12 +47,12 @@ pub fn choose<'w>(
     }
 }
 
-/// How a tag says that it is a capability also when no worker has it.
+/// Prefix of a tag that requires a capability even if no worker has it.
 const NEEDS: &str = "needs:";
-/// How a tag says that another worker than this one is better.
+/// Prefix of a tag that names a worker to avoid.
 const AVOID: &str = "avoid:";
 
-/// Whether any of the workers has all that these tags require, whatever else may stand against it.
+/// Whether any worker has everything that these tags require, whatever else may stand against it.
 #[must_use]
 pub fn could_serve(tags: &[String], workers: &[Worker]) -> bool {
     let needs = required(tags, &[], workers);
@@ -61,7 +60,7 @@ pub fn could_serve(tags: &[String], workers: &[Worker]) -> bool {
 }
 
 fn required<'a>(tags: &'a [String], here: &[Worker], all: &[Worker]) -> Vec<&'a str> {
-    // This node counts as well while `all` does not know it yet.
+    // This node counts even while `all` does not contain it yet.
     let is_capability =
         |tag: &str| all.iter().chain(here).any(|worker| worker.capabilities.contains(tag));
     let mut needs = Vec::new();
@@ -94,8 +93,7 @@ fn lacks<'n>(worker: &Worker, needs: &'n [&'n str]) -> impl Iterator<Item = &'n 
     needs.iter().copied().filter(move |need| !has(need))
 }
 
-/// Lowest first: cheap, then fast, then by name, so that the same question always has the same
-/// answer.
+/// Lowest first: cheap, then fast, then by name, so that the choice is deterministic.
 fn preference<'w>(worker: &&'w Worker) -> (u32, Reverse<u32>, &'w str) {
     (worker.cost, Reverse(worker.speed), &worker.name)
 }
@@ -134,11 +132,11 @@ fn no_worker(
     }
 }
 
-/// How much is running, counted in one pass.
+/// Counts of runs, made in one pass.
 struct Busy<'l> {
     on_node: u32,
     in_batch: u32,
-    /// On this node, by worker: a worker's bound is one of its node's settings.
+    /// On this node, by worker: a worker's limit is a setting of its node.
     workers: BTreeMap<&'l str, u32>,
     /// On all nodes, by account: they share it.
     accounts: BTreeMap<&'l str, u32>,
@@ -219,7 +217,7 @@ fn taken_areas(candidate: &Candidate<'_>, load: &Load, held: &mut Vec<Ineligible
     }
 }
 
-/// The first worker that has room, or all that is in the way of each.
+/// The first worker with room, or every reason against each.
 fn with_room<'w>(
     suitable: &[&'w Worker],
     load: &Load,
@@ -234,7 +232,7 @@ fn with_room<'w>(
         if reasons.is_empty() && !is_busy {
             return Ok(worker);
         }
-        // Workers that share an account have its reasons in common.
+        // Workers that share an account share its reasons.
         if !told.contains(&worker.account.as_str()) {
             told.push(&worker.account);
             in_the_way.append(&mut reasons);

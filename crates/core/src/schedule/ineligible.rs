@@ -1,5 +1,5 @@
-//! What holds a task back, in words: what it is, who or what it waits for, and what to type to
-//! change it.
+//! Why a task does not start: the reason in words, what it waits for, and what to type to change
+//! it.
 
 use super::{Area, Budget, BudgetLimit, BudgetScope, Used};
 use crate::ids::TaskId;
@@ -7,12 +7,12 @@ use crate::time::Instant;
 
 /// One reason why a task does not start now.
 ///
-/// From the most fundamental to what passes soonest: what a person has to change, what ends at some
-/// time, what ends when a run does. The answer of [`super::choose`] has this order as well.
+/// The variants go from the most fundamental to the shortest: what a person must change, what ends
+/// at some time, what ends when a run does. [`super::choose`] returns reasons in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ineligible {
-    /// No worker of any live node plays one of its roles and has all that it needs. `needs` is what
-    /// the nearest of them lacks, or everything that it needs if none plays the role.
+    /// No worker of any live node plays one of its roles and has all required capabilities. `needs`
+    /// are those that the closest worker lacks, or all of them if no worker plays the role.
     NoWorker {
         role: String,
         needs: Vec<String>,
@@ -35,7 +35,7 @@ pub enum Ineligible {
         until: Instant,
         reason: String,
     },
-    /// One run of the account tries first after a pause.
+    /// After a pause, one run probes the account first.
     AccountProbing {
         account: String,
     },
@@ -70,7 +70,7 @@ pub enum Ineligible {
 }
 
 impl Ineligible {
-    /// One for each bound that leaves nothing for another run.
+    /// One for each limit that leaves nothing for another run.
     pub fn over_budget(
         scope: &BudgetScope,
         budget: &Budget,
@@ -80,7 +80,7 @@ impl Ineligible {
         budget.reached(used).into_iter().map(held)
     }
 
-    /// For scripts: one word for each reason, which never changes.
+    /// A stable identifier for scripts.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -101,7 +101,7 @@ impl Ineligible {
         }
     }
 
-    /// What holds the task, in a short sentence.
+    /// The reason in a short sentence.
     #[must_use]
     pub fn detail(&self) -> String {
         match self {
@@ -109,17 +109,17 @@ impl Ineligible {
                 format!("no worker plays the role {role}")
             }
             Self::NoWorker { role, needs } => {
-                format!("no {role} has all that it needs; missing: {}", needs.join(", "))
+                format!("no {role} has all required capabilities; missing: {}", needs.join(", "))
             }
-            Self::Paused => "everything is paused".to_owned(),
+            Self::Paused => "all work is paused".to_owned(),
             Self::BatchPaused { batch } => format!("batch {batch} is paused"),
             Self::OverBudget { scope, bound } => format!("{scope} has used up its {bound}"),
             Self::NotHere { node, workers } => {
                 format!("node {node} has no worker for it; others have: {}", workers.join(", "))
             }
-            Self::AreaTaken { area, by } => format!("{by} is at work in {}", area.0),
+            Self::AreaTaken { area, by } => format!("{by} is working in {}", area.0),
             Self::AreaPromised { area, to } => {
-                format!("{to} is before it in the queue and waits for {}", area.0)
+                format!("{to} is ahead of it in the queue and waits for {}", area.0)
             }
             Self::AccountPaused { account, reason, .. } if reason.is_empty() => {
                 format!("account {account} is paused")
@@ -128,7 +128,7 @@ impl Ineligible {
                 format!("account {account} is paused: {reason}")
             }
             Self::AccountProbing { account } => {
-                format!("account {account} was paused, and one run tries it first")
+                format!("account {account} was paused, and one run probes it first")
             }
             Self::AccountFull { account, limit } => full(&format!("account {account}"), *limit),
             Self::WorkerBusy { worker, max_concurrent } => {
@@ -140,7 +140,7 @@ impl Ineligible {
         }
     }
 
-    /// When it ends by itself, where that is known.
+    /// When it ends by itself, if that is known.
     #[must_use]
     pub fn until(&self) -> Option<Instant> {
         match self {
@@ -161,7 +161,7 @@ impl Ineligible {
         }
     }
 
-    /// Whom it waits for: a person, a task, a worker, an account or a node.
+    /// What it waits for: a person, a task, a worker, an account or a node.
     #[must_use]
     pub fn who(&self) -> Option<String> {
         match self {
@@ -186,8 +186,7 @@ impl Ineligible {
         }
     }
 
-    /// What would change it, in a short sentence that names the command to type or the setting to
-    /// change.
+    /// What would change it, in a short sentence with the command to type or the setting to change.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
@@ -216,16 +215,16 @@ impl Ineligible {
                 "another node takes it; `workers` in the settings adds a worker here".to_owned()
             }
             Self::AreaTaken { by, .. } => {
-                format!("it can start when {by} is through; see `banksman show {by}`")
+                format!("it can start when {by} ends; see `banksman show {by}`")
             }
             Self::AreaPromised { to, .. } => {
                 format!("it can start after {to}; see `banksman why {to}`")
             }
             Self::AccountPaused { account, until, .. } => format!(
-                "it goes on by itself at {until}; `banksman accounts resume {account}` does so now"
+                "it continues by itself at {until}; `banksman accounts resume {account}` continues now"
             ),
             Self::AccountProbing { account } => format!(
-                "it goes on when that run has an answer; `banksman accounts resume {account}` does so now"
+                "it continues when the provider answers that run; `banksman accounts resume {account}` continues now"
             ),
             Self::AccountFull { account, .. } => {
                 format!("wait for a run to end, or raise `accounts.{account}.max_concurrent`")
@@ -245,8 +244,8 @@ impl Ineligible {
         matches!(self, Self::AreaTaken { .. } | Self::AreaPromised { .. })
     }
 
-    /// Whether it is over as soon as enough runs have ended, for this node or for the one that can
-    /// take it.
+    /// Whether it ends as soon as enough runs have ended, on this node or on one that can take the
+    /// task.
     pub(super) fn ends_with_a_run(&self) -> bool {
         match self {
             Self::AreaTaken { .. }
@@ -269,5 +268,5 @@ impl Ineligible {
 
 fn full(what: &str, limit: u32) -> String {
     let runs = if limit == 1 { "run" } else { "runs" };
-    format!("{what} is full: {limit} {runs} at most")
+    format!("{what} is full: the limit is {limit} {runs}")
 }

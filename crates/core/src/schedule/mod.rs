@@ -1,22 +1,21 @@
-//! Who takes which task: a snapshot of the queue and of the load goes in, a choice or the reasons
-//! against it come out.
+//! Chooses which worker takes which task: a snapshot of the queue and the load goes in, a choice or
+//! the reasons against it come out.
 //!
-//! The dispatcher asks inside the claiming transaction, and `why` asks the same question to
-//! explain, so both always agree. Nothing here starts, counts or remembers anything; the order of
-//! the queue is `machine::Task::rank`.
+//! The dispatcher calls it inside the claiming transaction, and `why` calls it to explain, so both
+//! always agree. Nothing here starts, counts or remembers anything; the order of the queue is
+//! `machine::Task::rank`.
 //!
-//! What a task asks of its worker:
+//! What a task requires of its worker:
 //! - a tag that is a capability of any worker is required; a tag that no worker knows is only a
-//!   label and holds nothing back, so that people can tag freely;
-//! - a tag `needs:WORD` always requires the capability WORD, or the worker of that name, also when
+//!   label, so that people can tag freely;
+//! - a tag `needs:WORD` always requires the capability WORD, or the worker of that name, even if
 //!   there is none yet;
-//! - a tag `avoid:WORKER` puts that worker behind all others, and asks for it only when no other
-//!   one has room.
+//! - a tag `avoid:WORKER` makes that worker the last choice.
 //!
-//! Of the workers that have all of it, the cheapest goes first, then the fastest, then by name.
+//! Of the workers that fit, the cheapest goes first, then the fastest, then by name.
 //!
-//! Overlapping tasks start in the order of the queue: a task that waits for nothing but runs that
-//! hold its areas is promised them ([`Load::promise`]). Without that, a task with two areas could
+//! Overlapping tasks start in the order of the queue: the areas of a task that waits only for other
+//! runs to leave them are reserved ([`Load::reserve_areas`]). Otherwise a task with two areas could
 //! wait for ever while others took turns on each of them.
 
 mod areas;
@@ -37,25 +36,25 @@ pub use budget::{Budget, BudgetLimit, BudgetScope, Used};
 pub use choose::{choose, could_serve};
 pub use ineligible::Ineligible;
 
-/// A worker of the registry: an agent with what it can do and what it costs.
+/// A configured agent: its capabilities, cost, limits and account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {
     pub name: String,
-    /// Capability tags. A task's tags that are capabilities of any worker, and the words of its
-    /// `needs:WORD` tags, must all be among these.
+    /// Must contain every tag of a task that is a capability of any worker, and every WORD of its
+    /// `needs:WORD` tags.
     pub capabilities: BTreeSet<String>,
-    /// The roles of lifecycles that it plays; empty plays all that agents play.
+    /// The lifecycle roles that it plays; empty means all roles of agents.
     pub roles: BTreeSet<String>,
     /// Relative, 1 to 5: the cheapest goes first.
     pub cost: u32,
     /// Relative, 1 to 5: at equal cost the fastest goes first.
     pub speed: u32,
     pub max_concurrent: u32,
-    /// The provider account that it draws on.
+    /// The provider account that it uses.
     pub account: String,
 }
 
-/// Roles that every lifecycle has and no worker can play: an agent must not answer for a person.
+/// Roles that no worker can play: an agent must not answer for a person or for the system.
 const NOT_FOR_WORKERS: [&str; 2] = ["human", "system"];
 
 impl Worker {
@@ -71,15 +70,14 @@ pub struct Candidate<'a> {
     pub task: TaskId,
     pub project: &'a str,
     pub batch: Option<&'a str>,
-    /// Plain tags are required of the worker only when some worker has them as a capability,
-    /// `needs:WORD` always.
+    /// A plain tag is required only if some worker has it as a capability, `needs:WORD` always.
     pub tags: &'a [String],
     /// The roles that may take it.
     pub roles: &'a [String],
     pub areas: &'a [Area],
     /// What all its runs have used.
     pub spent: Used,
-    /// Budget of this task, over all its runs.
+    /// The limits over all its runs.
     pub budget: Budget,
 }
 
@@ -100,18 +98,18 @@ pub struct BatchLoad {
     pub concurrency: u32,
     pub paused: bool,
     pub budget: Budget,
-    /// Of runs that have ended.
+    /// By runs that have ended.
     pub used: Used,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccountLoad {
-    /// A time that has passed counts as [`Self::probing`], until the store has ended the pause.
+    /// A time that has passed counts as [`Self::probing`] until the store has ended the pause.
     pub paused_until: Option<Instant>,
     pub reason: String,
-    /// After a pause one run tries first, until it has shown that the provider answers again.
+    /// After a pause one run goes first, until it has shown that the provider answers again.
     pub probing: bool,
-    /// Most runs at once; none is no bound of its own.
+    /// The most runs at the same time; none means no limit.
     pub limit: Option<u32>,
 }
 
@@ -123,7 +121,7 @@ pub struct ReservedAreas {
     pub areas: Vec<Area>,
 }
 
-/// The state of the whole system, as far as it decides who may start.
+/// The state of the whole system, as far as it decides which tasks may start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Load {
     pub paused: bool,
@@ -136,19 +134,18 @@ pub struct Load {
     pub running: Vec<Running>,
     pub batches: BTreeMap<String, BatchLoad>,
     pub accounts: BTreeMap<String, AccountLoad>,
-    /// Of runs that have ended; those under way are in [`Self::running`] and count against `runs`
-    /// as well.
+    /// By runs that have ended; running ones are in [`Self::running`] and count against `runs` as
+    /// well.
     pub day: Used,
     pub day_budget: Budget,
-    /// Filled by [`Self::promise`] while the queue is walked from its head.
+    /// Filled by [`Self::reserve_areas`] in a pass over the queue from its head.
     pub promised: Vec<ReservedAreas>,
 }
 
 impl Load {
-    /// Keeps the areas of a task that was held back for those behind it, if runs that hold its
-    /// areas are in its way and nothing else than runs that will end. A task that waits for a
-    /// person, a reset or a worker that does not exist promises nothing, since it would lock
-    /// its areas for nobody.
+    /// Reserves the areas of a task that could not start, if it waits for an area and only for runs
+    /// to end. A task that waits for a person, a reset or a missing worker reserves nothing,
+    /// because it would lock its areas for nobody.
     pub fn promise(&mut self, candidate: &Candidate<'_>, held: &[Ineligible]) {
         let by_an_area =
             held.iter().any(Ineligible::is_area) && held.iter().all(Ineligible::ends_with_a_run);

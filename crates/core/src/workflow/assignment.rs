@@ -1,11 +1,10 @@
-//! What whoever does or judges a step has to know, in words: the same for an agent, for a person,
-//! and for an agent that drives the workflow.
+//! Words a step for the agent or person that does or reviews it; the text is the same for both.
 
 use super::{Criterion, Signal, Step, Workflow};
 use crate::fence::fence;
 
-/// The step, what it reads and leaves behind, when it is done, and all that gates have said about
-/// it. Texts of others are fenced.
+/// The step, its inputs and outputs, when it is done, and all feedback of its gate. Foreign text is
+/// fenced.
 #[must_use]
 pub fn assignment(flow: &Workflow, step: &Step, retry_context: &str) -> String {
     let worktree = step.worktree.as_deref();
@@ -28,66 +27,63 @@ pub fn assignment(flow: &Workflow, step: &Step, retry_context: &str) -> String {
         }
     };
     files("Read these files first:", &mut flow.context_files.iter().chain(&step.context));
-    files("Its inputs; those that are not there yet are not needed:", &mut step.inputs.iter());
-    files("It must leave these files behind:", &mut step.outputs.iter());
+    files("Inputs of the step; missing ones are not needed:", &mut step.inputs.iter());
+    files("The step must produce these files:", &mut step.outputs.iter());
     match &step.criterion {
         Some(Criterion::Command(command)) => {
-            text += &format!("\nIt is done when `{command}` exits with 0.\n");
+            text += &format!("\nThe step is done when `{command}` exits with 0.\n");
         }
         Some(Criterion::File(path)) => {
             let path = in_worktree(worktree, path);
-            text += &format!("\nIt is done when `{path}` is there and not empty.\n");
+            text +=
+                &format!("\nThe step is done when the file `{path}` exists and is not empty.\n");
         }
         Some(Criterion::Judged(words)) => {
-            text += &format!("\nIt is done when this holds:\n\n{}\n", fence(words));
+            text += &format!("\nThe step is done when this is true:\n\n{}\n", fence(words));
         }
         None => {}
     }
     if !retry_context.is_empty() {
         let said = fence(retry_context);
         text += &format!(
-            "\nGates have sent it back before. All that they said, the latest last:\n\n{said}\n"
+            "\nGates sent the step back before. Their feedback, the latest last:\n\n{said}\n"
         );
     }
     text
 }
 
-/// What was found against the word that the step is done, for whoever gave it; empty where nothing
-/// was.
+/// The findings against a report that the step is done, for its author; empty if there are none.
 #[must_use]
 pub fn unproven(found: &str) -> String {
     if found.is_empty() {
         return String::new();
     }
     format!(
-        "\nIt was said to be done, but this was found:\n\n{}\n\nMend it, then say again that it is done.\n",
+        "\nThe step was reported as done, but the check found this:\n\n{}\n\nFix it, then report the step as done again.\n",
         fence(found)
     )
 }
 
-/// How the step says that it is finished, as a sentence to whoever does it; empty where its end is
-/// enough.
+/// How to signal that the step is finished, as an instruction; empty if its end is enough.
 #[must_use]
 pub fn signal(signal: &Signal) -> String {
     match signal {
         Signal::SentinelFile { path } => format!(
-            "When everything is finished, and not before, write the file `{path}`: a JSON object such as \
-             {{\"status\": \"done\", \"note\": \"one sentence\"}}."
+            "When everything is finished, and not before, write the file `{path}`: a JSON object such as {{\"status\": \"done\", \"note\": \"one sentence\"}}."
         ),
         Signal::GitCommit { mark } => {
             format!("The message of your last commit must contain `{mark}`.")
         }
         Signal::PrCreation => {
-            "Push this branch, open a pull request for it, and name that in your summary. Where the repository has no \
-             remote, your commits are enough."
+            "Push this branch, open a pull request for it, and name it in your summary. If the repository has no remote, your commits are enough."
                 .to_owned()
         }
         Signal::StdoutExit => String::new(),
     }
 }
 
-/// Paths in a file are from the root of the repository; those that begin with the step's worktree
-/// are inside of it.
+/// Paths in a workflow are relative to the root of the repository; those that begin with the step's
+/// worktree are inside of it.
 #[must_use]
 pub fn in_worktree(worktree: Option<&str>, path: &str) -> String {
     let worktree = worktree.map(|name| name.trim_matches('/')).filter(|name| !name.is_empty());

@@ -1,9 +1,9 @@
-//! From the steps of one file, spelled out, to a flow whose names are all resolved, or to
-//! everything that is wrong with it.
+//! Resolves the names between the expanded steps of one file, or reports everything that is wrong
+//! with them.
 //!
-//! A step waits for those in its `needs`, for those whose gate leads to it, and for those to which
-//! its own gate may lead back. The last keeps one promise simple: going back to a step resets it
-//! and all behind it, and the gate that sent it back is always behind.
+//! A step waits for the steps in its `needs`, for those whose gate leads to it, and for those that
+//! its own gate may send back to. The last rule guarantees that going back to a step resets the
+//! gate that sent it back: a reset covers the step and everything downstream of it.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use crate::lifecycle::problem::{Problem, suggestion};
 use crate::limits;
 use crate::yaml::{Name, clip, place};
 
-/// Whether the ids of a file are ids, and each stands for one thing.
+/// Checks that the ids of a file are valid and unique.
 pub(super) fn ids(source: &Source, report: &mut Report) {
     if source.steps.is_empty() {
-        report.at(&source.workflow.id, "there are no steps", "add at least one to `steps`");
+        report.at(&source.workflow.id, "the workflow has no steps", "add at least one to `steps`");
     }
     let steps: Vec<&Name> = source.steps.iter().map(|step| &step.id).collect();
     let gates: Vec<&Name> = source.gates.iter().map(|gate| &gate.id).collect();
@@ -28,20 +28,23 @@ pub(super) fn ids(source: &Source, report: &mut Report) {
         let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
         for id in ids {
             if !paths::is_id(&id.value) {
-                let message = format!("`{}` cannot be the id of a {what}", clip(&id.value));
+                let message = format!("`{}` is not a valid {what} id", clip(&id.value));
                 report.at(id, message, "use letters, digits, `_`, `-` and `.`");
             } else if [DONE, ABORT].contains(&id.value.as_str()) {
-                let message = format!("`{}` is where gates end, not a {what}", id.value);
+                let message = format!(
+                    "`{}` is reserved for the end of a gate and cannot be a {what} id",
+                    id.value
+                );
                 report.at(id, message, "choose another id");
             } else if let Some(line) = seen.insert(&id.value, place(id).0) {
-                let message = format!("there is a {what} `{}` already, on line {line}", id.value);
+                let message = format!("duplicate {what} `{}`, first on line {line}", id.value);
                 report.at(id, message, "give this one another id");
             }
         }
     }
 }
 
-/// Puts the steps of a file together. None if they cannot be.
+/// Joins the steps of a file; none if they have problems.
 pub(super) fn join(
     source: &Source,
     mut flow: Workflow,
@@ -70,7 +73,7 @@ pub(super) fn join(
     Some(Unit { flow, groups })
 }
 
-/// All steps in the order of the file, and the numbers that each name stands for.
+/// All steps in the order of the file, and the step numbers that each name stands for.
 fn numbered(drafts: &mut [Draft<'_>]) -> (Vec<Step>, Groups) {
     let mut steps: Vec<Step> = Vec::new();
     let mut groups = Groups::new();
@@ -102,12 +105,12 @@ struct Joint<'a> {
     steps: Vec<Step>,
     groups: Groups,
     order: Order,
-    /// No more needs are taken; that was reported.
+    /// The limit on dependencies is reached and was reported.
     is_full: bool,
     report: &'a mut Report,
 }
 
-/// Which steps come before one and which after it, by their numbers.
+/// Which steps come before one and which after it, by number.
 struct Around {
     before: Vec<bool>,
     after: Vec<bool>,
@@ -138,12 +141,12 @@ impl Joint<'_> {
                     && let Some(at) = &draft.source.gate
                 {
                     let message = format!(
-                        "the gate `{}` is behind `{}` already, on line {}",
+                        "the gate `{}` already belongs to `{}`, on line {}",
                         gate.id.value,
                         owner.value,
                         place(owner).0
                     );
-                    self.report.at(at, message, "give each step a gate of its own");
+                    self.report.at(at, message, "give each step its own gate");
                 }
                 let reader = &mut Reader { scope: &draft.scope, report: self.report };
                 gates::gate(gate, &draft.suffix, reader)
@@ -153,8 +156,8 @@ impl Joint<'_> {
             let is_named = |id: &Name| id.value == gate.id.value;
             let is_meant = source.steps.iter().any(|step| step.gate.as_ref().is_some_and(is_named));
             if !is_meant && !owners.contains_key(gate.id.value.as_str()) {
-                let message = format!("no step leads to the gate `{}`", gate.id.value);
-                self.report.at(&gate.id, message, "write `gate:` in its step, or remove it");
+                let message = format!("no step uses the gate `{}`", gate.id.value);
+                self.report.at(&gate.id, message, "write `gate:` in a step, or remove the gate");
             }
         }
         gated
@@ -167,12 +170,12 @@ impl Joint<'_> {
         if found.is_none() {
             let known = source.gates.iter().map(|gate| gate.id.value.as_str());
             let help = suggestion(&name.value, known);
-            self.report.at(&name, format!("there is no gate `{}`", clip(&name.value)), help);
+            self.report.at(&name, format!("unknown gate `{}`", clip(&name.value)), help);
         }
         found
     }
 
-    /// What the file says that a step needs. All first steps of an included file wait.
+    /// Adds the `needs` of a step. If the step includes a file, all first steps of that file wait.
     fn needs(&mut self, draft: &Draft<'_>) {
         let Some(written) = &draft.source.needs else { return };
         let names = Reader { scope: &draft.scope, report: self.report }.one_or_many(written);
@@ -196,7 +199,7 @@ impl Joint<'_> {
         }
     }
 
-    /// `other/X-2`: a step of another workflow. A name that is none of these is reported.
+    /// `other/X-2`: a step of another workflow. Any other name is reported.
     fn elsewhere(&mut self, name: &Name) -> Option<Need> {
         match name.value.split_once('/') {
             Some((workflow, step))
@@ -216,10 +219,10 @@ impl Joint<'_> {
 
     fn unknown(&mut self, name: &Name, also: &[&str]) {
         let known = self.groups.keys().map(String::as_str).chain(also.iter().copied());
-        // A list of all of a large matrix would help nobody.
+        // A list of all steps of a large matrix would help nobody.
         let help = suggestion(&name.value, known.take(limits::FLOW_ITEMS));
         let help: String = help.chars().take(300).collect();
-        self.report.at(name, format!("there is no step `{}`", clip(&name.value)), help);
+        self.report.at(name, format!("unknown step `{}`", clip(&name.value)), help);
     }
 
     fn link(&mut self, step: usize, needed: usize, at: &Name) {
@@ -228,7 +231,7 @@ impl Joint<'_> {
         }
         if let Err(TooMany) = self.order.need(step, needed, place(at)) {
             self.is_full = true;
-            let message = format!("the steps have more than {} needs", limits::FLOW_NEEDS);
+            let message = format!("the steps have more than {} dependencies", limits::FLOW_NEEDS);
             self.report.at(at, message, "put one step between two large matrices");
         }
     }
@@ -240,7 +243,7 @@ impl Joint<'_> {
             }
             if name.value == ABORT {
                 let help = format!("write `{DONE}`, or put `{ABORT}` into `on_fail`");
-                self.report.at(name, "a gate that passes does not abort", help);
+                self.report.at(name, "a gate that passes cannot abort", help);
             } else if let Some(group) = self.groups.get(&name.value) {
                 for next in group.first.clone() {
                     self.link(next, number, name);
@@ -251,7 +254,7 @@ impl Joint<'_> {
         }
     }
 
-    /// Whether no steps wait for each other.
+    /// Whether the dependencies have no cycle; reports one otherwise.
     fn has_an_order(&mut self) -> bool {
         let Some(circle) = self.order.circle() else { return true };
         let next = |index: usize| circle[(index + 1) % circle.len()];
@@ -268,15 +271,16 @@ impl Joint<'_> {
             back.map_or(Place::default(), |(step, needed)| self.order.place(step, needed));
         let message = match circle.as_slice() {
             [one] => format!("`{}` waits for itself", ids(*one)),
-            [..] => format!("the steps wait for each other: {}", ways.join(", ")),
+            [..] => format!("the steps wait for each other in a cycle: {}", ways.join(", ")),
         };
-        let help =
-            Some("a way back belongs into `on_fail`; `on_pass` and `needs` lead on".to_owned());
+        let help = Some(
+            "a retry route belongs in `on_fail`; `on_pass` and `needs` lead forward".to_owned(),
+        );
         self.report.add(Problem { line, column, message, help });
         false
     }
 
-    /// Gives each step its gate, and makes it wait for every step that the gate may lead back to.
+    /// Gives each step its gate, and makes it wait for every step that the gate may send back to.
     fn attach(&mut self, drafts: &[Draft<'_>], gated: Vec<Option<Gated>>) {
         for (draft, gated) in drafts.iter().zip(gated) {
             let number = draft.number;
@@ -311,7 +315,7 @@ impl Joint<'_> {
         }
         if around.after[target] {
             let message =
-                format!("the gate `{gate}` leads back to `{}`, which comes after it", end.id);
+                format!("the gate `{gate}` sends back to `{}`, which comes after it", end.id);
             let help = format!(
                 "`{}` (line {}) waits for `{}` (line {}); name that one, or one before it",
                 end.id, end.line, start.id, start.line
@@ -326,12 +330,11 @@ impl Joint<'_> {
         Some(id)
     }
 
-    /// The one step that a failure leads to. Of a matrix it is the step itself, or the one with the
-    /// same values.
+    /// The one step that a failure leads to. In a matrix it is the step with the same values.
     fn single(&mut self, name: &Name, suffix: &str) -> Option<usize> {
         if name.value == DONE {
             let help = format!("name a step, or `{ABORT}`");
-            self.report.at(name, format!("a gate that fails does not lead to `{DONE}`"), help);
+            self.report.at(name, format!("a gate that fails cannot lead to `{DONE}`"), help);
             return None;
         }
         let Some(group) = self.groups.get(&name.value) else {
@@ -344,7 +347,7 @@ impl Joint<'_> {
             ([one], _) | (_, Some([one])) => Some(*one),
             (several, _) => {
                 let help = format!("name one of them, such as `{}`", self.steps[several[0]].id);
-                let message = format!("`{}` is {} steps", clip(&name.value), several.len());
+                let message = format!("`{}` stands for {} steps", clip(&name.value), several.len());
                 self.report.at(name, message, help);
                 None
             }
@@ -352,7 +355,7 @@ impl Joint<'_> {
     }
 }
 
-/// An id as a step has it in the end: `X-1`, `build[linux,2]`, `release/X-1`.
+/// The final id of a step: `X-1`, `build[linux,2]`, `release/X-1`.
 fn is_step_id(id: &str) -> bool {
     let is_part = |part: &str| {
         let (base, values) = part.split_once('[').unwrap_or((part, "]"));

@@ -1,11 +1,9 @@
-//! What a success criterion in plain words means: a command, a file, or something that an agent has
-//! to judge.
+//! Interprets a success criterion: a command, a file, or prose that an evaluator judges.
 
 use super::Criterion;
 
-/// Programs that a criterion may begin with. A name that is missing here makes the criterion a
-/// question for an agent, which costs more and decides the same; `{ command: … }` says it without
-/// doubt.
+/// Programs that a criterion may begin with. A missing name turns the criterion into a question for
+/// the evaluator, which costs more and gives the same answer; `{ command: … }` is always a command.
 const PROGRAMS: [&str; 59] = [
     "bash",
     "bats",
@@ -68,14 +66,14 @@ const PROGRAMS: [&str; 59] = [
     "yarn",
 ];
 
-/// In this order, without regard to case and to a full stop at the end:
+/// The rules, in this order, ignoring case and a final full stop:
 ///
-/// 1. `file PATH exists`, and the same with `and is non-empty` or `and is not empty`: the file.
+/// 1. `file PATH exists`, also with `and is non-empty` or `and is not empty`: the file.
 /// 2. `COMMAND exits 0`, also `exits with 0`: the command.
-/// 3. The first word is a known program, or holds a `/`: the whole is a command. Words such as
-///    `test` that are programs and prose alike count as a program only when something that is no
-///    plain word follows (`test -f x`).
-/// 4. Everything else is judged by an agent.
+/// 3. The first word is a known program, or contains a `/`: the whole text is a command. Words such
+///    as `test` that are both programs and prose count as a program only if an argument follows
+///    that is no plain word (`test -f x`).
+/// 4. The evaluator judges everything else.
 pub(super) fn understood(text: &str) -> Criterion {
     let text = text.trim();
     let said = text.strip_suffix('.').unwrap_or(text).trim_end();
@@ -123,8 +121,8 @@ fn is_command(text: &str) -> bool {
     }
 }
 
-/// Whether the second word makes the first one a program. `make test` is one, `make sure that …` is
-/// not.
+/// Whether the second word makes the first one a program. `make test` is a command, `make sure that
+/// …` is not.
 fn is_argument(program: &str, word: &str) -> bool {
     const TARGETS: [&str; 14] = [
         "all", "build", "check", "clippy", "diff", "fmt", "install", "lint", "log", "run",

@@ -1,4 +1,4 @@
-//! Spells a file out: a step for every value of its matrix, the steps of other files in the place
+//! Expands a file: a step for every value of its matrix, and the steps of included files in place
 //! of the step that uses them.
 
 use std::cell::Cell;
@@ -18,35 +18,34 @@ use crate::lifecycle::problem::{Problem, Problems};
 use crate::limits;
 use crate::yaml::{Entries, Name, Spanned, clip, place};
 
-/// Dollars. More is a slip of the pen.
+/// In dollars. More is a typing mistake.
 const MOST_COST: f64 = 1e9;
 
-/// What all files of one workflow share while they are read.
+/// State shared by all files of one workflow while they are loaded.
 pub(super) struct Loading<'a> {
-    /// Reads a file by its path from the folder of the outermost one.
+    /// Reads a file by its path from the folder of the outermost file.
     pub(super) include: &'a dyn Fn(&str) -> Result<String, String>,
     pub(super) included: Cell<usize>,
-    /// The folder of the outermost file, as far as its name says it, with a slash at the end.
+    /// The folder of the outermost file, as far as its name contains it, with a trailing slash.
     pub(super) folder: &'a str,
 }
 
-/// A file and how it was come by.
+/// A file and the chain of files that include it.
 pub(super) struct File<'a> {
     pub(super) text: &'a str,
     /// Its name in messages.
     pub(super) origin: &'a str,
-    /// The files that it is inside of and itself, by their paths from the folder of the outermost
-    /// one.
+    /// The including files and the file itself, as paths from the folder of the outermost one.
     pub(super) inside: &'a [String],
 }
 
-/// A file that is spelled out, with the names under which its steps are known.
+/// An expanded file, with the names that its steps are known by.
 pub(super) struct Unit {
     pub(super) flow: Workflow,
     pub(super) groups: Groups,
 }
 
-/// Steps that one name stands for, by their numbers: where it begins and where it ends.
+/// The steps that one name stands for, by number: its first and its last ones.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Group {
     pub(super) first: Vec<usize>,
@@ -55,16 +54,16 @@ pub(super) struct Group {
 
 pub(super) type Groups = BTreeMap<String, Group>;
 
-/// What one step of the source becomes for one set of values.
+/// The expansion of one step of the source for one combination of values.
 pub(super) struct Draft<'s> {
     pub(super) source: &'s StepSource,
     pub(super) scope: Scope,
-    /// `[linux,2]`, or nothing.
+    /// `[linux,2]`, or empty.
     pub(super) suffix: String,
-    /// One, or those of the file that it uses.
+    /// One step, or those of the included file.
     pub(super) steps: Vec<Step>,
     pub(super) groups: Groups,
-    /// Of its first step among all of the file; `check` counts them.
+    /// The number of its first step in the file; `check` assigns it.
     pub(super) number: usize,
 }
 
@@ -85,7 +84,7 @@ pub(super) fn unit(
     let scope = Scope::of_params(&params);
     let flow = workflow_of(&source, params, &mut Reader { scope: &scope, report: &mut report });
     check::ids(&source, &mut report);
-    // With wrong names or values, everything that follows would be reported once more.
+    // Invalid names or values would cause follow-up errors in everything below.
     if !report.problems.is_empty() {
         return Err(fail(report.problems));
     }
@@ -97,25 +96,21 @@ pub(super) fn unit(
     }
 }
 
-/// All of a flow but its steps.
+/// The workflow without its steps.
 fn workflow_of(source: &Source, params: Values, reader: &mut Reader<'_>) -> Workflow {
     let header = &source.workflow;
-    reader.is_id(&header.id, "a workflow's id");
+    reader.is_id(&header.id, "workflow id");
     if let Some(none) = header.parallel.as_ref().filter(|parallel| parallel.value == 0) {
-        reader.report.at(none, "with no step at a time nothing is done", "write 1 or more");
+        reader.report.at(none, "`parallel` must be at least 1", "write 1 or more");
     }
     let breaker = header.breaker.as_ref();
     let cost = breaker.and_then(|breaker| breaker.cost.as_ref());
     if let Some(cost) = cost.filter(|cost| !(cost.value > 0.0 && cost.value <= MOST_COST)) {
-        reader.report.at(cost, "this is no cost to stop at", "write dollars, such as 20.0");
+        reader.report.at(cost, "the cost limit is not valid", "write dollars, such as 20.0");
     }
     let failures = breaker.and_then(|breaker| breaker.failures.as_ref());
     if let Some(none) = failures.filter(|failures| failures.value == 0) {
-        reader.report.at(
-            none,
-            "no failure at all would stop it before it begins",
-            "write 1 or more",
-        );
+        reader.report.at(none, "`failures` must be at least 1", "write 1 or more");
     }
     Workflow {
         id: header.id.value.clone(),
@@ -137,7 +132,7 @@ fn workflow_of(source: &Source, params: Values, reader: &mut Reader<'_>) -> Work
     }
 }
 
-/// None when some step cannot be spelled out: what refers to it would be reported as unknown.
+/// None if a step cannot be expanded: references to it would be reported as unknown.
 fn drafts<'s>(
     source: &'s Source,
     scope: &Scope,
@@ -181,15 +176,11 @@ fn drafts<'s>(
     Ok(is_whole.then_some(drafts))
 }
 
-/// A step either works or stands for another file.
+/// A step either does work or includes a file.
 fn only_what_fits(step: &StepSource, report: &mut Report) {
     if step.uses.is_none() {
         if let Some((name, _)) = step.with.0.first() {
-            report.at(
-                name,
-                "`with` gives values to a file, but there is no `uses`",
-                "add `uses: FILE`",
-            );
+            report.at(name, "`with` needs `uses`", "add `uses: FILE`");
         }
         return;
     }
@@ -205,15 +196,15 @@ fn only_what_fits(step: &StepSource, report: &mut Report) {
     ];
     for (key, at) in own {
         if let Some((line, column)) = at {
-            let message = format!("`{key}` cannot stand beside `uses`");
-            let help = Some("say it in the file that is used".to_owned());
+            let message = format!("`{key}` cannot be combined with `uses`");
+            let help = Some("write it in the included file".to_owned());
             report.add(Problem { line, column, message, help });
         }
     }
 }
 
-/// The values of each step that a matrix makes, by the names that texts use; one empty set without
-/// a matrix.
+/// The values of each step that a matrix expands to, by placeholder name; one empty set without a
+/// matrix.
 fn combinations(
     step: &StepSource,
     scope: &Scope,
@@ -241,14 +232,14 @@ fn combinations(
     }
     for (index, set) in sets.iter().enumerate() {
         if sets[..index].iter().any(|other| suffix(other) == suffix(set)) {
-            let message = format!("two steps would be `{}{}`", step.id.value, suffix(set));
-            report.at(&step.id, message, "keep one of these values, or name them apart");
+            let message = format!("two steps would get the id `{}{}`", step.id.value, suffix(set));
+            report.at(&step.id, message, "remove or rename one of these values");
         }
     }
     sets
 }
 
-/// What is added to the id of a step with these values.
+/// The suffix for the id of a step with these values.
 fn suffix(own: &[(String, String)]) -> String {
     if own.is_empty() {
         return String::new();
@@ -265,7 +256,7 @@ fn values(list: &Spanned<Value>, scope: &Scope, report: &mut Report) -> Vec<Stri
     let parts = whole.unwrap_or(&list.value).as_array();
     let Some(parts) = parts.filter(|parts| !parts.is_empty()) else {
         let help = "write `[a, b]`, or `${{ params.NAME }}` of a parameter that is a list";
-        report.at(list, "this must be a list with something in it", help);
+        report.at(list, "expected a list that is not empty", help);
         return Vec::new();
     };
     let mut values = Vec::new();
@@ -277,14 +268,14 @@ fn values(list: &Spanned<Value>, scope: &Scope, report: &mut Report) -> Vec<Stri
                 values.push(Reader { scope, report }.text(&text));
             }
             Value::Null | Value::Array(_) | Value::Object(_) => {
-                report.at(list, "each value must be a text, a number or true or false", "");
+                report.at(list, "expected a text, a number, or true or false for each value", "");
             }
         }
     }
     values
 }
 
-/// The file that a step uses; none when the step itself is wrong, which was reported.
+/// The file that a step includes; none if the step itself has a problem, which was reported.
 fn include(
     step: &StepSource,
     uses: &Name,
@@ -295,14 +286,14 @@ fn include(
 ) -> Result<Option<Unit>, Problems> {
     let uses = Reader { scope, report }.name(uses);
     let given = given(&step.with, scope, report);
-    // A fault of this file is told before those of the files that it includes.
+    // Problems of this file are reported before those of the files that it includes.
     if !report.problems.is_empty() {
         return Ok(None);
     }
     let including = file.inside.last().map_or("", String::as_str);
     let Some(path) = paths::beside(including, &uses.value) else {
-        let message = format!("`{}` leads out of the folder of the workflow", clip(&uses.value));
-        report.at(&uses, message, "write a path from the folder of this file");
+        let message = format!("`{}` is outside of the workflow's folder", clip(&uses.value));
+        report.at(&uses, message, "write a path relative to the folder of this file");
         return Ok(None);
     };
     let inside = [file.inside, std::slice::from_ref(&path)].concat();
@@ -311,7 +302,7 @@ fn include(
         return Ok(None);
     }
     if file.inside.len() > limits::FLOW_DEPTH {
-        let message = format!("files are included more than {} deep", limits::FLOW_DEPTH);
+        let message = format!("more than {} levels of included files", limits::FLOW_DEPTH);
         report.at(&uses, message, inside.join(" -> "));
         return Ok(None);
     }
@@ -322,7 +313,7 @@ fn include(
     let text = match (loading.include)(&path) {
         Ok(text) => text,
         Err(error) => {
-            let message = format!("`{}` could not be read: {error}", clip(&uses.value));
+            let message = format!("cannot read `{}`: {error}", clip(&uses.value));
             report.at(&uses, message, "the path is relative to the folder of this file");
             return Ok(None);
         }
@@ -333,8 +324,8 @@ fn include(
     unit.map(Some).map_err(|problems| included_by(problems, file.origin, place(&uses).0))
 }
 
-/// The values of `with`, each filled in. One that is nothing but a parameter stays what it is, a
-/// list for example.
+/// The values of `with`, with placeholders filled in. A value that is only a placeholder keeps its
+/// type, such as a list.
 fn given(with: &Entries<Spanned<Value>>, scope: &Scope, report: &mut Report) -> Values {
     let mut given = Values::new();
     for (name, written) in &with.0 {
@@ -350,7 +341,7 @@ fn given(with: &Entries<Spanned<Value>>, scope: &Scope, report: &mut Report) -> 
     given
 }
 
-/// The reader of a problem may never have heard of the file that it is in.
+/// Adds where the file is included, because its reader may not know that it is.
 fn included_by(mut problems: Problems, origin: &str, line: u32) -> Problems {
     for problem in &mut problems.list {
         let note = format!("included by {origin}, line {line}");
@@ -362,8 +353,8 @@ fn included_by(mut problems: Problems, origin: &str, line: u32) -> Problems {
     problems
 }
 
-/// The steps of an included file under the id of the step that uses it. They stand where that one
-/// stands.
+/// The steps of an included file, with ids prefixed by the id of the step that includes it. They
+/// take its place.
 fn prefixed(unit: Unit, id: &str, at: &StepSource) -> (Vec<Step>, Groups) {
     let order = Order::of_steps(&unit.flow.steps);
     let numbers = || 0..unit.flow.steps.len();

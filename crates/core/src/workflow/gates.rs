@@ -1,6 +1,5 @@
-//! One gate as one step has it: filled in with the step's own values, with the defaults that the
-//! file leaves to us. The names that it leads to are still as they were written; `check` knows the
-//! steps.
+//! Builds the gate of one step, with the step's values filled in and defaults applied. Its targets
+//! are still names as written; `check` resolves them.
 
 use super::paths::file_name;
 use super::reader::Reader;
@@ -9,15 +8,15 @@ use super::{Gate, MAX_RETRIES, RetryRoute};
 use crate::limits;
 use crate::yaml::{Name, OneOrMany, Spanned, clip, place};
 
-/// Who reviews where the file names nobody.
+/// The reviewer if the file names none.
 const REVIEWER: &str = "reviewer";
 
-/// A gate whose ways are names.
+/// A gate whose targets are not resolved yet.
 pub(super) struct Gated {
-    /// The targets of its `on_fail` are those of `back`, not yet resolved.
+    /// The targets of its `on_fail` are in `targets`.
     pub(super) gate: Gate,
     pub(super) pass: Vec<Name>,
-    /// One for each of `gate.on_fail`; none leads back to the step itself.
+    /// One for each of `gate.on_fail`; none means the step itself.
     pub(super) back: Vec<Option<Name>>,
 }
 
@@ -27,8 +26,12 @@ pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -
     let pass = match &source.on_pass {
         Some(on_pass) => reader.one_or_many(&on_pass.next_step),
         None => {
-            let message = format!("the gate `{}` has no way out", source.id.value);
-            reader.report.at(&source.id, message, "add `on_pass: { next_step: … }`, or `DONE`");
+            let message = format!("the gate `{}` has no `on_pass`", source.id.value);
+            reader.report.at(
+                &source.id,
+                message,
+                "add `on_pass: { next_step: … }`, with a step or `DONE`",
+            );
             Vec::new()
         }
     };
@@ -55,21 +58,21 @@ pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -
     Gated { gate, pass, back }
 }
 
-/// Those who are asked, each once and by one name.
+/// The reviewers, each once.
 fn reviewers(written: Option<&Spanned<OneOrMany>>, reader: &mut Reader<'_>) -> Vec<String> {
     let Some(written) = written else { return vec![REVIEWER.to_owned()] };
     let named = reader.one_or_many(written);
     if named.is_empty() {
-        let help = "name an agent's type, or leave `agent_type` out";
-        reader.report.at(written, "nobody would decide at this gate", help);
+        let help = "name an agent type, or remove `agent_type`";
+        reader.report.at(written, "the gate has no reviewer", help);
     }
     reader.report.fits(written, named.len(), limits::REVIEWERS);
     let mut reviewers: Vec<String> = Vec::new();
     for name in named.into_iter().take(limits::REVIEWERS) {
-        reader.is_id(&name, "an agent's type");
+        reader.is_id(&name, "agent type");
         if reviewers.contains(&name.value) {
-            let message = format!("the reviewer `{}` is there twice", clip(&name.value));
-            reader.report.at(&name, message, "each gives one verdict, so name it once");
+            let message = format!("duplicate reviewer `{}`", clip(&name.value));
+            reader.report.at(&name, message, "each reviewer gives one verdict; name it once");
         }
         reviewers.push(name.value);
     }
@@ -92,10 +95,10 @@ fn ways_back(
     let routes = source.map_or(&[][..], |on_fail| &on_fail.routes);
     reader.report.fits(gate, routes.len(), limits::FLOW_ITEMS);
     for route in routes.iter().take(limits::FLOW_ITEMS) {
-        let reason = reader.word(&route.reason, "a reason");
+        let reason = reader.word(&route.reason, "reason");
         if ways.iter().any(|back: &RetryRoute| back.reason.as_deref() == Some(&reason)) {
-            let message = format!("the reason `{}` has two routes", clip(&reason));
-            reader.report.at(&route.reason, message, "keep one of them");
+            let message = format!("duplicate route for the reason `{}`", clip(&reason));
+            reader.report.at(&route.reason, message, "remove one of them");
         }
         let path = route.retry_context_path.as_ref();
         let path = path.map_or_else(|| general.clone(), |path| feedback_path(path, reader));
@@ -113,8 +116,7 @@ fn feedback_path(path: &Name, reader: &mut Reader<'_>) -> String {
     let at = Spanned::new(filled, path.referenced, path.defined);
     if !at.value.contains("{n}") {
         let message = format!("`{}` is the same file for every failure", clip(&at.value));
-        let help = "put `{n}` into it, which is the number of the failure; where the path stands between braces, \
-                    put it into quotes";
+        let help = "add `{n}`, the number of the failure; inside braces, put the path in quotes";
         reader.report.at(&at, message, help);
     }
     at.value

@@ -1,9 +1,8 @@
-//! Draws a flow for people: as Mermaid text and as a picture that stands alone, with how each step
-//! stands if that is known.
+//! Draws a workflow as Mermaid text and as a self-contained SVG, with the status of each step if it
+//! is known.
 //!
 //! Both drawings show the same [`Net`]: steps, their gates, steps of other workflows and the ends,
-//! and every way between them. The output depends on the flow and the marks alone. Nothing here
-//! decides anything about a step.
+//! and every edge between them. The output depends only on the workflow and the marks.
 
 mod mermaid;
 mod shape;
@@ -20,13 +19,13 @@ use crate::lifecycle::StateKind;
 pub use mermaid::mermaid;
 pub use svg::svg;
 
-/// How a step stands.
+/// The status of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepMark {
-    /// In a word, such as the state of its task.
+    /// One word, such as the state of its task.
     pub state: String,
     pub tone: Tone,
-    /// What else there is to know: `attempt 2, 3m`.
+    /// A detail, such as `attempt 2, 3m`.
     pub note: String,
 }
 
@@ -57,7 +56,7 @@ impl Tone {
         }
     }
 
-    /// The kind of a lifecycle's state that looks the same.
+    /// The state kind with the same colours.
     fn kind(self) -> StateKind {
         match self {
             Self::Waiting => StateKind::Queued,
@@ -79,7 +78,7 @@ impl Tone {
 }
 
 impl StepMark {
-    /// The word that goes with the colour: there is always one.
+    /// The word next to the colour, never empty.
     fn word(&self) -> &str {
         if self.state.trim().is_empty() { self.tone.as_str() } else { &self.state }
     }
@@ -109,7 +108,7 @@ enum Lead {
     Back,
 }
 
-/// A way from one node to another, by their places.
+/// An edge between two nodes, by index.
 #[derive(Debug)]
 struct Edge {
     from: usize,
@@ -118,7 +117,7 @@ struct Edge {
     words: Vec<String>,
 }
 
-/// All that is drawn.
+/// The graph to draw.
 struct Net<'a> {
     nodes: Vec<Node<'a>>,
     edges: Vec<Edge>,
@@ -128,7 +127,7 @@ impl<'a> Net<'a> {
     fn new(flow: &'a Workflow) -> Self {
         let links = Links::new(flow);
         let mut net = Self { nodes: Vec::new(), edges: Vec::new() };
-        // Where each step begins, and what leads on from it: its gate, or the step itself.
+        // The node of each step, and the node that leads on from it: its gate, or the step itself.
         let mut steps = Vec::with_capacity(flow.steps.len());
         let mut exits = Vec::with_capacity(flow.steps.len());
         for step in &flow.steps {
@@ -169,7 +168,7 @@ impl<'a> Net<'a> {
         self.nodes.len() - 1
     }
 
-    /// What has to come from other workflows.
+    /// Adds the steps of other workflows.
     fn lead_in(&mut self, flow: &'a Workflow, steps: &[usize]) {
         let mut known: HashMap<(&str, &str), usize> = HashMap::new();
         for (to, step) in steps.iter().zip(&flow.steps) {
@@ -187,7 +186,7 @@ impl<'a> Net<'a> {
         self.edges.push(Edge { from, to, lead: Lead::On, words });
     }
 
-    /// The ways back of a gate, those to one place in one.
+    /// Adds the retry routes of a gate; routes to the same target share one edge.
     fn lead_back(
         &mut self,
         from: usize,
@@ -208,7 +207,7 @@ impl<'a> Net<'a> {
         }
     }
 
-    /// All that is known of a way, for those who ask.
+    /// The full text of an edge, for its tooltip.
     fn edge_title(&self, edge: &Edge) -> String {
         let (from, to) = (self.nodes[edge.from].name(), self.nodes[edge.to].name());
         if edge.words.is_empty() {
@@ -230,7 +229,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// How a step stands that is at its gate: the gate shows it as well.
+/// The mark of a step that is at its gate; the gate shows it as well.
 fn mark_at_gate<'a>(step: &Step, marks: &'a BTreeMap<String, StepMark>) -> Option<&'a StepMark> {
     marks.get(&step.id).filter(|mark| mark.tone.at_gate())
 }

@@ -1,8 +1,6 @@
-//! The steps of a flow by their places, and which leads to which: ids are looked up once and not at
-//! every turn.
+//! The steps of a workflow by index, and their dependencies, so that ids are looked up only once.
 //!
-//! For [`Workflow::downstream`] and for those who ask it a thousand times. It decides nothing of
-//! its own.
+//! Used by [`Workflow::downstream`] and by code that needs it thousands of times.
 
 use std::collections::HashMap;
 
@@ -10,10 +8,10 @@ use super::{Need, Step, Workflow};
 
 pub(super) struct Links<'a> {
     place_of: HashMap<&'a str, usize>,
-    /// For each step, those of the same flow that it needs. None where one of them is not in the
-    /// flow, so it never begins.
+    /// For each step, the steps of the same workflow that it needs. None if one of them does not
+    /// exist, so the step can never start.
     pub(super) needs: Vec<Option<Vec<usize>>>,
-    /// For each step, those that need it.
+    /// For each step, the steps that need it.
     pub(super) after: Vec<Vec<usize>>,
 }
 
@@ -43,7 +41,7 @@ impl<'a> Links<'a> {
         self.place_of.get(id).copied()
     }
 
-    /// Whether each step is this one or needs it, directly or not.
+    /// For each step, whether it is this one or depends on it, directly or not.
     pub(super) fn downstream(&self, place: usize) -> Vec<bool> {
         let mut reached = vec![false; self.after.len()];
         let mut open = vec![place];

@@ -1,5 +1,5 @@
-//! Doubts about a workflow that is sound: what will run, but perhaps not as its author meant it.
-//! Nothing here is an error.
+//! Lint warnings for a valid workflow: it will run, but perhaps not as its author intended. Nothing
+//! here is an error.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use crate::lifecycle::problem::Problem;
 use crate::limits;
 use crate::yaml::problem_at;
 
-/// Rounds that a gate may make without a breaker. Each can cost as much as the whole workflow.
+/// Failures that a gate may have without a circuit breaker. Each can cost as much as the whole
+/// workflow.
 const MANY_RETRIES: u32 = 10;
-/// Pairs of steps that are named for one file or worktree. More of the same says nothing new.
+/// Pairs of steps reported for one file or worktree. More would say nothing new.
 const PAIRS: usize = 3;
-/// What the workflow itself writes there is not an output of a step.
+/// Banksman writes this folder itself, so no step needs to produce it.
 const OWN_FOLDER: &str = ".workflow/";
 
-/// The doubts, by line. `exists` says whether something in the repository has this path or fits
-/// this glob.
+/// The warnings by line. `exists` says whether a path or glob matches something in the repository.
 #[must_use]
 pub fn lint(flow: &Workflow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let mut view = View::of(flow);
@@ -33,7 +33,8 @@ pub fn lint(flow: &Workflow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
             .filter(|inside| !exists(inside) && view.makers(inside).is_empty());
         if let Some(inside) = missing.next() {
             let what = looked_for(path, &inside);
-            let message = format!("the context file {what} does not exist, and no step makes it");
+            let message =
+                format!("the context file {what} does not exist, and no step produces it");
             warnings.push(Problem { line: 0, column: 0, message, help: None });
         }
     }
@@ -57,7 +58,7 @@ pub fn lint(flow: &Workflow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     warnings
 }
 
-/// A doubt and what to do about it.
+/// A message and its help text.
 struct Warning(String, &'static str);
 
 impl Warning {
@@ -66,7 +67,7 @@ impl Warning {
     }
 }
 
-/// A flow with the answers that are asked for again and again.
+/// A workflow with cached answers.
 struct View<'a> {
     flow: &'a Workflow,
     order: Order,
@@ -80,12 +81,12 @@ impl<'a> View<'a> {
         Self { flow, order, downstream: BTreeMap::new(), makers: BTreeMap::new() }
     }
 
-    /// Whether a step has always passed when another one begins.
+    /// Whether a step has always passed when another one starts.
     fn comes_before(&mut self, step: usize, other: usize) -> bool {
         self.downstream.entry(step).or_insert_with(|| self.order.downstream(step))[other]
     }
 
-    /// The steps that make something at a path of a worktree.
+    /// The steps that produce something at a path of a worktree.
     fn makers(&mut self, path: &str) -> &[usize] {
         if !self.makers.contains_key(path) {
             let makes = |step: &Step| {
@@ -98,7 +99,7 @@ impl<'a> View<'a> {
         &self.makers[path]
     }
 
-    /// Whether a step begins after one of another workflow, whose outputs are not known here.
+    /// Whether a step starts after one of another workflow, whose outputs are unknown here.
     fn waits_elsewhere(&mut self, number: usize) -> bool {
         let flow = self.flow;
         (0..flow.steps.len())
@@ -111,15 +112,15 @@ fn needs_another_workflow(step: &Step) -> bool {
     step.needs.iter().any(|need| matches!(need, Need::Elsewhere { .. }))
 }
 
-/// What the file leaves to the defaults and people may want to decide. A text that cannot be read
-/// has none.
+/// Warnings about settings that the file leaves to defaults and that people may want to choose. An
+/// unreadable text has none.
 #[must_use]
 pub fn unsaid(text: &str) -> Vec<Problem> {
     let Ok(source) = source::read(text) else { return Vec::new() };
     let silent = source.gates.iter().filter(|gate| gate.max_retries.is_none());
     let warning = |gate: &source::GateSource| {
         let message = format!(
-            "the gate `{}` does not say how often it may fail: a person is asked after {MAX_RETRIES} failures",
+            "the gate `{}` has no `max_retries`: a person is asked after {MAX_RETRIES} failures",
             gate.id.value
         );
         problem_at(&gate.id, message, "add `max_retries`")
@@ -127,18 +128,17 @@ pub fn unsaid(text: &str) -> Vec<Problem> {
     silent.map(warning).collect()
 }
 
-/// A step that nothing leads to and that leads nowhere, in a workflow that otherwise has an order.
+/// A step without dependencies in either direction, in a workflow that otherwise has some.
 fn alone(view: &View<'_>, number: usize) -> Option<Warning> {
     let (step, order) = (&view.flow.steps[number], &view.order);
     let is_alone = order.is_first(number) && order.is_last(number) && !needs_another_workflow(step);
     (is_alone && !order.is_empty()).then(|| {
-        let message = format!("nothing leads to `{}`, so that it begins at once", step.id);
-        Warning(message, "name it in some `on_pass`, or say what it `needs`")
+        let message = format!("no step leads to `{}`, so it starts at once", step.id);
+        Warning(message, "name it in an `on_pass`, or give it `needs`")
     })
 }
 
-/// A path as it is written, and where it is looked for: whoever made the one and not the other
-/// would not see what is missing.
+/// A path as it is written and, if it differs, the place where it is expected.
 fn looked_for(path: &str, inside: &str) -> String {
     if path == inside {
         format!("`{path}`")
@@ -147,7 +147,7 @@ fn looked_for(path: &str, inside: &str) -> String {
     }
 }
 
-/// Inputs and context that may not be there when the step begins.
+/// Inputs and context files that may not exist when the step starts.
 fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> Vec<Warning> {
     let step = &view.flow.steps[number];
     let mut warnings = Vec::new();
@@ -165,16 +165,16 @@ fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> V
             None if view.waits_elsewhere(number) => continue,
             None => Warning(
                 format!(
-                    "`{}` reads {}, which does not exist and which no step makes",
+                    "`{}` reads {}, which does not exist and which no step produces",
                     step.id,
                     looked_for(path, &inside)
                 ),
-                "add it to the `outputs` of a step before this one",
+                "add it to the `outputs` of an earlier step",
             ),
             Some(maker) => {
                 let maker = &view.flow.steps[*maker].id;
                 let message = format!(
-                    "`{}` reads `{path}`, but does not wait for `{maker}`, which makes it",
+                    "`{}` reads `{path}`, but does not wait for `{maker}`, which produces it",
                     step.id
                 );
                 Warning(message, "add that step to its `needs`")
@@ -204,35 +204,34 @@ fn judged(step: &Step) -> Option<Warning> {
     match (&step.criterion, step.launch) {
         (Some(Criterion::Judged(text)), _) => {
             let said: String = text.chars().take(60).collect();
-            let message =
-                format!("an agent will judge whether `{}` has done this: {said}", step.id);
+            let message = format!("an agent will judge the criterion of `{}`: {said}", step.id);
             Some(Warning(message, "if it is a command, write `success_criterion: { command: … }`"))
         }
         (None, LaunchMode::Headless | LaunchMode::Subagent)
             if step.outputs.is_empty() && step.gate.is_none() =>
         {
-            let message = format!("nothing shows whether `{}` has done its work", step.id);
+            let message = format!("nothing verifies the work of `{}`", step.id);
             Some(Warning(message, "give it `outputs`, a `success_criterion` or a `gate`"))
         }
         (Some(Criterion::Command(_) | Criterion::File(_)) | None, _) => None,
     }
 }
 
-/// A loop that only its own count ends.
+/// A gate that may send back very often without a circuit breaker.
 fn rounds(flow: &Workflow, gate: &Gate) -> Option<Warning> {
     let breaker = &flow.breaker;
     let is_broken =
         breaker.failures.is_some() || breaker.time.is_some() || breaker.cost_micros.is_some();
     (gate.max_retries > MANY_RETRIES && !is_broken).then(|| {
         let message = format!(
-            "the gate `{}` may fail {} times before a person is asked, and no breaker ends it earlier",
+            "the gate `{}` may fail {} times before a person is asked, and no breaker stops it earlier",
             gate.id, gate.max_retries
         );
         Warning(message, "add `breaker: { failures: …, time: …, cost: … }` to the workflow")
     })
 }
 
-/// Settings of a gate that its level makes no use of.
+/// Settings of a gate that its level ignores.
 fn unheard(gate: &Gate) -> Vec<Warning> {
     let has_window = gate.veto_window.is_some();
     let (window, reviewers) = match gate.level {
@@ -241,17 +240,17 @@ fn unheard(gate: &Gate) -> Vec<Warning> {
         EscalationLevel::Human => (has_window, gate.reviewers.len() > 1),
     };
     let window = window.then(|| {
-        let message = format!("the gate `{}` has a veto window, but nobody is asked", gate.id);
-        Warning(message, "only the level `notify` has one")
+        let message = format!("the gate `{}` has a veto window, which its level ignores", gate.id);
+        Warning(message, "only the level `notify` uses it")
     });
     let reviewers = reviewers.then(|| {
         let message = format!("the gate `{}` names reviewers, but a person decides", gate.id);
-        Warning(message, "only at the levels `auto` and `notify` agents are asked")
+        Warning(message, "only the levels `auto` and `notify` ask agents")
     });
     window.into_iter().chain(reviewers).collect()
 }
 
-/// Steps that can run at the same time and write the same file, or share a worktree.
+/// Steps that can run at the same time and write the same file or share a worktree.
 fn collisions(view: &mut View<'_>) -> Vec<Problem> {
     let mut claims: BTreeMap<(bool, &str), Vec<usize>> = BTreeMap::new();
     for (number, step) in view.flow.steps.iter().enumerate() {
@@ -292,7 +291,7 @@ fn collision(
                 "`{}` and `{}` share the worktree `{path}`, so they take turns",
                 one.id, other.id
             ),
-            "give each its own, or let one need the other",
+            "give each its own worktree, or let one need the other",
         )
     } else if share {
         (
@@ -305,7 +304,7 @@ fn collision(
                 "`{}` and `{}` can run at the same time and both write `{path}`",
                 one.id, other.id
             ),
-            "let one need the other, or their work will not go together",
+            "let one need the other, or their changes will conflict",
         )
     };
     Problem { line: other.line, column: 1, message, help: Some(help.to_owned()) }

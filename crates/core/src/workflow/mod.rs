@@ -1,9 +1,8 @@
-//! Workflows: a YAML file of steps and gates becomes a [`Workflow`], in which everything is
-//! resolved and nothing is left to guess.
+//! Workflows: turns a YAML file of steps and gates into a fully resolved [`Workflow`].
 //!
-//! `source` reads the file with its places, `expand` puts in parameters, matrices and other files,
-//! `check` resolves the names and reports what is wrong by line, `lint` what is doubtful. Nothing
-//! here starts anything: a flow's steps become tasks elsewhere.
+//! `source` parses the file with positions, `expand` fills in parameters, matrices and included
+//! files, `check` resolves names and reports errors by line, `lint` reports warnings. Nothing here
+//! starts anything: the engine turns steps into tasks.
 
 pub mod assignment;
 mod check;
@@ -38,24 +37,24 @@ use links::Links;
 pub use lint::{lint, unsaid};
 pub use paths::file_name;
 
-/// Where a gate leads that has nothing behind it.
+/// The target of a gate without a next step.
 pub const DONE: &str = "DONE";
-/// Where a failed gate leads that gives the workflow up.
+/// The target of a failed gate that aborts the workflow.
 pub const ABORT: &str = "ABORT";
-/// Failures of a gate before a person is asked, where the file does not say.
+/// Failures of a gate before a person is asked, if the file does not say.
 pub const MAX_RETRIES: u32 = 3;
 
-/// Reads a workflow. `origin` is the name of the file in messages, `params` what the user gives,
-/// where every value may be a text; `include` reads another file by its path from the folder of
-/// this one, also for files that are included by included ones.
+/// Loads a workflow. `origin` is the name of the file in messages. `params` are the user's values;
+/// each may be a text. `include` reads another file by its path from the folder of this one, also
+/// for nested inclusions.
 ///
-/// The accepted flow keeps these promises: no step waits for itself through others; a way back
-/// leads to the step itself or to one that it waits for; every id, signal and place for feedback
-/// belongs to one step.
+/// A loaded workflow has these properties: its dependencies have no cycle; a retry route leads to
+/// the step itself or to one that it waits for; every id, signal and feedback path belongs to one
+/// step.
 ///
 /// # Errors
 ///
-/// All that is wrong with the file, or with the first included file that is wrong.
+/// Every problem of the file, or of the first included file with problems.
 pub fn load(
     text: &str,
     origin: &str,
@@ -68,14 +67,14 @@ pub fn load(
     expand::unit(&file, params, &loading).map(|unit| unit.flow)
 }
 
-/// What a file says of itself before anything is put in. A text that cannot be read says nothing.
+/// What a file declares, before anything is filled in. Empty for an unreadable text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkflowOutline {
     /// The names of its parameters.
     pub params: Vec<String>,
-    /// A value that fits for each of them that has none by itself.
+    /// A valid value for each parameter without a default.
     pub stand_ins: BTreeMap<String, Value>,
-    /// The files that it includes, by their paths from its folder.
+    /// The files that it includes, as paths from its folder.
     pub uses: Vec<String>,
 }
 
@@ -94,8 +93,7 @@ pub fn outline(text: &str) -> WorkflowOutline {
     }
 }
 
-/// A workflow as it is run: parameters are filled in, matrices are spelled out, other files are
-/// included.
+/// A workflow as it runs: parameters are filled in, matrices expanded and other files included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workflow {
     pub id: String,
@@ -103,9 +101,9 @@ pub struct Workflow {
     pub about: String,
     /// Files that every agent of the workflow reads.
     pub context_files: Vec<String>,
-    /// Steps that may run at the same time; none leaves it to the configuration.
+    /// How many steps may run at the same time; none leaves it to the configuration.
     pub parallel: Option<u32>,
-    /// Whether the work goes into the base branch when every step has passed.
+    /// Whether the work is merged into the base branch when every step has passed.
     pub merge: bool,
     pub breaker: Breaker,
     pub params: BTreeMap<String, Value>,
@@ -113,7 +111,7 @@ pub struct Workflow {
     pub steps: Vec<Step>,
 }
 
-/// What stops the workflow as a whole and asks a person.
+/// The circuit breaker: limits that stop the whole workflow and ask a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Breaker {
     /// Failed gates of all steps together.
@@ -125,49 +123,49 @@ pub struct Breaker {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// As the file says: `X-1`; `build[linux,2]` of a matrix; `release/X-1` of an included file.
+    /// As in the file: `X-1`; `build[linux,2]` of a matrix; `release/X-1` of an included file.
     pub id: String,
     pub name: String,
-    /// The agent's type: whose part it plays.
+    /// The agent type, which is the role that the agent plays.
     pub role: String,
-    /// The one worker that may take it, where the file names one.
+    /// The only worker that may take it, if the file names one.
     pub worker: Option<String>,
     pub launch: LaunchMode,
-    /// Steps that name the same worktree share it and its branch, one at a time.
+    /// Steps with the same worktree share it and its branch, one at a time.
     pub worktree: Option<String>,
-    /// More that this step's agent is told.
+    /// Further instructions for this step's agent.
     pub prompt: String,
-    /// Files that the agent reads beside the inputs.
+    /// Files that the agent reads besides the inputs.
     pub context: Vec<String>,
     /// Files and globs.
     pub inputs: Vec<String>,
-    /// Files and globs; each must be there when the step has ended.
+    /// Files and globs; each must match when the step ends.
     pub outputs: Vec<String>,
     pub criterion: Option<Criterion>,
     pub signal: Signal,
-    /// What must have passed first, by the file's `needs` and by the gates that lead here.
+    /// What must have passed first, from `needs` and from the gates that lead here.
     pub needs: Vec<Need>,
     /// None for a step that passes as soon as it has signalled.
     pub gate: Option<Gate>,
-    /// The longest that one attempt may take.
+    /// The time limit of one attempt.
     pub timeout: Option<Span>,
-    /// Line of its id in the file.
+    /// The line of its id in the file.
     pub line: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
-    /// A step of the same workflow, by its id.
+    /// A step of the same workflow, by id.
     Step(String),
-    /// A step of another workflow of the same project, or all that a name stands for there: see
-    /// [`means`].
+    /// A step of another workflow of the same project, or every step that a name stands for there;
+    /// see [`matches_step`].
     Elsewhere { workflow: String, step: String },
 }
 
-/// Whether a name in `needs` means the step `id` of another workflow: its own name, that of the
-/// matrix that it was made by, or that of the file that it was included with. To wait for all steps
-/// of a file is to wait for its last ones.
+/// Whether a name in `needs` stands for the step `id` of another workflow: the name is its id, the
+/// matrix that it was expanded from, or the step that includes it. Waiting for all steps of a file
+/// amounts to waiting for its last ones.
 #[must_use]
 pub fn means(name: &str, id: &str) -> bool {
     id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '/']))
@@ -178,32 +176,32 @@ pub fn means(name: &str, id: &str) -> bool {
 pub enum LaunchMode {
     /// A worker takes it.
     Headless,
-    /// A person, or an agent in front of one, takes it and signals.
+    /// A person, or an agent that works with one, does it and signals.
     Interactive,
-    /// The agent that drives the workflow gives it to an agent of its own; where none drives it, a
-    /// worker takes it.
+    /// The agent that drives the workflow delegates it to its own subagent; without such an agent,
+    /// a worker takes it.
     Subagent,
 }
 
-/// How it is known that a step has done what it should.
+/// How to decide whether a step has done its work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Criterion {
-    /// Exits with 0.
+    /// It exits with 0.
     Command(String),
-    /// Is there and not empty.
+    /// It exists and is not empty.
     File(String),
-    /// An agent judges it.
+    /// The evaluator judges it.
     Judged(String),
 }
 
-/// How a step says that it is finished.
+/// How a step reports that it is finished.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Signal {
     /// A JSON file, by its path from the root of the repository.
     SentinelFile { path: String },
-    /// A commit whose message holds this mark.
+    /// A commit whose message contains this mark.
     GitCommit { mark: String },
     /// A pull request for the step's branch.
     PrCreation,
@@ -216,15 +214,15 @@ pub struct Gate {
     pub id: String,
     pub name: String,
     pub level: EscalationLevel,
-    /// The types of the agents that decide, at the levels where agents do: at least one, none
-    /// twice.
+    /// The types of the agents that decide, for levels where agents do: at least one, none twice.
     pub reviewers: Vec<String>,
-    /// Where a failure leads. The last has no reason and takes all that no other one takes.
+    /// Where a failure leads. The last route has no reason and takes every failure that no other
+    /// route takes.
     pub on_fail: Vec<RetryRoute>,
     pub max_retries: u32,
-    /// How long people can say no before the next step begins; none leaves it to the lifecycle.
+    /// How long people can veto before the next step starts; none leaves it to the lifecycle.
     pub veto_window: Option<Span>,
-    /// How long a verdict may take; none leaves it to the lifecycle.
+    /// The time limit of a verdict; none leaves it to the lifecycle.
     pub timeout: Option<Span>,
     pub line: u32,
 }
@@ -234,7 +232,7 @@ pub struct Gate {
 pub enum EscalationLevel {
     /// Agents decide.
     Auto,
-    /// Agents decide, and people are told and may say no.
+    /// Agents decide; people are notified and may veto.
     Notify,
     Human,
 }
@@ -250,14 +248,14 @@ impl EscalationLevel {
     }
 }
 
-/// One way back from a failed gate.
+/// Where a failed gate sends the work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryRoute {
-    /// The reviewer's reason that leads here.
+    /// The reviewer's reason that selects this route.
     pub reason: Option<String>,
-    /// The id of a step of the same workflow; none gives the workflow up.
+    /// The id of a step of the same workflow; none aborts the workflow.
     pub to: Option<String>,
-    /// Where the feedback is written; `{n}` is the number of the failure.
+    /// The file for the feedback; `{n}` is the number of the failure.
     pub retry_context_path: String,
 }
 
@@ -267,13 +265,13 @@ impl Workflow {
         self.steps.iter().find(|step| step.id == id)
     }
 
-    /// The steps that need a step, directly.
+    /// The steps that need a step directly.
     pub fn after<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Step> {
         self.steps.iter().filter(move |step| step.follows(id))
     }
 
-    /// A step and all that need it, directly or not, in the order of the file: what going back to
-    /// it resets.
+    /// A step and everything that depends on it, directly or not, in the order of the file: what
+    /// going back to it resets.
     #[must_use]
     pub fn downstream(&self, id: &str) -> Vec<&Step> {
         let links = Links::new(self);
@@ -289,7 +287,7 @@ impl Workflow {
 }
 
 impl Step {
-    /// Whether it needs another one of the same workflow, directly.
+    /// Whether it needs another step of the same workflow directly.
     #[must_use]
     pub fn follows(&self, id: &str) -> bool {
         self.needs.iter().any(|need| matches!(need, Need::Step(needed) if needed == id))
@@ -297,7 +295,7 @@ impl Step {
 }
 
 impl Gate {
-    /// The agents that decide; none where a person does.
+    /// The agents that decide; empty if a person does.
     #[must_use]
     pub fn deciders(&self) -> &[String] {
         match self.level {
@@ -306,12 +304,12 @@ impl Gate {
         }
     }
 
-    /// The reasons that have a way back of their own.
+    /// The reasons with a route of their own.
     pub fn reasons(&self) -> impl Iterator<Item = &str> {
         self.on_fail.iter().filter_map(|back| back.reason.as_deref())
     }
 
-    /// The way back for a reviewer's reason.
+    /// The route for a reviewer's reason.
     #[must_use]
     pub fn way_back(&self, reason: Option<&str>) -> Option<&RetryRoute> {
         let named = self

@@ -1,5 +1,5 @@
-//! Which step waits for which, by their numbers in the file. It knows no names, so that checks and
-//! doubts can share it.
+//! The dependencies between steps, by step number. It knows no names, so that `check` and `lint`
+//! can share it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,14 +12,14 @@ pub(super) type Place = (u32, u32);
 
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// What each step needs, and where the file says so.
+    /// The steps that each step needs, and where the file says so.
     needs: Vec<BTreeMap<usize, Place>>,
-    /// What needs each step.
+    /// The steps that need each step.
     after: Vec<Vec<usize>>,
     count: usize,
 }
 
-/// More needs than may be.
+/// The limit on dependencies is exceeded.
 pub(super) struct TooMany;
 
 impl Order {
@@ -27,7 +27,7 @@ impl Order {
         Self { needs: vec![BTreeMap::new(); steps], after: vec![Vec::new(); steps], count: 0 }
     }
 
-    /// The order that the needs of these steps make.
+    /// The dependencies of these steps.
     pub(super) fn of_steps(steps: &[Step]) -> Self {
         let numbers: BTreeMap<&str, usize> =
             steps.iter().enumerate().map(|(number, step)| (step.id.as_str(), number)).collect();
@@ -60,7 +60,7 @@ impl Order {
         }
     }
 
-    /// What a step needs, in the order of the file.
+    /// The steps that a step needs, in the order of the file.
     pub(super) fn needs(&self, step: usize) -> impl Iterator<Item = usize> {
         self.needs[step].keys().copied()
     }
@@ -73,22 +73,22 @@ impl Order {
         self.count == 0
     }
 
-    /// Whether nothing comes before a step.
+    /// Whether no step comes before it.
     pub(super) fn is_first(&self, step: usize) -> bool {
         self.needs[step].is_empty()
     }
 
-    /// Whether nothing comes after a step.
+    /// Whether no step comes after it.
     pub(super) fn is_last(&self, step: usize) -> bool {
         self.after[step].is_empty()
     }
 
-    /// For every step whether it comes after this one, directly or not. A step comes after itself.
+    /// For every step, whether it comes after this one, directly or not. A step comes after itself.
     pub(super) fn downstream(&self, step: usize) -> Vec<bool> {
         self.reached(step, |next, open| open.extend(&self.after[next]))
     }
 
-    /// For every step whether it comes before this one, directly or not. A step comes before
+    /// For every step, whether it comes before this one, directly or not. A step comes before
     /// itself.
     pub(super) fn upstream(&self, step: usize) -> Vec<bool> {
         self.reached(step, |next, open| open.extend(self.needs(next)))
@@ -105,8 +105,8 @@ impl Order {
         reached
     }
 
-    /// Steps that wait for each other, each needing the one behind it and the last the first; none
-    /// if there is an order.
+    /// A cycle: each step needs the next one, and the last needs the first; none if there is no
+    /// cycle.
     pub(super) fn circle(&self) -> Option<Vec<usize>> {
         let mut open: Vec<usize> = self.needs.iter().map(BTreeMap::len).collect();
         let mut free: Vec<usize> = (0..open.len()).filter(|step| open[*step] == 0).collect();
@@ -118,8 +118,7 @@ impl Order {
                 }
             }
         }
-        // Each step that is left needs another one that is left, so that following them comes
-        // round.
+        // Each remaining step needs another remaining one, so following them finds a cycle.
         let mut at = open.iter().position(|needs| *needs > 0)?;
         let mut way = Vec::new();
         while !way.contains(&at) {

@@ -1,5 +1,5 @@
-//! The parameters of a workflow: what the file declares and what the user gives become one value
-//! each, of the declared type.
+//! The parameters of a workflow: combines the file's declarations with the user's values into one
+//! typed value each.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use crate::lifecycle::problem::suggestion;
 use crate::limits;
 use crate::yaml::{Entries, Name, Spanned, clip};
 
-/// Values by the names of their parameters.
+/// Values by parameter name.
 pub(super) type Values = BTreeMap<String, Value>;
 
-/// The value of every parameter. `at` is the workflow's id, for what has no place of its own; `how`
-/// says how a value is given.
+/// The value of every parameter. `at` is the workflow's id, for problems without a position of
+/// their own; `how` says how a value is given.
 pub(super) fn settle(
     declared: &Entries<Spanned<ParamSource>>,
     given: &Values,
@@ -31,14 +31,14 @@ pub(super) fn settle(
     for name in given.keys() {
         if !declared.0.iter().any(|(known, _)| known.value == *name) {
             let known = declared.0.iter().map(|(known, _)| known.value.as_str());
-            let message = format!("there is no parameter `{}`", clip(name));
+            let message = format!("unknown parameter `{}`", clip(name));
             report.at(at, message, suggestion(name, known));
         }
     }
     let mut values = Values::new();
     for (name, source) in &declared.0 {
         if !paths::is_id(&name.value) {
-            let message = format!("`{}` cannot be a parameter's name", clip(&name.value));
+            let message = format!("`{}` is not a valid parameter name", clip(&name.value));
             report.at(name, message, "use letters, digits, `_`, `-` and `.`");
         }
         let declared = Declared::of(name, source, report);
@@ -51,14 +51,14 @@ pub(super) fn settle(
                 None
             }
         };
-        // A wrong value was reported; the empty text keeps its uses from being reported as well.
+        // The problem was reported; the empty text prevents follow-up errors.
         values.insert(name.value.clone(), value.unwrap_or_else(|| Value::from("")));
     }
     values
 }
 
-/// A value that fits for each parameter that has none by itself: a file can be checked before
-/// anybody has chosen them.
+/// A valid value for each parameter without a default, so that a file can be checked before anybody
+/// has chosen values.
 pub(super) fn stand_ins(declared: &Entries<Spanned<ParamSource>>) -> Values {
     let mut values = Values::new();
     for (name, source) in &declared.0 {
@@ -95,7 +95,7 @@ impl Declared {
         report.fits(name, full.choices.len(), limits::FLOW_ITEMS);
         let mut choices = Vec::new();
         for choice in &full.choices {
-            // Each part of a list is one of the choices, and a text whatever it looks like.
+            // Each entry of a list is one of the choices, and always a text.
             choices.extend(match kind {
                 ParamType::List if is_single(&choice.value) => Some(as_text(&choice.value).into()),
                 ParamType::List => Self::typed(choice, ParamType::String, &choice.value, report),
@@ -124,7 +124,7 @@ impl Declared {
         }
     }
 
-    /// A value of the file, which must be of the type as it stands.
+    /// A value from the file, which must have the declared type.
     fn typed<T>(
         at: &Spanned<T>,
         kind: ParamType,
@@ -141,7 +141,7 @@ impl Declared {
         None
     }
 
-    /// A value that was given from outside, where everything may be a text.
+    /// A value from outside, which may be a text for every type.
     fn accept(&self, name: &Name, given: &Value, report: &mut Report) -> Option<Value> {
         match coerced(self.kind, given) {
             Ok(value) => self.chosen(name, value, report),
@@ -185,11 +185,11 @@ fn described(kind: ParamType) -> &'static str {
         ParamType::String => "a text",
         ParamType::Number => "a number",
         ParamType::Boolean => "true or false",
-        ParamType::List => "a list of texts, with commas between them",
+        ParamType::List => "a list of texts, separated by commas",
     }
 }
 
-/// A value as the type wants it, or what it is instead.
+/// A value of the wanted type, or a description of what it is instead.
 fn coerced(kind: ParamType, value: &Value) -> Result<Value, String> {
     let refused = || Err(format!("`{}`, which is not {}", clip(&as_text(value)), described(kind)));
     match (kind, value) {
@@ -226,7 +226,7 @@ fn is_single(value: &Value) -> bool {
 
 fn bounded(parts: Vec<Value>) -> Result<Value, String> {
     if parts.len() > limits::FLOW_ITEMS {
-        return Err(format!("a list of more than {} parts", limits::FLOW_ITEMS));
+        return Err(format!("a list of more than {} entries", limits::FLOW_ITEMS));
     }
     Ok(Value::Array(parts))
 }

@@ -1,5 +1,5 @@
-//! Names and paths of a workflow: what may be one, and how steps of one kind keep theirs apart.
-//! Nothing is looked up on a disk.
+//! Checks names and paths of a workflow, and keeps the files of similar steps apart. It reads
+//! nothing from disk.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) fn is_id(text: &str) -> bool {
         && text.chars().any(|c| c.is_ascii_alphanumeric())
 }
 
-/// An id as a part of a file's name: `build[linux,2]` is `build-linux-2`, `release/X-1` is
+/// An id as part of a file name: `build[linux,2]` becomes `build-linux-2`, `release/X-1` becomes
 /// `release-X-1`.
 #[must_use]
 pub fn file_name(id: &str) -> String {
@@ -25,7 +25,7 @@ pub fn file_name(id: &str) -> String {
     parts.join("-")
 }
 
-/// What makes a text no path inside the repository; none for one that is.
+/// Why a text is not a path inside the repository; none if it is one.
 pub(super) fn fault(path: &str) -> Option<&'static str> {
     let drive = path.as_bytes().get(1) == Some(&b':') && path.as_bytes()[0].is_ascii_alphabetic();
     if path.trim().is_empty() {
@@ -37,20 +37,20 @@ pub(super) fn fault(path: &str) -> Option<&'static str> {
     } else if path.split(['/', '\\']).any(|segment| segment == "..") {
         Some("it leads out of the repository")
     } else if path.chars().any(char::is_control) {
-        Some("it holds a control character")
+        Some("it contains a control character")
     } else {
         None
     }
 }
 
-/// A folder's path in one spelling, so that `phase-4/` and `./phase-4` are the same worktree.
+/// A normalised folder path, so that `phase-4/` and `./phase-4` are the same worktree.
 pub(super) fn folder(path: &str) -> String {
     let segments = path.split('/').filter(|segment| !segment.is_empty() && *segment != ".");
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// Where an included file is, from the folder of the outermost one. None if it would be outside of
-/// that.
+/// The path of an included file from the folder of the outermost one; none if it is outside of that
+/// folder.
 pub(super) fn beside(including: &str, path: &str) -> Option<String> {
     let folder = including.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut segments: Vec<&str> = folder.split('/').filter(|segment| !segment.is_empty()).collect();
@@ -66,17 +66,16 @@ pub(super) fn beside(including: &str, path: &str) -> Option<String> {
     (!path.starts_with('/') && !segments.is_empty()).then(|| segments.join("/"))
 }
 
-/// What tells a step apart from others that the same lines of a file made: `linux-2` of
-/// `build[linux,2]`, `release` of `release/X-1`.
+/// What distinguishes a step from others of the same source lines: `linux-2` of `build[linux,2]`,
+/// `release` of `release/X-1`.
 fn mark(id: &str) -> String {
     let (before, own) = id.rsplit_once('/').unwrap_or(("", id));
     let suffix = own.find('[').map_or("", |at| &own[at..]);
     file_name(&format!("{before}/{suffix}"))
 }
 
-/// Steps of one matrix, and of a file that is included twice, come from the same lines and so name
-/// the same files for their signals and their feedback. Each gets its own: one would otherwise read
-/// what was meant for another.
+/// Gives each step its own files for signals and feedback. Steps of one matrix, or of a file that
+/// is included twice, come from the same lines and would otherwise read each other's files.
 pub(super) fn keep_apart(steps: &mut [Step]) -> Vec<Problem> {
     let shared = count(steps.iter().flat_map(names));
     for step in steps.iter_mut() {
@@ -108,7 +107,7 @@ fn count(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
     times
 }
 
-/// The files that only this step may have, each once.
+/// The files that only this step may use, each once.
 fn names(step: &Step) -> Vec<String> {
     let signal = match &step.signal {
         Signal::SentinelFile { path } => Some(path.clone()),

@@ -1,5 +1,5 @@
-//! Reads single values of a workflow's source: fills them in, checks each by itself, and collects
-//! what is wrong.
+//! Reads single values of a workflow's source: fills in placeholders, checks each value, and
+//! collects problems.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::limits;
 use crate::time::Span;
 use crate::yaml::{Name, OneOrMany, Spanned, clip, problem_at};
 
-/// What is wrong with one file so far, each fault once.
+/// The problems of one file, each once.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) problems: Vec<Problem>,
@@ -32,23 +32,23 @@ impl Report {
         self.add(problem_at(at, message, help));
     }
 
-    /// Whether a list is not longer than one may be.
+    /// Whether a list is within its limit; reports it otherwise.
     pub(super) fn fits<T>(&mut self, at: &Spanned<T>, length: usize, most: usize) -> bool {
         if length > most {
-            self.at(at, format!("{length} are more than the limit of {most}"), "use fewer");
+            self.at(at, format!("too many: {length}, with a limit of {most}"), "use fewer");
         }
         length <= most
     }
 }
 
-/// Reads the texts of one step with the values that may stand in them.
+/// Reads the texts of one step, with the values of its placeholders.
 pub(super) struct Reader<'a> {
     pub(super) scope: &'a Scope,
     pub(super) report: &'a mut Report,
 }
 
 impl Reader<'_> {
-    /// A text with everything filled in; what cannot be filled in is reported and left as it is.
+    /// A text with its placeholders filled in; on a problem, the text as it is written.
     pub(super) fn name(&mut self, text: &Name) -> Name {
         match self.scope.fill(&text.value) {
             Ok(filled) => Spanned::new(filled, text.referenced, text.defined),
@@ -67,8 +67,8 @@ impl Reader<'_> {
         text.map_or_else(|| otherwise.to_owned(), |text| self.text(text))
     }
 
-    /// The entries of a list. One that is nothing but a parameter with a list stands for all of
-    /// that list.
+    /// The entries of a list. An entry that is only a placeholder for a list is replaced by the
+    /// entries of that list.
     pub(super) fn names(&mut self, list: &[Name]) -> Vec<Name> {
         let mut names = Vec::new();
         for entry in list {
@@ -88,7 +88,7 @@ impl Reader<'_> {
         names
     }
 
-    /// The names of a single one or of a list, as they are written, with their places.
+    /// The names of a single value or a list, with their positions.
     pub(super) fn one_or_many(&mut self, written: &Spanned<OneOrMany>) -> Vec<Name> {
         match &written.value {
             OneOrMany::One(name) => {
@@ -112,12 +112,12 @@ impl Reader<'_> {
 
     fn path_is_inside(&mut self, path: &Name) {
         if let Some(fault) = paths::fault(&path.value) {
-            let message = format!("`{}` cannot be a path here: {fault}", clip(&path.value));
+            let message = format!("`{}` is not a valid path: {fault}", clip(&path.value));
             self.report.at(path, message, "write a path from the root of the repository");
         }
     }
 
-    /// A role, reason or name of a worker: something that stands in lists and in file names.
+    /// A role, reason or worker name, which appears in lists and in file names.
     pub(super) fn word(&mut self, text: &Name, what: &str) -> String {
         let word = self.name(text);
         self.is_id(&word, what);
@@ -126,7 +126,7 @@ impl Reader<'_> {
 
     pub(super) fn is_id(&mut self, word: &Name, what: &str) {
         if !paths::is_id(&word.value) {
-            let message = format!("`{}` cannot be {what}", clip(&word.value));
+            let message = format!("`{}` is not a valid {what}", clip(&word.value));
             self.report.at(word, message, "use letters, digits, `_`, `-` and `.`");
         }
     }
@@ -136,7 +136,11 @@ impl Reader<'_> {
         match text.value.parse::<Span>() {
             Ok(span) if span.0 > 0 => Some(span),
             Ok(_) => {
-                self.report.at(&text, "this is no time at all", "write a time such as 30min");
+                self.report.at(
+                    &text,
+                    "the time must be more than zero",
+                    "write a time such as 30min",
+                );
                 None
             }
             Err(error) => {

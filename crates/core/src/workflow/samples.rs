@@ -1,5 +1,4 @@
-//! Flows for tests, made by hand: no file is read, so these tests stand without the reader of
-//! files.
+//! Workflows for tests, built without a file so that these tests do not depend on the parser.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +39,7 @@ pub(super) fn step(id: &str, needs: &[&str], gate: Option<Gate>) -> Step {
     }
 }
 
-/// A gate with ways back by reason; `""` stands for none.
+/// A gate with retry routes by reason; `""` means none.
 pub(super) fn gate(id: &str, max_retries: u32, ways: &[(&str, Option<&str>)]) -> Gate {
     let back = |(reason, to): &(&str, Option<&str>)| RetryRoute {
         reason: Some((*reason).to_owned()).filter(|reason| !reason.is_empty()),
@@ -60,7 +59,7 @@ pub(super) fn gate(id: &str, max_retries: u32, ways: &[(&str, Option<&str>)]) ->
     }
 }
 
-/// Write tests, have them reviewed, implement, have a person look at it.
+/// Write tests, review them, implement, let a person review.
 pub(super) fn tests_then_code() -> Workflow {
     let mut tests = step("X-1", &[], Some(gate("XG-1-2", 2, &[("", Some("X-1"))])));
     let mut code = step("X-2", &["X-1"], Some(gate("XG-2-end", 3, &[("", Some("X-2"))])));
@@ -80,8 +79,8 @@ pub(super) fn tests_then_code() -> Workflow {
     }
 }
 
-/// A plan, two parts that are done at the same time, and what joins them and may send back to each,
-/// or give up.
+/// A plan, two steps at the same time, and a step that joins them and may send back to each, or
+/// abort.
 pub(super) fn diamond() -> Workflow {
     let joint =
         [("plan", Some("plan")), ("left", Some("left")), ("hopeless", None), ("", Some("join"))];
@@ -95,7 +94,7 @@ pub(super) fn diamond() -> Workflow {
     ])
 }
 
-/// Steps in a row, each with a gate that leads back to the first.
+/// A chain of steps, each with a gate that sends back to the first.
 pub(super) fn chain(length: usize, max_retries: u32) -> Workflow {
     let steps = (0..length).map(|place| {
         let before: Vec<String> =

@@ -1,15 +1,16 @@
-//! Walks a flow on paper: what starts, what is sent back, when a person is asked, and how bad it
-//! can get. Nothing is started.
+//! Simulates a workflow: what starts, what is sent back, when a person is asked, and how many runs
+//! it may take. Nothing is executed.
 //!
-//! A step starts when all that it needs has passed. Those that can start together do so in one
-//! round, as far as the flow's `parallel` and shared worktrees let them; then their gates decide. A
-//! gate that fails sends back to a step, which resets that step and all that need it. The failure
-//! whose number is the gate's `max_retries` asks a person instead, who lets it pass; the one that
-//! trips the breaker ends the walk. What another workflow must bring is taken as brought.
+//! A step starts when all its dependencies have passed. Steps that can start together do so in one
+//! round, as far as the workflow's `parallel` and shared worktrees allow; then their gates decide.
+//! A gate that fails sends back to a step, which resets that step and everything downstream of it.
+//! The failure whose number is the gate's `max_retries` asks a person instead, who lets it pass;
+//! the one that trips the circuit breaker ends the simulation. Steps of other workflows count as
+//! passed.
 //!
-//! Every walk ends: a step runs again only after a failure that led back, of which each gate has
-//! fewer than its `max_retries` (`worst` counts them), and a walk that would fill the memory before
-//! that is cut off.
+//! Every simulation ends: a step runs again only after a failure that sent back, of which each gate
+//! has fewer than its `max_retries` (`worst` counts them), and a simulation that would exhaust the
+//! memory before that is cut off.
 
 mod chance;
 mod cost;
@@ -31,17 +32,16 @@ pub use cost::{Cost, Estimate, cost};
 pub use event::{Decider, SimulationEnd, SimulationEvent};
 pub use worst::{Worst, worst};
 
-/// What the gates of a walk say.
+/// The verdicts of the gates in a simulation.
 #[derive(Debug, Clone, Copy)]
 pub enum GateScript<'a> {
     Pass,
     /// Each gate fails without a reason until it has asked a person, and passes from then on.
     Fail,
-    /// Verdicts by the id of their gate, each gate's in the order given; it passes when it has no
-    /// more.
+    /// Verdicts by gate id, in order for each gate; a gate without further verdicts passes.
     Chosen(&'a [(String, GateVerdict)]),
-    /// A coin decides, and each way back is as likely as the others. The same seed gives the same
-    /// walk.
+    /// Random verdicts; each retry route is equally likely. The same seed gives the same
+    /// simulation.
     Random {
         seed: u64,
     },
@@ -62,23 +62,23 @@ pub struct Simulation {
     /// Verdicts of agents.
     pub reviews: usize,
     /// How often a person is asked: at each verdict of a gate of level `human`, at each failure
-    /// that no longer leads back, and when the breaker trips.
+    /// that no longer sends back, and when the circuit breaker trips.
     pub person: usize,
-    /// Runs one after the other: those of one round count once.
+    /// Rounds: the runs of one round happen at the same time.
     pub longest: usize,
     pub steps: BTreeMap<String, StepCount>,
     pub ended: SimulationEnd,
 }
 
-/// Of one step.
+/// The counts of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct StepCount {
     pub runs: usize,
     pub reviews: usize,
 }
 
-/// Events of a walk and names in them. More would not be read, and must not fill the memory:
-/// `max_retries` may be any number.
+/// Events of a simulation and names in them. `max_retries` may be any number, so a limit must
+/// protect the memory; nobody would read more.
 pub const WALK_ENTRIES: usize = 1_000_000;
 
 #[must_use]
@@ -92,12 +92,11 @@ pub fn walk(flow: &Workflow, policy: &GateScript<'_>) -> Simulation {
     walker.finish(ended)
 }
 
-/// Where a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Open,
     Running,
-    /// Its gate failed, and the way back does not lead to it or to a step before it.
+    /// Its gate failed, and the retry route leads neither to it nor to a step before it.
     Failed,
     Passed,
 }
@@ -108,7 +107,7 @@ struct Walker<'a> {
     judge: Judge<'a>,
     stages: Vec<Stage>,
     counts: Vec<StepCount>,
-    /// Of each step's gate.
+    /// By step: the failures of its gate.
     failures: Vec<u32>,
     all_failures: u32,
     rounds: usize,
@@ -135,7 +134,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Starts what can start, then asks the gates. Answers when the walk has come to its end.
+    /// Starts the steps that can start, then asks their gates. Returns the end of the simulation
+    /// when it is reached.
     fn round(&mut self) -> Option<SimulationEnd> {
         let started = self.ready();
         if started.is_empty() {
@@ -153,8 +153,8 @@ impl<'a> Walker<'a> {
             self.note(SimulationEvent::Started { step, attempt, round: self.rounds }, 1);
         }
         for place in started {
-            // A gate before it in this round may have sent back to a step that this one needs: its
-            // run was for nothing.
+            // An earlier gate of this round may have sent back to a dependency of this step, which
+            // discards its run.
             if self.stages[place] == Stage::Running
                 && let Some(end) = self.decide(place)
             {
@@ -185,7 +185,7 @@ impl<'a> Walker<'a> {
         needs.is_some_and(|needs| needs.iter().all(|need| self.stages[*need] == Stage::Passed))
     }
 
-    /// What the step's gate says to a run that has ended.
+    /// Applies the gate's verdict to a finished run.
     fn decide(&mut self, place: usize) -> Option<SimulationEnd> {
         let Some(gate) = &self.flow.steps[place].gate else {
             self.pass(place, None, Decider::Nobody);
@@ -298,7 +298,7 @@ enum Way {
     Person,
 }
 
-/// A person is asked where the way back leads nowhere, too.
+/// A route to a missing step asks a person as well.
 fn way(links: &Links<'_>, gate: &Gate, failure: u32, reason: Option<&str>) -> Way {
     if failure >= gate.max_retries {
         return Way::Person;
@@ -315,8 +315,8 @@ fn reviewers(step: &Step) -> &[String] {
     step.gate.as_ref().map_or(&[], Gate::deciders)
 }
 
-/// How often one of so many reviewers can be asked about one run: for its verdict, and in each
-/// round of a debate. Whoever decides alone debates with nobody.
+/// How often each of several reviewers may be asked about one run: for its verdict, and in each
+/// round of a debate. A single reviewer has nobody to debate with.
 fn questions(reviewers: usize, rounds: usize) -> usize {
     if reviewers > 1 { rounds.saturating_add(1) } else { 1 }
 }

@@ -1,5 +1,5 @@
-//! The YAML of a workflow as it is written, with the place of every name. No judgement here:
-//! `expand` and `check` do that.
+//! The YAML of a workflow as it is written, with the position of every name. `expand` and `check`
+//! validate it.
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ pub(super) struct BreakerSource {
     pub(super) cost: Option<Spanned<f64>>,
 }
 
-/// `name: value`, whose type is the value's, or `name: { type, default, choices, about }`.
+/// `name: value`, which takes the type of the value, or `name: { type, default, choices, about }`.
 #[derive(Debug)]
 pub(super) enum ParamSource {
     Value(Value),

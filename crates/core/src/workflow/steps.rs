@@ -1,5 +1,5 @@
-//! One step as it is run: every text filled in, every default in its place. What it needs and its
-//! gate come later, in `check`.
+//! Builds one step, with placeholders filled in and defaults applied. `check` adds its dependencies
+//! and its gate.
 
 use super::paths::{self, file_name};
 use super::reader::Reader;
@@ -7,7 +7,7 @@ use super::source::{AgentSource, CriterionSource, SignalSource, SignalType, Step
 use super::{Criterion, LaunchMode, Signal, Step, criterion};
 use crate::yaml::{Name, Spanned, TextOr, clip, place};
 
-/// Whose part an agent plays where the file does not say.
+/// The role if the file names none.
 const WORKER: &str = "worker";
 
 /// `suffix` is what the step's matrix adds to its id.
@@ -22,8 +22,8 @@ pub(super) fn step(source: &StepSource, suffix: &str, reader: &mut Reader<'_>) -
     let worker = agent.and_then(|agent| agent.worker.as_ref());
     Step {
         name: reader.text_or(source.name.as_ref(), &id),
-        role: role.map_or_else(|| WORKER.to_owned(), |role| reader.word(role, "an agent's type")),
-        worker: worker.map(|worker| reader.word(worker, "a worker's name")),
+        role: role.map_or_else(|| WORKER.to_owned(), |role| reader.word(role, "agent type")),
+        worker: worker.map(|worker| reader.word(worker, "worker name")),
         launch: agent.and_then(|agent| agent.launch).unwrap_or(LaunchMode::Headless),
         worktree: agent.and_then(|agent| worktree(agent, reader)),
         prompt: reader.text_or(source.prompt.as_ref(), ""),
@@ -44,8 +44,8 @@ fn worktree(agent: &AgentSource, reader: &mut Reader<'_>) -> Option<String> {
     let written = agent.worktree.as_ref()?;
     let folder = paths::folder(&reader.path(written));
     if folder.is_empty() {
-        let help = "name a folder of its own, or leave `worktree` out";
-        reader.report.at(written, "the repository itself cannot be a step's worktree", help);
+        let help = "name a folder, or remove `worktree`";
+        reader.report.at(written, "the worktree of a step cannot be the repository itself", help);
     }
     Some(folder)
 }
@@ -64,7 +64,7 @@ fn meant(source: &Spanned<TextOr<CriterionSource>>, reader: &mut Reader<'_>) -> 
         (None, Some(file), None) => Criterion::File(reader.path(file)),
         (None, None, Some(judged)) => Criterion::Judged(reader.text(judged)),
         (None | Some(_), None | Some(_), None | Some(_)) => {
-            let message = "a criterion is one of `command`, `file` and `judged`";
+            let message = "a criterion needs exactly one of `command`, `file` and `judged`";
             reader.report.at(source, message, "keep one of them");
             return None;
         }
@@ -76,7 +76,7 @@ fn meant(source: &Spanned<TextOr<CriterionSource>>, reader: &mut Reader<'_>) -> 
 fn not_empty<T>(at: &Spanned<T>, text: &str, reader: &mut Reader<'_>) -> bool {
     let says = !text.trim().is_empty();
     if !says {
-        reader.report.at(at, "the criterion is empty", "say how it is known that the step is done");
+        reader.report.at(at, "the criterion is empty", "say how to verify that the step is done");
     }
     says
 }
@@ -94,7 +94,11 @@ fn signal(source: &StepSource, id: &str, suffix: &str, reader: &mut Reader<'_>) 
         SignalType::GitCommit => {
             let mark = value.as_ref().map(|mark| reader.name(mark));
             if let Some(mark) = mark.as_ref().filter(|mark| mark.value.trim().is_empty()) {
-                reader.report.at(mark, "every commit holds an empty mark", "write `[GATE:…]`");
+                reader.report.at(
+                    mark,
+                    "the mark is empty, so every commit would match",
+                    "write `[GATE:…]`",
+                );
             }
             let gate = source.gate.as_ref().map(|gate| reader.text(gate) + suffix);
             let otherwise = || commit_mark(gate.as_deref().unwrap_or(id));
@@ -113,12 +117,13 @@ fn signal(source: &StepSource, id: &str, suffix: &str, reader: &mut Reader<'_>) 
 
 fn without_value(value: Option<&Name>, reader: &mut Reader<'_>) {
     if let Some(value) = value {
-        let message = format!("this signal has no value, but here is `{}`", clip(&value.value));
+        let message =
+            format!("this signal type takes no value, but `{}` is given", clip(&value.value));
         reader.report.at(value, message, "remove `value`");
     }
 }
 
-/// What a commit holds that signals for a gate, where the file names no other mark.
+/// The mark in a commit message that signals a gate, if the file names no other.
 pub(super) fn commit_mark(gate: &str) -> String {
     format!("[GATE:{gate}]")
 }

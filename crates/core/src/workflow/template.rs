@@ -1,5 +1,5 @@
-//! `${{ params.NAME }}`, `${{ matrix.NAME }}` and `${{ item }}` in the texts of a workflow. Values
-//! are put in as they are; nothing is computed here, and what is put in is never looked at again.
+//! Fills `${{ params.NAME }}`, `${{ matrix.NAME }}` and `${{ item }}` into the texts of a workflow.
+//! Values are inserted as they are: nothing is computed, and inserted text is never scanned again.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,10 +12,10 @@ use crate::yaml::clip;
 
 const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
-/// The name of the value at hand in a `for_each`.
+/// The name of the current value in a `for_each`.
 pub(super) const ITEM: &str = "item";
 
-/// What may be put into a text, by the name that stands between the braces.
+/// The values for placeholders, by name.
 #[derive(Debug, Clone)]
 pub(super) struct Scope {
     /// Shared by all steps of a file.
@@ -35,13 +35,13 @@ impl Scope {
         Self { params: Rc::new(named.collect()), own: BTreeMap::new() }
     }
 
-    /// The same with one step's own values.
+    /// Adds the values of one step.
     pub(super) fn with(&self, own: &[(String, String)]) -> Self {
         let own = own.iter().map(|(name, value)| (name.clone(), value.clone().into()));
         Self { params: Rc::clone(&self.params), own: own.collect() }
     }
 
-    /// The value itself, where a text is one pair of braces and nothing else.
+    /// The value itself, if the text is only one placeholder.
     pub(super) fn whole(&self, text: &str) -> Option<&Value> {
         let name = text.trim().strip_prefix(OPEN)?.strip_suffix(CLOSE)?.trim();
         self.get(name)
@@ -61,7 +61,7 @@ impl Scope {
             })?;
             filled.push_str(before);
             filled.push_str(&as_text(self.value(name.trim())?));
-            // Checked while it grows, because a few braces can stand for very much.
+            // Checked in the loop, because a few placeholders can expand to very much.
             if filled.len() > limits::FLOW_TEXT_BYTES {
                 break;
             }
@@ -70,20 +70,20 @@ impl Scope {
         filled.push_str(rest);
         if filled.len() > limits::FLOW_TEXT_BYTES {
             let message = format!("the text is longer than {} KiB", limits::FLOW_TEXT_BYTES / 1024);
-            return Err(Unfilled { message, help: "put it into a file".to_owned() });
+            return Err(Unfilled { message, help: "put it in a file".to_owned() });
         }
         Ok(filled)
     }
 
     fn value(&self, name: &str) -> Result<&Value, Unfilled> {
         self.get(name).ok_or_else(|| Unfilled {
-            message: format!("`{}` stands for nothing here", clip(name)),
+            message: format!("unknown placeholder `{}`", clip(name)),
             help: suggestion(name, self.own.keys().chain(self.params.keys()).map(String::as_str)),
         })
     }
 }
 
-/// A value as it stands in a text; the parts of a list with commas between them.
+/// A value as text; the entries of a list are separated by commas.
 pub(super) fn as_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -22,10 +22,10 @@ fn the_annotated_example_raises_no_doubt_where_its_files_are() {
     assert_eq!(lint(&flow, &|path| there.contains(&path)), []);
     let doubts = lint(&flow, &|_| false);
     let first =
-        "the context file `docs/plans/phase-4-plan.md` does not exist, and no step makes it";
+        "the context file `docs/plans/phase-4-plan.md` does not exist, and no step produces it";
     assert_eq!((doubts[0].line, doubts[0].message.as_str()), (0, first));
     assert_eq!(doubts.len(), 5, "{doubts:?}");
-    let second = "the context file `phase-4/CLAUDE.md` (`CLAUDE.md` in its worktree) does not exist, and no step makes it";
+    let second = "the context file `phase-4/CLAUDE.md` (`CLAUDE.md` in its worktree) does not exist, and no step produces it";
     assert_eq!(doubts[1].message, second);
     assert!(
         doubts[3]
@@ -41,11 +41,11 @@ fn each_doubt_is_raised() {
     for (rest, expected) in [
         (
             "  - { id: A, inputs: [a.md], outputs: [x] }\n".to_owned(),
-            "3: `A` reads `a.md`, which does not exist and which no step makes",
+            "3: `A` reads `a.md`, which does not exist and which no step produces",
         ),
         (
             "  - { id: A, inputs: [out/a.md], outputs: [x] }\n  - { id: B, outputs: [out/*.md] }\n".to_owned(),
-            "3: `A` reads `out/a.md`, but does not wait for `B`, which makes it",
+            "3: `A` reads `out/a.md`, but does not wait for `B`, which produces it",
         ),
         (
             "  - { id: A, outputs: [x] }\n  - { id: B, outputs: [x] }\n".to_owned(),
@@ -57,20 +57,20 @@ fn each_doubt_is_raised() {
         ),
         (
             "  - { id: A, success_criterion: The text reads well }\n".to_owned(),
-            "3: an agent will judge whether `A` has done this: The text reads well",
+            "3: an agent will judge the criterion of `A`: The text reads well",
         ),
-        ("  - { id: A }\n".to_owned(), "3: nothing shows whether `A` has done its work"),
+        ("  - { id: A }\n".to_owned(), "3: nothing verifies the work of `A`"),
         (
             "  - { id: A, outputs: [x] }\n  - { id: B, needs: A, outputs: [y] }\n  - { id: C, outputs: [z] }\n".to_owned(),
-            "5: nothing leads to `C`, so that it begins at once",
+            "5: no step leads to `C`, so it starts at once",
         ),
         (
             format!("  - {{ id: A, gate: G }}\n{gate}"),
-            "5: the gate `G` may fail 50 times before a person is asked, and no breaker ends it earlier",
+            "5: the gate `G` may fail 50 times before a person is asked, and no breaker stops it earlier",
         ),
         (
             format!("  - {{ id: A, gate: G }}\n{}", gate.replace("level: auto", "level: human, veto_window: 1h").replace("50", "5")),
-            "5: the gate `G` has a veto window, but nobody is asked",
+            "5: the gate `G` has a veto window, which its level ignores",
         ),
     ] {
         assert_eq!(doubts(&rest, &[]), [expected], "{rest}");

@@ -67,7 +67,7 @@ fn parameters_that_do_not_fit_are_refused() {
         ("text", json!("c"), "4: `c` is not one of the choices"),
         ("count", json!("many"), "5: the parameter `count` is `many`, which is not a number"),
         ("flag", json!("yes"), "6: the parameter `flag` is `yes`, which is not true or false"),
-        ("fiels", json!("p"), "2: there is no parameter `fiels`"),
+        ("fiels", json!("p"), "2: unknown parameter `fiels`"),
     ] {
         let mut given = params(&[("text", json!("a"))]);
         given.insert(name.to_owned(), value);
@@ -119,7 +119,7 @@ fn a_matrix_makes_a_step_and_a_gate_for_each_value() {
 #[test]
 fn values_that_cannot_be_told_apart_are_refused() {
     let text = "workflow: { id: w }\nsteps:\n  - { id: a, for_each: [x/y, x-y] }\n";
-    assert_eq!(refused(text, &Params::new()), "3: two steps would be `a[x-y]`");
+    assert_eq!(refused(text, &Params::new()), "3: two steps would get the id `a[x-y]`");
 }
 
 #[test]
@@ -204,14 +204,14 @@ fn bounds_are_kept() {
     };
     let matrix =
         format!("workflow: {{ id: w }}\nsteps:\n  - {{ id: a, for_each: [{}] }}\n", many(257));
-    assert_eq!(refused(&matrix, &Params::new()), "3: 257 are more than the limit of 256");
+    assert_eq!(refused(&matrix, &Params::new()), "3: too many: 257, with a limit of 256");
     let wide = |id: &str| format!("  - {{ id: {id}, for_each: [{}] }}\n", many(250));
     let steps: String = (0..9).map(|number| wide(&format!("s{number}"))).collect();
     let text = format!("workflow: {{ id: w }}\nsteps:\n{steps}");
-    assert_eq!(refused(&text, &Params::new()), "11: 2001 are more than the limit of 2000");
+    assert_eq!(refused(&text, &Params::new()), "11: too many: 2001, with a limit of 2000");
     let next = format!("  - {{ id: b, needs: s0, for_each: [{}] }}\n", many(250));
     let text = format!("workflow: {{ id: w }}\nsteps:\n{}{next}", wide("s0"));
-    assert_eq!(refused(&text, &Params::new()), "4: the steps have more than 20000 needs");
+    assert_eq!(refused(&text, &Params::new()), "4: the steps have more than 20000 dependencies");
     let huge = "#".repeat(banksman_core::limits::FLOW_BYTES + 1);
     assert_eq!(refused(&huge, &Params::new()), "0: the file is larger than 1024 KiB");
 }

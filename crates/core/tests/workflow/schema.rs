@@ -106,7 +106,7 @@ fn known_to_the_program(doc: &Value) -> Vec<String> {
     let problems =
         load(&text, "w.yaml", &Params::new(), &|_| Err(String::new())).expect_err("an unknown key");
     let problem = &problems.list[0];
-    assert_eq!(problem.message, format!("there is no key `{STRANGE}` here"), "{text}");
+    assert_eq!(problem.message, format!("unknown key `{STRANGE}`"), "{text}");
     let help = problem.help.as_deref().and_then(|help| help.strip_prefix("known here: "));
     let mut keys: Vec<String> = help.expect("all keys").split(", ").map(str::to_owned).collect();
     keys.sort();

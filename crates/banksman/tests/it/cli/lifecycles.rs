@@ -99,7 +99,7 @@ fn what_is_wrong_is_shown_with_its_place() {
     exit 5
     -- stdout
     .banksman/lifecycles/broken.yaml: 1 found
-    error: `dnoe` is not known here
+    error: unknown value `dnoe`
      --> .banksman/lifecycles/broken.yaml:7:17
       |
     7 |   done: { kind: dnoe }
@@ -119,7 +119,7 @@ fn what_is_wrong_is_shown_with_its_place() {
               "column": 17,
               "help": "did you mean `done`?",
               "line": 7,
-              "message": "`dnoe` is not known here"
+              "message": "unknown value `dnoe`"
             }
           ]
         }
@@ -130,7 +130,7 @@ fn what_is_wrong_is_shown_with_its_place() {
     assert_snapshot!(sandbox.run(&["add", "A", "--lifecycle", "broken"]), @"
     exit 1
     -- stderr
-    error: `dnoe` is not known here (BM-E017)
+    error: unknown value `dnoe` (BM-E017)
      --> [SANDBOX]/repo/.banksman/lifecycles/broken.yaml:7:17
       |
     7 |   done: { kind: dnoe }

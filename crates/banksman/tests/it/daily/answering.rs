@@ -63,7 +63,7 @@ fn what_cannot_be_carried_out_is_told_and_changes_nothing() {
     let unseen = ticked(&fresh, "Approve").replace("d1@5", "d1@4");
     let gone = ticked(&fresh, "Approve").replace("d1", "d99");
     for (edited, why) in [
-        (two, "several answers are given: Approve, Cancel"),
+        (two, "more than one answer: Approve, Cancel"),
         (unknown, "this decision does not offer `aprove`; d1 offers approve, changes"),
         (wordless, "`changes` needs your words: Say what has to change"),
         (unseen, "t1 has changed since version 4, and d1 was not answered"),

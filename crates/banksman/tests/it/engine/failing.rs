@@ -76,7 +76,7 @@ fn the_same_failure_again_and_again_is_given_up() {
     assert_eq!(told.outcomes[3], "r1.4 exhausted", "{told:?}");
     let last = driver.store.past_runs(id, 1).expect("runs").pop().and_then(|run| run.detail);
     let detail = last.expect("why it was given up");
-    assert!(detail.starts_with("breaker: the same failure 4 times in a row: "), "{detail}");
+    assert!(detail.starts_with("circuit breaker: the same failure 4 times in a row: "), "{detail}");
     assert_eq!(detail.matches("`false`").count(), 1, "what failed is said once: {detail}");
     assert!(told.notices.iter().any(|text| text.starts_with("t1 is failed")), "{told:?}");
     // The commits that nobody wanted are kept.

@@ -68,7 +68,7 @@ fn nobody_has_looked_yet() {
 #[test]
 fn no_worker() {
     let harness = Harness::new(&[]);
-    let detail = "no worker has all that it needs; missing: gpu";
+    let detail = "no worker has all required capabilities; missing: gpu";
     assert_held(&harness, &["--tag", "needs:gpu"], "no_worker", detail);
 }
 
@@ -76,7 +76,7 @@ fn no_worker() {
 fn paused() {
     let harness = Harness::new(&[]);
     harness.ok(&["pause"]);
-    assert_held(&harness, &[], "paused", "everything is paused");
+    assert_held(&harness, &[], "paused", "all work is paused");
     harness.ok(&["resume"]);
     assert_eq!(harness.pulse()["started"][0]["job"], "r1.1");
 }
@@ -141,9 +141,7 @@ fn account_paused() {
         harness.pulse();
         harness.json(&["accounts", "list"])["accounts"][0]["pausedUntil"].is_string()
     });
-    let detail = format!(
-        "account command is paused: quota hit, the provider says that it resets at {reset}"
-    );
+    let detail = format!("account command is paused: quota hit; the provider resets it at {reset}");
     let held = assert_held(&harness, &[], "account_paused", &detail);
     assert_eq!(held["until"], reset.to_string());
     assert_eq!(held["who"], "command");
@@ -159,7 +157,7 @@ fn account_probing() {
         harness.pulse();
         harness.path("busy-t1").exists()
     });
-    let detail = "account command was paused, and one run tries it first";
+    let detail = "account command was paused, and one run probes it first";
     assert_held(&harness, &[], "account_probing", detail);
 }
 
@@ -167,10 +165,10 @@ fn account_probing() {
 fn area_taken_and_promised() {
     let harness = busy(&[], &["--set", "touches=[\"apps/web/**\"]"]);
     let taken = &["--set", "touches=[\"apps/web/form\", \"apps/db\"]"][..];
-    let held = assert_held(&harness, taken, "area_taken", "t1 is at work in path:apps/web");
+    let held = assert_held(&harness, taken, "area_taken", "t1 is working in path:apps/web");
     assert_eq!(held["who"], "t1");
     let promised = &["--set", "touches=[\"apps/db\"]"][..];
-    let detail = "t2 is before it in the queue and waits for path:apps/db";
+    let detail = "t2 is ahead of it in the queue and waits for path:apps/db";
     let held = assert_held(&harness, promised, "area_promised", detail);
     assert_eq!(held["who"], "t2");
 }
@@ -178,25 +176,25 @@ fn area_taken_and_promised() {
 #[test]
 fn account_full() {
     let harness = busy(&[("accounts.command.max_concurrent", "1")], &[]);
-    assert_held(&harness, &[], "account_full", "account command is full: 1 run at most");
+    assert_held(&harness, &[], "account_full", "account command is full: the limit is 1 run");
 }
 
 #[test]
 fn worker_busy() {
     let harness = busy(&[("workers.scripted.max_concurrent", "1")], &[]);
-    assert_held(&harness, &[], "worker_busy", "worker scripted is full: 1 run at most");
+    assert_held(&harness, &[], "worker_busy", "worker scripted is full: the limit is 1 run");
 }
 
 #[test]
 fn full() {
     let harness = busy(&[("limits.total", "1")], &[]);
-    assert_held(&harness, &[], "full", "the whole system is full: 1 run at most");
+    assert_held(&harness, &[], "full", "the whole system is full: the limit is 1 run");
 }
 
 #[test]
 fn node_full() {
     let harness = busy(&[("limits.agents", "1")], &[]);
-    assert_held(&harness, &[], "node_full", "node here is full: 1 run at most");
+    assert_held(&harness, &[], "node_full", "node here is full: the limit is 1 run");
 }
 
 #[test]
@@ -205,6 +203,6 @@ fn batch_full() {
     harness.script("any", BUSY);
     harness.ok(&["batch", "create", "spring", "--concurrency", "1"]);
     start_one(&harness, &["--batch", "spring"]);
-    let detail = "batch spring is full: 1 run at most";
+    let detail = "batch spring is full: the limit is 1 run";
     assert_held(&harness, &["--batch", "spring"], "batch_full", detail);
 }

@@ -47,7 +47,7 @@ fn a_task_that_nobody_can_take_blocks_and_comes_back_when_somebody_can() {
         assert_eq!(state(&driver.store, id), if hour < 2 { "queued" } else { "blocked" });
         driver.pass(HOUR);
     }
-    let missing = "nobody can take t1: no worker has all that it needs; missing: gpu";
+    let missing = "nobody can take t1: no worker has all required capabilities; missing: gpu";
     assert_eq!(said[0], format!("{missing}; tried again in an hour"));
     assert_eq!(said[1], format!("{missing}; tried again in an hour"));
     assert_eq!(said[2], format!("{missing}; it waits until there is one"));

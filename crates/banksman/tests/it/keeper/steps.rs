@@ -346,7 +346,7 @@ fn a_criterion_in_prose_is_put_to_the_evaluator() {
     for (job, evaluator, outcome, detail) in [
         ("r1.1", Some(evaluator(true)), Outcome::Succeeded, "ok"),
         ("r1.2", Some(evaluator(false)), Outcome::VerifyFailed, "two pages are empty"),
-        ("r1.3", None, Outcome::NeedsPerson, "nobody could judge: every page has a text"),
+        ("r1.3", None, Outcome::NeedsPerson, "no evaluator has judged: every page has a text"),
     ] {
         let checks =
             Verification { criterion: Some(criterion.to_owned()), ..Verification::default() };

@@ -181,7 +181,7 @@ fn when_the_time_of_the_panel_is_up_a_person_gets_what_there_is() {
     let summary = table.field("review_summary");
     let summary = summary.as_str().expect("a summary");
     assert!(summary.contains("green was meant"), "{summary}");
-    assert!(summary.contains("- custodiet: it has not answered in time"), "{summary}");
+    assert!(summary.contains("- custodiet: did not answer in time"), "{summary}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn a_task_is_planned_approved_and_carried_out_in_parts() {
     assert_eq!(desk.harness.starts().iter().filter(|run| run.starts_with("r1.")).count(), 2);
     let told = desk.prompt("r1.2");
     assert!(told.contains("## Decomposition Proposal v1"), "{told}");
-    assert!(told.contains("everything: it touches 15 files, and 10 is the most"), "{told}");
+    assert!(told.contains("everything: it touches 15 files, more than the limit of 10"), "{told}");
     let body = desk.whole().task.body;
     assert!(
         body.contains("## Decomposition Proposal v2") && !body.contains("Proposal v1"),

@@ -16,8 +16,9 @@ fn ten_iterations_are_the_most_and_the_history_tells_of_each() {
     assert_eq!(desk.field("diagnostic"), "irreducible after 10 iterations");
     let body = desk.whole().task.body;
     for version in 1..=10 {
-        let line =
-            format!("- v{version}: 1 subtask; everything: it touches 15 files, and 10 is the most");
+        let line = format!(
+            "- v{version}: 1 subtask; everything: it touches 15 files, more than the limit of 10"
+        );
         assert!(body.contains(&line), "{line} is not in\n{body}");
     }
     desk.until_quiet();
@@ -65,7 +66,7 @@ fn the_same_plan_again_and_again_is_a_loop() {
     desk.until(WHOLE, "blocked");
     let told = desk.field("unblock_condition");
     let told = told.as_str().expect("a text");
-    let expected = "Loop: 3 times to and fro between decomposing and consensus, with nothing new and nobody who looked.\n\
+    let expected = "Loop: moved back and forth between decomposing and consensus 3 times without new work and without a person.\n\
                     Last moves:\n- decomposing by system (block) critic says BLOCK: no test\n";
     assert!(told.starts_with(expected), "{told}");
     assert!(!told.contains("Decomposition Proposal"), "the work itself is no message: {told}");
@@ -84,7 +85,7 @@ fn a_plan_in_a_circle_is_sent_back() {
     desk.until(WHOLE, "waiting");
     let told = desk.prompt("r1.2");
     assert!(
-        told.contains("these wait for each other in a circle, or behind one: limiter, routes"),
+        told.contains("these items depend on each other in a cycle, or depend on one that does: limiter, routes"),
         "{told}"
     );
     assert_eq!(desk.field("plan_version"), json!(2));

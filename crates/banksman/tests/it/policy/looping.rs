@@ -95,7 +95,7 @@ fn work_that_goes_to_and_fro_without_a_commit_blocks_with_a_summary() {
     up.stop();
     let task = harness.json(&["show", "t1"]);
     let question = task["fields"]["question"].as_str().expect("a question");
-    let expected = "Loop: 3 times to and fro between working and reviewing, with nothing new and nobody who looked.";
+    let expected = "Loop: moved back and forth between working and reviewing 3 times without new work and without a person.";
     assert!(question.starts_with(expected), "{question}");
     assert!(question.contains("send_back") && question.contains("still red"), "{question}");
     let runs = harness.open().past_runs(id, 10).expect("runs");

@@ -105,9 +105,9 @@ fn what_cannot_be_used_is_named_with_its_line() {
     .banksman/prompts/reviewer.md:1: the answer must have `suggestions`, and nothing is said about it; `banksman prompts show reviewer --schema` says what is read
     .banksman/prompts/reviewers/poet.md:1: it is empty; say what the reviewer looks for
     .banksman/prompts/verdict.schema.json:1: the shape of an answer cannot be changed; the program reads the answer in the shape that it knows; change the words that ask for it
-    .banksman/prompts/worker.md:1: there is no value `{titel}` here; did you mean `title`? (the braces themselves are written `{{titel}}`)
-    .banksman/prompts/worker.md:4: there is no value `{ task }` here; did you mean `task`? (the braces themselves are written `{{ task }}`)
-    .banksman/prompts/worker.md:4: `{rules}` is missing; whoever is told this would not know it; put it where it belongs
+    .banksman/prompts/worker.md:1: unknown value `{titel}`; did you mean `title`? (write `{{titel}}` for literal braces)
+    .banksman/prompts/worker.md:4: unknown value `{ task }`; did you mean `task`? (write `{{ task }}` for literal braces)
+    .banksman/prompts/worker.md:4: `{rules}` is missing; the agent needs this value; add it where it belongs
     .banksman/prompts/wroker.md:1: nobody is told this; did you mean `worker.md`?
     ");
 }
@@ -134,10 +134,7 @@ fn a_template_that_cannot_be_used_starts_nobody() {
     let driver = Driver::of(harness.root(), Span(100));
     let pulse = driver.turn();
     let told = format!("{:?}", pulse.notices);
-    assert!(
-        told.contains("worker.md` cannot be used: line 2: there is no value `{boddy}`"),
-        "{told}"
-    );
+    assert!(told.contains("worker.md` cannot be used: line 2: unknown value `{boddy}`"), "{told}");
     assert_eq!(harness.starts(), Vec::<String>::new());
     assert!(said(&harness.run(&["prompts", "render", &id.to_string()])).contains("line 2"));
 }

@@ -145,10 +145,7 @@ fn what_is_too_long_is_cut_and_named() {
     assert!(bytes.is_some_and(|bytes| bytes <= limits::PROMPT_BYTES), "{bytes:?}");
     let cut = &shown["cut"][0];
     assert_eq!((&cut["part"], &cut["of"]), (&"the text of the task".into(), &240_000.into()));
-    assert!(
-        text(&shown).contains("bytes are left out here]\n</data "),
-        "the cut is inside of the marks"
-    );
+    assert!(text(&shown).contains("bytes omitted]\n</data "), "the cut is inside of the marks");
     assert_eq!(is_told(&harness, "t1", "r1.1"), "worker");
 }
 

@@ -87,7 +87,7 @@ fn is_looked_at_however_it_is_said(signal: &str, say: fn(&Stage)) {
         assert!(asked.contains(found), "{asked}");
         assert_eq!(kept(&stage), before, "a look has changed something");
     };
-    says_in_vain("it has not left what it should: a.txt");
+    says_in_vain("missing output: a.txt");
     stage.put("a.txt", "bad\n");
     says_in_vain("`grep -q good a.txt` exited with code 1");
     stage.put("a.txt", "good\n");

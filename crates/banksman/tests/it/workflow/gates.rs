@@ -196,7 +196,7 @@ fn a_reviewer_that_gives_no_verdict_leaves_it_to_a_person() {
     let cases = [
         ("nonsense", nonsense, 2, "verdict"),
         ("nothing", "session s1\nsuccess it looks fine to me\n", 2, "answer"),
-        ("a crash", "crash\n", 1, "no verdict of reviewer"),
+        ("a crash", "crash\n", 1, "no verdict from reviewer"),
         ("doubt", &verdict("ESCALATE", ""), 1, "it says ESCALATE"),
         ("a concern", &verdict("CONCERN", "who pays?"), 1, "reviewer has a concern"),
     ];

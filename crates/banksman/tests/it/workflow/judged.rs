@@ -67,7 +67,7 @@ fn a_criterion_in_prose_is_judged_by_whoever_may_review() {
 fn where_nobody_may_review_a_person_is_asked_and_told_why() {
     let bench = bench(SPEC, &NOBODY);
     bench.until_state("A", "gate(human)");
-    assert_eq!(bench.diagnostic("A"), "nobody could judge: every page has a text");
+    assert_eq!(bench.diagnostic("A"), "no evaluator has judged: every page has a text");
     assert_eq!(
         (bench.starts(), bench.harness.file("asked")),
         (vec!["A.1".to_owned()], String::new())
@@ -106,7 +106,7 @@ fn what_somebody_did_by_hand_goes_to_a_person_where_nobody_may_review() {
     bench.settle();
     bench.says(&["A", "done"]);
     bench.until_state("A", "gate(human)");
-    assert_eq!(bench.diagnostic("A"), "nobody could judge: every page has a text");
+    assert_eq!(bench.diagnostic("A"), "no evaluator has judged: every page has a text");
     assert_eq!(bench.harness.file("asked"), "");
     bench.says(&["A", "pass"]);
     bench.until_over("complete");

@@ -111,7 +111,7 @@ fn a_word_that_is_no_reason_of_the_gate_is_no_answer() {
     bench.until_state("A", "gate(human)");
     assert_eq!(verdicts(&bench, "A"), ["critic APPROVE", "security MISSING"]);
     let said = bench.diagnostic("A");
-    assert_eq!(said, "no verdict of security", "which is never an approval");
+    assert_eq!(said, "no verdict from security", "which is never an approval");
     bench.says(&["G", "pass"]);
     bench.until_over("complete");
 }
@@ -145,7 +145,7 @@ fn what_is_not_settled_is_a_persons() {
         ["critic 0 answered", "security 0 answered", "critic 1 answered", "critic 2 answered"];
     assert_eq!(assignments(&bench), rounds);
     let said = bench.diagnostic("A");
-    assert_eq!(said, "critic stays with a concern after 2 rounds of debate");
+    assert_eq!(said, "critic still has a concern after 2 rounds of debate");
     let summary = field(&bench.step("A"), "review_summary");
     assert!(
         summary.contains("### Critic says:\n\nit is red\nResponse: nobody asked for red\n"),
@@ -153,7 +153,7 @@ fn what_is_not_settled_is_a_persons() {
     );
     let next = bench.harness.json(&["workflow", "next"]);
     let what = next["next"][0]["what"].as_str().expect("words");
-    assert!(what.ends_with("(critic stays with a concern after 2 rounds of debate)"), "{what}");
+    assert!(what.ends_with("(critic still has a concern after 2 rounds of debate)"), "{what}");
     assert!(bench.feedback().is_empty(), "nobody has failed it");
     bench.says(&["G", "fail", "--note", "paint it green"]);
     bench.until_started("A.2");

@@ -73,7 +73,7 @@ fn paths_that_are_denied_are_denied_to_hands_as_well() {
     fs::write(worktree.join("a.txt"), "a\n").expect("written");
     fs::create_dir(worktree.join("keys")).expect("a folder");
     fs::write(worktree.join("keys/mine"), "secret\n").expect("written");
-    says_in_vain(&bench, "it changed paths that are denied: keys/mine");
+    says_in_vain(&bench, "the run changed paths that are denied: keys/mine");
     fs::remove_dir_all(worktree.join("keys")).expect("removed");
     bench.says(&["A", "done"]);
     bench.until_over("complete");
@@ -90,7 +90,7 @@ fn work_on_another_branch_is_not_the_steps_and_that_is_said() {
     fs::write(worktree.join("horse.txt"), "a horse\n").expect("written");
     git(&["add", "--all"]);
     git(&["commit", "--quiet", "--message", "nothing in common"]);
-    says_in_vain(&bench, "it has not left what it should: horse.txt");
+    says_in_vain(&bench, "missing output: horse.txt");
     assert!(bench.diagnostic("A").contains("elsewhere"), "{}", bench.diagnostic("A"));
 }
 

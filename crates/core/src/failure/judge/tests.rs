@@ -1,4 +1,4 @@
-//! The verdicts on receipts, one fact at a time.
+//! Classifies receipts that differ from a good one in one fact.
 
 use super::*;
 use crate::receipt::{CheckResult, EvaluatorOpinion, ProcessExit};
@@ -209,7 +209,7 @@ fn named_faults_have_their_outcomes() {
         (FaultKind::Session, Outcome::Transient, FailureClass::Session),
         (FaultKind::Setup, Outcome::Crashed, FailureClass::Setup),
     ] {
-        // Half-done work fails its checks; that it was cut off is what counts.
+        // Unfinished work fails its checks; the fault that interrupted it is what counts.
         for structured in [true, false] {
             let receipt = with(|receipt| {
                 fault(receipt, kind, structured);
@@ -255,8 +255,7 @@ fn forbidden_paths_come_before_the_claim_and_the_checks() {
         evidence(receipt).checks = vec![check(1, "boom")];
     });
     let classification = expect(&CHANGE, &receipt, Outcome::Policy, Some(FailureClass::Policy));
-    let expected =
-        "it changed paths that are denied: .env; not among the allowed ones: infra/prod.tf";
+    let expected = "the run changed paths that are denied: .env; not allowed: infra/prod.tf";
     assert_eq!(classification.detail, expected);
 }
 
@@ -292,7 +291,7 @@ fn a_check_of_another_commit_neither_proves_nor_refutes() {
 fn who_claims_to_be_done_without_a_commit_is_not_believed() {
     let lie = with(no_commits);
     let classification = expect(&CHANGE, &lie, Outcome::VerifyFailed, Some(FailureClass::Model));
-    let expected = "it says that it is done, but there is no commit: The login works.";
+    let expected = "the agent claims success but made no commit: The login works.";
     assert_eq!(
         (classification.detail.as_str(), classification.level),
         (expected, ProofLevel::Claimed)
@@ -371,8 +370,7 @@ fn without_a_terminal_event_the_evaluator_or_the_checks_decide() {
         opinion(&mut receipt, false);
         expect_open(&receipt, Outcome::Crashed, Some(FailureClass::Model));
     }
-    // A bad exit needs somebody's word that the work is complete; green checks may be those of half
-    // of it.
+    // After a bad exit the evaluator must confirm the work; green checks may cover only half of it.
     expect_open(&silent(exit(1)), Outcome::Crashed, Some(FailureClass::Model));
     expect_open(&silent(killed()), Outcome::Crashed, Some(FailureClass::Model));
     let mut unchecked = silent(exit(0));
@@ -446,7 +444,7 @@ fn an_answer_that_was_objected_to_is_a_failure_with_the_reason() {
         reading(receipt).answer = Some(json!({"verdict": "maybe"}));
         receipt.objections = vec!["/score is missing".to_owned(), "/verdict is odd".to_owned()];
     });
-    // Also where the asking side has forgotten that it gave a schema.
+    // Even if the caller does not know that it gave a schema.
     for asked in [SHAPED, ANSWER, ANYTHING, CHANGE] {
         let classification =
             expect(&asked, &receipt, Outcome::VerifyFailed, Some(FailureClass::Model));
@@ -463,7 +461,7 @@ fn an_answer_that_was_objected_to_is_a_failure_with_the_reason() {
     }
 }
 
-/// Some agents call the refusal of their provider a good end.
+/// Some agents report success when their provider rejected the request.
 #[test]
 fn words_in_place_of_an_answer_may_be_an_error_message() {
     let receipt = with(|receipt| {

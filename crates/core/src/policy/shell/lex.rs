@@ -1,21 +1,21 @@
-//! From the letters of a command line to words and the signs between them.
+//! Splits a command line into words and operators.
 
 /// One word, without its quotes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::policy) struct Word {
-    /// Where something is filled in when it runs, the text stands as it was written: `$HOME/x`.
+    /// Expansions stay as they were written: `$HOME/x`.
     pub(in crate::policy) text: String,
-    /// Whether the text is what the program will get.
+    /// Whether the program gets exactly this text.
     pub(in crate::policy) is_known: bool,
     pub(super) is_quoted: bool,
-    /// Whether the shell looks for files that fit.
+    /// Whether the shell expands it to file names.
     pub(super) has_glob: bool,
-    /// Commands whose output is filled in, or read in its place.
+    /// Commands in substitutions inside the word.
     pub(super) inner: Vec<String>,
 }
 
 impl Word {
-    /// The same word, of which only this part counts.
+    /// The same word with another text.
     pub(in crate::policy) fn with(&self, text: &str) -> Self {
         Self { text: text.to_owned(), ..self.clone() }
     }
@@ -26,17 +26,17 @@ pub(super) enum Token {
     Word(Word),
     /// `|`
     Pipe,
-    /// `;`, `&&`, `||`, `&`, the end of a line, and brackets.
+    /// `;`, `&&`, `||`, `&`, a line break or a parenthesis.
     Border,
-    /// The next word is written to.
+    /// The next word is the target of a redirection.
     Into,
-    /// The next word is read from.
+    /// The next word is the source of a redirection.
     From,
     /// The text of a here document.
     Here(String),
 }
 
-/// Cuts a text into tokens, or says why it cannot be cut.
+/// Splits a text into tokens, or says why it cannot.
 pub(super) fn lex(text: &str) -> Result<Vec<Token>, String> {
     let mut lexer = Lexer { rest: text, tokens: Vec::new(), word: None, awaited: Vec::new() };
     lexer.run()?;
@@ -47,8 +47,8 @@ struct Lexer<'a> {
     rest: &'a str,
     tokens: Vec<Token>,
     word: Option<Word>,
-    /// Here documents that begin with the next line: how each ends, and whether tabs in front of
-    /// it are dropped.
+    /// Here documents that begin on the next line: the delimiter of each, and whether leading tabs
+    /// are dropped.
     awaited: Vec<(String, bool)>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Lexer<'a> {
         self.tokens.extend(self.word.take().map(Token::Word));
     }
 
-    /// Whether `{a,b}` or `{1..3}` follows, which becomes several words.
+    /// Whether `{a,b}` or `{1..3}` follows, which expands to several words.
     fn is_brace_list(&self) -> bool {
         let end = self.rest.find(['}', ' ', '\n']).unwrap_or(self.rest.len());
         let inside = &self.rest[..end];
@@ -172,7 +172,7 @@ impl<'a> Lexer<'a> {
         Err(not_closed("\""))
     }
 
-    /// Something is filled in here when the command runs.
+    /// Reads an expansion.
     fn dollar(&mut self) -> Result<(), String> {
         let after = &self.rest[1..];
         if let Some(inside) = after.strip_prefix("((") {
@@ -186,12 +186,12 @@ impl<'a> Lexer<'a> {
         if let Some(inside) = after.strip_prefix('{') {
             let inside = balanced(inside, '{', '}').ok_or_else(|| not_closed("${"))?;
             if inside.contains("$(") || inside.contains('`') {
-                return Err("a command inside of `${…}` is not read".to_owned());
+                return Err("a command inside `${…}` is not supported".to_owned());
             }
             return self.filled_in(inside.len() + 3, None);
         }
         if after.starts_with('\'') && !self.word.as_ref().is_some_and(|word| word.is_quoted) {
-            return Err("`$'…'` is not read".to_owned());
+            return Err("`$'…'` is not supported".to_owned());
         }
         let name = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let mut length = name.unwrap_or(after.len());
@@ -205,7 +205,7 @@ impl<'a> Lexer<'a> {
         self.filled_in(length + 1, None)
     }
 
-    /// `inner` is the command whose output it is.
+    /// Adds an expansion to the word; `inner` is the command that it runs.
     fn filled_in(&mut self, bytes: usize, inner: Option<&str>) -> Result<(), String> {
         let written = &self.rest[..bytes];
         let inner = inner.map(str::to_owned);
@@ -221,14 +221,14 @@ impl<'a> Lexer<'a> {
         let end = self.rest[1..].find('`').ok_or_else(|| not_closed("`"))?;
         let inside = &self.rest[1..=end];
         if inside.contains('\\') {
-            return Err("an escape between backticks is not read".to_owned());
+            return Err("an escape between backticks is not supported".to_owned());
         }
         self.filled_in(end + 2, Some(inside))
     }
 
     fn operator(&mut self) -> Result<(), String> {
         let starts = |sign: &str| self.rest.starts_with(sign);
-        // A process in the place of a file.
+        // Process substitution.
         if starts("<(") || starts(">(") {
             let inside = balanced(&self.rest[2..], '(', ')').ok_or_else(|| not_closed("<("))?;
             return self.filled_in(inside.len() + 3, Some(inside));
@@ -265,7 +265,7 @@ impl<'a> Lexer<'a> {
         self.tokens.push(token);
     }
 
-    /// A number right in front of it says which descriptor is meant, and is no word.
+    /// A number right before a redirection names a file descriptor and is not a word.
     fn redirect(&mut self, bytes: usize, token: Token) {
         let is_number = |word: &Word| {
             !word.is_quoted
@@ -281,22 +281,22 @@ impl<'a> Lexer<'a> {
     fn here_begins(&mut self) -> Result<(), String> {
         let drops_tabs = self.rest.starts_with("<<-");
         self.redirect(if drops_tabs { 3 } else { 2 }, Token::Border);
-        // It was no border after all; the word behind it names the end.
+        // Drops the separator again; the next word is the delimiter.
         self.tokens.pop();
         self.rest = self.rest.trim_start_matches([' ', '\t']);
         let end = self.rest.find([' ', '\t', '\n', ';', '&', '|', '<', '>', ')']);
         let mark = &self.rest[..end.unwrap_or(self.rest.len())];
         let name: String = mark.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
         if name.is_empty() {
-            return Err("a here document has no end".to_owned());
+            return Err("a here document has no delimiter".to_owned());
         }
         self.bump(mark.len());
         self.awaited.push((name, drops_tabs));
         Ok(())
     }
 
-    /// Their texts stand between this line and the rest. They belong to the command that the border
-    /// has just ended.
+    /// Reads the here documents that follow this line. They belong to the command that the
+    /// separator has just ended.
     fn here_documents(&mut self) {
         let awaited = std::mem::take(&mut self.awaited);
         if awaited.is_empty() {
@@ -326,7 +326,7 @@ fn not_closed(sign: &str) -> String {
     format!("`{sign}` is not closed")
 }
 
-/// The text up to the bracket that closes it, with quotes and brackets inside of it seen.
+/// The text up to the closing bracket, skipping quotes and nested brackets.
 fn balanced(text: &str, open: char, close: char) -> Option<&str> {
     let (mut depth, mut quote, mut escaped) = (1_usize, None, false);
     for (at, letter) in text.char_indices() {

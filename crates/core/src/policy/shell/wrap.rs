@@ -1,9 +1,9 @@
-//! Programs that start other programs: what `sudo`, `env`, `xargs` and their kind run, and the code
-//! that a shell is given.
+//! Programs that start other programs: what `sudo`, `env`, `xargs` and similar programs run, and
+//! the code that a shell is given.
 
 use super::{Simple, Word, is_assignment};
 
-/// A program, its options that take a value in the next word, and how many words come before the
+/// A program, its options that take a value in the next word, and the number of words before the
 /// command.
 const WRAPPERS: [(&str, &[&str], usize); 21] = [
     ("sudo", &["-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-D", "-U"], 0),
@@ -29,7 +29,7 @@ const WRAPPERS: [(&str, &[&str], usize); 21] = [
     ("caffeinate", &["-t", "-w"], 0),
 ];
 
-/// What a program starts, if it is one that starts others.
+/// The command that a program starts, if it is a wrapper.
 pub(super) fn inside(outer: &Simple) -> Option<Simple> {
     let program = outer.program();
     if program == "find" {
@@ -60,7 +60,7 @@ fn executed_by_find(find: &Simple) -> Option<Simple> {
     (!words.is_empty()).then_some(Simple { words, into: Vec::new() })
 }
 
-/// The code behind `-c`, also where other letters stand with it: `bash -lc`.
+/// The code after `-c`, also if other letters come with it: `bash -lc`.
 pub(super) fn code_of_shell(shell: &Simple) -> Option<&Word> {
     let is_code = |word: &Word| {
         word.text.strip_prefix('-').is_some_and(|letters| {

@@ -1,16 +1,16 @@
-//! The forms in which people and programs write a span, a day, a date and a time of day.
+//! The forms in which people and programs write durations, days, dates and times of day.
 //!
-//! Each reader takes what it understands from the cursor, or leaves the cursor where it was.
+//! Each function consumes what it understands from the cursor, or leaves the cursor unchanged.
 
 use jiff::civil::{Time, Weekday};
 
 use super::scan::{Cursor, Token};
 use crate::time::{Instant, Span};
 
-/// Hours, minutes and seconds are three parts; nobody writes more than this.
+/// Hours, minutes and seconds are three parts; nobody writes more than six.
 const SPAN_PARTS: usize = 6;
 
-/// Seconds or milliseconds since 1970, which have ten and thirteen digits for centuries.
+/// Seconds or milliseconds since 1970, which will have ten and thirteen digits for centuries.
 pub(super) fn epoch(cursor: &mut Cursor<'_>) -> Option<Instant> {
     let mut ahead = *cursor;
     let digits = ahead.digits()?;
@@ -23,8 +23,8 @@ pub(super) fn epoch(cursor: &mut Cursor<'_>) -> Option<Instant> {
     Some(Instant(millis))
 }
 
-/// `2 hours 5 minutes`, `1h12m3.5s`, `37s`; or a number of seconds without a unit, where that is
-/// known to be meant.
+/// `2 hours 5 minutes`, `1h12m3.5s`, `37s`; with `seconds`, also a number of seconds without a
+/// unit.
 pub(super) fn span(cursor: &mut Cursor<'_>, seconds: bool) -> Option<Span> {
     let mut ahead = *cursor;
     let mut millis: Option<i64> = None;
@@ -49,7 +49,7 @@ pub(super) fn span(cursor: &mut Cursor<'_>, seconds: bool) -> Option<Span> {
     millis.map(Span)
 }
 
-/// What a unit makes of thousandths.
+/// How a unit scales thousandths.
 #[derive(Debug, Clone, Copy)]
 enum Unit {
     Milliseconds,
@@ -59,7 +59,7 @@ enum Unit {
 impl Unit {
     fn apply(self, thousandths: i64) -> i64 {
         match self {
-            // Rounded up: a wait that is too short by a fraction is refused again.
+            // Rounded up: a retry that is a fraction too early is rejected again.
             Self::Milliseconds => thousandths.saturating_add(999) / 1_000,
             Self::Seconds(seconds) => thousandths.saturating_mul(seconds),
         }
@@ -79,7 +79,7 @@ fn unit_seconds(word: &str) -> Option<Unit> {
     }
 }
 
-/// A day that is told by its name.
+/// A day given by name.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Day {
     Tomorrow,
@@ -113,7 +113,7 @@ pub(super) fn day(cursor: &mut Cursor<'_>) -> Option<Day> {
 }
 
 /// `2026-11-20`, `Nov 20th, 2026`, `20 Nov 2026`, `Nov 20`: month and day, and the year if it is
-/// there.
+/// given.
 pub(super) fn date(cursor: &mut Cursor<'_>) -> Option<((i8, i8), Option<i16>)> {
     let mut ahead = *cursor;
     if let Some(year) = year(&mut ahead) {
@@ -177,7 +177,7 @@ fn day_of_month(cursor: &mut Cursor<'_>) -> Option<i8> {
     Some(day)
 }
 
-/// `5pm`, `5:30 p.m.`, `17:30`, `17:30:05`, `noon`. A bare number could be anything.
+/// `5pm`, `5:30 p.m.`, `17:30`, `17:30:05`, `noon`. A bare number could mean anything.
 pub(super) fn clock(cursor: &mut Cursor<'_>) -> Option<Time> {
     let mut ahead = *cursor;
     if ahead.skip_while(1, |token| token.is_any(&["midnight"])) == 1 {

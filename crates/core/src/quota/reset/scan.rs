@@ -1,6 +1,6 @@
-//! A text as words, numbers and signs, and a place in it.
+//! Splits a text into words, numbers and signs, and reads them with a cursor.
 
-/// One piece of a text; blanks are left out.
+/// Whitespace is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// Letters and underscores.
@@ -42,8 +42,8 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Reads on from a place; a reader that finds nothing works on a copy and leaves the place as it
-/// was.
+/// A position in the tokens. A function that does not match works on a copy and leaves the cursor
+/// unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     rest: &'a [Token<'a>],
@@ -54,7 +54,7 @@ impl<'a> Cursor<'a> {
         Self { rest }
     }
 
-    /// Skips at most `most` tokens that fit; how many there were.
+    /// Skips at most `most` matching tokens and returns how many.
     pub(super) fn skip_while(
         &mut self,
         most: usize,
@@ -101,7 +101,7 @@ impl<'a> Cursor<'a> {
         Some(number)
     }
 
-    /// `37` or `3.5`, in thousandths; finer parts are cut off.
+    /// `37` or `3.5`, in thousandths; further digits are dropped.
     pub(super) fn thousandths(&mut self) -> Option<i64> {
         let mut ahead = *self;
         let whole: i64 = ahead.digits().filter(|digits| digits.len() <= 9)?.parse().ok()?;

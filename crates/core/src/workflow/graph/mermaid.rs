@@ -1,4 +1,4 @@
-//! A flow as a Mermaid flowchart, for places that draw Mermaid by themselves.
+//! Draws a workflow as a Mermaid flowchart, for places that render Mermaid themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::{Edge, Lead, Net, Node, StepMark, Tone, Workflow, gate_line, mark_at_
 use crate::draw::mermaid::{Lines, label, unique};
 use crate::draw::style::mermaid_style;
 
-/// The flow as a `flowchart`, the marked steps with their state.
+/// The workflow as a `flowchart`; marked steps show their status.
 #[must_use]
 pub fn mermaid(flow: &Workflow, marks: &BTreeMap<String, StepMark>) -> String {
     let net = Net::new(flow);
@@ -53,7 +53,7 @@ fn shape(node: Node<'_>, marks: &BTreeMap<String, StepMark>) -> String {
     }
 }
 
-/// A sign for the colour, the word and the note.
+/// A sign for the tone, the word and the note.
 fn signed(mark: &StepMark) -> String {
     let sign = match mark.tone {
         Tone::Waiting => '○',

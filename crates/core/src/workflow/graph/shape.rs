@@ -1,8 +1,8 @@
-//! What each node says in the picture and how much room that takes: boxes, and diamonds for gates.
-//! It decides no position.
+//! The texts of each node in the picture and the room that they need: boxes, and diamonds for
+//! gates. It decides no position.
 //!
-//! A way that cannot be shown as a line with words on it is a row: in a box below its texts, at a
-//! diamond beside it, on the side to which the line leaves.
+//! An edge that cannot be drawn as a labelled line is a row: below the texts of a box, or beside a
+//! diamond on the side where the line leaves.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::draw::words::{
 };
 use crate::lifecycle::StateKind;
 
-/// All places are counted from the upper left corner.
+/// All positions are relative to the upper left corner.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) width: f64,
@@ -22,7 +22,7 @@ pub(super) struct Shape {
     pub(super) name: String,
     /// Below the name.
     pub(super) lines: Vec<String>,
-    /// Whether the sign of its kind stands beside its name: there are words for it.
+    /// Whether the sign of its kind is next to its name.
     pub(super) is_marked: bool,
     pub(super) form: Form,
 }
@@ -32,7 +32,7 @@ pub(super) enum Form {
     Box {
         rows: Vec<Row>,
     },
-    /// `half`: from the middle to the tips at the sides. The notes are beside it.
+    /// `half` is the distance from the middle to the side tips. The notes are beside it.
     Diamond {
         half: f64,
         notes: Vec<Note>,
@@ -58,13 +58,13 @@ const MIN_HALF: f64 = 58.0;
 /// The part of a diamond's width that is free at the height of its name, and of the line below it.
 const NAME_PART: f64 = 0.66;
 const LINE_PART: f64 = 0.48;
-/// Distance of two lines that leave a diamond, and what the outermost keep from its tips.
+/// Distance between two lines that leave a diamond, and of the outermost from its tips.
 const EXIT_STEP: f64 = 17.0;
 const TIP_ROOM: f64 = 34.0;
 /// Beside a note, up to where its line turns.
 const NOTE_MARGIN: f64 = 34.0;
 
-/// `listed`: the edges that are shown as rows.
+/// `listed` are the edges that are shown as rows.
 pub(super) fn shape(
     net: &Net<'_>,
     node: Node<'_>,
@@ -94,12 +94,12 @@ pub(super) fn shape(
                 Text { kind: StateKind::Parked, name: step, lines, is_marked: false },
             )
         }
-        // As long as steps are under way, its colour must not say that the end is reached.
+        // While steps are running, its colour must not say that the end is reached.
         Node::Done if marks.is_empty() || all_passed(net, marks) => {
             ending(net, listed, node, (StateKind::Done, "every step has passed"))
         }
         Node::Done => ending(net, listed, node, (StateKind::Queued, "not every step has passed")),
-        Node::Abort => ending(net, listed, node, (StateKind::Cancelled, "given up")),
+        Node::Abort => ending(net, listed, node, (StateKind::Cancelled, "aborted")),
     }
 }
 
@@ -181,7 +181,7 @@ fn times(count: usize, step: f64) -> f64 {
 }
 
 impl Shape {
-    /// How far below its top the line of an edge leaves at a side.
+    /// How far below the top the line of an edge leaves at a side.
     pub(super) fn side_exit(&self, edge: usize) -> f64 {
         let exit = match &self.form {
             Form::Box { rows } => {
@@ -194,7 +194,7 @@ impl Shape {
         exit.unwrap_or(self.height / 2.0)
     }
 
-    /// How far below its top a line leaves that starts so far from its middle.
+    /// How far below the top a line leaves that starts this far from the middle.
     pub(super) fn bottom_exit(&self, offset: f64) -> f64 {
         match &self.form {
             Form::Box { .. } => self.height,
@@ -204,7 +204,7 @@ impl Shape {
         }
     }
 
-    /// How far from its middle its edge is at a height.
+    /// How far the outline is from the middle at a height.
     pub(super) fn half_at(&self, exit: f64) -> f64 {
         match &self.form {
             Form::Box { .. } => self.width / 2.0,

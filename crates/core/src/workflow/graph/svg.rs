@@ -1,8 +1,8 @@
-//! A flow as an SVG that stands alone: no script, no font, nothing to fetch.
+//! Draws a workflow as a self-contained SVG: no script, no font, nothing to fetch.
 //!
-//! It only writes down what `shape` and `draw` found. No meaning is carried by colour alone: how a
-//! step stands has a word and a sign, ways back are dashed, steps of other workflows dotted, ends
-//! have a double border.
+//! It only writes what `shape` and `draw` computed. No meaning depends on colour alone: a status
+//! has a word and a sign, retry routes are dashed, steps of other workflows dotted, and ends have a
+//! double border.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use crate::draw::style::sign;
 use crate::draw::words::{INDENT, LINE_HEIGHT, PADDING, Words};
 
 const LEGEND: [&str; 3] = [
-    "A diamond is a gate. A dashed line is its way back when it fails;",
-    "≤ says which failure asks a person instead.",
+    "A diamond is a gate. A dashed line shows where it sends the work when it fails;",
+    "≤ is the number of the failure that asks a person instead.",
     "A dotted box is a step of another workflow. A double border is an end.",
 ];
 
-/// The flow as a picture, the marked steps with their state.
+/// The workflow as a picture; marked steps show their status.
 #[must_use]
 pub fn svg(flow: &Workflow, marks: &BTreeMap<String, StepMark>) -> String {
     let net = Net::new(flow);
@@ -60,8 +60,8 @@ pub fn svg(flow: &Workflow, marks: &BTreeMap<String, StepMark>) -> String {
     picture.pen.finish(&head, width, height)
 }
 
-/// What the picture consists of, before it is known where anything is. The lines are the edges, in
-/// their order.
+/// The contents of the picture before anything has a position. The lines are the edges, in their
+/// order.
 struct Sketch {
     shapes: Vec<Shape>,
     lines: Vec<Line>,
@@ -100,8 +100,7 @@ impl Sketch {
         Round { line, exit: self.shapes[line.from].side_exit(edge) }
     }
 
-    /// A line that goes round leaves the room of its node; this leads it there from where the node
-    /// is seen to end.
+    /// Extends a line that goes round from the outline of a diamond to the border of its box.
     fn led_from_outline(&self, plan: &Plan, edge: usize, route: Corners) -> Corners {
         let from = self.lines[edge].from;
         let (shape, spot) = (&self.shapes[from], plan.boxes[from]);
@@ -201,9 +200,10 @@ impl Picture<'_> {
         }
     }
 
-    /// Stands on its line, at the side to which that leaves.
+    /// Placed on its line, on the side where the line leaves.
     fn note(&mut self, shape: &Shape, note: &Note, leaves_left: bool, (middle, top): (f64, f64)) {
-        // Below the tip the diamond is wider at the height of the letters than at that of the line.
+        // Below the tip the diamond is wider at the height of the letters than at the height of the
+        // line.
         let half = shape.half_at(note.exit).max(shape.half_at(note.exit - LINE_HEIGHT)) + 6.0;
         let baseline = top + note.exit - 4.0;
         self.pen.put("<g class=\"lc-edge\">");
@@ -245,6 +245,6 @@ fn node_title(node: Node<'_>, marks: &BTreeMap<String, StepMark>) -> String {
         }
         Node::Elsewhere { workflow, step } => format!("Step {step} of the workflow {workflow}"),
         Node::Done => "The end: every step has passed".to_owned(),
-        Node::Abort => "The end: the workflow is given up".to_owned(),
+        Node::Abort => "The end: the workflow is aborted".to_owned(),
     }
 }

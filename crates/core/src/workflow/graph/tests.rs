@@ -1,4 +1,4 @@
-//! Drawings of small flows kept as they are, and what must hold of the drawing of any other.
+//! Snapshots of small workflows, and laws for the drawing of any workflow.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn under_way() -> BTreeMap<String, StepMark> {
     ])
 }
 
-/// The picture without its style, which says nothing about the flow.
+/// The picture without its style sheet.
 fn svg_body(flow: &Workflow, marks: &BTreeMap<String, StepMark>) -> String {
     let picture = svg(flow, marks);
     let (head, rest) = picture.split_once("<style>").expect("it has a style");
@@ -136,7 +136,7 @@ fn every_tone_has_a_word_and_a_sign() {
     let flow = flow(vec![step("a", &[], Some(gate("g", 2, &[("", Some("a"))])))]);
     let plain = svg(&flow, &no_marks());
     for tone in Tone::ALL {
-        // No word is given: the tone's own stands in.
+        // Without a word, the tone's own word is shown.
         let marks = marked(&[("a", tone, " ", "")]);
         let (picture, text) = (svg(&flow, &marks), mermaid(&flow, &marks));
         assert!(picture.contains(&format!(">{}</text>", tone.as_str())), "{tone:?}");
@@ -165,9 +165,9 @@ fn a_picture_needs_nothing_from_outside() {
     for foreign in ["<script", "href", "url(", "@import", "<image", "<foreignObject"] {
         assert!(!picture.contains(foreign), "{foreign}");
     }
-    assert_eq!(picture.matches("http").count(), 1, "only the name space of SVG itself");
+    assert_eq!(picture.matches("http").count(), 1, "only the namespace of SVG itself");
     assert!(picture.contains("prefers-color-scheme: dark"));
-    assert!(!picture.contains("banksman-drawing"), "the style is for this picture");
+    assert!(!picture.contains("banksman-drawing"), "the style applies only to this picture");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn text_cannot_leave_its_place() {
     for forbidden in ["<script", "&", ";\"];", "x -->", "\u{1}"] {
         assert!(!text.contains(forbidden), "{forbidden}: {text}");
     }
-    // Nothing that a name holds begins a line of its own: a head, 5 nodes, 5 ways, and the classes.
+    // No name begins a line of its own: a head, 5 nodes, 5 edges, and the classes.
     let nodes = text.lines().filter(|line| line.contains("\"]") || line.contains("\"}")).count();
     let ways = text.lines().filter(|line| line.contains("> ") || line.contains(">|")).count();
     assert_eq!((nodes, ways, text.lines().count()), (5, 5, 15), "{text}");
@@ -205,7 +205,7 @@ fn mermaid_ids_are_words_and_differ() {
 
 #[test]
 fn what_a_step_needs_is_above_it() {
-    // The file names the last step first, and its gate leads back over all others.
+    // The file names the last step first, and its gate sends back over all others.
     let mut flow = diamond();
     flow.steps.reverse();
     let picture = svg(&flow, &no_marks());
@@ -217,7 +217,7 @@ fn what_a_step_needs_is_above_it() {
 fn top_of(picture: &str, name: &str) -> i64 {
     let end = format!(">{name}</text>");
     let line = picture.lines().find(|line| line.contains("lc-name") && line.ends_with(&end));
-    let (_, rest) = line.expect("it is drawn").split_once(" y=\"").expect("it has a place");
+    let (_, rest) = line.expect("it is drawn").split_once(" y=\"").expect("it has a position");
     rest.split('"').next().and_then(|number| number.parse().ok()).expect("a number")
 }
 
@@ -277,7 +277,7 @@ proptest! {
         let (picture, text) = (svg(&flow, &no_marks()), mermaid(&flow, &no_marks()));
         for edge in &net.edges {
             let title = format!("<title>{}</title>", net.edge_title(edge));
-            // One that goes round has a row and a line.
+            // A line that goes round also has a row.
             let shown = picture.matches(&title).count();
             prop_assert!((1..=2).contains(&shown), "{} {} times", title, shown);
         }

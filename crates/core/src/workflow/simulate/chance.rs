@@ -1,5 +1,4 @@
-//! Numbers that look like chance and follow from a seed alone, by splitmix64 (Steele, Lea and
-//! Flood, 2014).
+//! A deterministic random generator: splitmix64 (Steele, Lea and Flood, 2014).
 
 pub(super) struct Chance(u64);
 
@@ -20,7 +19,7 @@ impl Chance {
         self.next() >> 63 == 1
     }
 
-    /// One of them, or none if there are none.
+    /// One of the items, or none if there are none.
     pub(super) fn one_of<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         let place = self.next().checked_rem(items.len() as u64)?;
         items.get(usize::try_from(place).ok()?)

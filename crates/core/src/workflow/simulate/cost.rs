@@ -1,7 +1,7 @@
-//! What a workflow may cost, from what runs of the same roles have cost before.
+//! Estimates the cost of a workflow from past runs of the same roles.
 //!
-//! Roles without past runs are named and count nothing: the sums are then too small, and the reader
-//! is told by how many.
+//! Roles without past runs are listed and count as zero, so the sums are too small; `unknown` says
+//! by how many runs.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -17,25 +17,25 @@ pub struct Estimate {
     /// Each step and each review once.
     pub best: Cost,
     pub walk: Option<Cost>,
-    /// More it cannot be, each number for itself.
+    /// An upper limit, for each number separately.
     pub worst: Cost,
-    /// Roles of steps and reviewers that no past run is known of.
+    /// Roles of steps and reviewers without past runs.
     pub unknown_roles: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Cost {
     pub micros: i64,
-    /// Time that agents work, also where they do it at the same time.
+    /// The working time of agents, added up even if they work at the same time.
     pub seconds: i64,
-    /// Runs and reviews of the roles that past runs are known of.
+    /// Runs and reviews of roles with past runs.
     pub known: usize,
-    /// Those of the others.
+    /// Runs and reviews of other roles.
     pub unknown: usize,
 }
 
-/// `past`: what one run of a role costs, as millionths of the currency and as seconds. `rounds`: of
-/// debate, that several reviewers may have.
+/// `past` is what one run of a role costs, in millionths of the currency and in seconds. `rounds`
+/// are the debate rounds that several reviewers may have.
 pub fn cost(
     flow: &Workflow,
     taken: Option<&Simulation>,
@@ -76,7 +76,7 @@ fn roles_of(step: &Step) -> impl Iterator<Item = &str> {
     iter::once(step.role.as_str()).chain(reviewers(step).iter().map(String::as_str))
 }
 
-/// A run and its reviews, where each of its reviewers is asked so often.
+/// A run and its reviews, if each reviewer is asked this often.
 fn of_one_run(step: &Step, past: &Past<'_>, questions: usize) -> Cost {
     let times = iter::once(1).chain(iter::repeat(questions));
     let parts = roles_of(step).zip(times).map(|(role, times)| Cost::of(past[role], times));

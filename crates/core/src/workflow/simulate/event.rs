@@ -1,4 +1,4 @@
-//! What happens on a walk, as data and as one readable line each.
+//! The events of a simulation, as data and as one line of text each.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub enum SimulationEvent {
         attempt: usize,
         round: usize,
     },
-    /// Without a gate a step passes as soon as it has signalled.
+    /// A step without a gate passes as soon as it has signalled.
     Passed {
         step: String,
         gate: Option<String>,
@@ -25,10 +25,10 @@ pub enum SimulationEvent {
         /// The number of this failure of this gate.
         failure: u32,
         to: String,
-        /// All that has to pass again, in the order of the file.
+        /// Every step that must pass again, in the order of the file.
         resets: Vec<String>,
     },
-    /// The failure does not lead back: the gate has failed as often as it may.
+    /// The gate has failed `max_retries` times, so a person is asked.
     Asked {
         step: String,
         gate: String,
@@ -36,14 +36,14 @@ pub enum SimulationEvent {
         failure: u32,
         max_retries: u32,
     },
-    /// The gates have failed as often, all together, as the workflow lets them.
+    /// All gates together have failed as often as the circuit breaker allows.
     Tripped {
         step: String,
         gate: String,
         reason: Option<String>,
         failures: u32,
     },
-    /// The way back gives the workflow up.
+    /// The retry route aborts the workflow.
     Aborted {
         step: String,
         gate: String,
@@ -55,7 +55,7 @@ pub enum SimulationEvent {
     },
 }
 
-/// Who let a step pass.
+/// Who lets a step pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decider {
@@ -71,16 +71,16 @@ pub enum SimulationEnd {
     /// Every step has passed.
     Done,
     Aborted,
-    /// The breaker tripped: a person decides how it goes on.
+    /// The circuit breaker tripped, and a person decides.
     Person,
-    /// Steps are left that can never start: they need each other, a step that is not there, or one
-    /// that failed and was not reset.
+    /// The remaining steps can never start: they need each other, a missing step, or one that
+    /// failed and was not reset.
     Stuck,
-    /// It was too long to be written down.
+    /// It exceeded the limit on events.
     CutOff,
 }
 
-/// Names in one line; the data has all of them.
+/// Names in one line; the data contains all of them.
 const NAMES_SHOWN: usize = 8;
 
 impl fmt::Display for SimulationEvent {
@@ -91,7 +91,9 @@ impl fmt::Display for SimulationEvent {
             }
             Self::Passed { step, gate, by } => match (gate, by) {
                 (None, _) => write!(f, "{step} passes without a gate"),
-                (Some(gate), Decider::Person) => write!(f, "{step} passes {gate}, says a person"),
+                (Some(gate), Decider::Person) => {
+                    write!(f, "{step} passes {gate}, decided by a person")
+                }
                 (Some(gate), Decider::Agent | Decider::Nobody) => write!(f, "{step} passes {gate}"),
             },
             Self::SentBack { gate, reason, failure, to, resets, .. } => {
@@ -108,7 +110,7 @@ impl fmt::Display for SimulationEvent {
             }
             Self::Aborted { gate, reason, failure, .. } => {
                 write!(f, "{gate} fails{}, failure {failure}", Because(reason))?;
-                f.write_str(": the workflow is given up")
+                f.write_str(": the workflow is aborted")
             }
             Self::Ended { how } => how.fmt(f),
         }
@@ -120,9 +122,9 @@ impl fmt::Display for SimulationEnd {
         f.write_str(match self {
             Self::Done => "done: every step has passed",
             Self::Aborted => "aborted",
-            Self::Person => "a person decides how it goes on",
-            Self::Stuck => "stuck: the steps that are left can never start",
-            Self::CutOff => "cut off: the walk is too long to be written down",
+            Self::Person => "a person decides how to continue",
+            Self::Stuck => "stuck: the remaining steps can never start",
+            Self::CutOff => "cut off: the simulation is too long",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What the gates of a walk say, by its policy. Where a verdict leads is not known here.
+//! Supplies the verdicts of the gates in a simulation. Where a verdict leads is decided elsewhere.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -49,7 +49,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A person was asked at this step's gate.
+    /// Records that a person was asked at this step's gate.
     pub(super) fn asked(&mut self, place: usize) {
         match self {
             Self::Fail(asked) => asked[place] = true,

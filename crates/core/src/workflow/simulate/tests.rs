@@ -1,5 +1,5 @@
-//! Walks line by line, the worst against every walk there is, and what must hold of any walk of any
-//! flow.
+//! Simulations line by line, the worst case against every possible simulation, and laws for any
+//! simulation of any workflow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ fn all_passes() {
     round 1: X-1 starts, attempt 1
     X-1 passes XG-1-2
     round 2: X-2 starts, attempt 1
-    X-2 passes XG-2-end, says a person
+    X-2 passes XG-2-end, decided by a person
     done: every step has passed
     2 runs, 1 reviews, a person asked 1 times, 2 rounds
     ");
@@ -44,14 +44,14 @@ fn all_fails_until_a_person_is_asked() {
     XG-1-2 fails, failure 1: back to X-1, resets X-1, X-2
     round 2: X-1 starts, attempt 2
     XG-1-2 fails, failure 2 (max_retries 2): a person is asked
-    X-1 passes XG-1-2, says a person
+    X-1 passes XG-1-2, decided by a person
     round 3: X-2 starts, attempt 1
     XG-2-end fails, failure 1: back to X-2, resets X-2
     round 4: X-2 starts, attempt 2
     XG-2-end fails, failure 2: back to X-2, resets X-2
     round 5: X-2 starts, attempt 3
     XG-2-end fails, failure 3 (max_retries 3): a person is asked
-    X-2 passes XG-2-end, says a person
+    X-2 passes XG-2-end, decided by a person
     done: every step has passed
     5 runs, 2 reviews, a person asked 5 times, 5 rounds
     ");
@@ -110,8 +110,8 @@ fn a_way_back_may_give_up() {
 
 #[test]
 fn what_a_failure_resets_at_the_same_time_is_not_judged() {
-    // Both run in the second round. The first sends back to the plan, so nobody looks at what the
-    // second has done.
+    // Both run in the second round. The first sends back to the plan, so the second is not
+    // reviewed.
     let mut flow = diamond();
     flow.steps[1].gate.as_mut().expect("it has one").on_fail[0].to = Some("plan".to_owned());
     flow.steps[2].gate = Some(gate("G-right", 2, &[("", Some("right"))]));
@@ -168,7 +168,7 @@ fn what_can_never_start_is_told() {
         flow(vec![step("a", &[], Some(gate("g", 3, &[("", Some("b"))]))), step("b", &[], None)]);
     assert_eq!(walk(&circle, &GateScript::Pass).ended, SimulationEnd::Stuck);
     assert_eq!(walk(&missing, &GateScript::Pass).ended, SimulationEnd::Stuck);
-    // The gate leads to a step that its own does not need, so nothing runs its own again.
+    // The gate leads to a step that its own step does not need, so nothing runs its step again.
     assert_eq!(walk(&beside, &GateScript::Fail).ended, SimulationEnd::Stuck);
     assert_eq!(walk(&flow(Vec::new()), &GateScript::Fail).ended, SimulationEnd::Done);
 }
@@ -207,7 +207,8 @@ fn sums_that_are_too_large_stay_at_the_largest() {
 
 #[test]
 fn the_worst_of_a_chain_is_reached() {
-    // Every verdict that matters of every gate, so the worst is the largest of all walks.
+    // Tries every relevant combination of verdicts, so the worst case is the largest of all
+    // simulations.
     let mut flow = chain(3, 3);
     flow.steps[2].gate.as_mut().expect("it has one").on_fail[0].to = Some("s1".to_owned());
     for breaker in [None, Some(1), Some(3), Some(5)] {
@@ -295,8 +296,8 @@ fn what_it_may_cost() {
     "#);
 }
 
-/// A flow whose gates lead back to a step that their own needs, or to itself, as a file must have
-/// it.
+/// A workflow whose gates send back to a step that their own needs, or to itself, as a file
+/// requires.
 fn any_flow() -> impl Strategy<Value = Workflow> {
     (1_usize..9).prop_flat_map(|count| {
         let needs = prop::collection::vec(prop::collection::vec(0..64_usize, 0..3), count);
@@ -345,13 +346,13 @@ fn drawn((needs, gates, turn, worktrees, (failures, parallel)): Drawn) -> Workfl
         step.worktree = worktrees[place].map(|number| format!("w{number}"));
         steps.push(step);
     }
-    // A file need not name a step before those that need it.
+    // A file need not list a step before those that need it.
     steps.rotate_left(turn);
     let breaker = Breaker { failures, ..Breaker::default() };
     Workflow { breaker, parallel, ..flow(steps) }
 }
 
-/// Follows the events with nothing but the flow's own words, and says what is wrong with them.
+/// Replays the events with only the rules of the workflow, and reports what is wrong with them.
 fn replayed(flow: &Workflow, walk: &Simulation) -> Result<(), String> {
     let (mut passed, mut running): (BTreeSet<&str>, BTreeSet<&str>) = Default::default();
     let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
@@ -373,7 +374,7 @@ fn replayed(flow: &Workflow, walk: &Simulation) -> Result<(), String> {
             }
             SimulationEvent::Passed { step, .. } => {
                 if !running.remove(step.as_str()) || !passed.insert(step) {
-                    return Err(format!("{event}, and it does not run"));
+                    return Err(format!("{event}, but it does not run"));
                 }
             }
             SimulationEvent::SentBack { gate, failure, to, resets, .. } => {
@@ -414,7 +415,7 @@ fn replayed(flow: &Workflow, walk: &Simulation) -> Result<(), String> {
     if ends_well && counted { Ok(()) } else { Err(format!("{:?} with {passed:?}", walk.ended)) }
 }
 
-/// What must hold of every walk of a flow that a file can have.
+/// Laws for every simulation of a workflow that a file can describe.
 fn holds(flow: &Workflow, policy: &GateScript<'_>) -> Result<(), String> {
     let (walk, worst) = (walk(flow, policy), worst(flow, 2));
     replayed(flow, &walk)?;
@@ -426,20 +427,17 @@ fn holds(flow: &Workflow, policy: &GateScript<'_>) -> Result<(), String> {
         }
     }
     if walk.runs > worst.runs || walk.reviews > worst.reviews {
-        return Err(format!(
-            "{} runs, {} reviews are worse than {worst:?}",
-            walk.runs, walk.reviews
-        ));
+        return Err(format!("{} runs, {} reviews exceed {worst:?}", walk.runs, walk.reviews));
     }
     for (step, count) in &walk.steps {
         let most = worst.steps[step];
         if count.runs > most.runs || count.reviews > most.reviews {
-            return Err(format!("{step}: {count:?} is worse than {most:?}"));
+            return Err(format!("{step}: {count:?} exceeds {most:?}"));
         }
     }
     let price = |_: &str| Some((7, 3));
     let estimate = cost(flow, Some(&walk), &price, 2);
-    let taken = estimate.walk.ok_or("a walk was given")?;
+    let taken = estimate.walk.ok_or("a simulation was given")?;
     let sums = [taken.known, walk.runs + walk.reviews];
     if sums[0] != sums[1] || taken.micros > estimate.worst.micros || estimate.worst.unknown > 0 {
         return Err(format!("{estimate:?} of {} runs", walk.runs));
@@ -473,8 +471,8 @@ proptest! {
     }
 }
 
-/// Three reviewers say something about each run, and in the worst case twice more in a debate; one
-/// alone debates with nobody.
+/// Three reviewers judge each run, and in the worst case debate twice; a single reviewer debates
+/// with nobody.
 #[test]
 fn several_reviewers_count_each() {
     let mut flow = flow(vec![step("a", &[], Some(gate("G", 2, &[("", Some("a"))])))]);

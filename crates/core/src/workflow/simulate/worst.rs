@@ -1,10 +1,10 @@
-//! How bad it can get: a bound on the runs of agents before only people can go on.
+//! The worst case: an upper limit on the runs of agents before only people can continue.
 //!
-//! A gate sends back at most `max_retries - 1` times, because the failure after that asks a person,
-//! and all gates together fewer times than trip the breaker. Going back to a step repeats those of
-//! its downstream that have run. Of these, what needs the failed step itself has not: it starts
-//! only after that step has passed, and is reset whenever that step is. Hence a step runs at most
-//! once, and once more for each failure whose way back reaches it and that it does not come after.
+//! A gate sends back at most `max_retries - 1` times, because the next failure asks a person, and
+//! all gates together fewer times than trip the circuit breaker. Going back to a step repeats the
+//! steps downstream of it that have run. Steps that need the failed step have not run: they start
+//! only after it has passed, and are reset whenever it is. Hence a step runs at most once, plus
+//! once for each failure whose retry route reaches it and that it does not come after.
 //!
 //! Gates of level `human` count like the others: people may send back as well.
 
@@ -20,18 +20,18 @@ use crate::workflow::links::Links;
 pub struct Worst {
     /// Runs of the steps' agents, all together.
     pub runs: usize,
-    /// Verdicts of agents and what they say in debates, all together.
+    /// Verdicts and debate replies of agents, all together.
     pub reviews: usize,
-    /// Failures that lead back.
+    /// Failures that send back.
     pub failures: usize,
-    /// Whether it is the breaker that ends it, before the gates have failed as often as they may.
+    /// Whether the circuit breaker ends it before the gates have failed as often as they may.
     pub breaker: bool,
-    /// The worst for each step alone. Not all of it happens on one walk where a gate has several
-    /// ways back, or where the breaker ends it, so the sum may be more than `runs`.
+    /// The worst case of each step alone. If a gate has several routes, or the circuit breaker
+    /// ends it, they do not all happen in one simulation, so the sum may exceed `runs`.
     pub steps: BTreeMap<String, StepCount>,
 }
 
-/// `rounds`: of debate, that several reviewers of one gate may have.
+/// `rounds` are the debate rounds that several reviewers of one gate may have.
 #[must_use]
 pub fn worst(flow: &Workflow, rounds: usize) -> Worst {
     let bounds = Bounds::new(flow);
@@ -50,7 +50,7 @@ pub fn worst(flow: &Workflow, rounds: usize) -> Worst {
     }
 }
 
-/// What all gates together can cause.
+/// What all gates together can repeat.
 pub(super) struct Bounds {
     steps: usize,
     gates: Vec<Repeats>,
@@ -58,11 +58,11 @@ pub(super) struct Bounds {
     breaker: bool,
 }
 
-/// What one gate can cause.
+/// What one gate can repeat.
 struct Repeats {
     /// How often it can send back.
     times: usize,
-    /// For each of its ways back, which steps run again.
+    /// For each of its routes, which steps run again.
     ways: Vec<Vec<bool>>,
 }
 
@@ -78,8 +78,8 @@ impl Bounds {
         Self { steps, gates, failures, breaker: failures < possible }
     }
 
-    /// The most that all runs can weigh, where `weight` says what one run of a step weighs. The
-    /// heaviest failures come first.
+    /// The largest total weight of all runs, if one run of a step weighs `weight`. The heaviest
+    /// failures come first.
     pub(super) fn most(&self, weight: impl Fn(usize) -> usize) -> usize {
         let sum = |places: &mut dyn Iterator<Item = usize>| {
             places.map(&weight).fold(0, usize::saturating_add)
@@ -101,7 +101,7 @@ impl Bounds {
         most
     }
 
-    /// The most that one step can run.
+    /// The most runs of one step.
     fn of_step(&self, place: usize) -> usize {
         let reaching = self.gates.iter().filter(|gate| gate.ways.iter().any(|way| way[place]));
         let times = reaching.fold(0_usize, |sum, gate| sum.saturating_add(gate.times));

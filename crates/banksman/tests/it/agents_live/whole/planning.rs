@@ -92,7 +92,7 @@ fn assert_proposed(harness: &Harness, task: &Value) {
     assert_eq!(task["fields"]["plan"], plans()[1], "as it was answered");
     let kims = said(&harness.server);
     assert!(kims[0].contains(TITLE) && !kims[0].contains("Proposal v1"), "{}", kims[0]);
-    let objection = "everything: it touches 15 files, and 10 is the most";
+    let objection = "everything: it touches 15 files, more than the limit of 10";
     assert!(kims[1].contains("## Decomposition Proposal v1") && kims[1].contains(objection));
 }
 

@@ -75,7 +75,7 @@ fn an_error_is_quoted_and_stands_in_the_document() {
     assert_snapshot!(workflow(&sandbox, &["lint", "search.yaml", "broken.yaml"]), @"
     exit 5
     -- stdout
-    error: `atuo` is not known here
+    error: unknown value `atuo`
       --> broken.yaml:16:24
        |
     16 |     reviewer: { level: atuo }
@@ -100,7 +100,7 @@ fn an_error_is_quoted_and_stands_in_the_document() {
               "file": "broken.yaml",
               "help": "did you mean `auto`?",
               "line": 16,
-              "message": "`atuo` is not known here"
+              "message": "unknown value `atuo`"
             }
           ],
           "standIns": []
@@ -111,7 +111,7 @@ fn an_error_is_quoted_and_stands_in_the_document() {
     assert_snapshot!(workflow(&sandbox, &["run", "broken.yaml"]), @"
     exit 1
     -- stderr
-    error: `atuo` is not known here (BM-E018)
+    error: unknown value `atuo` (BM-E018)
       --> broken.yaml:16:24
        |
     16 |     reviewer: { level: atuo }
@@ -138,21 +138,21 @@ fn a_doubt_is_told_and_counts_when_it_is_to() {
     assert_snapshot!(workflow(&sandbox, &["lint", "doubtful.yaml"]), @"
     exit 0
     -- stdout
-    doubt: `X-2` reads `notes`, which does not exist and which no step makes
+    doubt: `X-2` reads `notes`, which does not exist and which no step produces
      --> doubtful.yaml:8:1
       |
     8 |   - id: X-2
       | ^
-      help: add it to the `outputs` of a step before this one
+      help: add it to the `outputs` of an earlier step
 
-    doubt: `X-2` reads `tests/*.py`, which does not exist and which no step makes
+    doubt: `X-2` reads `tests/*.py`, which does not exist and which no step produces
      --> doubtful.yaml:8:1
       |
     8 |   - id: X-2
       | ^
-      help: add it to the `outputs` of a step before this one
+      help: add it to the `outputs` of an earlier step
 
-    doubt: the gate `XG-2` does not say how often it may fail: a person is asked after 3 failures
+    doubt: the gate `XG-2` has no `max_retries`: a person is asked after 3 failures
       --> doubtful.yaml:20:9
        |
     20 |   - id: XG-2
@@ -202,7 +202,7 @@ fn what_is_no_workflow_at_all_is_told_as_a_fault_of_the_file() {
     assert_snapshot!(workflow(&sandbox, &["lint", "whole.yaml"]), @"
     exit 5
     -- stdout
-    error: `latin.yaml` could not be read: the file is not text in UTF-8
+    error: cannot read `latin.yaml`: the file is not text in UTF-8
      --> whole.yaml:3:20
       |
     3 |   - { id: a, uses: latin.yaml }

@@ -163,7 +163,7 @@ fn a_workflow_is_driven_by_hand() {
         write-tests
         </data 492a6fd57b28>
 
-        It must leave these files behind:
+        The step must produce these files:
 
         - `test.py`
 
@@ -191,7 +191,7 @@ fn a_workflow_is_driven_by_hand() {
     sandbox.ok(&["workflow", "report", "XG-2", "fail", "--note", "no index"]);
     // The same words, and what was said against it.
     let said = "
-    Gates have sent it back before. All that they said, the latest last:
+    Gates sent the step back before. Their feedback, the latest last:
 
     <data 3d963a025150>
     ## Gate XG-2, failure 1
@@ -344,7 +344,7 @@ steps:
         assert_eq!(ran.code, Some(1), "{ran}");
         ran.stderr.lines().next().unwrap_or_default().to_owned()
     };
-    let missing = "error: `A-1` is not done: it has not left what it should: test.sh";
+    let missing = "error: `A-1` is not done: missing output: test.sh";
     assert_eq!(refused("A-1"), format!("{missing} (BM-E003)"));
     sandbox.file("test.sh", "");
     assert_eq!(refused("A-1"), format!("{missing} (it is empty) (BM-E003)"));

@@ -17,7 +17,7 @@ fn a_walk_is_told_line_by_line() {
     round 1: X-1 starts, attempt 1
     X-1 passes XG-1
     round 2: X-2 starts, attempt 1
-    X-2 passes XG-2, says a person
+    X-2 passes XG-2, decided by a person
     done: every step has passed
 
                RUNS  REVIEWS  ASKED  ROUNDS  WORK  COST
@@ -41,7 +41,7 @@ fn a_walk_is_told_line_by_line() {
     round 4: X-1 starts, attempt 3
     X-1 passes XG-1
     round 5: X-2 starts, attempt 2
-    X-2 passes XG-2, says a person
+    X-2 passes XG-2, decided by a person
     done: every step has passed
 
                RUNS  REVIEWS  ASKED  ROUNDS  WORK  COST
@@ -59,7 +59,7 @@ fn a_walk_ends_where_its_gates_lead() {
     exit 0
     -- stdout
     round 1: X-1 starts, attempt 1
-    XG-1 fails because of hopeless, failure 1: the workflow is given up
+    XG-1 fails because of hopeless, failure 1: the workflow is aborted
     aborted
 
                RUNS  REVIEWS  ASKED  ROUNDS  WORK  COST
@@ -75,7 +75,7 @@ fn a_walk_ends_where_its_gates_lead() {
     XG-1 fails, failure 1: back to X-1, resets X-1, X-2
     round 2: X-1 starts, attempt 2
     XG-1 fails, failure 2 (max_retries 2): a person is asked
-    X-1 passes XG-1, says a person
+    X-1 passes XG-1, decided by a person
     round 3: X-2 starts, attempt 1
     XG-2 fails, failure 1: back to X-1, resets X-1, X-2
     round 4: X-1 starts, attempt 3
@@ -86,7 +86,7 @@ fn a_walk_ends_where_its_gates_lead() {
     X-1 passes XG-1
     round 7: X-2 starts, attempt 3
     XG-2 fails, failure 3 (max_retries 3): a person is asked
-    X-2 passes XG-2, says a person
+    X-2 passes XG-2, decided by a person
     done: every step has passed
 
                RUNS  REVIEWS  ASKED  ROUNDS  WORK  COST
