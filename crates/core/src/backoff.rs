@@ -22,10 +22,10 @@ pub struct Backoff {
 impl Backoff {
     /// The delay after this many earlier attempts, without jitter.
     #[must_use]
-    pub fn plain(&self, tries: u32) -> Span {
+    pub fn base_delay(&self, attempts: u32) -> Span {
         let cap = self.cap.0.max(0);
         let mut wait = self.first.0.clamp(0, cap);
-        for _ in 0..tries {
+        for _ in 0..attempts {
             let longer = wait.saturating_mul(i64::from(self.factor)).min(cap);
             if longer == wait {
                 break;
@@ -38,17 +38,18 @@ impl Backoff {
     /// The delay after this many earlier attempts, with jitter. Jitter only shortens a delay, so
     /// the cap holds.
     #[must_use]
-    pub fn spread(&self, key: &str, tries: u32) -> Span {
-        let wait = self.plain(tries);
+    pub fn jittered_delay(&self, key: &str, attempts: u32) -> Span {
+        let wait = self.base_delay(attempts);
         let most = u64::from(self.jitter_percent.min(100)) * 100;
-        let ten_thousandths = draw(key, tries) % (most + 1);
+        let ten_thousandths = hash_of(key, attempts) % (most + 1);
         let off = i128::from(wait.0) * i128::from(ten_thousandths) / 10_000;
         Span(wait.0 - i64::try_from(off).expect("a fraction of an i64 is an i64"))
     }
 }
 
-fn draw(key: &str, tries: u32) -> u64 {
-    let hash = Sha256::new().chain_update(key).chain_update(b":").chain_update(tries.to_be_bytes());
+fn hash_of(key: &str, attempts: u32) -> u64 {
+    let hash =
+        Sha256::new().chain_update(key).chain_update(b":").chain_update(attempts.to_be_bytes());
     let hash = hash.finalize();
     u64::from_be_bytes(hash[..8].try_into().expect("a SHA-256 has 32 bytes"))
 }
@@ -64,7 +65,8 @@ mod tests {
 
     #[test]
     fn each_wait_is_twice_the_last_up_to_the_cap() {
-        let waits: Vec<String> = (0..9).map(|tries| HALF_MINUTE.plain(tries).to_string()).collect();
+        let waits: Vec<String> =
+            (0..9).map(|attempts| HALF_MINUTE.base_delay(attempts).to_string()).collect();
         let expected = ["30s", "1min", "2min", "4min", "8min", "16min", "30min", "30min", "30min"];
         assert_eq!(waits, expected);
     }
@@ -72,24 +74,28 @@ mod tests {
     #[test]
     fn the_spread_is_the_same_for_the_same_key_and_differs_between_keys() {
         let waits: BTreeSet<Span> =
-            (0..50).map(|task| HALF_MINUTE.spread(&format!("t{task}"), 3)).collect();
+            (0..50).map(|task| HALF_MINUTE.jittered_delay(&format!("t{task}"), 3)).collect();
         assert!(waits.len() > 40, "{waits:?}");
         assert!(waits.iter().all(|wait| (192_000..=240_000).contains(&wait.0)), "{waits:?}");
-        assert_eq!(HALF_MINUTE.spread("t83", 3), HALF_MINUTE.spread("t83", 3));
-        assert_ne!(HALF_MINUTE.spread("t83", 6), HALF_MINUTE.spread("t83", 7), "both at the cap");
+        assert_eq!(HALF_MINUTE.jittered_delay("t83", 3), HALF_MINUTE.jittered_delay("t83", 3));
+        assert_ne!(
+            HALF_MINUTE.jittered_delay("t83", 6),
+            HALF_MINUTE.jittered_delay("t83", 7),
+            "both at the cap"
+        );
     }
 
     proptest! {
         #[test]
         fn a_wait_is_never_negative_and_never_above_its_cap(
             first in any::<i64>(), factor in any::<u32>(), cap in any::<i64>(), jitter_percent in any::<u32>(),
-            tries in any::<u32>(), key in ".{0,20}",
+            attempts in any::<u32>(), key in ".{0,20}",
         ) {
             let backoff = Backoff { first: Span(first), factor, cap: Span(cap), jitter_percent };
-            let (plain, spread) = (backoff.plain(tries), backoff.spread(&key, tries));
-            prop_assert!(0 <= spread.0 && spread <= plain && plain.0 <= cap.max(0));
-            let least = i128::from(plain.0) * i128::from(100 - jitter_percent.min(100)) / 100;
-            prop_assert!(i128::from(spread.0) >= least);
+            let (base_delay, jittered_delay) = (backoff.base_delay(attempts), backoff.jittered_delay(&key, attempts));
+            prop_assert!(0 <= jittered_delay.0 && jittered_delay <= base_delay && base_delay.0 <= cap.max(0));
+            let least = i128::from(base_delay.0) * i128::from(100 - jitter_percent.min(100)) / 100;
+            prop_assert!(i128::from(jittered_delay.0) >= least);
         }
     }
 }

@@ -111,7 +111,7 @@ enum Section {
 impl Section {
     const ALL: [Self; 4] = [Self::Decisions, Self::Merge, Self::Completed, Self::Alerts];
 
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Decisions => "decisions",
             Self::Merge => "merge",
@@ -155,10 +155,12 @@ const AFTER: &str = " -->";
 impl Marker {
     fn line(&self) -> String {
         let words = match self {
-            Self::Begin(section) => section.word().to_owned(),
-            Self::End(section) => format!("{}:end", section.word()),
+            Self::Begin(section) => section.as_str().to_owned(),
+            Self::End(section) => format!("{}:end", section.as_str()),
             Self::Open(Pin { id, version }) => format!("entry {id}@{version}"),
-            Self::Closed(Pin { id, version }, print) => format!("closed {id}@{version} {print}"),
+            Self::Closed(Pin { id, version }, fingerprint) => {
+                format!("closed {id}@{version} {fingerprint}")
+            }
             Self::Answer(id) => format!("answer {id}"),
             Self::EntryEnd(id) => format!("entry:end {id}"),
         };
@@ -166,19 +168,21 @@ impl Marker {
     }
 
     /// Parses a marker; it must be a line of its own, spelled exactly as [`Self::line`] does.
-    fn read(line: &str) -> Option<Self> {
+    fn parse(line: &str) -> Option<Self> {
         let words = line.trim().strip_prefix(BEFORE)?.strip_suffix(AFTER)?;
         let words: Vec<&str> = words.split(' ').take(4).collect();
         match words[..] {
             [word] => {
-                let named = |word: &str| Section::ALL.into_iter().find(|one| one.word() == word);
+                let named = |word: &str| Section::ALL.into_iter().find(|one| one.as_str() == word);
                 match word.strip_suffix(":end") {
                     Some(word) => named(word).map(Self::End),
                     None => named(word).map(Self::Begin),
                 }
             }
-            ["entry", pin] => Pin::read(pin).map(Self::Open),
-            ["closed", pin, print] => Pin::read(pin).map(|pin| Self::Closed(pin, print.to_owned())),
+            ["entry", pin] => Pin::parse(pin).map(Self::Open),
+            ["closed", pin, fingerprint] => {
+                Pin::parse(pin).map(|pin| Self::Closed(pin, fingerprint.to_owned()))
+            }
             ["answer", id] => id.parse().ok().map(Self::Answer),
             ["entry:end", id] => id.parse().ok().map(Self::EntryEnd),
             _ => None,
@@ -187,7 +191,7 @@ impl Marker {
 }
 
 impl Pin {
-    fn read(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let (id, version) = text.split_once('@')?;
         Some(Self { id: id.parse().ok()?, version: version.parse().ok()? })
     }

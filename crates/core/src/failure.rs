@@ -5,15 +5,15 @@
 //! event. Nothing here changes a task: the lifecycle decides where an outcome leads.
 
 mod check;
-mod judge;
+mod classify;
 mod link;
 mod retry;
 mod signature;
 mod step;
 mod work;
 
-pub use check::{Checked, check};
-pub use judge::{is_ambiguous, judge};
+pub use check::{CheckOutcome, check};
+pub use classify::{classify, is_ambiguous};
 pub use link::pr_link;
 pub use retry::{PastFailure, RetryDecision, RetryPolicy, RetryRule, next};
 pub use signature::signature;
@@ -109,7 +109,7 @@ impl FailureClass {
     /// Whether the failure says something about the task. Other failures use up no retries of the
     /// task and do not trip its circuit breaker.
     #[must_use]
-    pub fn is_of_the_task(self) -> bool {
+    pub fn is_task_failure(self) -> bool {
         match self {
             Self::Env | Self::Infra | Self::Quota | Self::Session => false,
             Self::Permission
@@ -428,9 +428,9 @@ mod tests {
             schema_given in any::<bool>(),
         ) {
             let asked = RunExpectation { expects, task: "t83", branch: "banksman/t83", schema_given };
-            let classification = judge(&receipt, &asked);
+            let classification = classify(&receipt, &asked);
             prop_assert!(Activity::Agent.outcomes().contains(&classification.outcome));
-            prop_assert!(classification.detail.len() <= judge::DETAIL_BYTES);
+            prop_assert!(classification.detail.len() <= classify::DETAIL_BYTES);
             prop_assert!(classification.signature.as_ref().is_none_or(|made| made.chars().count() <= 500));
             prop_assert_eq!(classification.ambiguous, is_ambiguous(&receipt, &asked));
             prop_assert!(!classification.ambiguous || receipt.ended == EndCause::Completed);

@@ -81,16 +81,16 @@ impl Glob {
 /// the work by the product of both lengths.
 fn parts_match(pattern: &[Vec<u8>], path: &[&[u8]]) -> bool {
     let (mut at, mut of) = (0, 0);
-    let mut again: Option<(usize, usize)> = None;
+    let mut backtrack: Option<(usize, usize)> = None;
     while of < path.len() {
         let part = pattern.get(at).map(Vec::as_slice);
         if part == Some(ANY_DEPTH) {
-            again = Some((at, of));
+            backtrack = Some((at, of));
             at += 1;
         } else if part.is_some_and(|part| part_matches(part, path[of])) {
             (at, of) = (at + 1, of + 1);
-        } else if let Some((star, from)) = again {
-            again = Some((star, from + 1));
+        } else if let Some((star, from)) = backtrack {
+            backtrack = Some((star, from + 1));
             (at, of) = (star + 1, from + 1);
         } else {
             return false;
@@ -102,11 +102,11 @@ fn parts_match(pattern: &[Vec<u8>], path: &[&[u8]]) -> bool {
 /// Matches one path component: `*` is any number of characters, `?` is one, `[…]` is one of a set.
 pub(crate) fn part_matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut of) = (0, 0);
-    let mut again: Option<(usize, usize)> = None;
+    let mut backtrack: Option<(usize, usize)> = None;
     while of < text.len() {
         let step = match pattern.get(at) {
             Some(b'*') => {
-                again = Some((at, of));
+                backtrack = Some((at, of));
                 at += 1;
                 continue;
             }
@@ -122,12 +122,12 @@ pub(crate) fn part_matches(pattern: &[u8], text: &[u8]) -> bool {
             Some(plain) => (*plain == text[of]).then_some((1, 1)),
             None => None,
         };
-        match (step, again) {
+        match (step, backtrack) {
             (Some((pattern_step, text_step)), _) => {
                 (at, of) = (at + pattern_step, of + text_step);
             }
             (None, Some((star, from))) => {
-                again = Some((star, from + 1));
+                backtrack = Some((star, from + 1));
                 (at, of) = (star + 1, from + 1);
             }
             (None, None) => return false,

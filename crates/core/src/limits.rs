@@ -40,7 +40,7 @@ pub const STREAM_LINE_BYTES: usize = 4 * 1024 * 1024;
 pub const AREAS: usize = 64;
 /// Tasks that get areas reserved in one pass over the queue. The tasks behind them are considered
 /// again in the next pass.
-pub const PROMISES: usize = 100;
+pub const RESERVING_TASKS: usize = 100;
 /// One message from an agent to the tool server of its run, in bytes.
 pub const TOOL_MESSAGE_BYTES: usize = 1024 * 1024;
 /// Messages in one batch from an agent.
@@ -55,32 +55,32 @@ pub const REPORTS: usize = 1_000;
 /// Reports that progress may not use up, so that a question still gets through.
 pub const REPORTS_KEPT_FREE: usize = 50;
 /// The file of a workflow. People read it; a larger one was written by mistake.
-pub const FLOW_BYTES: usize = 1024 * 1024;
+pub const WORKFLOW_BYTES: usize = 1024 * 1024;
 /// Steps of a workflow after matrices and included files are expanded: each becomes a task.
-pub const FLOW_STEPS: usize = 2_000;
+pub const WORKFLOW_STEPS: usize = 2_000;
 /// Dependencies of all steps together. A matrix that depends on a matrix has the product of both,
 /// and every check visits them.
-pub const FLOW_NEEDS: usize = 20_000;
+pub const WORKFLOW_NEEDS: usize = 20_000;
 /// Parameters of one file: more than a person would set.
-pub const FLOW_PARAMS: usize = 100;
+pub const WORKFLOW_PARAMS: usize = 100;
 /// Steps that one matrix expands to.
-pub const FLOW_MATRIX: usize = 256;
+pub const WORKFLOW_MATRIX: usize = 256;
 /// Nesting of included files. A deeper nesting is a cycle.
-pub const FLOW_DEPTH: usize = 8;
+pub const WORKFLOW_DEPTH: usize = 8;
 /// Files that one workflow includes, counted once for each inclusion: each is read and checked
 /// again.
-pub const FLOW_INCLUDES: usize = 256;
+pub const WORKFLOW_INCLUDES: usize = 256;
 /// Entries of one list: the inputs of a step, the routes of a gate, the values of a parameter.
-pub const FLOW_ITEMS: usize = 500;
+pub const WORKFLOW_ITEMS: usize = 500;
 /// A text after its parameters are filled in, in bytes. A matrix repeats it for each value, and it
 /// becomes part of a task's body.
-pub const FLOW_TEXT_BYTES: usize = 64 * 1024;
+pub const WORKFLOW_TEXT_BYTES: usize = 64 * 1024;
 /// The id of a step or gate with its prefixes and suffixes, in bytes: file names and keys are made
 /// from it.
-pub const FLOW_ID_BYTES: usize = KEY_BYTES;
-pub const FLOW_PATH_BYTES: usize = 1_000;
+pub const WORKFLOW_ID_BYTES: usize = KEY_BYTES;
+pub const WORKFLOW_PATH_BYTES: usize = 1_000;
 /// Problems reported for one file. A mistake in a matrix is a mistake in each of its steps.
-pub const FLOW_PROBLEMS: usize = 100;
+pub const WORKFLOW_PROBLEMS: usize = 100;
 /// A prompt, in bytes. Some agents take it as one argument, which Linux limits to 128 KiB, and the
 /// schema of the answer may follow.
 pub const PROMPT_BYTES: usize = 96 * 1024;
@@ -159,7 +159,7 @@ const _: () = assert!(
 );
 const _: () = assert!(TEMPLATE_BYTES < PROMPT_BYTES / 2, "a template leaves room for its values");
 const _: () = assert!(REPORTS_KEPT_FREE < REPORTS, "some progress can be reported");
-const _: () = assert!(FLOW_TEXT_BYTES < BODY_BYTES, "a prompt fits in a task's body");
-const _: () = assert!(FLOW_MATRIX <= FLOW_STEPS, "a whole matrix fits in a workflow");
-const _: () = assert!(NAME_BYTES <= FLOW_ID_BYTES, "an id has room for a prefix");
+const _: () = assert!(WORKFLOW_TEXT_BYTES < BODY_BYTES, "a prompt fits in a task's body");
+const _: () = assert!(WORKFLOW_MATRIX <= WORKFLOW_STEPS, "a whole matrix fits in a workflow");
+const _: () = assert!(NAME_BYTES <= WORKFLOW_ID_BYTES, "an id has room for a prefix");
 const _: () = assert!(LIFECYCLE_STATES < u16::MAX as usize, "a StateId is a u16");

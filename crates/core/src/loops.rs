@@ -12,18 +12,18 @@ const OPEN_CALLS: usize = 64;
 /// How much of a call and of a message a summary shows, in bytes.
 const SHOWN_BYTES: usize = 400;
 /// Messages in a summary.
-const LAST: usize = 3;
+const SHOWN_MESSAGES: usize = 3;
 
 /// Watches one run for a tool call that keeps failing in the same way.
 #[derive(Debug, Default)]
 pub struct RepeatedFailures {
-    open: VecDeque<Call>,
+    open: VecDeque<OpenCall>,
     /// The call that failed last, its message, and how often in a row it failed.
     failing: Option<(String, String, u32)>,
 }
 
 #[derive(Debug)]
-struct Call {
+struct OpenCall {
     id: String,
     what: String,
     changes: bool,
@@ -32,18 +32,24 @@ struct Call {
 impl RepeatedFailures {
     /// Records a tool call. `changes` says whether the call could change something, so that its
     /// success counts as progress.
-    pub fn called(&mut self, id: &str, what: &str, changes: bool) {
+    pub fn record_call(&mut self, id: &str, what: &str, changes: bool) {
         if self.open.len() == OPEN_CALLS {
             self.open.pop_front();
         }
         let what = start_of(what).to_owned();
-        self.open.push_back(Call { id: id.to_owned(), what, changes });
+        self.open.push_back(OpenCall { id: id.to_owned(), what, changes });
     }
 
     /// Records the result of a call. Returns a summary if it is the `limit`th failure in a row with
     /// the same message and without progress in between. An empty id means the oldest call without
     /// a result.
-    pub fn ended(&mut self, id: &str, ok: bool, said: &str, limit: u32) -> Option<String> {
+    pub fn record_result(
+        &mut self,
+        id: &str,
+        ok: bool,
+        message: &str,
+        limit: u32,
+    ) -> Option<String> {
         let at = self.open.iter().position(|call| call.id == id || id.is_empty())?;
         let call = self.open.remove(at)?;
         if ok {
@@ -52,16 +58,16 @@ impl RepeatedFailures {
             }
             return None;
         }
-        let said = start_of(said.trim()).to_owned();
+        let message = start_of(message.trim()).to_owned();
         let before = match self.failing.take() {
-            Some((what, how, times)) if what == call.what && how == said => times,
+            Some((what, how, times)) if what == call.what && how == message => times,
             Some(_) | None => 0,
         };
         let times = before.saturating_add(1);
-        self.failing = Some((call.what.clone(), said.clone(), times));
+        self.failing = Some((call.what.clone(), message.clone(), times));
         (times >= limit.max(2)).then(|| {
             format!(
-                "Loop: the same call has failed {times} times.\nCall: {}\nLast message: {said}",
+                "Loop: the same call has failed {times} times.\nCall: {}\nLast message: {message}",
                 call.what
             )
         })
@@ -73,33 +79,33 @@ impl RepeatedFailures {
 pub struct LoopSample<'a> {
     pub record: &'a Record,
     /// A commit, a plan or other evidence that did not exist before.
-    pub produces: bool,
+    pub has_new_work: bool,
 }
 
 /// Returns a summary if the latest records (the newest is last) move a task back and forth between
 /// two states `limit` times, without a person and without new work in between.
 #[must_use]
-pub fn back_and_forth(turns: &[LoopSample<'_>], limit: u32) -> Option<String> {
+pub fn back_and_forth(samples: &[LoopSample<'_>], limit: u32) -> Option<String> {
     let is_move =
-        |turn: &&LoopSample<'_>| turn.record.from.as_deref() != Some(turn.record.to.as_str());
+        |sample: &&LoopSample<'_>| sample.record.from.as_deref() != Some(sample.record.to.as_str());
     let mut moves: Vec<&Record> = Vec::new();
-    for turn in turns.iter().rev() {
-        if turn.produces || turn.record.actor.role == Actor::human("").role {
+    for sample in samples.iter().rev() {
+        if sample.has_new_work || sample.record.actor.role == Actor::human("").role {
             break;
         }
-        if !is_move(&turn) {
+        if !is_move(&sample) {
             continue;
         }
         // Going backwards in time, each move must end where the later one began, and begin where
         // the later one ended.
         let goes_back = |later: &&Record| {
-            later.from.as_deref() == Some(turn.record.to.as_str())
-                && turn.record.from.as_deref() == Some(later.to.as_str())
+            later.from.as_deref() == Some(sample.record.to.as_str())
+                && sample.record.from.as_deref() == Some(later.to.as_str())
         };
         if !moves.last().is_none_or(goes_back) {
             break;
         }
-        moves.push(turn.record);
+        moves.push(sample.record);
     }
     let times = moves.len() / 2;
     if times < limit.max(2) as usize {
@@ -107,11 +113,11 @@ pub fn back_and_forth(turns: &[LoopSample<'_>], limit: u32) -> Option<String> {
     }
     let last = moves.first()?;
     let from = last.from.as_deref().unwrap_or_default();
-    let messages = moves.iter().take(LAST).enumerate().map(|(at, record)| {
+    let messages = moves.iter().take(SHOWN_MESSAGES).enumerate().map(|(at, record)| {
         // A record holds only the fields that changed, so a repeated message is in an earlier
         // record.
-        let mut alike = moves[at..].iter().filter(|other| other.trigger == record.trigger);
-        let words = alike.find_map(|record| said(record)).unwrap_or_default();
+        let mut same_trigger = moves[at..].iter().filter(|other| other.trigger == record.trigger);
+        let words = same_trigger.find_map(|record| first_text(record)).unwrap_or_default();
         format!("- {} by {} ({}) {}", record.to, record.actor, record.trigger, start_of(words))
     });
     let messages: Vec<String> = messages.map(|line| line.trim_end().to_owned()).collect();
@@ -124,7 +130,7 @@ pub fn back_and_forth(turns: &[LoopSample<'_>], limit: u32) -> Option<String> {
 
 /// The first text among the fields that a record changed. The body is the work itself, not a
 /// message about it.
-fn said(record: &Record) -> Option<&str> {
+fn first_text(record: &Record) -> Option<&str> {
     let others = record.fields.iter().filter(|(name, _)| *name != "body");
     others.into_iter().find_map(|(_, value)| value.as_str())
 }

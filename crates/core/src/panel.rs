@@ -7,7 +7,7 @@
 //! `summary` words the result for people, `fields` names the task fields that store it, and
 //! `registry` chooses the reviewers.
 
-pub mod on_record;
+pub mod fields;
 pub mod registry;
 pub mod summary;
 
@@ -91,7 +91,7 @@ pub enum DebateReply {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReviewAssignment {
     pub reviewer: String,
-    pub word: FirstPass,
+    pub first_pass: FirstPass,
     /// By round. Only reviewers with a concern are asked.
     pub replies: Vec<DebateReply>,
 }
@@ -103,15 +103,15 @@ pub enum ReviewStatus {
     Given(Verdict),
     /// The reviewer had a concern and withdrew it in the debate.
     Withdrawn,
-    Silent,
+    Missing,
 }
 
 impl ReviewAssignment {
     #[must_use]
-    pub fn standing(&self) -> ReviewStatus {
-        match &self.word {
+    pub fn status(&self) -> ReviewStatus {
+        match &self.first_pass {
             FirstPass::Awaited => ReviewStatus::Waiting,
-            FirstPass::Missing { .. } => ReviewStatus::Silent,
+            FirstPass::Missing { .. } => ReviewStatus::Missing,
             FirstPass::Given(Verdict::Concern, _) if self.has_withdrawn() => {
                 ReviewStatus::Withdrawn
             }
@@ -124,11 +124,11 @@ impl ReviewAssignment {
     }
 
     #[must_use]
-    pub fn holds_a_concern(&self) -> bool {
-        self.standing() == ReviewStatus::Given(Verdict::Concern)
+    pub fn has_concern(&self) -> bool {
+        self.status() == ReviewStatus::Given(Verdict::Concern)
     }
 
-    fn is_awaited_in(&self, round: usize) -> bool {
+    fn awaits_reply_in(&self, round: usize) -> bool {
         let reply = round.checked_sub(1).and_then(|at| self.replies.get(at));
         matches!(reply, None | Some(DebateReply::Awaited))
     }
@@ -139,11 +139,11 @@ impl ReviewAssignment {
 pub struct Panel {
     pub assignments: Vec<ReviewAssignment>,
     /// The deadline of each round of the debate that has begun.
-    pub round_ends: Vec<Instant>,
+    pub round_deadlines: Vec<Instant>,
     /// The deadline of the whole panel, if it has one.
-    pub ends: Option<Instant>,
+    pub deadline: Option<Instant>,
     /// The largest number of debate rounds; a single reviewer has nobody to debate with.
-    pub most_rounds: usize,
+    pub max_rounds: usize,
 }
 
 /// The result of a panel.
@@ -191,19 +191,19 @@ pub fn next(panel: &Panel, now: Instant) -> PanelAction {
     if panel.assignments.is_empty() {
         return decide(Ruling::Unavailable, "no reviewers".to_owned());
     }
-    let blocking = panel.who(|standing| standing == ReviewStatus::Given(Verdict::Block));
+    let blocking = panel.names_by_status(|status| status == ReviewStatus::Given(Verdict::Block));
     if !blocking.is_empty() {
         return decide(Ruling::Blocked, format!("blocked by {}", blocking.join(", ")));
     }
-    let is_over = panel.ends.is_some_and(|ends| now >= ends);
-    if !is_over
-        && panel.assignments.iter().any(|assignment| assignment.standing() == ReviewStatus::Waiting)
+    let is_expired = panel.deadline.is_some_and(|deadline| now >= deadline);
+    if !is_expired
+        && panel.assignments.iter().any(|assignment| assignment.status() == ReviewStatus::Waiting)
     {
-        return PanelAction::Wait { until: panel.ends };
+        return PanelAction::Wait { until: panel.deadline };
     }
     // At the deadline, a reviewer that has not answered counts as missing.
-    let missing =
-        panel.who(|standing| matches!(standing, ReviewStatus::Silent | ReviewStatus::Waiting));
+    let missing = panel
+        .names_by_status(|status| matches!(status, ReviewStatus::Missing | ReviewStatus::Waiting));
     if missing.len() == panel.assignments.len() {
         return decide(Ruling::Unavailable, format!("no verdict from {}", missing.join(", ")));
     }
@@ -211,7 +211,8 @@ pub fn next(panel: &Panel, now: Instant) -> PanelAction {
         [] => String::new(),
         some => format!("no verdict from {}", some.join(", ")),
     };
-    let escalating = panel.who(|standing| standing == ReviewStatus::Given(Verdict::Escalate));
+    let escalating =
+        panel.names_by_status(|status| status == ReviewStatus::Given(Verdict::Escalate));
     if !escalating.is_empty() {
         let also = if without.is_empty() { String::new() } else { format!("; {without}") };
         let reason = format!("{} asks for a person{also}", escalating.join(", "));
@@ -220,42 +221,44 @@ pub fn next(panel: &Panel, now: Instant) -> PanelAction {
     if !missing.is_empty() {
         return decide(Ruling::Unresolved, without);
     }
-    debate(panel, is_over, now)
+    debate(panel, is_expired, now)
 }
 
 /// Every reviewer has approved or has a concern.
-fn debate(panel: &Panel, is_over: bool, now: Instant) -> PanelAction {
+fn debate(panel: &Panel, is_expired: bool, now: Instant) -> PanelAction {
     let holders: Vec<&ReviewAssignment> =
-        panel.assignments.iter().filter(|assignment| assignment.holds_a_concern()).collect();
+        panel.assignments.iter().filter(|assignment| assignment.has_concern()).collect();
     if holders.is_empty() {
         return decide(Ruling::Approved, approval(panel));
     }
-    let round = panel.round_ends.len();
-    if let Some(round_ends) = panel.round_ends.last() {
-        let until = panel.ends.map_or(*round_ends, |ends| ends.min(*round_ends));
-        let slow = panel
-            .who_of(|assignment| assignment.holds_a_concern() && assignment.is_awaited_in(round));
-        if !slow.is_empty() && now < until {
+    let round = panel.round_deadlines.len();
+    if let Some(round_deadlines) = panel.round_deadlines.last() {
+        let until =
+            panel.deadline.map_or(*round_deadlines, |deadline| deadline.min(*round_deadlines));
+        let late = panel.names_where(|assignment| {
+            assignment.has_concern() && assignment.awaits_reply_in(round)
+        });
+        if !late.is_empty() && now < until {
             return PanelAction::Wait { until: Some(until) };
         }
-        if !slow.is_empty() {
-            let reason = format!("the debate ran out of time before {} replied", slow.join(", "));
+        if !late.is_empty() {
+            let reason = format!("the debate ran out of time before {} replied", late.join(", "));
             return decide(Ruling::Unresolved, reason);
         }
     }
-    if round < panel.most_rounds && !is_over {
+    if round < panel.max_rounds && !is_expired {
         return PanelAction::Debate { round: round + 1 };
     }
-    let who = panel.who_of(ReviewAssignment::holds_a_concern);
+    let names = panel.names_where(ReviewAssignment::has_concern);
     let debated = match round {
         0 => "has a concern".to_owned(),
         rounds => format!("still has a concern after {rounds} rounds of debate"),
     };
-    decide(Ruling::Unresolved, format!("{} {debated}", who.join(", ")))
+    decide(Ruling::Unresolved, format!("{} {debated}", names.join(", ")))
 }
 
 fn approval(panel: &Panel) -> String {
-    let withdrawn = panel.who(|standing| standing == ReviewStatus::Withdrawn);
+    let withdrawn = panel.names_by_status(|status| status == ReviewStatus::Withdrawn);
     match (panel.assignments.len(), withdrawn.as_slice()) {
         (1, []) => "the reviewer approves".to_owned(),
         (all, []) => format!("all {all} reviewers approve"),
@@ -270,8 +273,8 @@ fn decide(ruling: Ruling, reason: String) -> PanelAction {
 impl Panel {
     /// The reason that the first blocking reviewer names, if any does.
     #[must_use]
-    pub fn blocked_for(&self) -> Option<&str> {
-        self.assignments.iter().find_map(|assignment| match &assignment.word {
+    pub fn block_reason(&self) -> Option<&str> {
+        self.assignments.iter().find_map(|assignment| match &assignment.first_pass {
             FirstPass::Given(Verdict::Block, opinion) => {
                 Some(opinion.reason.as_str()).filter(|reason| !reason.is_empty())
             }
@@ -283,11 +286,11 @@ impl Panel {
 
     /// The sorted names of the reviewers whose status matches, so that the result does not depend
     /// on their order.
-    fn who(&self, stands: impl Fn(ReviewStatus) -> bool) -> Vec<&str> {
-        self.who_of(|assignment| stands(assignment.standing()))
+    fn names_by_status(&self, is_wanted: impl Fn(ReviewStatus) -> bool) -> Vec<&str> {
+        self.names_where(|assignment| is_wanted(assignment.status()))
     }
 
-    fn who_of(&self, wanted: impl Fn(&ReviewAssignment) -> bool) -> Vec<&str> {
+    fn names_where(&self, wanted: impl Fn(&ReviewAssignment) -> bool) -> Vec<&str> {
         let assignments = self.assignments.iter().filter(|assignment| wanted(assignment));
         let mut names: Vec<&str> =
             assignments.map(|assignment| assignment.reviewer.as_str()).collect();

@@ -18,10 +18,10 @@ use crate::limits;
 
 /// The limits of one pull request: minutes of agent time, files, purposes, and minutes of review.
 /// The fifth measure is that it can be tested by itself.
-pub const MOST_MINUTES: u32 = 240;
-pub const MOST_FILES: usize = 10;
-pub const MOST_PURPOSES: usize = 1;
-pub const MOST_REVIEW_MINUTES: u32 = 15;
+pub const MAX_MINUTES: u32 = 240;
+pub const MAX_FILES: usize = 10;
+pub const MAX_PURPOSES: usize = 1;
+pub const MAX_REVIEW_MINUTES: u32 = 15;
 
 /// A planner's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -106,7 +106,7 @@ pub struct Spike {
 }
 
 impl Spike {
-    fn holds_up(&self, subtask: &Subtask) -> bool {
+    fn blocks_subtask(&self, subtask: &Subtask) -> bool {
         self.blocks.is_empty() || self.blocks.contains(&subtask.id)
     }
 }
@@ -145,20 +145,19 @@ impl<'p> PlanItem<'p> {
 impl Subtask {
     /// Why it is too large for one pull request; empty if it is not.
     #[must_use]
-    pub fn too_big(&self) -> Vec<String> {
+    pub fn size_problems(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.estimate_minutes == 0 {
             reasons.push("it has no estimate".to_owned());
         }
-        if self.estimate_minutes > MOST_MINUTES {
-            let (is, most) =
-                (proposal::hours(self.estimate_minutes), proposal::hours(MOST_MINUTES));
+        if self.estimate_minutes > MAX_MINUTES {
+            let (is, most) = (proposal::hours(self.estimate_minutes), proposal::hours(MAX_MINUTES));
             reasons.push(format!("it takes {is}, more than the limit of {most}"));
         }
         let files: BTreeSet<&str> = self.files.iter().map(|path| path.trim()).collect();
-        if files.len() > MOST_FILES {
+        if files.len() > MAX_FILES {
             reasons.push(format!(
-                "it touches {} files, more than the limit of {MOST_FILES}",
+                "it touches {} files, more than the limit of {MAX_FILES}",
                 files.len()
             ));
         }
@@ -171,7 +170,7 @@ impl Subtask {
         }
         match self.purposes.iter().filter(|why| !why.trim().is_empty()).count() {
             0 => reasons.push("it does not name its purpose".to_owned()),
-            MOST_PURPOSES => {}
+            MAX_PURPOSES => {}
             more => reasons.push(format!("it has {more} purposes, more than the limit of one")),
         }
         if self.tested_by.trim().is_empty() {
@@ -180,9 +179,9 @@ impl Subtask {
         if self.review_minutes == 0 {
             reasons.push("it has no estimate for its review".to_owned());
         }
-        if self.review_minutes > MOST_REVIEW_MINUTES {
+        if self.review_minutes > MAX_REVIEW_MINUTES {
             reasons.push(format!(
-                "its review takes {}min, more than the limit of {MOST_REVIEW_MINUTES}min",
+                "its review takes {}min, more than the limit of {MAX_REVIEW_MINUTES}min",
                 self.review_minutes
             ));
         }
@@ -199,32 +198,32 @@ impl Plan {
     /// Problems of the plan as a whole. A plan with any cannot be proposed, whatever the size of
     /// its subtasks.
     #[must_use]
-    pub fn faults(&self) -> Vec<String> {
-        let mut faults = self.beyond_limits();
-        if !faults.is_empty() {
-            return faults;
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = self.limit_problems();
+        if !problems.is_empty() {
+            return problems;
         }
         let mut known: BTreeMap<&str, bool> = BTreeMap::new();
         let spikes = self.spikes.iter().map(|spike| (spike.id.as_str(), true));
         let subtasks = self.subtasks.iter().map(|subtask| (subtask.id.as_str(), false));
         for (id, is_spike) in spikes.chain(subtasks) {
             if known.insert(id, is_spike).is_some() {
-                faults.push(format!("the id `{id}` is used twice"));
+                problems.push(format!("the id `{id}` is used twice"));
             }
         }
         if self.subtasks.is_empty() && !self.spikes.is_empty() {
-            faults.push("there are spikes but no subtask that depends on them".to_owned());
+            problems.push("there are spikes but no subtask that depends on them".to_owned());
         }
         for edge in &self.edges {
             for id in [&edge.from, &edge.to] {
                 if !known.contains_key(id.as_str()) {
-                    faults.push(format!(
+                    problems.push(format!(
                         "an edge names `{id}`, which is neither a subtask nor a spike"
                     ));
                 }
             }
             if known.get(edge.to.as_str()) == Some(&true) {
-                faults.push(format!(
+                problems.push(format!(
                     "the spike `{}` must come first, so no edge may lead to it",
                     edge.to
                 ));
@@ -232,21 +231,21 @@ impl Plan {
         }
         for spike in &self.spikes {
             for id in spike.blocks.iter().filter(|id| known.get(id.as_str()) != Some(&false)) {
-                faults.push(format!(
+                problems.push(format!(
                     "the spike `{}` blocks `{id}`, which is not a subtask",
                     spike.id
                 ));
             }
         }
-        if faults.is_empty() && self.order().len() < self.subtasks.len() + self.spikes.len() {
+        if problems.is_empty() && self.order().len() < self.subtasks.len() + self.spikes.len() {
             let placed: BTreeSet<&str> = self.order().iter().map(|one| one.item.id()).collect();
             let left: Vec<&str> = known.into_keys().filter(|id| !placed.contains(id)).collect();
-            faults.push(format!(
+            problems.push(format!(
                 "these items depend on each other in a cycle, or depend on one that does: {}",
                 left.join(", ")
             ));
         }
-        faults
+        problems
     }
 
     /// Whether subtasks do the work. A plan with one subtask leaves the work to the task itself.
@@ -260,56 +259,56 @@ impl Plan {
     #[must_use]
     pub fn order(&self) -> Vec<OrderedItem<'_>> {
         let spikes = self.spikes.iter().map(PlanItem::Spike);
-        let parts: Vec<PlanItem<'_>> =
+        let items: Vec<PlanItem<'_>> =
             spikes.chain(self.subtasks.iter().map(PlanItem::Subtask)).collect();
-        let before: Vec<BTreeMap<&str, EdgeKind>> =
-            parts.iter().map(|part| self.before(*part)).collect();
-        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut order: Vec<OrderedItem<'_>> = Vec::with_capacity(parts.len());
+        let dependencies: Vec<BTreeMap<&str, EdgeKind>> =
+            items.iter().map(|item| self.dependencies(*item)).collect();
+        let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut order: Vec<OrderedItem<'_>> = Vec::with_capacity(items.len());
         // Each round places the first item whose dependencies are all placed, so there are as many
         // rounds as items.
-        for _ in 0..parts.len() {
+        for _ in 0..items.len() {
             let is_next = |at: &usize| {
-                !places.contains_key(parts[*at].id())
-                    && before[*at].keys().all(|id| places.contains_key(id))
+                !positions.contains_key(items[*at].id())
+                    && dependencies[*at].keys().all(|id| positions.contains_key(id))
             };
-            let Some(at) = (0..parts.len()).find(is_next) else { break };
+            let Some(at) = (0..items.len()).find(is_next) else { break };
             let of_kind = |wanted: EdgeKind| {
-                let ids = before[at].iter().filter(move |(_, kind)| **kind == wanted);
-                ids.filter_map(|(id, _)| places.get(id).copied()).collect()
+                let ids = dependencies[at].iter().filter(move |(_, kind)| **kind == wanted);
+                ids.filter_map(|(id, _)| positions.get(id).copied()).collect()
             };
             order.push(OrderedItem {
-                item: parts[at],
+                item: items[at],
                 blocked_by: of_kind(EdgeKind::Blocks),
                 informed_by: of_kind(EdgeKind::Informs),
             });
-            places.insert(parts[at].id(), order.len() - 1);
+            positions.insert(items[at].id(), order.len() - 1);
         }
         order
     }
 
     /// The dependencies of an item. Of two edges between the same items, `blocks` wins over
     /// `informs`.
-    fn before(&self, part: PlanItem<'_>) -> BTreeMap<&str, EdgeKind> {
-        let mut before: BTreeMap<&str, EdgeKind> = BTreeMap::new();
-        for edge in self.edges.iter().filter(|edge| edge.to == part.id()) {
-            let known = before.entry(edge.from.as_str()).or_insert(edge.kind);
+    fn dependencies(&self, item: PlanItem<'_>) -> BTreeMap<&str, EdgeKind> {
+        let mut dependencies: BTreeMap<&str, EdgeKind> = BTreeMap::new();
+        for edge in self.edges.iter().filter(|edge| edge.to == item.id()) {
+            let known = dependencies.entry(edge.from.as_str()).or_insert(edge.kind);
             *known = edge.kind.min(*known);
         }
-        let waits = |spike: &&Spike| match part {
+        let waits = |spike: &&Spike| match item {
             PlanItem::Spike(_) => false,
-            PlanItem::Subtask(own) => spike.holds_up(own),
+            PlanItem::Subtask(own) => spike.blocks_subtask(own),
         };
         let spikes = self.spikes.iter().filter(waits);
-        before.extend(spikes.map(|spike| (spike.id.as_str(), EdgeKind::Blocks)));
-        before
+        dependencies.extend(spikes.map(|spike| (spike.id.as_str(), EdgeKind::Blocks)));
+        dependencies
     }
 
-    fn beyond_limits(&self) -> Vec<String> {
-        let mut faults = Vec::new();
+    fn limit_problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
         let mut count = |what: &str, is: usize, most: usize| {
             if is > most {
-                faults.push(format!("{is} {what}, more than the limit of {most}"));
+                problems.push(format!("{is} {what}, more than the limit of {most}"));
             }
         };
         count("subtasks", self.subtasks.len(), limits::PLAN_SUBTASKS);
@@ -330,26 +329,26 @@ impl Plan {
         }
         for (place, text, most) in self.texts() {
             if text.len() > most {
-                faults.push(format!("{place} is longer than {most} bytes"));
+                problems.push(format!("{place} is longer than {most} bytes"));
             }
         }
         let words = self.subtasks.iter().map(|one| (&one.id, one.title.as_str()));
         let questions = self.spikes.iter().map(|one| (&one.id, one.question.as_str()));
         for (id, title) in words.chain(questions) {
-            if !is_word(id) {
-                faults
+            if !is_id(id) {
+                problems
                     .push(format!("`{}` is not an id; use letters, digits, `-` and `_`", clip(id)));
             }
             if title.trim().is_empty() || title.chars().any(char::is_control) {
-                faults.push(format!("`{}` needs a title or question on one line", clip(id)));
+                problems.push(format!("`{}` needs a title or question on one line", clip(id)));
             }
         }
         let bytes = serde_json::to_string(self).map_or(usize::MAX, |text| text.len());
         if bytes > limits::PLAN_BYTES {
-            faults.push(format!("the plan is larger than {} KiB", limits::PLAN_BYTES / 1024));
+            problems.push(format!("the plan is larger than {} KiB", limits::PLAN_BYTES / 1024));
         }
-        faults.truncate(limits::PLAN_ITEMS);
-        faults
+        problems.truncate(limits::PLAN_ITEMS);
+        problems
     }
 
     /// Every text, with its description and its limit.
@@ -382,7 +381,7 @@ impl Plan {
     }
 }
 
-fn is_word(id: &str) -> bool {
+fn is_id(id: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     !id.is_empty() && id.len() <= limits::NAME_BYTES && id.chars().all(plain)
 }

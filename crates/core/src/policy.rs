@@ -6,7 +6,7 @@
 //! YELLOW. Nothing here stops an agent: it only classifies, and the callers act on it.
 
 mod grant;
-mod place;
+mod location;
 mod request;
 mod rules;
 mod shell;
@@ -24,9 +24,9 @@ pub use grant::{ALLOW, Grant, REFUSED, grants, with_permission};
 pub use request::PermissionRequest;
 pub use source::{BUILTIN, builtin, read};
 
-use place::{Ground, Spot, changed, named, spot_of};
+use location::{PathContext, PathLocation, locate_path, named_paths, written_paths};
 use request::ACTION_BYTES;
-use shell::{Script, Simple};
+use shell::{Script, SimpleCommand};
 
 /// How much harm an action can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -198,11 +198,11 @@ pub struct Policy {
 pub struct Assessment {
     pub class: RiskClass,
     /// The reasons for the class, the most severe first. Empty if no rule matches.
-    pub findings: Vec<AssessedAction>,
+    pub findings: Vec<PolicyFinding>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AssessedAction {
+pub struct PolicyFinding {
     /// The part of the action that it is about.
     pub what: String,
     pub class: RiskClass,
@@ -217,20 +217,24 @@ const FINDINGS: usize = 20;
 impl Policy {
     /// Classifies an action in the worktree `root`; an empty root means that there is none.
     #[must_use]
-    pub fn look(&self, action: &Action, root: &str) -> Assessment {
-        let mut look = Look { policy: self, root, findings: Vec::new() };
+    pub fn assess(&self, action: &Action, root: &str) -> Assessment {
+        let mut assessor = Assessor { policy: self, root, findings: Vec::new() };
         match action {
-            Action::Run(command) => look.command(command),
-            Action::Write(path) => look.path(path, &spot_of(path, "", root), RuleSubject::Write),
-            Action::Read(path) => look.path(path, &spot_of(path, "", root), RuleSubject::Touch),
-            Action::Use(tool) => look.tool(tool),
+            Action::Run(command) => assessor.command(command),
+            Action::Write(path) => {
+                assessor.path(path, &locate_path(path, "", root), RuleSubject::Write)
+            }
+            Action::Read(path) => {
+                assessor.path(path, &locate_path(path, "", root), RuleSubject::Touch)
+            }
+            Action::Use(tool) => assessor.tool(tool),
         }
-        look.verdict()
+        assessor.finish()
     }
 
     /// Whether an agent of this rank needs a permission for this class.
     #[must_use]
-    pub fn asks(&self, rank: Rank, class: RiskClass) -> bool {
+    pub fn needs_permission(&self, rank: Rank, class: RiskClass) -> bool {
         let from = match rank {
             Rank::Intern => self.approval.intern,
             Rank::Specialist => self.approval.specialist,
@@ -258,29 +262,32 @@ impl PolicyGuard {
     /// The permission that these actions need, if they need any.
     #[must_use]
     pub fn stops(&self, actions: &[Action]) -> Option<PermissionRequest> {
-        let mut held: Vec<(Action, Assessment)> = Vec::new();
+        let mut blocked: Vec<(Action, Assessment)> = Vec::new();
         let mut bytes = 0;
-        for action in actions.iter().map(|action| self.tidy(action)) {
-            let verdict = self.policy.look(&action, &self.root);
-            let is_new = !held.iter().any(|(known, _)| *known == action);
-            let asks = self.policy.asks(self.rank, verdict.class);
+        for action in actions.iter().map(|action| self.normalised(action)) {
+            let verdict = self.policy.assess(&action, &self.root);
+            let is_new = !blocked.iter().any(|(known, _)| *known == action);
+            let needs_permission = self.policy.needs_permission(self.rank, verdict.class);
             let length = action.parts().1.len();
-            let has_room = held.is_empty() || (held.len() < ASKED && bytes + length < ACTION_BYTES);
-            if is_new && asks && has_room && !self.allowed.contains(&action) {
+            let has_room =
+                blocked.is_empty() || (blocked.len() < ASKED && bytes + length < ACTION_BYTES);
+            if is_new && needs_permission && has_room && !self.allowed.contains(&action) {
                 bytes += length;
-                held.push((action, verdict));
+                blocked.push((action, verdict));
             }
         }
-        (!held.is_empty()).then(|| PermissionRequest::new(self.rank, held))
+        (!blocked.is_empty()).then(|| PermissionRequest::new(self.rank, blocked))
     }
 
     /// Normalises an action, so that a permitted one is recognised: a path is relative to the
     /// worktree, a command has no surrounding blanks.
     #[must_use]
-    pub fn tidy(&self, action: &Action) -> Action {
-        let path = |path: &str| match spot_of(path, "", &self.root) {
-            Spot::Inside(path) | Spot::Outside(path) | Spot::Scratch(path) => path,
-            Spot::Unknown => path.to_owned(),
+    pub fn normalised(&self, action: &Action) -> Action {
+        let path = |path: &str| match locate_path(path, "", &self.root) {
+            PathLocation::Inside(path)
+            | PathLocation::Outside(path)
+            | PathLocation::Scratch(path) => path,
+            PathLocation::Unknown => path.to_owned(),
         };
         match action {
             Action::Run(command) => Action::Run(command.trim().to_owned()),
@@ -292,14 +299,14 @@ impl PolicyGuard {
 }
 
 /// Collects the findings about one action.
-struct Look<'a> {
+struct Assessor<'a> {
     policy: &'a Policy,
     root: &'a str,
-    findings: Vec<AssessedAction>,
+    findings: Vec<PolicyFinding>,
 }
 
-impl Look<'_> {
-    fn verdict(mut self) -> Assessment {
+impl Assessor<'_> {
+    fn finish(mut self) -> Assessment {
         self.findings.sort_by_key(|finding| std::cmp::Reverse(finding.class));
         self.findings.dedup();
         self.findings.truncate(FINDINGS);
@@ -307,8 +314,8 @@ impl Look<'_> {
         Assessment { class, findings: self.findings }
     }
 
-    fn found(&mut self, what: &str, rule: &Rule) {
-        self.findings.push(AssessedAction {
+    fn add_finding(&mut self, what: &str, rule: &Rule) {
+        self.findings.push(PolicyFinding {
             what: what.to_owned(),
             class: rule.class,
             why: rule.why.clone(),
@@ -316,16 +323,16 @@ impl Look<'_> {
         });
     }
 
-    fn doubt(&mut self, what: &str, why: &str) {
+    fn add_unknown(&mut self, what: &str, why: &str) {
         let (what, why) = (what.to_owned(), why.to_owned());
-        self.findings.push(AssessedAction { what, class: RiskClass::Yellow, why, rule: None });
+        self.findings.push(PolicyFinding { what, class: RiskClass::Yellow, why, rule: None });
     }
 
-    fn by_default(&mut self, what: &str) {
+    fn add_default(&mut self, what: &str) {
         let class = self.policy.default;
         if class > RiskClass::Green {
             let why = "no rule matches it".to_owned();
-            self.findings.push(AssessedAction { what: what.to_owned(), class, why, rule: None });
+            self.findings.push(PolicyFinding { what: what.to_owned(), class, why, rule: None });
         }
     }
 
@@ -333,15 +340,15 @@ impl Look<'_> {
         let policy = self.policy;
         let rules = policy.rules.iter().filter(|rule| rule.about == RuleSubject::Tool);
         let fitting: Vec<&Rule> =
-            rules.filter(|rule| rules::is_tool(&rule.pattern, tool)).collect();
+            rules.filter(|rule| rules::tool_matches(&rule.pattern, tool)).collect();
         if fitting.is_empty() {
-            self.by_default(tool);
+            self.add_default(tool);
         }
-        fitting.into_iter().for_each(|rule| self.found(tool, rule));
+        fitting.into_iter().for_each(|rule| self.add_finding(tool, rule));
     }
 
     /// `access` is how the path is used: `Touch` rules apply to both kinds of access.
-    fn path(&mut self, shown: &str, spot: &Spot, access: RuleSubject) {
+    fn path(&mut self, shown: &str, location: &PathLocation, access: RuleSubject) {
         let policy = self.policy;
         let is_about = |rule: &&Rule| {
             rule.about == RuleSubject::Touch
@@ -351,57 +358,57 @@ impl Look<'_> {
             .rules
             .iter()
             .filter(is_about)
-            .filter(|rule| rules::is_path(&rule.pattern, spot))
+            .filter(|rule| rules::path_matches(&rule.pattern, location))
             .collect();
         if fitting.is_empty() && access == RuleSubject::Write {
-            self.by_default(shown);
+            self.add_default(shown);
         }
-        fitting.into_iter().for_each(|rule| self.found(shown, rule));
+        fitting.into_iter().for_each(|rule| self.add_finding(shown, rule));
     }
 
     fn command(&mut self, command: &str) {
         let script = shell::read(command);
-        for why in &script.doubts {
-            self.doubt(command, why);
+        for why in &script.unparsed {
+            self.add_unknown(command, why);
         }
-        let ground = Ground::of(&script, self.root);
-        for shown in &ground.lost {
-            self.doubt(shown, "the folder that it changes to is unknown");
+        let context = PathContext::of(&script, self.root);
+        for shown in &context.unknown_folders {
+            self.add_unknown(shown, "the folder that it changes to is unknown");
         }
         let policy = self.policy;
         let rules: Vec<&Rule> =
             policy.rules.iter().filter(|rule| rule.about == RuleSubject::Command).collect();
         for pipeline in &script.pipelines {
-            let mut known: Vec<&Simple> = Vec::new();
+            let mut known: Vec<&SimpleCommand> = Vec::new();
             for rule in &rules {
-                for simple in rules::about(&rule.pattern, pipeline, &ground) {
+                for simple in rules::matching_commands(&rule.pattern, pipeline, &context) {
                     known.push(simple);
-                    self.found(&simple.shown(), rule);
+                    self.add_finding(&simple.text(), rule);
                 }
             }
             if policy.default > RiskClass::Green {
                 for simple in pipeline.iter().filter(|simple| !known.contains(simple)) {
-                    self.by_default(&simple.shown());
+                    self.add_default(&simple.text());
                 }
             }
         }
-        self.paths_of(&script, &ground);
+        self.paths_of(&script, &context);
     }
 
-    fn paths_of(&mut self, script: &Script, ground: &Ground<'_>) {
+    fn paths_of(&mut self, script: &Script, context: &PathContext<'_>) {
         for simple in script.pipelines.iter().flatten() {
-            for word in changed(simple) {
-                for spot in ground.spots(&word) {
-                    if spot == Spot::Unknown {
+            for word in written_paths(simple) {
+                for location in context.locations(&word) {
+                    if location == PathLocation::Unknown {
                         let why = format!("the value of `{}` is unknown", word.text);
-                        self.doubt(&simple.shown(), &why);
+                        self.add_unknown(&simple.text(), &why);
                     }
-                    self.path(&word.text, &spot, RuleSubject::Write);
+                    self.path(&word.text, &location, RuleSubject::Write);
                 }
             }
-            for word in named(simple) {
-                for spot in ground.spots(&word) {
-                    self.path(&word.text, &spot, RuleSubject::Touch);
+            for word in named_paths(simple) {
+                for location in context.locations(&word) {
+                    self.path(&word.text, &location, RuleSubject::Touch);
                 }
             }
         }

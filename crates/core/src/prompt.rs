@@ -10,7 +10,7 @@ use crate::lifecycle::problem::suggestion;
 use crate::limits;
 
 /// The longest text between braces that is read as a placeholder.
-const PLACE_BYTES: usize = 40;
+const PLACEHOLDER_BYTES: usize = 40;
 /// A prompt that is too long is shortened by this much more than necessary, because the note about
 /// it needs room as well.
 const SLACK_BYTES: usize = 512;
@@ -20,21 +20,21 @@ const SLACK_BYTES: usize = 512;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     text: String,
-    places: Vec<Place>,
+    placeholders: Vec<Placeholder>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct Placeholder {
     /// The range of the placeholder, including its braces.
     at: Range<usize>,
-    stands_for: StandsFor,
+    replacement: Replacement,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum StandsFor {
+enum Replacement {
     Value(String),
     /// The name in braces.
-    Itself(String),
+    Literal(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct TemplateProblem {
 impl Template {
     #[must_use]
     pub fn read(text: &str) -> Self {
-        let mut places = Vec::new();
+        let mut placeholders = Vec::new();
         let mut at = 0;
         while let Some(found) = text[at..].find('{') {
             let open = at + found;
@@ -61,21 +61,23 @@ impl Template {
                 continue;
             };
             at = open + name.len() + 2 * ends.len();
-            let stands_for = if is_double {
-                StandsFor::Itself(format!("{{{name}}}"))
+            let replacement = if is_double {
+                Replacement::Literal(format!("{{{name}}}"))
             } else {
-                StandsFor::Value(name.to_owned())
+                Replacement::Value(name.to_owned())
             };
-            places.push(Place { at: open..at, stands_for });
+            placeholders.push(Placeholder { at: open..at, replacement });
         }
-        Self { text: text.to_owned(), places }
+        Self { text: text.to_owned(), placeholders }
     }
 
     /// The names of its values in the order of the text, each with its line.
     pub fn names(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.places.iter().filter_map(|place| match &place.stands_for {
-            StandsFor::Value(name) => Some((name.as_str(), line_of(&self.text, place.at.start))),
-            StandsFor::Itself(_) => None,
+        self.placeholders.iter().filter_map(|placeholder| match &placeholder.replacement {
+            Replacement::Value(name) => {
+                Some((name.as_str(), line_of(&self.text, placeholder.at.start)))
+            }
+            Replacement::Literal(_) => None,
         })
     }
 
@@ -85,16 +87,16 @@ impl Template {
     pub fn fill(&self, values: &[(&str, String)]) -> String {
         let mut filled = String::with_capacity(self.text.len());
         let mut behind = 0;
-        for place in &self.places {
-            filled.push_str(&self.text[behind..place.at.start]);
-            filled.push_str(match &place.stands_for {
-                StandsFor::Itself(text) => text,
-                StandsFor::Value(name) => {
+        for placeholder in &self.placeholders {
+            filled.push_str(&self.text[behind..placeholder.at.start]);
+            filled.push_str(match &placeholder.replacement {
+                Replacement::Literal(text) => text,
+                Replacement::Value(name) => {
                     let value = values.iter().find(|(known, _)| known == name);
-                    value.map_or(&self.text[place.at.clone()], |(_, value)| value)
+                    value.map_or(&self.text[placeholder.at.clone()], |(_, value)| value)
                 }
             });
-            behind = place.at.end;
+            behind = placeholder.at.end;
         }
         filled.push_str(&self.text[behind..]);
         filled
@@ -104,7 +106,7 @@ impl Template {
 fn name_in<'t>(inside: &'t str, ends: &str) -> Option<&'t str> {
     let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ');
     let name = &inside[..inside.find(|c| !is_of_a_name(c))?];
-    let is_short = !name.is_empty() && name.len() <= PLACE_BYTES;
+    let is_short = !name.is_empty() && name.len() <= PLACEHOLDER_BYTES;
     (is_short && inside[name.len()..].starts_with(ends)).then_some(name)
 }
 
@@ -115,7 +117,7 @@ fn line_of(text: &str, at: usize) -> usize {
 /// Whether a text may replace a template: it must use only the values of that template, and all of
 /// the required ones.
 #[must_use]
-pub fn check(text: &str, instead_of: &Template, may_be_missing: &[&str]) -> Vec<TemplateProblem> {
+pub fn check(text: &str, instead_of: &Template, optional: &[&str]) -> Vec<TemplateProblem> {
     let own = Template::read(text);
     let mut problems = Vec::new();
     if text.len() > limits::TEMPLATE_BYTES {
@@ -135,7 +137,7 @@ pub fn check(text: &str, instead_of: &Template, may_be_missing: &[&str]) -> Vec<
             format!("{meant} (write `{{{{{name}}}}}` for literal braces)")
         },
     }));
-    let wanted = known.iter().filter(|name| !may_be_missing.contains(name));
+    let wanted = known.iter().filter(|name| !optional.contains(name));
     let missing = wanted.filter(|name| !own.names().any(|(own, _)| own == **name));
     problems.extend(missing.map(|name| TemplateProblem {
         line: text.lines().count().max(1),
@@ -232,7 +234,8 @@ impl Truncation {
             Keep::Start => "last",
             Keep::End => "first",
         };
-        let elsewhere = self.elsewhere.map(|place| format!("; {place}")).unwrap_or_default();
+        let elsewhere =
+            self.elsewhere.map(|placeholder| format!("; {placeholder}")).unwrap_or_default();
         format!("{part}: the {end} {left_out} of {of} bytes{elsewhere}")
     }
 }
@@ -248,12 +251,12 @@ pub fn fit(
     let wanted: Vec<usize> = parts.iter().map(|part| part.text.len().min(part.most)).collect();
     let mut room: usize = wanted.iter().sum();
     loop {
-        let level = level(&wanted, room);
+        let common_length = common_length(&wanted, room);
         let shortened =
-            parts.iter().zip(&wanted).map(|(part, own)| part.shortened(level.min(*own)));
+            parts.iter().zip(&wanted).map(|(part, own)| part.shortened(common_length.min(*own)));
         let (texts, cuts): (Vec<String>, Vec<Option<Truncation>>) = shortened.unzip();
         let cuts: Vec<Truncation> = cuts.into_iter().flatten().collect();
-        let text = write(&texts) + &told(&cuts);
+        let text = write(&texts) + &omission_note(&cuts);
         let Some(excess) = text.len().checked_sub(most + 1).filter(|_| room > 0) else {
             return (text, cuts);
         };
@@ -263,7 +266,7 @@ pub fn fit(
 
 /// The common maximum length with which all texts fit: room that short texts do not need goes to
 /// long ones.
-fn level(wanted: &[usize], room: usize) -> usize {
+fn common_length(wanted: &[usize], room: usize) -> usize {
     let mut sorted = wanted.to_vec();
     sorted.sort_unstable();
     let (mut left, mut count) = (room, sorted.len());
@@ -277,7 +280,7 @@ fn level(wanted: &[usize], room: usize) -> usize {
     usize::MAX
 }
 
-fn told(cuts: &[Truncation]) -> String {
+fn omission_note(cuts: &[Truncation]) -> String {
     if cuts.is_empty() {
         return String::new();
     }

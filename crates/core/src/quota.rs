@@ -18,7 +18,7 @@ use crate::time::{Instant, Span};
 pub const LONGEST_WAIT: Span = Span(32 * 86_400_000);
 
 /// For a provider that names no reset time.
-pub const UNNAMED: Backoff =
+pub const DEFAULT_BACKOFF: Backoff =
     Backoff { first: Span(30_000), factor: 2, cap: Span(1_800_000), jitter_percent: 20 };
 
 /// The pause of an account. After it ends, one run probes the account; the other runs follow once
@@ -34,22 +34,22 @@ pub struct QuotaPause {
 /// Computes the pause after a run of the account hit its quota. `previous` is the last pause, ended
 /// or not, that no successful run has cleared.
 #[must_use]
-pub fn hit(
+pub fn pause_after_hit(
     previous: Option<&QuotaPause>,
     resets_at: Option<Instant>,
     now: Instant,
     key: &str,
 ) -> QuotaPause {
-    let named = resets_at.filter(|at| is_believable(*at, now));
+    let named = resets_at.filter(|at| is_plausible(*at, now));
     if let Some(pause) = previous.filter(|pause| pause.until > now) {
-        return prolong(pause, named);
+        return extend_pause(pause, named);
     }
     let hits_before = previous.map_or(0, |pause| pause.hits);
     let hits = hits_before.saturating_add(1);
     match named {
-        Some(until) => QuotaPause { until, reason: by_provider(until), hits },
+        Some(until) => QuotaPause { until, reason: provider_reason(until), hits },
         None => {
-            let until = now.plus(UNNAMED.spread(key, hits_before));
+            let until = now.plus(DEFAULT_BACKOFF.jittered_delay(key, hits_before));
             let reason = format!("quota hit without a reset time; pause {hits} in a row");
             QuotaPause { until, reason, hits }
         }
@@ -58,19 +58,19 @@ pub fn hit(
 
 /// Runs that were already under way hit the same quota: they share one pause, which does not grow
 /// with their number.
-fn prolong(pause: &QuotaPause, named: Option<Instant>) -> QuotaPause {
+fn extend_pause(pause: &QuotaPause, named: Option<Instant>) -> QuotaPause {
     match named.filter(|until| *until > pause.until) {
-        Some(until) => QuotaPause { until, reason: by_provider(until), hits: pause.hits },
+        Some(until) => QuotaPause { until, reason: provider_reason(until), hits: pause.hits },
         None => pause.clone(),
     }
 }
 
-fn by_provider(until: Instant) -> String {
+fn provider_reason(until: Instant) -> String {
     format!("quota hit; the provider resets it at {until}")
 }
 
 /// Whether a reset time is plausible.
-pub(crate) fn is_believable(at: Instant, now: Instant) -> bool {
+pub(crate) fn is_plausible(at: Instant, now: Instant) -> bool {
     now < at && at <= now.plus(LONGEST_WAIT)
 }
 
@@ -87,19 +87,19 @@ mod tests {
 
     #[test]
     fn a_named_time_is_kept_to_the_millisecond() {
-        let pause = hit(None, Some(Instant(NOW.0 + 12_345)), NOW, "claude");
+        let pause = pause_after_hit(None, Some(Instant(NOW.0 + 12_345)), NOW, "claude");
         assert_eq!((pause.until.0, pause.hits), (NOW.0 + 12_345, 1));
         assert_eq!(pause.reason, format!("quota hit; the provider resets it at {}", pause.until));
     }
 
     #[test]
     fn without_a_named_time_each_pause_is_longer_than_the_one_before() {
-        let mut pause = hit(None, None, NOW, "claude");
+        let mut pause = pause_after_hit(None, None, NOW, "claude");
         assert!((24_000..=30_000).contains(&pause.until.since(NOW).0), "{pause:?}");
         let mut lengths = vec![];
         for _ in 0..9 {
             let now = pause.until;
-            pause = hit(Some(&pause), None, now, "claude");
+            pause = pause_after_hit(Some(&pause), None, now, "claude");
             lengths.push(pause.until.since(now));
         }
         assert!(lengths[..5].is_sorted(), "{lengths:?}");
@@ -109,27 +109,33 @@ mod tests {
 
     #[test]
     fn many_runs_at_one_wall_make_one_pause() {
-        let first = hit(None, None, NOW, "claude");
+        let first = pause_after_hit(None, None, NOW, "claude");
         let mut pause = first.clone();
         for _ in 0..20 {
-            pause = hit(Some(&pause), None, NOW, "claude");
+            pause = pause_after_hit(Some(&pause), None, NOW, "claude");
         }
         assert_eq!(pause, first);
     }
 
     #[test]
     fn of_two_times_the_later_counts() {
-        let long = hit(None, Some(in_minutes(60)), NOW, "claude");
-        assert_eq!(hit(Some(&long), Some(in_minutes(5)), NOW, "claude").until, in_minutes(60));
-        assert_eq!(hit(Some(&long), None, NOW, "claude").until, in_minutes(60));
-        let longer = hit(Some(&long), Some(in_minutes(90)), NOW, "claude");
+        let long = pause_after_hit(None, Some(in_minutes(60)), NOW, "claude");
+        assert_eq!(
+            pause_after_hit(Some(&long), Some(in_minutes(5)), NOW, "claude").until,
+            in_minutes(60)
+        );
+        assert_eq!(pause_after_hit(Some(&long), None, NOW, "claude").until, in_minutes(60));
+        let longer = pause_after_hit(Some(&long), Some(in_minutes(90)), NOW, "claude");
         assert_eq!((longer.until, longer.hits), (in_minutes(90), 1));
     }
 
     #[test]
     fn a_time_that_cannot_be_is_not_believed() {
         for named in [NOW, Instant(0), Instant(NOW.0 + LONGEST_WAIT.0 + 1), Instant(i64::MAX)] {
-            assert!(hit(None, Some(named), NOW, "claude").until <= in_minutes(1), "{named}");
+            assert!(
+                pause_after_hit(None, Some(named), NOW, "claude").until <= in_minutes(1),
+                "{named}"
+            );
         }
     }
 
@@ -139,7 +145,7 @@ mod tests {
             until in -10_000_000_000_i64..10_000_000_000, hits in any::<u32>(), named in any::<Option<i64>>(), key in ".*",
         ) {
             let previous = QuotaPause { until: Instant(NOW.0 + until), reason: String::new(), hits };
-            let pause = hit(Some(&previous), named.map(Instant), NOW, &key);
+            let pause = pause_after_hit(Some(&previous), named.map(Instant), NOW, &key);
             prop_assert!(pause.until > NOW);
             prop_assert!(pause.until <= NOW.plus(LONGEST_WAIT).max(previous.until));
             prop_assert!(pause.until >= previous.until);

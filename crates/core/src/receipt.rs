@@ -69,7 +69,7 @@ impl EndCause {
     /// Whether the job failed for a reason outside of it, so that it may be started again
     /// unchanged.
     #[must_use]
-    pub fn is_hindered(&self) -> bool {
+    pub fn failed_externally(&self) -> bool {
         match self {
             Self::NotPrepared { class, .. } => *class == PrepareFault::Environment,
             Self::NotStarted { .. } | Self::LeaseLost | Self::KeeperLost => true,

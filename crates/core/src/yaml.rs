@@ -128,7 +128,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let place = error.location();
         let number = |value: u64| u32::try_from(value).unwrap_or(0);
-        let (message, help) = plain(error.without_snippet(), manual);
+        let (message, help) = describe_error(error.without_snippet(), manual);
         Problem {
             line: place.map_or(0, |place| number(place.line())),
             column: place.map_or(0, |place| number(place.column())),
@@ -139,7 +139,7 @@ pub(crate) fn read<T: DeserializeOwned>(
 }
 
 /// The parser's error as a message and a help text.
-fn plain(error: &Error, manual: &str) -> (String, String) {
+fn describe_error(error: &Error, manual: &str) -> (String, String) {
     match error {
         Error::SerdeUnknownField { field, expected, .. } => {
             (format!("unknown key `{field}`"), suggestion(field, expected.iter().copied()))

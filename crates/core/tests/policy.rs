@@ -145,8 +145,8 @@ fn a_request_is_answered_with_leave_where_no_answer_gives_it() {
 fn the_same_failure_three_times_in_a_row_is_a_loop() {
     let mut failures = RepeatedFailures::default();
     let mut fail = |what: &str, said: &str| {
-        failures.called("1", what, true);
-        failures.ended("1", false, said, 3)
+        failures.record_call("1", what, true);
+        failures.record_result("1", false, said, 3)
     };
     assert_eq!(fail("run make", "no rule"), None);
     assert_eq!(fail("run make", "no rule"), None);
@@ -162,15 +162,15 @@ fn a_failure_that_changes_or_work_in_between_is_none() {
     let mut failures = RepeatedFailures::default();
     for round in 0..10 {
         // Tests fail, something is edited, they fail again: that is work.
-        failures.called("t", "run cargo test", true);
-        assert_eq!(failures.ended("t", false, "1 failed", 3), None, "{round}");
-        failures.called("e", "write src/a.rs", true);
-        assert_eq!(failures.ended("e", true, "", 3), None);
+        failures.record_call("t", "run cargo test", true);
+        assert_eq!(failures.record_result("t", false, "1 failed", 3), None, "{round}");
+        failures.record_call("e", "write src/a.rs", true);
+        assert_eq!(failures.record_result("e", true, "", 3), None);
     }
     let mut failures = RepeatedFailures::default();
     for round in 0..10 {
-        failures.called("t", "run cargo test", true);
-        assert_eq!(failures.ended("t", false, &format!("{round} failed"), 3), None);
+        failures.record_call("t", "run cargo test", true);
+        assert_eq!(failures.record_result("t", false, &format!("{round} failed"), 3), None);
     }
 }
 
@@ -179,10 +179,10 @@ fn looking_again_between_two_failures_changes_nothing() {
     let mut failures = RepeatedFailures::default();
     let mut found = None;
     for _ in 0..3 {
-        failures.called("e", "write src/a.rs", true);
-        found = failures.ended("e", false, "the text is not there", 3);
-        failures.called("r", "read src/a.rs", false);
-        assert_eq!(failures.ended("r", true, "text", 3), None);
+        failures.record_call("e", "write src/a.rs", true);
+        found = failures.record_result("e", false, "the text is not there", 3);
+        failures.record_call("r", "read src/a.rs", false);
+        assert_eq!(failures.record_result("r", true, "text", 3), None);
     }
     assert!(found.is_some());
 }
@@ -191,18 +191,18 @@ fn looking_again_between_two_failures_changes_nothing() {
 fn results_find_their_calls_by_id_or_by_order() {
     let mut failures = RepeatedFailures::default();
     for number in 0..3 {
-        failures.called("a", "use x", false);
-        failures.called("b", "use y", false);
-        assert_eq!(failures.ended("b", true, "", 3), None);
+        failures.record_call("a", "use x", false);
+        failures.record_call("b", "use y", false);
+        assert_eq!(failures.record_result("b", true, "", 3), None);
         assert_eq!(
-            failures.ended("", false, "no", 3).is_some(),
+            failures.record_result("", false, "no", 3).is_some(),
             number == 2,
             "the oldest is meant"
         );
     }
-    assert_eq!(failures.ended("unknown", false, "no", 2), None);
+    assert_eq!(failures.record_result("unknown", false, "no", 2), None);
     for number in 0..10_000 {
-        failures.called(&number.to_string(), "never ends", false);
+        failures.record_call(&number.to_string(), "never ends", false);
     }
 }
 
@@ -215,7 +215,7 @@ fn to_and_fro(times: usize) -> Vec<Record> {
 fn looped(records: &[Record], produces: impl Fn(usize) -> bool) -> Option<String> {
     let turns = records.iter().enumerate();
     let turns: Vec<LoopSample<'_>> =
-        turns.map(|(at, record)| LoopSample { record, produces: produces(at) }).collect();
+        turns.map(|(at, record)| LoopSample { record, has_new_work: produces(at) }).collect();
     back_and_forth(&turns, 3)
 }
 

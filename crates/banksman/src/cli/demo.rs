@@ -176,7 +176,7 @@ fn parts(folder: &Path, repo: &Path) -> Result<Parts, Failure> {
     let config = config::resolve(&flags, &environment, repo)?;
     let mut parts = Parts::of(&config)?;
     // The demo must not take an hour: failures are tried again at once.
-    parts.terms.policy = RetryPolicy::default().hasty(Span(1_500));
+    parts.terms.policy = RetryPolicy::default().with_delay_cap(Span(1_500));
     Ok(parts)
 }
 

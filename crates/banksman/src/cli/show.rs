@@ -2,7 +2,7 @@
 
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::StateKind;
-use banksman_core::panel::on_record::VOICES;
+use banksman_core::panel::fields::REVIEW_FIELDS;
 use banksman_core::time::Instant;
 use clap::Args;
 use serde_json::Value;
@@ -128,7 +128,7 @@ fn facts(
         );
     }
     // What reviewers said stands above, in words.
-    let is_above = |name: &str, value: &Value| VOICES.contains(&name) && value.is_array();
+    let is_above = |name: &str, value: &Value| REVIEW_FIELDS.contains(&name) && value.is_array();
     for (name, value) in shown_task.fields.iter().filter(|(name, value)| !is_above(name, value)) {
         let text = match value {
             Value::String(text) => text.clone(),

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use banksman_core::limits;
-use banksman_core::panel::registry::{self, Reviewer, Specialist, is_word};
+use banksman_core::panel::registry::{self, Reviewer, Specialist, is_name};
 use banksman_core::time::Span;
 
 use super::agents::{names, narrow, span};
@@ -98,7 +98,7 @@ fn reviewers(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>, Config
         return Err(wrong(format!("a panel has at most {} reviewers", limits::REVIEWERS)));
     }
     for (at, name) in names.iter().enumerate() {
-        if !is_word(name) {
+        if !is_name(name) {
             return Err(wrong(
                 "the name of a reviewer is one word of letters and digits".to_owned(),
             ));

@@ -55,7 +55,7 @@ impl Engine<'_> {
     /// begun again after a while. That is decided here, by the clock of the store: the receipt
     /// has the time of a machine whose clock may be wrong.
     fn look_again_at(&self, job: JobId, ended: &EndCause, now: Instant) -> Result<(), EngineError> {
-        let waits = ended.is_hindered() && *ended != EndCause::KeeperLost;
+        let waits = ended.failed_externally() && *ended != EndCause::KeeperLost;
         let due = move |attempts: i64| if waits { now.plus(pause_after(attempts)) } else { now };
         match job {
             JobId::Run(_) | JobId::Look { .. } => Ok(()),
@@ -118,7 +118,7 @@ impl Engine<'_> {
             branch: &branch,
             schema_given: stored.lifecycle.fields.contains_key(ANSWER) || is_planning(&stored),
         };
-        let classification = failure::judge(receipt, &asked);
+        let classification = failure::classify(receipt, &asked);
         let classification = self.look_for_a_loop(&stored, receipt, classification, &past)?;
         let end = self.run_end(&stored, run, receipt, &classification, &past, now)?;
         if let Some(pause) = &end.pause {
@@ -277,7 +277,7 @@ impl Engine<'_> {
             .collect();
         let key = run.task.to_string();
         match failure::next(&self.config.policy, classification, &before, &key, now) {
-            RetryDecision::Again { at, .. } => (classification.outcome, detail, Some(at)),
+            RetryDecision::Retry { at, .. } => (classification.outcome, detail, Some(at)),
             RetryDecision::GiveUp { reason } => {
                 (Outcome::Exhausted, format!("{reason}: {detail}"), None)
             }
@@ -310,7 +310,7 @@ impl Engine<'_> {
             Some(quota::QuotaPause { until: row.paused_until?, reason: row.reason, hits: row.hits })
         });
         let key = format!("{account}-{run}");
-        let pause = quota::hit(previous.as_ref(), classification.resets_at, now, &key);
+        let pause = quota::pause_after_hit(previous.as_ref(), classification.resets_at, now, &key);
         Ok(Some(PauseRequest {
             account,
             until: pause.until,
@@ -329,7 +329,7 @@ impl Engine<'_> {
         let stored = self.store.task(job.task())?;
         let activity = stored.activity();
         // What was hindered or lost leaves the effect pending, which begins the activity again.
-        if receipt.ended.is_hindered() || stored.task.entered > seq {
+        if receipt.ended.failed_externally() || stored.task.entered > seq {
             return Ok("lost".to_owned());
         }
         let told = activity.and_then(|activity| activity_outcome(activity, receipt));

@@ -13,7 +13,7 @@ pub(super) mod roster;
 use banksman_core::failure::ProofLevel;
 use banksman_core::lifecycle::{Outcome, Since};
 use banksman_core::machine::TimerKind;
-use banksman_core::panel::on_record::{
+use banksman_core::panel::fields::{
     CONCERN, CONCERNS, OBJECTION, RATIONALE, RESPONSE, REVIEWER, SUGGESTIONS, SUMMARY, VERDICT,
     VERDICTS, WHY,
 };
@@ -85,7 +85,7 @@ impl Engine<'_> {
             }
             PanelAction::Debate { .. } if is_paused => Ok(EffectResult::Later(soon)),
             PanelAction::Debate { round } => {
-                let holders = panel.assignments.iter().filter(|review| review.holds_a_concern());
+                let holders = panel.assignments.iter().filter(|review| review.has_concern());
                 let holders: Vec<&str> = holders.map(|review| review.reviewer.as_str()).collect();
                 let first = assignments.iter().filter(|review| round_of(review) == 0);
                 let invited = first.filter(|review| holders.contains(&name_of(review)));
@@ -231,7 +231,7 @@ impl Engine<'_> {
             (VERDICTS, Some(json!(self.verdicts(assignments, panel)?))),
             (CONCERNS, Some(json!(concerns)).filter(|_| !concerns.is_empty())),
             (SUMMARY, summary.map(Value::from)),
-            (FAILED_FOR, panel.blocked_for().map(Value::from)),
+            (FAILED_FOR, panel.block_reason().map(Value::from)),
         ];
         // What an earlier panel has left is not true of this one.
         let kept = |name: &str| parent.task.fields.contains_key(name);
@@ -272,7 +272,7 @@ impl Engine<'_> {
             let past = self.store.past_runs(review.task.id, 1)?;
             let run = past.last();
             let setup = run.and_then(|run| self.worker(&run.worker));
-            let (rationale, why) = match &said.word {
+            let (rationale, why) = match &said.first_pass {
                 FirstPass::Given(_, opinion) => (Some(opinion.rationale.as_str()), gave_up(said)),
                 FirstPass::Missing { why } => (None, Some(why.as_str())),
                 FirstPass::Awaited => (None, Some(OVER_BEFORE)),
@@ -304,9 +304,9 @@ fn gave_up(review: &ReviewAssignment) -> Option<&str> {
 }
 
 fn standing(review: &ReviewAssignment) -> &'static str {
-    match review.standing() {
+    match review.status() {
         ReviewStatus::Given(verdict) => verdict.as_str(),
         ReviewStatus::Withdrawn => "WITHDRAWN",
-        ReviewStatus::Waiting | ReviewStatus::Silent => "MISSING",
+        ReviewStatus::Waiting | ReviewStatus::Missing => "MISSING",
     }
 }

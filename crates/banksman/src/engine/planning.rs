@@ -13,7 +13,7 @@ use banksman_core::lifecycle::{Activity, CHILDREN_MOVED, Setting, StateKind, bui
 use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::plan::proposal::{
-    Iteration, body_of, history, in_a_line, needs_another_pass, proposal, with_part,
+    Iteration, history, item_body, needs_another_pass, proposal, summary_line, with_section,
 };
 use banksman_core::plan::{OrderedItem, Plan, PlanItem, Subtask};
 use banksman_core::time::{Instant, Span};
@@ -134,8 +134,8 @@ impl Engine<'_> {
         let version = version_of(stored) + 1;
         let (plan, iteration, line) = match Plan::deserialize(answer) {
             Ok(plan) => {
-                let (iteration, line) = (Iteration::of(version, &plan), in_a_line(&plan));
-                (Some(plan).filter(|plan| plan.faults().is_empty()), iteration, line)
+                let (iteration, line) = (Iteration::of(version, &plan), summary_line(&plan));
+                (Some(plan).filter(|plan| plan.problems().is_empty()), iteration, line)
             }
             Err(error) => {
                 let why = format!("the answer is no plan: {error}");
@@ -174,7 +174,7 @@ impl Engine<'_> {
         }
         fields.retain(|name, _| stored.lifecycle.fields.contains_key(name));
         let body = self.store.detail(stored.task.id)?.stored.task.body;
-        Ok(Planned { line, fields, body: with_part(&body, &words) })
+        Ok(Planned { line, fields, body: with_section(&body, &words) })
     }
 
     /// The parts of the plan that the task has now, in their order. Seats of panels and parts of
@@ -320,7 +320,7 @@ fn reviewed(before: &Stored) -> String {
 /// The subtasks with our judgement of their size.
 fn judged(plan: &Plan) -> Value {
     let one = |subtask: &Subtask| {
-        let too_big = subtask.too_big();
+        let too_big = subtask.size_problems();
         json!({
             "id": subtask.id,
             "title": subtask.title,
@@ -356,7 +356,7 @@ fn subtask(parent: &Stored, placed: &OrderedItem<'_>) -> NewChild {
     let source = builtin::source(LEAF).unwrap_or_default().to_owned();
     let new = NewTask {
         title,
-        body: body_of(placed.item, version, (&task.id.to_string(), &task.title)),
+        body: item_body(placed.item, version, (&task.id.to_string(), &task.title)),
         project: task.project.clone(),
         batch: task.batch.clone(),
         tags,

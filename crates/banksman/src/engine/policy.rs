@@ -93,7 +93,7 @@ impl Engine<'_> {
             let has_planned = entry.record.fields.contains_key(PLAN);
             let produces = has_planned || (now.is_some() && now != head);
             head = now.or(head);
-            LoopSample { record: &entry.record, produces }
+            LoopSample { record: &entry.record, has_new_work: produces }
         });
         let turns: Vec<LoopSample<'_>> = turns.collect();
         let is_done = classification.outcome == Outcome::NeedsPerson;
@@ -176,7 +176,8 @@ pub(super) fn allowed_in_words(allowed: &[Action]) -> String {
 /// Whether the last run had done its work and waited only for leave, which has been given.
 pub(super) fn waited_for_permission(earlier: &[&PastRun]) -> bool {
     let Some(last) = earlier.last() else { return false };
-    let asked = last.detail.as_deref().and_then(PermissionRequest::asked_in).unwrap_or_default();
+    let asked =
+        last.detail.as_deref().and_then(PermissionRequest::parse_actions).unwrap_or_default();
     last.class.as_deref() == Some(FailureClass::Policy.as_str())
         && asked.iter().any(|action| matches!(action, Action::Write(_)))
 }

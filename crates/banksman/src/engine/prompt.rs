@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use banksman_core::fence::fence;
 use banksman_core::limits;
 use banksman_core::machine::Task;
-use banksman_core::plan::proposal::without_part;
+use banksman_core::plan::proposal::without_section;
 use banksman_core::prompt::{PromptSection, Truncation, fit};
 use banksman_core::workflow::assignment::{self, assignment};
 use banksman_core::workflow::{Criterion, Workflow};
@@ -113,7 +113,7 @@ pub(super) fn for_planner(
     brief: &Brief<'_>,
 ) -> Result<RenderedPrompt, PromptError> {
     let task = brief.task;
-    let own = without_part(&task.body);
+    let own = without_section(&task.body);
     let objections: String =
         planning.objections.iter().map(|objection| format!("- {objection}\n")).collect();
     let time = planning.timeout.map_or_else(|| "little time".to_owned(), |time| time.to_string());

@@ -183,7 +183,7 @@ impl Engine<'_> {
         let job = JobId::Activity { task: effect.task, seq: effect.seq };
         let hindered = match self.site.look(job)? {
             JobStatus::Absent => String::new(),
-            JobStatus::Ended(receipt) if receipt.ended.is_hindered() => {
+            JobStatus::Ended(receipt) if receipt.ended.failed_externally() => {
                 if self.is_yet_to_be_collected(job)? {
                     return Ok(EffectResult::Later(now.plus(AT_WORK)));
                 }
@@ -249,7 +249,7 @@ impl Engine<'_> {
         let job = JobId::CleanUp { task: effect.task, seq: effect.seq };
         match self.site.look(job)? {
             JobStatus::Running => return Ok(EffectResult::Later(now.plus(AT_WORK))),
-            JobStatus::Ended(receipt) if receipt.ended.is_hindered() => {
+            JobStatus::Ended(receipt) if receipt.ended.failed_externally() => {
                 if self.is_yet_to_be_collected(job)? {
                     return Ok(EffectResult::Later(now.plus(AT_WORK)));
                 }

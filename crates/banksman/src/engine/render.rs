@@ -196,7 +196,7 @@ impl Engine<'_> {
         with_body.task.state = parent.task.state;
         let review = |one: &Reviewer| ReviewAssignment {
             reviewer: one.name.clone(),
-            word: FirstPass::Awaited,
+            first_pass: FirstPass::Awaited,
             replies: Vec::new(),
         };
         let reviews = asked.iter().map(review).collect();
@@ -211,7 +211,12 @@ impl Engine<'_> {
             timeout: None,
             parent: with_body,
             gate,
-            panel: Panel { assignments: reviews, round_ends: vec![], ends: None, most_rounds },
+            panel: Panel {
+                assignments: reviews,
+                round_deadlines: vec![],
+                deadline: None,
+                max_rounds: most_rounds,
+            },
         })
     }
 }

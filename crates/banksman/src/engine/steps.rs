@@ -227,7 +227,7 @@ impl Engine<'_> {
         let retry = child.text("retry_context").unwrap_or_default();
         let words = assignment(&flow, &step.spec, retry);
         let found = child.text("diagnostic").unwrap_or_default();
-        let unproven = assignment::unproven(found);
+        let unproven = assignment::check_findings(found);
         let words = format!("{words}{unproven}\n{}\n", assignment::signal(&step.spec.signal));
         let file = Mailbox::new(&project.path).keep_assignment(&step.spec.id, words.trim_end())?;
         let command = self.manual(step).map(|words| manual_command(&words, &folder, &file));
@@ -292,7 +292,7 @@ impl Engine<'_> {
         let reason = entry.record.fields.get("failed_for").and_then(Value::as_str);
         let reason = reason.or(child.text("failed_for"));
         let gate = step.spec.gate.as_ref();
-        if let Some(back) = gate.and_then(|gate| gate.way_back(reason)) {
+        if let Some(back) = gate.and_then(|gate| gate.retry_route(reason)) {
             mailbox.write_feedback(&back.retry_context_path, said.round, &said.text)?;
         }
         Ok(())
@@ -310,7 +310,7 @@ impl Engine<'_> {
         pulse: &mut TurnReport,
     ) -> Result<(), EngineError> {
         let gate = step.spec.gate.as_ref();
-        let Some(back) = gate.and_then(|gate| gate.way_back(child.text("failed_for"))) else {
+        let Some(back) = gate.and_then(|gate| gate.retry_route(child.text("failed_for"))) else {
             self.ask_of(child.task.id, RESET, [], now)?;
             return Ok(());
         };

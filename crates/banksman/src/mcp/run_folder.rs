@@ -84,7 +84,7 @@ impl RunFolder {
         let Some(request) = guard.stops(std::slice::from_ref(action)) else {
             return Ok(Permission::GoOn);
         };
-        let question = request.saying(words).to_string();
+        let question = request.with_words(words).to_string();
         self.tell(&AgentReport::NeedsPerson { question: question.clone() }).map_err(|error| {
             match error {
                 TellError::Full => error.to_string(),

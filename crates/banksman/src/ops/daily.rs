@@ -109,7 +109,7 @@ pub fn has_answers(text: &str) -> bool {
 }
 
 fn is_to_be_looked_at(entry: &NoteEntry) -> bool {
-    entry.said != NoteAnswer::Nothing && !entry.is_dealt_with
+    entry.said != NoteAnswer::Nothing && !entry.is_processed
 }
 
 fn made(

@@ -42,7 +42,7 @@ pub fn ask(
     let Some(request) = guard.stops(std::slice::from_ref(action)) else {
         return Ok(PermissionResult::GoOn);
     };
-    let request = request.saying(&format!("{words} ({actor})"));
+    let request = request.with_words(&format!("{words} ({actor})"));
     let applied = escalate(store, id, &Actor::system(), &request.to_string(), now)?;
     Ok(PermissionResult::Waits { request: Box::new(request), applied: Box::new(applied) })
 }
@@ -109,6 +109,6 @@ pub fn allow(
 fn asked_by(store: &Store, decision: &Decision) -> Result<Vec<Action>, OpsError> {
     let opened = store.record(decision.task, decision.seq)?;
     let texts = opened.iter().flat_map(|entry| entry.record.fields.values());
-    let found = texts.filter_map(Value::as_str).find_map(PermissionRequest::asked_in);
+    let found = texts.filter_map(Value::as_str).find_map(PermissionRequest::parse_actions);
     found.ok_or_else(|| DecisionError::NothingToAllow(decision.id).into())
 }

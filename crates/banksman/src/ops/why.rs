@@ -314,7 +314,7 @@ fn held_back(
         kind: held.kind(),
         detail: held.detail(),
         until: held.until(),
-        who: held.who(),
+        who: held.waits_for(),
     };
     let mut reasons: Vec<WaitReason> = list.iter().map(waiting).collect();
     let mut remedy = list.first().map(Ineligible::remedy);

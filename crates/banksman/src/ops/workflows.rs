@@ -140,7 +140,7 @@ fn share(sources: &mut [Source], params: &Params) -> Result<(), OpsError> {
 /// Also what claims to be short, such as a pipe, is not read without end.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let most = limits::FLOW_BYTES as u64;
+    let most = limits::WORKFLOW_BYTES as u64;
     File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::other(format!("larger than {} KiB", most / 1024)));

@@ -179,7 +179,7 @@ fn promise_ahead(
         let considered = considered(conn, &found, request)?;
         let candidate = considered.candidate();
         if let Err(held) = choose(&candidate, load, &request.workers, all, now) {
-            load.promise(&candidate, &held);
+            load.reserve_areas(&candidate, &held);
         }
     }
     Ok(())
@@ -221,7 +221,7 @@ impl Walk<'_> {
         let worker = match choose(&candidate, load, here, &self.all, self.now) {
             Ok(worker) => worker,
             Err(held) => {
-                self.load.promise(&candidate, &held);
+                self.load.reserve_areas(&candidate, &held);
                 let is_end = held.iter().any(holds_everything);
                 let next = if is_end { Next::Stop } else { Next::Another };
                 // Without any worker at all, it is the workers that are missing and not one for
@@ -291,7 +291,7 @@ fn holds_everything(held: &Ineligible) -> bool {
         | Ineligible::AccountPaused { .. }
         | Ineligible::AccountProbing { .. }
         | Ineligible::AreaTaken { .. }
-        | Ineligible::AreaPromised { .. }
+        | Ineligible::AreaReserved { .. }
         | Ineligible::AccountFull { .. }
         | Ineligible::WorkerBusy { .. }
         | Ineligible::BatchFull { .. } => false,

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::parse::{self, NoteFragment, NoteRegion, Raw, pieces, print_of};
-use super::render::{self, DONE, EntryText, REFUSED, body, head, is_ours, plain, refusal};
+use super::parse::{self, NoteFragment, NoteRegion, RawEntry, fingerprint_of, fragments};
+use super::render::{self, DONE, EntryText, REFUSED, body, escaped, head, is_generated, refusal};
 use super::{NoteAnswer, NotePage, PendingDecision, Pin, Section};
 use crate::ids::DecisionId;
 
@@ -25,12 +25,12 @@ pub fn merge(
     page: &NotePage,
     reports: &BTreeMap<DecisionId, EntryOutcome>,
 ) -> String {
-    let pieces = pieces(existing);
-    let texts = Entries::of(&pieces, page, reports);
+    let fragments = fragments(existing);
+    let texts = Entries::of(&fragments, page, reports);
     let mut note = String::with_capacity(existing.len());
     let mut written = BTreeSet::new();
-    for piece in pieces {
-        match piece {
+    for fragment in fragments {
+        match fragment {
             NoteFragment::Text(text) => note.push_str(text),
             NoteFragment::Section(section, parts) => {
                 // A second section of the same name is a copy that a person made; only their own
@@ -40,7 +40,7 @@ pub fn merge(
                 }
                 for part in parts {
                     match part {
-                        NoteRegion::Line(line) if !is_ours(line) => push_line(&mut note, line),
+                        NoteRegion::Line(line) if !is_generated(line) => push_line(&mut note, line),
                         NoteRegion::Line(_) | NoteRegion::Entry(_) => {}
                     }
                 }
@@ -48,7 +48,7 @@ pub fn merge(
         }
     }
     if existing.is_empty() {
-        note.push_str(&format!("# {}\n", plain(date)));
+        note.push_str(&format!("# {}\n", escaped(date)));
     }
     for section in Section::ALL.into_iter().filter(|section| !written.contains(section)) {
         push_line(&mut note, "\n");
@@ -76,26 +76,26 @@ struct Entries {
 
 impl Entries {
     fn of(
-        pieces: &[NoteFragment<'_>],
+        fragments: &[NoteFragment<'_>],
         page: &NotePage,
         reports: &BTreeMap<DecisionId, EntryOutcome>,
     ) -> Self {
         let fresh = |one: &PendingDecision| {
             let pin = Pin { id: one.id, version: one.version };
-            (one.id, EntryText { pin, print: None, head: head(one, None), body: body(one) })
+            (one.id, EntryText { pin, fingerprint: None, head: head(one, None), body: body(one) })
         };
         let mut entries =
             Self { open: page.pending.iter().map(fresh).collect(), closed: Vec::new() };
         // A file that was saved from two editors may contain the same entry twice.
         let mut known = BTreeSet::new();
-        let edited = parse::entries(pieces).into_iter().filter(|(raw, _)| raw.entry().is_edited);
-        let (counting, copies): (Vec<_>, Vec<_>) = edited.partition(|(_, counts)| *counts);
-        for (raw, _) in counting {
-            known.insert((raw.pin.id, raw.print()));
+        let edited = parse::entries(fragments).into_iter().filter(|(raw, _)| raw.entry().is_edited);
+        let (current, copies): (Vec<_>, Vec<_>) = edited.partition(|(_, counts)| *counts);
+        for (raw, _) in current {
+            known.insert((raw.pin.id, raw.fingerprint()));
             entries.keep(raw, page, reports.get(&raw.pin.id));
         }
         for (raw, _) in copies {
-            if known.insert((raw.pin.id, raw.print())) {
+            if known.insert((raw.pin.id, raw.fingerprint())) {
                 let why = "this entry was in the note twice, and only the first one is read";
                 entries.closed.push(closed(raw, Some(&EntryOutcome::Refused(why.to_owned()))));
             }
@@ -104,9 +104,9 @@ impl Entries {
     }
 
     /// Carries over what people wrote in an entry.
-    fn keep(&mut self, raw: &Raw<'_>, page: &NotePage, report: Option<&EntryOutcome>) {
+    fn keep(&mut self, raw: &RawEntry<'_>, page: &NotePage, report: Option<&EntryOutcome>) {
         let pending = page.pending.iter().find(|one| one.id == raw.pin.id);
-        let (Some(one), None) = (pending, &raw.print) else {
+        let (Some(one), None) = (pending, &raw.fingerprint) else {
             self.closed.push(closed(raw, report));
             return;
         };
@@ -119,7 +119,8 @@ impl Entries {
         let says_nothing = raw.entry().said == NoteAnswer::Nothing;
         let version = if says_nothing { one.version } else { raw.pin.version };
         let pin = Pin { version, ..raw.pin };
-        let text = EntryText { pin, print: None, head: head(one, refused), body: raw.kept() };
+        let text =
+            EntryText { pin, fingerprint: None, head: head(one, refused), body: raw.human_text() };
         self.open.insert(one.id, text);
     }
 
@@ -132,18 +133,18 @@ impl Entries {
 }
 
 /// An entry that needs no answer any more, with what people wrote in it.
-fn closed(raw: &Raw<'_>, report: Option<&EntryOutcome>) -> EntryText {
-    let body = raw.kept();
+fn closed(raw: &RawEntry<'_>, report: Option<&EntryOutcome>) -> EntryText {
+    let body = raw.human_text();
     let said = |what: &str| {
         let lines = raw.head.iter().filter(|line| line.starts_with(what));
         lines.map(|line| format!("{}\n", line.trim_end())).collect::<String>()
     };
     let news = match report {
-        Some(EntryOutcome::Answered(what)) => format!("{DONE} {}\n", plain(what)),
+        Some(EntryOutcome::Answered(what)) => format!("{DONE} {}\n", escaped(what)),
         Some(EntryOutcome::Refused(why)) => format!("{}{}", said(DONE), refusal(why)),
-        None if raw.print.is_some() => format!("{}{}", said(DONE), said(REFUSED)),
+        None if raw.fingerprint.is_some() => format!("{}{}", said(DONE), said(REFUSED)),
         None => refusal("this decision is no longer open"),
     };
-    let print = Some(print_of(&body));
-    EntryText { pin: raw.pin, print, head: format!("{}\n{news}", said("#### ")), body }
+    let fingerprint = Some(fingerprint_of(&body));
+    EntryText { pin: raw.pin, fingerprint, head: format!("{}\n{news}", said("#### ")), body }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-use super::render::{ACTION, NOTE, is_of_head, is_same, unlabelled};
+use super::render::{ACTION, NOTE, action_of, is_generated_head, is_same};
 use super::{Marker, Pin, Section};
 use crate::ids::DecisionId;
 use crate::limits;
@@ -27,7 +27,7 @@ pub struct NoteEntry {
     pub version: i64,
     pub said: NoteAnswer,
     /// Whether the entry is closed and nobody has changed it since.
-    pub is_dealt_with: bool,
+    pub is_processed: bool,
     /// Whether a person changed anything in it.
     pub is_edited: bool,
 }
@@ -46,15 +46,15 @@ pub enum NoteAnswer {
 
 #[must_use]
 pub fn parse(text: &str) -> Parsed {
-    let pieces = pieces(text);
-    let first = entries(&pieces).into_iter().filter(|(_, is_first)| *is_first);
+    let fragments = fragments(text);
+    let first = entries(&fragments).into_iter().filter(|(_, is_first)| *is_first);
     Parsed { entries: first.map(|(raw, _)| raw.entry()).collect() }
 }
 
 /// All entries of a note, and whether each counts: the first entry of its decision, an open one
 /// before a closed one.
-pub(super) fn entries<'p, 't>(pieces: &'p [NoteFragment<'t>]) -> Vec<(&'p Raw<'t>, bool)> {
-    let parts = pieces.iter().flat_map(|piece| match piece {
+pub(super) fn entries<'p, 't>(fragments: &'p [NoteFragment<'t>]) -> Vec<(&'p RawEntry<'t>, bool)> {
+    let parts = fragments.iter().flat_map(|fragment| match fragment {
         NoteFragment::Section(_, parts) => parts.as_slice(),
         NoteFragment::Text(_) => &[],
     });
@@ -62,15 +62,16 @@ pub(super) fn entries<'p, 't>(pieces: &'p [NoteFragment<'t>]) -> Vec<(&'p Raw<'t
         NoteRegion::Entry(raw) => Some(raw),
         NoteRegion::Line(_) => None,
     });
-    let all: Vec<&Raw<'_>> = all.collect();
+    let all: Vec<&RawEntry<'_>> = all.collect();
     let mut first: BTreeMap<DecisionId, usize> = BTreeMap::new();
     for (at, raw) in all.iter().enumerate() {
         let known = first.entry(raw.pin.id).or_insert(at);
-        if raw.print.is_none() && all[*known].print.is_some() {
+        if raw.fingerprint.is_none() && all[*known].fingerprint.is_some() {
             *known = at;
         }
     }
-    let counts = |(at, raw): (usize, &&'p Raw<'t>)| (*raw, first.get(&raw.pin.id) == Some(&at));
+    let counts =
+        |(at, raw): (usize, &&'p RawEntry<'t>)| (*raw, first.get(&raw.pin.id) == Some(&at));
     all.iter().enumerate().map(counts).collect()
 }
 
@@ -83,33 +84,33 @@ pub(super) enum NoteFragment<'t> {
 /// A part of a section.
 pub(super) enum NoteRegion<'t> {
     Line(&'t str),
-    Entry(Raw<'t>),
+    Entry(RawEntry<'t>),
 }
 
-pub(super) struct Raw<'t> {
+pub(super) struct RawEntry<'t> {
     pub(super) pin: Pin,
     /// The fingerprint of the content when the entry was closed; none while it is open.
-    pub(super) print: Option<String>,
+    pub(super) fingerprint: Option<String>,
     pub(super) head: Vec<&'t str>,
     pub(super) body: Vec<&'t str>,
 }
 
 /// Splits the text into parts that add up to the whole text.
-pub(super) fn pieces(text: &str) -> Vec<NoteFragment<'_>> {
-    let mut pieces = Vec::new();
+pub(super) fn fragments(text: &str) -> Vec<NoteFragment<'_>> {
+    let mut fragments = Vec::new();
     let (mut at, mut shown) = (0, 0);
     let mut open: Option<(Section, usize, usize)> = None;
     for line in text.split_inclusive('\n') {
         let (from, to) = (at, at + line.len());
         at = to;
-        match Marker::read(line) {
+        match Marker::parse(line) {
             // A section that is still open here has lost its end marker, and is text.
             Some(Marker::Begin(section)) => open = Some((section, from, to)),
             Some(Marker::End(section)) => {
                 let begun = open.take().filter(|(begun, ..)| *begun == section);
                 let Some((_, outer, inner)) = begun else { continue };
-                pieces.push(NoteFragment::Text(&text[shown..outer]));
-                pieces.push(NoteFragment::Section(section, parts(&text[inner..from])));
+                fragments.push(NoteFragment::Text(&text[shown..outer]));
+                fragments.push(NoteFragment::Section(section, parts(&text[inner..from])));
                 shown = to;
             }
             Some(
@@ -118,23 +119,29 @@ pub(super) fn pieces(text: &str) -> Vec<NoteFragment<'_>> {
             | None => {}
         }
     }
-    pieces.push(NoteFragment::Text(&text[shown..]));
-    pieces
+    fragments.push(NoteFragment::Text(&text[shown..]));
+    fragments
 }
 
 fn parts(text: &str) -> Vec<NoteRegion<'_>> {
     let mut parts = Vec::new();
-    let mut entry: Option<(Raw<'_>, bool)> = None;
+    let mut entry: Option<(RawEntry<'_>, bool)> = None;
     for line in text.split_inclusive('\n') {
-        match Marker::read(line) {
+        match Marker::parse(line) {
             Some(Marker::Open(pin)) => {
-                give_up(entry.take(), &mut parts);
-                entry = Some((Raw { pin, print: None, head: Vec::new(), body: Vec::new() }, false));
+                push_lines(entry.take(), &mut parts);
+                entry = Some((
+                    RawEntry { pin, fingerprint: None, head: Vec::new(), body: Vec::new() },
+                    false,
+                ));
             }
-            Some(Marker::Closed(pin, print)) => {
-                give_up(entry.take(), &mut parts);
-                let print = Some(print);
-                entry = Some((Raw { pin, print, head: Vec::new(), body: Vec::new() }, false));
+            Some(Marker::Closed(pin, fingerprint)) => {
+                push_lines(entry.take(), &mut parts);
+                let fingerprint = Some(fingerprint);
+                entry = Some((
+                    RawEntry { pin, fingerprint, head: Vec::new(), body: Vec::new() },
+                    false,
+                ));
             }
             Some(Marker::Answer(id)) => match &mut entry {
                 Some((raw, is_below)) if raw.pin.id == id => *is_below = true,
@@ -142,7 +149,7 @@ fn parts(text: &str) -> Vec<NoteRegion<'_>> {
             },
             Some(Marker::EntryEnd(id)) => match entry.take() {
                 Some((raw, true)) if raw.pin.id == id => parts.push(NoteRegion::Entry(raw)),
-                broken => give_up(broken, &mut parts),
+                broken => push_lines(broken, &mut parts),
             },
             Some(Marker::Begin(_) | Marker::End(_)) => {}
             None => match &mut entry {
@@ -152,32 +159,33 @@ fn parts(text: &str) -> Vec<NoteRegion<'_>> {
             },
         }
     }
-    give_up(entry, &mut parts);
+    push_lines(entry, &mut parts);
     parts
 }
 
 /// An entry without its end marker becomes plain lines.
-fn give_up<'t>(entry: Option<(Raw<'t>, bool)>, parts: &mut Vec<NoteRegion<'t>>) {
+fn push_lines<'t>(entry: Option<(RawEntry<'t>, bool)>, parts: &mut Vec<NoteRegion<'t>>) {
     let Some((raw, _)) = entry else { return };
     parts.extend(raw.head.into_iter().chain(raw.body).map(NoteRegion::Line));
 }
 
-impl Raw<'_> {
+impl RawEntry<'_> {
     pub(super) fn entry(&self) -> NoteEntry {
         let said = self.said();
-        let is_dealt_with = self.print.as_ref().is_some_and(|print| *print == self.print());
+        let is_processed =
+            self.fingerprint.as_ref().is_some_and(|fingerprint| *fingerprint == self.fingerprint());
         NoteEntry {
             id: self.pin.id,
             version: self.pin.version,
-            is_edited: said != NoteAnswer::Nothing || self.has_own_words(),
+            is_edited: said != NoteAnswer::Nothing || self.has_edits(),
             said,
-            is_dealt_with,
+            is_processed,
         }
     }
 
     /// What people wrote, including lines that they added above the answer.
-    pub(super) fn kept(&self) -> String {
-        let strays = self.head.iter().filter(|line| !is_of_head(line));
+    pub(super) fn human_text(&self) -> String {
+        let strays = self.head.iter().filter(|line| !is_generated_head(line));
         let mut body = self.body.concat();
         for stray in strays {
             if !body.is_empty() && !body.ends_with('\n') {
@@ -189,23 +197,22 @@ impl Raw<'_> {
     }
 
     /// The fingerprint that shows whether people changed the entry later.
-    pub(super) fn print(&self) -> String {
-        print_of(&self.kept())
+    pub(super) fn fingerprint(&self) -> String {
+        fingerprint_of(&self.human_text())
     }
 
-    fn has_own_words(&self) -> bool {
+    fn has_edits(&self) -> bool {
         let is_empty_field = |line: &str| [ACTION, NOTE].contains(&line.trim());
         let is_own =
             |line: &&str| !(line.trim().is_empty() || is_empty_field(line) || tick(line).is_some());
-        self.body.iter().any(is_own) || self.head.iter().any(|line| !is_of_head(line))
+        self.body.iter().any(is_own) || self.head.iter().any(|line| !is_generated_head(line))
     }
 
     fn said(&self) -> NoteAnswer {
         let ticked = self.body.iter().filter_map(|line| tick(line)).filter(|(is_set, _)| *is_set);
         let fields = self.body.iter().filter_map(|line| line.trim().strip_prefix(ACTION));
         let given = ticked.map(|(_, label)| label).chain(fields.map(str::trim));
-        let mut words: Vec<String> =
-            given.map(unlabelled).filter(|word| !word.is_empty()).collect();
+        let mut words: Vec<String> = given.map(action_of).filter(|word| !word.is_empty()).collect();
         words.dedup_by(|one, other| is_same(one, other));
         let note = self.note();
         let is_long = note.as_ref().is_some_and(|note| note.len() > limits::REPORT_TEXT_BYTES);
@@ -231,8 +238,8 @@ impl Raw<'_> {
     }
 }
 
-pub(super) fn print_of(kept: &str) -> String {
-    let digest = Sha256::digest(kept.trim_end().as_bytes());
+pub(super) fn fingerprint_of(human_text: &str) -> String {
+    let digest = Sha256::digest(human_text.trim_end().as_bytes());
     digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 

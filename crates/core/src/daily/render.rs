@@ -46,7 +46,7 @@ pub fn label(action: &str) -> String {
 }
 
 /// The action for a word that a person wrote, which may be the label of an action.
-pub(super) fn unlabelled(word: &str) -> String {
+pub(super) fn action_of(word: &str) -> String {
     let word = word.replace('\\', "");
     let named = ["changes", "back"].into_iter().find(|action| is_same(&label(action), &word));
     named.map_or(word, str::to_owned)
@@ -70,21 +70,21 @@ pub fn age(span: Span) -> String {
 }
 
 /// A foreign text as one line of escaped Markdown.
-pub(super) fn plain(text: &str) -> String {
-    plain_up_to(SHOWN, text)
+pub(super) fn escaped(text: &str) -> String {
+    escaped_up_to(SHOWN, text)
 }
 
-fn plain_up_to(most: usize, text: &str) -> String {
-    let turns_around = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    let line: String = text.chars().map(|c| if breaks(c) { ' ' } else { c }).collect();
+fn escaped_up_to(most: usize, text: &str) -> String {
+    let is_bidi_control = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_break = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let line: String = text.chars().map(|c| if is_break(c) { ' ' } else { c }).collect();
     let mut safe = String::with_capacity(line.len());
     let mut chars = line.trim().chars();
     for c in chars.by_ref().take(most) {
         if SPECIAL.contains(c) {
             safe.push('\\');
         }
-        safe.push(if turns_around(c) { char::REPLACEMENT_CHARACTER } else { c });
+        safe.push(if is_bidi_control(c) { char::REPLACEMENT_CHARACTER } else { c });
     }
     if chars.next().is_some() {
         safe.push_str("...");
@@ -93,7 +93,7 @@ fn plain_up_to(most: usize, text: &str) -> String {
 }
 
 /// Whether Banksman wrote this line of a section. People wrote every other line.
-pub(super) fn is_ours(line: &str) -> bool {
+pub(super) fn is_generated(line: &str) -> bool {
     let line = line.trim_end();
     line.is_empty()
         || [STANDARD, ESCALATED, COMPLETED, ANSWERED, NOTHING, NOT_YET, NONE].contains(&line)
@@ -102,11 +102,11 @@ pub(super) fn is_ours(line: &str) -> bool {
         || line.starts_with("### [[t")
         || line.starts_with("| ") && line.ends_with('|')
         || line.starts_with(MORE) && line.ends_with("._")
-        || is_of_head(line)
+        || is_generated_head(line)
 }
 
 /// Whether Banksman wrote this line of an entry's head.
-pub(super) fn is_of_head(line: &str) -> bool {
+pub(super) fn is_generated_head(line: &str) -> bool {
     let line = line.trim_end();
     line.is_empty()
         || line.starts_with("#### d") && line.contains(" [[t")
@@ -118,16 +118,16 @@ pub(super) fn is_of_head(line: &str) -> bool {
 pub(super) struct EntryText {
     pub(super) pin: Pin,
     /// The fingerprint of the body, if the entry is closed.
-    pub(super) print: Option<String>,
+    pub(super) fingerprint: Option<String>,
     pub(super) head: String,
     pub(super) body: String,
 }
 
 impl EntryText {
     pub(super) fn lines(&self) -> String {
-        let Self { pin, print, head, body } = self;
-        let begin = match print {
-            Some(print) => Marker::Closed(*pin, print.clone()),
+        let Self { pin, fingerprint, head, body } = self;
+        let begin = match fingerprint {
+            Some(fingerprint) => Marker::Closed(*pin, fingerprint.clone()),
             None => Marker::Open(*pin),
         };
         let (answer, end) = (Marker::Answer(pin.id), Marker::EntryEnd(pin.id));
@@ -139,11 +139,11 @@ impl EntryText {
 pub(super) fn head(pending: &PendingDecision, refused: Option<&str>) -> String {
     let PendingDecision { id, task, summary, asks, lapse, .. } = pending;
     let lapse =
-        lapse.as_ref().map(|(left, to)| format!(" {} left, then {}.", age(*left), plain(to)));
+        lapse.as_ref().map(|(left, to)| format!(" {} left, then {}.", age(*left), escaped(to)));
     let mut text = format!(
         "#### {id} [[{task}]] {}\n\n{ASKS} {}{}\n",
-        plain(summary),
-        plain(asks),
+        escaped(summary),
+        escaped(asks),
         lapse.unwrap_or_default()
     );
     if let Some(refused) = refused {
@@ -153,14 +153,14 @@ pub(super) fn head(pending: &PendingDecision, refused: Option<&str>) -> String {
 }
 
 pub(super) fn refusal(why: &str) -> String {
-    format!("{REFUSED} {}\n", plain_up_to(REASON, why))
+    format!("{REFUSED} {}\n", escaped_up_to(REASON, why))
 }
 
 /// The body of an entry that nobody has edited yet.
 pub(super) fn body(pending: &PendingDecision) -> String {
     let choice = |Choice { action, needs_note }: &Choice| {
         let hint = if *needs_note { " (needs a note)" } else { "" };
-        format!("- [ ] {}{hint}\n", plain(&label(action)))
+        format!("- [ ] {}{hint}\n", escaped(&label(action)))
     };
     let boxes: String = pending.offers.iter().map(choice).collect();
     format!("\n{boxes}{ACTION}\n{NOTE}\n")
@@ -193,7 +193,7 @@ fn decisions(page: &NotePage, entries: &[EntryText], closed: &[EntryText]) -> St
             PendingDetails::Escalated { concern } => (&mut escalated, concern),
             PendingDetails::Merge { .. } => continue,
         };
-        let row = [format!("[[{}]]", one.task), plain(&one.summary), plain(word), age(one.age)];
+        let row = [format!("[[{}]]", one.task), escaped(&one.summary), escaped(word), age(one.age)];
         rows.push((one.id, row));
     }
     if count == 0 {
@@ -227,9 +227,9 @@ fn merges(page: &NotePage, entries: &[EntryText]) -> String {
         rows.push([
             link(pr),
             format!("[[{}]]", one.task),
-            plain(tests),
-            plain(reviews),
-            plain(&one.summary),
+            escaped(tests),
+            escaped(reviews),
+            escaped(&one.summary),
         ]);
     }
     let mut text = format!("{}{})\n\n", COUNTED[1], rows.len());
@@ -248,17 +248,17 @@ fn completed(list: &[Completed]) -> String {
         text.push_str(&format!("\n{NOT_YET}\n"));
     }
     for one in list {
-        text.push_str(&format!("\n### [[{}]] {}\n\n", one.task, plain(&one.title)));
+        text.push_str(&format!("\n### [[{}]] {}\n\n", one.task, escaped(&one.title)));
         let first = if one.pr.is_empty() {
-            (FACTS[1], format!("at {}", plain(&one.at)))
+            (FACTS[1], format!("at {}", escaped(&one.at)))
         } else {
-            (FACTS[0], format!("{} merged at {}", link(&one.pr), plain(&one.at)))
+            (FACTS[0], format!("{} merged at {}", link(&one.pr), escaped(&one.at)))
         };
         let facts = [
             first,
-            (FACTS[2], plain(&one.effort)),
-            (FACTS[3], plain(&one.learnings)),
-            (FACTS[4], plain(&one.follow_ups)),
+            (FACTS[2], escaped(&one.effort)),
+            (FACTS[3], escaped(&one.learnings)),
+            (FACTS[4], escaped(&one.follow_ups)),
         ];
         let known = facts.iter().filter(|(_, fact)| !fact.is_empty());
         text.extend(known.map(|(name, fact)| format!("{name} {fact}\n")));
@@ -270,7 +270,7 @@ fn alerts(list: &[Alert]) -> String {
     let row = |alert: &Alert| {
         let task = alert.task.map(|task| format!("[[{task}]]")).unwrap_or_default();
         let severity = alert.severity.as_str().to_owned();
-        [alert.condition.to_owned(), severity, task, plain(&alert.detail)]
+        [alert.condition.to_owned(), severity, task, escaped(&alert.detail)]
     };
     let rows: Vec<_> = list.iter().map(row).collect();
     let text = if rows.is_empty() {
@@ -286,7 +286,7 @@ fn link(address: &str) -> String {
     let is_web = address.starts_with("https://") || address.starts_with("http://");
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!$&'*+,;=%".contains(c);
     if !is_web || !address.chars().all(is_plain) || address.len() > 500 {
-        return plain(address);
+        return escaped(address);
     }
     let number = address.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());

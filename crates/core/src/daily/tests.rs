@@ -161,12 +161,12 @@ fn an_answered_entry_is_kept_and_asks_for_nothing() {
     let note = reported(&ticked, &NotePage::default(), 1, done);
     insta::assert_snapshot!(note);
     let [entry] = &parse(&note).entries[..] else { panic!("{note}") };
-    assert!(entry.is_dealt_with);
+    assert!(entry.is_processed);
     assert_eq!(merged(&note, &NotePage::default()), note);
     // Another person ticks another box: it is read, and refused.
     let other = note.replace("[x] Approve", "[ ] Approve").replace("[ ] Send", "[x] Send");
     let [entry] = &parse(&other).entries[..] else { panic!("{other}") };
-    assert_eq!((entry.is_dealt_with, &entry.said), (false, &answer("back", None)));
+    assert_eq!((entry.is_processed, &entry.said), (false, &answer("back", None)));
     let late = EntryOutcome::Refused("d1 is settled".to_owned());
     let note = reported(&other, &NotePage::default(), 1, late);
     assert!(
@@ -174,7 +174,7 @@ fn an_answered_entry_is_kept_and_asks_for_nothing() {
             "> **Answered**: approve by human:kim\n> **Not carried out**: d1 is settled\n"
         )
     );
-    assert!(parse(&note).entries[0].is_dealt_with);
+    assert!(parse(&note).entries[0].is_processed);
 }
 
 #[test]
@@ -338,7 +338,7 @@ proptest! {
         prop_assert!(parse(&note).entries.iter().any(|entry| entry.id == DecisionId(1)));
         let own = |text: &str| -> Vec<String> {
             let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-            let lines = lines.filter(|line| !render::is_ours(line) && Marker::read(line).is_none());
+            let lines = lines.filter(|line| !render::is_generated(line) && Marker::parse(line).is_none());
             let is_fresh = |line: &str| ["- [ ] Approve", "- **Action**:", "- **Note**:"].contains(&line);
             lines.filter(|line| !is_fresh(line)).map(str::to_owned).collect()
         };
@@ -350,7 +350,7 @@ proptest! {
 }
 
 fn pieces_of(note: &str) -> Vec<String> {
-    let texts = parse::pieces(note).into_iter().filter_map(|piece| match piece {
+    let texts = parse::fragments(note).into_iter().filter_map(|piece| match piece {
         parse::NoteFragment::Text(text) => Some(text.to_owned()),
         parse::NoteFragment::Section(..) => None,
     });

@@ -3,15 +3,15 @@
 //! The report itself does not count. A criterion in prose is left to the evaluator or, without one,
 //! to a person.
 
-use super::judge::DETAIL_BYTES;
-use super::step::{self, Judged};
+use super::classify::DETAIL_BYTES;
+use super::step::{self, CriterionResult};
 use super::{start_of, work};
 use crate::lifecycle::Outcome;
 use crate::receipt::{EvaluatorOpinion, Evidence};
 
 /// The result of a check job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckOutcome {
     pub outcome: Outcome,
     /// What contradicts it, for the person or agent that reported the task as done.
     pub detail: String,
@@ -21,30 +21,30 @@ pub struct Checked {
 
 /// Facts come first: the evaluator's opinion counts only if no fact contradicts it.
 #[must_use]
-pub fn check(evidence: &Evidence, opinion: Option<&EvaluatorOpinion>) -> Checked {
+pub fn check(evidence: &Evidence, opinion: Option<&EvaluatorOpinion>) -> CheckOutcome {
     let checked = |outcome, detail: &str, ambiguous| {
         let detail = start_of(detail.trim(), DETAIL_BYTES).to_owned();
-        Checked { outcome, detail, ambiguous }
+        CheckOutcome { outcome, detail, ambiguous }
     };
-    if let Some(mut detail) = against(evidence) {
+    if let Some(mut detail) = contradiction(evidence) {
         // For example, that the work was on another branch, which explains why it was not found.
         for note in &evidence.notes {
             detail += &format!("\n({note})");
         }
         return checked(Outcome::Failed, &detail, false);
     }
-    match step::judged(evidence, opinion) {
+    match step::judge_criterion(evidence, opinion) {
         None => checked(Outcome::Passed, "", false),
-        Some(Judged::Met) => checked(Outcome::Passed, "", true),
-        Some(Judged::NotMet(unmet)) => checked(Outcome::Failed, &unmet.detail, true),
-        Some(Judged::ByNobody(detail)) => checked(Outcome::Exhausted, &detail, true),
+        Some(CriterionResult::Met) => checked(Outcome::Passed, "", true),
+        Some(CriterionResult::NotMet(unmet)) => checked(Outcome::Failed, &unmet.detail, true),
+        Some(CriterionResult::NotJudged(detail)) => checked(Outcome::Exhausted, &detail, true),
     }
 }
 
-fn against(evidence: &Evidence) -> Option<String> {
+fn contradiction(evidence: &Evidence) -> Option<String> {
     let missing = || step::unmet(evidence).map(|unmet| unmet.detail);
-    let failed = || evidence.checks.iter().find(|check| !check.passed()).map(work::told);
-    work::forbidden(evidence).or_else(missing).or_else(failed)
+    let failed = || evidence.checks.iter().find(|check| !check.passed()).map(work::describe_check);
+    work::forbidden_paths(evidence).or_else(missing).or_else(failed)
 }
 
 #[cfg(test)]

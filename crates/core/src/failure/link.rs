@@ -15,7 +15,7 @@ const LINK_BYTES: usize = 500;
 pub fn pr_link(final_text: &str, task: &str, branch: &str) -> Option<String> {
     let text = end_of(final_text, limits::FINAL_TEXT_BYTES);
     let links = links_of(text);
-    let own = (0..links.len()).rev().find(|at| is_own(text, &links, *at, task, branch))?;
+    let own = (0..links.len()).rev().find(|at| is_own_link(text, &links, *at, task, branch))?;
     pull_request(&text[links[own].0..links[own].1])
 }
 
@@ -67,7 +67,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// Whether the nearest words that name a task name only this one.
-fn is_own(text: &str, links: &[(usize, usize)], at: usize, task: &str, branch: &str) -> bool {
+fn is_own_link(text: &str, links: &[(usize, usize)], at: usize, task: &str, branch: &str) -> bool {
     let (start, end) = links[at];
     if pull_request(&text[start..end]).is_none() {
         return false;
@@ -82,36 +82,36 @@ fn is_own(text: &str, links: &[(usize, usize)], at: usize, task: &str, branch: &
         text[..line_start].lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default(),
         text[line_end..].lines().find(|line| !line.trim().is_empty()).unwrap_or_default(),
     ];
-    let named = around.iter().map(|words| names(words, task, branch));
-    named.into_iter().find(|named| *named != Named::Nobody) == Some(Named::Us)
+    let named = around.iter().map(|words| mention(words, task, branch));
+    named.into_iter().find(|named| *named != Mention::NoTask) == Some(Mention::ThisTask)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Named {
-    Us,
-    Others,
-    Nobody,
+enum Mention {
+    ThisTask,
+    OtherTask,
+    NoTask,
 }
 
-fn names(words: &str, task: &str, branch: &str) -> Named {
+fn mention(words: &str, task: &str, branch: &str) -> Mention {
     // The words of a line belong to the link in that line.
     if words.contains("://") {
-        return Named::Nobody;
+        return Mention::NoTask;
     }
     let has_branch = !branch.is_empty()
-        && places(words, branch).any(|at| stands_alone(words, at, branch.len(), "-/"));
-    let has_task =
-        !task.is_empty() && places(words, task).any(|at| stands_alone(words, at, task.len(), ""));
+        && positions_of(words, branch).any(|at| is_whole_name(words, at, branch.len(), "-/"));
+    let has_task = !task.is_empty()
+        && positions_of(words, task).any(|at| is_whole_name(words, at, task.len(), ""));
     let others = has_other_task(words, task);
     match (has_branch, has_task, others) {
-        (true, _, _) | (false, true, false) => Named::Us,
-        (false, _, true) => Named::Others,
-        (false, false, false) => Named::Nobody,
+        (true, _, _) | (false, true, false) => Mention::ThisTask,
+        (false, _, true) => Mention::OtherTask,
+        (false, false, false) => Mention::NoTask,
     }
 }
 
 /// The positions of a name, ignoring case.
-fn places<'a>(words: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
+fn positions_of<'a>(words: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
     words.char_indices().map(|(at, _)| at).filter(move |at| {
         words
             .as_bytes()
@@ -122,14 +122,14 @@ fn places<'a>(words: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a
 
 /// Whether a name is not part of a longer one; `joining` are characters that extend a name, besides
 /// letters and digits.
-fn stands_alone(words: &str, at: usize, length: usize, joining: &str) -> bool {
+fn is_whole_name(words: &str, at: usize, length: usize, joining: &str) -> bool {
     let joins =
         |letter: char| letter.is_alphanumeric() || letter == '_' || joining.contains(letter);
     let mut behind = words[at + length..].chars();
     let next = behind.next();
     // `t83.1` is another task, `t83.` is the end of a sentence.
-    let goes_on = next == Some('.') && behind.next().is_some_and(char::is_alphanumeric);
-    !words[..at].ends_with(joins) && !next.is_some_and(joins) && !goes_on
+    let is_longer_id = next == Some('.') && behind.next().is_some_and(char::is_alphanumeric);
+    !words[..at].ends_with(joins) && !next.is_some_and(joins) && !is_longer_id
 }
 
 /// Whether the words name a task other than this one: `t` and a number, as a word.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Classification, FailureClass};
 use crate::backoff::Backoff;
-use crate::quota::{LONGEST_WAIT, UNNAMED};
+use crate::quota::{DEFAULT_BACKOFF, LONGEST_WAIT};
 use crate::time::{Instant, Span};
 
 /// How often and how soon each failure class is tried again.
@@ -26,11 +26,11 @@ pub struct RetryRule {
 }
 
 /// Delays after a failure of the task; the first one gives a person who watches time to step in.
-const OWN: Backoff = UNNAMED;
+const TASK_BACKOFF: Backoff = DEFAULT_BACKOFF;
 /// Runs that Banksman lost start again soon; the delay only keeps a broken machine from spinning.
-const OURS: Backoff =
+const INFRA_BACKOFF: Backoff =
     Backoff { first: Span(5_000), factor: 2, cap: Span(300_000), jitter_percent: 20 };
-const AT_ONCE: Backoff = Backoff { first: Span(0), factor: 1, cap: Span(0), jitter_percent: 0 };
+const IMMEDIATE: Backoff = Backoff { first: Span(0), factor: 1, cap: Span(0), jitter_percent: 0 };
 
 impl Default for RetryPolicy {
     fn default() -> Self {
@@ -39,19 +39,19 @@ impl Default for RetryPolicy {
             | FailureClass::Noop
             | FailureClass::Auth
             | FailureClass::Budget
-            | FailureClass::NeedsPerson => (0, OWN),
-            FailureClass::ModelLoop => (1, OWN),
+            | FailureClass::NeedsPerson => (0, TASK_BACKOFF),
+            FailureClass::ModelLoop => (1, TASK_BACKOFF),
             FailureClass::Policy
             | FailureClass::Setup
             | FailureClass::Test
             | FailureClass::Model
-            | FailureClass::Stall => (3, OWN),
-            FailureClass::Flaky => (6, OWN),
-            FailureClass::Env | FailureClass::Infra => (10, OURS),
-            FailureClass::Session => (2, AT_ONCE),
+            | FailureClass::Stall => (3, TASK_BACKOFF),
+            FailureClass::Flaky => (6, TASK_BACKOFF),
+            FailureClass::Env | FailureClass::Infra => (10, INFRA_BACKOFF),
+            FailureClass::Session => (2, IMMEDIATE),
             // About a day at the cap of half an hour. Waiting costs nothing, but after a day a
             // person should know.
-            FailureClass::Quota => (50, UNNAMED),
+            FailureClass::Quota => (50, DEFAULT_BACKOFF),
         };
         let rules = FailureClass::ALL.into_iter().map(|class| {
             let (retries, backoff) = rule(class);
@@ -64,7 +64,7 @@ impl Default for RetryPolicy {
 impl RetryPolicy {
     /// The same limits, with no delay longer than `cap`, for demos and tests.
     #[must_use]
-    pub fn hasty(mut self, cap: Span) -> Self {
+    pub fn with_delay_cap(mut self, cap: Span) -> Self {
         for rule in self.rules.values_mut() {
             rule.backoff.first = rule.backoff.first.min(cap);
             rule.backoff.cap = rule.backoff.cap.min(cap);
@@ -84,7 +84,7 @@ pub struct PastFailure {
 /// What happens to a task after a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetryDecision {
-    Again {
+    Retry {
         at: Instant,
         /// Whether to start a new agent session instead of resuming the last one.
         fresh_session: bool,
@@ -112,27 +112,27 @@ pub fn next(
     let Some(rule) = policy.rules.get(&class) else {
         return give_up(format!("no retry rule for {class}"));
     };
-    let tries = count(past, |earlier| earlier == class);
-    if class.is_of_the_task() {
-        let row = row_of(past, classification.signature.as_deref());
-        if row >= policy.repeated.max(2) && rule.retries > 0 {
-            return give_up(format!("circuit breaker: the same failure {row} times in a row"));
+    let attempts = count(past, |earlier| earlier == class);
+    if class.is_task_failure() {
+        let repeats = repeat_count(past, classification.signature.as_deref());
+        if repeats >= policy.repeated.max(2) && rule.retries > 0 {
+            return give_up(format!("circuit breaker: the same failure {repeats} times in a row"));
         }
-        let all = count(past, FailureClass::is_of_the_task);
+        let all = count(past, FailureClass::is_task_failure);
         if let Some(most) = policy.most.filter(|most| all >= *most) {
             return give_up(format!(
                 "all {most} retries of the task are used up; the last failure was {class}"
             ));
         }
     }
-    if tries >= rule.retries {
+    if attempts >= rule.retries {
         return give_up(match rule.retries {
             0 => format!("{class} is not retried"),
             retries => format!("all {retries} retries for {class} are used up"),
         });
     }
-    let at = now.plus(wait(rule, classification, tries, key, now));
-    RetryDecision::Again {
+    let at = now.plus(delay(rule, classification, attempts, key, now));
+    RetryDecision::Retry {
         at,
         fresh_session: matches!(class, FailureClass::Session | FailureClass::ModelLoop),
     }
@@ -145,29 +145,29 @@ fn count(past: &[PastFailure], fits: impl Fn(FailureClass) -> bool) -> u32 {
 
 /// How many times in a row the failure occurred, including this one. Runs that failed for reasons
 /// outside of the task are skipped: they do not show whether it would have failed again.
-fn row_of(past: &[PastFailure], signature: Option<&str>) -> u32 {
+fn repeat_count(past: &[PastFailure], signature: Option<&str>) -> u32 {
     let Some(signature) = signature else {
         return 1;
     };
-    let own = past.iter().rev().filter(|run| run.class.is_none_or(FailureClass::is_of_the_task));
+    let own = past.iter().rev().filter(|run| run.class.is_none_or(FailureClass::is_task_failure));
     let same = own.take_while(|run| run.signature.as_deref() == Some(signature)).count();
     u32::try_from(same).unwrap_or(u32::MAX).saturating_add(1)
 }
 
 /// The delay until a reset time that the provider named. After a failed retry the time was wrong,
 /// so the delay grows anyway.
-fn wait(
+fn delay(
     rule: &RetryRule,
     classification: &Classification,
-    tries: u32,
+    attempts: u32,
     key: &str,
     now: Instant,
 ) -> Span {
     let named = classification.resets_at.filter(|at| *at <= now.plus(LONGEST_WAIT));
     match named {
-        Some(at) if tries == 0 => at.since(now),
-        Some(at) => at.since(now).max(rule.backoff.plain(tries)),
-        None => rule.backoff.spread(key, tries),
+        Some(at) if attempts == 0 => at.since(now),
+        Some(at) => at.since(now).max(rule.backoff.base_delay(attempts)),
+        None => rule.backoff.jittered_delay(key, attempts),
     }
 }
 
@@ -202,9 +202,9 @@ mod tests {
         (0..count).map(|number| past(class, &format!("{class}:{number}"))).collect()
     }
 
-    fn is_again(next: &RetryDecision) -> bool {
+    fn is_retry(next: &RetryDecision) -> bool {
         match next {
-            RetryDecision::Again { .. } => true,
+            RetryDecision::Retry { .. } => true,
             RetryDecision::GiveUp { .. } => false,
         }
     }
@@ -212,7 +212,7 @@ mod tests {
     fn reason(next: RetryDecision) -> String {
         match next {
             RetryDecision::GiveUp { reason } => reason,
-            RetryDecision::Again { at, .. } => panic!("again at {at}"),
+            RetryDecision::Retry { at, .. } => panic!("again at {at}"),
         }
     }
 
@@ -239,7 +239,7 @@ mod tests {
         ] {
             let now = failed(class, "now");
             let next_after = |count| next(&policy, &now, &varied(class, count), "t83", NOW);
-            assert!((0..retries).all(|count| is_again(&next_after(count))), "{class}");
+            assert!((0..retries).all(|count| is_retry(&next_after(count))), "{class}");
             let expected = match retries {
                 0 => format!("{class} is not retried"),
                 retries => format!("all {retries} retries for {class} are used up"),
@@ -265,15 +265,15 @@ mod tests {
         let ask = |runs: &[PastFailure]| {
             next(&policy, &failed(FailureClass::Flaky, "s"), runs, "t83", NOW)
         };
-        assert!(is_again(&ask(&same(2))));
+        assert!(is_retry(&ask(&same(2))));
         assert_eq!(reason(ask(&same(3))), "circuit breaker: the same failure 4 times in a row");
 
         let mut other_between = same(3);
         other_between.insert(2, past(FailureClass::Flaky, "other"));
-        assert!(is_again(&ask(&other_between)));
+        assert!(is_retry(&ask(&other_between)));
         let mut success_between = same(3);
         success_between.insert(2, PastFailure { class: None, signature: None });
-        assert!(is_again(&ask(&success_between)));
+        assert!(is_retry(&ask(&success_between)));
         let mut lost_between = same(3);
         lost_between.insert(2, past(FailureClass::Infra, "lost"));
         assert!(reason(ask(&lost_between)).starts_with("circuit breaker: "));
@@ -296,7 +296,7 @@ mod tests {
             FailureClass::Infra,
             FailureClass::Quota,
         ] {
-            assert!(is_again(&ask(class)), "{class}");
+            assert!(is_retry(&ask(class)), "{class}");
         }
     }
 
@@ -328,7 +328,7 @@ mod tests {
         let ask = |class| next(&RetryPolicy::default(), &failed(class, "x"), &[], "t83", NOW);
         assert_eq!(
             ask(FailureClass::Session),
-            RetryDecision::Again { at: NOW, fresh_session: true }
+            RetryDecision::Retry { at: NOW, fresh_session: true }
         );
         for (class, fresh) in [
             (FailureClass::ModelLoop, true),
@@ -336,7 +336,7 @@ mod tests {
             (FailureClass::Quota, false),
         ] {
             match ask(class) {
-                RetryDecision::Again { at, fresh_session } => {
+                RetryDecision::Retry { at, fresh_session } => {
                     assert_eq!(fresh_session, fresh, "{class}");
                     assert!((24_000..=30_000).contains(&at.since(NOW).0), "{class}: {at}");
                 }
@@ -357,7 +357,7 @@ mod tests {
             "t83",
             NOW,
         ) {
-            RetryDecision::Again { at, .. } => at.0 - NOW.0,
+            RetryDecision::Retry { at, .. } => at.0 - NOW.0,
             RetryDecision::GiveUp { reason } => panic!("{reason}"),
         }
     }
@@ -405,7 +405,7 @@ mod tests {
                 };
                 let decided = next(&policy, &classification, &runs, "t83", now);
                 runs.push(PastFailure { class, signature });
-                if let RetryDecision::Again { at, .. } = decided {
+                if let RetryDecision::Retry { at, .. } = decided {
                     prop_assert!(at >= now && at <= now.plus(LONGEST_WAIT));
                     now = at;
                 } else if class.is_some() {
@@ -417,7 +417,7 @@ mod tests {
             for class in FailureClass::ALL {
                 prop_assert!(count(retried, |other| other == class) <= policy.rules[&class].retries, "{}", class);
             }
-            let own = count(retried, FailureClass::is_of_the_task);
+            let own = count(retried, FailureClass::is_task_failure);
             prop_assert!(policy.most.is_none_or(|most| own <= most));
         }
     }

@@ -19,18 +19,20 @@ pub(super) struct Unmet {
 /// The first requirement that the facts contradict. The step's own report comes first, because it
 /// explains the rest.
 pub(super) fn unmet(evidence: &Evidence) -> Option<Unmet> {
-    own_word(evidence).or_else(|| missing(evidence)).or_else(|| silence(evidence))
+    failure_signal(evidence)
+        .or_else(|| missing_outputs(evidence))
+        .or_else(|| missing_signal(evidence))
 }
 
 /// The step's signal, if it reports a failure.
-pub(super) fn own_word(evidence: &Evidence) -> Option<Unmet> {
+pub(super) fn failure_signal(evidence: &Evidence) -> Option<Unmet> {
     let signal = evidence.signal.as_ref().filter(|signal| signal.found && signal.failed)?;
     let basis = format!("its signal {} reports a failure", signal.detail);
     let note = signal.note.as_ref().map(|note| format!(": {note}"));
     Some(Unmet { detail: format!("{basis}{}", note.unwrap_or_default()), basis })
 }
 
-fn missing(evidence: &Evidence) -> Option<Unmet> {
+fn missing_outputs(evidence: &Evidence) -> Option<Unmet> {
     if evidence.missing.is_empty() {
         return None;
     }
@@ -38,7 +40,7 @@ fn missing(evidence: &Evidence) -> Option<Unmet> {
     Some(Unmet { basis: detail.clone(), detail })
 }
 
-fn silence(evidence: &Evidence) -> Option<Unmet> {
+fn missing_signal(evidence: &Evidence) -> Option<Unmet> {
     let signal = evidence.signal.as_ref().filter(|signal| !signal.found)?;
     let basis = format!("the step ended, but the signal {} was not given", signal.detail);
     let note = signal.note.as_ref().map(|note| format!(" ({note})"));
@@ -46,30 +48,34 @@ fn silence(evidence: &Evidence) -> Option<Unmet> {
 }
 
 /// The result for a criterion in prose.
-pub(super) enum Judged {
+pub(super) enum CriterionResult {
     Met,
     NotMet(Unmet),
     /// There is no evaluator, or it gave no answer.
-    ByNobody(String),
+    NotJudged(String),
 }
 
 /// None if there is no criterion to judge.
-pub(super) fn judged(evidence: &Evidence, opinion: Option<&EvaluatorOpinion>) -> Option<Judged> {
+pub(super) fn judge_criterion(
+    evidence: &Evidence,
+    opinion: Option<&EvaluatorOpinion>,
+) -> Option<CriterionResult> {
     let criterion = start_of(evidence.criterion.as_deref()?.trim(), CRITERION_BYTES);
     Some(match opinion {
-        Some(opinion) if opinion.done => Judged::Met,
+        Some(opinion) if opinion.done => CriterionResult::Met,
         Some(opinion) => {
             let basis = format!("`{criterion}` is not met");
-            Judged::NotMet(Unmet { detail: format!("{basis}: {}", opinion.reason), basis })
+            CriterionResult::NotMet(Unmet { detail: format!("{basis}: {}", opinion.reason), basis })
         }
-        None => Judged::ByNobody(format!("no evaluator has judged: {criterion}")),
+        None => CriterionResult::NotJudged(format!("no evaluator has judged: {criterion}")),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{
-        Classification, Deliverable, FailureClass, ProofLevel, RunExpectation, is_ambiguous, judge,
+        Classification, Deliverable, FailureClass, ProofLevel, RunExpectation, classify,
+        is_ambiguous,
     };
     use crate::lifecycle::Outcome;
     use crate::receipt::{
@@ -115,7 +121,7 @@ mod tests {
 
     #[track_caller]
     fn expect(receipt: &Receipt, outcome: Outcome, detail: &str) -> Classification {
-        let classification = judge(receipt, &STEP);
+        let classification = classify(receipt, &STEP);
         assert_eq!(classification.outcome, outcome, "{classification:?}");
         assert!(classification.detail.contains(detail), "{classification:?}");
         assert_eq!(classification.ambiguous, is_ambiguous(receipt, &STEP));
@@ -157,7 +163,7 @@ mod tests {
             }
         };
         let one = expect(&with(says("no database")), Outcome::VerifyFailed, "failure: no database");
-        let other = judge(&with(says("the database is away")), &STEP);
+        let other = classify(&with(says("the database is away")), &STEP);
         assert_eq!(one.signature, other.signature, "the same failure in other words");
         let idle = with(|receipt, evidence| {
             says("no database")(receipt, evidence);
@@ -210,7 +216,7 @@ mod tests {
                 complete(receipt, evidence);
                 change(receipt, evidence);
             });
-            let classification = judge(&receipt, &STEP);
+            let classification = classify(&receipt, &STEP);
             assert_eq!(classification.outcome, outcome, "{number}: {classification:?}");
         }
     }

@@ -17,7 +17,7 @@ pub(super) fn level(evidence: Option<&Evidence>) -> ProofLevel {
     let Some(evidence) = evidence.filter(|evidence| evidence.commits > 0) else {
         return ProofLevel::Claimed;
     };
-    let passed_here = |check: &CheckResult| check.passed() && is_here(evidence, check);
+    let passed_here = |check: &CheckResult| check.passed() && ran_on_head(evidence, check);
     if !evidence.checks.is_empty() && evidence.checks.iter().all(passed_here) {
         ProofLevel::Verified
     } else {
@@ -26,12 +26,12 @@ pub(super) fn level(evidence: Option<&Evidence>) -> ProofLevel {
 }
 
 /// A check of another commit proves nothing.
-fn is_here(evidence: &Evidence, check: &CheckResult) -> bool {
+fn ran_on_head(evidence: &Evidence, check: &CheckResult) -> bool {
     !evidence.head.is_empty() && check.head == evidence.head
 }
 
 /// A message about the changed paths that may not be changed.
-pub(super) fn forbidden(evidence: &Evidence) -> Option<String> {
+pub(super) fn forbidden_paths(evidence: &Evidence) -> Option<String> {
     let groups = [("denied", &evidence.denied), ("not allowed", &evidence.outside)];
     let told: Vec<String> = groups
         .into_iter()
@@ -51,23 +51,24 @@ pub(super) fn list(paths: &[String]) -> String {
 }
 
 /// A check that failed on the head.
-pub(super) struct Failed {
+pub(super) struct FailedCheck {
     pub(super) class: FailureClass,
     pub(super) detail: String,
     /// What equal failures have in common.
     pub(super) basis: String,
 }
 
-pub(super) fn failed_check(evidence: &Evidence) -> Option<Failed> {
-    let check = evidence.checks.iter().find(|check| !check.passed() && is_here(evidence, check))?;
+pub(super) fn failed_check(evidence: &Evidence) -> Option<FailedCheck> {
+    let check =
+        evidence.checks.iter().find(|check| !check.passed() && ran_on_head(evidence, check))?;
     let command = start_of(&check.command, NAME_BYTES);
     let last = last_lines(tail(check), LAST_LINES).join(" ");
     let basis = format!("{command} {} {last}", ended(check.exit));
-    Some(Failed { class: class_of(check), detail: told(check), basis })
+    Some(FailedCheck { class: class_of(check), detail: describe_check(check), basis })
 }
 
 /// A command with its exit and the end of its output.
-pub(super) fn told(check: &CheckResult) -> String {
+pub(super) fn describe_check(check: &CheckResult) -> String {
     let ended = format!("`{}` {}", start_of(&check.command, NAME_BYTES), ended(check.exit));
     match tail(check) {
         "" => ended,
@@ -206,7 +207,7 @@ mod tests {
             (0..500).map(|number| format!("{number}{}", "x".repeat(5_000))).collect();
         let evidence =
             Evidence { denied: vec![".env".to_owned()], outside: paths, ..Evidence::default() };
-        let told = forbidden(&evidence).expect("there are such paths");
+        let told = forbidden_paths(&evidence).expect("there are such paths");
         assert!(
             told.starts_with("the run changed paths that are denied: .env; not allowed: 0x"),
             "{told}"

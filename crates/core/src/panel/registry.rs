@@ -32,11 +32,11 @@ pub struct Specialist {
 /// order of the registry.
 #[must_use]
 pub fn roster(always: &[Reviewer], specialists: &[Specialist], tags: &[String]) -> Vec<Reviewer> {
-    let meets = |specialist: &&Specialist| {
+    let matches_tags = |specialist: &&Specialist| {
         specialist.domains.iter().any(|domain| tags.iter().any(|tag| tag == domain))
     };
-    let called = specialists.iter().filter(meets).map(Reviewer::from);
-    always.iter().cloned().chain(called).collect()
+    let matching = specialists.iter().filter(matches_tags).map(Reviewer::from);
+    always.iter().cloned().chain(matching).collect()
 }
 
 impl From<&Specialist> for Reviewer {
@@ -80,7 +80,7 @@ pub fn read(text: &str) -> Result<Vec<Specialist>, Problem> {
 }
 
 fn specialist(name: &Name, source: &Spanned<SpecialistSource>) -> Result<Specialist, Problem> {
-    word(name, "name")?;
+    check_name(name, "name")?;
     let SpecialistSource { domains, model } = &source.value;
     if domains.is_empty() {
         let message =
@@ -92,10 +92,10 @@ fn specialist(name: &Name, source: &Spanned<SpecialistSource>) -> Result<Special
         return Err(problem_at(domain, message, "remove some"));
     }
     for domain in domains {
-        word(domain, "domain")?;
+        check_name(domain, "domain")?;
     }
     if let Some(model) = model {
-        word(model, "model")?;
+        check_name(model, "model")?;
     }
     Ok(Specialist {
         name: name.value.clone(),
@@ -106,8 +106,8 @@ fn specialist(name: &Name, source: &Spanned<SpecialistSource>) -> Result<Special
 }
 
 /// Names, domains and models appear in tags, lists and messages.
-fn word(text: &Name, what: &str) -> Result<(), Problem> {
-    if is_word(&text.value) {
+fn check_name(text: &Name, what: &str) -> Result<(), Problem> {
+    if is_name(&text.value) {
         return Ok(());
     }
     let message = format!("`{}` is not a valid {what}", clip(&text.value));
@@ -116,7 +116,7 @@ fn word(text: &Name, what: &str) -> Result<(), Problem> {
 
 /// Whether a text can be the name of a reviewer. Model names contain `/` and `:`.
 #[must_use]
-pub fn is_word(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
     (1..=limits::NAME_BYTES).contains(&text.len()) && text.chars().all(fits)
 }
@@ -133,19 +133,19 @@ mod tests {
     }
 
     fn tags(words: &[&str]) -> Vec<String> {
-        words.iter().map(|word| (*word).to_owned()).collect()
+        words.iter().map(|check_name| (*check_name).to_owned()).collect()
     }
 
     #[test]
     fn specialists_are_called_by_the_tags_of_the_task() {
         let specialists = read(SEED).expect("the seed parses");
         let critic = Reviewer { name: "critic".to_owned(), brief: "Look.".to_owned(), model: None };
-        let called =
+        let matching =
             |words: &[&str]| roster(std::slice::from_ref(&critic), &specialists, &tags(words));
-        assert_eq!(names(&called(&[])), ["critic"]);
-        assert_eq!(names(&called(&["docs", "Auth"])), ["critic"], "domains are case-sensitive");
-        assert_eq!(names(&called(&["crypto", "auth"])), ["critic", "security-reviewer"]);
-        let both = called(&["methods", "auth"]);
+        assert_eq!(names(&matching(&[])), ["critic"]);
+        assert_eq!(names(&matching(&["docs", "Auth"])), ["critic"], "domains are case-sensitive");
+        assert_eq!(names(&matching(&["crypto", "auth"])), ["critic", "security-reviewer"]);
+        let both = matching(&["methods", "auth"]);
         assert_eq!(names(&both), ["critic", "security-reviewer", "research-methodology"]);
         assert_eq!(both[2].model.as_deref(), Some("opus"));
         assert_eq!(both[1].brief, "You are the specialist for auth, crypto, permissions.");

@@ -66,17 +66,17 @@ fn concerns_by_reviewer(panel: &Panel) -> Vec<Vec<OpenConcern<'_>>> {
     let bytes =
         |open: &OpenConcern<'_>| open.reviewer.len() + open.concern.len() + open.response.len();
     let all = panel.assignments.iter().map(concerns_of).collect();
-    shared_out(all, limits::PANEL_CONCERNS_BYTES, bytes)
+    fit_fairly(all, limits::PANEL_CONCERNS_BYTES, bytes)
 }
 
 fn concerns_of(assignment: &ReviewAssignment) -> Vec<OpenConcern<'_>> {
-    let FirstPass::Given(_, opinion) = &assignment.word else { return Vec::new() };
-    let objects = match assignment.standing() {
+    let FirstPass::Given(_, opinion) = &assignment.first_pass else { return Vec::new() };
+    let objects = match assignment.status() {
         ReviewStatus::Given(Verdict::Concern | Verdict::Block | Verdict::Escalate) => true,
         ReviewStatus::Given(Verdict::Approve)
         | ReviewStatus::Withdrawn
         | ReviewStatus::Waiting
-        | ReviewStatus::Silent => false,
+        | ReviewStatus::Missing => false,
     };
     let objections = if objects { opinion.objections() } else { Vec::new() };
     let open = |concern| OpenConcern {
@@ -91,12 +91,12 @@ fn concerns_of(assignment: &ReviewAssignment) -> Vec<OpenConcern<'_>> {
 #[must_use]
 pub fn suggestions(panel: &Panel) -> Vec<Vec<&str>> {
     let all = panel.assignments.iter().map(suggestions_of).collect();
-    shared_out(all, limits::PANEL_SUGGESTIONS_BYTES, |text| text.len())
+    fit_fairly(all, limits::PANEL_SUGGESTIONS_BYTES, |text| text.len())
 }
 
 /// An approval lets the work pass, so its concerns count as suggestions.
 fn suggestions_of(assignment: &ReviewAssignment) -> Vec<&str> {
-    let texts: Vec<&String> = match &assignment.word {
+    let texts: Vec<&String> = match &assignment.first_pass {
         FirstPass::Given(Verdict::Approve, opinion) => {
             opinion.concerns.iter().chain(&opinion.suggestions).collect()
         }
@@ -109,7 +109,7 @@ fn suggestions_of(assignment: &ReviewAssignment) -> Vec<&str> {
 }
 
 /// As many texts as fit in `most` bytes: the first of every reviewer before the second of any.
-fn shared_out<T>(mut all: Vec<Vec<T>>, most: usize, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+fn fit_fairly<T>(mut all: Vec<Vec<T>>, most: usize, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let of_assignment =
         |(assignment, own): (usize, &Vec<T>)| (0..own.len()).map(move |at| (at, assignment));
     let mut places: Vec<(usize, usize)> = all.iter().enumerate().flat_map(of_assignment).collect();
@@ -149,7 +149,7 @@ pub fn unresolved(panel: &Panel) -> String {
     let mut text = String::from("## Unresolved Review Concerns\n");
     for (assignment, own) in panel.assignments.iter().zip(concerns_by_reviewer(panel)) {
         if !own.is_empty() {
-            text += &format!("\n### {} says:\n", titled(&assignment.reviewer));
+            text += &format!("\n### {} says:\n", capitalised(&assignment.reviewer));
         }
         for open in own {
             text += &format!(
@@ -168,14 +168,14 @@ pub fn unresolved(panel: &Panel) -> String {
 
 fn missing(assignment: &ReviewAssignment) -> Option<String> {
     let name = &assignment.reviewer;
-    match &assignment.word {
+    match &assignment.first_pass {
         FirstPass::Given(..) => None,
         FirstPass::Awaited => Some(format!("- {name}: did not answer in time")),
         FirstPass::Missing { why } => Some(format!("- {name}: {why}")),
     }
 }
 
-fn titled(name: &str) -> String {
+fn capitalised(name: &str) -> String {
     let mut rest = name.chars();
     let first = rest.next().map(|c| c.to_ascii_uppercase());
     first.into_iter().chain(rest).collect()
@@ -192,7 +192,7 @@ pub fn feedback(panel: &Panel) -> String {
     };
     let mut given: Vec<(&str, Verdict, &Rationale)> = Vec::new();
     for assignment in &panel.assignments {
-        let FirstPass::Given(verdict, opinion) = &assignment.word else { continue };
+        let FirstPass::Given(verdict, opinion) = &assignment.first_pass else { continue };
         let has_more = !opinion.concerns.is_empty() || !opinion.suggestions.is_empty();
         if *verdict != Verdict::Approve || has_more {
             given.push((&assignment.reviewer, *verdict, opinion));
@@ -201,14 +201,14 @@ pub fn feedback(panel: &Panel) -> String {
     given.sort_by_key(|(_, verdict, _)| rank(*verdict));
     let mut text = String::new();
     for (name, verdict, opinion) in given {
-        text += &format!("{name} says {}\n", in_full(verdict, opinion));
+        text += &format!("{name} says {}\n", full_text(verdict, opinion));
     }
     text.truncate(text.floor_char_boundary(limits::PANEL_SUMMARY_BYTES));
     text
 }
 
 /// A verdict with its rationale, concerns and suggestions, without a final line break.
-fn in_full(verdict: Verdict, opinion: &Rationale) -> String {
+fn full_text(verdict: Verdict, opinion: &Rationale) -> String {
     let mut text = format!("{}: {}", verdict.as_str(), opinion.rationale);
     text.extend(opinion.concerns.iter().map(|concern| format!("\n- {concern}")));
     let suggestions = opinion.suggestions.iter();
@@ -222,9 +222,9 @@ pub fn transcript(panel: &Panel, wanted: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();
     for assignment in panel.assignments.iter().filter(|assignment| wanted(&assignment.reviewer)) {
         let name = &assignment.reviewer;
-        match &assignment.word {
+        match &assignment.first_pass {
             FirstPass::Given(verdict, opinion) => {
-                text += &format!("{name}: {}\n", in_full(*verdict, opinion));
+                text += &format!("{name}: {}\n", full_text(*verdict, opinion));
             }
             FirstPass::Awaited | FirstPass::Missing { .. } => {
                 text += &format!("{name}: no verdict\n")

@@ -38,16 +38,16 @@ fn replies() -> [DebateReply; 4] {
 }
 
 fn panel(words: &[FirstPass]) -> Panel {
-    let assignment = |(word, name): (&FirstPass, &&str)| ReviewAssignment {
+    let assignment = |(first_pass, name): (&FirstPass, &&str)| ReviewAssignment {
         reviewer: (*name).to_owned(),
-        word: word.clone(),
+        first_pass: first_pass.clone(),
         replies: Vec::new(),
     };
     Panel {
         assignments: words.iter().zip(&NAMES).map(assignment).collect(),
-        round_ends: Vec::new(),
-        ends: Some(ENDS),
-        most_rounds: ROUNDS,
+        round_deadlines: Vec::new(),
+        deadline: Some(ENDS),
+        max_rounds: ROUNDS,
     }
 }
 
@@ -74,12 +74,12 @@ fn ruling(next: &PanelAction) -> Option<Ruling> {
     }
 }
 
-fn has(panel: &Panel, standing: ReviewStatus) -> bool {
-    panel.assignments.iter().any(|assignment| assignment.standing() == standing)
+fn has(panel: &Panel, status: ReviewStatus) -> bool {
+    panel.assignments.iter().any(|assignment| assignment.status() == status)
 }
 
-fn all(panel: &Panel, standing: ReviewStatus) -> bool {
-    panel.assignments.iter().all(|assignment| assignment.standing() == standing)
+fn all(panel: &Panel, status: ReviewStatus) -> bool {
+    panel.assignments.iter().all(|assignment| assignment.status() == status)
 }
 
 /// The decision table, row by row. Each row states when it applies without looking at the others.
@@ -87,8 +87,8 @@ fn by_the_table(panel: &Panel) -> PanelAction {
     let block = has(panel, ReviewStatus::Given(Verdict::Block));
     let waiting = has(panel, ReviewStatus::Waiting);
     let escalate = has(panel, ReviewStatus::Given(Verdict::Escalate));
-    let silent = has(panel, ReviewStatus::Silent);
-    let all_silent = all(panel, ReviewStatus::Silent);
+    let silent = has(panel, ReviewStatus::Missing);
+    let all_silent = all(panel, ReviewStatus::Missing);
     let concern = has(panel, ReviewStatus::Given(Verdict::Concern));
     let settled = !block && !waiting;
     let rows = [
@@ -108,7 +108,7 @@ fn by_the_table(panel: &Panel) -> PanelAction {
     match found {
         Some(Some(ruling)) => PanelAction::Decide { ruling, reason: String::new() },
         Some(None) => PanelAction::Debate { round: 1 },
-        None => PanelAction::Wait { until: panel.ends },
+        None => PanelAction::Wait { until: panel.deadline },
     }
 }
 
@@ -136,7 +136,7 @@ fn every_first_pass_goes_as_the_table_says() {
 fn a_missing_verdict_never_approves() {
     for now in [BEGUN, ENDS] {
         for panel in every_panel() {
-            let gap = has(&panel, ReviewStatus::Silent) || has(&panel, ReviewStatus::Waiting);
+            let gap = has(&panel, ReviewStatus::Missing) || has(&panel, ReviewStatus::Waiting);
             let is_approved = ruling(&next(&panel, now)) == Some(Ruling::Approved);
             assert!(!(gap || panel.assignments.is_empty()) || !is_approved, "{panel:?}");
         }
@@ -152,7 +152,7 @@ fn a_block_always_blocks_and_at_once() {
             assert_eq!(block, before == Some(Ruling::Blocked), "{panel:?}");
             let assignment = ReviewAssignment {
                 reviewer: "flo".to_owned(),
-                word: given(Verdict::Block),
+                first_pass: given(Verdict::Block),
                 replies: Vec::new(),
             };
             panel.assignments.push(assignment);
@@ -182,10 +182,10 @@ fn another_approval_changes_no_answer_but_that_of_nobody() {
     for panel in every_panel().filter(|panel| !panel.assignments.is_empty()) {
         let before = next(&panel, BEGUN);
         let mut more = panel.clone();
-        let word = given(Verdict::Approve);
+        let first_pass = given(Verdict::Approve);
         more.assignments.push(ReviewAssignment {
             reviewer: "flo".to_owned(),
-            word,
+            first_pass,
             replies: Vec::new(),
         });
         let after = next(&more, BEGUN);
@@ -204,8 +204,8 @@ fn whoever_has_not_spoken_at_the_end_is_missing() {
     for panel in every_panel() {
         let mut silent = panel.clone();
         for assignment in &mut silent.assignments {
-            if assignment.word == FirstPass::Awaited {
-                assignment.word = missing();
+            if assignment.first_pass == FirstPass::Awaited {
+                assignment.first_pass = missing();
             }
         }
         let (late, without) = (next(&panel, ENDS), next(&silent, ENDS));
@@ -229,14 +229,13 @@ fn every_course(panel: &Panel, look: &mut impl FnMut(&Panel, &PanelAction)) {
     let answer = next(panel, BEGUN);
     look(panel, &answer);
     let PanelAction::Debate { round } = answer else { return };
-    assert_eq!(round, panel.round_ends.len() + 1, "rounds follow each other");
-    let holders: Vec<usize> = (0..panel.assignments.len())
-        .filter(|at| panel.assignments[*at].holds_a_concern())
-        .collect();
+    assert_eq!(round, panel.round_deadlines.len() + 1, "rounds follow each other");
+    let holders: Vec<usize> =
+        (0..panel.assignments.len()).filter(|at| panel.assignments[*at].has_concern()).collect();
     assert!(!holders.is_empty(), "a debate without a concern");
     for course in rows(&replies(), holders.len()) {
         let mut then = panel.clone();
-        then.round_ends.push(ROUND_ENDS);
+        then.round_deadlines.push(ROUND_ENDS);
         for (at, reply) in holders.iter().zip(course) {
             then.assignments[*at].replies.push(reply);
         }
@@ -257,13 +256,13 @@ fn every_debate_ends_as_its_last_round_says() {
     let mut seen = 0;
     every_debate(|panel, next| {
         seen += 1;
-        let rounds = panel.round_ends.len();
+        let rounds = panel.round_deadlines.len();
         assert!(rounds <= ROUNDS, "{panel:?}");
         if rounds == 0 {
             return;
         }
         let holders: Vec<&ReviewAssignment> =
-            panel.assignments.iter().filter(|assignment| assignment.holds_a_concern()).collect();
+            panel.assignments.iter().filter(|assignment| assignment.has_concern()).collect();
         let waits = holders
             .iter()
             .any(|assignment| assignment.replies.last() == Some(&DebateReply::Awaited));
@@ -319,7 +318,7 @@ fn a_round_or_a_panel_that_runs_out_of_time_goes_to_a_person() {
             let late = next(panel, now);
             match answer {
                 PanelAction::Decide { .. } => assert_eq!(late, *answer, "{panel:?}"),
-                PanelAction::Wait { .. } if !panel.round_ends.is_empty() => {
+                PanelAction::Wait { .. } if !panel.round_deadlines.is_empty() => {
                     assert_eq!(ruling(&late), Some(Ruling::Unresolved), "{panel:?}");
                 }
                 PanelAction::Wait { .. } | PanelAction::Debate { .. } if now == ENDS => {
@@ -461,7 +460,7 @@ fn of_those_who_block_the_first_that_names_a_reason_says_where_it_goes() {
         Verdict::Concern,
         Rationale { reason: "taste".to_owned(), ..opinion("hm") },
     );
-    let reason = |words: &[FirstPass]| panel(words).blocked_for().map(str::to_owned);
+    let reason = |words: &[FirstPass]| panel(words).block_reason().map(str::to_owned);
     assert_eq!(
         reason(&[concern.clone(), block(""), block("plan"), block("code")]).as_deref(),
         Some("plan")

@@ -22,10 +22,10 @@ pub struct Iteration {
 impl Iteration {
     #[must_use]
     pub fn of(version: u32, plan: &Plan) -> Self {
-        let mut objections = plan.faults();
+        let mut objections = plan.problems();
         let subtasks = plan.subtasks.iter().take(limits::PLAN_SUBTASKS);
         objections.extend(subtasks.filter_map(|subtask| {
-            let reasons = subtask.too_big();
+            let reasons = subtask.size_problems();
             (!reasons.is_empty()).then(|| format!("{}: {}", subtask.id, reasons.join("; ")))
         }));
         let objections = objections.iter().take(limits::PLAN_ITEMS).map(|text| bounded(text));
@@ -43,14 +43,15 @@ impl Iteration {
 
 /// A plan in one line.
 #[must_use]
-pub fn in_a_line(plan: &Plan) -> String {
-    let faults = plan.faults();
-    let too_large = plan.subtasks.iter().filter(|subtask| !subtask.too_big().is_empty()).count();
+pub fn summary_line(plan: &Plan) -> String {
+    let problems = plan.problems();
+    let too_large =
+        plan.subtasks.iter().filter(|subtask| !subtask.size_problems().is_empty()).count();
     let spikes = match plan.spikes.len() {
         0 => String::new(),
         some => format!(" and {}", counted(some, "spike")),
     };
-    match (plan.irreducible.trim(), faults.as_slice(), too_large) {
+    match (plan.irreducible.trim(), problems.as_slice(), too_large) {
         ("", [], 0) if plan.subtasks.is_empty() => "a plan without subtasks".to_owned(),
         ("", [], 0) => format!("a plan of {}{spikes}", counted(plan.subtasks.len(), "subtask")),
         ("", [], 1) => needs_another_pass("1 subtask is too large"),
@@ -110,7 +111,8 @@ pub fn proposal(version: u32, plan: &Plan) -> String {
 /// The spikes that block a subtask without an explicit edge.
 fn spikes_of(plan: &Plan, subtask: &Subtask) -> Vec<String> {
     let said = |id: &str| plan.edges.iter().any(|edge| edge.from == id && edge.to == subtask.id);
-    let spikes = plan.spikes.iter().filter(|spike| spike.holds_up(subtask) && !said(&spike.id));
+    let spikes =
+        plan.spikes.iter().filter(|spike| spike.blocks_subtask(subtask) && !said(&spike.id));
     spikes.map(|spike| format!("{} -> {} (blocks)\n", spike.id, subtask.id)).collect()
 }
 
@@ -164,9 +166,9 @@ fn inline(text: &str) -> String {
 
 /// Replaces Banksman's section of a body, or adds it. The rest of the body is unchanged.
 #[must_use]
-pub fn with_part(body: &str, text: &str) -> String {
+pub fn with_section(body: &str, text: &str) -> String {
     let part = |text: &str| format!("{OPENING}\n\n{}\n\n{CLOSING}\n", text.trim());
-    let (before, after) = around(body);
+    let (before, after) = outside_section(body);
     let joined = |text: &str| match (before.trim_end(), after) {
         ("", after) => format!("{}{after}", part(text)),
         (before, after) => format!("{before}\n\n{}{after}", part(text)),
@@ -181,7 +183,7 @@ pub fn with_part(body: &str, text: &str) -> String {
 
 /// The text before and after Banksman's section. The last section counts, so a quoted marker is
 /// left alone.
-fn around(body: &str) -> (&str, &str) {
+fn outside_section(body: &str) -> (&str, &str) {
     let found = body.rfind(CLOSING).and_then(|end| Some((body[..end].rfind(OPENING)?, end)));
     let Some((start, end)) = found else { return (body, "") };
     let after = &body[end + CLOSING.len()..];
@@ -190,15 +192,15 @@ fn around(body: &str) -> (&str, &str) {
 
 /// The body without Banksman's section.
 #[must_use]
-pub fn without_part(body: &str) -> String {
-    let (before, after) = around(body);
+pub fn without_section(body: &str) -> String {
+    let (before, after) = outside_section(body);
     if after.is_empty() { before.trim_end().to_owned() } else { format!("{before}{after}") }
 }
 
 /// The body of the task for one item; `parent` is the parent's id and title.
 #[must_use]
-pub fn body_of(part: PlanItem<'_>, version: u32, whole: (&str, &str)) -> String {
-    let (id, title) = whole;
+pub fn item_body(part: PlanItem<'_>, version: u32, parent: (&str, &str)) -> String {
+    let (id, title) = parent;
     let mut text = match part {
         PlanItem::Spike(spike) => format!(
             "Find the answer to this question: {}\n\nAnswer it; do not leave any other change.\n",

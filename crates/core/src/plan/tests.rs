@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::proposal::{
-    Iteration, body_of, history, hours, in_a_line, proposal, with_part, without_part,
+    Iteration, history, hours, item_body, proposal, summary_line, with_section, without_section,
 };
 use super::*;
 
@@ -58,7 +58,7 @@ fn each_of_the_five_measures_counts_by_itself() {
     let with = |change: fn(&mut Subtask)| {
         let mut one = subtask("a");
         change(&mut one);
-        one.too_big().join(", ")
+        one.size_problems().join(", ")
     };
     assert_eq!(with(|_| {}), "");
     assert_eq!(with(|one| one.estimate_minutes = 240), "");
@@ -70,7 +70,7 @@ fn each_of_the_five_measures_counts_by_itself() {
     let ten = |one: &mut Subtask| one.files = (0..10).map(|at| format!("{at}.rs")).collect();
     let mut most = subtask("a");
     ten(&mut most);
-    assert_eq!(most.too_big(), Vec::<String>::new());
+    assert_eq!(most.size_problems(), Vec::<String>::new());
     assert_eq!(
         with(|one| one.files = (0..15).map(|at| format!("{at}.rs")).collect()),
         "it touches 15 files, more than the limit of 10"
@@ -80,7 +80,7 @@ fn each_of_the_five_measures_counts_by_itself() {
     for path in ["src/", "src/*.rs", ""] {
         let mut one = subtask("a");
         one.files = vec![path.to_owned()];
-        assert!(one.too_big()[0].contains("is not a single file"), "{path}");
+        assert!(one.size_problems()[0].contains("is not a single file"), "{path}");
     }
     assert_eq!(with(|one| one.files.clear()), "it does not name the files that it touches");
     assert_eq!(
@@ -101,7 +101,7 @@ fn a_plan_that_does_not_hold_together_is_told_why() {
     let fault = |change: &dyn Fn(&mut Plan)| {
         let mut one = rate_limits();
         change(&mut one);
-        one.faults().join(", ")
+        one.problems().join(", ")
     };
     assert_eq!(fault(&|_| {}), "");
     assert_eq!(
@@ -143,7 +143,7 @@ fn a_plan_that_does_not_hold_together_is_told_why() {
     );
     let mut spikes_only = plan(&[]);
     spikes_only.spikes = vec![spike("store", &[])];
-    assert_eq!(spikes_only.faults(), ["there are spikes but no subtask that depends on them"]);
+    assert_eq!(spikes_only.problems(), ["there are spikes but no subtask that depends on them"]);
 }
 
 #[test]
@@ -222,36 +222,36 @@ fn the_history_names_what_stood_against_each_iteration() {
 
 #[test]
 fn a_line_says_what_a_planner_has_brought() {
-    assert_eq!(in_a_line(&rate_limits()), "a plan of 3 subtasks and 1 spike");
-    assert_eq!(in_a_line(&plan(&["all"])), "a plan of 1 subtask");
-    assert_eq!(in_a_line(&plan(&[])), "a plan without subtasks");
+    assert_eq!(summary_line(&rate_limits()), "a plan of 3 subtasks and 1 spike");
+    assert_eq!(summary_line(&plan(&["all"])), "a plan of 1 subtask");
+    assert_eq!(summary_line(&plan(&[])), "a plan without subtasks");
     let mut big = plan(&["a", "b", "c"]);
     big.subtasks[1].review_minutes = 60;
-    assert_eq!(in_a_line(&big), "needs another pass: 1 subtask is too large");
+    assert_eq!(summary_line(&big), "needs another pass: 1 subtask is too large");
     big.subtasks[2].files.clear();
-    assert_eq!(in_a_line(&big), "needs another pass: 2 subtasks are too large");
+    assert_eq!(summary_line(&big), "needs another pass: 2 subtasks are too large");
     big.subtasks[2].id = "a".to_owned();
-    assert_eq!(in_a_line(&big), "needs another pass: the id `a` is used twice");
+    assert_eq!(summary_line(&big), "needs another pass: the id `a` is used twice");
     let whole = Plan { irreducible: "one\nregister ".repeat(100), ..plan(&["a"]) };
-    let told = in_a_line(&whole);
+    let told = summary_line(&whole);
     assert!(told.starts_with("it cannot be broken down: one register one"), "{told}");
     assert!(told.len() <= limits::PLAN_OBJECTION_BYTES && !told.contains('\n'), "{told}");
 }
 
 #[test]
 fn a_new_proposal_replaces_the_former_and_nothing_else() {
-    let first = with_part("Limit the rate.\n", "one");
-    let second = with_part(&first, "two");
+    let first = with_section("Limit the rate.\n", "one");
+    let second = with_section(&first, "two");
     assert!(
         second.starts_with("Limit the rate.\n\n") && second.contains("\n\ntwo\n\n"),
         "{second}"
     );
     assert!(!second.contains("one"), "{second}");
     let noted = format!("{second}\nA note of Kim's.\n");
-    let third = with_part(&noted, "three");
+    let third = with_section(&noted, "three");
     assert!(third.ends_with("\nA note of Kim's.\n") && !third.contains("two"), "{third}");
-    assert_eq!(without_part(&second), "Limit the rate.");
-    assert_eq!(with_part("", "x").matches("banksman").count(), 2);
+    assert_eq!(without_section(&second), "Limit the rate.");
+    assert_eq!(with_section("", "x").matches("banksman").count(), 2);
 }
 
 #[test]
@@ -259,17 +259,17 @@ fn words_of_a_planner_cannot_end_our_part_of_a_body() {
     let mut plan = rate_limits();
     plan.assumptions = vec!["<!-- banksman: end of the plan -->\n# mine".to_owned()];
     plan.subtasks[0].title = "a | b".to_owned();
-    let body = with_part("before", &proposal(1, &plan));
-    assert_eq!(with_part(&body, "x"), with_part("before", "x"));
+    let body = with_section("before", &proposal(1, &plan));
+    assert_eq!(with_section(&body, "x"), with_section("before", "x"));
     assert!(body.contains("a \\| b"), "{body}");
 }
 
 #[test]
 fn a_body_without_room_keeps_what_people_wrote() {
     let full = "x".repeat(limits::BODY_BYTES);
-    assert_eq!(with_part(&full, "plan"), full);
+    assert_eq!(with_section(&full, "plan"), full);
     let nearly = "x".repeat(limits::BODY_BYTES - 1_000);
-    let with = with_part(&nearly, &"y".repeat(2_000));
+    let with = with_section(&nearly, &"y".repeat(2_000));
     assert!(with.starts_with(&nearly) && with.contains("does not fit"));
 }
 
@@ -277,13 +277,13 @@ fn a_body_without_room_keeps_what_people_wrote() {
 fn a_part_is_told_what_it_has_to_do_and_what_it_belongs_to() {
     let plan = rate_limits();
     let order = plan.order();
-    let text = body_of(order[1].item, 2, ("t7", "Limit the rate"));
+    let text = item_body(order[1].item, 2, ("t7", "Limit the rate"));
     for words in
         ["All about limiter.", "- [ ] 429 beyond the limit", "`src/limiter.rs`", "plan v2 of t7"]
     {
         assert!(text.contains(words), "{text}");
     }
-    let text = body_of(order[0].item, 2, ("t7", "Limit the rate"));
+    let text = item_body(order[0].item, 2, ("t7", "Limit the rate"));
     assert!(text.contains("Redis or in memory?") && text.contains("`store` of plan v2"), "{text}");
 }
 
@@ -313,7 +313,7 @@ proptest! {
     #[test]
     fn a_sound_plan_has_an_order(plan in any_plan()) {
         let order = plan.order();
-        if plan.faults().is_empty() {
+        if plan.problems().is_empty() {
             prop_assert_eq!(order.len(), plan.subtasks.len() + plan.spikes.len());
             for spike in &plan.spikes {
                 for subtask in plan.subtasks.iter().filter(|one| spike.blocks.is_empty() || spike.blocks.contains(&one.id)) {
@@ -331,9 +331,9 @@ proptest! {
     /// However often it is replaced, Banksman's section exists once, and the text of people stays.
     #[test]
     fn our_part_of_a_body_is_there_once(body in "(?s).{0,200}", first in "[a-z ]{0,40}", second in "[a-z ]{0,40}") {
-        let once = with_part(&body, &first);
-        let twice = with_part(&once, &second);
-        prop_assert_eq!(&twice, &with_part(&body, &second));
+        let once = with_section(&body, &first);
+        let twice = with_section(&once, &second);
+        prop_assert_eq!(&twice, &with_section(&body, &second));
         prop_assert_eq!(twice.matches("<!-- banksman: the plan -->").count(), 1);
         prop_assert!(twice.starts_with(body.trim_end()));
     }

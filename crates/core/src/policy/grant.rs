@@ -13,13 +13,13 @@ pub const ALLOW: &str = "allow";
 pub const REFUSED: &str = "answer_refused";
 
 /// The field in the record that starts a run.
-const CLAIMED: &str = "epoch";
+const EPOCH: &str = "epoch";
 
 /// Answers that grant a request. `unblock` is not one of them: it may also mean "find another way".
-const YES: [&str; 4] = ["approve", "allow", "yes", "pass"];
+const GRANTING_ANSWERS: [&str; 4] = ["approve", "allow", "yes", "pass"];
 
 /// Answers that continue the work without granting anything, the clearest first.
-const GOES_ON: [&str; 3] = ["resume", "unblock", "retry"];
+const CONTINUING_ANSWERS: [&str; 3] = ["resume", "unblock", "retry"];
 
 /// A granted permission: the actions, the person, and the number of the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,24 +42,24 @@ pub fn grants<'r>(
     for (seq, record) in records {
         let moves = record.from.as_deref() != Some(record.to.as_str());
         let is_person = record.actor.role == Actor::human("").role;
-        let says_yes = record.trigger == ALLOW && !moves
+        let grants_request = record.trigger == ALLOW && !moves
             || moves
                 && record
                     .from
                     .as_deref()
-                    .is_some_and(|from| is_yes(lifecycle, from, &record.trigger));
-        if let Some(actions) = asked.as_ref().filter(|_| is_person && says_yes) {
+                    .is_some_and(|from| is_granting(lifecycle, from, &record.trigger));
+        if let Some(actions) = asked.as_ref().filter(|_| is_person && grants_request) {
             grants.push(Grant { actions: actions.clone(), by: record.actor.clone(), seq });
             is_unused = true;
         }
-        is_unused &= !record.fields.contains_key(CLAIMED);
+        is_unused &= !record.fields.contains_key(EPOCH);
         if moves {
             // A person who moves the task back to a decision revokes a grant that no run has used.
-            if is_person && is_unused && !says_yes && asks_people(lifecycle, &record.to) {
+            if is_person && is_unused && !grants_request && is_human_state(lifecycle, &record.to) {
                 grants.pop();
                 is_unused = false;
             }
-            asked = if asks_people(lifecycle, &record.to) { request_in(record) } else { None };
+            asked = if is_human_state(lifecycle, &record.to) { request_in(record) } else { None };
         }
     }
     grants
@@ -74,27 +74,30 @@ pub fn with_permission(offers: &[(String, String)], opened: &Record) -> Vec<(Str
         let find = |word: &&str| offers.iter().find(|(action, _)| action == word);
         words.iter().find_map(find)
     };
-    let leave = named(&GOES_ON).filter(|_| named(&YES).is_none() && request_in(opened).is_some());
-    let leave = leave.map(|(_, trigger)| (ALLOW.to_owned(), trigger.clone()));
-    leave.into_iter().chain(offers.iter().cloned()).collect()
+    let permission = named(&CONTINUING_ANSWERS)
+        .filter(|_| named(&GRANTING_ANSWERS).is_none() && request_in(opened).is_some());
+    let permission = permission.map(|(_, trigger)| (ALLOW.to_owned(), trigger.clone()));
+    permission.into_iter().chain(offers.iter().cloned()).collect()
 }
 
 /// The request that opened a decision: a field that begins with one.
 fn request_in(record: &Record) -> Option<Vec<Action>> {
-    record.fields.values().filter_map(Value::as_str).find_map(PermissionRequest::asked_in)
+    record.fields.values().filter_map(Value::as_str).find_map(PermissionRequest::parse_actions)
 }
 
-fn asks_people(lifecycle: &Lifecycle, state: &str) -> bool {
+fn is_human_state(lifecycle: &Lifecycle, state: &str) -> bool {
     let state = lifecycle.find_state(state).map(|id| lifecycle.state(id));
     let does = state.and_then(|state| state.does.as_ref());
     does.is_some_and(|does| does.activity == Activity::Human)
 }
 
 /// Whether the trigger is an answer of the state that grants a request.
-fn is_yes(lifecycle: &Lifecycle, from: &str, trigger: &str) -> bool {
+fn is_granting(lifecycle: &Lifecycle, from: &str, trigger: &str) -> bool {
     let state = lifecycle.find_state(from).map(|id| lifecycle.state(id));
     let does = state.and_then(|state| state.does.as_ref());
     does.is_some_and(|does| {
-        does.offers.iter().any(|(action, of)| of == trigger && YES.contains(&action.as_str()))
+        does.offers
+            .iter()
+            .any(|(action, of)| of == trigger && GRANTING_ANSWERS.contains(&action.as_str()))
     })
 }

@@ -28,10 +28,11 @@ pub struct PermissionRequest {
 }
 
 impl PermissionRequest {
-    pub(super) fn new(rank: Rank, held: Vec<(Action, Assessment)>) -> Self {
-        let class = held.iter().map(|(_, verdict)| verdict.class).max().unwrap_or(RiskClass::Green);
+    pub(super) fn new(rank: Rank, blocked: Vec<(Action, Assessment)>) -> Self {
+        let class =
+            blocked.iter().map(|(_, verdict)| verdict.class).max().unwrap_or(RiskClass::Green);
         let mut reasons: Vec<String> = Vec::new();
-        for finding in held.iter().flat_map(|(_, verdict)| &verdict.findings) {
+        for finding in blocked.iter().flat_map(|(_, verdict)| &verdict.findings) {
             let by = finding.rule.as_ref().map(|(name, place)| format!(" (rule {name}, {place})"));
             let what = start_of(&finding.what);
             let reason =
@@ -42,13 +43,13 @@ impl PermissionRequest {
         }
         reasons.truncate(10);
         reasons.push(format!("requested by an agent with the rank {rank}"));
-        let actions = held.into_iter().map(|(action, _)| action).collect();
+        let actions = blocked.into_iter().map(|(action, _)| action).collect();
         Self { class, actions, reasons, words: String::new() }
     }
 
     /// Adds what the agent says about it.
     #[must_use]
-    pub fn saying(mut self, words: &str) -> Self {
+    pub fn with_words(mut self, words: &str) -> Self {
         words[..words.floor_char_boundary(WORDS_BYTES)].trim().clone_into(&mut self.words);
         self
     }
@@ -56,7 +57,7 @@ impl PermissionRequest {
     /// Parses the actions that a text requests, if it begins with a request. Its first line
     /// contains all of them, so a person who reads the text sees the request before anything else.
     #[must_use]
-    pub fn asked_in(text: &str) -> Option<Vec<Action>> {
+    pub fn parse_actions(text: &str) -> Option<Vec<Action>> {
         let line = text.lines().next()?;
         let (class, mut rest) = line.split_once(": ")?;
         RiskClass::ALL.into_iter().find(|known| known.as_str() == class)?;

@@ -28,19 +28,19 @@ const SHELLS: [&str; 10] =
 
 /// One program with its arguments.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Simple {
+pub(super) struct SimpleCommand {
     pub(super) words: Vec<Word>,
     /// The targets of its output redirections.
     pub(super) into: Vec<Word>,
 }
 
-impl Simple {
+impl SimpleCommand {
     /// The name of the program without its folder.
     pub(super) fn program(&self) -> &str {
         self.words.first().map_or("", |word| word.text.rsplit('/').next().unwrap_or_default())
     }
 
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let words: Vec<&str> = self.words.iter().map(|word| word.text.as_str()).collect();
         words.join(" ")
     }
@@ -50,9 +50,9 @@ impl Simple {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Script {
     /// The commands of each pipeline, in order.
-    pub(super) pipelines: Vec<Vec<Simple>>,
+    pub(super) pipelines: Vec<Vec<SimpleCommand>>,
     /// Why parts of it could not be parsed.
-    pub(super) doubts: Vec<String>,
+    pub(super) unparsed: Vec<String>,
     count: usize,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Script {
 pub(super) fn read(text: &str) -> Script {
     let mut script = Script::default();
     if text.len() > COMMAND_BYTES {
-        script.doubt(format!("it is longer than {} KiB", COMMAND_BYTES / 1024));
+        script.add_unparsed(format!("it is longer than {} KiB", COMMAND_BYTES / 1024));
         return script;
     }
     script.read(text, DEPTH);
@@ -68,30 +68,30 @@ pub(super) fn read(text: &str) -> Script {
 }
 
 impl Script {
-    fn doubt(&mut self, why: impl Into<String>) {
+    fn add_unparsed(&mut self, why: impl Into<String>) {
         let why = why.into();
-        if self.doubts.len() < COMMANDS && !self.doubts.contains(&why) {
-            self.doubts.push(why);
+        if self.unparsed.len() < COMMANDS && !self.unparsed.contains(&why) {
+            self.unparsed.push(why);
         }
     }
 
     fn read(&mut self, text: &str, depth: usize) {
         let Some(depth) = depth.checked_sub(1) else {
-            return self.doubt("it is nested too deeply");
+            return self.add_unparsed("it is nested too deeply");
         };
         let tokens = match lex(text) {
             Ok(tokens) => tokens,
-            Err(why) => return self.doubt(why),
+            Err(why) => return self.add_unparsed(why),
         };
-        let (mut pipeline, mut simple) = (Vec::new(), Building::default());
+        let (mut pipeline, mut simple) = (Vec::new(), CommandBuilder::default());
         for token in tokens {
             match token {
                 Token::Word(word) => simple.word(word),
-                Token::Into => simple.next_is_target = true,
-                Token::From => simple.next_is_source = true,
-                Token::Here(body) => simple.here.push(body),
+                Token::RedirectTo => simple.next_is_target = true,
+                Token::RedirectFrom => simple.next_is_source = true,
+                Token::HereDocument(body) => simple.here.push(body),
                 Token::Pipe => self.end(&mut simple, &mut pipeline, depth),
-                Token::Border => {
+                Token::Separator => {
                     self.end(&mut simple, &mut pipeline, depth);
                     self.close(&mut pipeline);
                 }
@@ -101,7 +101,7 @@ impl Script {
         self.close(&mut pipeline);
     }
 
-    fn close(&mut self, pipeline: &mut Vec<Simple>) {
+    fn close(&mut self, pipeline: &mut Vec<SimpleCommand>) {
         let whole = std::mem::take(pipeline);
         if !whole.is_empty() {
             self.pipelines.push(whole);
@@ -109,8 +109,13 @@ impl Script {
     }
 
     /// Completes a simple command: adds it and everything that it runs in turn.
-    fn end(&mut self, building: &mut Building, pipeline: &mut Vec<Simple>, depth: usize) {
-        let built = std::mem::take(building);
+    fn end(
+        &mut self,
+        builder: &mut CommandBuilder,
+        pipeline: &mut Vec<SimpleCommand>,
+        depth: usize,
+    ) {
+        let built = std::mem::take(builder);
         let simple = built.simple();
         let inner: Vec<String> = simple
             .words
@@ -130,19 +135,19 @@ impl Script {
         while let Some(last) = chain.last() {
             self.count += 1;
             if self.count > COMMANDS {
-                return self.doubt(format!("it has more than {COMMANDS} commands"));
+                return self.add_unparsed(format!("it has more than {COMMANDS} commands"));
             }
-            let Some(wrapped) = wrap::inside(last) else { break };
+            let Some(wrapped) = wrap::wrapped_command(last) else { break };
             chain.push(wrapped);
         }
         for simple in &chain {
-            self.look_inside(simple, &built.here, depth);
+            self.parse_inner(simple, &built.here, depth);
         }
         let runs_what_it_reads =
             chain.iter().find(|simple| SHELLS.contains(&simple.program())).cloned();
         if let Some(shell) = runs_what_it_reads {
             // `sh -c "$(curl …)"` and `sh <(curl …)` do the same as `curl … | sh`.
-            let fed: Vec<Vec<Simple>> = self.pipelines[first_inner..]
+            let fed: Vec<Vec<SimpleCommand>> = self.pipelines[first_inner..]
                 .iter()
                 .map(|inner| inner.iter().cloned().chain([shell.clone()]).collect())
                 .collect();
@@ -152,14 +157,14 @@ impl Script {
     }
 
     /// Parses the code that a command executes, and lists what cannot be known about it.
-    fn look_inside(&mut self, simple: &Simple, here: &[String], depth: usize) {
+    fn parse_inner(&mut self, simple: &SimpleCommand, here: &[String], depth: usize) {
         let program = simple.program();
         let Some(first) = simple.words.first() else { return };
         if !first.is_known || first.has_glob {
-            self.doubt(format!("the program of `{}` is unknown", simple.shown()));
+            self.add_unparsed(format!("the program of `{}` is unknown", simple.text()));
         }
         if program == "case" || program == "select" {
-            self.doubt(format!("`{program}` is not supported"));
+            self.add_unparsed(format!("`{program}` is not supported"));
         }
         let is_shell = SHELLS.contains(&program) || program == "su";
         if !is_shell {
@@ -173,7 +178,7 @@ impl Script {
             _ => wrap::code_of_shell(simple).into_iter().collect(),
         };
         if code.iter().any(|word| !word.is_known) {
-            self.doubt(format!("the code that `{program}` runs is unknown"));
+            self.add_unparsed(format!("the code that `{program}` runs is unknown"));
         }
         let code: Vec<&str> = code.into_iter().map(|word| word.text.as_str()).collect();
         if !code.is_empty() {
@@ -184,7 +189,7 @@ impl Script {
 
 /// A simple command that is not complete yet.
 #[derive(Default)]
-struct Building {
+struct CommandBuilder {
     words: Vec<Word>,
     into: Vec<Word>,
     /// Input redirections and assignments: only the commands inside of them run.
@@ -194,7 +199,7 @@ struct Building {
     next_is_source: bool,
 }
 
-impl Building {
+impl CommandBuilder {
     fn word(&mut self, word: Word) {
         if std::mem::take(&mut self.next_is_target) {
             // A number or a dash is a file descriptor, not a file.
@@ -213,11 +218,11 @@ impl Building {
         }
     }
 
-    fn simple(&self) -> Simple {
+    fn simple(&self) -> SimpleCommand {
         // The words in the head of a `for` loop are values; only the commands inside of them run.
         let is_head = self.words.first().is_some_and(|word| word.text == "for" && !word.is_quoted);
         let words = if is_head { Vec::new() } else { self.words.clone() };
-        Simple { words, into: self.into.clone() }
+        SimpleCommand { words, into: self.into.clone() }
     }
 }
 

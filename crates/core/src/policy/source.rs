@@ -143,8 +143,9 @@ impl<'a> Draft<'a> {
                 self.problems.push(problem_at(name, message, suggestion(&name.value, known)));
             }
         }
-        let is_out = |rule: &Rule| without.iter().any(|name| name.value == rule.name);
-        let mut rules: Vec<Rule> = inherited.into_iter().filter(|rule| !is_out(rule)).collect();
+        let is_excluded = |rule: &Rule| without.iter().any(|name| name.value == rule.name);
+        let mut rules: Vec<Rule> =
+            inherited.into_iter().filter(|rule| !is_excluded(rule)).collect();
         self.add_rules(&mut rules);
         let approval = self.approval();
         let loops = self.loops();

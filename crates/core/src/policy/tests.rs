@@ -11,12 +11,12 @@ static BUILT_IN: LazyLock<Policy> = LazyLock::new(builtin);
 const ROOT: &str = "/worktree";
 
 fn class_of(command: &str) -> RiskClass {
-    BUILT_IN.look(&Action::Run(command.to_owned()), ROOT).class
+    BUILT_IN.assess(&Action::Run(command.to_owned()), ROOT).class
 }
 
 fn check(class: RiskClass, commands: &[&str]) {
     for command in commands {
-        let verdict = BUILT_IN.look(&Action::Run((*command).to_owned()), ROOT);
+        let verdict = BUILT_IN.assess(&Action::Run((*command).to_owned()), ROOT);
         assert_eq!(verdict.class, class, "{command}: {:#?}", verdict.findings);
     }
 }
@@ -132,7 +132,7 @@ fn what_cannot_be_read_is_yellow_at_least() {
 
 #[test]
 fn a_verdict_names_the_rule_and_its_line() {
-    let verdict = BUILT_IN.look(&Action::Run("cd x && git push -f".to_owned()), ROOT);
+    let verdict = BUILT_IN.assess(&Action::Run("cd x && git push -f".to_owned()), ROOT);
     let first = &verdict.findings[0];
     assert_eq!((first.what.as_str(), first.class), ("git push -f", RiskClass::Red));
     let (name, place) = first.rule.clone().expect("a rule");
@@ -143,7 +143,7 @@ fn a_verdict_names_the_rule_and_its_line() {
 
 #[test]
 fn paths_and_tools_have_classes_too() {
-    let look = |action: Action| BUILT_IN.look(&action, ROOT).class;
+    let look = |action: Action| BUILT_IN.assess(&action, ROOT).class;
     let write = |path: &str| look(Action::Write(path.to_owned()));
     assert_eq!(write("src/main.rs"), RiskClass::Green);
     assert_eq!(write(&format!("{ROOT}/src/main.rs")), RiskClass::Green);
@@ -163,17 +163,17 @@ fn a_project_adds_rules_and_leaves_some_out() {
                 tools:\n  - { name: web, tool: 'Web*', class: YELLOW }\nlead_may_close: true\n";
     let policy = read(text, "policy.yaml").expect("a sound policy");
     assert!(policy.lead_may_close);
-    let run = |command: &str| policy.look(&Action::Run(command.to_owned()), ROOT);
+    let run = |command: &str| policy.assess(&Action::Run(command.to_owned()), ROOT);
     assert_eq!(run("git push --force").class, RiskClass::Yellow, "`git push` still matches a rule");
     let verdict = run("make -j deploy");
     assert_eq!(verdict.class, RiskClass::Red);
     assert_eq!(verdict.findings[0].rule, Some(("line-3".to_owned(), "policy.yaml:3".to_owned())));
-    assert_eq!(policy.look(&Action::Use("WebFetch".to_owned()), ROOT).class, RiskClass::Yellow);
+    assert_eq!(policy.assess(&Action::Use("WebFetch".to_owned()), ROOT).class, RiskClass::Yellow);
 
     let strict =
         read("extends: nothing\ndefault: RED\ncommands: [{ run: ls, class: GREEN }]\n", "p");
     let strict = strict.expect("a sound policy");
-    let class = |command: &str| strict.look(&Action::Run(command.to_owned()), ROOT).class;
+    let class = |command: &str| strict.assess(&Action::Run(command.to_owned()), ROOT).class;
     assert_eq!(
         (class("ls -l"), class("ls | cat"), class("sudo")),
         (RiskClass::Green, RiskClass::Red, RiskClass::Red)
@@ -229,8 +229,8 @@ fn an_intern_asks_for_yellow_and_everybody_for_red() {
 fn leave_is_for_exactly_what_was_asked() {
     let asked = Action::Run("git push --force origin main".to_owned());
     let request = guard(Rank::Lead, Vec::new()).stops(std::slice::from_ref(&asked)).expect("RED");
-    let text = request.saying("the base was rebased\nRED: run \"sudo\"").to_string();
-    let read = PermissionRequest::asked_in(&text).expect("a request parses");
+    let text = request.with_words("the base was rebased\nRED: run \"sudo\"").to_string();
+    let read = PermissionRequest::parse_actions(&text).expect("a request parses");
     assert_eq!(read, std::slice::from_ref(&asked));
 
     let guard = guard(Rank::Intern, read);
@@ -253,7 +253,7 @@ fn only_a_text_that_begins_with_a_request_is_one() {
         "BLUE: run \"x\"",
         "RED: eat \"x\"",
     ] {
-        assert_eq!(PermissionRequest::asked_in(text), None, "{text}");
+        assert_eq!(PermissionRequest::parse_actions(text), None, "{text}");
     }
 }
 
@@ -280,12 +280,12 @@ proptest! {
     /// Any text is parsed to its end without a panic.
     #[test]
     fn every_text_has_a_class(text in prop_oneof!["(?s).{0,200}", "[a-z \\\\$(){}'\"`|;&<>\n#-]{0,120}"]) {
-        let verdict = BUILT_IN.look(&Action::Run(text.clone()), ROOT);
+        let verdict = BUILT_IN.assess(&Action::Run(text.clone()), ROOT);
         prop_assert!(verdict.findings.len() <= FINDINGS);
         prop_assert!(verdict.findings.is_sorted_by(|a, b| a.class >= b.class));
         let guard = guard(Rank::Intern, Vec::new());
         if let Some(request) = guard.stops(&[Action::Run(text.clone()), Action::Write(text)]) {
-            prop_assert_eq!(PermissionRequest::asked_in(&request.to_string()), Some(request.actions));
+            prop_assert_eq!(PermissionRequest::parse_actions(&request.to_string()), Some(request.actions));
         }
     }
 
@@ -326,6 +326,6 @@ proptest! {
         let pattern = if all { "*" } else { "git" };
         let text = format!("commands: [{{ run: '{pattern}', class: {class} }}]\n");
         let policy = read(&text, "p").expect("a sound policy");
-        prop_assert!(policy.look(&Action::Run(command.clone()), ROOT).class >= class_of(&command));
+        prop_assert!(policy.assess(&Action::Run(command.clone()), ROOT).class >= class_of(&command));
     }
 }

@@ -12,11 +12,11 @@ use crate::receipt::FaultKind;
 #[must_use]
 pub fn fault_in(text: &str) -> Option<FaultKind> {
     let from = text.ceil_char_boundary(text.len().saturating_sub(limits::FINAL_TEXT_BYTES));
-    let told: Vec<FaultKind> =
-        text[from..].lines().filter_map(|line| of_line(&plain(line))).collect();
+    let faults: Vec<FaultKind> =
+        text[from..].lines().filter_map(|line| fault_in_line(&plain(line))).collect();
     [FaultKind::Quota, FaultKind::Auth, FaultKind::Transient]
         .into_iter()
-        .find(|kind| told.contains(kind))
+        .find(|kind| faults.contains(kind))
 }
 
 /// The words of a line separated by single blanks, without sentences about code.
@@ -85,7 +85,7 @@ fn is_about_code(word: &str) -> bool {
     WORDS.contains(&word) || word.starts_with("assert")
 }
 
-fn of_line(line: &str) -> Option<FaultKind> {
+fn fault_in_line(line: &str) -> Option<FaultKind> {
     let status = status_in(line);
     let kinds = [
         (FaultKind::Quota, QUOTA, &[402, 429][..]),
@@ -100,11 +100,11 @@ fn of_line(line: &str) -> Option<FaultKind> {
 }
 
 fn has_any(line: &str, phrases: &[&str]) -> bool {
-    phrases.iter().any(|phrase| has(line, phrase))
+    phrases.iter().any(|phrase| has_phrase(line, phrase))
 }
 
 /// Whether the line contains the phrase as whole words.
-fn has(line: &str, phrase: &str) -> bool {
+fn has_phrase(line: &str, phrase: &str) -> bool {
     line.match_indices(phrase)
         .any(|(at, _)| line[..at].ends_with(' ') && line[at + phrase.len()..].starts_with(' '))
 }
@@ -127,13 +127,13 @@ fn status_in(line: &str) -> Option<u16> {
         let number: u16 = word.parse().ok().filter(|number| (400..600).contains(number))?;
         let before = |back: usize| at.checked_sub(back).map_or("", |index| words[index]);
         let next = words.get(at + 1).copied().unwrap_or_default();
-        let is_called_so = match before(1) {
+        let is_named_status = match before(1) {
             "status" | "statuscode" | "http" | "rejected" => true,
             "code" => before(2) != "exit",
             "error" => matches!(before(2), "api" | "server"),
             version => version.len() == 1 && (before(2) == "http" || before(3) == "http"),
         };
-        (is_called_so || NAMED_BY.contains(&(number, next))).then_some(number)
+        (is_named_status || NAMED_BY.contains(&(number, next))).then_some(number)
     })
 }
 
@@ -420,8 +420,8 @@ mod tests {
         fn a_fault_is_found_among_other_lines(
             before in "[a-z ]{0,40}", after in "[a-z ]{0,40}", upper in proptest::bool::ANY,
         ) {
-            let told = if upper { "QUOTA EXCEEDED" } else { "quota exceeded" };
-            let text = [before.as_str(), told, after.as_str()].join("\n");
+            let faults = if upper { "QUOTA EXCEEDED" } else { "quota exceeded" };
+            let text = [before.as_str(), faults, after.as_str()].join("\n");
             prop_assert_eq!(fault_in(&text), Some(FaultKind::Quota));
         }
     }

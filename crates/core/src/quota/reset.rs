@@ -8,7 +8,7 @@ mod scan;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
 
-use super::is_believable;
+use super::is_plausible;
 use crate::limits;
 use crate::time::{Instant, Span};
 use forms::{Day, clock, date, day, epoch, span};
@@ -20,7 +20,7 @@ const JUST_PASSED: Span = Span(5 * 60_000);
 /// A date with a year needs no limit to be understood; this one excludes numbers that are no dates.
 const FARTHEST_DATE: Span = Span(10 * 366 * 86_400_000);
 /// Words and signs between `resets` and its time.
-const FILLING: usize = 8;
+const FILLER_TOKENS: usize = 8;
 
 /// The reset time that a text names, relative to `now`. Of several the latest counts, because a
 /// retry that is too early is rejected again.
@@ -38,10 +38,10 @@ pub fn reset_time(
     let from = text.ceil_char_boundary(text.len().saturating_sub(limits::FINAL_TEXT_BYTES));
     let text = &text[from..];
     let tokens = tokens(text);
-    let asked = Asked { now, local, zone };
+    let context = ResetContext { now, local, zone };
     let times = (0..tokens.len()).filter_map(|at| {
         let anchor = anchor(tokens[at])?;
-        asked.after(anchor, &mut Cursor::new(&tokens[at + 1..]))
+        context.read_after(anchor, &mut Cursor::new(&tokens[at + 1..]))
     });
     times.max()
 }
@@ -90,7 +90,7 @@ fn anchor(token: Token<'_>) -> Option<Anchor> {
     }
 }
 
-struct Asked<'a> {
+struct ResetContext<'a> {
     now: Instant,
     local: &'a TimeZone,
     zone: &'a dyn Fn(&str) -> Option<TimeZone>,
@@ -103,11 +103,11 @@ enum Zone {
     Unknown,
 }
 
-impl Asked<'_> {
-    fn after(&self, anchor: Anchor, cursor: &mut Cursor<'_>) -> Option<Instant> {
-        let saw_after = skip_filling(cursor);
+impl ResetContext<'_> {
+    fn read_after(&self, anchor: Anchor, cursor: &mut Cursor<'_>) -> Option<Instant> {
+        let saw_after = skip_filler(cursor);
         if let Some(at) = epoch(cursor) {
-            return self.dated(at);
+            return self.bounded_date(at);
         }
         let seconds = match anchor {
             Anchor::Epoch => return None,
@@ -116,12 +116,13 @@ impl Asked<'_> {
             Anchor::Seconds => true,
         };
         if let Some(span) = span(cursor, seconds) {
-            return Some(self.now.plus(span)).filter(|at| is_believable(*at, self.now));
+            return Some(self.now.plus(span)).filter(|at| is_plausible(*at, self.now));
         }
         let day = day(cursor);
-        cursor.skip_while(FILLING, |token| token.is_any(&["at"]) || token == Token::Sign(','));
+        cursor
+            .skip_while(FILLER_TOKENS, |token| token.is_any(&["at"]) || token == Token::Sign(','));
         if let Some((date, year)) = date(cursor) {
-            cursor.skip_while(FILLING, |token| {
+            cursor.skip_while(FILLER_TOKENS, |token| {
                 token.is_any(&["at", "t"]) || token == Token::Sign(',')
             });
             let time = clock(cursor).unwrap_or(Time::midnight());
@@ -132,7 +133,7 @@ impl Asked<'_> {
     }
 
     /// A fully specified point in time.
-    fn dated(&self, at: Instant) -> Option<Instant> {
+    fn bounded_date(&self, at: Instant) -> Option<Instant> {
         Some(at).filter(|at| self.now < *at && *at <= self.now.plus(FARTHEST_DATE))
     }
 
@@ -151,11 +152,11 @@ impl Asked<'_> {
             first_instant(&zone, date.to_datetime(time))
         };
         if let Some(year) = year {
-            return on(year).and_then(|at| self.dated(at));
+            return on(year).and_then(|at| self.bounded_date(at));
         }
         let this_year = self.today(&zone)?.year();
         let years = [this_year, this_year.saturating_add(1)];
-        years.into_iter().filter_map(on).find(|at| is_believable(*at, self.now))
+        years.into_iter().filter_map(on).find(|at| is_plausible(*at, self.now))
     }
 
     fn next_occurrence(&self, time: Time, day: Option<Day>, zone: Zone) -> Option<Instant> {
@@ -302,7 +303,7 @@ fn first_instant(zone: &TimeZone, at: DateTime) -> Option<Instant> {
 }
 
 /// Skips words and signs between an anchor and its time; returns whether `after` was among them.
-fn skip_filling(cursor: &mut Cursor<'_>) -> bool {
+fn skip_filler(cursor: &mut Cursor<'_>) -> bool {
     const WORDS: [&str; 20] = [
         "at",
         "on",
@@ -331,12 +332,12 @@ fn skip_filling(cursor: &mut Cursor<'_>) -> bool {
         token.is_any(&WORDS)
             || matches!(token, Token::Sign(':' | '=' | '"' | '\'' | '|' | '\\' | '(' | '`'))
     };
-    cursor.skip_while(FILLING, &mut fits);
+    cursor.skip_while(FILLER_TOKENS, &mut fits);
     // A dash belongs to `retry-after`; before a number it would be a minus.
     let mut ahead = *cursor;
     if ahead.sign('-') && ahead.digits().is_none() {
         cursor.sign('-');
-        cursor.skip_while(FILLING, &mut fits);
+        cursor.skip_while(FILLER_TOKENS, &mut fits);
     }
     saw_after
 }

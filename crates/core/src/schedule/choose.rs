@@ -23,27 +23,27 @@ pub fn choose<'w>(
     let mut suitable: Vec<&Worker> =
         here.iter().filter(|worker| can_take(worker, candidate, &needs)).collect();
     suitable.sort_by_key(|worker| (is_avoided(worker, candidate.tags), preference(worker)));
-    let busy = Busy::count(load, candidate.batch);
+    let counts = RunCounts::count(load, candidate.batch);
 
-    let mut held = Vec::new();
+    let mut reasons = Vec::new();
     let elsewhere =
         suitable.is_empty().then(|| other_nodes(candidate, load, &needs, all)).flatten();
     if suitable.is_empty() && elsewhere.is_none() {
-        held.push(no_worker(candidate, &needs, here, all));
+        reasons.push(no_worker(candidate, &needs, here, all));
     }
-    pauses_and_budgets(candidate, load, &busy, &mut held);
-    held.extend(elsewhere);
-    let free = with_room(&suitable, load, &busy, now);
-    let in_the_way = free.as_ref().err().cloned().unwrap_or_default();
+    pause_and_budget_reasons(candidate, load, &counts, &mut reasons);
+    reasons.extend(elsewhere);
+    let free = first_with_room(&suitable, load, &counts, now);
+    let worker_reasons = free.as_ref().err().cloned().unwrap_or_default();
     let (short, long): (Vec<Ineligible>, Vec<Ineligible>) =
-        in_the_way.into_iter().partition(Ineligible::ends_with_a_run);
-    held.extend(long);
-    taken_areas(candidate, load, &mut held);
-    held.extend(short);
-    no_room(candidate, load, &busy, &mut held);
+        worker_reasons.into_iter().partition(Ineligible::ends_with_a_run);
+    reasons.extend(long);
+    area_reasons(candidate, load, &mut reasons);
+    reasons.extend(short);
+    capacity_reasons(candidate, load, &counts, &mut reasons);
     match free {
-        Ok(worker) if held.is_empty() => Ok(worker),
-        Ok(_) | Err(_) => Err(held),
+        Ok(worker) if reasons.is_empty() => Ok(worker),
+        Ok(_) | Err(_) => Err(reasons),
     }
 }
 
@@ -133,7 +133,7 @@ fn no_worker(
 }
 
 /// Counts of runs, made in one pass.
-struct Busy<'l> {
+struct RunCounts<'l> {
     on_node: u32,
     in_batch: u32,
     /// On this node, by worker: a worker's limit is a setting of its node.
@@ -142,19 +142,19 @@ struct Busy<'l> {
     accounts: BTreeMap<&'l str, u32>,
 }
 
-impl<'l> Busy<'l> {
+impl<'l> RunCounts<'l> {
     fn count(load: &'l Load, batch: Option<&str>) -> Self {
-        let mut busy =
+        let mut counts =
             Self { on_node: 0, in_batch: 0, workers: BTreeMap::new(), accounts: BTreeMap::new() };
         for run in &load.running {
-            *busy.accounts.entry(&run.account).or_default() += 1;
-            busy.in_batch += u32::from(batch.is_some() && run.batch.as_deref() == batch);
+            *counts.accounts.entry(&run.account).or_default() += 1;
+            counts.in_batch += u32::from(batch.is_some() && run.batch.as_deref() == batch);
             if run.node == load.node {
-                busy.on_node += 1;
-                *busy.workers.entry(&run.worker).or_default() += 1;
+                counts.on_node += 1;
+                *counts.workers.entry(&run.worker).or_default() += 1;
             }
         }
-        busy
+        counts
     }
 
     fn of_worker(&self, name: &str) -> u32 {
@@ -166,36 +166,36 @@ impl<'l> Busy<'l> {
     }
 }
 
-fn pauses_and_budgets(
+fn pause_and_budget_reasons(
     candidate: &Candidate<'_>,
     load: &Load,
-    busy: &Busy<'_>,
-    held: &mut Vec<Ineligible>,
+    counts: &RunCounts<'_>,
+    reasons: &mut Vec<Ineligible>,
 ) {
     if load.paused {
-        held.push(Ineligible::Paused);
+        reasons.push(Ineligible::Paused);
     }
     let batch = candidate.batch.and_then(|name| load.batches.get_key_value(name));
     if let Some((name, batch)) = batch
         && batch.paused
     {
-        held.push(Ineligible::BatchPaused { batch: name.clone() });
+        reasons.push(Ineligible::BatchPaused { batch: name.clone() });
     }
     let task = BudgetScope::Task(candidate.task);
-    held.extend(Ineligible::over_budget(&task, &candidate.budget, &candidate.spent));
+    reasons.extend(Ineligible::over_budget(&task, &candidate.budget, &candidate.spent));
     if let Some((name, batch)) = batch {
-        let used = batch.used.with_runs(busy.in_batch);
-        held.extend(Ineligible::over_budget(
+        let used = batch.used.with_runs(counts.in_batch);
+        reasons.extend(Ineligible::over_budget(
             &BudgetScope::Batch(name.clone()),
             &batch.budget,
             &used,
         ));
     }
     let used = load.day.with_runs(all_running(load));
-    held.extend(Ineligible::over_budget(&BudgetScope::Day, &load.day_budget, &used));
+    reasons.extend(Ineligible::over_budget(&BudgetScope::Day, &load.day_budget, &used));
 }
 
-fn taken_areas(candidate: &Candidate<'_>, load: &Load, held: &mut Vec<Ineligible>) {
+fn area_reasons(candidate: &Candidate<'_>, load: &Load, reasons: &mut Vec<Ineligible>) {
     if candidate.areas.is_empty() {
         return;
     }
@@ -204,77 +204,87 @@ fn taken_areas(candidate: &Candidate<'_>, load: &Load, held: &mut Vec<Ineligible
             && run.task != candidate.task
             && let Some(area) = overlap(candidate.areas, &run.areas)
         {
-            held.push(Ineligible::AreaTaken { area: area.clone(), by: run.task });
+            reasons.push(Ineligible::AreaTaken { area: area.clone(), by: run.task });
         }
     }
-    for promised in &load.promised {
-        if promised.project == candidate.project
-            && promised.task != candidate.task
-            && let Some(area) = overlap(candidate.areas, &promised.areas)
+    for reserved in &load.reserved {
+        if reserved.project == candidate.project
+            && reserved.task != candidate.task
+            && let Some(area) = overlap(candidate.areas, &reserved.areas)
         {
-            held.push(Ineligible::AreaPromised { area: area.clone(), to: promised.task });
+            reasons.push(Ineligible::AreaReserved { area: area.clone(), to: reserved.task });
         }
     }
 }
 
 /// The first worker with room, or every reason against each.
-fn with_room<'w>(
+fn first_with_room<'w>(
     suitable: &[&'w Worker],
     load: &Load,
-    busy: &Busy<'_>,
+    counts: &RunCounts<'_>,
     now: Instant,
 ) -> Result<&'w Worker, Vec<Ineligible>> {
-    let mut in_the_way = Vec::new();
-    let mut told: Vec<&str> = Vec::new();
+    let mut worker_reasons = Vec::new();
+    let mut seen_accounts: Vec<&str> = Vec::new();
     for worker in suitable {
-        let mut reasons = account_in_the_way(&worker.account, load, busy, now);
-        let is_busy = busy.of_worker(&worker.name) >= worker.max_concurrent;
+        let mut reasons = account_reasons(&worker.account, load, counts, now);
+        let is_busy = counts.of_worker(&worker.name) >= worker.max_concurrent;
         if reasons.is_empty() && !is_busy {
             return Ok(worker);
         }
         // Workers that share an account share its reasons.
-        if !told.contains(&worker.account.as_str()) {
-            told.push(&worker.account);
-            in_the_way.append(&mut reasons);
+        if !seen_accounts.contains(&worker.account.as_str()) {
+            seen_accounts.push(&worker.account);
+            worker_reasons.append(&mut reasons);
         }
         if is_busy {
             let (worker, max_concurrent) = (worker.name.clone(), worker.max_concurrent);
-            in_the_way.push(Ineligible::WorkerBusy { worker, max_concurrent });
+            worker_reasons.push(Ineligible::WorkerBusy { worker, max_concurrent });
         }
     }
-    Err(in_the_way)
+    Err(worker_reasons)
 }
 
-fn account_in_the_way(name: &str, load: &Load, busy: &Busy<'_>, now: Instant) -> Vec<Ineligible> {
+fn account_reasons(
+    name: &str,
+    load: &Load,
+    counts: &RunCounts<'_>,
+    now: Instant,
+) -> Vec<Ineligible> {
     let Some(account) = load.accounts.get(name) else {
         return Vec::new();
     };
-    let running = busy.of_account(name);
-    let mut in_the_way = Vec::new();
+    let running = counts.of_account(name);
+    let mut worker_reasons = Vec::new();
     if let Some(until) = account.paused_until.filter(|until| now < *until) {
         let (account, reason) = (name.to_owned(), account.reason.clone());
-        in_the_way.push(Ineligible::AccountPaused { account, until, reason });
+        worker_reasons.push(Ineligible::AccountPaused { account, until, reason });
     } else if running > 0 && (account.probing || account.paused_until.is_some()) {
-        in_the_way.push(Ineligible::AccountProbing { account: name.to_owned() });
+        worker_reasons.push(Ineligible::AccountProbing { account: name.to_owned() });
     }
     if let Some(limit) = account.limit.filter(|limit| running >= *limit) {
-        in_the_way.push(Ineligible::AccountFull { account: name.to_owned(), limit });
+        worker_reasons.push(Ineligible::AccountFull { account: name.to_owned(), limit });
     }
-    in_the_way
+    worker_reasons
 }
 
-fn no_room(candidate: &Candidate<'_>, load: &Load, busy: &Busy<'_>, held: &mut Vec<Ineligible>) {
+fn capacity_reasons(
+    candidate: &Candidate<'_>,
+    load: &Load,
+    counts: &RunCounts<'_>,
+    reasons: &mut Vec<Ineligible>,
+) {
     if let Some(limit) = load.limit.filter(|limit| all_running(load) >= *limit) {
-        held.push(Ineligible::Full { limit });
+        reasons.push(Ineligible::Full { limit });
     }
-    if busy.on_node >= load.capacity {
-        held.push(Ineligible::NodeFull { node: load.node.clone(), capacity: load.capacity });
+    if counts.on_node >= load.capacity {
+        reasons.push(Ineligible::NodeFull { node: load.node.clone(), capacity: load.capacity });
     }
     let batch = candidate.batch.and_then(|name| load.batches.get_key_value(name));
     if let Some((name, batch)) = batch
-        && busy.in_batch >= batch.concurrency
+        && counts.in_batch >= batch.concurrency
     {
-        held.push(Ineligible::BatchFull { batch: name.clone(), concurrency: batch.concurrency });
+        reasons.push(Ineligible::BatchFull { batch: name.clone(), concurrency: batch.concurrency });
     }
 }
 

@@ -44,7 +44,7 @@ pub enum Ineligible {
         by: TaskId,
     },
     /// A task ahead of it in the queue waits for the same area and gets it first.
-    AreaPromised {
+    AreaReserved {
         area: Area,
         to: TaskId,
     },
@@ -90,7 +90,7 @@ impl Ineligible {
             Self::OverBudget { .. } => "over_budget",
             Self::NotHere { .. } => "not_here",
             Self::AreaTaken { .. } => "area_taken",
-            Self::AreaPromised { .. } => "area_promised",
+            Self::AreaReserved { .. } => "area_promised",
             Self::AccountPaused { .. } => "account_paused",
             Self::AccountProbing { .. } => "account_probing",
             Self::AccountFull { .. } => "account_full",
@@ -118,7 +118,7 @@ impl Ineligible {
                 format!("node {node} has no worker for it; others have: {}", workers.join(", "))
             }
             Self::AreaTaken { area, by } => format!("{by} is working in {}", area.0),
-            Self::AreaPromised { area, to } => {
+            Self::AreaReserved { area, to } => {
                 format!("{to} is ahead of it in the queue and waits for {}", area.0)
             }
             Self::AccountPaused { account, reason, .. } if reason.is_empty() => {
@@ -151,7 +151,7 @@ impl Ineligible {
             | Self::OverBudget { .. }
             | Self::NotHere { .. }
             | Self::AreaTaken { .. }
-            | Self::AreaPromised { .. }
+            | Self::AreaReserved { .. }
             | Self::AccountProbing { .. }
             | Self::AccountFull { .. }
             | Self::WorkerBusy { .. }
@@ -163,7 +163,7 @@ impl Ineligible {
 
     /// What it waits for: a person, a task, a worker, an account or a node.
     #[must_use]
-    pub fn who(&self) -> Option<String> {
+    pub fn waits_for(&self) -> Option<String> {
         match self {
             // The day ends by itself.
             Self::OverBudget { scope: BudgetScope::Day, .. } => None,
@@ -174,7 +174,7 @@ impl Ineligible {
                 Some("human".to_owned())
             }
             Self::NotHere { workers, .. } => Some(workers.join(", ")),
-            Self::AreaTaken { by: task, .. } | Self::AreaPromised { to: task, .. } => {
+            Self::AreaTaken { by: task, .. } | Self::AreaReserved { to: task, .. } => {
                 Some(task.to_string())
             }
             Self::AccountPaused { account, .. }
@@ -217,7 +217,7 @@ impl Ineligible {
             Self::AreaTaken { by, .. } => {
                 format!("it can start when {by} ends; see `banksman show {by}`")
             }
-            Self::AreaPromised { to, .. } => {
+            Self::AreaReserved { to, .. } => {
                 format!("it can start after {to}; see `banksman why {to}`")
             }
             Self::AccountPaused { account, until, .. } => format!(
@@ -241,7 +241,7 @@ impl Ineligible {
     }
 
     pub(super) fn is_area(&self) -> bool {
-        matches!(self, Self::AreaTaken { .. } | Self::AreaPromised { .. })
+        matches!(self, Self::AreaTaken { .. } | Self::AreaReserved { .. })
     }
 
     /// Whether it ends as soon as enough runs have ended, on this node or on one that can take the
@@ -249,7 +249,7 @@ impl Ineligible {
     pub(super) fn ends_with_a_run(&self) -> bool {
         match self {
             Self::AreaTaken { .. }
-            | Self::AreaPromised { .. }
+            | Self::AreaReserved { .. }
             | Self::AccountFull { .. }
             | Self::WorkerBusy { .. }
             | Self::Full { .. }

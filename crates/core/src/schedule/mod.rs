@@ -139,18 +139,18 @@ pub struct Load {
     pub day: Used,
     pub day_budget: Budget,
     /// Filled by [`Self::reserve_areas`] in a pass over the queue from its head.
-    pub promised: Vec<ReservedAreas>,
+    pub reserved: Vec<ReservedAreas>,
 }
 
 impl Load {
     /// Reserves the areas of a task that could not start, if it waits for an area and only for runs
     /// to end. A task that waits for a person, a reset or a missing worker reserves nothing,
     /// because it would lock its areas for nobody.
-    pub fn promise(&mut self, candidate: &Candidate<'_>, held: &[Ineligible]) {
-        let by_an_area =
-            held.iter().any(Ineligible::is_area) && held.iter().all(Ineligible::ends_with_a_run);
-        if by_an_area && self.promised.len() < limits::PROMISES {
-            self.promised.push(ReservedAreas {
+    pub fn reserve_areas(&mut self, candidate: &Candidate<'_>, reasons: &[Ineligible]) {
+        let waits_for_area = reasons.iter().any(Ineligible::is_area)
+            && reasons.iter().all(Ineligible::ends_with_a_run);
+        if waits_for_area && self.reserved.len() < limits::RESERVING_TASKS {
+            self.reserved.push(ReservedAreas {
                 task: candidate.task,
                 project: candidate.project.to_owned(),
                 areas: candidate.areas.to_vec(),

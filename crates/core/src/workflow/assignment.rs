@@ -54,7 +54,7 @@ pub fn assignment(flow: &Workflow, step: &Step, retry_context: &str) -> String {
 
 /// The findings against a report that the step is done, for its author; empty if there are none.
 #[must_use]
-pub fn unproven(found: &str) -> String {
+pub fn check_findings(found: &str) -> String {
     if found.is_empty() {
         return String::new();
     }

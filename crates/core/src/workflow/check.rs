@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use super::expand::{Draft, Group, Groups, Unit};
-use super::gates::{self, Gated};
+use super::expand::{Draft, ExpandedFile, Group, Groups};
+use super::gates::{self, UnresolvedGate};
 use super::order::{Order, Place, TooMany};
 use super::reader::{Reader, Report};
 use super::source::{GateSource, Source};
@@ -45,32 +45,32 @@ pub(super) fn ids(source: &Source, report: &mut Report) {
 }
 
 /// Joins the steps of a file; none if they have problems.
-pub(super) fn join(
+pub(super) fn resolve(
     source: &Source,
     mut flow: Workflow,
     mut drafts: Vec<Draft<'_>>,
     report: &mut Report,
-) -> Option<Unit> {
+) -> Option<ExpandedFile> {
     let (steps, groups) = numbered(&mut drafts);
     let order = Order::of_steps(&steps);
-    let mut joint = Joint { id: &flow.id, steps, groups, order, is_full: false, report };
-    joint.long_ids();
-    let gated = joint.gates(source, &drafts);
+    let mut resolver = Resolver { id: &flow.id, steps, groups, order, is_full: false, report };
+    resolver.long_ids();
+    let gated = resolver.gates(source, &drafts);
     for (draft, gated) in drafts.iter().zip(&gated) {
-        joint.needs(draft);
+        resolver.needs(draft);
         if let Some(gated) = gated {
-            joint.passes(gated, draft.number);
+            resolver.passes(gated, draft.number);
         }
     }
-    if !joint.report.problems.is_empty() || !joint.has_an_order() {
+    if !resolver.report.problems.is_empty() || !resolver.has_no_cycle() {
         return None;
     }
-    joint.attach(&drafts, gated);
-    let Joint { mut steps, groups, order, .. } = joint;
+    resolver.attach(&drafts, gated);
+    let Resolver { mut steps, groups, order, .. } = resolver;
     write_needs(&mut steps, &order);
-    paths::keep_apart(&mut steps).into_iter().for_each(|problem| report.add(problem));
+    paths::make_files_unique(&mut steps).into_iter().for_each(|problem| report.add(problem));
     flow.steps = steps;
-    Some(Unit { flow, groups })
+    Some(ExpandedFile { flow, groups })
 }
 
 /// All steps in the order of the file, and the step numbers that each name stands for.
@@ -100,7 +100,7 @@ fn numbered(drafts: &mut [Draft<'_>]) -> (Vec<Step>, Groups) {
     (steps, groups)
 }
 
-struct Joint<'a> {
+struct Resolver<'a> {
     id: &'a str,
     steps: Vec<Step>,
     groups: Groups,
@@ -111,17 +111,17 @@ struct Joint<'a> {
 }
 
 /// Which steps come before one and which after it, by number.
-struct Around {
+struct Neighbours {
     before: Vec<bool>,
     after: Vec<bool>,
 }
 
-impl Joint<'_> {
+impl Resolver<'_> {
     fn long_ids(&mut self) {
         for step in &self.steps {
-            if step.id.len() > limits::FLOW_ID_BYTES {
+            if step.id.len() > limits::WORKFLOW_ID_BYTES {
                 let message =
-                    format!("the id of a step is longer than {} bytes", limits::FLOW_ID_BYTES);
+                    format!("the id of a step is longer than {} bytes", limits::WORKFLOW_ID_BYTES);
                 let help = Some(format!("use shorter names or values: `{}…`", clip(&step.id)));
                 self.report.add(Problem { line: step.line, column: 1, message, help });
             }
@@ -129,7 +129,7 @@ impl Joint<'_> {
     }
 
     /// The gate of each draft, if it has one.
-    fn gates(&mut self, source: &Source, drafts: &[Draft<'_>]) -> Vec<Option<Gated>> {
+    fn gates(&mut self, source: &Source, drafts: &[Draft<'_>]) -> Vec<Option<UnresolvedGate>> {
         let mut owners: BTreeMap<&str, &Name> = BTreeMap::new();
         let mut gated = Vec::new();
         for draft in drafts {
@@ -189,7 +189,7 @@ impl Joint<'_> {
                 for needed in group.last.clone() {
                     waiting.iter().for_each(|step| self.link(*step, needed, &name));
                 }
-            } else if let Some(need) = self.elsewhere(&name) {
+            } else if let Some(need) = self.other_workflow_step(&name) {
                 for step in &waiting {
                     if !self.steps[*step].needs.contains(&need) {
                         self.steps[*step].needs.push(need.clone());
@@ -200,7 +200,7 @@ impl Joint<'_> {
     }
 
     /// `other/X-2`: a step of another workflow. Any other name is reported.
-    fn elsewhere(&mut self, name: &Name) -> Option<Need> {
+    fn other_workflow_step(&mut self, name: &Name) -> Option<Need> {
         match name.value.split_once('/') {
             Some((workflow, step))
                 if paths::is_id(workflow)
@@ -220,7 +220,7 @@ impl Joint<'_> {
     fn unknown(&mut self, name: &Name, also: &[&str]) {
         let known = self.groups.keys().map(String::as_str).chain(also.iter().copied());
         // A list of all steps of a large matrix would help nobody.
-        let help = suggestion(&name.value, known.take(limits::FLOW_ITEMS));
+        let help = suggestion(&name.value, known.take(limits::WORKFLOW_ITEMS));
         let help: String = help.chars().take(300).collect();
         self.report.at(name, format!("unknown step `{}`", clip(&name.value)), help);
     }
@@ -231,12 +231,13 @@ impl Joint<'_> {
         }
         if let Err(TooMany) = self.order.need(step, needed, place(at)) {
             self.is_full = true;
-            let message = format!("the steps have more than {} dependencies", limits::FLOW_NEEDS);
+            let message =
+                format!("the steps have more than {} dependencies", limits::WORKFLOW_NEEDS);
             self.report.at(at, message, "put one step between two large matrices");
         }
     }
 
-    fn passes(&mut self, gated: &Gated, number: usize) {
+    fn passes(&mut self, gated: &UnresolvedGate, number: usize) {
         for name in &gated.pass {
             if name.value == DONE {
                 continue;
@@ -255,11 +256,11 @@ impl Joint<'_> {
     }
 
     /// Whether the dependencies have no cycle; reports one otherwise.
-    fn has_an_order(&mut self) -> bool {
-        let Some(circle) = self.order.circle() else { return true };
-        let next = |index: usize| circle[(index + 1) % circle.len()];
+    fn has_no_cycle(&mut self) -> bool {
+        let Some(cycle) = self.order.cycle() else { return true };
+        let next = |index: usize| cycle[(index + 1) % cycle.len()];
         let ids = |step: usize| self.steps[step].id.as_str();
-        let links = (0..circle.len()).map(|index| (circle[index], next(index)));
+        let links = (0..cycle.len()).map(|index| (cycle[index], next(index)));
         let says = |(step, needed): (usize, usize)| {
             let (line, _) = self.order.place(step, needed);
             format!("`{}` waits for `{}` (line {line})", ids(step), ids(needed))
@@ -269,7 +270,7 @@ impl Joint<'_> {
         let back = links.clone().find(|(step, needed)| needed >= step);
         let (line, column) =
             back.map_or(Place::default(), |(step, needed)| self.order.place(step, needed));
-        let message = match circle.as_slice() {
+        let message = match cycle.as_slice() {
             [one] => format!("`{}` waits for itself", ids(*one)),
             [..] => format!("the steps wait for each other in a cycle: {}", ways.join(", ")),
         };
@@ -281,17 +282,17 @@ impl Joint<'_> {
     }
 
     /// Gives each step its gate, and makes it wait for every step that the gate may send back to.
-    fn attach(&mut self, drafts: &[Draft<'_>], gated: Vec<Option<Gated>>) {
+    fn attach(&mut self, drafts: &[Draft<'_>], gated: Vec<Option<UnresolvedGate>>) {
         for (draft, gated) in drafts.iter().zip(gated) {
             let number = draft.number;
-            if let Some(Gated { mut gate, back, .. }) = gated {
+            if let Some(UnresolvedGate { mut gate, targets, .. }) = gated {
                 let (before, after) = (self.order.upstream(number), self.order.downstream(number));
-                let mut around = Around { before, after };
-                for (way, name) in gate.on_fail.iter_mut().zip(&back) {
+                let mut neighbours = Neighbours { before, after };
+                for (way, name) in gate.on_fail.iter_mut().zip(&targets) {
                     way.to = match name {
                         None => Some(self.steps[number].id.clone()),
                         Some(name) if name.value == ABORT => None,
-                        Some(name) => self.way_back(name, &gate.id, draft, &mut around),
+                        Some(name) => self.retry_route(name, &gate.id, draft, &mut neighbours),
                     };
                 }
                 self.steps[number].gate = Some(gate);
@@ -299,12 +300,12 @@ impl Joint<'_> {
         }
     }
 
-    fn way_back(
+    fn retry_route(
         &mut self,
         name: &Name,
         gate: &str,
         draft: &Draft<'_>,
-        around: &mut Around,
+        neighbours: &mut Neighbours,
     ) -> Option<String> {
         let from = draft.number;
         let target = self.single(name, &draft.suffix)?;
@@ -313,7 +314,7 @@ impl Joint<'_> {
         if target == from {
             return Some(id);
         }
-        if around.after[target] {
+        if neighbours.after[target] {
             let message =
                 format!("the gate `{gate}` sends back to `{}`, which comes after it", end.id);
             let help = format!(
@@ -323,9 +324,9 @@ impl Joint<'_> {
             self.report.at(name, message, help);
             return None;
         }
-        if !around.before[target] {
+        if !neighbours.before[target] {
             self.link(from, target, name);
-            around.before = self.order.upstream(from);
+            neighbours.before = self.order.upstream(from);
         }
         Some(id)
     }
@@ -362,7 +363,7 @@ fn is_step_id(id: &str) -> bool {
         let values = values.strip_suffix(']');
         paths::is_id(base) && values.is_some_and(|values| !values.contains(['[', ']']))
     };
-    id.len() <= limits::FLOW_ID_BYTES && id.split('/').all(is_part)
+    id.len() <= limits::WORKFLOW_ID_BYTES && id.split('/').all(is_part)
 }
 
 fn write_needs(steps: &mut [Step], order: &Order) {

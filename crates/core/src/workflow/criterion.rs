@@ -74,7 +74,7 @@ const PROGRAMS: [&str; 59] = [
 ///    as `test` that are both programs and prose count as a program only if an argument follows
 ///    that is no plain word (`test -f x`).
 /// 4. The evaluator judges everything else.
-pub(super) fn understood(text: &str) -> Criterion {
+pub(super) fn interpret(text: &str) -> Criterion {
     let text = text.trim();
     let said = text.strip_suffix('.').unwrap_or(text).trim_end();
     if let Some(path) = file(said) {
@@ -164,7 +164,7 @@ mod tests {
             ("Datei übersicht.md exists", judged("Datei übersicht.md exists")),
             ("ß", judged("ß")),
         ] {
-            assert_eq!(understood(text), meant, "{text}");
+            assert_eq!(interpret(text), meant, "{text}");
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct File<'a> {
 }
 
 /// An expanded file, with the names that its steps are known by.
-pub(super) struct Unit {
+pub(super) struct ExpandedFile {
     pub(super) flow: Workflow,
     pub(super) groups: Groups,
 }
@@ -67,11 +67,11 @@ pub(super) struct Draft<'s> {
     pub(super) number: usize,
 }
 
-pub(super) fn unit(
+pub(super) fn expand(
     file: &File<'_>,
     given: &Values,
     loading: &Loading<'_>,
-) -> Result<Unit, Problems> {
+) -> Result<ExpandedFile, Problems> {
     let fail = |problems| Problems::new(file.origin, file.text, problems);
     let source = source::read(file.text).map_err(|problem| fail(vec![problem]))?;
     let mut report = Report::default();
@@ -80,7 +80,7 @@ pub(super) fn unit(
         [] | [_] => format!("add `--param {name}=…`, or give it a `default`"),
         [_, ..] => format!("add `with: {{ {name}: … }}`, or give it a `default`"),
     };
-    let params = params::settle(&header.params, given, &header.id, &how, &mut report);
+    let params = params::resolve(&header.params, given, &header.id, &how, &mut report);
     let scope = Scope::of_params(&params);
     let flow = workflow_of(&source, params, &mut Reader { scope: &scope, report: &mut report });
     check::ids(&source, &mut report);
@@ -89,9 +89,9 @@ pub(super) fn unit(
         return Err(fail(report.problems));
     }
     let drafts = drafts(&source, &scope, file, loading, &mut report)?;
-    let unit = drafts.and_then(|drafts| check::join(&source, flow, drafts, &mut report));
-    match unit {
-        Some(unit) if report.problems.is_empty() => Ok(unit),
+    let expanded = drafts.and_then(|drafts| check::resolve(&source, flow, drafts, &mut report));
+    match expanded {
+        Some(expanded) if report.problems.is_empty() => Ok(expanded),
         Some(_) | None => Err(fail(report.problems)),
     }
 }
@@ -144,7 +144,7 @@ fn drafts<'s>(
     let mut is_whole = true;
     let mut total = 0;
     for step in &source.steps {
-        only_what_fits(step, report);
+        check_uses(step, report);
         let combinations = combinations(step, scope, report);
         is_whole &= !combinations.is_empty();
         for own in combinations {
@@ -154,7 +154,7 @@ fn drafts<'s>(
                 Some(uses) => {
                     let id = format!("{}{suffix}", step.id.value);
                     match include(step, uses, &scope, file, loading, report)? {
-                        Some(unit) => prefixed(unit, &id, step),
+                        Some(expanded) => prefixed(expanded, &id, step),
                         None => {
                             is_whole = false;
                             continue;
@@ -167,7 +167,7 @@ fn drafts<'s>(
                 }
             };
             total += steps.len();
-            if !report.fits(&step.id, total, limits::FLOW_STEPS) {
+            if !report.fits(&step.id, total, limits::WORKFLOW_STEPS) {
                 return Ok(None);
             }
             drafts.push(Draft { source: step, scope, suffix, steps, groups, number: 0 });
@@ -177,7 +177,7 @@ fn drafts<'s>(
 }
 
 /// A step either does work or includes a file.
-fn only_what_fits(step: &StepSource, report: &mut Report) {
+fn check_uses(step: &StepSource, report: &mut Report) {
     if step.uses.is_none() {
         if let Some((name, _)) = step.with.0.first() {
             report.at(name, "`with` needs `uses`", "add `uses: FILE`");
@@ -215,7 +215,7 @@ fn combinations(
     let item = step.for_each.iter().map(|list| (ITEM.to_owned(), list));
     for (name, list) in named.chain(item) {
         let values = values(list, scope, report);
-        if !report.fits(list, sets.len().saturating_mul(values.len()), limits::FLOW_MATRIX) {
+        if !report.fits(list, sets.len().saturating_mul(values.len()), limits::WORKFLOW_MATRIX) {
             return Vec::new();
         }
         let longer = |set: &Vec<(String, String)>| {
@@ -283,7 +283,7 @@ fn include(
     file: &File<'_>,
     loading: &Loading<'_>,
     report: &mut Report,
-) -> Result<Option<Unit>, Problems> {
+) -> Result<Option<ExpandedFile>, Problems> {
     let uses = Reader { scope, report }.name(uses);
     let given = given(&step.with, scope, report);
     // Problems of this file are reported before those of the files that it includes.
@@ -301,13 +301,13 @@ fn include(
         report.at(&uses, format!("`{path}` includes itself"), inside.join(" -> "));
         return Ok(None);
     }
-    if file.inside.len() > limits::FLOW_DEPTH {
-        let message = format!("more than {} levels of included files", limits::FLOW_DEPTH);
+    if file.inside.len() > limits::WORKFLOW_DEPTH {
+        let message = format!("more than {} levels of included files", limits::WORKFLOW_DEPTH);
         report.at(&uses, message, inside.join(" -> "));
         return Ok(None);
     }
     loading.included.set(loading.included.get() + 1);
-    if !report.fits(&uses, loading.included.get(), limits::FLOW_INCLUDES) {
+    if !report.fits(&uses, loading.included.get(), limits::WORKFLOW_INCLUDES) {
         return Ok(None);
     }
     let text = match (loading.include)(&path) {
@@ -320,8 +320,8 @@ fn include(
     };
     let origin = format!("{}{path}", loading.folder);
     let included = File { text: &text, origin: &origin, inside: &inside };
-    let unit = unit(&included, &given, loading);
-    unit.map(Some).map_err(|problems| included_by(problems, file.origin, place(&uses).0))
+    let expanded = expand(&included, &given, loading);
+    expanded.map(Some).map_err(|problems| included_by(problems, file.origin, place(&uses).0))
 }
 
 /// The values of `with`, with placeholders filled in. A value that is only a placeholder keeps its
@@ -355,18 +355,18 @@ fn included_by(mut problems: Problems, origin: &str, line: u32) -> Problems {
 
 /// The steps of an included file, with ids prefixed by the id of the step that includes it. They
 /// take its place.
-fn prefixed(unit: Unit, id: &str, at: &StepSource) -> (Vec<Step>, Groups) {
-    let order = Order::of_steps(&unit.flow.steps);
-    let numbers = || 0..unit.flow.steps.len();
+fn prefixed(expanded: ExpandedFile, id: &str, at: &StepSource) -> (Vec<Step>, Groups) {
+    let order = Order::of_steps(&expanded.flow.steps);
+    let numbers = || 0..expanded.flow.steps.len();
     let whole = Group {
         first: numbers().filter(|step| order.is_first(*step)).collect(),
         last: numbers().filter(|step| order.is_last(*step)).collect(),
     };
     let under = |name: &str| format!("{id}/{name}");
     let mut groups: Groups =
-        unit.groups.iter().map(|(name, group)| (under(name), group.clone())).collect();
+        expanded.groups.iter().map(|(name, group)| (under(name), group.clone())).collect();
     groups.insert(id.to_owned(), whole);
-    let mut steps = unit.flow.steps;
+    let mut steps = expanded.flow.steps;
     for step in &mut steps {
         let gate = step.gate.as_ref().map_or(step.id.as_str(), |gate| gate.id.as_str());
         if let Signal::GitCommit { mark } = &mut step.signal
@@ -377,7 +377,7 @@ fn prefixed(unit: Unit, id: &str, at: &StepSource) -> (Vec<Step>, Groups) {
         step.id = under(&step.id);
         step.line = place(&at.id).0;
         step.worktree = step.worktree.take().map(|folder| format!("{}/{folder}", file_name(id)));
-        step.context.extend(unit.flow.context_files.iter().cloned());
+        step.context.extend(expanded.flow.context_files.iter().cloned());
         for need in &mut step.needs {
             if let Need::Step(needed) = need {
                 *needed = under(needed);

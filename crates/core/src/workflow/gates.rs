@@ -12,16 +12,16 @@ use crate::yaml::{Name, OneOrMany, Spanned, clip, place};
 const REVIEWER: &str = "reviewer";
 
 /// A gate whose targets are not resolved yet.
-pub(super) struct Gated {
+pub(super) struct UnresolvedGate {
     /// The targets of its `on_fail` are in `targets`.
     pub(super) gate: Gate,
     pub(super) pass: Vec<Name>,
     /// One for each of `gate.on_fail`; none means the step itself.
-    pub(super) back: Vec<Option<Name>>,
+    pub(super) targets: Vec<Option<Name>>,
 }
 
 /// `suffix` is what the step's matrix adds to its id.
-pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -> Gated {
+pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -> UnresolvedGate {
     let id = format!("{}{suffix}", source.id.value);
     let pass = match &source.on_pass {
         Some(on_pass) => reader.one_or_many(&on_pass.next_step),
@@ -39,7 +39,7 @@ pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -
         let help = "name a step, or `DONE`";
         reader.report.at(&on_pass.next_step, "the gate leads nowhere", help);
     }
-    let (on_fail, back) = ways_back(source.on_fail.as_ref(), &source.id, &id, reader);
+    let (on_fail, targets) = retry_routes(source.on_fail.as_ref(), &source.id, &id, reader);
     let reviewer = &source.reviewer;
     let mut span = |text: &Option<Name>| text.as_ref().and_then(|text| reader.span(text));
     let (veto_window, timeout) = (span(&reviewer.veto_window), span(&reviewer.timeout));
@@ -55,7 +55,7 @@ pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -
         line: place(&source.id).0,
         id,
     };
-    Gated { gate, pass, back }
+    UnresolvedGate { gate, pass, targets }
 }
 
 /// The reviewers, each once.
@@ -79,7 +79,7 @@ fn reviewers(written: Option<&Spanned<OneOrMany>>, reader: &mut Reader<'_>) -> V
     reviewers
 }
 
-fn ways_back(
+fn retry_routes(
     source: Option<&FailSource>,
     gate: &Name,
     id: &str,
@@ -93,8 +93,8 @@ fn ways_back(
     let mut ways = Vec::new();
     let mut targets = Vec::new();
     let routes = source.map_or(&[][..], |on_fail| &on_fail.routes);
-    reader.report.fits(gate, routes.len(), limits::FLOW_ITEMS);
-    for route in routes.iter().take(limits::FLOW_ITEMS) {
+    reader.report.fits(gate, routes.len(), limits::WORKFLOW_ITEMS);
+    for route in routes.iter().take(limits::WORKFLOW_ITEMS) {
         let reason = reader.word(&route.reason, "reason");
         if ways.iter().any(|back: &RetryRoute| back.reason.as_deref() == Some(&reason)) {
             let message = format!("duplicate route for the reason `{}`", clip(&reason));

@@ -102,8 +102,8 @@ enum Node<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lead {
-    On,
+enum EdgeDirection {
+    Forward,
     /// From a failed gate.
     Back,
 }
@@ -113,7 +113,7 @@ enum Lead {
 struct Edge {
     from: usize,
     to: usize,
-    lead: Lead,
+    direction: EdgeDirection,
     words: Vec<String>,
 }
 
@@ -138,23 +138,23 @@ impl<'a> Net<'a> {
                 None => place,
             });
         }
-        net.lead_in(flow, &steps);
+        net.add_other_workflows(flow, &steps);
         let done = net.add(Node::Done);
         let mut abort = None;
         for (index, step) in flow.steps.iter().enumerate() {
             let (place, exit) = (steps[index], exits[index]);
             if exit != place {
-                net.lead_on(place, exit, Vec::new());
+                net.add_edge(place, exit, Vec::new());
             }
             let words = || step.gate.iter().map(|_| "pass".to_owned()).collect();
             for next in &links.after[index] {
-                net.lead_on(exit, steps[*next], words());
+                net.add_edge(exit, steps[*next], words());
             }
             if links.after[index].is_empty() {
-                net.lead_on(exit, done, words());
+                net.add_edge(exit, done, words());
             }
             if let Some(gate) = &step.gate {
-                net.lead_back(exit, gate, |net, to| match to {
+                net.add_retry_routes(exit, gate, |net, to| match to {
                     Some(id) => links.place(id).map(|place| steps[place]),
                     None => Some(*abort.get_or_insert_with(|| net.add(Node::Abort))),
                 });
@@ -169,7 +169,7 @@ impl<'a> Net<'a> {
     }
 
     /// Adds the steps of other workflows.
-    fn lead_in(&mut self, flow: &'a Workflow, steps: &[usize]) {
+    fn add_other_workflows(&mut self, flow: &'a Workflow, steps: &[usize]) {
         let mut known: HashMap<(&str, &str), usize> = HashMap::new();
         for (to, step) in steps.iter().zip(&flow.steps) {
             for need in &step.needs {
@@ -177,17 +177,17 @@ impl<'a> Net<'a> {
                 let from = *known
                     .entry((workflow, step))
                     .or_insert_with(|| self.add(Node::Elsewhere { workflow, step }));
-                self.lead_on(from, *to, vec!["needed".to_owned()]);
+                self.add_edge(from, *to, vec!["needed".to_owned()]);
             }
         }
     }
 
-    fn lead_on(&mut self, from: usize, to: usize, words: Vec<String>) {
-        self.edges.push(Edge { from, to, lead: Lead::On, words });
+    fn add_edge(&mut self, from: usize, to: usize, words: Vec<String>) {
+        self.edges.push(Edge { from, to, direction: EdgeDirection::Forward, words });
     }
 
     /// Adds the retry routes of a gate; routes to the same target share one edge.
-    fn lead_back(
+    fn add_retry_routes(
         &mut self,
         from: usize,
         gate: &Gate,
@@ -201,7 +201,12 @@ impl<'a> Net<'a> {
             match self.edges[first..].iter_mut().find(|edge| edge.to == to) {
                 Some(edge) => edge.words.push(word),
                 None => {
-                    self.edges.push(Edge { from, to, lead: Lead::Back, words: vec![word] });
+                    self.edges.push(Edge {
+                        from,
+                        to,
+                        direction: EdgeDirection::Back,
+                        words: vec![word],
+                    });
                 }
             }
         }

@@ -23,38 +23,40 @@ const OWN_FOLDER: &str = ".workflow/";
 /// The warnings by line. `exists` says whether a path or glob matches something in the repository.
 #[must_use]
 pub fn lint(flow: &Workflow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
-    let mut view = View::of(flow);
+    let mut view = LintContext::of(flow);
     let mut warnings = Vec::new();
     for path in &flow.context_files {
         let mut missing = flow
             .steps
             .iter()
             .map(|step| in_worktree(step.worktree.as_deref(), path))
-            .filter(|inside| !exists(inside) && view.makers(inside).is_empty());
+            .filter(|inside| !exists(inside) && view.producers(inside).is_empty());
         if let Some(inside) = missing.next() {
-            let what = looked_for(path, &inside);
+            let what = described_path(path, &inside);
             let message =
                 format!("the context file {what} does not exist, and no step produces it");
             warnings.push(Problem { line: 0, column: 0, message, help: None });
         }
     }
     for (number, step) in flow.steps.iter().enumerate() {
-        let of_step = alone(&view, number).into_iter().chain(judged(step));
+        let of_step = isolated_step(&view, number).into_iter().chain(unverified(step));
         warnings.extend(
-            of_step.chain(reads(&mut view, number, exists)).map(|warning| warning.on(step.line)),
+            of_step
+                .chain(missing_inputs(&mut view, number, exists))
+                .map(|warning| warning.on(step.line)),
         );
         if let Some(gate) = &step.gate {
-            let of_gate = rounds(flow, gate).into_iter().chain(unheard(gate));
+            let of_gate = many_retries(flow, gate).into_iter().chain(ignored_settings(gate));
             warnings.extend(of_gate.map(|warning| warning.on(gate.line)));
         }
-        if warnings.len() > limits::FLOW_PROBLEMS {
+        if warnings.len() > limits::WORKFLOW_PROBLEMS {
             break;
         }
     }
     warnings.extend(collisions(&mut view));
     warnings.sort();
     warnings.dedup();
-    warnings.truncate(limits::FLOW_PROBLEMS);
+    warnings.truncate(limits::WORKFLOW_PROBLEMS);
     warnings
 }
 
@@ -68,17 +70,17 @@ impl Warning {
 }
 
 /// A workflow with cached answers.
-struct View<'a> {
+struct LintContext<'a> {
     flow: &'a Workflow,
     order: Order,
     downstream: BTreeMap<usize, Vec<bool>>,
-    makers: BTreeMap<String, Vec<usize>>,
+    producers: BTreeMap<String, Vec<usize>>,
 }
 
-impl<'a> View<'a> {
+impl<'a> LintContext<'a> {
     fn of(flow: &'a Workflow) -> Self {
         let order = Order::of_steps(&flow.steps);
-        Self { flow, order, downstream: BTreeMap::new(), makers: BTreeMap::new() }
+        Self { flow, order, downstream: BTreeMap::new(), producers: BTreeMap::new() }
     }
 
     /// Whether a step has always passed when another one starts.
@@ -87,20 +89,20 @@ impl<'a> View<'a> {
     }
 
     /// The steps that produce something at a path of a worktree.
-    fn makers(&mut self, path: &str) -> &[usize] {
-        if !self.makers.contains_key(path) {
+    fn producers(&mut self, path: &str) -> &[usize] {
+        if !self.producers.contains_key(path) {
             let makes = |step: &Step| {
                 let worktree = step.worktree.as_deref();
-                step.outputs.iter().any(|output| meet(&in_worktree(worktree, output), path))
+                step.outputs.iter().any(|output| may_overlap(&in_worktree(worktree, output), path))
             };
             let steps = self.flow.steps.iter().enumerate().filter(|(_, step)| makes(step));
-            self.makers.insert(path.to_owned(), steps.map(|(number, _)| number).collect());
+            self.producers.insert(path.to_owned(), steps.map(|(number, _)| number).collect());
         }
-        &self.makers[path]
+        &self.producers[path]
     }
 
     /// Whether a step starts after one of another workflow, whose outputs are unknown here.
-    fn waits_elsewhere(&mut self, number: usize) -> bool {
+    fn waits_for_other_workflow(&mut self, number: usize) -> bool {
         let flow = self.flow;
         (0..flow.steps.len())
             .filter(|other| needs_another_workflow(&flow.steps[*other]))
@@ -115,7 +117,7 @@ fn needs_another_workflow(step: &Step) -> bool {
 /// Warnings about settings that the file leaves to defaults and that people may want to choose. An
 /// unreadable text has none.
 #[must_use]
-pub fn unsaid(text: &str) -> Vec<Problem> {
+pub fn default_warnings(text: &str) -> Vec<Problem> {
     let Ok(source) = source::read(text) else { return Vec::new() };
     let silent = source.gates.iter().filter(|gate| gate.max_retries.is_none());
     let warning = |gate: &source::GateSource| {
@@ -129,7 +131,7 @@ pub fn unsaid(text: &str) -> Vec<Problem> {
 }
 
 /// A step without dependencies in either direction, in a workflow that otherwise has some.
-fn alone(view: &View<'_>, number: usize) -> Option<Warning> {
+fn isolated_step(view: &LintContext<'_>, number: usize) -> Option<Warning> {
     let (step, order) = (&view.flow.steps[number], &view.order);
     let is_alone = order.is_first(number) && order.is_last(number) && !needs_another_workflow(step);
     (is_alone && !order.is_empty()).then(|| {
@@ -139,7 +141,7 @@ fn alone(view: &View<'_>, number: usize) -> Option<Warning> {
 }
 
 /// A path as it is written and, if it differs, the place where it is expected.
-fn looked_for(path: &str, inside: &str) -> String {
+fn described_path(path: &str, inside: &str) -> String {
     if path == inside {
         format!("`{path}`")
     } else {
@@ -148,7 +150,11 @@ fn looked_for(path: &str, inside: &str) -> String {
 }
 
 /// Inputs and context files that may not exist when the step starts.
-fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> Vec<Warning> {
+fn missing_inputs(
+    view: &mut LintContext<'_>,
+    number: usize,
+    exists: &dyn Fn(&str) -> bool,
+) -> Vec<Warning> {
     let step = &view.flow.steps[number];
     let mut warnings = Vec::new();
     for path in step.inputs.iter().chain(&step.context) {
@@ -156,25 +162,29 @@ fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> V
         if inside.starts_with(OWN_FOLDER) || exists(&inside) {
             continue;
         }
-        let makers: Vec<usize> =
-            view.makers(&inside).iter().copied().filter(|maker| *maker != number).collect();
-        if makers.iter().any(|maker| view.comes_before(*maker, number)) {
+        let producers: Vec<usize> = view
+            .producers(&inside)
+            .iter()
+            .copied()
+            .filter(|producer| *producer != number)
+            .collect();
+        if producers.iter().any(|producer| view.comes_before(*producer, number)) {
             continue;
         }
-        warnings.push(match makers.first() {
-            None if view.waits_elsewhere(number) => continue,
+        warnings.push(match producers.first() {
+            None if view.waits_for_other_workflow(number) => continue,
             None => Warning(
                 format!(
                     "`{}` reads {}, which does not exist and which no step produces",
                     step.id,
-                    looked_for(path, &inside)
+                    described_path(path, &inside)
                 ),
                 "add it to the `outputs` of an earlier step",
             ),
-            Some(maker) => {
-                let maker = &view.flow.steps[*maker].id;
+            Some(producer) => {
+                let producer = &view.flow.steps[*producer].id;
                 let message = format!(
-                    "`{}` reads `{path}`, but does not wait for `{maker}`, which produces it",
+                    "`{}` reads `{path}`, but does not wait for `{producer}`, which produces it",
                     step.id
                 );
                 Warning(message, "add that step to its `needs`")
@@ -186,7 +196,7 @@ fn reads(view: &mut View<'_>, number: usize, exists: &dyn Fn(&str) -> bool) -> V
 
 /// Whether two paths or globs may name the same file: equal, one inside the other, or equal up to
 /// the first wildcard. In doubt they do.
-fn meet(a: &str, b: &str) -> bool {
+fn may_overlap(a: &str, b: &str) -> bool {
     fn fixed(path: &str) -> (&str, bool) {
         let end = path.find(['*', '?', '[', '{']);
         (path[..end.unwrap_or(path.len())].trim_end_matches('/'), end.is_some())
@@ -200,7 +210,7 @@ fn meet(a: &str, b: &str) -> bool {
     is_below(a, b, a_is_glob) || is_below(b, a, b_is_glob)
 }
 
-fn judged(step: &Step) -> Option<Warning> {
+fn unverified(step: &Step) -> Option<Warning> {
     match (&step.criterion, step.launch) {
         (Some(Criterion::Judged(text)), _) => {
             let said: String = text.chars().take(60).collect();
@@ -218,7 +228,7 @@ fn judged(step: &Step) -> Option<Warning> {
 }
 
 /// A gate that may send back very often without a circuit breaker.
-fn rounds(flow: &Workflow, gate: &Gate) -> Option<Warning> {
+fn many_retries(flow: &Workflow, gate: &Gate) -> Option<Warning> {
     let breaker = &flow.breaker;
     let is_broken =
         breaker.failures.is_some() || breaker.time.is_some() || breaker.cost_micros.is_some();
@@ -232,7 +242,7 @@ fn rounds(flow: &Workflow, gate: &Gate) -> Option<Warning> {
 }
 
 /// Settings of a gate that its level ignores.
-fn unheard(gate: &Gate) -> Vec<Warning> {
+fn ignored_settings(gate: &Gate) -> Vec<Warning> {
     let has_window = gate.veto_window.is_some();
     let (window, reviewers) = match gate.level {
         EscalationLevel::Notify => (false, false),
@@ -251,7 +261,7 @@ fn unheard(gate: &Gate) -> Vec<Warning> {
 }
 
 /// Steps that can run at the same time and write the same file or share a worktree.
-fn collisions(view: &mut View<'_>) -> Vec<Problem> {
+fn collisions(view: &mut LintContext<'_>) -> Vec<Problem> {
     let mut claims: BTreeMap<(bool, &str), Vec<usize>> = BTreeMap::new();
     for (number, step) in view.flow.steps.iter().enumerate() {
         let outputs = step.outputs.iter().map(|output| (false, output.as_str()));
@@ -270,7 +280,7 @@ fn collisions(view: &mut View<'_>) -> Vec<Problem> {
         let pairs: Vec<(usize, usize)> = pairs.filter(at_once).take(PAIRS).collect();
         warnings
             .extend(pairs.into_iter().map(|pair| collision(view.flow, pair, path, is_worktree)));
-        if warnings.len() > limits::FLOW_PROBLEMS {
+        if warnings.len() > limits::WORKFLOW_PROBLEMS {
             break;
         }
     }

@@ -34,7 +34,7 @@ use crate::time::Span;
 
 use links::Links;
 
-pub use lint::{lint, unsaid};
+pub use lint::{default_warnings, lint};
 pub use paths::file_name;
 
 /// The target of a gate without a next step.
@@ -64,7 +64,7 @@ pub fn load(
     let (folder, name) = origin.rfind('/').map_or(("", origin), |at| origin.split_at(at + 1));
     let loading = expand::Loading { include, included: Cell::new(0), folder };
     let file = expand::File { text, origin, inside: &[name.to_owned()] };
-    expand::unit(&file, params, &loading).map(|unit| unit.flow)
+    expand::expand(&file, params, &loading).map(|unit| unit.flow)
 }
 
 /// What a file declares, before anything is filled in. Empty for an unreadable text.
@@ -73,7 +73,7 @@ pub struct WorkflowOutline {
     /// The names of its parameters.
     pub params: Vec<String>,
     /// A valid value for each parameter without a default.
-    pub stand_ins: BTreeMap<String, Value>,
+    pub sample_values: BTreeMap<String, Value>,
     /// The files that it includes, as paths from its folder.
     pub uses: Vec<String>,
 }
@@ -82,7 +82,7 @@ pub struct WorkflowOutline {
 pub fn outline(text: &str) -> WorkflowOutline {
     let Ok(source) = source::read(text) else { return WorkflowOutline::default() };
     WorkflowOutline {
-        stand_ins: params::stand_ins(&source.workflow.params),
+        sample_values: params::sample_values(&source.workflow.params),
         params: source.workflow.params.0.into_iter().map(|(name, _)| name.value).collect(),
         uses: source
             .steps
@@ -167,7 +167,7 @@ pub enum Need {
 /// matrix that it was expanded from, or the step that includes it. Waiting for all steps of a file
 /// amounts to waiting for its last ones.
 #[must_use]
-pub fn means(name: &str, id: &str) -> bool {
+pub fn matches_step(name: &str, id: &str) -> bool {
     id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '/']))
 }
 
@@ -311,7 +311,7 @@ impl Gate {
 
     /// The route for a reviewer's reason.
     #[must_use]
-    pub fn way_back(&self, reason: Option<&str>) -> Option<&RetryRoute> {
+    pub fn retry_route(&self, reason: Option<&str>) -> Option<&RetryRoute> {
         let named = self
             .on_fail
             .iter()

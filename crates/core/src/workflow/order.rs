@@ -45,7 +45,7 @@ impl Order {
     }
 
     pub(super) fn need(&mut self, step: usize, needed: usize, at: Place) -> Result<(), TooMany> {
-        if self.count >= limits::FLOW_NEEDS {
+        if self.count >= limits::WORKFLOW_NEEDS {
             return Err(TooMany);
         }
         self.link(step, needed, at);
@@ -107,7 +107,7 @@ impl Order {
 
     /// A cycle: each step needs the next one, and the last needs the first; none if there is no
     /// cycle.
-    pub(super) fn circle(&self) -> Option<Vec<usize>> {
+    pub(super) fn cycle(&self) -> Option<Vec<usize>> {
         let mut open: Vec<usize> = self.needs.iter().map(BTreeMap::len).collect();
         let mut free: Vec<usize> = (0..open.len()).filter(|step| open[*step] == 0).collect();
         while let Some(step) = free.pop() {
@@ -142,10 +142,10 @@ mod tests {
 
     #[test]
     fn a_circle_is_found_without_what_leads_to_it() {
-        assert_eq!(order(3, &[(1, 0), (2, 1), (2, 0)]).circle(), None);
-        assert_eq!(order(1, &[(0, 0)]).circle(), Some(vec![0]));
+        assert_eq!(order(3, &[(1, 0), (2, 1), (2, 0)]).cycle(), None);
+        assert_eq!(order(1, &[(0, 0)]).cycle(), Some(vec![0]));
         assert_eq!(
-            order(5, &[(1, 0), (1, 3), (2, 1), (3, 2), (4, 3)]).circle(),
+            order(5, &[(1, 0), (1, 3), (2, 1), (3, 2), (4, 3)]).cycle(),
             Some(vec![1, 3, 2])
         );
     }

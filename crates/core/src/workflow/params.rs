@@ -18,14 +18,14 @@ pub(super) type Values = BTreeMap<String, Value>;
 
 /// The value of every parameter. `at` is the workflow's id, for problems without a position of
 /// their own; `how` says how a value is given.
-pub(super) fn settle(
+pub(super) fn resolve(
     declared: &Entries<Spanned<ParamSource>>,
     given: &Values,
     at: &Name,
     how: &dyn Fn(&str) -> String,
     report: &mut Report,
 ) -> Values {
-    if !report.fits(at, declared.0.len(), limits::FLOW_PARAMS) {
+    if !report.fits(at, declared.0.len(), limits::WORKFLOW_PARAMS) {
         return Values::new();
     }
     for name in given.keys() {
@@ -59,12 +59,12 @@ pub(super) fn settle(
 
 /// A valid value for each parameter without a default, so that a file can be checked before anybody
 /// has chosen values.
-pub(super) fn stand_ins(declared: &Entries<Spanned<ParamSource>>) -> Values {
+pub(super) fn sample_values(declared: &Entries<Spanned<ParamSource>>) -> Values {
     let mut values = Values::new();
     for (name, source) in &declared.0 {
         let declared = Declared::of(name, source, &mut Report::default());
         if declared.default.is_none() {
-            values.insert(name.value.clone(), declared.stand_in(&name.value));
+            values.insert(name.value.clone(), declared.sample_value(&name.value));
         }
     }
     values
@@ -92,7 +92,7 @@ impl Declared {
         let default = full.default.as_ref();
         let kind = full.kind.or_else(|| default.map(|default| type_of(&default.value)));
         let kind = kind.unwrap_or(ParamType::String);
-        report.fits(name, full.choices.len(), limits::FLOW_ITEMS);
+        report.fits(name, full.choices.len(), limits::WORKFLOW_ITEMS);
         let mut choices = Vec::new();
         for choice in &full.choices {
             // Each entry of a list is one of the choices, and always a text.
@@ -113,7 +113,7 @@ impl Declared {
         declared
     }
 
-    fn stand_in(&self, name: &str) -> Value {
+    fn sample_value(&self, name: &str) -> Value {
         let chosen = self.choices.first().cloned();
         let text = || Value::from(format!("any-{name}"));
         match self.kind {
@@ -193,7 +193,7 @@ fn described(kind: ParamType) -> &'static str {
 fn coerced(kind: ParamType, value: &Value) -> Result<Value, String> {
     let refused = || Err(format!("`{}`, which is not {}", clip(&as_text(value)), described(kind)));
     match (kind, value) {
-        (ParamType::String, Value::String(text)) if text.len() > limits::FLOW_TEXT_BYTES => {
+        (ParamType::String, Value::String(text)) if text.len() > limits::WORKFLOW_TEXT_BYTES => {
             Err("too long".to_owned())
         }
         (ParamType::String, Value::String(_)) => Ok(value.clone()),
@@ -225,8 +225,8 @@ fn is_single(value: &Value) -> bool {
 }
 
 fn bounded(parts: Vec<Value>) -> Result<Value, String> {
-    if parts.len() > limits::FLOW_ITEMS {
-        return Err(format!("a list of more than {} entries", limits::FLOW_ITEMS));
+    if parts.len() > limits::WORKFLOW_ITEMS {
+        return Err(format!("a list of more than {} entries", limits::WORKFLOW_ITEMS));
     }
     Ok(Value::Array(parts))
 }

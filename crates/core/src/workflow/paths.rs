@@ -30,7 +30,7 @@ pub(super) fn fault(path: &str) -> Option<&'static str> {
     let drive = path.as_bytes().get(1) == Some(&b':') && path.as_bytes()[0].is_ascii_alphabetic();
     if path.trim().is_empty() {
         Some("it is empty")
-    } else if path.len() > limits::FLOW_PATH_BYTES {
+    } else if path.len() > limits::WORKFLOW_PATH_BYTES {
         Some("it is too long")
     } else if path.starts_with(['/', '\\', '~']) || drive {
         Some("it is not relative")
@@ -68,7 +68,7 @@ pub(super) fn beside(including: &str, path: &str) -> Option<String> {
 
 /// What distinguishes a step from others of the same source lines: `linux-2` of `build[linux,2]`,
 /// `release` of `release/X-1`.
-fn mark(id: &str) -> String {
+fn step_suffix(id: &str) -> String {
     let (before, own) = id.rsplit_once('/').unwrap_or(("", id));
     let suffix = own.find('[').map_or("", |at| &own[at..]);
     file_name(&format!("{before}/{suffix}"))
@@ -76,12 +76,12 @@ fn mark(id: &str) -> String {
 
 /// Gives each step its own files for signals and feedback. Steps of one matrix, or of a file that
 /// is included twice, come from the same lines and would otherwise read each other's files.
-pub(super) fn keep_apart(steps: &mut [Step]) -> Vec<Problem> {
+pub(super) fn make_files_unique(steps: &mut [Step]) -> Vec<Problem> {
     let shared = count(steps.iter().flat_map(names));
     for step in steps.iter_mut() {
-        let own = mark(&step.id);
+        let own = step_suffix(&step.id);
         if !own.is_empty() {
-            set_apart(step, &own, |name| shared.get(name).is_some_and(|times| *times > 1));
+            add_suffix(step, &own, |name| shared.get(name).is_some_and(|times| *times > 1));
         }
     }
     let left = count(steps.iter().flat_map(names));
@@ -121,7 +121,7 @@ fn names(step: &Step) -> Vec<String> {
     names
 }
 
-fn set_apart(step: &mut Step, own: &str, is_shared: impl Fn(&str) -> bool) {
+fn add_suffix(step: &mut Step, own: &str, is_shared: impl Fn(&str) -> bool) {
     if let Signal::SentinelFile { path } = &mut step.signal
         && is_shared(path)
     {
@@ -144,9 +144,9 @@ mod tests {
     fn ids_become_names_of_files() {
         assert_eq!(file_name("XG-1-2"), "XG-1-2");
         assert_eq!(file_name("a[x/y]/build[linux,2]"), "a-x-y-build-linux-2");
-        assert_eq!(mark("X-1"), "");
-        assert_eq!(mark("a[x]/build[linux,2]"), "a-x-linux-2");
-        assert_eq!(mark("release/X-1"), "release");
+        assert_eq!(step_suffix("X-1"), "");
+        assert_eq!(step_suffix("a[x]/build[linux,2]"), "a-x-linux-2");
+        assert_eq!(step_suffix("release/X-1"), "release");
     }
 
     #[test]

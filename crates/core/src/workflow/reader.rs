@@ -18,7 +18,7 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn add(&mut self, problem: Problem) {
-        if self.problems.len() < limits::FLOW_PROBLEMS && !self.problems.contains(&problem) {
+        if self.problems.len() < limits::WORKFLOW_PROBLEMS && !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
     }
@@ -82,9 +82,9 @@ impl Reader<'_> {
             }
         }
         if let Some(first) = list.first() {
-            self.report.fits(first, names.len(), limits::FLOW_ITEMS);
+            self.report.fits(first, names.len(), limits::WORKFLOW_ITEMS);
         }
-        names.truncate(limits::FLOW_ITEMS);
+        names.truncate(limits::WORKFLOW_ITEMS);
         names
     }
 

@@ -12,12 +12,12 @@
 //! has fewer than its `max_retries` (`worst` counts them), and a simulation that would exhaust the
 //! memory before that is cut off.
 
-mod chance;
 mod cost;
 mod event;
-mod judge;
+mod random;
 #[cfg(test)]
 mod tests;
+mod verdicts;
 mod worst;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,11 +26,11 @@ use serde::Serialize;
 
 use super::links::Links;
 use super::{EscalationLevel, Gate, RetryRoute, Step, Workflow};
-use judge::Judge;
+use verdicts::GateVerdicts;
 
 pub use cost::{Cost, Estimate, cost};
 pub use event::{Decider, SimulationEnd, SimulationEvent};
-pub use worst::{Worst, worst};
+pub use worst::{WorstCase, worst};
 
 /// The verdicts of the gates in a simulation.
 #[derive(Debug, Clone, Copy)]
@@ -79,17 +79,17 @@ pub struct StepCount {
 
 /// Events of a simulation and names in them. `max_retries` may be any number, so a limit must
 /// protect the memory; nobody would read more.
-pub const WALK_ENTRIES: usize = 1_000_000;
+pub const MAX_SIMULATION_ENTRIES: usize = 1_000_000;
 
 #[must_use]
-pub fn walk(flow: &Workflow, policy: &GateScript<'_>) -> Simulation {
-    let mut walker = Walker::new(flow, policy);
+pub fn run_simulation(flow: &Workflow, policy: &GateScript<'_>) -> Simulation {
+    let mut simulator = Simulator::new(flow, policy);
     let ended = loop {
-        if let Some(end) = walker.round() {
+        if let Some(end) = simulator.round() {
             break end;
         }
     };
-    walker.finish(ended)
+    simulator.finish(ended)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,10 +101,10 @@ enum Stage {
     Passed,
 }
 
-struct Walker<'a> {
+struct Simulator<'a> {
     flow: &'a Workflow,
     links: Links<'a>,
-    judge: Judge<'a>,
+    verdicts: GateVerdicts<'a>,
     stages: Vec<Stage>,
     counts: Vec<StepCount>,
     /// By step: the failures of its gate.
@@ -116,13 +116,13 @@ struct Walker<'a> {
     entries: usize,
 }
 
-impl<'a> Walker<'a> {
+impl<'a> Simulator<'a> {
     fn new(flow: &'a Workflow, policy: &GateScript<'a>) -> Self {
         let count = flow.steps.len();
         Self {
             flow,
             links: Links::new(flow),
-            judge: Judge::new(flow, policy),
+            verdicts: GateVerdicts::new(flow, policy),
             stages: vec![Stage::Open; count],
             counts: vec![StepCount::default(); count],
             failures: vec![0; count],
@@ -142,7 +142,7 @@ impl<'a> Walker<'a> {
             let done = self.stages.iter().all(|stage| *stage == Stage::Passed);
             return Some(if done { SimulationEnd::Done } else { SimulationEnd::Stuck });
         }
-        if self.entries >= WALK_ENTRIES {
+        if self.entries >= MAX_SIMULATION_ENTRIES {
             return Some(SimulationEnd::CutOff);
         }
         self.rounds += 1;
@@ -150,7 +150,7 @@ impl<'a> Walker<'a> {
             self.stages[*place] = Stage::Running;
             self.counts[*place].runs += 1;
             let (step, attempt) = (self.id(*place), self.counts[*place].runs);
-            self.note(SimulationEvent::Started { step, attempt, round: self.rounds }, 1);
+            self.record(SimulationEvent::Started { step, attempt, round: self.rounds }, 1);
         }
         for place in started {
             // An earlier gate of this round may have sent back to a dependency of this step, which
@@ -201,7 +201,7 @@ impl<'a> Walker<'a> {
                 Decider::Person
             }
         };
-        match self.judge.verdict(place, gate) {
+        match self.verdicts.verdict(place, gate) {
             GateVerdict::Pass => {
                 self.pass(place, Some(gate), decider);
                 None
@@ -213,7 +213,7 @@ impl<'a> Walker<'a> {
     fn pass(&mut self, place: usize, gate: Option<&Gate>, by: Decider) {
         self.stages[place] = Stage::Passed;
         let (step, gate) = (self.id(place), gate.map(|gate| gate.id.clone()));
-        self.note(SimulationEvent::Passed { step, gate, by }, 1);
+        self.record(SimulationEvent::Passed { step, gate, by }, 1);
     }
 
     fn fail(&mut self, place: usize, gate: &Gate, reason: Option<String>) -> Option<SimulationEnd> {
@@ -224,32 +224,32 @@ impl<'a> Walker<'a> {
         if self.flow.breaker.failures.is_some_and(|limit| self.all_failures >= limit) {
             self.person += 1;
             let failures = self.all_failures;
-            self.note(SimulationEvent::Tripped { step, gate: id, reason, failures }, 1);
+            self.record(SimulationEvent::Tripped { step, gate: id, reason, failures }, 1);
             return Some(SimulationEnd::Person);
         }
-        match way(&self.links, gate, failure, reason.as_deref()) {
-            Way::Person => {
+        match failure_route(&self.links, gate, failure, reason.as_deref()) {
+            FailureRoute::Person => {
                 self.person += 1;
-                self.judge.asked(place);
+                self.verdicts.person_asked(place);
                 let max_retries = gate.max_retries;
-                self.note(
+                self.record(
                     SimulationEvent::Asked { step, gate: id, reason, failure, max_retries },
                     1,
                 );
                 self.pass(place, Some(gate), Decider::Person);
                 None
             }
-            Way::GiveUp => {
-                self.note(SimulationEvent::Aborted { step, gate: id, reason, failure }, 1);
+            FailureRoute::GiveUp => {
+                self.record(SimulationEvent::Aborted { step, gate: id, reason, failure }, 1);
                 Some(SimulationEnd::Aborted)
             }
-            Way::Back(target) => {
+            FailureRoute::Back(target) => {
                 self.stages[place] = Stage::Failed;
                 let (to, resets) = (self.id(target), self.reset(target));
                 let weight = 1 + resets.len();
                 let event =
                     SimulationEvent::SentBack { step, gate: id, reason, failure, to, resets };
-                self.note(event, weight);
+                self.record(event, weight);
                 None
             }
         }
@@ -270,7 +270,7 @@ impl<'a> Walker<'a> {
         self.flow.steps[place].id.clone()
     }
 
-    fn note(&mut self, event: SimulationEvent, weight: usize) {
+    fn record(&mut self, event: SimulationEvent, weight: usize) {
         self.entries += weight;
         self.events.push(event);
     }
@@ -292,21 +292,28 @@ impl<'a> Walker<'a> {
 
 /// Where a failure leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum FailureRoute {
     Back(usize),
     GiveUp,
     Person,
 }
 
 /// A route to a missing step asks a person as well.
-fn way(links: &Links<'_>, gate: &Gate, failure: u32, reason: Option<&str>) -> Way {
+fn failure_route(
+    links: &Links<'_>,
+    gate: &Gate,
+    failure: u32,
+    reason: Option<&str>,
+) -> FailureRoute {
     if failure >= gate.max_retries {
-        return Way::Person;
+        return FailureRoute::Person;
     }
-    match gate.way_back(reason) {
-        Some(RetryRoute { to: None, .. }) => Way::GiveUp,
-        Some(RetryRoute { to: Some(id), .. }) => links.place(id).map_or(Way::Person, Way::Back),
-        None => Way::Person,
+    match gate.retry_route(reason) {
+        Some(RetryRoute { to: None, .. }) => FailureRoute::GiveUp,
+        Some(RetryRoute { to: Some(id), .. }) => {
+            links.place(id).map_or(FailureRoute::Person, FailureRoute::Back)
+        }
+        None => FailureRoute::Person,
     }
 }
 

@@ -224,7 +224,7 @@ impl<'de> Deserialize<'de> for ParamSource {
 
 pub(super) fn read(text: &str) -> Result<Source, Problem> {
     let is_said = |line: &str| !line.is_empty() && !line.starts_with('#') && line != "---";
-    if text.len() <= limits::FLOW_BYTES && !text.lines().any(|line| is_said(line.trim())) {
+    if text.len() <= limits::WORKFLOW_BYTES && !text.lines().any(|line| is_said(line.trim())) {
         let needed = "write `workflow: { id: NAME }` and `steps: [{ id: STEP }]`";
         return Err(Problem {
             line: 0,
@@ -233,5 +233,5 @@ pub(super) fn read(text: &str) -> Result<Source, Problem> {
             help: Some(format!("{needed}; {MANUAL} shows every key")),
         });
     }
-    yaml::read(text, limits::FLOW_BYTES, MANUAL)
+    yaml::read(text, limits::WORKFLOW_BYTES, MANUAL)
 }

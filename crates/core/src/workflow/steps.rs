@@ -30,7 +30,7 @@ pub(super) fn step(source: &StepSource, suffix: &str, reader: &mut Reader<'_>) -
         context: agent.map_or_else(Vec::new, |agent| reader.paths(&agent.context)),
         inputs: list(&source.inputs, reader),
         outputs: list(&source.outputs, reader),
-        criterion: criterion.and_then(|criterion| meant(criterion, reader)),
+        criterion: criterion.and_then(|criterion| parse_criterion(criterion, reader)),
         signal: signal(source, &id, suffix, reader),
         needs: Vec::new(),
         gate: None,
@@ -50,12 +50,15 @@ fn worktree(agent: &AgentSource, reader: &mut Reader<'_>) -> Option<String> {
     Some(folder)
 }
 
-fn meant(source: &Spanned<TextOr<CriterionSource>>, reader: &mut Reader<'_>) -> Option<Criterion> {
+fn parse_criterion(
+    source: &Spanned<TextOr<CriterionSource>>,
+    reader: &mut Reader<'_>,
+) -> Option<Criterion> {
     let full = match &source.value {
         TextOr::Text(text) => {
             let text = Spanned::new(text.clone(), source.referenced, source.defined);
             let text = reader.text(&text);
-            return not_empty(source, &text, reader).then(|| criterion::understood(&text));
+            return not_empty(source, &text, reader).then(|| criterion::interpret(&text));
         }
         TextOr::Full(full) => full,
     };

@@ -62,14 +62,15 @@ impl Scope {
             filled.push_str(before);
             filled.push_str(&as_text(self.value(name.trim())?));
             // Checked in the loop, because a few placeholders can expand to very much.
-            if filled.len() > limits::FLOW_TEXT_BYTES {
+            if filled.len() > limits::WORKFLOW_TEXT_BYTES {
                 break;
             }
             rest = behind;
         }
         filled.push_str(rest);
-        if filled.len() > limits::FLOW_TEXT_BYTES {
-            let message = format!("the text is longer than {} KiB", limits::FLOW_TEXT_BYTES / 1024);
+        if filled.len() > limits::WORKFLOW_TEXT_BYTES {
+            let message =
+                format!("the text is longer than {} KiB", limits::WORKFLOW_TEXT_BYTES / 1024);
             return Err(Unfilled { message, help: "put it in a file".to_owned() });
         }
         Ok(filled)

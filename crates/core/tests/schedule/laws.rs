@@ -117,7 +117,7 @@ fn load() -> impl Strategy<Value = Load> {
             accounts: [("a1".to_owned(), account)].into(),
             day,
             day_budget,
-            promised: Vec::new(),
+            reserved: Vec::new(),
         },
     )
 }

@@ -193,14 +193,14 @@ fn of_areas() -> Vec<Row> {
             },
         ),
         (
-            Ineligible::AreaPromised { area: area("path:apps/web"), to: TaskId(2) },
+            Ineligible::AreaReserved { area: area("path:apps/web"), to: TaskId(2) },
             |question| {
                 question.areas = vec![area("path:apps/web")];
-                question.load.promised = vec![promised(2, "shop")];
+                question.load.reserved = vec![reserved(2, "shop")];
             },
             |question| {
                 question.areas = vec![area("path:apps/web")];
-                question.load.promised = vec![promised(1, "shop"), promised(2, "blog")];
+                question.load.reserved = vec![reserved(1, "shop"), reserved(2, "blog")];
             },
         ),
     ]
@@ -266,7 +266,7 @@ fn of_room() -> Vec<Row> {
     ]
 }
 
-fn promised(task: i64, project: &str) -> ReservedAreas {
+fn reserved(task: i64, project: &str) -> ReservedAreas {
     ReservedAreas {
         task: TaskId(task),
         project: project.to_owned(),
@@ -367,8 +367,8 @@ fn everything_at_once_is_told_from_the_most_fundamental_to_what_passes_soonest()
         *account("ann-account", question) =
             AccountLoad { probing: true, limit: Some(2), ..AccountLoad::default() };
         question.areas = vec![area("path:web")];
-        question.load.promised =
-            vec![ReservedAreas { areas: vec![area("path:web")], ..promised(9, "shop") }];
+        question.load.reserved =
+            vec![ReservedAreas { areas: vec![area("path:web")], ..reserved(9, "shop") }];
         let mine = |task| Running { batch: Some("night".to_owned()), ..run(task, "ann") };
         question.load.running = vec![mine(2), Running { areas: vec![area("path:web")], ..mine(3) }];
     });
@@ -485,7 +485,7 @@ fn a_node_that_is_not_announced_yet_counts_its_own_workers() {
 #[test]
 fn only_a_task_that_waits_for_runs_is_promised_its_areas() {
     let taken = Ineligible::AreaTaken { area: area("path:web"), by: TaskId(2) };
-    let promised = Ineligible::AreaPromised { area: area("path:web"), to: TaskId(2) };
+    let reserved = Ineligible::AreaReserved { area: area("path:web"), to: TaskId(2) };
     for (reason, ..) in table() {
         let ends_with_a_run = [
             "not_here",
@@ -498,7 +498,7 @@ fn only_a_task_that_waits_for_runs_is_promised_its_areas() {
             "batch_full",
         ]
         .contains(&reason.kind());
-        for area_reason in [&taken, &promised] {
+        for area_reason in [&taken, &reserved] {
             assert_eq!(is_promised(&[reason.clone(), area_reason.clone()]), ends_with_a_run);
         }
         let is_area = reason.kind().starts_with("area_");
@@ -510,12 +510,12 @@ fn only_a_task_that_waits_for_runs_is_promised_its_areas() {
 fn is_promised(held: &[Ineligible]) -> bool {
     let mut question = Question::with(|question| question.areas = vec![area("path:web")]);
     let mut load = std::mem::take(&mut question.load);
-    load.promise(&question.candidate(), held);
+    load.reserve_areas(&question.candidate(), held);
     let expected = ReservedAreas {
         task: TaskId(1),
         project: "shop".to_owned(),
         areas: vec![area("path:web")],
     };
-    assert!(load.promised.is_empty() || load.promised == [expected]);
-    !load.promised.is_empty()
+    assert!(load.reserved.is_empty() || load.reserved == [expected]);
+    !load.reserved.is_empty()
 }

@@ -152,7 +152,7 @@ impl<'s> Simulation<'s> {
                 }
                 Err(held) => {
                     prop_assert!(!held.is_empty());
-                    load.promise(&candidate, &held);
+                    load.reserve_areas(&candidate, &held);
                 }
             }
         }
@@ -449,11 +449,11 @@ fn the_one_behind_is_told_whom_the_area_is_promised_to() {
     };
     let first = candidate(8, &wide);
     let held = choose(&first, &load, &ann, &ann, Instant(0)).expect_err("its area is taken");
-    load.promise(&first, &held);
+    load.reserve_areas(&first, &held);
     let docs = [wide[1].clone()];
     let behind = choose(&candidate(9, &docs), &load, &ann, &ann, Instant(0));
     assert_eq!(
         behind,
-        Err(vec![Ineligible::AreaPromised { area: docs[0].clone(), to: TaskId(8) }])
+        Err(vec![Ineligible::AreaReserved { area: docs[0].clone(), to: TaskId(8) }])
     );
 }

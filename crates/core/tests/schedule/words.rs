@@ -38,7 +38,7 @@ fn every_reason() -> Vec<Ineligible> {
         Ineligible::AccountPaused { account: text("openai"), until, reason: String::new() },
         Ineligible::AccountProbing { account: text("anthropic") },
         Ineligible::AreaTaken { area: web(), by: TaskId(7) },
-        Ineligible::AreaPromised { area: web(), to: TaskId(8) },
+        Ineligible::AreaReserved { area: web(), to: TaskId(8) },
         Ineligible::AccountFull { account: text("anthropic"), limit: 3 },
         Ineligible::WorkerBusy { worker: text("claude"), max_concurrent: 1 },
         Ineligible::Full { limit: 20 },
@@ -52,7 +52,7 @@ fn every_reason() -> Vec<Ineligible> {
 fn every_reason_says_what_it_is_and_what_to_do() {
     let line = |held: &Ineligible| {
         let until = held.until().map(|until| until.to_string()).unwrap_or_default();
-        let who = held.who().unwrap_or_default();
+        let who = held.waits_for().unwrap_or_default();
         format!("{} | {until} | {who}\n  {}\n  {}\n", held.kind(), held.detail(), held.remedy())
     };
     let text: String = every_reason().iter().map(line).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use banksman_core::workflow::{WorkflowOutline, lint, load, outline, unsaid};
+use banksman_core::workflow::{WorkflowOutline, default_warnings, lint, load, outline};
 use serde_json::json;
 
 use crate::{alone, example, steps};
@@ -94,10 +94,10 @@ fn an_order_settles_the_doubt() {
 #[test]
 fn a_gate_without_a_count_is_named() {
     let text = "workflow: { id: w }\nsteps:\n  - { id: A, gate: G }\ngates:\n  - { id: G, reviewer: { level: auto }, on_pass: { next_step: DONE } }\n";
-    let found = unsaid(text);
+    let found = default_warnings(text);
     assert_eq!(found.len(), 1);
     assert!(found[0].line == 5 && found[0].message.contains("after 3 failures"), "{found:?}");
-    assert_eq!(unsaid("not: a workflow"), []);
+    assert_eq!(default_warnings("not: a workflow"), []);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_file_says_what_it_takes_and_includes_before_it_is_checked() {
                 - { id: X, uses: part.yaml, needs: [nowhere] }\n  - { id: Y }\n";
     let expected = WorkflowOutline {
         params: vec!["a".to_owned(), "b".to_owned()],
-        stand_ins: BTreeMap::from([("b".to_owned(), json!(["any-b"]))]),
+        sample_values: BTreeMap::from([("b".to_owned(), json!(["any-b"]))]),
         uses: vec!["part.yaml".to_owned()],
     };
     assert_eq!(outline(text), expected);
@@ -119,12 +119,12 @@ fn a_parameter_without_a_value_has_a_stand_in_that_fits() {
                 sure: { type: boolean }\n    all: { type: list }\n    os: { type: string, choices: [linux, mac] }\n    \
                 some: { type: list, choices: [linux, mac] }\n    level: { type: number, choices: [7] }\n    set: 3\n\
                 steps:\n  - { id: A, outputs: ['${{ params.text }}'] }\n";
-    let stand_ins = outline(text).stand_ins;
+    let sample_values = outline(text).sample_values;
     let expected = json!({
         "text": "any-text", "count": 1, "sure": true, "all": ["any-all"], "os": "linux", "some": ["linux"], "level": 7,
     });
-    assert_eq!(json!(stand_ins), expected);
-    let flow = load(text, "w.yaml", &stand_ins, &|_| Err(String::new()))
+    assert_eq!(json!(sample_values), expected);
+    let flow = load(text, "w.yaml", &sample_values, &|_| Err(String::new()))
         .expect("each of them is accepted");
     assert_eq!(flow.params["set"], 3);
 }

@@ -27,7 +27,7 @@ fn the_annotated_example_passes() {
         (gate.level, gate.reviewers[0].as_str(), gate.max_retries),
         (EscalationLevel::Notify, "reviewer", 2)
     );
-    let back = gate.way_back(None).expect("it has one");
+    let back = gate.retry_route(None).expect("it has one");
     assert_eq!(back.to.as_deref(), Some("X-1"));
     assert_eq!(back.retry_context_path, ".workflow/retry-context/XG-1-2-attempt-{n}.md");
 

@@ -130,7 +130,7 @@ fn reasons_have_their_own_ways_back() {
          - { reason: hopeless, next_step: ABORT, retry_context_path: \"notes/{n}.md\" }\n",
     );
     let gate = step(&flow, "B").gate.as_ref().expect("it has one");
-    let to = |reason| gate.way_back(reason).and_then(|back| back.to.as_deref());
+    let to = |reason| gate.retry_route(reason).and_then(|back| back.to.as_deref());
     assert_eq!(to(Some("bad-plan")), Some("A"));
     assert_eq!(to(Some("hopeless")), None);
     assert_eq!(to(Some("anything else")), Some("B"));
@@ -212,7 +212,7 @@ fn bounds_are_kept() {
     let next = format!("  - {{ id: b, needs: s0, for_each: [{}] }}\n", many(250));
     let text = format!("workflow: {{ id: w }}\nsteps:\n{}{next}", wide("s0"));
     assert_eq!(refused(&text, &Params::new()), "4: the steps have more than 20000 dependencies");
-    let huge = "#".repeat(banksman_core::limits::FLOW_BYTES + 1);
+    let huge = "#".repeat(banksman_core::limits::WORKFLOW_BYTES + 1);
     assert_eq!(refused(&huge, &Params::new()), "0: the file is larger than 1024 KiB");
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use banksman_core::workflow::{Need, Signal, Workflow, lint, load, unsaid};
+use banksman_core::workflow::{Need, Signal, Workflow, default_warnings, lint, load};
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 use serde_json::json;
 
@@ -42,7 +42,7 @@ fn holds(text: &str) {
             }
         }
     }
-    assert!(unsaid(text).iter().all(|doubt| doubt.line > 0));
+    assert!(default_warnings(text).iter().all(|doubt| doubt.line > 0));
 }
 
 fn sound(flow: &Workflow) {

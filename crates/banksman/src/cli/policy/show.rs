@@ -81,7 +81,8 @@ fn listed(policy: &Policy) -> String {
     };
     let rows: Vec<Vec<Cell>> = policy.rules.iter().map(row).collect();
     let ranks = Rank::ALL.map(|rank| {
-        let from = policy::RiskClass::ALL.into_iter().find(|class| policy.asks(rank, *class));
+        let from =
+            policy::RiskClass::ALL.into_iter().find(|class| policy.needs_permission(rank, *class));
         format!("{rank} from {}", from.map_or("nothing", policy::RiskClass::as_str))
     });
     let closes = if policy.lead_may_close { "may" } else { "may not" };
@@ -123,8 +124,8 @@ pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit, Failure> 
 pub(super) fn test(context: &Context, args: &TestArgs) -> Result<Exit, Failure> {
     let policy = policy_here(context)?;
     let root = context.config.root.display().to_string();
-    let verdict = policy.look(&args.action.action(), &root);
-    let asks = policy.asks(args.rank, verdict.class);
+    let verdict = policy.assess(&args.action.action(), &root);
+    let asks = policy.needs_permission(args.rank, verdict.class);
     context
         .out
         .answer(|| document(&verdict, args.rank, asks), || text(&verdict, args.rank, asks))?;

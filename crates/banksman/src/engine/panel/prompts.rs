@@ -3,7 +3,7 @@
 //! everybody hears all of them.
 
 use banksman_core::fence::fence;
-use banksman_core::panel::on_record::{self, CONCERN, CONCERNS, SUGGESTIONS, SUMMARY, VERDICTS};
+use banksman_core::panel::fields::{self, CONCERN, CONCERNS, SUGGESTIONS, SUMMARY, VERDICTS};
 use banksman_core::panel::summary::transcript;
 use banksman_core::prompt::PromptSection;
 use banksman_core::workflow::Gate;
@@ -95,7 +95,7 @@ fn setting(review: &ReviewContext) -> Vec<(&'static str, String)> {
         ("concern", company.concern.to_owned()),
         ("reason", spec.map(reason).unwrap_or_default()),
         ("round", review.round.to_string()),
-        ("rounds", review.panel.most_rounds.to_string()),
+        ("rounds", review.panel.max_rounds.to_string()),
     ]
 }
 
@@ -145,7 +145,7 @@ fn on_record(fields: &Map<String, Value>) -> String {
 /// the only way by which its words arrive.
 pub(in crate::engine) fn advice(fields: &Map<String, Value>, told: &[&str]) -> String {
     let list = |name: &str| fields.get(name).and_then(Value::as_array).into_iter().flatten();
-    let who = |said: &Value| said[on_record::REVIEWER].as_str().unwrap_or(REVIEWER).to_owned();
+    let who = |said: &Value| said[fields::REVIEWER].as_str().unwrap_or(REVIEWER).to_owned();
     let concerns = list(CONCERNS)
         .filter_map(|said| Some((who(said), "is concerned", said[CONCERN].as_str()?)));
     let suggestions = list(VERDICTS).flat_map(|said| {

@@ -154,22 +154,22 @@ pub(super) fn child(
 pub(super) fn record(parent: &Stored, reviews: &[Stored], panels: &Panels, still: Span) -> Panel {
     let mut panel = Panel {
         assignments: Vec::new(),
-        round_ends: Vec::new(),
-        ends: Some(ends(parent, panels.total_timeout).plus(still)),
-        most_rounds: 0,
+        round_deadlines: Vec::new(),
+        deadline: Some(ends(parent, panels.total_timeout).plus(still)),
+        max_rounds: 0,
     };
     for review in reviews {
         let reviewer = name_of(review).to_owned();
         match round_of(review) {
             0 => panel.assignments.push(ReviewAssignment {
                 reviewer,
-                word: word(review),
+                first_pass: word(review),
                 replies: Vec::new(),
             }),
             round => {
-                if panel.round_ends.len() < round {
+                if panel.round_deadlines.len() < round {
                     panel
-                        .round_ends
+                        .round_deadlines
                         .push(review.task.created_at.plus(panels.round_timeout).plus(still));
                 }
                 let own = panel.assignments.iter_mut().find(|known| known.reviewer == reviewer);
@@ -178,7 +178,7 @@ pub(super) fn record(parent: &Stored, reviews: &[Stored], panels: &Panels, still
         }
     }
     if panel.assignments.len() > 1 {
-        panel.most_rounds = usize::try_from(panels.rounds).unwrap_or_default();
+        panel.max_rounds = usize::try_from(panels.rounds).unwrap_or_default();
     }
     panel
 }

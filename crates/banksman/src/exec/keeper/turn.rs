@@ -210,7 +210,7 @@ impl Hearing<'_> {
                 format!("{word} {what}")
             })
             .collect();
-        self.failures.called(&call.id, &what.join(", "), agent::changes(&call.acts));
+        self.failures.record_call(&call.id, &what.join(", "), agent::changes(&call.acts));
         if let Some(request) = guard.stops(&call.acts) {
             self.end.get_or_insert(EndCause::NotAllowed { request: request.to_string() });
         }
@@ -219,7 +219,7 @@ impl Hearing<'_> {
     fn result(&mut self, id: &str, ok: bool, said: &str) {
         let Some(guard) = self.guard else { return };
         let limit = guard.policy.loops.tool_failures;
-        if let Some(summary) = self.failures.ended(id, ok, said, limit) {
+        if let Some(summary) = self.failures.record_result(id, ok, said, limit) {
             self.end.get_or_insert(EndCause::Loop { summary });
         }
     }

@@ -221,7 +221,7 @@ impl Site for LocalSite {
         // One that was hindered may be begun again; so may one whose receipt cannot be read,
         // because it counts as lost.
         let past = self.past_folder(job).receipt();
-        if matches!(past, Ok(Some(receipt)) if !receipt.ended.is_hindered()) {
+        if matches!(past, Ok(Some(receipt)) if !receipt.ended.failed_externally()) {
             return fs::remove_dir_all(path).map_err(|source| file("remove", path, source));
         }
         if !may_begin() {

@@ -2,7 +2,7 @@
 //! dissent first.
 
 use banksman_core::limits;
-use banksman_core::panel::on_record::{
+use banksman_core::panel::fields::{
     CONCERN, CONCERNS, RATIONALE, RESPONSE, REVIEWER, SUGGESTIONS, VERDICT, VERDICTS, WHY,
 };
 use banksman_core::panel::summary::{NO_RESPONSE, line};

@@ -65,7 +65,7 @@ pub fn lint(
         let (errors, warnings) = match source.flow() {
             Ok(flow) => {
                 let mut warnings = workflow::lint(&flow, &exists);
-                warnings.extend(workflow::unsaid(&source.text));
+                warnings.extend(workflow::default_warnings(&source.text));
                 warnings.sort();
                 (None, warnings)
             }
@@ -81,7 +81,7 @@ pub fn lint(
 /// A value that is still to be chosen is no fault of the file: another one that fits stands in for
 /// it.
 fn stand_in(source: &mut Source) -> Params {
-    let mut stand_ins = workflow::outline(&source.text).stand_ins;
+    let mut stand_ins = workflow::outline(&source.text).sample_values;
     stand_ins.retain(|name, _| !source.params.contains_key(name));
     source.params.extend(stand_ins.clone());
     stand_ins

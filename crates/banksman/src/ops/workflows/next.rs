@@ -1,7 +1,7 @@
 //! What there is to do about a workflow now: for people, and for agents that drive it.
 
 use banksman_core::lifecycle::{Activity, StateKind};
-use banksman_core::workflow::assignment::{assignment, signal, unproven};
+use banksman_core::workflow::assignment::{assignment, check_findings, signal};
 use banksman_core::workflow::{Gate, LaunchMode, Step};
 use serde::Serialize;
 
@@ -166,7 +166,7 @@ impl Looked<'_> {
     fn to_do(&self) -> Task {
         let signal = signal(&self.spec.signal);
         let between = if signal.is_empty() { "" } else { "\n" };
-        let found = unproven(self.stored.text("diagnostic").unwrap_or_default());
+        let found = check_findings(self.stored.text("diagnostic").unwrap_or_default());
         let words = format!("{}{found}{between}{signal}\n", self.assignment());
         let report = vec![self.report(&self.spec.id, "done", "")];
         (NextActionKind::Do, launch_words(self.spec), Some(words), report)

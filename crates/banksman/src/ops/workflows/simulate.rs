@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use banksman_core::workflow::simulate::{
-    Estimate, GateScript, GateVerdict, Simulation, Worst, cost, walk, worst,
+    Estimate, GateScript, GateVerdict, Simulation, WorstCase, cost, run_simulation, worst,
 };
 use banksman_core::workflow::{Gate, Workflow};
 
@@ -30,7 +30,7 @@ pub enum Verdicts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Simulated {
     pub walk: Simulation,
-    pub worst: Worst,
+    pub worst: WorstCase,
     pub estimate: Estimate,
     /// Past runs that the estimate is made from.
     pub past_runs: i64,
@@ -55,7 +55,7 @@ pub fn simulate(
             GateScript::Chosen(&chosen)
         }
     };
-    let taken = walk(flow, &policy);
+    let taken = run_simulation(flow, &policy);
     let past = match store {
         Some(store) => past_of(store)?,
         None => BTreeMap::new(),

@@ -10,7 +10,7 @@ use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::time::{Instant, Span};
-use banksman_core::workflow::{Criterion, LaunchMode, Need, Step, Workflow, means};
+use banksman_core::workflow::{Criterion, LaunchMode, Need, Step, Workflow, matches_step};
 use serde_json::{Map, Value, json};
 
 use super::{MANUAL, STEP, WORKFLOW, find_step, named_near, recent};
@@ -123,8 +123,9 @@ impl Planning<'_> {
                     Need::Step(id) => placed.contains(&(flows[*which].id.as_str(), id.as_str())),
                     Need::Elsewhere { workflow, step: name } => {
                         let here = flows.iter().filter(|flow| flow.id == *workflow);
-                        let mut meant =
-                            here.flat_map(|flow| &flow.steps).filter(|step| means(name, &step.id));
+                        let mut meant = here
+                            .flat_map(|flow| &flow.steps)
+                            .filter(|step| matches_step(name, &step.id));
                         meant.all(|step| placed.contains(&(workflow.as_str(), step.id.as_str())))
                     }
                 })
@@ -298,7 +299,7 @@ impl Planning<'_> {
         name: &str,
     ) -> Result<(), OpsError> {
         let is_meant =
-            |((of, id), _): &(&(String, String), &usize)| of == workflow && means(name, id);
+            |((of, id), _): &(&(String, String), &usize)| of == workflow && matches_step(name, id);
         let together = self.places.iter().filter(is_meant).map(|(_, place)| (*place, Edge::Blocks));
         let before = child.after.len();
         child.after.extend(together);
@@ -319,7 +320,7 @@ impl Planning<'_> {
             ));
         };
         let steps = self.store.children(latest.task.id)?;
-        let is_meant = |step: &&Stored| step.text("step").is_some_and(|id| means(name, id));
+        let is_meant = |step: &&Stored| step.text("step").is_some_and(|id| matches_step(name, id));
         let meant: Vec<TaskId> = steps.iter().filter(is_meant).map(|step| step.task.id).collect();
         if meant.is_empty() {
             return find_step(&steps, name).map(|step| vec![step.task.id]);
@@ -337,7 +338,7 @@ fn without_meaning(flows: &[Workflow]) -> Option<OpsError> {
         Need::Elsewhere { workflow, step: name } => {
             let flow = flows.iter().find(|flow| flow.id == *workflow)?;
             let mut ids = flow.steps.iter().map(|step| step.id.as_str());
-            if ids.clone().any(|id| means(name, id)) {
+            if ids.clone().any(|id| matches_step(name, id)) {
                 return None;
             }
             let message = format!("the workflow `{workflow}` has no step `{name}`");

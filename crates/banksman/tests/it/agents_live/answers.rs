@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use banksman_core::failure::{Classification, Deliverable, RunExpectation, judge};
+use banksman_core::failure::{Classification, Deliverable, RunExpectation, classify};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::limits::FINAL_TEXT_BYTES;
 use banksman_core::receipt::{EndCause, Receipt, Terminal};
@@ -51,7 +51,7 @@ fn review(player: &Agent, scenario: Vec<Reply>) -> Option<Reviewed> {
     let asked =
         RunExpectation { expects: Deliverable::Answer, task: "t1", branch: "", schema_given: true };
     Some(Reviewed {
-        classification: judge(&receipt, &asked),
+        classification: classify(&receipt, &asked),
         receipt,
         turns: server.turns().iter().map(|turn| turn.body.to_string()).collect(),
         output: format!("{}\n{}", world.file(JOB, "out.jsonl"), world.file(JOB, "err.log")),

@@ -63,7 +63,7 @@ impl Driver {
                 workers: agents.workers.clone(),
                 agents,
                 program: PROGRAM.into(),
-                policy: RetryPolicy::default().hasty(patience),
+                policy: RetryPolicy::default().with_delay_cap(patience),
                 secret: clock::secret,
             },
             ahead: Cell::new(Span(0)),

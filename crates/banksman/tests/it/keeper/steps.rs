@@ -119,7 +119,7 @@ fn judged(receipt: &Receipt) -> Classification {
         branch: "banksman/t1",
         schema_given: false,
     };
-    failure::judge(receipt, &asked)
+    failure::classify(receipt, &asked)
 }
 
 #[track_caller]

@@ -178,7 +178,7 @@ fn leave_is_asked_for_by_the_policy_of_the_run() {
     let told = reports(folder.path());
     let [AgentReport::NeedsPerson { question }] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!(
-        PermissionRequest::asked_in(question),
+        PermissionRequest::parse_actions(question),
         Some(vec![Action::Run("npm publish --tag next".to_owned())])
     );
     assert!(question.ends_with("The agent says: it is time"), "{question}");

@@ -284,7 +284,7 @@ impl Life {
                 JobId::Run(run) => stored.task.run() == Some(run),
                 // One that was hindered is begun again, so its end is none.
                 JobId::Activity { seq, .. } => {
-                    let ended = |receipt: &Receipt| !receipt.ended.is_hindered();
+                    let ended = |receipt: &Receipt| !receipt.ended.failed_externally();
                     let has_ended = matches!(&job.phase, Phase::PutAway(Some(it)) if ended(it));
                     stored.task.entered <= seq && has_ended
                 }

@@ -100,7 +100,7 @@ impl Ground {
         let id: JobId = plan.job.parse().expect("the engine names jobs");
         match self.jobs.get(&(node, id)).map(|job| &job.phase) {
             None | Some(Phase::Unborn | Phase::PutAway(None)) => {}
-            Some(Phase::PutAway(Some(receipt))) if receipt.ended.is_hindered() => {}
+            Some(Phase::PutAway(Some(receipt))) if receipt.ended.failed_externally() => {}
             Some(_) => return true,
         }
         self.look_for_others(node, id, matches!(plan.work, JobWork::Merge { .. }));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use banksman::prompts::BUILT_IN;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Lifecycle, builtin};
-use banksman_core::panel::on_record;
+use banksman_core::panel::fields;
 
 /// What is made by the engine, or led by it.
 const LED: [&str; 5] = ["workflow", "step", "seat", "leaf", "allowance"];
@@ -68,8 +68,7 @@ fn every_field_that_is_read_is_a_field_of_a_lifecycle() {
         }
     }
     assert!(seen.len() > 12, "this test looks at the wrong files: {seen:?}");
-    for name in [on_record::VERDICTS, on_record::CONCERNS, on_record::SUMMARY, on_record::OBJECTION]
-    {
+    for name in [fields::VERDICTS, fields::CONCERNS, fields::SUMMARY, fields::OBJECTION] {
         assert!(fields.contains(name), "there is no field `{name}`");
     }
 }

@@ -27,13 +27,13 @@ pub(super) enum Token {
     /// `|`
     Pipe,
     /// `;`, `&&`, `||`, `&`, a line break or a parenthesis.
-    Border,
+    Separator,
     /// The next word is the target of a redirection.
-    Into,
+    RedirectTo,
     /// The next word is the source of a redirection.
-    From,
+    RedirectFrom,
     /// The text of a here document.
-    Here(String),
+    HereDocument(String),
 }
 
 /// Splits a text into tokens, or says why it cannot.
@@ -70,7 +70,7 @@ impl<'a> Lexer<'a> {
             '\n' => {
                 self.bump(1);
                 self.end_word();
-                self.tokens.push(Token::Border);
+                self.tokens.push(Token::Separator);
                 self.here_documents();
             }
             ' ' | '\t' | '\r' => {
@@ -177,18 +177,18 @@ impl<'a> Lexer<'a> {
         let after = &self.rest[1..];
         if let Some(inside) = after.strip_prefix("((") {
             let end = inside.find("))").ok_or_else(|| not_closed("$(("))?;
-            return self.filled_in(end + 5, None);
+            return self.push_expansion(end + 5, None);
         }
         if let Some(inside) = after.strip_prefix('(') {
             let inside = balanced(inside, '(', ')').ok_or_else(|| not_closed("$("))?;
-            return self.filled_in(inside.len() + 3, Some(inside));
+            return self.push_expansion(inside.len() + 3, Some(inside));
         }
         if let Some(inside) = after.strip_prefix('{') {
             let inside = balanced(inside, '{', '}').ok_or_else(|| not_closed("${"))?;
             if inside.contains("$(") || inside.contains('`') {
                 return Err("a command inside `${…}` is not supported".to_owned());
             }
-            return self.filled_in(inside.len() + 3, None);
+            return self.push_expansion(inside.len() + 3, None);
         }
         if after.starts_with('\'') && !self.word.as_ref().is_some_and(|word| word.is_quoted) {
             return Err("`$'…'` is not supported".to_owned());
@@ -202,11 +202,11 @@ impl<'a> Lexer<'a> {
             self.take('$');
             return Ok(());
         }
-        self.filled_in(length + 1, None)
+        self.push_expansion(length + 1, None)
     }
 
     /// Adds an expansion to the word; `inner` is the command that it runs.
-    fn filled_in(&mut self, bytes: usize, inner: Option<&str>) -> Result<(), String> {
+    fn push_expansion(&mut self, bytes: usize, inner: Option<&str>) -> Result<(), String> {
         let written = &self.rest[..bytes];
         let inner = inner.map(str::to_owned);
         let word = self.open();
@@ -223,7 +223,7 @@ impl<'a> Lexer<'a> {
         if inside.contains('\\') {
             return Err("an escape between backticks is not supported".to_owned());
         }
-        self.filled_in(end + 2, Some(inside))
+        self.push_expansion(end + 2, Some(inside))
     }
 
     fn operator(&mut self) -> Result<(), String> {
@@ -231,30 +231,30 @@ impl<'a> Lexer<'a> {
         // Process substitution.
         if starts("<(") || starts(">(") {
             let inside = balanced(&self.rest[2..], '(', ')').ok_or_else(|| not_closed("<("))?;
-            return self.filled_in(inside.len() + 3, Some(inside));
+            return self.push_expansion(inside.len() + 3, Some(inside));
         }
         if starts("<<<") {
-            self.sign(3, Token::From);
+            self.sign(3, Token::RedirectFrom);
         } else if starts("<<") {
             return self.here_begins();
         } else if starts("&>>") || starts("&>") {
-            self.sign(if starts("&>>") { 3 } else { 2 }, Token::Into);
+            self.sign(if starts("&>>") { 3 } else { 2 }, Token::RedirectTo);
         } else if starts("<>") {
-            self.redirect(2, Token::Into);
+            self.redirect(2, Token::RedirectTo);
         } else if starts("<&") || starts("<") {
-            self.redirect(if starts("<&") { 2 } else { 1 }, Token::From);
+            self.redirect(if starts("<&") { 2 } else { 1 }, Token::RedirectFrom);
         } else if starts(">>") || starts(">|") || starts(">&") {
-            self.redirect(2, Token::Into);
+            self.redirect(2, Token::RedirectTo);
         } else if starts(">") {
-            self.redirect(1, Token::Into);
+            self.redirect(1, Token::RedirectTo);
         } else if starts("||") || starts("&&") {
-            self.sign(2, Token::Border);
+            self.sign(2, Token::Separator);
         } else if starts("|&") {
             self.sign(2, Token::Pipe);
         } else if starts("|") {
             self.sign(1, Token::Pipe);
         } else {
-            self.sign(1, Token::Border);
+            self.sign(1, Token::Separator);
         }
         Ok(())
     }
@@ -280,7 +280,7 @@ impl<'a> Lexer<'a> {
 
     fn here_begins(&mut self) -> Result<(), String> {
         let drops_tabs = self.rest.starts_with("<<-");
-        self.redirect(if drops_tabs { 3 } else { 2 }, Token::Border);
+        self.redirect(if drops_tabs { 3 } else { 2 }, Token::Separator);
         // Drops the separator again; the next word is the delimiter.
         self.tokens.pop();
         self.rest = self.rest.trim_start_matches([' ', '\t']);
@@ -302,7 +302,7 @@ impl<'a> Lexer<'a> {
         if awaited.is_empty() {
             return;
         }
-        let border = self.tokens.pop();
+        let separator = self.tokens.pop();
         for (name, drops_tabs) in awaited {
             let mut body = String::new();
             while !self.rest.is_empty() {
@@ -316,9 +316,9 @@ impl<'a> Lexer<'a> {
                 }
                 body.push_str(line);
             }
-            self.tokens.push(Token::Here(body));
+            self.tokens.push(Token::HereDocument(body));
         }
-        self.tokens.extend(border);
+        self.tokens.extend(separator);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Programs that start other programs: what `sudo`, `env`, `xargs` and similar programs run, and
 //! the code that a shell is given.
 
-use super::{Simple, Word, is_assignment};
+use super::{SimpleCommand, Word, is_assignment};
 
 /// A program, its options that take a value in the next word, and the number of words before the
 /// command.
@@ -30,7 +30,7 @@ const WRAPPERS: [(&str, &[&str], usize); 21] = [
 ];
 
 /// The command that a program starts, if it is a wrapper.
-pub(super) fn inside(outer: &Simple) -> Option<Simple> {
+pub(super) fn wrapped_command(outer: &SimpleCommand) -> Option<SimpleCommand> {
     let program = outer.program();
     if program == "find" {
         return executed_by_find(outer);
@@ -48,20 +48,20 @@ pub(super) fn inside(outer: &Simple) -> Option<Simple> {
         words.next();
     }
     let words: Vec<Word> = words.skip(*before).cloned().collect();
-    (!words.is_empty()).then_some(Simple { words, into: Vec::new() })
+    (!words.is_empty()).then_some(SimpleCommand { words, into: Vec::new() })
 }
 
-fn executed_by_find(find: &Simple) -> Option<Simple> {
+fn executed_by_find(find: &SimpleCommand) -> Option<SimpleCommand> {
     const RUNS: [&str; 4] = ["-exec", "-execdir", "-ok", "-okdir"];
     let from = find.words.iter().position(|word| RUNS.contains(&word.text.as_str()))? + 1;
     let words = find.words[from..].iter();
     let words: Vec<Word> =
         words.take_while(|word| word.text != ";" && word.text != "+").cloned().collect();
-    (!words.is_empty()).then_some(Simple { words, into: Vec::new() })
+    (!words.is_empty()).then_some(SimpleCommand { words, into: Vec::new() })
 }
 
 /// The code after `-c`, also if other letters come with it: `bash -lc`.
-pub(super) fn code_of_shell(shell: &Simple) -> Option<&Word> {
+pub(super) fn code_of_shell(shell: &SimpleCommand) -> Option<&Word> {
     let is_code = |word: &Word| {
         word.text.strip_prefix('-').is_some_and(|letters| {
             letters.contains('c') && letters.bytes().all(|letter| letter.is_ascii_alphabetic())

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Edge, Lead, Net, Node, StepMark, Tone, Workflow, gate_line, mark_at_gate};
+use super::{Edge, EdgeDirection, Net, Node, StepMark, Tone, Workflow, gate_line, mark_at_gate};
 use crate::draw::mermaid::{Lines, label, unique};
 use crate::draw::style::mermaid_style;
 
@@ -67,9 +67,9 @@ fn signed(mark: &StepMark) -> String {
 }
 
 fn arrow(edge: &Edge, ids: &[String]) -> String {
-    let stroke = match edge.lead {
-        Lead::On => "-->",
-        Lead::Back => "-.->",
+    let stroke = match edge.direction {
+        EdgeDirection::Forward => "-->",
+        EdgeDirection::Back => "-.->",
     };
     let (from, to) = (&ids[edge.from], &ids[edge.to]);
     if edge.words.is_empty() {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::shape::{Form, Note, Shape, shape};
-use super::{Edge, Lead, Net, Node, StepMark, Workflow};
+use super::{Edge, EdgeDirection, Net, Node, StepMark, Workflow};
 use crate::draw::layout::{self, Line, Order, Plan, Sizes};
 use crate::draw::pen::{Head, Pen, Stroke, TOP, number, pair, width_and_shift};
 use crate::draw::route::{self, Corners, Ports, Round};
@@ -73,7 +73,8 @@ impl Sketch {
     fn new(net: &Net<'_>, marks: &BTreeMap<String, StepMark>) -> Self {
         let line = |edge: &Edge| Line { from: edge.from, to: edge.to };
         let lines: Vec<Line> = net.edges.iter().map(line).collect();
-        let leads = |edge: &&Edge| edge.lead == Lead::On || is_end(net.nodes[edge.to]);
+        let leads =
+            |edge: &&Edge| edge.direction == EdgeDirection::Forward || is_end(net.nodes[edge.to]);
         let leading: Vec<Line> = net.edges.iter().filter(leads).map(line).collect();
         let order = layout::order_along(net.nodes.len(), &lines, &leading);
 
@@ -218,9 +219,9 @@ impl Picture<'_> {
 }
 
 fn class(edge: &Edge) -> &'static str {
-    match edge.lead {
-        Lead::On => "lc-edge",
-        Lead::Back => "lc-edge lc-dashed",
+    match edge.direction {
+        EdgeDirection::Forward => "lc-edge",
+        EdgeDirection::Back => "lc-edge lc-dashed",
     }
 }
 

@@ -281,7 +281,7 @@ proptest! {
             let shown = picture.matches(&title).count();
             prop_assert!((1..=2).contains(&shown), "{} {} times", title, shown);
         }
-        let back = net.edges.iter().filter(|edge| edge.lead == Lead::Back).count();
+        let back = net.edges.iter().filter(|edge| edge.direction == EdgeDirection::Back).count();
         prop_assert_eq!(text.matches(" -.->").count(), back);
         prop_assert_eq!(text.matches(" -->").count(), net.edges.len() - back);
         prop_assert_eq!(picture.matches("<g class=\"lc-edge lc-dashed").count(), back);

@@ -8,7 +8,7 @@ use std::iter;
 
 use serde::Serialize;
 
-use super::worst::Bounds;
+use super::worst::RepeatBounds;
 use super::{Simulation, questions, reviewers};
 use crate::workflow::{Step, Workflow};
 
@@ -50,7 +50,7 @@ pub fn cost(
     let rows: Vec<Cost> =
         flow.steps.iter().map(|step| of_one_run(step, &roles, most_asked(step))).collect();
     let once = flow.steps.iter().map(|step| of_one_run(step, &roles, 1));
-    let bounds = Bounds::new(flow);
+    let bounds = RepeatBounds::new(flow);
     let most = |part: fn(&Cost) -> usize| bounds.most(|place| part(&rows[place]));
     let amount = |part: fn(&Cost) -> i64| {
         let sum = bounds.most(|place| usize::try_from(part(&rows[place])).unwrap_or(0));

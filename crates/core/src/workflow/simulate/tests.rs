@@ -27,7 +27,7 @@ fn fails(gates: &[(&str, Option<&str>)]) -> Vec<(String, GateVerdict)> {
 
 #[test]
 fn all_passes() {
-    insta::assert_snapshot!(told(&walk(&tests_then_code(), &GateScript::Pass)), @"
+    insta::assert_snapshot!(told(&run_simulation(&tests_then_code(), &GateScript::Pass)), @"
     round 1: X-1 starts, attempt 1
     X-1 passes XG-1-2
     round 2: X-2 starts, attempt 1
@@ -39,7 +39,7 @@ fn all_passes() {
 
 #[test]
 fn all_fails_until_a_person_is_asked() {
-    insta::assert_snapshot!(told(&walk(&tests_then_code(), &GateScript::Fail)), @"
+    insta::assert_snapshot!(told(&run_simulation(&tests_then_code(), &GateScript::Fail)), @"
     round 1: X-1 starts, attempt 1
     XG-1-2 fails, failure 1: back to X-1, resets X-1, X-2
     round 2: X-1 starts, attempt 2
@@ -60,7 +60,7 @@ fn all_fails_until_a_person_is_asked() {
 #[test]
 fn a_reason_chooses_the_way_back() {
     let verdicts = fails(&[("G-join", Some("left")), ("G-join", Some("plan"))]);
-    insta::assert_snapshot!(told(&walk(&diamond(), &GateScript::Chosen(&verdicts))), @"
+    insta::assert_snapshot!(told(&run_simulation(&diamond(), &GateScript::Chosen(&verdicts))), @"
     round 1: plan starts, attempt 1
     plan passes without a gate
     round 2: left starts, attempt 1
@@ -89,7 +89,7 @@ fn a_reason_chooses_the_way_back() {
 #[test]
 fn a_way_back_may_give_up() {
     let verdicts = fails(&[("G-join", Some("hopeless"))]);
-    let walk = walk(&diamond(), &GateScript::Chosen(&verdicts));
+    let walk = run_simulation(&diamond(), &GateScript::Chosen(&verdicts));
     assert_eq!(walk.ended, SimulationEnd::Aborted);
     insta::assert_json_snapshot!(walk.events.last_chunk::<2>(), @r#"
     [
@@ -115,7 +115,7 @@ fn what_a_failure_resets_at_the_same_time_is_not_judged() {
     let mut flow = diamond();
     flow.steps[1].gate.as_mut().expect("it has one").on_fail[0].to = Some("plan".to_owned());
     flow.steps[2].gate = Some(gate("G-right", 2, &[("", Some("right"))]));
-    let walk = walk(&flow, &GateScript::Chosen(&fails(&[("G-left", None)])));
+    let walk = run_simulation(&flow, &GateScript::Chosen(&fails(&[("G-left", None)])));
     assert_eq!(walk.steps["right"], StepCount { runs: 2, reviews: 1 });
     assert_eq!(walk.steps["left"], StepCount { runs: 2, reviews: 2 });
     assert_eq!((walk.ended, walk.longest), (SimulationEnd::Done, 5));
@@ -125,7 +125,7 @@ fn what_a_failure_resets_at_the_same_time_is_not_judged() {
 fn the_breaker_ends_it() {
     let mut flow = chain(3, 10);
     flow.breaker.failures = Some(4);
-    let walk = walk(&flow, &GateScript::Fail);
+    let walk = run_simulation(&flow, &GateScript::Fail);
     assert_eq!((walk.ended, walk.runs, walk.person), (SimulationEnd::Person, 4, 1));
     let told = told(&walk);
     let line = "g0 fails, failure 4 of all gates: the breaker trips and a person is asked";
@@ -136,7 +136,7 @@ fn the_breaker_ends_it() {
 fn the_failure_of_that_number_asks_a_person() {
     for (max_retries, runs) in [(0, 1), (1, 1), (2, 2), (3, 3), (7, 7)] {
         let flow = chain(1, max_retries);
-        let walk = walk(&flow, &GateScript::Fail);
+        let walk = run_simulation(&flow, &GateScript::Fail);
         assert_eq!(
             (walk.runs, walk.person, walk.ended),
             (runs, 1, SimulationEnd::Done),
@@ -149,15 +149,15 @@ fn the_failure_of_that_number_asks_a_person() {
 #[test]
 fn steps_wait_for_a_place_and_for_a_shared_worktree() {
     let side_by_side = || flow((0..6).map(|place| step(&format!("s{place}"), &[], None)).collect());
-    assert_eq!(walk(&side_by_side(), &GateScript::Pass).longest, 1);
+    assert_eq!(run_simulation(&side_by_side(), &GateScript::Pass).longest, 1);
     let mut narrow = side_by_side();
     narrow.parallel = Some(4);
-    assert_eq!(walk(&narrow, &GateScript::Pass).longest, 2);
+    assert_eq!(run_simulation(&narrow, &GateScript::Pass).longest, 2);
     let mut shared = side_by_side();
     for step in &mut shared.steps[..3] {
         step.worktree = Some("one/".to_owned());
     }
-    assert_eq!(walk(&shared, &GateScript::Pass).longest, 3);
+    assert_eq!(run_simulation(&shared, &GateScript::Pass).longest, 3);
 }
 
 #[test]
@@ -166,18 +166,21 @@ fn what_can_never_start_is_told() {
     let missing = flow(vec![step("a", &["nowhere"], None)]);
     let beside =
         flow(vec![step("a", &[], Some(gate("g", 3, &[("", Some("b"))]))), step("b", &[], None)]);
-    assert_eq!(walk(&circle, &GateScript::Pass).ended, SimulationEnd::Stuck);
-    assert_eq!(walk(&missing, &GateScript::Pass).ended, SimulationEnd::Stuck);
+    assert_eq!(run_simulation(&circle, &GateScript::Pass).ended, SimulationEnd::Stuck);
+    assert_eq!(run_simulation(&missing, &GateScript::Pass).ended, SimulationEnd::Stuck);
     // The gate leads to a step that its own step does not need, so nothing runs its step again.
-    assert_eq!(walk(&beside, &GateScript::Fail).ended, SimulationEnd::Stuck);
-    assert_eq!(walk(&flow(Vec::new()), &GateScript::Fail).ended, SimulationEnd::Done);
+    assert_eq!(run_simulation(&beside, &GateScript::Fail).ended, SimulationEnd::Stuck);
+    assert_eq!(run_simulation(&flow(Vec::new()), &GateScript::Fail).ended, SimulationEnd::Done);
 }
 
 #[test]
 fn a_gate_that_leads_nowhere_asks_a_person() {
     let ways: [&[(&str, Option<&str>)]; 2] = [&[], &[("", Some("nowhere"))]];
     for ways in ways {
-        let walk = walk(&flow(vec![step("a", &[], Some(gate("g", 3, ways)))]), &GateScript::Fail);
+        let walk = run_simulation(
+            &flow(vec![step("a", &[], Some(gate("g", 3, ways)))]),
+            &GateScript::Fail,
+        );
         assert_eq!((walk.ended, walk.runs, walk.person), (SimulationEnd::Done, 1, 1));
     }
 }
@@ -185,9 +188,9 @@ fn a_gate_that_leads_nowhere_asks_a_person() {
 #[test]
 fn a_walk_without_end_is_cut_off() {
     let mut flow = chain(500, u32::MAX);
-    let walk = walk(&flow, &GateScript::Fail);
+    let walk = run_simulation(&flow, &GateScript::Fail);
     assert_eq!(walk.ended, SimulationEnd::CutOff);
-    assert!(walk.runs < WALK_ENTRIES);
+    assert!(walk.runs < MAX_SIMULATION_ENTRIES);
     let all = worst(&flow, 2);
     assert_eq!(all.failures, 500 * (u32::MAX as usize - 1));
     flow.breaker.failures = Some(1);
@@ -199,7 +202,7 @@ fn a_walk_without_end_is_cut_off() {
 fn sums_that_are_too_large_stay_at_the_largest() {
     let past = |_: &str| Some((i64::MAX, i64::MAX));
     let flow = chain(3, u32::MAX);
-    let estimate = cost(&flow, Some(&walk(&flow, &GateScript::Pass)), &past, 2);
+    let estimate = cost(&flow, Some(&run_simulation(&flow, &GateScript::Pass)), &past, 2);
     assert_eq!(estimate.best.micros, i64::MAX);
     assert_eq!(estimate.worst.seconds, i64::MAX);
     assert_eq!(estimate.walk.expect("one was given").micros, i64::MAX);
@@ -222,7 +225,7 @@ fn the_worst_of_a_chain_is_reached() {
                     (format!("g{}", bit % 3), verdict)
                 })
                 .collect();
-            let walk = walk(&flow, &GateScript::Chosen(&verdicts));
+            let walk = run_simulation(&flow, &GateScript::Chosen(&verdicts));
             most = (most.0.max(walk.runs), most.1.max(walk.reviews));
         }
         let worst = worst(&flow, 2);
@@ -268,7 +271,7 @@ fn what_it_may_cost() {
         "reviewer" => Some((100_000, 10)),
         _ => None,
     };
-    let walk = walk(&flow, &GateScript::Fail);
+    let walk = run_simulation(&flow, &GateScript::Fail);
     insta::assert_json_snapshot!(cost(&flow, Some(&walk), &past, 2), @r#"
     {
       "best": {
@@ -417,7 +420,7 @@ fn replayed(flow: &Workflow, walk: &Simulation) -> Result<(), String> {
 
 /// Laws for every simulation of a workflow that a file can describe.
 fn holds(flow: &Workflow, policy: &GateScript<'_>) -> Result<(), String> {
-    let (walk, worst) = (walk(flow, policy), worst(flow, 2));
+    let (walk, worst) = (run_simulation(flow, policy), worst(flow, 2));
     replayed(flow, &walk)?;
     match walk.ended {
         SimulationEnd::Done | SimulationEnd::Aborted => {}
@@ -467,7 +470,7 @@ proptest! {
     #[test]
     fn the_same_seed_gives_the_same_walk(flow in any_flow(), seed in any::<u64>()) {
         let policy = GateScript::Random { seed };
-        prop_assert_eq!(walk(&flow, &policy), walk(&flow, &policy));
+        prop_assert_eq!(run_simulation(&flow, &policy), run_simulation(&flow, &policy));
     }
 }
 
@@ -478,7 +481,7 @@ fn several_reviewers_count_each() {
     let mut flow = flow(vec![step("a", &[], Some(gate("G", 2, &[("", Some("a"))])))]);
     let judged = flow.steps[0].gate.as_mut().expect("it has one");
     judged.reviewers = ["x", "y", "z"].map(str::to_owned).to_vec();
-    let taken = walk(&flow, &GateScript::Pass);
+    let taken = run_simulation(&flow, &GateScript::Pass);
     assert_eq!((taken.runs, taken.reviews), (1, 3));
     let most = worst(&flow, 2);
     assert_eq!((most.runs, most.reviews, most.steps["a"].reviews), (2, 18, 18));

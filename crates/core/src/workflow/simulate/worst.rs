@@ -17,7 +17,7 @@ use crate::workflow::Workflow;
 use crate::workflow::links::Links;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Worst {
+pub struct WorstCase {
     /// Runs of the steps' agents, all together.
     pub runs: usize,
     /// Verdicts and debate replies of agents, all together.
@@ -33,15 +33,15 @@ pub struct Worst {
 
 /// `rounds` are the debate rounds that several reviewers of one gate may have.
 #[must_use]
-pub fn worst(flow: &Workflow, rounds: usize) -> Worst {
-    let bounds = Bounds::new(flow);
+pub fn worst(flow: &Workflow, rounds: usize) -> WorstCase {
+    let bounds = RepeatBounds::new(flow);
     let asked = |count: usize| count.saturating_mul(questions(count, rounds));
     let reviews: Vec<usize> = flow.steps.iter().map(|step| asked(reviewers(step).len())).collect();
     let steps = flow.steps.iter().enumerate().map(|(place, step)| {
         let runs = bounds.of_step(place);
         (step.id.clone(), StepCount { runs, reviews: runs.saturating_mul(reviews[place]) })
     });
-    Worst {
+    WorstCase {
         runs: bounds.most(|_| 1),
         reviews: bounds.most(|place| reviews[place]),
         failures: bounds.failures,
@@ -51,27 +51,27 @@ pub fn worst(flow: &Workflow, rounds: usize) -> Worst {
 }
 
 /// What all gates together can repeat.
-pub(super) struct Bounds {
+pub(super) struct RepeatBounds {
     steps: usize,
-    gates: Vec<Repeats>,
+    gates: Vec<GateRepeats>,
     failures: usize,
     breaker: bool,
 }
 
 /// What one gate can repeat.
-struct Repeats {
+struct GateRepeats {
     /// How often it can send back.
     times: usize,
     /// For each of its routes, which steps run again.
     ways: Vec<Vec<bool>>,
 }
 
-impl Bounds {
+impl RepeatBounds {
     pub(super) fn new(flow: &Workflow) -> Self {
         let links = Links::new(flow);
         let steps = flow.steps.len();
-        let gates: Vec<Repeats> =
-            (0..steps).filter_map(|place| Repeats::new(flow, &links, place)).collect();
+        let gates: Vec<GateRepeats> =
+            (0..steps).filter_map(|place| GateRepeats::new(flow, &links, place)).collect();
         let possible = gates.iter().fold(0_usize, |sum, gate| sum.saturating_add(gate.times));
         let limit = flow.breaker.failures.map(|limit| limit.saturating_sub(1) as usize);
         let failures = limit.map_or(possible, |limit| limit.min(possible));
@@ -109,7 +109,7 @@ impl Bounds {
     }
 }
 
-impl Repeats {
+impl GateRepeats {
     fn new(flow: &Workflow, links: &Links<'_>, place: usize) -> Option<Self> {
         let gate = flow.steps[place].gate.as_ref()?;
         let mut behind = links.downstream(place);

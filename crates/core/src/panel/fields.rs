@@ -14,7 +14,7 @@ pub const SUMMARY: &str = "review_summary";
 pub const OBJECTION: &str = "objection";
 
 /// The fields that the panel fills with one entry for each reviewer or concern.
-pub const VOICES: [&str; 2] = [VERDICTS, CONCERNS];
+pub const REVIEW_FIELDS: [&str; 2] = [VERDICTS, CONCERNS];
 
 /// Of a verdict and of a concern: the name of the reviewer.
 pub const REVIEWER: &str = "reviewer";

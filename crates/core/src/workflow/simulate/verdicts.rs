@@ -2,19 +2,19 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::chance::Chance;
+use super::random::SeededRandom;
 use super::{GateScript, GateVerdict};
 use crate::workflow::{Gate, Workflow};
 
-pub(super) enum Judge<'a> {
+pub(super) enum GateVerdicts<'a> {
     Pass,
     /// For each step, whether its gate has asked a person.
     Fail(Vec<bool>),
     Chosen(HashMap<&'a str, VecDeque<&'a GateVerdict>>),
-    Random(Chance),
+    Random(SeededRandom),
 }
 
-impl<'a> Judge<'a> {
+impl<'a> GateVerdicts<'a> {
     pub(super) fn new(flow: &Workflow, policy: &GateScript<'a>) -> Self {
         match *policy {
             GateScript::Pass => Self::Pass,
@@ -26,7 +26,7 @@ impl<'a> Judge<'a> {
                 }
                 Self::Chosen(by_gate)
             }
-            GateScript::Random { seed } => Self::Random(Chance::new(seed)),
+            GateScript::Random { seed } => Self::Random(SeededRandom::new(seed)),
         }
     }
 
@@ -39,18 +39,18 @@ impl<'a> Judge<'a> {
                 let next = by_gate.get_mut(gate.id.as_str()).and_then(VecDeque::pop_front);
                 next.cloned().unwrap_or(GateVerdict::Pass)
             }
-            Self::Random(chance) => {
-                if chance.coin() {
+            Self::Random(random) => {
+                if random.coin() {
                     return GateVerdict::Pass;
                 }
-                let back = chance.one_of(&gate.on_fail);
+                let back = random.one_of(&gate.on_fail);
                 GateVerdict::Fail { reason: back.and_then(|back| back.reason.clone()) }
             }
         }
     }
 
     /// Records that a person was asked at this step's gate.
-    pub(super) fn asked(&mut self, place: usize) {
+    pub(super) fn person_asked(&mut self, place: usize) {
         match self {
             Self::Fail(asked) => asked[place] = true,
             Self::Pass | Self::Chosen(_) | Self::Random(_) => {}

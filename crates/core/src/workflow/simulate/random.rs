@@ -1,8 +1,8 @@
 //! A deterministic random generator: splitmix64 (Steele, Lea and Flood, 2014).
 
-pub(super) struct Chance(u64);
+pub(super) struct SeededRandom(u64);
 
-impl Chance {
+impl SeededRandom {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -32,8 +32,8 @@ mod tests {
 
     #[test]
     fn it_is_the_generator_that_others_have() {
-        let mut chance = Chance::new(1_234_567);
-        let numbers: Vec<u64> = (0..3).map(|_| chance.next()).collect();
+        let mut random = SeededRandom::new(1_234_567);
+        let numbers: Vec<u64> = (0..3).map(|_| random.next()).collect();
         assert_eq!(
             numbers,
             [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
@@ -42,11 +42,11 @@ mod tests {
 
     #[test]
     fn it_picks_each_and_none_of_none() {
-        let mut chance = Chance::new(7);
-        assert_eq!(chance.one_of::<u8>(&[]), None);
+        let mut random = SeededRandom::new(7);
+        assert_eq!(random.one_of::<u8>(&[]), None);
         let mut seen = [false; 3];
         for _ in 0..100 {
-            seen[*chance.one_of(&[0, 1, 2]).expect("there are three")] = true;
+            seen[*random.one_of(&[0, 1, 2]).expect("there are three")] = true;
         }
         assert_eq!(seen, [true; 3]);
     }

@@ -101,7 +101,7 @@ fn expect(
     outcome: Outcome,
     class: Option<FailureClass>,
 ) -> Classification {
-    let classification = judge(receipt, asked);
+    let classification = classify(receipt, asked);
     assert_eq!(
         (classification.outcome, classification.class),
         (outcome, class),
@@ -241,10 +241,10 @@ fn a_reset_time_belongs_to_a_quota_and_is_believable() {
         })
     };
     let soon = ENDED_AT.0 + 3_600_000;
-    assert_eq!(judge(&limited(soon), &CHANGE).resets_at, Some(Instant(soon)));
-    assert_eq!(judge(&limited(ENDED_AT.0 + LONGEST_WAIT.0 + 1), &CHANGE).resets_at, None);
+    assert_eq!(classify(&limited(soon), &CHANGE).resets_at, Some(Instant(soon)));
+    assert_eq!(classify(&limited(ENDED_AT.0 + LONGEST_WAIT.0 + 1), &CHANGE).resets_at, None);
     let other = with(|receipt| reading(receipt).resets_at = Some(Instant(soon)));
-    assert_eq!(judge(&other, &CHANGE).resets_at, None);
+    assert_eq!(classify(&other, &CHANGE).resets_at, None);
 }
 
 #[test]
@@ -451,9 +451,9 @@ fn an_answer_that_was_objected_to_is_a_failure_with_the_reason() {
         let named = "/score is missing; /verdict is odd";
         assert!(classification.detail.contains(named), "{}", classification.detail);
     }
-    let signature = judge(&receipt, &SHAPED).signature;
+    let signature = classify(&receipt, &SHAPED).signature;
     receipt.objections = vec!["/verdict is too long".to_owned()];
-    assert_eq!(judge(&receipt, &SHAPED).signature, signature, "the same failure");
+    assert_eq!(classify(&receipt, &SHAPED).signature, signature, "the same failure");
     reading(&mut receipt).terminal = None;
     opinion(&mut receipt, true);
     for asked in [SHAPED, ANSWER, ANYTHING, CHANGE] {
@@ -493,7 +493,10 @@ fn the_link_to_the_pull_request_comes_along() {
     let receipt = with(|receipt| {
         reading(receipt).text = "t83: https://github.com/o/r/pull/5".to_owned();
     });
-    let classification = judge(&receipt, &CHANGE);
+    let classification = classify(&receipt, &CHANGE);
     assert_eq!(classification.pr_url.as_deref(), Some("https://github.com/o/r/pull/5"));
-    assert_eq!(judge(&receipt, &RunExpectation { task: "t8", branch: "x", ..CHANGE }).pr_url, None);
+    assert_eq!(
+        classify(&receipt, &RunExpectation { task: "t8", branch: "x", ..CHANGE }).pr_url,
+        None
+    );
 }

@@ -1,7 +1,7 @@
 //! Classifies paths: inside the worktree, outside of it, or in a scratch folder. It reads no files,
 //! so it does not follow links.
 
-use super::shell::{Script, Simple, Word};
+use super::shell::{Script, SimpleCommand, Word};
 
 /// Folders that anybody may write to and that nobody backs up.
 const SCRATCH: [&str; 3] = ["/tmp", "/var/tmp", "/dev"];
@@ -26,7 +26,7 @@ const PRINTS: [&str; 2] = ["echo", "printf"];
 const SEARCHES: [&str; 8] = ["grep", "egrep", "fgrep", "rg", "ag", "sed", "awk", "jq"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Spot {
+pub(super) enum PathLocation {
     /// Relative to the top of the worktree.
     Inside(String),
     Outside(String),
@@ -39,58 +39,66 @@ pub(super) enum Spot {
 /// folder that it may have changed to. Subshells and failing commands decide which one it is, so
 /// all of them count.
 #[derive(Debug)]
-pub(super) struct Ground<'a> {
+pub(super) struct PathContext<'a> {
     pub(super) root: &'a str,
-    bases: Vec<String>,
+    folders: Vec<String>,
     /// The commands that change to an unknown folder.
-    pub(super) lost: Vec<String>,
+    pub(super) unknown_folders: Vec<String>,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> PathContext<'a> {
     pub(super) fn of(script: &Script, root: &'a str) -> Self {
-        let mut ground = Self { root, bases: vec![String::new()], lost: Vec::new() };
+        let mut context = Self { root, folders: vec![String::new()], unknown_folders: Vec::new() };
         for simple in script.pipelines.iter().flatten() {
             let Some(word) = simple.words.get(1) else { continue };
             if !matches!(simple.program(), "cd" | "pushd") {
                 continue;
             }
-            match spot(word, "", root) {
-                Spot::Inside(path) | Spot::Outside(path) | Spot::Scratch(path)
-                    if ground.bases.len() < FOLDERS =>
+            match locate(word, "", root) {
+                PathLocation::Inside(path)
+                | PathLocation::Outside(path)
+                | PathLocation::Scratch(path)
+                    if context.folders.len() < FOLDERS =>
                 {
-                    ground.bases.push(path);
+                    context.folders.push(path);
                 }
-                Spot::Inside(_) | Spot::Outside(_) | Spot::Scratch(_) | Spot::Unknown => {
-                    ground.lost.push(simple.shown());
+                PathLocation::Inside(_)
+                | PathLocation::Outside(_)
+                | PathLocation::Scratch(_)
+                | PathLocation::Unknown => {
+                    context.unknown_folders.push(simple.text());
                 }
             }
         }
-        ground
+        context
     }
 
     /// Every location that a word may name.
-    pub(super) fn spots<'s>(&'s self, word: &'s Word) -> impl Iterator<Item = Spot> + 's {
-        self.bases.iter().map(|base| spot(word, base, self.root))
+    pub(super) fn locations<'s>(
+        &'s self,
+        word: &'s Word,
+    ) -> impl Iterator<Item = PathLocation> + 's {
+        self.folders.iter().map(|base| locate(word, base, self.root))
     }
 }
 
 /// The location of a word that is used as a path in the folder `base` of the worktree `root`.
-fn spot(word: &Word, base: &str, root: &str) -> Spot {
+fn locate(word: &Word, base: &str, root: &str) -> PathLocation {
     let text = word.text.as_str();
     let home = HOMES.iter().find_map(|home| text.strip_prefix(home));
     if let Some(rest) = home.filter(|rest| rest.is_empty() || rest.starts_with('/')) {
-        return Spot::Outside(format!("~{rest}"));
+        return PathLocation::Outside(format!("~{rest}"));
     }
     if !word.is_known {
-        return Spot::Unknown;
+        return PathLocation::Unknown;
     }
-    spot_of(text, base, root)
+    locate_path(text, base, root)
 }
 
 /// Same as [`locate`], for a path that is known.
-pub(super) fn spot_of(text: &str, base: &str, root: &str) -> Spot {
+pub(super) fn locate_path(text: &str, base: &str, root: &str) -> PathLocation {
     if text.starts_with('~') {
-        return Spot::Outside(text.to_owned());
+        return PathLocation::Outside(text.to_owned());
     }
     let is_absolute = |path: &str| path.starts_with('/');
     let joined = match (is_absolute(text), base.is_empty()) {
@@ -98,14 +106,14 @@ pub(super) fn spot_of(text: &str, base: &str, root: &str) -> Spot {
         (true, _) | (_, true) => text.to_owned(),
     };
     if joined.starts_with('~') {
-        return Spot::Outside(joined);
+        return PathLocation::Outside(joined);
     }
-    let path = tidied(&joined);
+    let path = normalised(&joined);
     if !is_absolute(&path) {
         return if path == ".." || path.starts_with("../") {
-            Spot::Outside(path)
+            PathLocation::Outside(path)
         } else {
-            Spot::Inside(path)
+            PathLocation::Inside(path)
         };
     }
     let below = |folder: &str| {
@@ -113,15 +121,15 @@ pub(super) fn spot_of(text: &str, base: &str, root: &str) -> Spot {
         (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/').to_owned())
     };
     if let Some(rest) = Some(root).filter(|root| !root.is_empty()).and_then(below) {
-        return Spot::Inside(rest);
+        return PathLocation::Inside(rest);
     }
     let is_scratch =
         SCRATCH.into_iter().any(|folder| below(folder).is_some_and(|it| !it.is_empty()));
-    if is_scratch { Spot::Scratch(path) } else { Spot::Outside(path) }
+    if is_scratch { PathLocation::Scratch(path) } else { PathLocation::Outside(path) }
 }
 
 /// Removes `.`, `a/..` and redundant slashes.
-fn tidied(path: &str) -> String {
+fn normalised(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let is_absolute = path.starts_with('/');
     for part in path.split('/') {
@@ -139,7 +147,7 @@ fn tidied(path: &str) -> String {
 }
 
 /// The words of a command that name files which it writes or removes.
-pub(super) fn changed(simple: &Simple) -> Vec<Word> {
+pub(super) fn written_paths(simple: &SimpleCommand) -> Vec<Word> {
     let program = simple.program();
     let given = simple.words.get(1..).unwrap_or_default();
     let plain = || given.iter().filter(|word| !word.text.starts_with('-'));
@@ -160,7 +168,7 @@ pub(super) fn changed(simple: &Simple) -> Vec<Word> {
 
 /// The words of a command that may name files, whatever it does with them. Text that is only
 /// printed or searched for names none.
-pub(super) fn named(simple: &Simple) -> impl Iterator<Item = Word> {
+pub(super) fn named_paths(simple: &SimpleCommand) -> impl Iterator<Item = Word> {
     let program = simple.program();
     let only_words = PRINTS.contains(&program);
     let is_plain = |word: &&Word| !word.text.starts_with('-');

@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::step::{self, Judged};
+use super::step::{self, CriterionResult};
 use super::work::{self, ended};
 use super::{
     Classification, Deliverable, FailureClass, ProofLevel, RunExpectation, end_of, last_lines,
@@ -31,9 +31,9 @@ const SHORT_LINES: usize = 10;
 
 /// Classifies a finished run.
 #[must_use]
-pub fn judge(receipt: &Receipt, asked: &RunExpectation<'_>) -> Classification {
-    let run = Run::of(receipt, asked);
-    let finding = run.find();
+pub fn classify(receipt: &Receipt, expectation: &RunExpectation<'_>) -> Classification {
+    let run = RunFacts::of(receipt, expectation);
+    let finding = run.classify();
     let reading = receipt.reading.as_ref();
     let resets_at = reading.and_then(|reading| reading.resets_at).filter(|at| {
         finding.outcome == Outcome::Quota && *at <= receipt.ended_at.plus(LONGEST_WAIT)
@@ -45,7 +45,8 @@ pub fn judge(receipt: &Receipt, asked: &RunExpectation<'_>) -> Classification {
         level: run.level,
         signature: finding.class.map(|class| signature(class.as_str(), basis)),
         resets_at,
-        pr_url: reading.and_then(|reading| pr_link(&reading.text, asked.task, asked.branch)),
+        pr_url: reading
+            .and_then(|reading| pr_link(&reading.text, expectation.task, expectation.branch)),
         ambiguous: finding.ambiguous,
         detail: start_of(finding.detail.trim(), DETAIL_BYTES).to_owned(),
     }
@@ -53,8 +54,8 @@ pub fn judge(receipt: &Receipt, asked: &RunExpectation<'_>) -> Classification {
 
 /// Whether the facts leave the end open, so that asking an evaluator is worth its cost.
 #[must_use]
-pub fn is_ambiguous(receipt: &Receipt, asked: &RunExpectation<'_>) -> bool {
-    Run::of(receipt, asked).find().ambiguous
+pub fn is_ambiguous(receipt: &Receipt, expectation: &RunExpectation<'_>) -> bool {
+    RunFacts::of(receipt, expectation).classify().ambiguous
 }
 
 struct Finding {
@@ -73,9 +74,9 @@ impl Finding {
 }
 
 /// A receipt and what was asked for, with facts that several rules need.
-struct Run<'a> {
+struct RunFacts<'a> {
     receipt: &'a Receipt,
-    asked: &'a RunExpectation<'a>,
+    expectation: &'a RunExpectation<'a>,
     reading: Option<&'a StreamSummary>,
     evidence: Option<&'a Evidence>,
     terminal: Option<Terminal>,
@@ -83,13 +84,13 @@ struct Run<'a> {
     has_commits: bool,
 }
 
-impl<'a> Run<'a> {
-    fn of(receipt: &'a Receipt, asked: &'a RunExpectation<'a>) -> Self {
+impl<'a> RunFacts<'a> {
+    fn of(receipt: &'a Receipt, expectation: &'a RunExpectation<'a>) -> Self {
         let reading = receipt.reading.as_ref();
         let evidence = receipt.evidence.as_ref();
         Self {
             receipt,
-            asked,
+            expectation,
             reading,
             evidence,
             terminal: reading.and_then(|reading| reading.terminal),
@@ -98,25 +99,25 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn find(&self) -> Finding {
-        let finding = self.find_for_itself();
+    fn classify(&self) -> Finding {
+        let finding = self.classify_run();
         let is_success = finding.outcome == Outcome::Succeeded;
-        is_success.then(|| self.by_demands()).flatten().unwrap_or(finding)
+        is_success.then(|| self.from_requirements()).flatten().unwrap_or(finding)
     }
 
-    fn find_for_itself(&self) -> Finding {
-        self.by_end()
-            .or_else(|| self.by_reports())
-            .or_else(|| self.by_fault())
-            .or_else(|| self.by_work())
-            .or_else(|| self.by_own_word())
-            .or_else(|| self.by_success())
-            .or_else(|| self.by_prose())
-            .or_else(|| self.by_opinion())
-            .unwrap_or_else(|| self.by_default())
+    fn classify_run(&self) -> Finding {
+        self.from_end_cause()
+            .or_else(|| self.from_reports())
+            .or_else(|| self.from_fault())
+            .or_else(|| self.from_evidence())
+            .or_else(|| self.from_failure_signal())
+            .or_else(|| self.from_success())
+            .or_else(|| self.from_prose())
+            .or_else(|| self.from_evaluator())
+            .unwrap_or_else(|| self.fallback())
     }
 
-    fn by_end(&self) -> Option<Finding> {
+    fn from_end_cause(&self) -> Option<Finding> {
         let failure = |outcome, class, detail: &str| Some(Finding::failure(outcome, class, detail));
         match &self.receipt.ended {
             EndCause::Completed | EndCause::Hopeless => None,
@@ -172,16 +173,16 @@ impl<'a> Run<'a> {
     }
 
     fn question(&self) -> Option<Finding> {
-        let question = self.reports().iter().rev().find_map(|told| match told {
+        let question = self.reports().iter().rev().find_map(|report| match report {
             AgentReport::NeedsPerson { question } => Some(question),
             AgentReport::Progress { .. } | AgentReport::NothingToDo { .. } => None,
         })?;
         Some(Finding::failure(Outcome::NeedsPerson, FailureClass::NeedsPerson, question))
     }
 
-    fn by_reports(&self) -> Option<Finding> {
+    fn from_reports(&self) -> Option<Finding> {
         let idle = || {
-            let reason = self.reports().iter().rev().find_map(|told| match told {
+            let reason = self.reports().iter().rev().find_map(|report| match report {
                 AgentReport::NothingToDo { reason } => Some(reason),
                 AgentReport::Progress { .. } | AgentReport::NeedsPerson { .. } => None,
             })?;
@@ -192,17 +193,17 @@ impl<'a> Run<'a> {
     }
 
     /// A reported fault decides, unless the agent recovered from it and has a result.
-    fn by_fault(&self) -> Option<Finding> {
+    fn from_fault(&self) -> Option<Finding> {
         let fault = self.reading?.fault.as_ref()?;
         let was_final =
             self.receipt.ended == EndCause::Hopeless || self.terminal == Some(Terminal::Error);
-        let got_over = self.is_sound() && (self.has_commits || self.has_answer());
-        ((fault.structured && !got_over) || was_final).then(|| of_fault(fault))
+        let got_over = self.is_sound_success() && (self.has_commits || self.has_answer());
+        ((fault.structured && !got_over) || was_final).then(|| fault_finding(fault))
     }
 
-    fn by_work(&self) -> Option<Finding> {
+    fn from_evidence(&self) -> Option<Finding> {
         let evidence = self.evidence?;
-        if let Some(detail) = work::forbidden(evidence) {
+        if let Some(detail) = work::forbidden_paths(evidence) {
             return Some(Finding::failure(Outcome::Policy, FailureClass::Policy, detail));
         }
         if let Some(request) = &evidence.request {
@@ -219,20 +220,21 @@ impl<'a> Run<'a> {
     }
 
     /// A run that ended well may still report its own failure with its signal.
-    fn by_own_word(&self) -> Option<Finding> {
-        self.is_sound().then(|| step::own_word(self.evidence?).map(not_brought))?
+    fn from_failure_signal(&self) -> Option<Finding> {
+        self.is_sound_success()
+            .then(|| step::failure_signal(self.evidence?).map(unmet_requirement))?
     }
 
     /// The further requirements of a successful run.
-    fn by_demands(&self) -> Option<Finding> {
+    fn from_requirements(&self) -> Option<Finding> {
         let evidence = self.evidence?;
         if let Some(unmet) = step::unmet(evidence) {
-            return Some(not_brought(unmet));
+            return Some(unmet_requirement(unmet));
         }
-        let finding = match step::judged(evidence, self.receipt.opinion.as_ref())? {
-            Judged::Met => self.success(),
-            Judged::NotMet(unmet) => not_brought(unmet),
-            Judged::ByNobody(detail) => {
+        let finding = match step::judge_criterion(evidence, self.receipt.opinion.as_ref())? {
+            CriterionResult::Met => self.success(),
+            CriterionResult::NotMet(unmet) => unmet_requirement(unmet),
+            CriterionResult::NotJudged(detail) => {
                 Finding::failure(Outcome::NeedsPerson, FailureClass::NeedsPerson, detail)
             }
         };
@@ -240,13 +242,13 @@ impl<'a> Run<'a> {
     }
 
     /// The agent claims success, and its exit does not contradict that.
-    fn is_sound(&self) -> bool {
+    fn is_sound_success(&self) -> bool {
         self.receipt.ended == EndCause::Completed
             && self.terminal == Some(Terminal::Success)
-            && self.exited_well()
+            && self.exited_cleanly()
     }
 
-    fn exited_well(&self) -> bool {
+    fn exited_cleanly(&self) -> bool {
         self.receipt.exit.is_some_and(|exit| exit.code == Some(0))
     }
 
@@ -257,7 +259,7 @@ impl<'a> Run<'a> {
     /// Whether the answer matches the schema, if one was given. The keeper's objections always
     /// count, even if the caller does not know of a schema.
     fn has_answered(&self) -> bool {
-        self.receipt.objections.is_empty() && (self.has_answer() || !self.asked.schema_given)
+        self.receipt.objections.is_empty() && (self.has_answer() || !self.expectation.schema_given)
     }
 
     fn text(&self) -> &'a str {
@@ -266,24 +268,25 @@ impl<'a> Run<'a> {
 
     /// Whether the run delivered what was asked for.
     fn has_delivered(&self) -> bool {
-        let has_brought = match self.asked.expects {
+        let has_result = match self.expectation.expects {
             Deliverable::Change => self.has_commits,
             Deliverable::Answer => self.has_answer() || !self.text().is_empty(),
             Deliverable::Anything => true,
         };
-        has_brought && self.has_answered()
+        has_result && self.has_answered()
     }
 
     /// Whether a change was asked for and all commits come from earlier runs.
     fn has_only_old_commits(&self) -> bool {
-        self.asked.expects == Deliverable::Change
+        self.expectation.expects == Deliverable::Change
             && self.evidence.is_some_and(|evidence| {
                 !evidence.head.is_empty() && evidence.head == evidence.head_before
             })
     }
 
-    fn by_success(&self) -> Option<Finding> {
-        let is_clear = self.is_sound() && self.has_delivered() && !self.has_only_old_commits();
+    fn from_success(&self) -> Option<Finding> {
+        let is_clear =
+            self.is_sound_success() && self.has_delivered() && !self.has_only_old_commits();
         is_clear.then(|| self.success())
     }
 
@@ -297,18 +300,18 @@ impl<'a> Run<'a> {
     }
 
     /// Searches the prose, if the end is no sound success and no passing check confirms the work.
-    fn by_prose(&self) -> Option<Finding> {
+    fn from_prose(&self) -> Option<Finding> {
         let is_open = self.is_open();
         if is_open && self.level == ProofLevel::Verified {
             return None;
         }
         if let Some(fault) = self.reading.and_then(|reading| reading.fault.as_ref()) {
-            return Some(of_fault(fault));
+            return Some(fault_finding(fault));
         }
         // A fault that an answer describes, such as a quota in a code review, did not happen to the
         // agent.
         let is_answer = self.reading.is_some_and(|reading| reading.answer.is_some());
-        if is_answer && !self.has_answered() && self.is_sound() {
+        if is_answer && !self.has_answered() && self.is_sound_success() {
             return None;
         }
         let lines = last_lines(self.text(), LAST_LINES);
@@ -318,13 +321,14 @@ impl<'a> Run<'a> {
         }
         let text = lines.join("\n");
         if let Some(kind) = quota::fault_in(&text) {
-            return Some(of_fault(&Fault { kind, detail: text, structured: false }));
+            return Some(fault_finding(&Fault { kind, detail: text, structured: false }));
         }
         if !claims_done && has_any(&text, &LOOPS) {
             return Some(Finding::failure(Outcome::Crashed, FailureClass::ModelLoop, text));
         }
-        let may_be_idle =
-            self.is_sound() && self.asked.expects == Deliverable::Change && !self.has_commits;
+        let may_be_idle = self.is_sound_success()
+            && self.expectation.expects == Deliverable::Change
+            && !self.has_commits;
         let says_idle = may_be_idle && has_any(&text, &NOTHING_TO_DO);
         says_idle.then(|| Finding::failure(Outcome::NothingToDo, FailureClass::Noop, text))
     }
@@ -335,16 +339,16 @@ impl<'a> Run<'a> {
             return false;
         }
         match self.terminal {
-            None => self.exited_well() || self.level == ProofLevel::Verified,
+            None => self.exited_cleanly() || self.level == ProofLevel::Verified,
             Some(Terminal::Success) => {
-                self.exited_well() && self.has_commits && self.has_only_old_commits()
+                self.exited_cleanly() && self.has_commits && self.has_only_old_commits()
             }
             Some(Terminal::Error) => false,
         }
     }
 
     /// An open end: the evaluator decides; without one, passing checks with a clean exit do.
-    fn by_opinion(&self) -> Option<Finding> {
+    fn from_evaluator(&self) -> Option<Finding> {
         if !self.is_open() {
             return None;
         }
@@ -353,12 +357,14 @@ impl<'a> Run<'a> {
         let finding = match &self.receipt.opinion {
             Some(opinion) if !opinion.done => failure(format!("not done: {}", opinion.reason)),
             Some(_) if self.has_delivered() => self.success(),
-            Some(opinion) if self.asked.expects == Deliverable::Change && self.has_answered() => {
+            Some(opinion)
+                if self.expectation.expects == Deliverable::Change && self.has_answered() =>
+            {
                 Finding::failure(Outcome::NothingToDo, FailureClass::Noop, opinion.reason.as_str())
             }
             Some(_) => failure("the agent ended without the requested answer".to_owned()),
             None if self.level == ProofLevel::Verified
-                && self.exited_well()
+                && self.exited_cleanly()
                 && self.has_delivered() =>
             {
                 self.success()
@@ -366,24 +372,24 @@ impl<'a> Run<'a> {
             None if self.terminal.is_some() => {
                 failure("the agent claims success but made no commit in this run".to_owned())
             }
-            None => failure(format!("{}, and never reported an end", self.exit_words())),
+            None => failure(format!("{}, and never reported an end", self.describe_exit())),
         };
         Some(Finding { ambiguous: true, ..finding })
     }
 
-    fn exit_words(&self) -> String {
+    fn describe_exit(&self) -> String {
         match self.receipt.exit {
             Some(exit) => format!("the agent {}", ended(exit)),
             None => "the agent left no exit status".to_owned(),
         }
     }
 
-    fn by_default(&self) -> Finding {
+    fn fallback(&self) -> Finding {
         let why = match self.terminal {
-            Some(Terminal::Success) if !self.exited_well() => {
-                format!("the agent claims success, but {}", self.exit_words())
+            Some(Terminal::Success) if !self.exited_cleanly() => {
+                format!("the agent claims success, but {}", self.describe_exit())
             }
-            Some(Terminal::Success) => match self.asked.expects {
+            Some(Terminal::Success) => match self.expectation.expects {
                 Deliverable::Change if !self.has_commits => {
                     "the agent claims success but made no commit".to_owned()
                 }
@@ -395,7 +401,7 @@ impl<'a> Run<'a> {
             None if self.receipt.ended == EndCause::Hopeless => {
                 "the agent could not continue".to_owned()
             }
-            None => self.exit_words(),
+            None => self.describe_exit(),
         };
         // The signature covers how the run failed; an agent words its own report differently each
         // time.
@@ -411,7 +417,7 @@ impl<'a> Run<'a> {
         let is_hopeless = self.receipt.ended == EndCause::Hopeless;
         let (outcome, class) = if is_hopeless {
             (Outcome::Transient, FailureClass::Flaky)
-        } else if self.is_sound() {
+        } else if self.is_sound_success() {
             // The agent claims success, but the result is missing.
             (Outcome::VerifyFailed, FailureClass::Model)
         } else {
@@ -422,12 +428,12 @@ impl<'a> Run<'a> {
 }
 
 /// The run claims success but does not meet a requirement.
-fn not_brought(unmet: step::Unmet) -> Finding {
+fn unmet_requirement(unmet: step::Unmet) -> Finding {
     let finding = Finding::failure(Outcome::VerifyFailed, FailureClass::Model, unmet.detail);
     Finding { basis: Some(unmet.basis), ..finding }
 }
 
-fn of_fault(fault: &Fault) -> Finding {
+fn fault_finding(fault: &Fault) -> Finding {
     let (outcome, class) = match fault.kind {
         FaultKind::Quota => (Outcome::Quota, FailureClass::Quota),
         FaultKind::Auth => (Outcome::Auth, FailureClass::Auth),
