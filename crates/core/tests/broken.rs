@@ -1,7 +1,7 @@
-//! Broken lifecycles, each the smallest file that shows one fault, and hostile ones that are made
-//! here.
+//! Broken lifecycles, each the smallest file that shows one problem, and hostile ones that are
+//! generated here.
 //!
-//! The first line of a file says what is expected: `# expect: LINE: part of the message`.
+//! The first line of a file states the expectation: `# expect: LINE: part of the message`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ fn refused(source: &str) -> Problems {
     }
 }
 
-/// Every file of the corpus by its name.
+/// Every file of the corpus, by name.
 fn corpus() -> BTreeMap<String, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broken");
     let files = fs::read_dir(folder).expect("the corpus is part of the repository");
@@ -49,7 +49,7 @@ fn expectation(source: &str) -> (u32, &str) {
     (line.parse().expect("a line's number"), part)
 }
 
-/// Whether a reader learns what to write, or what there is to choose from.
+/// Whether a reader learns what to write, or what to choose from.
 fn advises(problem: &Problem) -> bool {
     const SIGNS: [&str; 8] = [
         "write",
@@ -99,8 +99,8 @@ fn each_report_says_what_to_write_or_what_is_known() {
     }
 }
 
-/// A second message about the same slip would hide the first one; two are allowed where two places
-/// share the fault.
+/// A second message about the same mistake would hide the first one; two are allowed where two
+/// places share the problem.
 #[test]
 fn one_fault_is_reported_once() {
     for (name, source) in corpus() {
@@ -201,7 +201,7 @@ fn a_huge_file_is_refused_unread() {
     assert_eq!(refused(&source).list[0].message, "the file is larger than 1024 KiB");
 }
 
-/// A sound file but for the settings, which are read before anything is judged.
+/// Sound except for the settings, which are read before anything is checked.
 fn with_settings(settings: &str) -> String {
     format!("settings:\n{settings}{}", chain(5))
 }
@@ -241,7 +241,7 @@ fn a_guard_without_end_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a slip of the hand makes of a lifecycle, it is accepted or refused with a place, never a panic.
+    /// A mutated lifecycle is accepted, or refused with a position, and never causes a panic.
     #[test]
     fn a_damaged_lifecycle_never_panics(which in any::<usize>(), line in any::<usize>(), other in any::<usize>(), how in 0_u8..5) {
         let (_, source) = builtin::SOURCES[which % builtin::SOURCES.len()];

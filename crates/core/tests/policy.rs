@@ -1,4 +1,4 @@
-//! What the history of a task says was allowed, and circles that it shows.
+//! Permissions read from the history of a task, and loops in it.
 
 use banksman_core::lifecycle::builtin;
 use banksman_core::lifecycle::check::Overrides;
@@ -28,7 +28,7 @@ fn asked() -> Record {
     )
 }
 
-/// What was allowed after these records, as commands.
+/// The granted actions after these records, as commands.
 fn allowed(records: &[Record]) -> Vec<String> {
     let lifecycle = builtin::get("mission", &Overrides::new()).expect("it is built in");
     let lifecycle = lifecycle.expect("it is sound");
@@ -228,7 +228,7 @@ fn to_and_fro_three_times_without_anything_new_is_a_loop() {
         "{summary}"
     );
     assert!(summary.contains("- work by system (rework) not yet"), "{summary}");
-    // The same words again are no change, so the later records do not have them.
+    // A repeated message is no change, so the later records do not contain it.
     let mut repeated = to_and_fro(3);
     let reworks = repeated.iter_mut().filter(|record| record.trigger == "rework");
     reworks.skip(1).for_each(|record| record.fields.clear());

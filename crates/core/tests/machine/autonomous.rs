@@ -74,7 +74,7 @@ fn the_walkthrough() {
     assert_eq!(world.field("worker_id"), "polecat");
     world.goes("system", "on begin_breakdown", json!({}), "decomposing");
 
-    // The first iteration is too big, the second is not.
+    // The first iteration is too large, the second is not.
     world.ends(Outcome::Succeeded, "", subtasks(false), "decomposing");
     assert_eq!(world.count("depth"), 1);
     world.is_claimed_by("worker:polecat", "decomposing");
@@ -117,8 +117,8 @@ fn the_walkthrough() {
     assert_eq!(step.effects, [Effect::Notify, Effect::CleanUp]);
 }
 
-/// Both lifecycles whose work a person has merged, with a branch in the place of a pull request and
-/// its review done.
+/// Both lifecycles in which a person merges, with a branch instead of a pull request and the review
+/// done.
 fn reviewed_branches() -> [World; 2] {
     let mut leaf = task_of("leaf", json!({ "subtask": "limiter" }));
     leaf.is_claimed_by("worker:polecat", "in_progress");
@@ -132,7 +132,7 @@ fn reviewed_branches() -> [World; 2] {
     })
 }
 
-/// A person has said yes, and nothing has begun.
+/// A person has approved, and nothing has started.
 fn approved(mut world: World) -> World {
     let step = world.goes("human:kim", "on approve_merge", json!({}), "merge_ready(approved)");
     assert_eq!(step.effects, [Effect::Start { activity: Activity::Merge }]);
@@ -155,7 +155,7 @@ fn a_branch_that_stands_for_a_pull_request_is_merged_by_the_answer() {
         assert_eq!((step.ending, world.field("merged")), (Some(Ending::Done), &json!(true)));
     }
     for mut world in reviewed_branches() {
-        // Whoever has merged it by hand says so.
+        // A person who merged it manually reports that.
         world.goes("human:kim", "on approve_merge", json!({ "merged": true }), "done");
     }
 }
@@ -170,7 +170,8 @@ fn a_merge_that_does_not_succeed_is_asked_about_again() {
             assert!(world.decision.is_some() && world.field("merged").is_null(), "{outcome}");
             let mut world = merging(world);
             assert!(world.field("problem").is_null(), "it is tried again");
-            // It is ended and looked at before anybody is asked: it may have been in time.
+            // The merge is stopped and inspected before anybody is asked: it may have finished in
+            // time.
             world.times_out("1d", "merge_ready(taking_back)");
             world.ends(Outcome::NotMerged, "", json!({}), "merge_ready");
             assert_eq!(world.field("problem"), "the merge does not come to an end");
@@ -208,7 +209,7 @@ fn a_yes_is_taken_back_at_once_while_nothing_has_begun() {
     }
 }
 
-/// Until the merge is known to have ended, nobody can cancel; and what was merged is done.
+/// Until the end of the merge is known, nobody can cancel; merged work is done.
 #[test]
 fn a_yes_is_taken_back_from_a_merge_when_it_is_known_what_came_of_it() {
     let taking_back = |world| {
@@ -245,8 +246,8 @@ fn nobody_interferes_with_a_merge() {
     }
 }
 
-/// What is merged is what the system has seen, and never what somebody says or has left from an
-/// earlier round.
+/// Banksman merges what the system observed, and never what somebody claims or left from an earlier
+/// round.
 #[test]
 fn only_what_the_system_has_found_is_merged_by_the_answer() {
     for mut world in reviewed_branches() {
@@ -302,8 +303,8 @@ fn every_state_times_out_where_the_document_says() {
     }
 }
 
-/// Where subtasks do the work, nobody is called, asked or hurried for the whole, which follows the
-/// one that is the furthest behind.
+/// If subtasks do the work, nobody is asked or hurried for the parent, which follows the subtask
+/// that is furthest behind.
 #[test]
 fn a_split_task_follows_its_parts() {
     let mut world = decomposing();
@@ -503,7 +504,7 @@ fn panels_send_back_escalate_and_give_up() {
     let rejected = in_consensus().refused("reviewer:critic", "on block", json!({}));
     assert_eq!(complaints(&rejected), ["feedback: Say what has to change"]);
 
-    // A quarrel without end becomes a person's.
+    // An endless disagreement goes to a person.
     let mut world = in_review();
     for round in 1..=5 {
         let state = if round == 5 { "blocked" } else { "in_progress" };

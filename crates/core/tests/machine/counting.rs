@@ -1,4 +1,4 @@
-//! What a move does to counters, fields and dates, rule by rule.
+//! What a transition does to counters, fields and dates, rule by rule.
 
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{Effect, TimerKind};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::walk::{complaints, of_source};
 use crate::world::World;
 
-/// A desk at which a person can do everything that the language has.
+/// A lifecycle in which a person can use every feature of the language.
 const SOURCE: &str = "
 lifecycle: desk
 initial: desk
@@ -70,7 +70,7 @@ fn the_move_that_reaches_the_limit_is_diverted_and_so_is_every_one_after_it() {
     tried(&mut world, "shelf");
     let counter = world.task.counters[0];
     assert_eq!((counter.total, counter.renewed_at), (3, 0), "beyond the limit nothing is counted");
-    // A move that is diverted to where it began is a move in place.
+    // A transition that is diverted to its own start stays in place.
     let entered = world.task.entered;
     tried(&mut world, "shelf");
     assert_eq!(world.task.entered, entered);
@@ -94,7 +94,7 @@ fn renewing_forgives_and_does_not_forget() {
     assert_eq!(world.count("tries"), 1, "first renewed, then counted");
 }
 
-/// The third claim finds nothing to work on any more.
+/// The third claim finds nothing to work on.
 #[test]
 fn a_claim_that_is_diverted_gives_no_lease() {
     let source = "
@@ -234,7 +234,7 @@ fn the_way_back_is_kept_through_a_second_pause() {
     assert_eq!(complaints(&rejected), ["to: there is no way from desk to [prior]"]);
 }
 
-/// What an outcome leads to may be barred; then the run ends as any other, and says why.
+/// The transition of an outcome may be refused; then the run ends like any other, with the reason.
 #[test]
 fn a_run_whose_way_is_barred_takes_the_other_one() {
     let source = "

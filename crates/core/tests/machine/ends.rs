@@ -1,4 +1,4 @@
-//! Everything ends: left to itself, with workers that always crash, a task comes to rest.
+//! Everything ends: without help, with workers that always crash, a task comes to rest.
 
 use banksman_core::lifecycle::{CLAIM, Outcome, RoleId, Route, StateKind};
 use banksman_core::machine::{Actor, Claim, Event, Finish};
@@ -8,11 +8,11 @@ use crate::play::{fire_next, play};
 use crate::random::{every_lifecycle, over_histories};
 use crate::world::{Violation, World};
 
-/// After how many crashes in one stay the failure policy gives up.
+/// The number of crashes in one stay after which the failure policy gives up.
 const CRASHES: u32 = 3;
 
-/// Steps after which a task that is left alone must rest. The longest way of a built-in lifecycle
-/// is a third of it.
+/// Steps after which a task without help must rest. The longest path of a built-in lifecycle takes
+/// a third of it.
 const STEPS: usize = 100;
 
 #[test]

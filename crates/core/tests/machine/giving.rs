@@ -1,6 +1,6 @@
-//! The fields that a random event brings along: fitting, odd, wrong or unknown.
+//! The fields of a random event: valid, odd, wrong or unknown.
 //!
-//! Values depend on the type of a field and on a number that was drawn, never on the task.
+//! Values depend on the type of a field and on a random number, never on the task.
 
 use std::fmt;
 
@@ -55,7 +55,7 @@ pub(crate) fn given(lifecycle: &Lifecycle, give: &Give) -> Map<String, Value> {
         Give::Nothing | Give::Needed(_) => {}
         Give::Fields(wanted) => {
             for (name, pick) in wanted {
-                // The last picks take a field away or leave it blank.
+                // The last picks remove a field or leave it blank.
                 let value = match pick {
                     9 => Value::Null,
                     8 if lifecycle.fields[name] == Type::Text => json!("  "),
@@ -85,7 +85,7 @@ pub(crate) fn given(lifecycle: &Lifecycle, give: &Give) -> Map<String, Value> {
     fields
 }
 
-/// Adds a value for every field that a refusal complains of.
+/// Adds a value for every field that a refusal names.
 pub(crate) fn supply(
     lifecycle: &Lifecycle,
     rejected: &Rejected,
@@ -99,7 +99,8 @@ pub(crate) fn supply(
     }
 }
 
-/// A value of a type. The lists are those that the guards of the built-in lifecycles tell apart.
+/// A value of a type. The lists contain the values that the guards of the built-in lifecycles
+/// distinguish.
 fn value(kind: &Type, pick: u8) -> Value {
     let lists = [
         json!(["ann"]),
@@ -114,7 +115,7 @@ fn value(kind: &Type, pick: u8) -> Value {
         Type::Number => json!(pick % 4),
         Type::Flag => json!(pick.is_multiple_of(2)),
         Type::Time => json!("2024-02-12T10:40:00Z"),
-        // Only settings are of this type, never fields.
+        // Only settings have this type, never fields.
         Type::Span => Value::Null,
         Type::List => lists[usize::from(pick) % lists.len()].clone(),
         Type::OneOf(words) => {

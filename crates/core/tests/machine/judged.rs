@@ -1,5 +1,5 @@
-//! The rules of the judged lifecycle: what fails or waits comes back by itself, until its allowance
-//! is used up.
+//! The rules of the judged lifecycle: failed or waiting tasks recover by themselves until their
+//! limit is used up.
 
 use banksman_core::lifecycle::{Activity, Outcome};
 use banksman_core::machine::{Effect, Ending, RejectReason};
@@ -52,7 +52,7 @@ fn a_quota_is_waited_for_and_comes_back() {
     assert_eq!(world.count("quota_waits"), 1);
     world.is_claimed_by("worker:w1", "running");
 
-    // Without a time from the provider the wait is half an hour, and a day of waits is enough.
+    // Without a time from the provider the wait is half an hour, and a day of waits is the limit.
     for wait in 2..48 {
         world.ends(Outcome::Quota, "", json!({}), "blocked(quota_wait)");
         world.times_out("30min", "queued");

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::walk::{asking, complaints, of_source, span};
 use crate::world::World;
 
-/// A worker works, a person looks at it, and both have their time.
+/// A worker works, a person reviews, and both have a time limit.
 const SOURCE: &str = "
 lifecycle: late
 initial: queued
@@ -57,7 +57,7 @@ fn is_stale(refused: Result<impl std::fmt::Debug, Rejected>) {
     assert_eq!(rejected.errors[0].field, "epoch");
 }
 
-/// Nothing that an old run still has to say is heard.
+/// Reports of an old run are ignored.
 fn is_deaf_to(world: &mut World, epoch: i64) {
     let before = world.task.clone();
     is_stale(world.finish(Finish { epoch, ..world.ending(Outcome::Succeeded) }));
@@ -121,7 +121,7 @@ fn a_timer_of_an_earlier_stay_is_dropped() {
     world.ends(Outcome::Succeeded, "", json!({}), "review");
     world.after("3h");
     assert_eq!(world.fires(stalled, entered), Err(Ignored::Stale));
-    // The same state again is another stay.
+    // Entering the same state again is another stay.
     world.goes("human:kim", "on revise", json!({}), "working");
     world.after("59min");
     assert_eq!(world.fires(stalled, entered), Err(Ignored::Stale));
@@ -147,7 +147,7 @@ fn an_early_timer_is_told_when_to_come_back() {
     world.pass(span("20min"));
     let later = world.at("40min");
     assert_eq!(world.fires(stalled, entered), Ok(StepResult::Later(later)));
-    // A sign of life without progress moves nothing.
+    // A heartbeat without progress moves nothing.
     world.heartbeat(1, false).expect("it holds the task");
     world.times_out("40min", "failed");
 }

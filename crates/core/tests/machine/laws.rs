@@ -1,4 +1,4 @@
-//! What is true of every answer of the machine, whatever the task and the event were.
+//! Laws for every result of the machine, whatever the task and the event.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,7 @@ use crate::world::{Reply, World, asks_people};
 
 pub(crate) type Verdict = Result<(), String>;
 
-/// An event that meets a task, and what the machine said to it. The world is still as it was
-/// before.
+/// An event for a task, and the result of the machine. The world is still unchanged.
 pub(crate) struct Meeting<'a> {
     pub(crate) world: &'a World,
     pub(crate) event: &'a Event,
@@ -54,7 +53,7 @@ pub(crate) fn ensure(holds: bool, why: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err(why()) }
 }
 
-/// When a bound comes due, reckoned apart from the machine.
+/// When a timeout comes due, computed without the machine.
 pub(crate) fn due(task: &Task, bound: Timeout) -> Instant {
     let start = match bound.since {
         Since::Entry => task.entered_at,
@@ -272,7 +271,7 @@ fn claims(meeting: &Meeting<'_>) -> Verdict {
                     && lease.epoch == step.task.epoch
                     && lease.worker == claim.actor.to_string()
             });
-            // A counter may lead a claim to where there is nothing to work on.
+            // A counter may lead a claim to a state without work.
             let state = meeting.lifecycle().state(step.task.state);
             let idle = !matches!(
                 state.kind,
@@ -345,8 +344,8 @@ fn timers_are_heard(meeting: &Meeting<'_>) -> Verdict {
             Err(format!("{armed:?} is ignored: {why:?}"))
         }
         (None, Ok(StepResult::Ignored(_))) => Ok(()),
-        // A dead timer of the same stay speaks of the same bound, and of the same wait for a place
-        // in the queue.
+        // A dead timer of the same stay belongs to the same timeout, and to the same wait for a
+        // place in the queue.
         (None, Ok(StepResult::Step(_))) => {
             ensure(*entered == meeting.before().entered || *timer == TimerKind::Ready, || {
                 "a timer of an earlier stay moves the task".to_owned()
@@ -446,7 +445,7 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
     ensure(told == wanted || stays, || format!("{told:?}, not {wanted:?}"))
 }
 
-/// A wait that is not over, for what the system does not find out by itself.
+/// An unfinished wait for something that the system does not find out by itself.
 fn is_left_to_moves(meeting: &Meeting<'_>, task: &Task) -> bool {
     let lifecycle = meeting.lifecycle();
     let does = lifecycle.state(task.state).does.as_ref();
@@ -487,8 +486,8 @@ fn endings(meeting: &Meeting<'_>) -> Verdict {
     })
 }
 
-/// The end of another task is never held up by this one, and a queue that waited only for it is
-/// left.
+/// This task never blocks the end of another one, and leaves a queue in which it waited only for
+/// that one.
 fn needs(meeting: &Meeting<'_>) -> Verdict {
     let Event::NeedsLeft(left) = meeting.event else { return Ok(()) };
     let (lifecycle, before) = (meeting.lifecycle(), meeting.before());
@@ -541,8 +540,8 @@ fn refusals(meeting: &Meeting<'_>) -> Verdict {
     })
 }
 
-/// What an actor got is what `allowed` would have offered, unless a counter diverted it or the
-/// clock made it due.
+/// An actor gets what `allowed` would have offered, unless a counter diverted it or a timer made it
+/// due.
 fn done_was_allowed(meeting: &Meeting<'_>) -> Verdict {
     let (Event::Asked(ask), Some(step)) = (meeting.event, meeting.step()) else { return Ok(()) };
     let (lifecycle, before) = (meeting.lifecycle(), meeting.before());

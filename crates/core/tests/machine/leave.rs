@@ -1,6 +1,6 @@
-//! Who asks for leave gets a person: wherever an agent works, what it may not do by itself and what
-//! costs more than it may leads to a state that asks people. Exceptions are named here, each with
-//! its reason; one that is no longer needed fails as well.
+//! A request for a permission reaches a person: wherever an agent works, a forbidden action and a
+//! used-up budget lead to a state that asks people. Exceptions are listed here with their reasons;
+//! an exception that is no longer needed fails as well.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +13,14 @@ use banksman_core::lifecycle::{
 use crate::random::every_lifecycle;
 
 /// An action of the class RED, or YELLOW by an intern, ends a run as `needs_person`; the other two
-/// speak for themselves.
+/// explain themselves.
 const ASKS: [Outcome; 3] = [Outcome::NeedsPerson, Outcome::OverBudget, Outcome::Policy];
 
-/// `policy` is about what the task or its project forbids altogether, so there is nothing that a
-/// person could allow: the agent is told, and tries again without it, as often as such a failure
-/// may come.
+/// `policy` is about what the task or its project forbids altogether, so a person could not permit
+/// it: the agent is told, and tries again without it, as often as such a failure may occur.
 const FORBIDDEN: &str = "nobody can allow what the task itself forbids";
-/// A reviewer that needs leave has no verdict, and a missing verdict is never an approval: its
-/// panel asks a person.
+/// A reviewer that needs a permission has no verdict, and a missing verdict is never an approval:
+/// its panel asks a person.
 const SEAT: &str = "its panel asks";
 
 const EXCEPTIONS: [(&str, &str, Outcome, &str); 9] = [
@@ -78,7 +77,7 @@ fn leads_to_people(lifecycle: &Lifecycle, from: StateId, trigger: &str) -> bool 
     rows.peek().is_some() && rows.all(|row| opens_a_question(lifecycle, row))
 }
 
-/// Its target asks people, and where that depends on a flag, the row sets it.
+/// Its target asks people; if that depends on a flag, the row sets it.
 fn opens_a_question(lifecycle: &Lifecycle, row: &Transition) -> bool {
     let TransitionTarget::State(to) = row.to else { return false };
     let does = lifecycle.state(to).does.as_ref();

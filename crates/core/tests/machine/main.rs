@@ -1,9 +1,9 @@
-//! Proves the machine from outside, through its public door only.
+//! Tests the machine from outside, through its public interface only.
 //!
-//! `world` keeps what a store would keep of one task and holds every answer against `laws` and
-//! `standing`; nothing here may reach around it, so that each behaviour test is a test of all laws
-//! as well. `play` draws random events, `random` and `ends` run them over every built-in lifecycle;
-//! the other files say what a certain lifecycle or rule must do.
+//! `world` keeps what a store would keep of one task and checks every result against `laws` and
+//! `standing`. No test bypasses it, so each behaviour test also tests all laws. `play` generates
+//! random events, `random` and `ends` run them over every built-in lifecycle; the other files state
+//! what a certain lifecycle or rule must do.
 
 mod autonomous;
 mod counting;

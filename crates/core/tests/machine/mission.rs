@@ -1,4 +1,4 @@
-//! The rules of the mission lifecycle: who may do what, what must be there, and when it is enough.
+//! The rules of the mission lifecycle: who may do what, what is required, and when it is complete.
 
 use banksman_core::lifecycle::{Outcome, Setting};
 use banksman_core::machine::{Artifact, Effect, Finish, RejectReason};
@@ -18,7 +18,7 @@ fn submission() -> Value {
     })
 }
 
-/// A task on which ada, a specialist, is at work and which rob may review.
+/// A task that ada, a specialist, works on and that rob may review.
 fn in_progress() -> World {
     let mut world = task_of("mission", json!({ "reviewerIds": ["rob"] }));
     world.goes("lead:lea", "to ASSIGNED", json!({ "assigneeIds": ["ada"] }), "ASSIGNED");
@@ -110,7 +110,7 @@ fn every_artifact_is_asked_for() {
     );
 }
 
-/// What each role may do with a task on which it is the assignee (`ada`) or not (`eve`).
+/// What each role may do with a task whose assignee it is (`ada`) or is not (`eve`).
 #[test]
 fn a_role_is_offered_what_it_may_do() {
     let all = [
@@ -279,7 +279,7 @@ fn the_third_review_cycle_blocks_and_only_a_person_unblocks() {
         let rejected = world.refused(who, "to IN_PROGRESS", json!({}));
         assert_eq!(rejected.why, RejectReason::Forbidden, "{who}");
     }
-    // Going round by way of an approval gives no new allowance.
+    // A detour through an approval does not renew the limit.
     world.goes(
         "human:kim",
         "to NEEDS_APPROVAL",

@@ -1,5 +1,4 @@
-//! A task that is part of another one: it can be done for the time being, it tells its parent, and
-//! it follows it.
+//! A child task: it can be done provisionally, it reports to its parent, and it follows its parent.
 
 use banksman_core::ids::TaskId;
 use banksman_core::machine::{Driver, Effect, Ending, NewTask, hold};
@@ -67,7 +66,7 @@ fn what_is_done_no_more_is_taken_back() {
         let step = world.goes("human:kim", how, json!({}), state);
         assert_eq!(step.ending, Some(Ending::TakenBack), "{how}");
     }
-    // It may be done again, and is told so again.
+    // It may be done again, and reports that again.
     let mut world = passed(Some(PARENT));
     world.goes("human:kim", "on send_back", json!({}), "open");
     let step = world.goes("human:kim", "on pass", json!({}), "passed");
@@ -92,7 +91,7 @@ fn a_parent_is_told_where_there_is_one() {
         let mut world = part_of(parent);
         let step = world.goes("human:kim", "on pass", json!({}), "passed");
         assert_eq!(step.effects, told);
-        // Staying is no entry.
+        // Staying in a state is not an entry.
         let step = world.goes("human:kim", "on praise", json!({}), "passed");
         assert_eq!(step.effects, []);
         let step = world.goes("human:kim", "on check", json!({}), "checked");

@@ -1,9 +1,6 @@
 //! Random events: what can happen to a task, drawn from the names of its lifecycle.
 //!
-//! An op says what is tried in words that mean something in every state ("the third way out", "the
-//! current epoch"), so that a counterexample stays a counterexample while it is made smaller. It
-//! never looks at the machine's answer, but for one thing: who is told that a field is missing may
-//! try again with it.
+//! An op is worded so that it means something in every state ("the third way out", "the current epoch"), so that a counterexample survives shrinking. It never looks at the machine's result, with one exception: an actor that is told that a field is missing may try again with it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +23,7 @@ use crate::world::{START, Violation, World};
 
 const PEOPLE: [&str; 3] = ["ann", "bob", "cat"];
 const LEASE: Span = Span(900_000);
-/// How often someone comes back with what was missing.
+/// How often an actor tries again with what was missing.
 const TRIES: u8 = 4;
 
 /// Which epoch an event carries.
@@ -34,7 +31,7 @@ const TRIES: u8 = 4;
 pub(crate) enum Epoch {
     None,
     Current,
-    /// The last one that was given out, live or not.
+    /// The last one that was assigned, live or not.
     Last,
     Earlier,
     Future,
@@ -42,7 +39,7 @@ pub(crate) enum Epoch {
 
 #[derive(Clone)]
 pub(crate) enum Op {
-    /// One of the ways out of the state, by somebody who may take it.
+    /// One of the ways out of the state, by an actor that may take it.
     Way {
         nth: u8,
         by: u8,
@@ -64,14 +61,14 @@ pub(crate) enum Op {
         epoch: Epoch,
         progressed: bool,
     },
-    /// An outcome of what the state does.
+    /// An outcome of the state's activity.
     End {
         epoch: Epoch,
         nth: u8,
         give: Give,
         again: bool,
     },
-    /// What the state does ends without a run.
+    /// The state's activity ends without a run.
     Report {
         late: bool,
         nth: u8,
@@ -143,7 +140,7 @@ impl fmt::Debug for Op {
     }
 }
 
-/// Where a history begins: a new task, or one that comes from elsewhere in the middle of its life.
+/// Where a history begins: a new task, or one that is imported in the middle of its life.
 #[derive(Clone)]
 pub(crate) struct Start {
     state: StateId,
@@ -160,8 +157,8 @@ impl fmt::Debug for Start {
 
 pub(crate) fn start(lifecycle: &Lifecycle) -> impl Strategy<Value = Start> + use<> {
     let initial = lifecycle.initial;
-    // A task cannot come into a state that remembers, and in one that has ended there is little to
-    // see.
+    // A task cannot be imported into a state that remembers another, and little happens in one that
+    // has ended.
     let open = (0_u16..)
         .map(StateId)
         .zip(&lifecycle.states)
@@ -169,8 +166,7 @@ pub(crate) fn start(lifecycle: &Lifecycle) -> impl Strategy<Value = Start> + use
     let states: Vec<(StateId, String)> = open.map(|(id, state)| (id, state.name.clone())).collect();
     let first: Vec<_> = states.iter().find(|(id, _)| *id == initial).cloned().into_iter().collect();
     let state = prop_oneof![1 => select(first), 2 => select(states)];
-    // What is born has what its maker may give; what arrives has gone some way and may have
-    // anything.
+    // A new task has what its creator may give; an imported one may have anything.
     let fields: Vec<String> = lifecycle.fields.keys().cloned().collect();
     let has = vec((select(fields), 0..8_u8), 0..12).prop_map(Give::Fields);
     (state, any::<u8>(), has).prop_map(|((state, name), pick, has)| Start {
@@ -190,7 +186,7 @@ impl Start {
         let hers = |name: &String| {
             lifecycle.only.get(name).is_none_or(|roles| roles.contains(&RoleId::HUMAN))
         };
-        // What a person cannot make, the system does.
+        // The system creates what a person cannot.
         let required = &lifecycle.state(lifecycle.initial).requires;
         let is_hers = required.iter().all(|requirement| hers(&requirement.field));
         let maker = if is_hers { Actor::human("ann") } else { Actor::system() };
@@ -273,7 +269,6 @@ fn epoch() -> impl Strategy<Value = Epoch> + Clone {
     prop_oneof![6 => Just(Epoch::Current), 2 => Just(Epoch::None), 1 => Just(Epoch::Last), 1 => Just(Epoch::Earlier), 1 => Just(Epoch::Future)]
 }
 
-/// Every outcome that there is.
 pub(crate) fn outcomes() -> Vec<Outcome> {
     let activities = [
         Activity::Agent,
@@ -293,7 +288,7 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
         .collect()
 }
 
-/// Lets an op happen in a world.
+/// Applies an op to a world.
 pub(crate) fn play(world: &mut World, op: &Op) -> Result<(), Violation> {
     match op {
         Op::Way { nth, by, give } => way(world, *nth, *by, give),

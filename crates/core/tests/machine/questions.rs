@@ -1,5 +1,5 @@
-//! Every question to people has a deadline, whatever it is about, so that the inbox can say of each
-//! what happens without an answer. Those that something went wrong before are reminded of first.
+//! Every question to people has a deadline, so that the inbox can say what happens without an
+//! answer. Questions after a failure come with a reminder first.
 
 use std::collections::BTreeSet;
 
@@ -29,9 +29,8 @@ fn every_question_has_a_deadline() {
     assert_eq!(asked, 15);
 }
 
-/// Nothing went wrong before these: work is handed in as it should be, or a window for a veto is
-/// open for minutes. A used-up budget is asked about anew, with an alert, each time that its
-/// question is closed.
+/// Nothing went wrong before these: work is handed in as planned, or a veto window is open for
+/// minutes. A used-up budget is asked about again, with an alert, each time its question closes.
 const NOT_REMINDED_OF: [(&str, &str); 4] = [
     ("mission", "REVIEW"),
     ("mission", "NEEDS_APPROVAL"),

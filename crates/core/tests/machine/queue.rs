@@ -1,5 +1,5 @@
-//! Who has a place in the queue: guards of a claim, and a queue that waits for no worker but for
-//! what comes first.
+//! Which tasks have a place in the queue: guards of a claim, and a queue that waits for
+//! dependencies instead of workers.
 
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{
@@ -36,7 +36,8 @@ transitions:
     of_lifecycle(of_text(&source), given)
 }
 
-/// What the task itself answers keeps it out of the queue, so that no worker looks at it in vain.
+/// A guard over the task's own fields keeps it out of the queue, so that no worker looks at it in
+/// vain.
 #[test]
 fn a_guard_over_the_task_keeps_it_out_of_the_queue() {
     for (that, given, open) in [
@@ -59,8 +60,8 @@ fn a_guard_over_the_task_keeps_it_out_of_the_queue() {
     }
 }
 
-/// What can only be answered when somebody comes is asked then, and the task waits for those who
-/// may.
+/// A guard that depends on the claimer is evaluated at the claim, and the task waits for a claimer
+/// that may take it.
 #[test]
 fn a_guard_over_the_claim_itself_does_not() {
     for (that, given, refused, taken) in [
@@ -144,7 +145,7 @@ fn what_waits_for_a_worker_only_gets_its_place() {
     world.is_claimed_by("worker:al", "working");
 }
 
-/// The one whose end frees it must not fail because of it.
+/// The task whose end releases this one must not fail because of it.
 #[test]
 fn what_cannot_go_on_stays_with_an_alarm() {
     let mut world = by_hand(json!({ "by_hand": true, "blocker": "the lift" }), 1);
@@ -184,7 +185,7 @@ fn a_wait_in_a_queue_begins_when_nothing_comes_first() {
     }
 }
 
-/// Nothing but a move can bring what it waits for, so nobody looks at it until one does.
+/// Only a transition can satisfy this guard, so nobody looks at the task until there is one.
 #[test]
 fn a_wait_that_only_a_move_can_end_needs_no_look() {
     let only = "fields: { by_hand: flag, blocker: text }\nonly: { by_hand: [human] }";

@@ -15,7 +15,8 @@ use crate::world::{Violation, World};
 /// Events of one history. Longer ones find no more and take longer to read.
 pub(crate) const EVENTS: usize = 40;
 
-/// Histories of one lifecycle, at the least: enough to take nearly every row of the largest one.
+/// The minimum number of histories of one lifecycle: enough to take nearly every row of the largest
+/// one.
 const HISTORIES: u32 = 600;
 
 static BUILTIN: LazyLock<Vec<Arc<Lifecycle>>> = LazyLock::new(|| {
@@ -53,8 +54,8 @@ pub(crate) fn over_histories(
     }
 }
 
-/// The search is worth something only if it gets around, so it also has to enter every state and to
-/// take nearly every row; what is left are rows for which a random history has to be very lucky.
+/// The search must cover the lifecycle: it has to enter every state and take nearly every row. The
+/// rest are rows that a random history rarely reaches.
 #[test]
 fn no_event_breaks_a_law() {
     for lifecycle in every_lifecycle() {

@@ -1,5 +1,5 @@
-//! Who may move a mission from where to where: every cell of the seed's table of permissions, asked
-//! of the machine.
+//! Who may move a mission from where to where: every cell of the seed's permission table, checked
+//! against the machine.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::world::World;
 const STATES: [&str; 8] =
     ["INBOX", "ASSIGNED", "IN_PROGRESS", "REVIEW", "NEEDS_APPROVAL", "BLOCKED", "DONE", "CANCELED"];
 
-/// Everything that any move asks for. What is not asked for does no harm.
+/// Every field that any transition asks for. Superfluous ones do no harm.
 fn everything() -> Value {
     json!({
         "workPlan": { "bullets": ["look", "change", "test"] },
@@ -56,8 +56,8 @@ fn in_state(state: &str, lead_may_close: bool) -> World {
     world
 }
 
-/// Whether a role gets from one state to another. Agents are the ones that a move is for: who works
-/// is assigned, who reviews is a reviewer.
+/// Whether a role gets from one state to another. Agents are those that a transition is meant for:
+/// the worker is assigned, the reviewer reviews.
 fn may(role: &str, from: &str, to: &str, lead_may_close: bool) -> bool {
     let who = match (role, from) {
         ("human", _) => "human:kim".to_owned(),
@@ -73,8 +73,8 @@ fn may(role: &str, from: &str, to: &str, lead_may_close: bool) -> bool {
     world.ask(&who, &format!("to {to}"), fields).is_ok()
 }
 
-/// The seed's table, and beside it what its rules give agents: a reviewer sends back, an agent asks
-/// for approval.
+/// The seed's table, and what its rules add for agents: a reviewer sends back, an agent asks for
+/// approval.
 fn seed(role: &str, lead_may_close: bool) -> BTreeSet<(&'static str, &'static str)> {
     let intern = [("ASSIGNED", "IN_PROGRESS"), ("IN_PROGRESS", "REVIEW")];
     let specialist = [
@@ -126,7 +126,7 @@ fn every_cell_of_the_table_of_permissions_is_checked_in_the_machine() {
     }
 }
 
-/// Leave that was given, or an answer that was refused, is history and nothing else.
+/// A granted permission or a refused answer is recorded in the history and changes nothing else.
 #[test]
 fn a_note_is_a_record_and_changes_nothing() {
     let mut world = task_of("mission", json!({}));

@@ -1,4 +1,5 @@
-//! What ends without a run: panels, checks, merges and waits report for the stay that began them.
+//! Activities without a run: panels, checks, merges and waits report for the stay that started
+//! them.
 
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{ActivityReport, Effect, Event, Ignored, RejectReason, StepResult};
@@ -63,7 +64,7 @@ fn a_wait_that_is_over_leaves_the_run_its_lease() {
     assert_eq!(world.task.lease.as_ref().map(|lease| lease.epoch), Some(1));
 }
 
-/// The run did not end by itself, so it is stopped, and its end is not called by the name of the
+/// The run did not end by itself, so it is stopped, and its end does not get the name of the
 /// report.
 #[test]
 fn a_report_that_leads_out_of_the_work_stops_the_run() {

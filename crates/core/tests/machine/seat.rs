@@ -1,4 +1,4 @@
-//! The rules of a seat: one answer, three chances, and never an answer that nobody gave.
+//! The rules of a review: one answer, three attempts, and never an invented answer.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Outcome, Setting};
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::walk::{born, builtin_with};
 use crate::world::World;
 
-/// A seat of a task's panel.
+/// A review of a task's panel.
 fn seat(settings: &[(&str, Setting)]) -> World {
     let new = NewTask { parent: Some(TaskId(9)), ..NewTask::default() };
     born(builtin_with("seat", settings), new)
@@ -18,7 +18,7 @@ fn reviewing(world: &mut World) {
     world.is_claimed_by("reviewer:ada", "reviewing");
 }
 
-/// Nothing is left to wait for but the rest that comes the second time.
+/// Nothing is left to wait for except the delay of the second attempt.
 fn rests_longer(world: &mut World) {
     world.report(Outcome::Met, "", json!({})).expect("it has missed twice");
     assert_eq!(world.state(), "resting(twice)");

@@ -1,4 +1,4 @@
-//! Everything has its size, and a refusal for its size never strands a task.
+//! Everything has a size limit, and a refusal for size never strands a task.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
@@ -32,7 +32,7 @@ transitions:
   - { from: failed, to: work, on: retry, by: [human] }
 ";
 
-/// The largest text that still fits beside nothing else: a name, two quotes and the rest.
+/// The largest text that fits alone: a name, two quotes and the rest.
 fn largest() -> String {
     "x".repeat(limits::FIELDS_BYTES - "log".len() - 2)
 }
@@ -94,7 +94,7 @@ fn a_run_that_says_too_much_is_cut_short() {
     }
 }
 
-/// A run cannot leave the task in a state that it may not be in, not even where it is tried again.
+/// A run cannot leave the task in a state that it may not be in, even where it is retried.
 #[test]
 fn a_run_brings_nothing_that_does_not_fit() {
     let table = [
@@ -168,7 +168,7 @@ fn a_new_task_is_readable() {
     assert_eq!(born.expect("line breaks are fine").task.title, "a title");
 }
 
-/// A task that comes from elsewhere gets all that the state needs from then on.
+/// An imported task gets everything that the state needs from then on.
 #[test]
 fn an_imported_task_is_taken_care_of() {
     let lifecycle = builtin_with("autonomous", &[]);

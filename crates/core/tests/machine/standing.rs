@@ -1,4 +1,4 @@
-//! What is true of a task and of all that is kept about it, whatever has happened.
+//! Laws for a task and everything that is stored about it, whatever happened.
 
 use banksman_core::lifecycle::{Since, StateKind};
 use banksman_core::machine::{Dated, Driver, Folded, Task, TimerKind, check, fold, hold, rewind};
@@ -57,7 +57,7 @@ fn folds(world: &World) -> Verdict {
     ensure(folded == wanted, || format!("it folds to {folded:?}, but is {wanted:?}"))
 }
 
-/// Looks at the whole history and at its first half; the steps before this one looked at the rest.
+/// Checks the whole history and its first half; the steps before this one checked the rest.
 fn rewinds(world: &World) -> Verdict {
     let dated: Vec<Dated<'_>> = world
         .history
@@ -86,7 +86,7 @@ fn in_the_history(task: &Task, world: &World) -> Task {
     task
 }
 
-/// Where parts do the work, their own bounds count.
+/// If children do the work, their own timeouts count.
 fn is_left_to_children(world: &World) -> bool {
     let kind = world.lifecycle.state(world.task.state).kind;
     let rests = matches!(kind, StateKind::Blocked | StateKind::Parked | StateKind::Failed);
@@ -105,7 +105,7 @@ fn bounds_have_timers(world: &World) -> Verdict {
         if is_left_to_children(world) {
             continue;
         }
-        // Nobody works on what waits in the queue, so a bound on progress does not count there.
+        // Nobody works on a queued task, so a timeout on progress does not count there.
         if bound.since == Since::Progress && world.task.is_claimable(&world.lifecycle) {
             continue;
         }
@@ -114,7 +114,7 @@ fn bounds_have_timers(world: &World) -> Verdict {
         ensure(armed.len() == 1, || {
             format!("the bound `{}` has {} timers", row.trigger, armed.len())
         })?;
-        // A heartbeat moves the time on without touching the timer, which then answers with the
+        // A heartbeat postpones the time without touching the timer, which then answers with the
         // later time.
         let due = due(&world.task, bound);
         ensure(armed[0].due <= due, || {

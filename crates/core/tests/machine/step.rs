@@ -1,5 +1,5 @@
-//! The rules of a workflow's step: the levels of its gate, the way back with feedback, the way to a
-//! person when it fails too often, and what a workflow does with its steps.
+//! The rules of a workflow step: the levels of its gate, retry with feedback, escalation to a
+//! person after too many failures, and what a workflow does with its steps.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{
@@ -13,7 +13,7 @@ use crate::world::World;
 
 const PARENT: TaskId = TaskId(7);
 
-/// A step of a workflow with more or other fields than the ordinary ones.
+/// A step of a workflow with additional or other fields.
 fn step_with(more: Value, settings: &[(&str, Setting)]) -> World {
     let mut given = fields(json!({ "workflow": "search", "step": "X-1", "spec": { "id": "X-1" } }));
     given.extend(fields(more));
@@ -32,7 +32,7 @@ fn signals(world: &mut World, gate: &str) {
     world.ends(Outcome::Succeeded, "", json!({}), gate);
 }
 
-/// Passed by silence, and so still open to a veto.
+/// Passed without an objection, and so still open to a veto.
 fn unopposed() -> World {
     let mut world = at_gate("notify", "gate(notify)");
     world.ends(Outcome::Approved, "fine", json!({}), "gate(veto)");
@@ -108,7 +108,7 @@ fn a_notifying_gate_goes_on_unless_a_person_objects() {
     assert_eq!(step.artifacts[0].value, "no");
 }
 
-/// Whoever has just said yes is not asked whether they object.
+/// A person who has just approved is not asked for a veto.
 #[test]
 fn a_persons_yes_at_a_notifying_gate_is_final() {
     let mut world = at_gate("notify", "gate(notify)");
@@ -151,7 +151,7 @@ fn a_human_gate_waits_for_a_person() {
     world.goes("human:kim", "on pass", json!({}), "passed");
 }
 
-/// What fails goes back with the feedback; at the limit a person decides, whatever the level.
+/// A failed step goes back with the feedback; at the limit a person decides, whatever the level.
 #[test]
 fn too_many_failures_lead_to_a_person() {
     for (level, gate) in [("auto", "gate(auto)"), ("notify", "gate(notify)")] {
@@ -177,7 +177,7 @@ fn too_many_failures_lead_to_a_person() {
                 }
             }
             assert!(world.decision.is_some());
-            // The person sends it back once more, with a full allowance.
+            // The person sends it back once more, with a renewed limit.
             world.goes("human:kim", "on fail", json!({ "feedback": "like this" }), "sent_back");
             assert_eq!((world.count("failures"), world.count("rounds")), (0, max_retries + 1));
             led_back(&mut world);
@@ -186,8 +186,8 @@ fn too_many_failures_lead_to_a_person() {
     }
 }
 
-/// A person who lets it pass, or tries it once more, has intervened: the next failure is a first
-/// one again.
+/// A person who lets it pass, or retries it, has intervened: the next failure counts as the first
+/// again.
 #[test]
 fn a_persons_decision_renews_the_allowance() {
     let at_the_limit = || {
@@ -209,14 +209,14 @@ fn a_persons_decision_renews_the_allowance() {
     world.goes("human:kim", "on retry", json!({}), "pending");
     assert_eq!((world.count("failures"), world.count("rounds")), (0, 1));
     assert_eq!(world.field("feedback"), "no", "the next attempt is told what was wrong");
-    // What the engine does renews nothing, or a workflow could go round for ever.
+    // The engine's own transitions renew nothing, or a workflow could loop for ever.
     let mut world = at_the_limit();
     world.goes("system", "on reset", json!({}), "pending");
     assert_eq!(world.count("failures"), 1);
 }
 
-/// Feedback outlives the way back until the next attempt signals, and nothing said about an earlier
-/// attempt fails a later.
+/// Feedback survives the way back until the next attempt signals, and feedback on an earlier
+/// attempt never fails a later one.
 #[test]
 fn feedback_is_told_to_the_next_attempt_and_counts_once() {
     let mut world = at_gate("auto", "gate(auto)");
@@ -231,7 +231,7 @@ fn feedback_is_told_to_the_next_attempt_and_counts_once() {
         let rejected = world.refused(who, "on fail", json!({}));
         assert_eq!(complaints(&rejected), ["feedback: Say what has to change"], "{who}");
     }
-    // The same words may be said again.
+    // The same feedback may be given again.
     let step =
         world.goes("reviewer:rob", "on fail", json!({ "feedback": "no tests" }), "sent_back");
     assert_eq!(step.artifacts[0].value, "no tests");
@@ -277,8 +277,7 @@ fn silence_and_doubt_go_to_a_person() {
     world.goes("human:kim", "on fail", json!({}), "sent_back");
 }
 
-/// Nobody who is asked after an attempt that did not signal judges by what was said about the one
-/// before.
+/// After an attempt that did not signal, nobody judges by the feedback on the attempt before.
 #[test]
 fn an_attempt_that_ends_otherwise_leaves_no_old_feedback_at_the_gate() {
     let second_attempt = || {
@@ -310,7 +309,7 @@ fn a_step_waits_for_the_steps_before_it() {
     world.is_claimed_by("agent:writer", "running");
 }
 
-/// What is done by hand is nobody's to claim: it opens by itself when nothing comes first any more.
+/// Nobody can claim a manual step: it opens by itself when its dependencies are done.
 #[test]
 fn an_interactive_step_opens_by_itself() {
     let by_hand = json!({ "launch": "interactive", "level": "auto" });
@@ -334,8 +333,7 @@ fn an_interactive_step_opens_by_itself() {
     }
 }
 
-/// Whatever a step is at, the engine can begin it again; nothing of the old attempt is left but
-/// what was said about it.
+/// The engine can restart a step in any state; only the feedback of the old attempt remains.
 #[test]
 fn a_reset_begins_anew() {
     let sent_back = || {
@@ -432,7 +430,7 @@ fn takes_away(row: &Transition, field: &str) -> bool {
         || set.is_some_and(|value| value.is_null() || *value == json!(false))
 }
 
-/// A flag that says the same as the state must never say something else.
+/// A flag that repeats the state must never contradict it.
 #[test]
 fn the_flags_of_a_step_agree_with_its_state() {
     let lifecycle = builtin_with("step", &[]);
@@ -455,8 +453,8 @@ fn the_flags_of_a_step_agree_with_its_state() {
     }
 }
 
-/// Every way from work to a judge takes the old feedback away, and no other but the word of the
-/// person who overrules it.
+/// Every transition from work to a reviewer removes the old feedback; otherwise only a person who
+/// overrules it does.
 #[test]
 fn feedback_is_lost_only_on_the_way_to_a_gate() {
     let lifecycle = builtin_with("step", &[]);

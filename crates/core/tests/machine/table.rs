@@ -1,5 +1,5 @@
-//! The whole table of each built-in lifecycle, state by state and role by role, so that a change of
-//! who may do what is seen in review. The files are written anew with `INSTA_UPDATE=always`.
+//! The whole table of each built-in lifecycle, state by state and role by role, so that a review
+//! shows every change of permissions. `INSTA_UPDATE=always` rewrites the files.
 
 use std::fmt::Write;
 
@@ -52,7 +52,7 @@ fn rows(lifecycle: &Lifecycle, from: StateId, role: RoleId) -> impl Iterator<Ite
     lifecycle.exits(from).filter(move |row| row.bound.is_none() && row.roles.contains(&role))
 }
 
-/// `trigger -> target`, with what may stand against it or lead elsewhere.
+/// `trigger -> target`, with its guards and diversions.
 fn moved(lifecycle: &Lifecycle, row: &Transition) -> String {
     let mut text = format!("{} -> {}", row.trigger, lifecycle.target_name(row.to));
     let guards: Vec<&str> = row.guards.iter().map(|guard| guard.field.as_str()).collect();
@@ -69,8 +69,8 @@ fn moved(lifecycle: &Lifecycle, row: &Transition) -> String {
     text
 }
 
-/// The table is read by people, so it had better not be empty: every state but an end has a line of
-/// its own moves.
+/// People read the table, so it must not be empty: every state except an end has a line with its
+/// own transitions.
 #[test]
 fn the_table_has_a_line_for_every_way_out() {
     for lifecycle in every_lifecycle() {

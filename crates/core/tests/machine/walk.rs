@@ -1,5 +1,5 @@
-//! Short sentences for the behaviour tests. Each goes through the world, so every law is checked on
-//! the way.
+//! A short vocabulary for the behaviour tests. Each call goes through the world, so every law is
+//! checked on the way.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) fn builtin_with(name: &str, settings: &[(&str, Setting)]) -> Arc<Life
     Arc::new(checked.unwrap_or_else(|problems| panic!("{problems}")))
 }
 
-/// A task of a lifecycle that a test writes down for itself.
+/// A task of a lifecycle that a test defines itself.
 pub(crate) fn of_source(source: &str) -> World {
     of_lifecycle(of_text(source), serde_json::json!({}))
 }
@@ -45,7 +45,7 @@ pub(crate) fn of_lifecycle(lifecycle: Arc<Lifecycle>, given: Value) -> World {
     born(lifecycle, NewTask { fields: fields(given), ..NewTask::default() })
 }
 
-/// A task that is part of another one, or waits for some.
+/// A task that is a child of another one, or depends on some.
 pub(crate) fn born(lifecycle: Arc<Lifecycle>, new: NewTask) -> World {
     let new = NewTask { title: "limit the rate".to_owned(), ..new };
     World::new(lifecycle, &new).unwrap_or_else(|rejected| panic!("{rejected}"))
@@ -90,7 +90,7 @@ impl World {
         self.stepped(&Event::Asked(ask))
     }
 
-    /// The move is made, and leads to that state.
+    /// The transition is applied, and leads to that state.
     pub(crate) fn goes(&mut self, who: &str, how: &str, given: Value, state: &str) -> TaskUpdate {
         let step =
             self.ask(who, how, given).unwrap_or_else(|rejected| panic!("{who} {how}: {rejected}"));
@@ -126,7 +126,7 @@ impl World {
         self.stepped(&Event::Heartbeat(heartbeat))
     }
 
-    /// A run reports. Tests that care for more fill in the rest.
+    /// A run reports. Tests that need more fill in the rest.
     pub(crate) fn finish(&mut self, finish: Finish) -> Result<TaskUpdate, Rejected> {
         self.stepped(&Event::Finished(finish))
     }
@@ -165,7 +165,7 @@ impl World {
         self.stepped(&Event::Reported(report))
     }
 
-    /// The current run's end with an outcome and nothing else.
+    /// The current run ends with an outcome and nothing else.
     pub(crate) fn ending(&self, outcome: Outcome) -> Finish {
         let epoch = self.task.epoch;
         Finish {

@@ -66,7 +66,7 @@ fn its_work_is_merged_first_where_it_is_to_be() {
     counted(&mut world, 0, 0, "merging");
 }
 
-/// A veto that comes while the work is being merged is not lost in the end of the workflow.
+/// A veto during the merge is not lost at the end of the workflow.
 #[test]
 fn a_step_that_is_sent_back_during_the_merge_is_a_persons() {
     let mut world = merging();
@@ -89,7 +89,7 @@ fn a_step_that_was_given_up_is_a_persons_to_accept() {
     for counted in ["problem", "parts_open", "parts_given_up"] {
         assert_eq!(world.field(counted), &Value::Null, "{counted} is of the time before");
     }
-    // The other steps have passed: it may be done without the one.
+    // The other steps have passed: the workflow may be done without this one.
     counted(&mut world, 0, 1, "waiting");
     world.goes("human:kim", "on accept", json!({}), "complete");
 }

@@ -1,5 +1,4 @@
-//! A world of one task: it keeps what the store would keep and lets no answer pass that breaks a
-//! law.
+//! A world of one task: it keeps what the store would keep and accepts no result that breaks a law.
 //!
 //! It decides nothing: the next state, the timers and the decision all come from the machine.
 
@@ -16,7 +15,7 @@ use banksman_core::time::{Instant, Span};
 
 use crate::{laws, standing};
 
-/// Where every world begins: an ordinary morning.
+/// The start time of every world.
 pub(crate) const START: Instant = Instant(1_707_734_400_000);
 
 /// How many timers of earlier entries are kept to be fired late.
@@ -30,7 +29,7 @@ pub(crate) struct Armed {
     pub(crate) due: Instant,
 }
 
-/// A law that does not hold, and how it came to that.
+/// A broken law, and the events that led to it.
 #[derive(Debug)]
 pub(crate) struct Violation(pub(crate) String);
 
@@ -50,14 +49,14 @@ pub(crate) struct World {
     pub(crate) armed: Vec<Armed>,
     pub(crate) gone: Vec<Armed>,
     pub(crate) history: Vec<Record>,
-    /// The task as each record left it.
+    /// The task after each record.
     pub(crate) past: Vec<Task>,
     pub(crate) decision: Option<OpenDecision>,
-    /// What those that wait for it take it for: done or not, by what they were told.
+    /// What its dependents believe: done or not, by what they were told.
     pub(crate) relied_on: bool,
-    /// Every epoch that was ever given out, in order.
+    /// Every epoch that was ever assigned, in order.
     pub(crate) epochs: Vec<i64>,
-    /// What happened, a line each, for the reader of a counterexample.
+    /// What happened, one line each, for the reader of a counterexample.
     pub(crate) story: Vec<String>,
 }
 
@@ -68,7 +67,7 @@ impl World {
     }
 
     pub(crate) fn of_step(lifecycle: Arc<Lifecycle>, born: TaskUpdate) -> Self {
-        // What comes from elsewhere is done from the beginning for those that wait for it.
+        // An imported task that is done counts as done for its dependents from the beginning.
         let relied_on = lifecycle.state(born.task.state).kind == StateKind::Done;
         let mut world = Self {
             lifecycle,
@@ -99,7 +98,7 @@ impl World {
         self.now = self.now.plus(span);
     }
 
-    /// Lets an event meet the task, and writes what follows unless a law is broken.
+    /// Applies an event to the task, and stores the result unless a law is broken.
     pub(crate) fn feed(&mut self, event: &Event) -> Result<Reply, Violation> {
         let reply = step(&self.lifecycle, &self.task, event, self.now);
         let told = self.tell(event, &reply);
@@ -125,7 +124,7 @@ impl World {
         Ok(reply)
     }
 
-    /// The store's part: everything of a step at once.
+    /// The store's part: writes the whole step at once.
     fn commit(&mut self, event: Option<&Event>, step: TaskUpdate) {
         if let Some(event) = event {
             self.rearm(event, None);
@@ -232,7 +231,7 @@ impl World {
     }
 }
 
-/// Whether people are asked while a task is in the state.
+/// Whether the state asks people.
 pub(crate) fn asks_people(lifecycle: &Lifecycle, state: StateId) -> bool {
     lifecycle.state(state).does.as_ref().is_some_and(|does| does.activity == Activity::Human)
 }

@@ -1,4 +1,4 @@
-//! What is true for any question and any path.
+//! Laws for any question and any path.
 
 use std::cmp::Reverse;
 use std::slice::from_ref;
@@ -40,7 +40,7 @@ fn any_worker() -> impl Strategy<Value = Worker> {
     )
 }
 
-/// A registry in which each name is there once.
+/// A registry in which each name occurs once.
 fn workers() -> impl Strategy<Value = Vec<Worker>> {
     vec(any_worker(), 0..5).prop_map(|mut workers| {
         workers.sort_by(|a, b| a.name.cmp(&b.name));
@@ -179,8 +179,8 @@ fn the_order_of_the_lists_does_not_matter() {
     });
 }
 
-/// Each worker asked for itself, with the whole registry known: the preferred one of those that
-/// would take it is chosen.
+/// Each worker is asked alone, with the whole registry known: the preferred one of those that would
+/// take the task is chosen.
 #[test]
 fn the_preferred_of_those_that_could_is_chosen() {
     over_random(&questions(), |question| {
@@ -216,8 +216,7 @@ fn more_load_never_lets_a_task_start() {
     });
 }
 
-/// What is left when nothing runs and nothing is bounded is what a task can never do as things
-/// stand.
+/// The reasons that remain without running tasks and limits are those that make a task impossible.
 #[test]
 fn on_an_idle_system_only_the_registry_holds_a_task_back() {
     over_random(&questions(), |question| {
@@ -237,7 +236,8 @@ fn on_an_idle_system_only_the_registry_holds_a_task_back() {
     });
 }
 
-/// With exactly what is missing added to one worker that plays the role, somebody can take it.
+/// With exactly the missing capabilities added to one worker that plays the role, a worker can take
+/// it.
 #[test]
 fn what_is_missing_is_enough() {
     over_random(&questions(), |question| {

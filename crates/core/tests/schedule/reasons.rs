@@ -1,4 +1,4 @@
-//! Everything that holds a task back: each reason alone, at its edge, and all together in their
+//! Every reason why a task does not start: each alone, at its limit, and all together in their
 //! order.
 
 use banksman_core::ids::TaskId;
@@ -47,10 +47,10 @@ fn over_budget(scope: BudgetScope, what: &'static str, used: &str, limit: &str) 
 
 type Change = fn(&mut Question);
 
-/// What holds a task back, and the same question just before it does.
+/// A reason, and the same question just before it applies.
 type Row = (Ineligible, Change, Change);
 
-/// In the order in which they are told.
+/// In the order in which they are reported.
 fn table() -> Vec<Row> {
     [of_people(), of_budgets(), of_nodes_and_accounts(), of_areas(), of_room()].concat()
 }
@@ -307,7 +307,7 @@ fn the_table_has_every_reason() {
     );
 }
 
-/// Two changes that do not overwrite each other's runs: those of the second come on top.
+/// Two changes that do not overwrite each other's runs: those of the second are added.
 fn both(first: Change, second: Change) -> Question {
     Question::with(|question| {
         first(question);
@@ -319,20 +319,19 @@ fn both(first: Change, second: Change) -> Question {
     })
 }
 
-/// Runs of one reason may add others, and a reason that names a count may name a higher one, but
-/// none goes missing.
+/// Runs of one reason may add others, and a reason with a count may show a higher one, but none
+/// disappears.
 #[test]
 fn any_two_reasons_are_both_told_in_order() {
     for (index, (first, one, _)) in table().into_iter().enumerate() {
         for (second, other, _) in table().into_iter().skip(index + 1) {
             let kinds = [first.kind(), second.kind()];
-            // What nobody can take, and what only another node can take, has no worker to wait for
-            // here.
+            // A task that no worker, or only another node, can take has no worker to wait for here.
             let without_worker = ["no_worker", "not_here"].contains(&kinds[0])
                 && ["not_here", "account_", "worker_"]
                     .iter()
                     .any(|kind| kinds[1].starts_with(kind));
-            // A pause and the probe after it follow each other.
+            // A pause and the probe after it exclude each other.
             if without_worker || kinds == ["account_paused", "account_probing"] {
                 continue;
             }
@@ -439,7 +438,7 @@ fn what_is_missing_is_named_exactly() {
     check(&["needs:gpu", "needs:tpu", "needs:gpu"], &["worker"], "worker", &["gpu", "tpu"]);
     check(&["code", "docs", "art"], &["worker"], "worker", &["art"]);
     check(&["ci"], &["worker"], "worker", &["ci"]);
-    // Only `ann` plays every role that agents play.
+    // Only `ann` plays every role of agents.
     check(&["art", "ci"], &["judge"], "judge", &["art", "ci"]);
     check(&["art", "needs:gpu"], &["reviewer", "worker"], "reviewer or worker", &["gpu"]);
 }

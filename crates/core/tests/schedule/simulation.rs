@@ -1,5 +1,5 @@
-//! A whole queue at work: tasks arrive, are asked for in the order of their rank, run for a while
-//! and end. Whatever the tasks and the bounds, no bound is broken, no two tasks meet in an area,
+//! A whole queue at work: tasks arrive, are considered in the order of their rank, run for a while
+//! and end. Whatever the tasks and the limits, no limit is exceeded, no two tasks share an area,
 //! and every task gets its turn.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use proptest::test_runner::TestCaseError;
 
 use crate::world::{over_random, texts, worker};
 
-/// An hour is a tick, so that a step of priority is worth twenty-four.
+/// A tick is an hour, so a step of priority is worth twenty-four.
 const TICK_MILLIS: i64 = 3_600_000;
 const LONGEST: usize = 6;
 const PATHS: [&str; 6] =
@@ -63,9 +63,9 @@ struct Waiting {
     spec: Spec,
 }
 
-/// How a task fared: when it came and when it started.
+/// When a task arrived and when it started.
 struct Turn {
-    /// Its place in the queue: the rank, and the id where that is the same.
+    /// Its place in the queue: the rank, then the id.
     place: (i64, TaskId),
     arrived: usize,
     started: usize,
@@ -188,7 +188,7 @@ impl<'s> Simulation<'s> {
         Ok(())
     }
 
-    /// Goes on without new tasks for so many ticks at most, or until nothing is left to do.
+    /// Continues without new tasks for at most so many ticks, or until nothing is left to do.
     fn runs_out(&mut self, ticks: usize) -> Result<(), TestCaseError> {
         for _ in 0..ticks {
             if self.queue.is_empty() && self.running.is_empty() {
@@ -297,9 +297,9 @@ fn lifecycle() -> Lifecycle {
     builtin::get("judged", &Overrides::new()).expect("it is in the list").expect("it is valid")
 }
 
-/// Nothing but the registry and the batch's budget may keep a task out for good, and while anything
-/// could run, something does: so the last task has started when as many ticks have passed as all of
-/// them take together.
+/// Only the registry and the batch's budget may keep a task out for good, and while anything can
+/// run, something does: so the last task has started after as many ticks as all of them take
+/// together.
 #[test]
 fn bounds_hold_and_every_task_that_can_run_gets_its_turn() {
     let lifecycle = lifecycle();
@@ -335,9 +335,9 @@ fn bounds_hold_and_every_task_that_can_run_gets_its_turn() {
     });
 }
 
-/// Tasks never stop arriving, many want several areas, and there are workers for all: a task that
-/// is the first in the queue starts when the runs of its areas have ended, so nobody waits longer
-/// than those that were before it take.
+/// Tasks keep arriving, many want several areas, and there are workers for all: the first task in
+/// the queue starts when the runs in its areas have ended, so no task waits longer than those
+/// before it take.
 #[test]
 fn nobody_waits_for_ever_while_others_keep_coming() {
     let lifecycle = lifecycle();
@@ -371,8 +371,8 @@ fn nobody_waits_for_ever_while_others_keep_coming() {
             let overtakes =
                 |other: &&Turn| other.place < turn.place && other.started >= turn.arrived;
             let before = simulation.turns.iter().filter(overtakes).count();
-            // One that arrives late with a better rank costs its own turn and the wait that was
-            // begun for another.
+            // A late arrival with a better rank costs its own turn and the wait that had begun for
+            // another.
             let most = (2 * before + 1) * LONGEST;
             prop_assert!(
                 turn.started - turn.arrived <= most,
@@ -384,8 +384,8 @@ fn nobody_waits_for_ever_while_others_keep_coming() {
     });
 }
 
-/// Tasks in `web` and in `docs` take turns such that one of both is always at work. One that needs
-/// both gets its turn all the same, because it is promised what it waits for.
+/// Tasks in `web` and in `docs` take turns so that one of them is always running. A task that needs
+/// both gets its turn anyway, because its areas are reserved.
 #[test]
 fn a_task_with_two_areas_is_not_starved_by_those_with_one() {
     let lifecycle = lifecycle();
@@ -427,8 +427,7 @@ fn a_task_with_two_areas_is_not_starved_by_those_with_one() {
     assert!(waited.is_some_and(|ticks| ticks <= 2), "{waited:?}");
 }
 
-/// What the reasons of a walk are good for is to explain it: the task behind is told whom it waits
-/// for.
+/// The reasons explain the pass: the task behind is told which task it waits for.
 #[test]
 fn the_one_behind_is_told_whom_the_area_is_promised_to() {
     let area = || vec![Area("path:web".to_owned())];

@@ -1,4 +1,4 @@
-//! What people read when a task is held back, and what they are told to type.
+//! What people read when a task does not start, and what they are told to type.
 
 use banksman_core::ids::TaskId;
 use banksman_core::schedule::{Area, Budget, BudgetScope, Ineligible, Used};

@@ -35,7 +35,7 @@ pub(crate) fn texts(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// A run of this node, of no batch and in no area.
+/// A run of this node, without a batch and without areas.
 pub(crate) fn run(task: i64, worker: &str) -> Running {
     Running {
         task: TaskId(task),

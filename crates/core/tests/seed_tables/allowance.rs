@@ -1,5 +1,5 @@
-//! The question about a budget of a day or of a batch. No seed has it; the rule that budgets are
-//! decided by people does.
+//! The budget request of a day or a batch. No seed has it; it follows from the rule that people
+//! decide about budgets.
 
 use banksman_core::lifecycle::Since::Entry;
 use banksman_core::lifecycle::StateKind::{Cancelled, Done, Waiting};
@@ -38,7 +38,7 @@ fn the_lifecycle_is_the_table() {
     compare(&TABLE);
 }
 
-/// What is asked and what a yes adds is not for anybody to write who could also say yes.
+/// Nobody who could approve the request may write what it asks for or what a yes adds.
 #[test]
 fn only_the_system_asks() {
     let fields = json!({ "scope": "day:2026-03-01", "problem": "more?" });

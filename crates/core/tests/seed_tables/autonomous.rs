@@ -39,7 +39,7 @@ pub(super) const TABLE: Table = Table {
     terminal: &["done", "cancelled"],
     moves: &[
         ("pending", "active", "claim", &["worker"], "compute assignee, worker_id; clear confirmation"),
-        // "No Worker Available": three attempts, then blocked until one is there.
+        // "No Worker Available": three attempts, then blocked until one is available.
         ("pending", "pending", "no_worker", &["system"], "count unserved"),
         ("pending", "pending", "over_budget", &["system"], "compute unblock_condition; count over_budget"),
         ("pending", "cancelled", "cancel", &["human"], ""),
@@ -53,9 +53,9 @@ pub(super) const TABLE: Table = Table {
         ("decomposing", "decomposing", "iteration_complete", &["system"], "if depth; count depth"),
         ("decomposing", "decomposing", "iteration_complete", &["worker"], "count depth"),
         ("decomposing", "consensus", "proposal_ready", &["worker"], "if subtasks; clear feedback, plan, split; keep subtasks"),
-        // The agent's run ends in one outcome; whether that was an iteration or the proposal, the guard decides.
+        // The agent's run has one outcome; the guard decides whether it was an iteration or the proposal.
         ("decomposing", "consensus", "iteration_complete", &["system"], "if subtasks; clear feedback; keep subtasks, plan"),
-        // The planner says itself that it cannot be broken down.
+        // The planner itself says that the task cannot be broken down.
         ("decomposing", "failed", "iteration_complete", &["system"], "if irreducible; compute diagnostic"),
         ("decomposing", "blocked", "dependency_found", &["worker", "human"], "compute unblock_condition"),
         ("decomposing", "blocked", "dependency_found", &["system"], "set asked=true; compute unblock_condition"),
@@ -79,7 +79,7 @@ pub(super) const TABLE: Table = Table {
         ("in_progress", "blocked", "dependency_discovered", &["system"], "set asked=true; compute unblock_condition"),
         ("in_progress", "failed", "worker_crash", &["worker", "system"], "compute diagnostic"),
         ("in_progress", "cancelled", "cancel", &["human"], ""),
-        // "Approve: subtasks created": where they do the work, the task follows the one that is the furthest behind.
+        // "Approve: subtasks created": if they do the work, the task follows the one that is furthest behind.
         ("in_progress", "blocked", "parts_moved", &["system"], "if parts_given_up; set parts_asked=true; compute unblock_condition"),
         ("in_progress", "review", "parts_moved", &["system"], "if parts_open, pr_url; keep pr_url"),
         ("review", "blocked", "parts_moved", &["system"], "if parts_given_up; set parts_asked=true; compute unblock_condition"),
@@ -94,14 +94,14 @@ pub(super) const TABLE: Table = Table {
         ("review", "blocked", "no_reviewers", &["system"], "set unblock_condition=reviewers are available"),
         ("review", "cancelled", "pr_closed", &["human", "system"], "set reason=the pull request was closed without a merge"),
         ("merge_ready", "done", "approve_merge", &["human", "system"], "if merged, split"),
-        // "Merged": where the branch stands for the pull request, it is merged by the answer, and asked again if it cannot be.
+        // "Merged": if a branch replaces the pull request, the answer merges it, and the person is asked again if that fails.
         ("merge_ready", "merge_ready(approved)", "approve_merge", &["human"], "if merged, split; clear problem"),
         ("merge_ready(approved)", "merge_ready(merging)", "merge_begun", &["system"], ""),
         ("merge_ready(approved)", "done", "branch_merged", &["system"], "set merged=true"),
         ("merge_ready(approved)", "merge_ready", "merge_failed", &["system"], "compute problem"),
         ("merge_ready(merging)", "done", "branch_merged", &["system"], "set merged=true"),
         ("merge_ready(merging)", "merge_ready", "merge_failed", &["system"], "compute problem"),
-        // Until it has begun it is taken back at once; after that the merge is ended first, and may have been quicker.
+        // Before the merge has started it is revoked at once; after that the merge is stopped first, and may have finished.
         ("merge_ready(approved)", "merge_ready", "take_back", &["human"], ""),
         ("merge_ready(approved)", "cancelled", "decline", &["human"], ""),
         ("merge_ready(merging)", "merge_ready(taking_back)", "take_back", &["human"], ""),
@@ -262,13 +262,12 @@ pub(super) const TABLE: Table = Table {
     ],
 };
 
-/// The seed wants that nothing waits for ever, and its table says of plans only what silence leads
-/// to. Silence about a merge leads to the same, and who takes the task up again is asked again:
-/// what was approved is not done twice.
+/// The seed demands that nothing waits for ever, and its table only says what silence about a plan
+/// leads to. Silence about a merge leads to the same, and a person who resumes the task is asked
+/// again: approved work is not done twice.
 const PAIRS_OF_SILENCE: [(&str, &str); 2] = [("merge_ready", "failed"), ("failed", "merge_ready")];
 
-/// The pairs of the seed's own table, copied from it row by row: no other lifecycle row may add a
-/// pair to them.
+/// The pairs of the seed's own table, copied row by row: no other lifecycle row may add a pair.
 const SEED_PAIRS: [(&str, &str); 42] = [
     ("pending", "active"),
     ("pending", "cancelled"),
@@ -322,11 +321,11 @@ fn the_lifecycle_is_the_table() {
 #[test]
 fn the_pairs_are_those_of_the_seed_and_no_others() {
     let lifecycle = lifecycle("autonomous");
-    // That nobody can serve a task is prose of phase 4 there and moves it nowhere; that it may use
-    // no more is for its budget to say.
+    // That no worker can take a task is prose of phase 4 there and moves it nowhere; its budget
+    // decides when it may use no more.
     let in_queue = ["no_worker", "over_budget"];
     let rows = lifecycle.transitions.iter().filter(|row| !in_queue.contains(&row.trigger.as_str()));
-    // The seed has one state for what is ready to be merged, so what goes on inside of it is no
+    // The seed has one state for work that is ready to merge, so transitions inside of it are no
     // pair.
     let pairs =
         rows.map(|row| (lifecycle.state(row.from).name.as_str(), lifecycle.target_name(row.to)));
@@ -350,8 +349,8 @@ fn a_counter_leads_only_where_a_row_of_the_seed_does() {
         for then in row.changes.count.iter().filter_map(|id| lifecycle.counter(*id).then) {
             let pair =
                 (lifecycle.state(row.from).name.as_str(), lifecycle.state(then).name.as_str());
-            // The table has no such row; "No Worker Available" of phase 4 does, and a used-up
-            // budget is like it.
+            // The table has no such row; "No Worker Available" of phase 4 has, and a used-up budget
+            // is like it.
             let by_prose = pair == ("pending", "blocked");
             assert!(SEED_PAIRS.contains(&pair) || by_prose, "{pair:?}");
         }

@@ -23,7 +23,7 @@ pub(super) const TABLE: Table = Table {
         ("blocked(quota_wait)", Blocked),
         ("blocked(needs_rework)", Blocked),
         ("blocked(issue_linking)", Blocked),
-        // The seed's `needs_human`: what only a person can allow.
+        // The seed's `needs_human`: what only a person can permit.
         ("blocked(needs_person)", Waiting),
         ("done", Done),
         ("failed", Failed),
@@ -175,8 +175,7 @@ fn outcomes_lead_where_the_seed_says() {
         (Outcome::Crashed, "failed"),
         (Outcome::Policy, "blocked(needs_rework)"),
         (Outcome::NothingToDo, "blocked(needs_rework)"),
-        // `needs_human` takes a way on which it recovers: a person is asked, and it is queued
-        // again.
+        // `needs_human` recovers: a person is asked, and the task is queued again.
         (Outcome::NeedsPerson, "blocked(needs_person)"),
         (Outcome::OverBudget, "blocked(needs_person)"),
     ] {

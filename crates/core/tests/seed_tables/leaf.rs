@@ -1,16 +1,16 @@
 //! A subtask of an approved plan: what the default lifecycle says from the approval on, and what
 //! its parent asks of it.
 //!
-//! Its table is that of the default without the first three phases and without what they leave
-//! behind; only what is a subtask's own is written down here.
+//! Its table is the default one without the first three phases and their fields; only the subtask's
+//! own rows are written here.
 
 use super::{Doing, Move, Table, Text, Timed, autonomous, compare};
 
-/// States of the phases that are over when a subtask is made.
+/// States of the phases that are over when a subtask is created.
 const PHASES: [&str; 4] = ["active", "decomposing", "consensus", "waiting"];
-/// Triggers of a task that has parts, and the answer for one of them.
+/// Triggers of a task with subtasks, and the answer for one of them.
 const OF_PARENTS: [&str; 2] = ["parts_moved", "go_without"];
-/// Fields and counters of planning, and of a task that has parts.
+/// Fields and counters of planning, and of a task with subtasks.
 const OF_PLANNING: [&str; 7] =
     ["split", "parts_asked", "checkpoint", "irreducible", "left_out", "depth", "blocks"];
 
@@ -22,7 +22,7 @@ const OWN_MOVES: [Move; 14] = [
     ("in_progress", "done", "pr_filed", &["system"], "if spike; keep findings"),
     ("failed", "merge_ready", "reset", &["system"], "if diagnostic; clear diagnostic"),
     ("failed", "pending", "reset", &["system"], "clear assignee, worker_id, pr_url, pr_head, merged, problem, objection, asked; count retry_count"),
-    // What is just being merged is not closed: whether it is in the base is known when that is over.
+    // A subtask that is being merged is not closed: its result is known when the merge ends.
     ("pending", "cancelled", "close", &["system"], CLOSED),
     ("in_progress", "cancelled", "close", &["system"], CLOSED),
     ("review", "cancelled", "close", &["system"], CLOSED),
@@ -46,8 +46,7 @@ const OWN_EFFECTS: [(Text, Text); 9] = [
     ("cancelled", "tell_parent, clean_up"),
 ];
 
-/// A table is made of texts that never go away, so what is put together here stays until the test
-/// is over.
+/// A table consists of `'static` texts, so texts that are built here are leaked for the test.
 pub(super) fn table() -> Table {
     let whole = autonomous::TABLE;
     let stays = |state: &str| !PHASES.contains(&state);
@@ -84,7 +83,7 @@ pub(super) fn table() -> Table {
     }
 }
 
-/// What a move wants and changes, without the names that a subtask does not have.
+/// What a transition requires and changes, without the names that a subtask does not have.
 fn without_planning(wants: &str) -> Text {
     let clause = |clause: &str| {
         let (word, names) = clause.split_once(' ')?;

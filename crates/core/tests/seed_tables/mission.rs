@@ -204,7 +204,7 @@ fn submission() -> Value {
     })
 }
 
-/// A task that `ada`, a specialist, has claimed and begun.
+/// A task that `ada`, a specialist, has claimed and started.
 fn begun(overrides: &Overrides) -> Play {
     let mut play = Play::born("mission", overrides, json!({ "reviewerIds": ["bo", "ada"] }))
         .expect("it needs no fields");

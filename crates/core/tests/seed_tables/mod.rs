@@ -1,4 +1,5 @@
-//! What a table says, how it is compared with a lifecycle, and how a task is played through one.
+//! The contents of a table, how it is compared with a lifecycle, and how a task is played through
+//! one.
 
 mod allowance;
 mod autonomous;
@@ -25,30 +26,30 @@ use serde_json::{Value, json};
 use play::Play;
 
 type Text = &'static str;
-/// A move that someone may make: from, to, trigger, roles, and what it wants and changes.
+/// A transition that an actor may take: from, to, trigger, roles, and what it requires and changes.
 type Move = (Text, Text, Text, &'static [Text], Text);
-/// A move that the clock makes: from, to, trigger, time, since, and what it changes.
+/// A transition by timeout: from, to, trigger, time, since, and what it changes.
 type Timed = (Text, Text, Text, Text, Since, Text);
-/// What a state does: state, activity, and each outcome or offered action with its trigger.
+/// The activity of a state: state, activity, and each outcome or offered action with its trigger.
 type Doing = (Text, Text, &'static [(Text, Text)]);
-/// A counter: name, limit, where the move that reaches it leads.
+/// A counter: name, limit, and where the transition that reaches it leads.
 type Limit = (Text, Option<u32>, Option<Text>);
 
 /// One document's table.
 struct Table {
     name: Text,
     initial: Text,
-    /// Beside `human` and `system`.
+    /// Besides `human` and `system`.
     roles: &'static [Text],
     states: &'static [(Text, StateKind)],
     terminal: &'static [Text],
     moves: &'static [Move],
     timed: &'static [Timed],
-    /// Fields that a state requires, each as often as it has requirements; states that require
-    /// nothing are left out.
+    /// Fields that a state requires, once for each requirement; states without requirements are
+    /// left out.
     requires: &'static [(Text, &'static [Text])],
     does: &'static [Doing],
-    /// What happens when a state is entered; states without effects are left out.
+    /// Effects of entering a state; states without effects are left out.
     effects: &'static [(Text, Text)],
     counters: &'static [Limit],
 }
@@ -58,7 +59,7 @@ fn lifecycle(name: &str) -> Lifecycle {
     checked.unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// Compares everything that a table says with the lifecycle of its name.
+/// Compares everything in a table with the lifecycle of its name.
 fn compare(table: &Table) {
     let lifecycle = lifecycle(table.name);
     let roles: Vec<&str> =
@@ -198,8 +199,8 @@ fn expected_moves(table: &Table) -> BTreeSet<String> {
 }
 
 /// `if FIELD…; set FIELD=VALUE…; compute FIELD…; clear FIELD…; count COUNTER…; renew COUNTER…; keep
-/// FIELD…`, without what is empty. Of a guard only the field is shown: its meaning is for the tests
-/// that play.
+/// FIELD…`, without empty parts. Of a guard only the field is shown: the tests that play check its
+/// meaning.
 fn wants_and_changes(lifecycle: &Lifecycle, row: &Transition) -> String {
     let changes = &row.changes;
     let counters =
@@ -310,7 +311,7 @@ fn the_tables_cover_every_built_in_lifecycle() {
     assert_eq!(BTreeSet::from(tables), known);
 }
 
-/// Without this a project's cancel, retry and feedback would need another field name in every
+/// Otherwise a project's cancel, retry and feedback would need another field name in every
 /// lifecycle.
 #[test]
 fn every_lifecycle_has_a_reason_and_no_requirement_speaks_of_a_move() {
@@ -333,8 +334,7 @@ fn every_lifecycle_has_a_reason_and_no_requirement_speaks_of_a_move() {
     }
 }
 
-/// A run that ends must never leave its task where nothing moves it on, whatever the outcome and
-/// without any field.
+/// A run that ends must never leave its task stuck, whatever the outcome and without any field.
 #[test]
 fn every_outcome_of_an_agent_moves_the_task_on() {
     let mut tried = 0;

@@ -1,4 +1,4 @@
-//! Plays a task through a lifecycle, with a clock that moves only when it is told to.
+//! Plays a task through a lifecycle, with a manual clock.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::check::Overrides;
@@ -17,7 +17,7 @@ pub(super) struct Play {
     now: Instant,
 }
 
-/// Bounds that may fire within one wait; a lifecycle that needs more goes round.
+/// Timeouts that may fire within one wait; a lifecycle that needs more has a loop.
 const MOST_TIMERS: usize = 100;
 
 const START: Instant = Instant(1_700_000_000_000);
@@ -41,7 +41,7 @@ impl Play {
         Ok(Self { lifecycle, step, timers, now })
     }
 
-    /// A task that comes into the middle of its lifecycle.
+    /// A task that is imported in the middle of its lifecycle.
     pub(super) fn imported(name: &str, state: StateId, fields: Value) -> Self {
         let (lifecycle, now) = (built_in(name, &Overrides::new()), START);
         let new =
@@ -62,12 +62,12 @@ impl Play {
         self.step.task.fields.get(name).cloned().unwrap_or_default()
     }
 
-    /// What the last move kept.
+    /// What the last transition kept.
     pub(super) fn artifacts(&self) -> Vec<&str> {
         self.step.artifacts.iter().map(|artifact| artifact.name.as_str()).collect()
     }
 
-    /// The trigger of the last move.
+    /// The trigger of the last transition.
     pub(super) fn trigger(&self) -> &str {
         self.step.record.as_ref().map_or("", |record| &record.trigger)
     }
@@ -76,12 +76,12 @@ impl Play {
         allowed(&self.lifecycle, &self.step.task, &actor.parse().expect("ROLE:NAME"), self.now)
     }
 
-    /// Asks for a move to a state and answers with the state that the task is in then.
+    /// Asks for a transition to a state and returns the resulting state.
     pub(super) fn ask(&mut self, actor: &str, to: &str, fields: Value) -> Result<&str, Rejected> {
         self.asked(actor, Some(to), None, fields)
     }
 
-    /// Asks for a move by its trigger.
+    /// Asks for a transition by its trigger.
     pub(super) fn pull(
         &mut self,
         actor: &str,
@@ -91,7 +91,7 @@ impl Play {
         self.asked(actor, None, Some(trigger), fields)
     }
 
-    /// Moves that must all be possible, by one actor and without fields.
+    /// Transitions that must all be possible, by one actor and without fields.
     pub(super) fn walk(&mut self, moves: &[(&str, &str)]) {
         for (actor, to) in moves {
             let came = self
@@ -120,7 +120,7 @@ impl Play {
         Ok(self.state())
     }
 
-    /// A worker takes the task, or what the state does, as the role that the state calls for.
+    /// A worker claims the task, or the state's activity, in the role that the state needs.
     pub(super) fn claim(&mut self, actor: &str) -> Result<&str, Rejected> {
         let claim = Claim {
             actor: actor.parse().expect("ROLE:NAME"),
@@ -130,7 +130,7 @@ impl Play {
         Ok(self.state())
     }
 
-    /// The run that holds the task shows that it has got on.
+    /// The run that holds the task reports progress.
     pub(super) fn heartbeat(&mut self) {
         let (epoch, expires_at) = (self.step.task.epoch, self.now.plus(Span(60_000)));
         let heartbeat = Event::Heartbeat(Heartbeat { epoch, expires_at, progressed: true });
@@ -153,7 +153,7 @@ impl Play {
         self.state()
     }
 
-    /// Lets time pass and every bound fire that comes due.
+    /// Lets time pass and fires every timeout that comes due.
     pub(super) fn wait(&mut self, time: &str) -> &str {
         let end = self.now.plus(time.parse().expect("a span of time"));
         for _ in 0..MOST_TIMERS {

@@ -197,7 +197,7 @@ fn the_lifecycle_is_the_table() {
     compare(&TABLE);
 }
 
-/// A step of a workflow, not yet begun.
+/// A step of a workflow that has not started.
 fn pending(level: Option<&str>, overrides: &Overrides) -> Play {
     let fields = json!({ "workflow": "search", "spec": { "id": "X-1" }, "level": level });
     Play::born("step", overrides, fields).expect("it needs no other field")
@@ -215,7 +215,7 @@ fn run(play: &mut Play) {
     play.end_run(Outcome::Succeeded, "", Value::Null);
 }
 
-/// The gate fails and the workflow leads the step back to its beginning.
+/// The gate fails and the workflow sends the step back to its beginning.
 fn fails(play: &mut Play, who: &str, feedback: &str) {
     let came = play.ask(who, "sent_back", json!({ "feedback": feedback })).expect("it may fail");
     assert_eq!(came, "sent_back");
@@ -249,7 +249,7 @@ fn what_an_agent_lets_pass_waits_for_a_veto() {
     let mut play = at_veto();
     assert_eq!(play.wait("14min"), "gate(veto)");
     assert_eq!(play.wait("1min"), "passed");
-    // Also when the next step has already begun.
+    // Even if the next step has already started.
     play.ask("human:kim", "sent_back", json!({ "feedback": "no" })).expect("people may veto");
     assert_eq!(play.trigger(), "veto");
     let mut play = at_veto();
@@ -313,8 +313,8 @@ fn a_silent_gate_goes_to_a_person() {
     }
 }
 
-/// What was done stays done: whoever takes the step up again is asked once more, and no agent works
-/// in vain.
+/// Finished work stays finished: a person who resumes the step is asked once more, and no agent
+/// works in vain.
 #[test]
 fn silence_at_a_gate_gives_the_step_up_and_taking_it_up_asks_again() {
     for (who, trigger) in [("human:kim", "retry"), ("system", "take_up")] {
@@ -341,7 +341,7 @@ fn silence_about_a_step_done_by_hand_gives_it_up_and_it_begins_again() {
     }
 }
 
-/// A failure may lead further back than to its own step: the steps between are begun again as well.
+/// A failure may lead further back than its own step: the steps in between start again as well.
 #[test]
 fn a_step_that_has_passed_can_be_sent_back_until_the_workflow_is_over() {
     let mut play = signalled(Some("auto"));

@@ -115,7 +115,7 @@ pub(super) const TABLE: Table = Table {
     counters: &[("retries", Some(3), Some("blocked")), ("unserved", Some(3), Some("blocked")), ("over_budget", Some(1), Some("blocked"))],
 };
 
-/// The seed's own states out of the transitions of the program that it describes.
+/// The seed's own states in the transitions of the program that it describes.
 const SEED_PAIRS: [(&str, &str); 24] = [
     ("queued", "dispatched"),
     ("queued", "blocked"),
@@ -150,8 +150,8 @@ fn the_lifecycle_is_the_table() {
 
 #[test]
 fn the_pairs_are_those_of_the_seed_and_no_others() {
-    // That nobody can serve a task moves it nowhere; that it may use no more leads where its last
-    // retry does.
+    // That no worker can take a task moves it nowhere; a used-up budget leads where its last retry
+    // does.
     let in_queue = ["no_worker", "over_budget"];
     let moves = TABLE.moves.iter().filter(|row| !in_queue.contains(&row.2));
     let by_hand = moves.map(|row| (row.0, row.1));

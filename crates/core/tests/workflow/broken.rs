@@ -1,7 +1,7 @@
-//! Broken workflows, each the smallest file that shows one fault.
+//! Broken workflows, each the smallest file that shows one problem.
 //!
-//! The first line of a file says what is expected: `# expect: LINE: part of the message`; the
-//! second whether an editor that knows the schema sees it: `# schema: refuses` or `# schema:
+//! The first line of a file states the expectation: `# expect: LINE: part of the message`; the
+//! second says whether an editor with the schema finds it: `# schema: refuses` or `# schema:
 //! accepts`.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use banksman_core::workflow::load;
 
 use crate::{Params, here};
 
-/// Every file of the corpus by its name.
+/// Every file of the corpus, by name.
 pub(crate) fn corpus() -> BTreeMap<String, String> {
     let files = fs::read_dir(here().join("broken")).expect("the corpus is part of the repository");
     let paths = files.map(|file| file.expect("the corpus can be read").path());
@@ -64,7 +64,7 @@ fn all_faults_of_a_file_are_reported_at_once_and_in_order() {
     assert_eq!(lines, [4, 5, 7, 8]);
 }
 
-/// What refers to a step that cannot be spelled out is not a second fault.
+/// A reference to a step that cannot be expanded is not a second problem.
 #[test]
 fn a_step_that_cannot_be_spelled_out_is_reported_alone() {
     for step in ["matrix: { os: linux }", "for_each: []", "uses: ../other.yaml"] {

@@ -1,4 +1,4 @@
-//! What is doubtful about a sound workflow.
+//! Lint warnings for valid workflows.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{alone, example, steps};
 
-/// The doubts about a flow in a repository with these files, as `LINE: message`.
+/// The warnings for a workflow in a repository with these files, as `LINE: message`.
 fn doubts(rest: &str, files: &[&str]) -> Vec<String> {
     let found = lint(&steps(rest), &|path| files.contains(&path));
     found.iter().map(|doubt| format!("{}: {}", doubt.line, doubt.message)).collect()
@@ -17,7 +17,7 @@ fn doubts(rest: &str, files: &[&str]) -> Vec<String> {
 fn the_annotated_example_raises_no_doubt_where_its_files_are() {
     let flow = alone(&example("phase-4.yaml").expect("it is part of the documents"));
     let flow = flow.expect("it is sound");
-    // Its steps work in `phase-4/`, so what it calls `phase-4/CLAUDE.md` is `CLAUDE.md` there.
+    // Its steps work in `phase-4/`, so its `phase-4/CLAUDE.md` is `CLAUDE.md` there.
     let there = ["CLAUDE.md", "docs/plans/phase-4-plan.md"];
     assert_eq!(lint(&flow, &|path| there.contains(&path)), []);
     let doubts = lint(&flow, &|_| false);

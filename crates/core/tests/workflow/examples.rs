@@ -1,4 +1,4 @@
-//! The examples of the documents, as they stand.
+//! The examples of the documents, unchanged.
 
 use banksman_core::workflow::{Criterion, EscalationLevel, LaunchMode, Signal, load};
 use serde_json::json;

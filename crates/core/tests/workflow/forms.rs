@@ -1,4 +1,4 @@
-//! Each form of the language by itself, with what it means and what is refused.
+//! Each form of the language alone, with its meaning and its errors.
 
 use banksman_core::workflow::{
     Criterion, EscalationLevel, Gate, LaunchMode, MAX_RETRIES, Signal, lint,
@@ -138,8 +138,7 @@ fn reasons_have_their_own_ways_back() {
     assert_eq!(gate.on_fail[1].retry_context_path, "notes/{n}.md");
 }
 
-/// Going back to a step resets what is behind it, so that the step that sent it back must be behind
-/// it.
+/// Going back to a step resets everything after it, so the step that sends back must come after it.
 #[test]
 fn a_step_waits_for_where_its_gate_leads_back() {
     let flow = steps(
@@ -172,7 +171,7 @@ fn the_parts_of_a_list_are_chosen_from_the_choices() {
     assert_eq!(wrong, "3: `3` is not one of the choices");
 }
 
-/// Only `true` and `false` are: a list of countries or answers stays what was written.
+/// Only `true` and `false` are booleans: a list of countries or answers stays what was written.
 #[test]
 fn words_are_not_taken_for_true_or_false() {
     let flow = steps("  - { id: A, for_each: [no, y, on] }\n");

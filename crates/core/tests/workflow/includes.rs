@@ -1,4 +1,4 @@
-//! Files inside files: what becomes of their names, and where their faults are reported.
+//! Included files: what happens to their names, and where their problems are reported.
 
 use std::collections::BTreeMap;
 

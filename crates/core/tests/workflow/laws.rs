@@ -1,5 +1,5 @@
-//! What holds for every text: it is accepted or refused with a place, and an accepted flow keeps
-//! what `load` promises.
+//! Laws for every text: it is accepted, or refused with a position, and an accepted workflow has
+//! the properties that `load` documents.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::broken::corpus;
 use crate::{Params, example, params};
 
-/// The examples and the broken files, as the ground for damage.
+/// The examples and the broken files, as the input for mutations.
 fn sources() -> Vec<String> {
     let examples = ["phase-4.yaml", "release.yaml", "review.yaml"];
     let examples = examples.iter().map(|name| example(name).expect("it is part of the documents"));
@@ -24,7 +24,7 @@ fn given() -> Params {
 fn holds(text: &str) {
     let include =
         |path: &str| if path == "again.yaml" { Ok(text.to_owned()) } else { example(path) };
-    // With a parameter that the file does not have, most damaged files would be refused for that
+    // With a parameter that the file does not have, most mutated files would be refused for that
     // alone.
     let given = if text.contains("version:") { given() } else { Params::new() };
     let first = load(text, "w.yaml", &given, &include);
@@ -35,7 +35,7 @@ fn holds(text: &str) {
             assert!(!problems.list.is_empty());
             assert!(!problems.to_string().is_empty());
             if problems.origin == "w.yaml" {
-                // A file may end before what it lacks, which is one line behind its last.
+                // A file may end before what it lacks, which is then one line after its last.
                 let lines = text.split(['\n', '\r']).count() + 1;
                 let inside = problems.list.iter().all(|problem| problem.line as usize <= lines);
                 assert!(inside, "{problems}");
@@ -111,7 +111,7 @@ proptest! {
         holds(&parts.concat());
     }
 
-    /// Whatever a slip of the hand makes of a file.
+    /// Any mutation of a file.
     #[test]
     fn damaged_files_keep_the_laws(which in any::<usize>(), line in any::<usize>(), other in any::<usize>(), how in 0_u8..8) {
         let sources = sources();
@@ -130,7 +130,7 @@ proptest! {
         holds(&lines.join("\n"));
     }
 
-    /// Steps with needs and ways back at random: what is accepted has an order.
+    /// Steps with random needs and retry routes: an accepted workflow has no cycle.
     #[test]
     fn random_graphs_have_an_order_or_are_refused(links in prop::collection::vec((0_usize..6, 0_usize..6, 0_u8..3), 0..10), wide in 0_usize..6) {
         let mut text = String::from("workflow: { id: w }\nsteps:\n");

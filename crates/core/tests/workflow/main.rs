@@ -1,5 +1,5 @@
 //! Workflows from outside: the examples of the documents, each form of the language, broken files
-//! with their reports, laws that hold for every text, doubts, and the schema for editors.
+//! with their reports, laws for every text, lint warnings, and the schema for editors.
 
 #![cfg(test)]
 
@@ -47,7 +47,7 @@ fn with_params(text: &str, params: &Params) -> Result<Workflow, Problems> {
     load(text, "w.yaml", params, &|path| Err(format!("no file {path}")))
 }
 
-/// Steps and gates behind the shortest header.
+/// Steps and gates after the shortest header.
 fn steps(rest: &str) -> Workflow {
     let text = format!("workflow: {{ id: w }}\nsteps:\n{rest}");
     alone(&text).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
@@ -68,7 +68,7 @@ fn step<'a>(flow: &'a Workflow, id: &str) -> &'a Step {
     flow.step(id).unwrap_or_else(|| panic!("there is no {id} in {:?}", ids(flow)))
 }
 
-/// What a step needs, as it would be written.
+/// The dependencies of a step, as they would be written.
 fn needs(flow: &Workflow, id: &str) -> Vec<String> {
     let written = |need: &Need| match need {
         Need::Step(id) => id.clone(),

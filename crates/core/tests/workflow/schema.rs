@@ -1,4 +1,4 @@
-//! The schema for editors says what the program says: both accept the same files, and both know the
+//! The schema for editors agrees with the program: both accept the same files, and both know the
 //! same keys.
 
 use std::fs;
@@ -19,8 +19,8 @@ fn schema() -> Value {
 const WORDS: [&str; 7] =
     ["$schema", "$id", "title", "description", "default", "examples", "$comment"];
 
-/// Whether a value fits, by the few keywords that the schema uses. Another keyword is an error of
-/// this test.
+/// Whether a value is valid, by the few keywords that the schema uses. Any other keyword is an
+/// error of this test.
 fn fits(schema: &Value, value: &Value) -> bool {
     let rules = schema.as_object().expect("a schema is an object");
     rules.iter().filter(|(keyword, _)| !WORDS.contains(&keyword.as_str())).all(|(keyword, rule)| {
@@ -99,8 +99,8 @@ fn an_editor_sees_the_faults_of_structure() {
     assert!(seen >= 9, "only {seen} of the broken files are broken in their structure");
 }
 
-/// The keys that the program knows at a place: it names them when it meets one that it does not
-/// know. `doc` is a file with such a key.
+/// The keys that the program knows at a place: it lists them when it finds an unknown one. `doc` is
+/// a file with such a key.
 fn known_to_the_program(doc: &Value) -> Vec<String> {
     let text = doc.to_string();
     let problems =
@@ -113,10 +113,10 @@ fn known_to_the_program(doc: &Value) -> Vec<String> {
     keys
 }
 
-/// Near to no key at all.
+/// Similar to no key at all.
 const STRANGE: &str = "qqqqqqqqqqqqqqqqqqqqqqqq";
 
-/// Every object of the schema with fixed keys, by the way that leads there.
+/// Every object of the schema with fixed keys, by its path.
 fn objects(schema: &Value, way: &[Value], found: &mut Vec<(Vec<Value>, Vec<String>)>) {
     if let Some(properties) = schema["properties"].as_object() {
         assert_eq!(schema["additionalProperties"], json!(false), "{way:?}");
@@ -134,7 +134,7 @@ fn objects(schema: &Value, way: &[Value], found: &mut Vec<(Vec<Value>, Vec<Strin
     }
 }
 
-/// A file that leads along a way to an object with a key that nobody knows.
+/// A file whose object at a path has an unknown key.
 fn strange_at(way: &[Value]) -> Value {
     match way {
         [] => json!({ STRANGE: 1 }),
