@@ -1,4 +1,4 @@
-//! The only caller of the system's clocks and of its chance.
+//! The only reader of the clock and the source of randomness.
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use banksman_core::time::Instant;
 
-/// The present.
+/// The current wall-clock time.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the one place that asks for the time")]
 pub fn now() -> Instant {
@@ -16,13 +16,13 @@ pub fn now() -> Instant {
     Instant(millis)
 }
 
-/// A moment for measuring spans: it never goes back, and it means nothing to another process.
+/// A monotonic time for measuring durations; meaningless to another process.
 #[must_use]
 pub fn monotonic() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// A secret that nobody can guess.
+/// An unguessable secret.
 #[must_use]
 pub fn secret() -> String {
     let mut bytes = [0; 32];
@@ -32,7 +32,7 @@ pub fn secret() -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A number that nobody else has: it tells things of one name apart, and is no secret.
+/// A number that is unique in practice; not a secret.
 #[must_use]
 pub fn nonce() -> u64 {
     RandomState::new().hash_one(now().0)

@@ -1,8 +1,7 @@
-//! Every template that agents are told something by: those that ship with the program, and the
-//! files of a project that stand in their place.
+//! The prompt templates: those that ship with the program, and a project's files that replace them.
 //!
-//! It finds and checks texts and fills in none. The schemas of answers are not a project's to
-//! change: the program reads what they promise.
+//! This module finds and checks texts and fills in none. A project cannot replace the schemas of
+//! answers: the program relies on them.
 
 use std::fs;
 use std::io;
@@ -12,21 +11,21 @@ use banksman_core::limits;
 use banksman_core::prompt::{Template, TemplateProblem, check};
 use serde_json::Value;
 
-/// A project's own, below its root.
+/// A project's own templates, below its root.
 const FOLDER: &str = ".banksman/prompts";
-/// Below it, what single reviewers look for.
+/// Below it, briefs for single reviewers.
 const REVIEWERS: &str = "reviewers/";
-/// How the files of templates end.
+/// The extension of template files.
 const END: &str = ".md";
-/// For every part that has no template of its own.
+/// The template for every role without one of its own.
 const ANY_ROLE: &str = "role";
-/// Values that name things which an agent can do without. It cannot do without any other one.
+/// Values that an agent can do without; a template must use every other one.
 const MAY_BE_MISSING: &[&str] = &[
     "task", "role", "step", "reviewer", "who", "place", "company", "concern", "base", "state",
     "about", "round", "rounds", "time",
 ];
 
-/// The values that there are for the run of a task.
+/// The values that a task's run provides.
 const OF_RUNS: &[&str] =
     &["task", "role", "title", "body", "context", "feedback", "failures", "rules"];
 
@@ -34,13 +33,13 @@ const OF_RUNS: &[&str] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuiltInTemplate {
     pub name: &'static str,
-    /// Who is told it, and when.
+    /// Who gets it, and when.
     pub told: &'static str,
     pub text: &'static str,
     pub schema: Option<Schema>,
 }
 
-/// The shape of the answer that a template asks for.
+/// The JSON Schema of the answer that a template asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schema {
     pub name: &'static str,
@@ -81,8 +80,8 @@ macro_rules! template {
     };
 }
 
-/// All of them. One that is named after a role and made for the run of a task is for the agents of
-/// that role.
+/// All templates. A template that is named after a role and made for a task's run is for the agents
+/// of that role.
 pub const BUILT_IN: &[BuiltInTemplate] = &[
     template!("worker", "the agent that does a task"),
     template!("planner", "the agent that breaks a task down", "plan"),
@@ -99,7 +98,7 @@ pub const BUILT_IN: &[BuiltInTemplate] = &[
     template!("reviewers/critic", "the reviewer critic, as what it looks for"),
 ];
 
-/// Whether a name is good for a file: reviewers may have names with a path in them.
+/// Whether a name can be a file name: a reviewer's name may contain a path.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
 }
@@ -109,14 +108,14 @@ pub fn built_in(name: &str) -> Option<&'static BuiltInTemplate> {
     BUILT_IN.iter().find(|one| one.name == name)
 }
 
-/// What the program knows a reviewer to look for.
+/// The built-in brief of a reviewer.
 #[must_use]
 pub fn built_in_brief(reviewer: &str) -> Option<&'static str> {
     built_in(&format!("{REVIEWERS}{reviewer}")).map(|brief| brief.text.trim())
 }
 
 /// The template for the agents of a role: the one of its name, if that is made for a task's run. A
-/// role may well be called `reviewer` where no panel sits.
+/// role may be called `reviewer` even without a panel.
 #[must_use]
 pub fn for_role(role: &str) -> &'static BuiltInTemplate {
     let own = built_in(role).filter(|own| {
@@ -139,30 +138,30 @@ pub enum PromptError {
     Unsound { path: PathBuf, problem: TemplateProblem },
 }
 
-/// A template as it is used.
+/// The text of a template and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateSource {
     pub name: String,
     pub text: String,
-    /// The file that it is from; none for one that ships with the program.
+    /// The file that it comes from; none for a built-in one.
     pub file: Option<PathBuf>,
 }
 
-/// The prompts of a project, or only the built-in ones. A file is read when it is needed, so that a
-/// change holds from the next run on.
+/// The prompts of a project, or only the built-in ones. Files are read when they are needed, so a
+/// change applies from the next run on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prompts {
     folder: Option<PathBuf>,
 }
 
 impl Prompts {
-    /// Those of the project with this root.
+    /// The prompts of the project with this root.
     #[must_use]
     pub fn of_project(root: &Path) -> Self {
         Self { folder: Some(root.join(FOLDER)) }
     }
 
-    /// A template that may be used.
+    /// A template that passed the checks.
     pub fn template(
         &self,
         built_in: &BuiltInTemplate,
@@ -176,14 +175,14 @@ impl Prompts {
         Ok((Template::read(&source.text), source))
     }
 
-    /// The reviewers about whom the project has words.
+    /// The reviewers that the project has a brief for.
     pub fn reviewers(&self) -> Result<Vec<String>, PromptError> {
         let files = self.files()?;
         let names = files.iter().filter_map(|file| file.strip_prefix(REVIEWERS)?.strip_suffix(END));
         Ok(names.filter(|name| is_plain(name)).map(str::to_owned).collect())
     }
 
-    /// What a reviewer looks for, where there are words about it.
+    /// A reviewer's brief, if there is one.
     pub fn brief(&self, reviewer: &str) -> Result<Option<String>, PromptError> {
         if !is_plain(reviewer) {
             return Ok(None);
@@ -197,25 +196,25 @@ impl Prompts {
         Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
     }
 
-    /// The project's own words about a reviewer, by the name of its template.
+    /// The project's own brief for a reviewer, by the name of its template.
     pub fn own_brief(&self, name: &str) -> Result<Option<TemplateSource>, PromptError> {
         let reviewer = name.strip_prefix(REVIEWERS).filter(|reviewer| is_plain(reviewer));
         reviewer.map_or(Ok(None), |_| self.own(name))
     }
 
-    /// The text of a template, whether it may be used or not.
+    /// The text of a template, valid or not.
     pub fn source(&self, built_in: &BuiltInTemplate) -> Result<TemplateSource, PromptError> {
         let (name, text) = (built_in.name.to_owned(), built_in.text.to_owned());
         Ok(self.own(built_in.name)?.unwrap_or(TemplateSource { name, text, file: None }))
     }
 
-    /// A file of the project's folder.
+    /// The path of a file in the project's folder.
     #[must_use]
     pub fn path_of(&self, file: &str) -> PathBuf {
         self.folder.as_ref().map_or_else(PathBuf::new, |folder| folder.join(file))
     }
 
-    /// The file that stands in the place of a template, if there is one.
+    /// The file that replaces a template, if it exists.
     #[must_use]
     pub fn file_of(&self, name: &str) -> Option<PathBuf> {
         let path = self.path_of(&format!("{name}{END}"));
@@ -240,7 +239,7 @@ impl Prompts {
         Ok(Some(TemplateSource { name: name.to_owned(), text, file: Some(path) }))
     }
 
-    /// The files of the project's folder, as paths below it, in their order.
+    /// The files in the project's folder, as sorted relative paths.
     pub fn files(&self) -> Result<Vec<String>, PromptError> {
         let mut files = Vec::new();
         for below in ["", REVIEWERS] {
@@ -266,7 +265,7 @@ impl Prompts {
     }
 }
 
-/// What is wrong with a text that is to stand in the place of a built-in one.
+/// What is wrong with a text that is to replace a built-in one.
 #[must_use]
 pub fn problems(text: &str, instead_of: &BuiltInTemplate) -> Vec<TemplateProblem> {
     if text.trim().is_empty() {
@@ -285,13 +284,13 @@ pub fn problems(text: &str, instead_of: &BuiltInTemplate) -> Vec<TemplateProblem
     problems
 }
 
-/// What a file of a project's folder is for.
+/// What a file in a project's folder is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose<'f> {
     InsteadOf(&'static BuiltInTemplate),
-    /// The words about a reviewer of this name.
+    /// The brief of the reviewer with this name.
     Reviewer(&'f str),
-    /// The shape of an answer.
+    /// The schema of an answer.
     Schema,
     Unknown,
 }

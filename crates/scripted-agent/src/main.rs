@@ -1,4 +1,4 @@
-//! The scripted agent's entry: everything is in the library.
+//! The scripted agent's entry point; everything is in the library.
 
 use std::process::ExitCode;
 

@@ -16,17 +16,17 @@ use serde_json::{Value, json};
 use crate::script::{Report, Script, Step, parse};
 
 const STATE: &str = "SCRIPTED_STATE";
-/// Set when the program starts itself anew: the steps that are done, and what the result will
+/// Set when the program re-executes itself: the number of completed steps, and what the result will
 /// repeat of them.
 const SKIP: &str = "SCRIPTED_SKIP";
 const SAID: &str = "SCRIPTED_SAID";
 const RUN_FOLDER: &str = "BANKSMAN_RUN_FOLDER";
-/// The session to go on with.
+/// The session to resume.
 const SESSION: &str = "BANKSMAN_SESSION";
 /// The hidden first argument of a daemon.
 const STAY: &str = "--stay";
 const PROMPT_BYTES: u64 = 4 * 1024 * 1024;
-/// A test that forgets a silent agent does not leave it behind for ever.
+/// A silent agent that a test forgets does not stay forever.
 const LONGEST_SILENCE: Duration = Duration::from_secs(3600);
 
 const UNREADABLE: u8 = 2;
@@ -69,7 +69,7 @@ fn read_prompt(file: Option<&String>) -> io::Result<String> {
     Ok(prompt)
 }
 
-/// What the run has said of itself so far.
+/// What the run has reported so far.
 struct Player<'a> {
     prompt: &'a str,
     session: Option<String>,
@@ -77,14 +77,14 @@ struct Player<'a> {
     input: i64,
     output: i64,
     usd: f64,
-    /// The place in the script: every step has one number, whether it is played or not.
+    /// The position in the script: every step counts, whether it is played or not.
     at: usize,
-    /// Steps that an earlier image of this process has left behind.
+    /// Steps that this process completed before it re-executed itself.
     skip: usize,
     attempt: Option<u64>,
 }
 
-/// The end, or none when the script goes on.
+/// The exit code, or none if the script continues.
 type Next = Option<ExitCode>;
 
 impl<'a> Player<'a> {
@@ -219,8 +219,8 @@ impl<'a> Player<'a> {
         self.succeed(text)
     }
 
-    /// Blocks are remembered by name. A process that has started itself anew inside of one is still
-    /// in it.
+    /// Whether a `once` block is due. Blocks are remembered by name. A process that re-executed
+    /// itself inside one is still in it.
     fn is_due(&self, name: &str, after: usize) -> io::Result<bool> {
         if self.at < self.skip {
             return Ok(self.skip < after);
@@ -233,8 +233,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// An ignored signal stays ignored over an exec, so a shell can do it: the same process goes on
-    /// after this step.
+    /// An ignored signal stays ignored over an exec, so a shell can set it: the same process
+    /// continues after this step.
     fn again_without_term(&self) -> io::Error {
         let again = match env::current_exe() {
             Ok(program) => program,
@@ -254,8 +254,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Standard input is read only once, so the prompt waits in a file for the second image of this
-/// process.
+/// Standard input can be read only once, so the prompt goes to a file for the re-executed process.
 fn keep_prompt(prompt: &str) -> io::Result<PathBuf> {
     let path = env::temp_dir().join(format!("scripted-agent-{}", process::id()));
     fs::write(&path, prompt)?;
@@ -263,7 +262,7 @@ fn keep_prompt(prompt: &str) -> io::Result<PathBuf> {
 }
 
 fn event(event: &Value) -> io::Result<()> {
-    // One write for one line: what is cut off by a kill is at most the last line.
+    // One write per line: a kill truncates the last line at most.
     io::stdout().lock().write_all(format!("{event}\n").as_bytes())
 }
 
@@ -297,7 +296,7 @@ fn shell(command: &str) -> io::Result<()> {
     tool("run", command)
 }
 
-/// Standard output belongs to the protocol, so what the program prints goes to standard error.
+/// Standard output belongs to the protocol, so the program's output goes to standard error.
 fn finish(command: &mut Command, what: &str) -> io::Result<()> {
     let status = command.stdin(Stdio::null()).stdout(io::stderr()).status()?;
     if status.success() {
@@ -338,7 +337,7 @@ fn flood_line(bytes: u64) -> io::Result<()> {
     out.flush()
 }
 
-/// Whole lines, until at least `bytes` are written.
+/// Writes whole lines until at least `bytes` are written.
 fn pour(mut out: impl Write, line: &[u8], bytes: u64) -> io::Result<()> {
     let lines = bytes.div_ceil(line.len() as u64);
     (0..lines).try_for_each(|_| out.write_all(line))?;
@@ -346,7 +345,7 @@ fn pour(mut out: impl Write, line: &[u8], bytes: u64) -> io::Result<()> {
 }
 
 fn daemon(millis: u64) -> io::Result<()> {
-    // `setsid` does not fork here, since a fresh child leads no group: the child's id is the
+    // `setsid` does not fork here, since a new child leads no group: the child's pid is the
     // daemon's.
     let mut child = Command::new("setsid")
         .arg(env::current_exe()?)
@@ -354,14 +353,14 @@ fn daemon(millis: u64) -> io::Result<()> {
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()?;
-    // Its first byte tells that it has left our session.
+    // Its first byte shows that it has left our session.
     child.stderr.take().expect("it is a pipe").read_exact(&mut [0])?;
     tool("daemon", &format!("pid {}", child.id()))
 }
 
 fn kill_self(signal: &str) -> io::Error {
-    // The shell replaces this process and keeps its id. Where it outlives the signal, it stays for
-    // a while, so that a signal that was ignored does not look like an end.
+    // The shell replaces this process and keeps its pid. If it survives the signal, it stays for a
+    // while, so that an ignored signal does not look like an exit.
     Command::new("sh").args(["-c", &format!("kill -s {signal} $$; exec sleep 3600")]).exec()
 }
 
@@ -392,8 +391,8 @@ fn state_folder() -> io::Result<PathBuf> {
     })
 }
 
-/// Which start this is, from 1 on. Each start adds one byte to the file, so that a kill cannot
-/// spoil it.
+/// The number of this start, from 1. Each start appends one byte to the file, so that a kill cannot
+/// corrupt it.
 fn count(counter: &str, is_new: bool) -> io::Result<u64> {
     let path = state_folder()?.join(format!("attempts-{counter}"));
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;

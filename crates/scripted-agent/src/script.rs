@@ -1,5 +1,4 @@
-//! From the text of a prompt to steps. It reads and checks everything before the first step is
-//! played.
+//! Parses a prompt into steps. It checks everything before the first step is played.
 
 use std::fmt;
 
@@ -7,7 +6,7 @@ use serde_json::Value;
 
 const OPENING: &str = "<<script";
 const CLOSING: &str = "script>>";
-/// Far more than a test writes; a prompt that is no script must not be played to its end.
+/// Far more than a test writes; a prompt that is not a script must not be played to its end.
 const STEPS: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +49,7 @@ pub(crate) enum Report {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Script {
     pub(crate) steps: Vec<Step>,
-    /// What attempts are counted under.
+    /// The name under which attempts are counted.
     pub(crate) counter: String,
 }
 
@@ -110,7 +109,7 @@ pub(crate) fn parse(prompt: &str) -> Result<Script, NotAScript> {
     }
 }
 
-/// The lines that count: those between the marks, or all when there are none.
+/// The script's lines: those between the markers, or all if there are none.
 fn script_lines(prompt: &str) -> Vec<&str> {
     fn bare(line: &str) -> &str {
         line.trim_start_matches([' ', '\t', '>']).trim_end()
@@ -200,7 +199,7 @@ fn attempt(rest: &str) -> Result<Step, &'static str> {
     Ok(Step::Attempt { number, step: Box::new(inner) })
 }
 
-/// The name goes to a shell, so it may be nothing else than a name or a number.
+/// The name goes to a shell, so it must be a plain name or number.
 fn signal(rest: &str) -> Result<Step, &'static str> {
     let plain = !rest.is_empty() && rest.chars().all(|letter| letter.is_ascii_alphanumeric());
     if plain { Ok(Step::KillSelf(rest.to_owned())) } else { Err("a signal is a name such as TERM") }
@@ -236,7 +235,7 @@ fn unescaped(text: &str) -> String {
     plain
 }
 
-/// FNV-1a: the same for the same script in every process, which is all that is asked of it.
+/// FNV-1a: the same for the same script in every process, and nothing more is needed.
 fn fingerprint(lines: &[&str]) -> u64 {
     let bytes = lines.iter().flat_map(|line| line.bytes().chain([b'\n']));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

@@ -1,7 +1,7 @@
-//! Facts about the work in a worktree: commits, paths, checks. What an agent says plays no part
-//! here.
+//! Gathers facts about the work in a worktree: commits, paths, checks. The agent's own claims do
+//! not count here.
 //!
-//! The agent's program is over when this begins. Nothing here judges the facts.
+//! The agent has exited when this begins. Nothing here judges the facts.
 
 mod proof;
 
@@ -22,13 +22,12 @@ use super::worktree::pool::WorktreePool;
 use super::worktree::{Place, Prepared, Standing, bring_home, restore_branch};
 pub use proof::{CheckProof, run_checks, run_command};
 
-/// Symbolic links that are followed to where they point; a change with more of them is not looked
-/// through.
+/// The most symbolic links that are resolved; a change with more is rejected.
 const LINKS: usize = 200;
 
-/// Looks at what was done since `prepared`. With a message, files that were left uncommitted are
-/// committed, unless a path among the changes is not allowed. The checks run only if there is
-/// something to check, or they are due in any case, and the paths are allowed.
+/// Inspects what was done since `prepared`. With a message it commits uncommitted files, unless a
+/// changed path is not allowed. It runs the checks only if the paths are allowed and there is
+/// something to check, or if the checks run unconditionally.
 pub fn gather(
     runner: &mut dyn Runner,
     workspace: &Workspace,
@@ -76,8 +75,8 @@ pub fn gather(
     Ok(evidence)
 }
 
-/// An agent may have put another repository in the worktree's place; its commits would prove
-/// nothing.
+/// The worktree's record. An agent may have replaced the worktree by another repository, whose
+/// commits would prove nothing.
 fn still_ours(pool: &WorktreePool<'_>, worktree: &Path) -> Result<PathBuf, RunError> {
     let why = match pool.look(worktree)? {
         Place::Ours(record) => return Ok(record),
@@ -89,12 +88,12 @@ fn still_ours(pool: &WorktreePool<'_>, worktree: &Path) -> Result<PathBuf, RunEr
     Err(RunError::Failed { what, detail: why })
 }
 
-/// Where the work is, and what is not committed of it.
+/// The task's branch and its uncommitted work.
 struct Look {
-    /// Of the task's branch.
+    /// The head of the task's branch.
     head: String,
     status: Status,
-    /// The files in the worktree belong to something else than the task's branch.
+    /// The files in the worktree belong to something other than the task's branch.
     is_away: bool,
 }
 
@@ -135,9 +134,9 @@ impl Look {
     }
 }
 
-/// None if there is no difference after all, such as in files that only look changed. What the
-/// agent has put into the mailbox of a workflow goes out of the branch again, also where it was so
-/// eager as to commit it.
+/// Commits the remaining files; none if nothing differs after all, such as in files that only seem
+/// changed. Removes from the branch what the agent put into the mailbox of a workflow, even if the
+/// agent committed it.
 fn commit_rest(
     git: &mut Git<'_>,
     message: &str,
@@ -198,8 +197,7 @@ fn find_violations(
     Ok(())
 }
 
-/// Links in the commits and in the files that are not committed, of which a reader would be led out
-/// of the worktree.
+/// Links, committed or not, that lead out of the worktree.
 fn links_to_outside(
     git: &mut Git<'_>,
     worktree: &Path,
@@ -228,8 +226,8 @@ fn links_to_outside(
     Ok(found)
 }
 
-/// Whether a link may lead out of the tree. A way up is followed only at the target's beginning:
-/// behind a name it depends on whether that is a link too.
+/// Whether a link may lead out of the tree. `..` is resolved only at the target's beginning: after
+/// a name it depends on whether that name is a link, too.
 fn leads_out(link: &[u8], target: &[u8]) -> bool {
     if target.starts_with(b"/") {
         return true;

@@ -1,7 +1,7 @@
-//! Looking for files below a folder, by their path or by a pattern from its top.
+//! Finds files below a folder by path or by a pattern from its root.
 //!
-//! Nothing outside of the folder ever counts, whatever links lead there, and a look has an end
-//! however large the tree is.
+//! Nothing outside the folder counts, whatever links lead there, and a search is bounded however
+//! large the tree is.
 
 use std::fs::{self, DirEntry};
 use std::os::unix::ffi::OsStrExt;
@@ -9,18 +9,18 @@ use std::path::{Component, Path, PathBuf};
 
 use banksman_core::globs::PathGlob;
 
-/// Entries that one pattern may be compared with: a large checkout with what was built in it.
+/// The most entries compared with one pattern: a large checkout with build output.
 const ENTRIES: usize = 300_000;
 
-/// A file that was looked for.
+/// A file that matches.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::exec) struct Found {
-    /// From the folder's top.
+    /// From the folder's root.
     pub(in crate::exec) path: PathBuf,
     pub(in crate::exec) bytes: u64,
 }
 
-/// Those of the demanded files that are not there, and those of the second list that are empty.
+/// The required files that do not exist, and those of the second list that are empty.
 #[must_use]
 pub fn missing(folder: &Path, outputs: &[String], not_empty: &[String]) -> Vec<String> {
     let mut missing: Vec<String> = Vec::new();
@@ -40,14 +40,13 @@ pub fn missing(folder: &Path, outputs: &[String], not_empty: &[String]) -> Vec<S
     missing
 }
 
-/// Whether a path stays below the folder that it is told from, as far as its words go.
+/// Whether a path stays below its folder, judging by its components.
 pub(in crate::exec) fn is_inside(path: &str) -> bool {
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     !path.is_empty() && Path::new(path).components().all(is_plain)
 }
 
-/// Up to a number of files that match and have a size that is asked for, in the order of their
-/// paths.
+/// Up to `at_most` files that match and have an acceptable size, sorted by path.
 pub(in crate::exec) fn find(
     folder: &Path,
     pattern: &str,
@@ -59,7 +58,7 @@ pub(in crate::exec) fn find(
     if !is_inside(pattern) {
         return Vec::new();
     }
-    // A name may hold what would be a pattern elsewhere.
+    // A name may contain pattern characters.
     if let Some(bytes) = size_of_file(&folder, &folder.join(pattern)).filter(|bytes| fits(*bytes)) {
         return vec![Found { path: PathBuf::from(pattern), bytes }];
     }
@@ -73,7 +72,7 @@ pub(in crate::exec) fn find(
     found
 }
 
-/// Begins at the deepest folder that the pattern names in full.
+/// Starts at the deepest folder that the pattern names literally.
 fn walk(folder: &Path, pattern: &str, fits: &dyn Fn(u64) -> bool) -> Vec<Found> {
     let whole = PathGlob::new(pattern);
     let parts = pattern.split('/').take_while(|part| !part.contains(['*', '?', '[', '\\']));
@@ -105,12 +104,12 @@ fn walk(folder: &Path, pattern: &str, fits: &dyn Fn(u64) -> bool) -> Vec<Found> 
     found
 }
 
-/// A link to a folder is none: the way through it could have no end.
+/// A link to a folder does not count: following it might never end.
 fn is_folder(entry: &DirEntry) -> bool {
     entry.file_type().is_ok_and(|kind| kind.is_dir())
 }
 
-/// None for what is no plain file, or lies outside of the folder.
+/// None for something that is not a plain file or lies outside the folder.
 fn size_of_file(folder: &Path, path: &Path) -> Option<u64> {
     let real = path.canonicalize().ok().filter(|real| real.starts_with(folder))?;
     let found = fs::metadata(real).ok()?;

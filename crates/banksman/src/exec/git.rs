@@ -1,13 +1,13 @@
-//! The only place that knows git's command line.
+//! Git's command line; no other file knows it.
 //!
-//! Every call is closed off from what the caller did not ask for: no hooks, pager, editor, prompt,
-//! signature or background maintenance, and git never looks for a repository above the folder that
-//! it was given. Branch names and paths come after `--end-of-options` or `--`, so that none of them
-//! is taken for an option. `git reset` gets only full commit ids: git 2.39, the oldest supported
-//! version, does not know `--end-of-options` there.
+//! Every call excludes what the caller did not ask for: hooks, pager, editor, prompt, signatures
+//! and background maintenance, and git never looks for a repository above the given folder. Branch
+//! names and paths come after `--end-of-options` or `--`, so that git takes none of them for an
+//! option. `git reset` gets only full commit ids: git 2.39, the oldest supported version, does not
+//! know `--end-of-options` there.
 //!
-//! Paths are read in git's quoted form, because that form is lossless in text. Nothing here decides
-//! what is to be done.
+//! Paths are read in git's quoted form, because it is lossless in text. Nothing here decides what
+//! to do.
 
 mod changes;
 mod id;
@@ -30,8 +30,8 @@ pub use quoted::shown;
 pub use status::Status;
 pub use steps::MAILBOX;
 
-/// Settings of every call. The hooks of a repository are for its people and agents, not for what we
-/// do ourselves.
+/// Settings of every call. A repository's hooks are for its people and agents, not for Banksman's
+/// own commands.
 const SETTINGS: &[&str] = &[
     "core.hooksPath=/dev/null",
     "core.quotePath=true",
@@ -46,7 +46,7 @@ const SETTINGS: &[&str] = &[
     "diff.external=",
     "advice.detachedHead=false",
 ];
-/// Variables that would lead git to another repository, or change what it prints.
+/// Variables that would lead git to another repository or change its output.
 const LEFT_OUT: &[&str] = &[
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -66,27 +66,27 @@ const GIVEN: &[(&str, &str)] = &[
     ("GIT_EDITOR", ":"),
     ("GIT_SEQUENCE_EDITOR", ":"),
     ("GIT_PAGER", "cat"),
-    // A status that only looks must not stand in the way of an agent's own git.
+    // A read-only status must not block an agent's own git.
     ("GIT_OPTIONAL_LOCKS", "0"),
 ];
 const NAME: &str = "user.name=Banksman";
 const EMAIL: &str = "user.email=banksman@localhost";
 
-/// How often git is asked again because a worktree that it does not have to do with has just gone.
+/// How often git is retried because an unrelated worktree has just disappeared.
 const WORKTREE_TRIES: u32 = 10;
-/// Work on refs and objects. It takes milliseconds; a machine under load gets room.
+/// For work on refs and objects. It takes milliseconds; a loaded machine gets some slack.
 const SHORT: Duration = Duration::from_secs(60);
-/// Work that writes a whole tree.
+/// For work that writes a whole tree.
 const LONG: Duration = Duration::from_secs(600);
-/// A fetch that takes longer than this is as good as one that fails: the work can begin without it.
+/// A fetch that takes longer counts as failed: the work can begin without it.
 const FETCH: Duration = Duration::from_secs(30);
-/// What is kept of git's output: the paths of about 100,000 changed files.
+/// How much of git's output is kept: the paths of about 100,000 changed files.
 const KEEP_BYTES: usize = 16 * 1024 * 1024;
-/// What is told of git's own words in an error.
+/// How much of git's message an error quotes.
 const DETAIL_CHARS: usize = 600;
 
-/// What git says when it looks at all worktrees while another git is just writing or removing the
-/// record of one. Nothing else tells this apart from a real fault, and a moment later it is gone.
+/// What git prints if it reads all worktrees while another git writes or removes the record of one.
+/// Nothing else distinguishes this from a real fault, and it passes in a moment.
 const RECORD_IN_MOTION: [&str; 2] = ["failed to read", "/worktrees/"];
 const RECORD_TRIES: u32 = 10;
 const RECORD_PAUSE: Duration = Duration::from_millis(10);
@@ -98,22 +98,22 @@ pub struct Git<'a> {
     env: BTreeMap<String, String>,
 }
 
-/// What a new worktree stands on.
+/// What a worktree checks out.
 #[derive(Debug, Clone, Copy)]
 pub enum CheckoutTarget<'a> {
     Branch(&'a str),
     Commit(&'a str),
 }
 
-/// A worktree that git knows of.
+/// A worktree that git lists.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorktreeEntry {
     pub path: PathBuf,
-    /// The full name of the ref that it is on.
+    /// The full name of its ref.
     pub branch: Option<String>,
 }
 
-/// What a merge of two commits gives.
+/// The result of merging two commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MergeTree {
     Clean { tree: String },
@@ -134,7 +134,7 @@ impl<'a> Git<'a> {
         Self { runner, folder: folder.to_owned(), env }
     }
 
-    /// The same git with another index, so that the worktree's own is not touched.
+    /// The same git with another index, so that the worktree's own stays as it is.
     #[must_use]
     pub fn with_index(mut self, index: &Path) -> Self {
         self.env.insert("GIT_INDEX_FILE".to_owned(), index.to_string_lossy().into_owned());
@@ -173,14 +173,14 @@ impl<'a> Git<'a> {
         self.maybe(&["merge-base", one, other])
     }
 
-    /// Commits from `base` to `head`.
+    /// The number of commits from `base` to `head`.
     pub fn count(&mut self, base: &str, head: &str) -> Result<u32, RunError> {
         let range = format!("{base}..{head}");
         Ok(self.line(&["rev-list", "--count", &range, "--"])?.parse().unwrap_or(u32::MAX))
     }
 
-    /// What a commit brings beside those that the base has, for people to read: a summary, then the
-    /// changes.
+    /// The changes of a commit since its merge base with `base`, for people: a summary, then the
+    /// patch.
     pub fn diff(&mut self, base: &str, head: &str) -> Result<String, RunError> {
         let range = format!("{base}...{head}");
         let args = ["diff", "--stat", "--patch", "--no-ext-diff", "--end-of-options", &range, "--"];
@@ -193,7 +193,7 @@ impl<'a> Git<'a> {
         Ok(!self.line(&first)?.is_empty())
     }
 
-    /// Moves a ref only if it still is where the caller saw it; an empty `old` means that it must
+    /// Moves a ref only if it is still where the caller saw it; an empty `old` means that it must
     /// not exist.
     pub fn swap_ref(&mut self, name: &str, new: &str, old: &str) -> Result<bool, RunError> {
         let zero = "0".repeat(new.len());
@@ -206,8 +206,8 @@ impl<'a> Git<'a> {
         self.says(&["update-ref", "-d", &name, commit])
     }
 
-    /// The base and the branch of a remote. A branch that the remote does not have is no fault: a
-    /// pattern may match nothing.
+    /// Fetches the base and the branch from a remote. A missing branch is not an error: a pattern
+    /// may match nothing.
     pub fn fetch(&mut self, remote: &str, base: &str, branch: &str) -> Result<Output, RunError> {
         let base = format!("+refs/heads/{base}:refs/remotes/{remote}/{base}");
         let branch = format!("+refs/heads/{branch}*:refs/remotes/{remote}/{branch}*");
@@ -227,8 +227,8 @@ impl<'a> Git<'a> {
 
     // Worktrees.
 
-    /// Before it does anything, git looks at the records of all worktrees, and gives up when
-    /// another process takes one away in that moment. Then it is asked again.
+    /// Runs a command that reads the records of all worktrees, and retries it if another process
+    /// removes one meanwhile.
     fn among_worktrees(&mut self, args: &[&str], patience: Duration) -> Result<Output, RunError> {
         for _ in 1..WORKTREE_TRIES {
             match self.must(args, patience) {
@@ -251,7 +251,7 @@ impl<'a> Git<'a> {
         self.among_worktrees(&args, LONG).map(drop)
     }
 
-    /// A worktree's record for files that are there already; they are not touched.
+    /// Creates a worktree's record for existing files, without touching them.
     pub fn add_empty_worktree(&mut self, path: &Path, commit: &str) -> Result<(), RunError> {
         let path = text_of(path)?;
         let args = [
@@ -267,7 +267,7 @@ impl<'a> Git<'a> {
         self.among_worktrees(&args, SHORT).map(drop)
     }
 
-    /// Takes a worktree off git's books, with its folder if there still is one.
+    /// Removes a worktree's record, and its folder if it still exists.
     pub fn drop_worktree(&mut self, path: &Path) -> Result<(), RunError> {
         let args = ["worktree", "remove", "--force", "--force", "--end-of-options", text_of(path)?];
         self.among_worktrees(&args, LONG).map(drop)
@@ -288,10 +288,9 @@ impl<'a> Git<'a> {
         Ok(found)
     }
 
-    /// Goes to a branch or a commit and throws away what is in the way.
+    /// Checks out a branch or a commit and discards what prevents it.
     pub fn force_to(&mut self, on: CheckoutTarget<'_>) -> Result<(), RunError> {
-        // `--discard-changes` still refuses to overwrite files that are not tracked, whatever its
-        // manual says.
+        // `--discard-changes` still refuses to overwrite untracked files, despite its manual.
         let mut args = vec!["switch", "--quiet", "--force", "--no-guess"];
         match on {
             CheckoutTarget::Branch(branch) => args.extend(["--end-of-options", branch]),
@@ -300,29 +299,29 @@ impl<'a> Git<'a> {
         self.must(&args, LONG).map(drop)
     }
 
-    /// Goes to a branch and takes uncommitted work along; false if that does not fit.
+    /// Switches to a branch and keeps uncommitted work; false if that conflicts.
     pub fn carry_to(&mut self, branch: &str) -> Result<bool, RunError> {
         self.says(&["switch", "--quiet", "--no-guess", "--end-of-options", branch])
     }
 
-    /// Puts the branch where `HEAD` is and stands on it. Files and index stay as they are.
+    /// Sets the branch to `HEAD` and switches to it. Files and index stay as they are.
     pub fn name_head(&mut self, branch: &str) -> Result<(), RunError> {
         let args = ["switch", "--quiet", "--no-track", "--force-create", branch];
         self.must(&args, SHORT).map(drop)
     }
 
-    /// The index as in the commit; files stay as they are.
+    /// Resets the index to the commit; files stay as they are.
     pub fn reset_index(&mut self) -> Result<(), RunError> {
         self.must(&["reset", "--quiet", "--mixed"], LONG).map(drop)
     }
 
-    /// Everything goes that the commit does not have, ignored files and repositories inside
-    /// included.
+    /// Removes everything that the commit does not have, including ignored files and nested
+    /// repositories.
     pub fn clean_all(&mut self) -> Result<(), RunError> {
         self.must(&["clean", "--quiet", "-ffdx"], LONG).map(drop)
     }
 
-    /// Files go that are neither tracked nor ignored.
+    /// Removes files that are neither tracked nor ignored.
     pub fn clean_untracked(&mut self) -> Result<(), RunError> {
         self.must(&["clean", "--quiet", "-fd"], LONG).map(drop)
     }
@@ -332,8 +331,8 @@ impl<'a> Git<'a> {
         self.run(&args, None, LONG)
     }
 
-    /// Puts the branch that is checked out, and its files, on another commit; not if uncommitted
-    /// work were lost by it.
+    /// Moves the checked-out branch and its files to another commit, unless uncommitted work would
+    /// be lost.
     pub fn move_to(&mut self, commit: &str) -> Result<bool, RunError> {
         Ok(self.run(&["reset", "--quiet", "--keep", full_id(commit)?], None, LONG)?.ok())
     }
@@ -353,7 +352,7 @@ impl<'a> Git<'a> {
         Ok(output.ok())
     }
 
-    /// Ends an operation that was left half-way: `rebase`, `merge`, `cherry-pick`, `revert`, `am`.
+    /// Aborts an unfinished operation: `rebase`, `merge`, `cherry-pick`, `revert`, `am`.
     pub fn abort(&mut self, operation: &str) -> Result<bool, RunError> {
         self.says(&[operation, "--abort"])
     }
@@ -368,7 +367,7 @@ impl<'a> Git<'a> {
         self.run(&args, None, LONG)
     }
 
-    /// None while the index holds a conflict.
+    /// None while the index contains a conflict.
     pub fn write_tree(&mut self) -> Result<Option<String>, RunError> {
         self.maybe(&["write-tree"])
     }
@@ -416,14 +415,14 @@ impl<'a> Git<'a> {
         }
     }
 
-    /// What a symbolic link in a commit points to.
+    /// The target of a symbolic link in a commit.
     pub fn link_target(&mut self, object: &str) -> Result<String, RunError> {
         Ok(self.must(&["cat-file", "blob", object], SHORT)?.stdout)
     }
 
     // Running.
 
-    /// With the identity that the repository or its user has set; otherwise ours.
+    /// Uses the identity that the repository or its user has configured; otherwise ours.
     fn run_as_author(
         &mut self,
         args: &[&str],
@@ -438,12 +437,12 @@ impl<'a> Git<'a> {
         self.run(&all, stdin, timeout)
     }
 
-    /// The answer is in the exit code: 0 is yes.
+    /// Whether git exits with 0.
     fn says(&mut self, args: &[&str]) -> Result<bool, RunError> {
         Ok(self.run(args, None, SHORT)?.ok())
     }
 
-    /// One line; none if git says that there is no such thing.
+    /// One line of output; none if git fails or prints nothing.
     fn maybe(&mut self, args: &[&str]) -> Result<Option<String>, RunError> {
         let output = self.run(args, None, SHORT)?;
         let line = output.stdout.trim_end_matches('\n');
@@ -491,10 +490,9 @@ impl<'a> Git<'a> {
     }
 }
 
-/// A git that was killed while it made a worktree may leave an empty `commondir` in its record, and
-/// every git that looks at all worktrees gives up there. It gets what git itself would have
-/// written, and so does one that is still being made: nothing else is ever in it. Answers whether
-/// there was such a file.
+/// Repairs a worktree's record that a killed git left with an empty `commondir`, at which every git
+/// that reads all worktrees fails. Writes what git itself would have written, the only content that
+/// the file ever has. Returns whether there was such a file.
 fn repair_record(folder: &Path, complaint: &str) -> bool {
     let unread =
         complaint.split_once("failed to read ").and_then(|(_, rest)| rest.split_once(": "));
@@ -506,7 +504,7 @@ fn repair_record(folder: &Path, complaint: &str) -> bool {
     is_record && is_empty() && fs::write(&file, "../..\n").is_ok()
 }
 
-/// The text of a path that goes onto a command line.
+/// A path as a command line argument.
 fn text_of(path: &Path) -> Result<&str, RunError> {
     path.to_str().ok_or_else(|| RunError::Failed {
         what: "reading a path".to_owned(),
@@ -518,7 +516,7 @@ fn checked(what: &str, output: Output) -> Result<Output, RunError> {
     if output.ok() { Ok(output) } else { Err(failure(what, &output)) }
 }
 
-/// The end of what git said is the part that gives the reason.
+/// The reason is at the end of git's output.
 pub(super) fn failure(what: &str, output: &Output) -> RunError {
     let said = said(output);
     let detail = if output.timed_out { format!("it took too long. {said}") } else { said };

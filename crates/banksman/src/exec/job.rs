@@ -1,8 +1,7 @@
-//! What a keeper is told: one file in the run's folder, written before the keeper starts and never
-//! changed.
+//! The job spec: one file in the run's folder, written before the keeper starts and never changed.
 //!
-//! The plan holds everything that the job needs, so that a keeper asks nobody. It holds no secret
-//! of the control plane: the store's address travels in the keeper's environment.
+//! The spec holds everything that the job needs, so a keeper asks nobody. It holds no secret of the
+//! control plane: the store's address is in the keeper's environment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,17 +17,17 @@ use serde_json::Value;
 
 use super::agent::{AgentRequest, AgentSetup, PriorUsage};
 
-/// Names a folder of work.
+/// Identifies a job and names its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobId {
     /// A run of an agent under a lease: `r12.2`.
     Run(RunId),
-    /// An activity that needs no lease, by the record that asked for it: `a12.7`.
+    /// An activity that needs no lease, by the history record that requested it: `a12.7`.
     Activity { task: TaskId, seq: i64 },
-    /// The worktree of a task that is over is put away, by the record of its end: `c12.9`.
+    /// The removal of a finished task's worktree, by the history record of its end: `c12.9`.
     CleanUp { task: TaskId, seq: i64 },
-    /// A look at the remote for what a step that is done by hand signals with, by the second it was
-    /// due: `l12.1767225600`.
+    /// A check of the remote for the signal of a manual step, by the second at which it was due:
+    /// `l12.1767225600`.
     Look { task: TaskId, due: i64 },
 }
 
@@ -80,17 +79,17 @@ impl FromStr for JobId {
 pub struct JobSpec {
     /// A [`JobId`].
     pub job: String,
-    /// The task's id, as people write it.
+    /// The task's id as text.
     pub task: String,
-    /// None for a task that belongs to no repository: it works in the run's folder.
+    /// None for a task without a repository: it works in the run's folder.
     pub workspace: Option<Workspace>,
     pub work: JobWork,
     pub lease: Option<LeaseConfig>,
     pub limits: RunLimits,
-    /// What everything that the job starts has in its environment, beside `pass`.
+    /// The environment of everything that the job starts, besides `pass`.
     pub env: BTreeMap<String, String>,
-    /// Variables that it gets from the keeper's own environment. Only their names are written
-    /// down, because some are secrets.
+    /// Variables taken from the keeper's own environment. Only their names are stored, because
+    /// some are secrets.
     pub pass: Vec<String>,
 }
 
@@ -105,25 +104,24 @@ impl JobSpec {
 /// The worktree that the job works in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
-    /// The id of the task that it is for, as people write it.
+    /// The id of its task as text.
     pub task: String,
     /// The repository that the worktree belongs to.
     pub repo: PathBuf,
     pub worktree: PathBuf,
     pub branch: String,
-    /// The branch that the work starts from and goes back to.
+    /// The branch that the work starts from and is merged into.
     pub base: String,
-    /// Where the base is fetched from; none for a repository without one.
+    /// The remote to fetch the base from; none for a repository without one.
     pub remote: Option<String>,
-    /// Run in a fresh worktree before anything else.
+    /// A command to run in a new worktree before anything else.
     pub setup: Option<String>,
-    /// Where worktrees that are no longer needed wait for their next use, and where removed ones
-    /// go.
+    /// The folder for spare and removed worktrees.
     pub spare: PathBuf,
-    /// Branches whose work is merged into the task's own before it begins.
+    /// Branches to merge into the task's own before it begins.
     #[serde(default)]
     pub produces: Vec<String>,
-    /// Globs of feedback on earlier attempts, from the root of the mailbox. What they match is
+    /// Globs of feedback on earlier attempts, from the root of the mailbox. Matching files are
     /// copied to the same place in the worktree.
     #[serde(default)]
     pub retry: Vec<String>,
@@ -133,38 +131,37 @@ pub struct Workspace {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum JobWork {
     Agent(Box<AgentWork>),
-    /// Only the verify commands, on the task's head.
+    /// Only runs the verify commands, on the task's head.
     Check {
         checks: Verification,
-        /// With it, files that somebody left uncommitted are committed first.
+        /// If set, commits uncommitted files first, with this message.
         #[serde(default)]
         message: Option<String>,
-        /// Asked whether a criterion in prose is met.
+        /// Decides whether a criterion in prose is met.
         #[serde(default)]
         judge: Option<Box<StepJudge>>,
     },
-    /// Only a look: at files as they lie in a folder that is nobody's worktree, and at what the
-    /// commands say there. Nothing is committed, taken away or held.
+    /// Only inspects files in a folder that is nobody's worktree and runs the commands there.
+    /// Commits, removes and locks nothing.
     Inspect {
         folder: PathBuf,
         checks: Verification,
     },
-    /// The task's branch goes into its base, if the checks pass on the result.
+    /// Merges the task's branch into its base if the checks pass on the result.
     Merge {
         checks: Verification,
         message: String,
-        /// With it, this commit alone is merged, and only while the branch has not moved on from
-        /// it.
+        /// If set, merges only this commit, and only while the branch has not moved on.
         #[serde(default)]
         commit: Option<String>,
     },
-    /// Looks whether the branch, or this commit of it, is in its base, and touches nothing.
+    /// Checks whether the branch, or this commit of it, is in its base, and changes nothing.
     FindMerge {
         commit: Option<String>,
     },
-    /// Saves what is only in the worktree under a rescue ref, then takes the worktree away.
+    /// Saves what is only in the worktree under a rescue ref, then removes the worktree.
     CleanUp,
-    /// Looks whether the branch has a pull request, and touches nothing.
+    /// Checks whether the branch has a pull request, and changes nothing.
     Look,
 }
 
@@ -172,49 +169,47 @@ pub enum JobWork {
 pub struct AgentWork {
     pub setup: AgentSetup,
     pub ask: AgentRequest,
-    /// What the session to be resumed had used up.
+    /// What the resumed session had used before.
     pub before: PriorUsage,
-    /// What to say to an agent that has fallen silent.
+    /// The prompt for an agent that has stalled.
     pub nudge: String,
     /// The task's title and body, for the agent's tools.
     pub about: Value,
-    /// What the run has to bring.
+    /// What the run must produce.
     pub expects: Deliverable,
     pub checks: Verification,
-    /// The message of the commit that is made of files which the agent left uncommitted.
+    /// The message for committing files that the agent left uncommitted.
     pub commit_message: String,
-    /// Whether the commits of earlier runs count as this one's: they waited for a person's leave,
-    /// and it is here.
+    /// Whether commits of earlier runs count as this run's: they waited for a permission that was
+    /// granted.
     #[serde(default)]
     pub counts_earlier: bool,
-    /// Asked about an end that the facts leave open.
+    /// Consulted about an end that the facts leave open.
     pub evaluator: Option<Evaluator>,
 }
 
-/// What proves the work.
+/// How the work is verified.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Verification {
     pub commands: Vec<String>,
-    /// Whether they also run where nothing was changed: what is demanded of a step need not be a
-    /// change.
+    /// Whether the commands also run if nothing changed: a step need not change anything.
     #[serde(default)]
     pub even_unchanged: bool,
     pub timeout_ms: i64,
     /// Globs; empty allows everything.
     pub allowed_paths: Vec<String>,
-    /// Globs; these win.
+    /// Globs; these take precedence.
     pub denied_paths: Vec<String>,
-    /// Files and globs, from the top of the worktree. Each must match a file when the agent has
-    /// ended.
+    /// Files and globs from the worktree's root. Each must match a file when the agent has ended.
     #[serde(default)]
     pub outputs: Vec<String>,
-    /// Files and globs that must match a file which is not empty.
+    /// Files and globs that must match a non-empty file.
     #[serde(default)]
     pub files: Vec<String>,
-    /// Prose that the evaluator has to find met.
+    /// A criterion in prose that the evaluator must find met.
     #[serde(default)]
     pub criterion: Option<String>,
-    /// How the agent has to say that it is finished.
+    /// How the agent must signal that it is finished.
     #[serde(default)]
     pub signal: Option<Signal>,
     /// The root of the repository whose `.workflow/` all steps share.
@@ -222,7 +217,7 @@ pub struct Verification {
     pub mailbox: Option<PathBuf>,
 }
 
-/// A cheap second look. `{evidence}` in the prompt stands for the facts.
+/// A cheap second opinion. `{evidence}` in the prompt stands for the facts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluator {
     pub setup: AgentSetup,
@@ -230,40 +225,40 @@ pub struct Evaluator {
     pub timeout_ms: i64,
 }
 
-/// Who judges work that no run has done.
+/// Judges work that no run has done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepJudge {
     pub evaluator: Evaluator,
-    /// What whoever did the work said about it.
+    /// The report of the person who did the work.
     pub said: String,
 }
 
-/// What is printed instead of an expiry when the lease belongs to the run no more.
+/// Printed in place of an expiry if the run no longer owns the lease.
 pub const LOST: &str = "lost";
 
-/// How the right to work is kept.
+/// How the keeper renews its lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseConfig {
     pub expires_at: Instant,
     pub ttl_ms: i64,
-    /// What was left of it when the plan was made, by the clock that gave it: the clock of this
-    /// machine may be behind. Of a plan that does not say so the lease has to be renewed
-    /// first.
+    /// The time left when the spec was written, by the store's clock: this machine's clock may be
+    /// behind. Without it, the keeper must renew the lease first.
     #[serde(default)]
     pub left_ms: i64,
-    /// Started to renew it, with `--progressed` if the run has got on: it prints the new expiry in
-    /// RFC 3339, or [`LOST`], and exits with 0. Anything else is a fault that may pass.
+    /// The command that renews it, with `--progressed` if the run has made progress: it prints the
+    /// new expiry in RFC 3339, or [`LOST`], and exits with 0. Anything else is a transient
+    /// failure.
     pub renew: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     pub wall_ms: i64,
-    /// Silence and no use of the processor for this long is a stall.
+    /// No output and no CPU use for this long is a stall.
     pub idle_ms: i64,
-    /// Between the request to end and the kill.
+    /// The time between SIGTERM and SIGKILL.
     pub grace_ms: i64,
-    /// Of standard output and error each; beyond it the oldest half goes.
+    /// The limit for standard output and for standard error; beyond it the oldest half is dropped.
     pub output_bytes: u64,
     pub tokens: Option<i64>,
     pub cost_micros: Option<i64>,

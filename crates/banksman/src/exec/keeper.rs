@@ -1,10 +1,10 @@
-//! The keeper: one small process for each job, which owns it from its plan to its receipt and
+//! The keeper: one small process per job, which owns the job from its spec to its receipt and
 //! outlives the control plane.
 //!
-//! It makes the worktree ready, runs the agent, gathers the evidence and writes the receipt. It
-//! knows no store: its lease is renewed by a short child. One loop, no threads, and nothing of it
-//! is needed to end what it has started: see [`super::site`]. Its standard input is the lock of its
-//! folder, which it never hands on.
+//! It prepares the worktree, runs the agent, gathers the evidence and writes the receipt. It never
+//! opens the store: a short-lived child renews its lease. It has one loop and no threads, and the
+//! processes that it started can be ended without it: see [`super::site`]. Its standard input is
+//! the lock on its folder, which no child inherits.
 
 pub(in crate::exec) mod cgroup;
 mod child;
@@ -50,18 +50,18 @@ use heartbeat::KeeperStatusWriter;
 use lease::{Lease, millis};
 use wake::Wake;
 
-/// In the environment of everything that a job starts: its job and a number that no other job has.
+/// In the environment of everything that a job starts: the job's name and a random number.
 pub const MARKER: &str = "BANKSMAN_RUN";
-/// The hidden command.
+/// The hidden subcommand.
 pub const COMMAND: &str = "keeper";
 
-/// A receipt that cannot be written is tried again for a minute: the disk may be full, and the work
-/// is worth it.
+/// The keeper retries to write a receipt for a minute: the disk may be full, and the work must not
+/// be lost.
 const RECEIPT_TRIES: u32 = 60;
 const BETWEEN_RECEIPT_TRIES: Duration = Duration::from_secs(1);
 
-/// The folder, if these are the arguments of a keeper. Asked before anything else is set up, so
-/// that a keeper stays small.
+/// The job's folder, if these are the arguments of a keeper. `main` asks this before it sets
+/// anything else up, so that a keeper stays small.
 #[must_use]
 pub fn folder_in(mut args: impl Iterator<Item = OsString>) -> Option<PathBuf> {
     let command = args.nth(1)?;
@@ -69,7 +69,7 @@ pub fn folder_in(mut args: impl Iterator<Item = OsString>) -> Option<PathBuf> {
     (command == COMMAND && args.next().is_none()).then(|| folder.into())
 }
 
-/// Does the whole job.
+/// Runs the whole job.
 #[must_use]
 pub fn run(folder: &Path) -> ExitCode {
     match keep(folder) {
@@ -105,20 +105,20 @@ fn keep(folder: &Path) -> Result<(), KeepError> {
         return Err(KeepError::NoLock);
     }
     if folder.begun()?.is_some() {
-        // Another keeper was here and is gone. What it has started may still be at work.
+        // Another keeper started this job and died. Processes that it started may still run.
         return Ok(());
     }
     let mut plan = match folder.plan() {
         Ok(Some(plan)) => plan,
         Ok(None) => return Err(KeepError::NoPlan),
-        // To try again would end the same way, so this is the end of the job.
+        // A retry would fail in the same way, so the job ends here.
         Err(error) => {
             folder.write_receipt(&not_understood(&folder, &error))?;
             return Ok(folder.mark_ended()?);
         }
     };
-    // What is named in the plan comes from our own environment; what the plan says itself is
-    // stronger.
+    // The variables that the spec names come from our own environment; the values in the spec
+    // override them.
     let mut env = Environment::passed(&plan.pass);
     let own = folder.path().to_string_lossy().into_owned();
     env.insert(EnvVars::RUN_FOLDER.to_owned(), own);
@@ -139,7 +139,7 @@ fn set_up(action: &'static str, source: io::Error) -> KeepError {
     KeepError::SetUp { action, source }
 }
 
-/// Locking again what is locked by the same open file changes nothing, so this only asks.
+/// Locking a file again through the same open file changes nothing, so this only checks.
 fn holds_lock(folder: &JobFolder) -> bool {
     let Ok(own) = io::stdin().as_fd().try_clone_to_owned().map(File::from) else { return false };
     let is_same =
@@ -154,20 +154,20 @@ struct Keeper {
     /// The value of [`MARKER`].
     marker: String,
     started_at: Instant,
-    /// The end of the time for the work; none while evidence is gathered, which has bounds of its
-    /// own.
+    /// The deadline for the work; none while the keeper gathers evidence, which has its own time
+    /// limits.
     wall: Option<Moment>,
     wake: Wake,
     lease: Option<Lease>,
     cgroup: Option<Cgroup>,
     pulse: KeeperStatusWriter,
     next_tick: Moment,
-    /// Why the whole job is to end now.
+    /// Why the whole job must end now.
     interrupt: Option<EndCause>,
-    /// Whether there was output since the lease was last renewed.
+    /// Whether there was output since the last renewal of the lease.
     progressed: bool,
     reported_bytes: u64,
-    /// Whether nothing was started since the last look at what is left over.
+    /// Whether nothing was started since the last sweep.
     is_swept: bool,
     left_over: u32,
 }
@@ -175,7 +175,8 @@ struct Keeper {
 impl Keeper {
     fn begin(folder: JobFolder, plan: JobSpec) -> Result<Self, KeepError> {
         if let Err(error) = setsid() {
-            // Only a leader of a group cannot: it was started by hand, and stays with its terminal.
+            // This fails only for a process group leader: a person started this keeper in a
+            // terminal.
             eprintln!("{} failed to leave the session: {error}", clock::now());
         }
         become_reaper();
@@ -213,7 +214,7 @@ impl Keeper {
         })
     }
 
-    /// The last word: the receipt, and then the sign that there is one.
+    /// Writes the receipt, then the marker that announces it.
     fn close(mut self, receipt: &Receipt) -> Result<(), KeepError> {
         self.pulse.write(&self.folder, clock::monotonic());
         let mut tries = 1;
@@ -227,8 +228,8 @@ impl Keeper {
         if let Some(lease) = &mut self.lease {
             lease.let_go();
         }
-        // Who misses the sign still finds the receipt. Leaving the group comes last, because the
-        // kernel takes its time for that and nobody has to wait for it.
+        // Recovery finds a receipt without a marker. Leaving the group comes last because the
+        // kernel is slow at it and nothing waits for it.
         let marked = self.folder.mark_ended();
         if let Some(group) = self.cgroup.take() {
             group.leave();
@@ -236,7 +237,7 @@ impl Keeper {
         Ok(marked?)
     }
 
-    /// Lets time pass without neglecting anything.
+    /// Waits, and keeps renewing the lease and watching for stop requests meanwhile.
     fn pass(&mut self, span: Duration) {
         let until = clock::monotonic() + span;
         loop {
@@ -250,7 +251,7 @@ impl Keeper {
     }
 }
 
-/// Whatever loses its parent below a keeper becomes the keeper's child.
+/// Makes every orphaned process below the keeper a child of the keeper.
 #[cfg(target_os = "linux")]
 fn become_reaper() {
     if let Err(error) = rustix::process::set_child_subreaper(Some(getpid())) {

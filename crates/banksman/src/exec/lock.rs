@@ -1,14 +1,13 @@
-//! A lock on a file that is waited for, but not for ever.
+//! Waits for a file lock for a bounded time.
 //!
-//! The system waits for such a lock without an end or not at all; an end would take a thread or a
-//! signal for each wait. Whoever holds one of these does so for moments, so it is looked at again
-//! and again instead.
+//! The system waits for such a lock forever or not at all; a timeout would need a thread or a
+//! signal per wait. These locks are held for moments, so this retries instead.
 
 use std::fs::{File, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-/// Fails with `WouldBlock` if somebody else still has it at the last of the tries.
+/// Fails with `WouldBlock` if another process still holds the lock at the last attempt.
 pub fn lock_within(file: &File, tries: u32, pause: Duration) -> Result<(), TryLockError> {
     lock_between(file, tries, || thread::sleep(pause))
 }

@@ -1,9 +1,9 @@
-//! The folder `.workflow/` in the root of a repository: where people, agents and this program leave
-//! each other files about a workflow. Its layout, and what is written there once and kept.
+//! The folder `.workflow/` in a repository's root, where people, agents and Banksman exchange files
+//! about a workflow: its layout, and the files that are written once and kept.
 //!
-//! It knows files only. What a signal means for a task, and whether a gate has passed, is decided
-//! elsewhere. Nothing here overwrites a file, nothing follows a link out of the repository, and
-//! everything can be done again after a crash without being done twice.
+//! It only handles files. Other modules decide what a signal means for a task and whether a gate
+//! has passed. Nothing here overwrites a file or follows a link out of the repository, and every
+//! operation can be repeated after a crash.
 
 mod audit;
 pub(super) mod disk;
@@ -37,17 +37,16 @@ const FEEDBACK: &str = ".workflow/retry-context";
 const STEPS: &str = ".workflow/steps";
 const AUDIT: &str = ".workflow/audit";
 const PAST: &str = ".workflow/past";
-/// In a folder that git does not look at. A lock file outlives its holder, a lock does not.
+/// In a folder that git ignores. A lock file outlives its holder, a lock does not.
 const LOCK: &str = ".workflow/audit/.lock";
 const IGNORED: &str = "/signals/\n/retry-context/\n/steps/\n/audit/\n/past/\n";
 
-/// Whoever holds the lock writes a few small files: five seconds are a sign that he was stopped in
-/// the middle.
+/// A lock holder writes a few small files; after five seconds it was probably stopped in between.
 const LOCK_TRIES: u32 = 500;
 const BETWEEN_LOCK_TRIES: Duration = Duration::from_millis(10);
-/// Files of one name that differ in a number only.
+/// The most files whose names differ only in a number.
 const SAME_NAME: u32 = 10_000;
-/// Entries of one folder that are looked at.
+/// The most entries examined per folder.
 const ENTRIES: usize = 100_000;
 
 #[derive(Debug, thiserror::Error)]
@@ -68,35 +67,35 @@ pub enum MailboxError {
     NotYet(String),
 }
 
-/// What became of a spec that was to be kept.
+/// The result of keeping a copy of a workflow file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpecCopy {
     Written(String),
     AlreadyThere(String),
-    /// There is another text under its name, which stays.
+    /// Another text already has this name, and stays.
     Differs(String),
 }
 
-/// The files of the workflows of one repository.
+/// The workflow files of one repository.
 #[derive(Debug, Clone)]
 pub struct Mailbox {
     root: PathBuf,
 }
 
 impl Mailbox {
-    /// `root` is the root of the repository. Nothing is made before something is written.
+    /// `root` is the repository's root. Nothing is created before something is written.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// Where signals appear: to be watched. It need not be there.
+    /// The folder to watch for signals. It may not exist.
     #[must_use]
     pub fn signals_folder(&self) -> PathBuf {
         self.root.join(SIGNALS)
     }
 
-    /// Keeps the text of a workflow in `specs/`, unless there is one of its name.
+    /// Keeps the text of a workflow in `specs/`, unless a file of that name exists.
     pub fn keep_spec(&self, id: &str, yaml: &str) -> Result<SpecCopy, MailboxError> {
         let lock = self.lock()?;
         let path = format!("{SPECS}/{}.yaml", file_name(id));
@@ -112,7 +111,7 @@ impl Mailbox {
         Ok(kept)
     }
 
-    /// The same of a file, unless it is one of those that people keep there themselves.
+    /// Keeps a copy of a workflow file, unless the file is already in `specs/`.
     pub fn keep_spec_file(&self, id: &str, file: &Path) -> Result<SpecCopy, MailboxError> {
         let failed = |source| fault("read", file, source);
         let real = file.canonicalize().map_err(failed)?;
@@ -124,8 +123,7 @@ impl Mailbox {
         self.keep_spec(id, &text)
     }
 
-    /// Keeps what somebody has to know to do a step by hand, as `steps/<step-id>.md`; answers with
-    /// the file.
+    /// Writes the assignment of a manual step to `steps/<step-id>.md` and returns the path.
     pub fn keep_assignment(&self, step: &str, text: &str) -> Result<PathBuf, MailboxError> {
         let lock = self.lock()?;
         let full = place::made(&self.root, &format!("{STEPS}/{}.md", file_name(step)))?;
@@ -137,8 +135,7 @@ impl Mailbox {
         Ok(full)
     }
 
-    /// Makes the folder where it is missing, and keeps everybody else from writing as long as the
-    /// answer lives.
+    /// Creates the folder if needed and locks it until the returned file is dropped.
     fn lock(&self) -> Result<File, MailboxError> {
         self.make_folder()?;
         let path = place::made(&self.root, LOCK)?;
@@ -153,24 +150,23 @@ impl Mailbox {
         }
     }
 
-    /// Where people have made the folder, its `.gitignore` is theirs; the repository's own list is
-    /// not part of anybody's work. This comes before the first file that git would see.
+    /// Adds the mailbox to `.git/info/exclude`: where people made the folder, its `.gitignore` is
+    /// theirs. This happens before the first file that git would see.
     fn hide(&self) -> Result<(), MailboxError> {
         let Some(common) = repo::common_folder(&self.root) else { return Ok(()) };
         hide_from_git(&common).map_err(|source| fault("extend", &common.join(EXCLUDE), source))?;
         Ok(())
     }
 
-    /// The first to make the folder also tells git what not to look at. A folder with nothing in it
-    /// counts as one that was being made when something went wrong, because nobody else leaves
-    /// such a folder behind.
+    /// Creates the folder and its `.gitignore`. An empty folder counts as one whose creation was
+    /// interrupted, because nothing else leaves one behind.
     fn make_folder(&self) -> Result<(), MailboxError> {
         let ignore = place::made(&self.root, &format!("{FOLDER}/.gitignore"))?;
         let folder = place::parent(&ignore);
         if !is_bare(folder).map_err(|source| fault("list", folder, source))? {
             return Ok(());
         }
-        // Nobody holds the lock yet, so the draft needs a name that nobody else has.
+        // The lock is not held yet, so the draft needs a unique name.
         let draft = folder.join(format!(".{:016x}{DRAFT_ENDING}", clock::nonce()));
         disk::put_new_by(&draft, &ignore, IGNORED.as_bytes())?;
         Ok(())
@@ -189,8 +185,8 @@ fn is_bare(folder: &Path) -> io::Result<bool> {
 fn make(folder: &Path) -> Result<(), FileError> {
     match DirBuilder::new().create(folder) {
         Ok(()) => Ok(()),
-        // Somebody else was faster. A link that leads nowhere gives this answer too, and is found
-        // by the next look.
+        // Another process was faster. A dangling link gives this error too; the next check finds
+        // it.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(source) => Err(fault("create", folder, source)),
     }

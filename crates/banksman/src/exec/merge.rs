@@ -1,9 +1,8 @@
-//! Bringing a task's branch into its base, without a checkout and never over what somebody else has
-//! put there.
+//! Merges a task's branch into its base, without a checkout and never over anybody else's commits.
 //!
-//! The base moves by one compare-and-swap, after the checks have passed on the very tree that it
-//! will have. A checkout of the base that somebody works in moves along, or nothing moves. Where
-//! one commit is named, that one is merged and nothing that came after it.
+//! The base moves by one compare-and-swap, after the checks have passed on exactly the resulting
+//! tree. A checkout of the base moves with it, or nothing moves. If a commit is given, only that
+//! commit is merged and nothing after it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +16,7 @@ use super::process::{Output, RunError, Runner};
 use super::worktree::pool::WorktreePool;
 use super::worktree::{Place, lock, names, set_up};
 
-/// How often the base may move on while the checks run before a person has to look.
+/// How often the base may move while the checks run before a person has to look.
 const ROUNDS: u32 = 25;
 
 pub fn merge(
@@ -32,9 +31,9 @@ pub fn merge(
     let mut line = None;
     for round in 0..ROUNDS {
         if round > 0 && line.is_none() {
-            // Those who came too late stand in line, so that they do not overtake each other again
-            // and again. Nobody stands there for ever: the base moves by
-            // compare-and-swap, with or without the line.
+            // Merges that lost the race queue up, so that they do not overtake each other
+            // repeatedly. The queue is only advisory: the base moves by compare-and-swap with or
+            // without it.
             let lock = lock::lock_of_merges(pool.spare, &pool.common);
             if let Ok(held) = lock::hold(runner, &lock, pool.env) {
                 line = Some(held);
@@ -73,8 +72,7 @@ pub fn merge(
     })
 }
 
-/// Whether the work is in its base, for whoever must know that before something else may happen.
-/// Nothing moves.
+/// Whether the work is in its base. Changes nothing.
 pub fn find(
     runner: &mut dyn Runner,
     workspace: &Workspace,
@@ -103,8 +101,7 @@ fn tip(commit: Option<String>, branch: &str) -> Result<String, RunError> {
     })
 }
 
-/// The first check that does not pass on the merged tree, in a worktree that is there for nothing
-/// else.
+/// The first check that fails on the merged tree, in a worktree used for nothing else.
 fn failed_check(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
@@ -152,12 +149,12 @@ fn check_of(command: &str, head: &str, output: &Output) -> CheckResult {
 
 enum Landing {
     Landed,
-    /// The base is no longer where it was when the result was made.
+    /// The base moved after the result was made.
     Moved,
     Refused(CheckResult),
 }
 
-/// Moves the base from `old` to `new`, and a checkout of it along with it.
+/// Moves the base, and a checkout of it, from `old` to `new`.
 fn land(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
@@ -194,7 +191,7 @@ fn land(
     if git.commit_of(&name)?.as_deref() != Some(old) {
         return Ok(Landing::Moved);
     }
-    // This moves files and branch together or not at all, and only forward.
+    // Moves files and branch together or not at all, and only forward.
     let output = pool.git_in(runner, &checkout.path).fast_forward(new)?;
     let now = pool.git(runner).commit_of(&name)?;
     if now.as_deref() == Some(new) {

@@ -1,7 +1,7 @@
-//! Doing: effects in, events out. It runs agents, git and checks, and knows nothing of the store.
+//! Executes effects: runs agents, git and checks, and knows nothing of the store.
 //!
-//! Every job has a folder and a keeper: a small process that owns it from its plan to its receipt
-//! and outlives the control plane.
+//! Every job has a folder and a keeper: a small process that owns the job from its spec to its
+//! receipt and outlives the control plane.
 
 pub mod agent;
 pub mod evidence;

@@ -1,9 +1,9 @@
-//! The file of a daily note: read as a whole, replaced only while it is what was read, kept where
+//! The file of a daily note: read as a whole, replaced only if it is unchanged, and kept where
 //! agents do not write.
 //!
-//! It knows files only. People edit the note with programs of their own that know nothing of us, so
-//! there is no lock: a new text takes the place of the old one in one move, and if the old one
-//! turns out to be another than expected, it is put back.
+//! It only handles files. People edit the note with programs that know nothing of Banksman, so
+//! there is no lock: a new text replaces the old one atomically, and if the old one is not the
+//! expected one, it is put back.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -19,8 +19,8 @@ use super::keeper::FileError;
 use super::mailbox::disk::{self, DRAFT_ENDING, Found};
 use crate::clock;
 
-/// A note tells what people are working on: it is for its owner alone, unless he makes it readable
-/// himself.
+/// A note says what people work on: it is readable by its owner alone, unless the owner changes
+/// that.
 const NEW_FILE: u32 = 0o600;
 const NEW_FOLDER: u32 = 0o700;
 
@@ -41,9 +41,9 @@ pub struct NoteFile {
     pub modified: Instant,
 }
 
-/// Makes the folder where it is missing, and refuses one in which agents work: what an agent writes
-/// or merges would be taken for the answer of a person. `projects` are the folders of all
-/// repositories that agents work on.
+/// Creates the folder if needed, and refuses one in which agents work: text that an agent writes or
+/// merges would count as a person's answer. `projects` are the folders of all repositories that
+/// agents work on.
 pub fn open_folder(folder: &Path, projects: &[PathBuf]) -> Result<PathBuf, NoteError> {
     refuse_work(&nearest(folder), folder, projects)?;
     DirBuilder::new()
@@ -57,7 +57,7 @@ pub fn open_folder(folder: &Path, projects: &[PathBuf]) -> Result<PathBuf, NoteE
     Ok(real)
 }
 
-/// The part of a path that is there, by its real name, with the rest of it.
+/// Resolves the part of a path that exists and appends the rest.
 fn nearest(folder: &Path) -> PathBuf {
     for there in folder.ancestors() {
         if let Ok(real) = there.canonicalize() {
@@ -70,7 +70,7 @@ fn nearest(folder: &Path) -> PathBuf {
 
 fn refuse_work(real: &Path, folder: &Path, projects: &[PathBuf]) -> Result<(), NoteError> {
     let refused = |why: String| NoteError::Place { folder: folder.to_owned(), why };
-    // In a linked worktree `.git` is a file that says where the repository is.
+    // In a linked worktree `.git` is a file that names the repository.
     let worktree = real.ancestors().find(|one| one.join(".git").is_file());
     if let Some(worktree) = worktree {
         let why = format!("`{}` is a worktree, in which agents may write", worktree.display());
@@ -89,7 +89,7 @@ fn refuse_work(real: &Path, folder: &Path, projects: &[PathBuf]) -> Result<(), N
     }
 }
 
-/// The note; none if there is none.
+/// Reads the note, if it exists.
 pub fn read(path: &Path) -> Result<Option<NoteFile>, NoteError> {
     let odd = |why: String| NoteError::Odd { path: path.to_owned(), why };
     match disk::read(path, limits::DAILY_BYTES)? {
@@ -105,8 +105,8 @@ pub fn read(path: &Path) -> Result<Option<NoteFile>, NoteError> {
     }
 }
 
-/// Puts a new text in the place of the one that was read. False, and nothing changed, if somebody
-/// has written meanwhile.
+/// Replaces the text that was read by a new one. Returns false and changes nothing if somebody has
+/// written meanwhile.
 pub fn replace(path: &Path, seen: Option<&str>, new: &str) -> Result<bool, NoteError> {
     if new.len() > limits::DAILY_BYTES {
         let why = format!("it would have more than {} bytes", limits::DAILY_BYTES);
@@ -130,34 +130,32 @@ pub fn replace(path: &Path, seen: Option<&str>, new: &str) -> Result<bool, NoteE
     let is_of_no_use = match swapped {
         Ok(Swapped::Replaced | Swapped::PutBack) => true,
         Ok(Swapped::Saved) => false,
-        // It was cut off in the middle: what lies there may be somebody's text.
+        // It failed in between: the draft may hold somebody's text.
         Err(_) => disk::holds(&draft, new.as_bytes())?,
     };
     if is_of_no_use {
-        // A draft that stays is hidden and harms nobody.
+        // A draft that stays is hidden and harmless.
         drop(fs::remove_file(&draft));
     }
     disk::sync_folder(folder)?;
     Ok(matches!(swapped?, Swapped::Replaced))
 }
 
-/// What became of the two texts.
+/// The result of the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Swapped {
     Replaced,
-    /// Somebody was faster, and his text is in its place.
+    /// Somebody saved in between, and their text is in place.
     PutBack,
-    /// Two were faster: the text of the last one is in its place, and that of the other lies beside
-    /// it.
+    /// Two people saved in between: the last text is in place, and the other is next to it.
     Saved,
 }
 
-/// The draft and the note change places in one move, so that whatever was in the note's place is
-/// ours to look at.
+/// Exchanges the draft and the note atomically, so that the previous content can be examined.
 fn swap(draft: &Path, path: &Path, seen: &[u8], new: &str) -> Result<Swapped, NoteError> {
     match exchange(draft, path) {
         Ok(()) => {}
-        // A file system that cannot do this; what is saved in this very moment is lost there.
+        // On a file system without this rename, a text saved at this very moment is lost.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
             fs::rename(draft, path).map_err(|source| fault("replace", path, source))?;
             return Ok(Swapped::Replaced);
@@ -173,7 +171,7 @@ fn swap(draft: &Path, path: &Path, seen: &[u8], new: &str) -> Result<Swapped, No
     if disk::holds(draft, new.as_bytes())? {
         return Ok(Swapped::PutBack);
     }
-    // The one who saved over our text saved last.
+    // Whoever saved over our text saved last.
     exchange(draft, path).map_err(put_back)?;
     let beside = path.with_extension(format!("{:08x}.conflict.md", clock::nonce() >> 32));
     fs::rename(draft, &beside).map_err(|source| fault("keep", &beside, source))?;
@@ -238,7 +236,7 @@ mod tests {
         fs::write(&draft, "ours").unwrap();
         assert_eq!(swap(&draft, &path, b"seen", "ours").unwrap(), Swapped::PutBack);
         assert_eq!(fs::read_to_string(&path).unwrap(), "saved meanwhile");
-        // As if two had saved: one before our text came into its place, and one over it.
+        // As if two people had saved: one before our text was in place, and one over it.
         fs::write(&draft, "saved a moment later").unwrap();
         assert_eq!(swap(&draft, &path, b"seen", "ours").unwrap(), Swapped::Saved);
         let texts: Vec<String> = names(folder.path())
@@ -249,8 +247,7 @@ mod tests {
         assert!(names(folder.path())[0].ends_with(".conflict.md"));
     }
 
-    /// Somebody saves what he has typed so far, as fast as he can, while we write: all of it is
-    /// there in the end.
+    /// A person saves as fast as possible while we write: nothing is lost.
     #[test]
     fn nothing_that_somebody_saves_is_lost() {
         const LINES: usize = 300;
@@ -275,7 +272,7 @@ mod tests {
                 written += usize::from(replace(&path, Some(&seen), &new).unwrap());
             }
         });
-        // Where two saves came in the same moment, one of them lies beside the note.
+        // Of two saves at the same moment, one is next to the note.
         let texts = names(folder.path());
         let texts = texts.iter().map(|name| fs::read_to_string(folder.path().join(name)).unwrap());
         let all = typed(LINES);
@@ -314,7 +311,7 @@ mod tests {
             assert!(error.contains(why), "{error}");
             assert!(!at(name).exists(), "{name} was made");
         }
-        // A vault that people keep in git is no place of agents.
+        // Agents do not work in a vault that people keep in git.
         fs::create_dir_all(at("vault/.git")).unwrap();
         let real = open_folder(&at("vault/daily"), &projects).unwrap();
         assert_eq!(real, at("vault/daily").canonicalize().unwrap());

@@ -1,7 +1,7 @@
-//! Other programs: started with a given environment, bounded in time and output.
+//! Runs other programs with a given environment, bounded in time and output.
 //!
 //! Nothing here knows what a program is for. A program's failure is an [`Output`]; an error means
-//! that it could not be run or watched.
+//! that the program could not be run or watched.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -15,17 +15,17 @@ use banksman_core::receipt::ProcessExit;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// A program to be run to its end.
+/// A program to run to completion.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub program: String,
     pub args: Vec<String>,
     pub folder: PathBuf,
-    /// All of its environment; nothing of ours is handed on.
+    /// Its whole environment; it inherits nothing of ours.
     pub env: BTreeMap<String, String>,
     pub stdin: Option<String>,
     pub timeout: Duration,
-    /// The last bytes of each stream that are kept.
+    /// How many of the last bytes of each stream are kept.
     pub keep: usize,
 }
 
@@ -61,21 +61,20 @@ pub enum RunError {
         #[source]
         source: io::Error,
     },
-    /// It ran and did not do what the caller cannot go on without.
+    /// It ran and failed, and the caller cannot continue without it.
     #[error("{what} failed: {detail}")]
     Failed { what: String, detail: String },
-    /// The job that this was part of is to end.
+    /// The job that this belongs to must end.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Runs programs. A keeper's runner goes on keeping its lease and watching its limits meanwhile.
+/// Runs programs. A keeper's runner keeps renewing the lease and watching the limits meanwhile.
 pub trait Runner {
     fn run(&mut self, program: &Program) -> Result<Output, RunError>;
 }
 
-/// A runner that does nothing beside the program: it waits, reads, and kills the program's group
-/// when its time is up.
+/// A runner that does nothing else: it waits, reads, and kills the program's group on timeout.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PlainRunner;
 
@@ -101,13 +100,10 @@ impl Runner for PlainRunner {
     }
 }
 
-/// The longest time between two looks at a child whose end cannot be waited for together with its
-/// pipes.
+/// How often to check for the exit of a child that cannot be polled together with its pipes.
 const TICK: Duration = Duration::from_millis(20);
-/// How much is read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Chunks that are read after the end of a program whose own children go on printing into its
-/// pipes.
+/// The most chunks read after the exit of a program whose children keep printing into its pipes.
 const LAST_CHUNKS: usize = 256;
 
 struct Running {
@@ -163,8 +159,8 @@ impl Running {
         Ok(())
     }
 
-    /// Until the program's end or its time. A child of it that holds the pipes open does not keep
-    /// us.
+    /// Waits for the program's exit or its timeout. A grandchild that holds the pipes open does not
+    /// delay this.
     fn watch(&mut self, timeout: Duration) -> io::Result<(ExitStatus, bool)> {
         let end = EndOf::of(&self.child)?;
         loop {
@@ -186,7 +182,7 @@ impl Running {
         }
     }
 
-    /// Until there is something to do, at most for the time that is left.
+    /// Waits until there is something to do, at most for the remaining time.
     fn wait(&self, end: &EndOf, left: Duration) -> io::Result<()> {
         let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(4);
         let watched = [
@@ -215,7 +211,7 @@ impl Running {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A program may end, or close its input, without having read all of it.
+                // A program may exit or close its input without reading all of it.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
                 Err(error) => return Err(error),
             }
@@ -235,7 +231,7 @@ impl Running {
         Ok(())
     }
 
-    /// The whole group, because the program's own children would go on without it.
+    /// Kills the whole group, because the program's own children would survive it.
     fn kill(&mut self) -> io::Result<()> {
         let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) else {
             return self.child.kill();
@@ -246,7 +242,7 @@ impl Running {
         }
     }
 
-    /// After an error, which says more than what could go wrong here.
+    /// Cleans up after an error, which matters more than a failure here.
     fn end(&mut self) {
         if self.kill().is_ok() {
             drop(self.child.wait());
@@ -254,7 +250,7 @@ impl Running {
     }
 }
 
-/// Tells of a child's end through `poll`, where the system can do that.
+/// Makes the exit of a child pollable, where the system can do that.
 struct EndOf(#[cfg(target_os = "linux")] Option<rustix::fd::OwnedFd>);
 
 impl EndOf {
@@ -266,7 +262,7 @@ impl EndOf {
         };
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(fd) => Ok(Self(Some(fd))),
-            // Sandboxes that do not know the call leave us with looking from time to time.
+            // In a sandbox without this call the runner checks periodically.
             Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => Ok(Self(None)),
             Err(error) => Err(error.into()),
         }
@@ -288,7 +284,7 @@ impl EndOf {
     }
 }
 
-/// The end of what comes out of a pipe.
+/// The last bytes of a pipe's output.
 struct Tail<R> {
     pipe: Option<R>,
     bytes: Vec<u8>,
@@ -301,7 +297,7 @@ impl<R: Read> Tail<R> {
         Self { pipe, bytes: Vec::new(), keep, cut: false }
     }
 
-    /// One chunk; whether there was one.
+    /// Reads one chunk; returns whether there was one.
     fn read_some(&mut self) -> io::Result<bool> {
         let Some(pipe) = &mut self.pipe else { return Ok(false) };
         let mut chunk = [0; CHUNK_BYTES];
@@ -312,7 +308,7 @@ impl<R: Read> Tail<R> {
             }
             Ok(got) => {
                 self.bytes.extend_from_slice(&chunk[..got]);
-                // Cutting at twice the size moves each byte at most once on average.
+                // Trimming at twice the size moves each byte at most once on average.
                 if self.bytes.len() > self.keep.saturating_mul(2).max(CHUNK_BYTES) {
                     self.cut_to_size();
                 }
@@ -341,7 +337,7 @@ impl<R: Read> Tail<R> {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 }
-/// As a shell takes it for one word.
+/// Quotes a word for a shell.
 #[must_use]
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);

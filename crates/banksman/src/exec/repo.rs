@@ -1,4 +1,4 @@
-//! What can be told about a repository by reading its files, without starting git.
+//! Reads facts about a repository from its files, without running git.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::time::SystemTime;
 
 use banksman_core::time::Instant;
 
-/// Files of a repository that are read; a larger one is no file of git.
+/// A larger file does not belong to git.
 const MOST_BYTES: u64 = 8 * 1024 * 1024;
 
-/// The branch that work starts from when no setting names it: the remote's own, else `main` or
-/// `master`, else the one that is checked out. It does not change when somebody switches branches
-/// in the meantime, unless there is no other.
+/// The branch that work starts from if no setting names one: the remote's default, else `main` or
+/// `master`, else the checked-out one. It does not change when somebody switches branches, unless
+/// there is no other.
 #[must_use]
 pub fn base_branch(repo: &Path) -> Option<String> {
     let git = common_folder(repo)?;
@@ -32,7 +32,7 @@ pub fn base_branch(repo: &Path) -> Option<String> {
     published.or_else(usual).map(str::to_owned).or_else(current)
 }
 
-/// The remote `origin`, if there is one.
+/// The remote `origin`, if it exists.
 #[must_use]
 pub fn remote(repo: &Path) -> Option<String> {
     let config = read(&common_folder(repo)?.join("config"))?;
@@ -40,14 +40,14 @@ pub fn remote(repo: &Path) -> Option<String> {
     is_there.then(|| "origin".to_owned())
 }
 
-/// The newest commit on a branch since a time whose first line holds a mark, as the branch's own
-/// log tells it.
+/// The newest commit on a branch since a time whose subject contains a mark, according to the
+/// branch's reflog.
 #[must_use]
 pub fn marked_commit(repo: &Path, branch: &str, mark: &str, since: Instant) -> Option<String> {
     let log = read(&common_folder(repo)?.join("logs/refs/heads").join(branch))?;
     let is_marked = |line: &&str| {
         let Some((head, message)) = line.split_once('\t') else { return false };
-        // What is left of the message ends with a time in seconds and a zone.
+        // The part before the message ends with a time in seconds and a zone.
         let seconds = head.rsplit(' ').nth(1).and_then(|word| word.parse::<i64>().ok());
         message.contains(mark) && seconds.is_some_and(|at| at >= since.0 / 1_000)
     };
@@ -55,19 +55,19 @@ pub fn marked_commit(repo: &Path, branch: &str, mark: &str, since: Instant) -> O
     line.split(' ').nth(1).map(str::to_owned)
 }
 
-/// Where the logs of branches are, to be watched.
+/// The reflog of a branch, to be watched.
 #[must_use]
 pub fn branch_log(repo: &Path, branch: &str) -> Option<PathBuf> {
     Some(common_folder(repo)?.join("logs/refs/heads").join(branch))
 }
 
-/// The log of a branch as it was last pushed to a remote or fetched from it, to be watched.
+/// The reflog of a remote-tracking branch, to be watched.
 #[must_use]
 pub fn published_log(repo: &Path, remote: &str, branch: &str) -> Option<PathBuf> {
     Some(common_folder(repo)?.join("logs/refs/remotes").join(remote).join(branch))
 }
 
-/// When a branch was last pushed to a remote or fetched from it, by this machine's clock.
+/// When a branch was last pushed or fetched, by this machine's clock.
 #[must_use]
 pub fn published_at(repo: &Path, remote: &str, branch: &str) -> Option<Instant> {
     let log = published_log(repo, remote, branch)?;
@@ -76,7 +76,7 @@ pub fn published_at(repo: &Path, remote: &str, branch: &str) -> Option<Instant> 
     i64::try_from(since.as_millis()).ok().map(Instant)
 }
 
-/// The folder that holds the branches: `.git`, or what a worktree's `.git` file leads to.
+/// The folder with the branches: `.git`, or the one that a worktree's `.git` file leads to.
 pub(super) fn common_folder(repo: &Path) -> Option<PathBuf> {
     let git = repo.join(".git");
     if git.is_dir() {

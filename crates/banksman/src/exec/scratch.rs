@@ -1,5 +1,4 @@
-//! A repository made from nothing, for those who want to see something before they trust us with
-//! their own.
+//! Creates a repository from scratch, for the demo.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +25,7 @@ pub fn repository(
     for args in [&["init", "--quiet", "--initial-branch=main"][..], &["add", "--all"], &commit] {
         git(folder, args, env)?;
     }
-    // Agents commit in its worktrees, also where nobody has told git who he is.
+    // Agents commit in its worktrees, even where git has no configured identity.
     git(folder, &["config", "user.name", "Scripted Agent"], env)?;
     git(folder, &["config", "user.email", "agent@localhost"], env)
 }

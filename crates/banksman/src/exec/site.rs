@@ -1,6 +1,6 @@
-//! The folder of this node's jobs: beginning one, looking at it, ending it.
+//! The jobs of this node: starts them, reports their status and ends them.
 //!
-//! The engine sees jobs only through [`Site`], so that a simulation can stand in its place.
+//! The engine sees jobs only through [`Site`], so that a simulation can replace it.
 
 mod local;
 
@@ -16,14 +16,14 @@ use super::job::{JobId, JobSpec};
 use super::keeper::FileError;
 use super::worktree::mark::TaskWorktree;
 
-/// What there is to be seen of a job.
+/// The status of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobStatus {
-    /// There is no folder, or a plan that no keeper ever took up.
+    /// There is no folder, or a spec that no keeper has started on.
     Absent,
     Running,
     Ended(Box<Receipt>),
-    /// The keeper is gone and has left no receipt; processes of the job may still be there.
+    /// The keeper died without a receipt; processes of the job may still run.
     Lost,
 }
 
@@ -54,39 +54,39 @@ impl From<FileError> for SiteError {
 
 /// The jobs of a node.
 pub trait Site {
-    /// Writes the plan and starts the keeper. Does nothing for a job that is running or has ended,
-    /// so it may be called again after a crash.
+    /// Writes the job spec and starts the keeper. Does nothing for a job that runs or has ended, so
+    /// it can be repeated after a crash.
     fn begin(&self, plan: &JobSpec) -> Result<(), SiteError> {
         self.begin_if(plan, &mut || true)
     }
-    /// The same, if that may be. Whoever is asked is the one whose plan is begun: nobody else can
-    /// begin the job meanwhile.
+    /// Does the same if `may_begin` returns true. `may_begin` is called with the job locked: no
+    /// other process can start the job meanwhile.
     fn begin_if(
         &self,
         plan: &JobSpec,
         may_begin: &mut dyn FnMut() -> bool,
     ) -> Result<(), SiteError>;
     fn look(&self, job: JobId) -> Result<JobStatus, SiteError>;
-    /// Jobs that have ended, or lost their keeper, and were not yet put away.
+    /// Jobs that have ended or lost their keeper and are not archived yet.
     fn ended(&self) -> Result<Vec<JobId>, SiteError>;
-    /// Every job that has a folder and was not put away.
+    /// Every job that has a folder and is not archived.
     fn jobs(&self) -> Result<Vec<JobId>, SiteError>;
-    /// Asks the keeper to end the job: the agent is told first and killed after its grace.
+    /// Asks the keeper to end the job: the agent gets SIGTERM, and SIGKILL after its grace period.
     fn stop(&self, job: JobId, by: &str) -> Result<(), SiteError>;
-    /// Kills the keeper of a job that does not do what it is asked for, so that what is left of the
-    /// job can be ended. Where there are no keepers there is nothing to kill.
+    /// Kills the keeper of a job that ignores a stop request, so that the rest of the job can be
+    /// ended. Without keepers there is nothing to kill.
     fn kill_keeper(&self, _job: JobId) -> Result<(), SiteError> {
         Ok(())
     }
-    /// Ends the processes that a lost keeper has left; answers how many there were. Finds them by
-    /// the run that is written into their environment, or by their cgroup, never by their name.
+    /// Ends the processes that a lost keeper left behind and returns how many there were. Finds
+    /// them by the marker in their environment or by their cgroup, never by name.
     fn end_left_over(&self, job: JobId) -> Result<u32, SiteError>;
-    /// The worktrees that tasks of this node have, or should no longer have, in these repositories
-    /// and in its home.
+    /// The worktrees of this node's tasks, in these repositories and in its home, including those
+    /// that should be gone.
     fn worktrees(&self, _repos: &[PathBuf]) -> Result<Vec<TaskWorktree>, SiteError> {
         Ok(Vec::new())
     }
-    /// The end of the job is on record: it is no longer among the jobs. Its log stays for `log`
-    /// until it is too old.
+    /// Archives a job whose end is recorded: it is no longer among the jobs. Its log stays for
+    /// `log` until it expires.
     fn put_away(&self, job: JobId, now: Instant) -> Result<(), SiteError>;
 }

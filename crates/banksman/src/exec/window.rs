@@ -1,8 +1,7 @@
-//! Windows for people who want to see agents at work: a window of tmux or a tab of Tabby that runs
-//! a program of ours.
+//! Opens terminal windows for people who want to watch agents: a tmux window or a Tabby tab that
+//! runs one of our commands.
 //!
-//! They are only opened when somebody asks for them. Nothing waits for a window, and no run knows
-//! that it is watched.
+//! Windows open only on request. Nothing waits for a window, and no run knows that it is watched.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,11 +10,11 @@ use std::time::Duration;
 use super::process::{Program, RunError, Runner};
 use crate::config::{EnvVars, Environment};
 
-/// Asking a terminal for a window takes milliseconds.
+/// Opening a window takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What is kept of its complaint.
+/// How much of an error message is kept.
 const COMPLAINT_BYTES: usize = 2_000;
-/// What the terminals' own programs need to find the session or the desktop that they belong to.
+/// What the terminals' programs need to find their session or desktop.
 const NEEDED: [&str; 8] = [
     "PATH",
     "HOME",
@@ -27,7 +26,7 @@ const NEEDED: [&str; 8] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// A terminal that can be asked for a window.
+/// A terminal that can open windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowHost {
     Tmux,
@@ -35,7 +34,7 @@ pub enum WindowHost {
 }
 
 impl WindowHost {
-    /// The one that this process runs in. A tmux inside of Tabby is the nearer of the two.
+    /// The terminal that this process runs in. tmux inside Tabby takes precedence.
     #[must_use]
     pub fn around(env: &BTreeMap<String, String>) -> Option<Self> {
         if env.get(EnvVars::TMUX).is_some_and(|socket| !socket.is_empty()) {
@@ -60,8 +59,8 @@ pub fn environment() -> BTreeMap<String, String> {
     Environment::passed(&NEEDED.map(str::to_owned))
 }
 
-/// Opens a window with a name in which the command runs; it comes up behind the one that has the
-/// focus, and stays when the command has ended.
+/// Opens a named window that runs the command; it does not take the focus and stays after the
+/// command has ended.
 pub fn open(
     screen: WindowHost,
     runner: &mut dyn Runner,
@@ -92,13 +91,13 @@ fn arguments(screen: WindowHost, name: &str, command: &[String], folder: &Path) 
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     match screen {
         WindowHost::Tmux => {
-            // A dot or a colon would be read as the address of something else.
+            // tmux would read a dot or a colon as part of a target.
             let name = name.replace(['.', ':'], "-");
             let mut args = words(&["new-window", "-d", "-n", &name, "-c"]);
             args.push(folder.display().to_string());
             args.push("--".to_owned());
             args.extend(command.iter().map(|word| for_tmux(word)));
-            // In the same breath, so that a command that ends at once is still seen.
+            // In the same call, so that the output of a command that ends at once stays visible.
             args.extend(words(&[";", "set-option", "-w", "-t", &format!(":={name}")]));
             args.extend(words(&["remain-on-exit", "on"]));
             args
@@ -111,7 +110,7 @@ fn arguments(screen: WindowHost, name: &str, command: &[String], folder: &Path) 
     }
 }
 
-/// A word that ends with a semicolon would end the command.
+/// Escapes a word that ends with a semicolon, which would end the tmux command.
 fn for_tmux(word: &str) -> String {
     match word.strip_suffix(';') {
         Some(rest) => format!("{rest}\\;"),

@@ -1,9 +1,9 @@
-//! Worktrees: one for each task, on its own branch, made fast, used again, and never removed with
+//! Worktrees: one per task, on its own branch, created quickly, reused, and never removed with
 //! unsaved work in it.
 //!
-//! Nothing here says what a task is or when its worktree is to go. `names` has the templates,
-//! `mark` finds the worktrees that there are, `pool` has the spare ones, `bring` merges other
-//! tasks' work in, `rescue` saves work, `removal` takes worktrees away.
+//! This module does not know what a task is or when its worktree is to be removed. `names` has the
+//! templates, `mark` finds existing worktrees, `pool` keeps spare ones, `bring` merges other tasks'
+//! work in, `rescue` saves work and `removal` removes worktrees.
 
 mod bring;
 mod link;
@@ -31,24 +31,23 @@ use lock::WorktreeLock;
 use pool::{SET_UP, WorktreePool, failed};
 pub(in crate::exec) use recover::{Standing, bring_home, restore_branch};
 
-/// A set-up command that takes longer has hung.
+/// A set-up command that takes longer hangs.
 const SET_UP_TIME: Duration = Duration::from_secs(30 * 60);
-/// What is kept of a set-up command's words.
+/// How much of a set-up command's output is kept.
 const SET_UP_BYTES: usize = 64 * 1024;
 
-/// A worktree that is ready.
+/// A worktree that is ready to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
-    /// The commit that the task's own work starts from: with brought branches, one that holds all
-    /// of them.
+    /// The commit that the task's own work starts from: with merged branches, one that contains
+    /// all of them.
     pub base: String,
     pub head: String,
-    /// Whether it was made now.
+    /// Whether it was created now.
     pub fresh: bool,
-    /// What a person may want to know and nobody has to act on: a fetch that failed, work that was
-    /// saved.
+    /// Remarks for people that need no action: a fetch that failed, work that was saved.
     pub notes: Vec<String>,
-    /// Keeps others out of the worktree for as long as this is kept.
+    /// Keeps other processes out of the worktree until it is dropped.
     pub held: WorktreeLock,
 }
 
@@ -67,8 +66,8 @@ impl From<RunError> for NotPrepared {
     }
 }
 
-/// Makes the worktree ready: made or taken over, on its branch, rebased when its base has moved on
-/// and nothing stands against it, set up.
+/// Prepares the worktree: creates or takes it over, checks out its branch, rebases it if its base
+/// has moved and nothing prevents that, and sets it up.
 pub fn prepare(
     runner: &mut dyn Runner,
     workspace: &Workspace,
@@ -107,7 +106,7 @@ pub fn prepare(
         Place::Orphan => return Err(in_the_way(workspace, "its record in the repository is gone")),
         Place::Foreign(why) => return Err(in_the_way(workspace, &why)),
     };
-    // What an earlier version has made, or another home, gets its note here.
+    // A worktree from an earlier version or another home gets its mark here.
     mark::write(&made.record, workspace).map_err(marking)?;
     mark::fulfil(workspace).map_err(marking)?;
     let is_new = made.fresh && ground.branch.is_none() && ground.published.is_none();
@@ -120,7 +119,7 @@ pub fn prepare(
         freshen(runner, &pool, workspace, (&ground, made.is_clean), &mut notes)
     };
     let ready = fresh.and_then(|at| bring::bring(runner, &pool, workspace, at, &mut notes));
-    // Any other fault was told by a git that has come to its end.
+    // Any other fault comes from a git that ran to its end.
     if !ready.as_ref().is_err_and(|fault| fault.class == PrepareFault::Environment) {
         moving::end(&made.record)?;
     }
@@ -139,12 +138,12 @@ struct Made {
     is_clean: bool,
 }
 
-/// What the repository has of the branches in question.
+/// The commits of the relevant branches.
 struct Ground {
     /// The commit that new work starts from.
     start: String,
     branch: Option<String>,
-    /// The task's branch as it is on the remote.
+    /// The task's branch on the remote.
     published: Option<String>,
 }
 
@@ -198,8 +197,8 @@ fn survey(
     Ok(Ground { start, branch: local_branch, published: remote_branch })
 }
 
-/// The one of both that holds the other: merges that are not pushed count, and so does what others
-/// have pushed.
+/// The branch tip that contains the other: local merges that are not pushed count, and so do
+/// commits that others have pushed.
 fn further(
     git: &mut Git<'_>,
     local: String,
@@ -228,7 +227,7 @@ fn make(
     if ground.branch.is_none() {
         let start = ground.published.as_ref().unwrap_or(&ground.start);
         let name = format!("refs/heads/{branch}");
-        // Made apart from the worktree, so that each step can be repeated after the other one has
+        // Created apart from the worktree, so that each step can be repeated after the other has
         // failed.
         if !pool.git(runner).swap_ref(&name, start, "")? {
             let detail = "a branch whose name begins or goes on like this one may stand in the way";
@@ -240,8 +239,8 @@ fn make(
     Ok(Made { record, fresh: true, is_clean: true })
 }
 
-/// Brings the branch up to what was published of it and onto its base, as far as that goes without
-/// a conflict. Answers with the base and the head.
+/// Updates the branch to its published commits and onto its base, as far as that works without a
+/// conflict. Returns the base and the head.
 fn freshen(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
@@ -258,7 +257,7 @@ fn freshen(
         return Err(diverged(workspace, "it has no commit in common with its base"));
     };
     let is_stale = base != ground.start;
-    // What others may have fetched or brought into their branches is not written anew.
+    // Do not rewrite commits that others may have fetched or merged.
     if !is_stale
         || !is_clean
         || ground.published.is_some()
@@ -280,7 +279,7 @@ fn freshen(
     Ok((base, head))
 }
 
-/// Takes over what others have pushed onto the task's branch.
+/// Takes over what others have pushed to the task's branch.
 fn follow(
     git: &mut Git<'_>,
     workspace: &Workspace,
@@ -313,8 +312,8 @@ fn head_of(git: &mut Git<'_>) -> Result<String, RunError> {
     })
 }
 
-/// Runs the set-up command, unless this very command has succeeded here before. Answers with what a
-/// failed one printed.
+/// Runs the set-up command, unless the same command has succeeded here before. Returns the output
+/// of a failed one.
 pub(in crate::exec) fn set_up(
     runner: &mut dyn Runner,
     command: &str,
@@ -340,7 +339,7 @@ fn not_set_up(command: &str, output: &Output) -> NotPrepared {
     NotPrepared { class: PrepareFault::Setup, detail }
 }
 
-/// A command of the user's, as their shell would run it.
+/// A user's command, run by `sh`.
 pub(in crate::exec) fn shell(
     command: &str,
     folder: &Path,

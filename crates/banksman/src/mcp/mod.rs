@@ -1,10 +1,10 @@
-//! The tools of a run: a server of the Model Context Protocol over standard input and output, for
-//! the agent of one run.
+//! The tools of a run: a Model Context Protocol server over standard input and output, for the
+//! agent of one run.
 //!
-//! It reports to the run's folder and nowhere else. It knows no store and no other task, so an
-//! agent can tell what it found and can never approve, move or claim anything. Five tools and one
-//! line per message are small enough to be written by hand; the protocol's own crate is among the
-//! slowest to compile and would bring an async runtime into a process that every agent starts.
+//! It writes to the run's folder and nowhere else. It knows no store and no other task, so an agent
+//! can report but never approve, move or claim anything. Five tools and one line per message are
+//! small enough to write by hand; the protocol's own crate is slow to compile and would bring an
+//! async runtime into a process that every agent starts.
 
 mod rpc;
 mod run_folder;
@@ -24,7 +24,7 @@ pub enum McpError {
     Write(#[source] io::Error),
 }
 
-/// Answers until the agent closes its side.
+/// Serves until the agent closes its side.
 pub fn serve(
     run: &RunFolder,
     mut input: impl BufRead,
@@ -46,7 +46,7 @@ pub fn serve(
 
 enum Line {
     Whole,
-    /// It was read to its end and thrown away.
+    /// It was read to its end and discarded.
     TooLong,
     End,
 }

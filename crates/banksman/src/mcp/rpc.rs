@@ -1,7 +1,7 @@
-//! JSON-RPC 2.0, as far as a server of tools needs it: one message in, at most one answer out.
+//! JSON-RPC 2.0, as far as an MCP server needs it: one message in, at most one answer out.
 //!
-//! It keeps no state between messages, so a client that is early, late or restarted is answered all
-//! the same.
+//! It keeps no state between messages, so the order of messages and restarts of the client do not
+//! matter.
 
 use banksman_core::limits::{TOOL_BATCH, TOOL_MESSAGE_BYTES};
 use serde_json::{Value, json};
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::run_folder::RunFolder;
 use super::tools;
 
-/// Versions of the protocol that are spoken, the newest first. They differ in nothing that is used
-/// here, except that the one of March 2025 has batches.
+/// Supported versions of the protocol, the newest first. They differ in nothing that is used here,
+/// except that 2025-03-26 has batches.
 const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 const INSTRUCTIONS: &str = "Tools of the run that you are working in. Report progress after each larger step. \
@@ -21,8 +21,7 @@ const NOT_A_REQUEST: i64 = -32600;
 const NO_SUCH_METHOD: i64 = -32601;
 pub(super) const WRONG_PARAMS: i64 = -32602;
 
-/// A request that cannot be carried out as it stands. What a tool could not do is not one: that is
-/// its result.
+/// A request that is invalid. A tool's failure is not one: that is the tool's result.
 pub(super) struct Refusal {
     pub(super) code: i64,
     pub(super) message: String,
@@ -34,7 +33,7 @@ impl Refusal {
     }
 }
 
-/// The answer to one line; none when it asks for none.
+/// The answer to one line; none for a notification.
 pub(super) fn answer(run: &RunFolder, line: &[u8]) -> Option<Value> {
     match serde_json::from_slice(line) {
         Err(_) => Some(refused(&Value::Null, &Refusal::new(NOT_JSON, "the line is not JSON"))),
@@ -61,8 +60,8 @@ fn one(run: &RunFolder, message: &Value) -> Option<Value> {
     let id = message.get("id");
     let is_answer = message.get("result").is_some() || message.get("error").is_some();
     match (message["method"].as_str(), id) {
-        // This server asks nothing, so an answer can only be a mistake, and answering it would make
-        // another.
+        // This server sends no requests, so an answer can only be a mistake, and answering it would
+        // be another.
         (None, Some(_)) if is_answer => None,
         _ if message["jsonrpc"] != "2.0" => {
             Some(refused(&Value::Null, &Refusal::new(NOT_A_REQUEST, "`jsonrpc` must be \"2.0\"")))
@@ -94,8 +93,8 @@ fn request(run: &RunFolder, method: &str, params: &Value) -> Result<Value, Refus
     }
 }
 
-/// The version that the client asked for if it is spoken here, else the newest: the client decides
-/// whether to stay.
+/// The client's version if it is supported, else the newest: the client decides whether to
+/// continue.
 fn initialize(params: &Value) -> Value {
     let asked = params["protocolVersion"].as_str();
     let version = VERSIONS.into_iter().find(|known| asked == Some(known)).unwrap_or(VERSIONS[0]);

@@ -1,8 +1,7 @@
-//! The folder of one run, as far as its agent may use it: it adds reports and reads its task.
+//! The part of a run's folder that its agent may use: it appends reports and reads its task.
 //!
-//! A report is one line, written with one call to a file that is only ever added to, so that
-//! several servers of one run (an agent may start one for each of its own helpers) do not mix their
-//! lines.
+//! A report is one line, written with one call to an append-only file, so that several servers of
+//! one run (an agent may start one for each subagent) do not mix their lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -15,21 +14,21 @@ use serde::Deserialize;
 
 /// One [`AgentReport`] per line.
 const REPORTS_FILE: &str = "reports.jsonl";
-/// The task that the run is about, written beside the plan.
+/// The run's task, written next to the job spec.
 const TASK_FILE: &str = "task.json";
-/// JSON writes a byte of text with six at most.
+/// JSON needs at most six bytes for a byte of text.
 const TASK_BYTES: u64 = 6 * (BODY_BYTES + TITLE_BYTES) as u64 + 1024;
 
-/// The policy as it holds for the run.
+/// The policy that applies to the run.
 const GUARD_FILE: &str = "guard.json";
-/// All rules that a file may have, each with its reason.
+/// The largest policy file, with a reason for each rule.
 const GUARD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// What came of asking for leave.
+/// The answer to a request for permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
     GoOn,
-    /// The question, which is now for a person.
+    /// The question, which a person must answer now.
     Asked(String),
 }
 
@@ -38,7 +37,7 @@ pub struct RunFolder {
     folder: PathBuf,
 }
 
-/// What the agent may know of its task.
+/// What the agent may know about its task.
 #[derive(Debug, Deserialize)]
 pub(super) struct TaskText {
     pub(super) title: String,
@@ -76,7 +75,7 @@ impl RunFolder {
         file.write_all(&line).map_err(TellError::File)
     }
 
-    /// Whether an action needs leave, and if so the question for a person is put on record. The
+    /// Checks whether an action needs permission, and if so records the question for a person. The
     /// error is for the agent.
     pub fn request_permission(&self, action: &Action, words: &str) -> Result<Permission, String> {
         let guard = self.guard().map_err(|error| format!("failed to read the policy: {error}"))?;
@@ -94,7 +93,7 @@ impl RunFolder {
         Ok(Permission::Asked(question))
     }
 
-    /// None for a run that nobody watches.
+    /// None for a run without a policy.
     fn guard(&self) -> io::Result<Option<PolicyGuard>> {
         let file = match File::open(self.folder.join(GUARD_FILE)) {
             Ok(file) => file,
@@ -106,7 +105,7 @@ impl RunFolder {
         serde_json::from_slice(&text).map(Some).map_err(io::Error::from)
     }
 
-    /// None when the run has no such file: its prompt then says everything.
+    /// None if the run has no such file: then the prompt says everything.
     pub(super) fn task(&self) -> io::Result<Option<TaskText>> {
         let file = match File::open(self.folder.join(TASK_FILE)) {
             Ok(file) => file,
@@ -119,7 +118,7 @@ impl RunFolder {
     }
 }
 
-/// The bounds hold to within one report for each server that writes at the same moment.
+/// The limits may be exceeded by one report per server that writes at the same moment.
 fn has_room(file: &File, told: &AgentReport, more: u64) -> io::Result<bool> {
     let kept_free = match told {
         AgentReport::Progress { .. } => REPORTS_KEPT_FREE,

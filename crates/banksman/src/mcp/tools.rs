@@ -1,7 +1,7 @@
-//! The five tools: what they are called, what they take, what they do.
+//! The five tools: their names, arguments and effects.
 //!
-//! Wrong arguments are a result with `isError`, not an error of the protocol, because only a result
-//! reaches the model, which can then try again.
+//! Wrong arguments are a result with `isError`, not a protocol error, because only a result reaches
+//! the model, which can then try again.
 
 use banksman_core::limits::{REPORT_ITEMS, REPORT_TEXT_BYTES};
 use banksman_core::policy::Action;
@@ -92,7 +92,7 @@ pub(super) fn call(run: &RunFolder, params: &Value) -> Result<Value, Refusal> {
     Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
 }
 
-/// What the model hears: that it worked, or what was wrong.
+/// The text for the model: a confirmation, or what was wrong.
 type Said = Result<String, String>;
 
 fn progress(run: &RunFolder, arguments: &Map<String, Value>) -> Said {

@@ -1,4 +1,4 @@
-//! The scripted agent from outside: what it prints, what it leaves behind, how it ends.
+//! Tests the scripted agent from outside: what it prints, what it leaves behind, how it ends.
 
 #![cfg(test)]
 
@@ -51,7 +51,7 @@ fn play(folder: &Path, script: &str) -> Played {
     Played { status: output.status, events, stderr: String::from_utf8(output.stderr).unwrap() }
 }
 
-/// The next event; the text in it tells that the steps before were done.
+/// Reads the next event, whose text shows that the steps before it are done.
 fn next_event(child: &mut Child) -> Value {
     let mut line = String::new();
     let mut byte = [0];

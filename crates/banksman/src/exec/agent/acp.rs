@@ -1,9 +1,10 @@
-//! Any agent that speaks the Agent Client Protocol, through our own client [`super::acp_client`].
+//! Adapter for every agent that speaks the Agent Client Protocol, through our client
+//! [`super::acp_client`].
 //!
-//! The client prints every message as it goes, `> ` to the agent and `< ` from it, so a live run
-//! and a recording are read alike. Success is the answer `end_turn` to the prompt, unless the agent
-//! told of a fault before: some agents end the turn in good order after a fault, and say it only in
-//! a message.
+//! The client prints every message, `> ` to the agent and `< ` from it, so this file reads a live
+//! run and a recording alike. A run succeeds when the agent answers the prompt with `end_turn`,
+//! unless it reported a fault before: some agents answer `end_turn` after a fault and mention the
+//! fault only in a message.
 
 use banksman_core::receipt::{Fault, FaultKind, ProcessExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
@@ -18,10 +19,10 @@ use super::{
     AgentEvent, AgentRequest, AgentSetup, Launch, OURSELVES, StreamReader, ToolCall, schema,
 };
 
-/// In a worker's variables: the agent cannot reach the worktree by itself and works through the
-/// client.
+/// If a worker sets this variable, its agent cannot reach the worktree itself and reads and writes
+/// files through the client.
 const FILES: &str = "BANKSMAN_ACP_FILES";
-/// Requests of ours that may be unanswered at one time.
+/// The most requests that may be unanswered at once.
 const PENDING: usize = 16;
 
 pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
@@ -53,19 +54,19 @@ pub(super) struct Stream {
     session: Option<String>,
     words: Words,
     pending: Vec<(Value, Asked)>,
-    /// What comes before the prompt is the history of a resumed session.
+    /// Updates before the prompt are the history of a resumed session.
     prompted: bool,
     tools: u64,
     input_tokens: i64,
     output_tokens: Option<i64>,
-    /// Over the whole session, as the agent counts it, and what of it was there when the prompt
-    /// was sent.
+    /// The cost of the whole session as the agent counts it, and the part of it that was spent
+    /// before the prompt.
     cost_micros: Option<i64>,
     cost_before: i64,
     end: Option<End>,
-    /// The thread behind the agent is in a state of error.
+    /// The thread behind the agent is in an error state.
     is_broken: bool,
-    /// The last fault that the agent told of beside its answers.
+    /// The last fault that the agent reported outside its answers.
     hint: Option<Trouble>,
     stderr: Tail,
 }
@@ -79,12 +80,12 @@ enum Asked {
 }
 
 enum End {
-    /// Why the agent stopped, in its own word.
+    /// The agent's stop reason.
     Stopped(String),
     Refused(Asked, Trouble),
 }
 
-/// What was announced before may have come without its arguments; here they are.
+/// The announcement of a tool may lack its arguments; the permission request has them.
 fn asks_permission(tool: &Value, seen: &mut Vec<AgentEvent>) {
     let call = ToolCall { id: String::new(), acts: acts::of_acp(tool) };
     let name = format!("asks to: {}", one_line(text_of(tool, "title")));
@@ -201,8 +202,8 @@ impl Stream {
         let (usage, counted) = (&result["usage"], &result["_meta"]["quota"]["token_count"]);
         if usage.is_object() {
             let output = count_of(usage, "outputTokens");
-            // Some agents count what came from the cache into the input, some beside it; the total
-            // holds it in any case.
+            // Some agents count cached tokens as input and some do not; the total always includes
+            // them.
             let rest = count_of(usage, "totalTokens") - output - count_of(usage, "thoughtTokens");
             self.input_tokens = count_of(usage, "inputTokens").max(rest);
             self.output_tokens = Some(output);
@@ -262,7 +263,7 @@ impl Stream {
             "failed" => false,
             _ => return,
         };
-        // Not every agent announces a tool before its result.
+        // Not every agent announces a tool before it reports the result.
         self.words.end();
         let content = text_of(&update["content"][0]["content"], "text");
         let said = if content.is_empty() { text_of(update, "title") } else { content };
@@ -270,8 +271,8 @@ impl Stream {
         seen.push(AgentEvent::ToolResult { ok, detail: one_line(said), id });
     }
 
-    /// What the adapter of Codex says about the thread behind it. After a rate limit it answers
-    /// `end_turn`, and only this tells it apart from a good end.
+    /// Reads what the Codex adapter reports about its thread. After a rate limit that adapter
+    /// answers `end_turn`, and only this report tells the failure from a success.
     fn codex(&mut self, codex: &Value, seen: &mut Vec<AgentEvent>) {
         if let Some(status) = codex["threadStatus"]["type"].as_str() {
             self.is_broken = status == "systemError";
@@ -297,13 +298,14 @@ impl Stream {
         self.cost_micros.map(|cost| text::since(cost, self.cost_before))
     }
 
-    /// The fault behind an end in good order: the thread broke, or the model never said a word and
-    /// what was shown in its place is an error.
+    /// The fault behind an `end_turn`: the thread broke, or the model produced nothing and the
+    /// agent shows an error in place of its answer.
     fn silent_fault(&self) -> Option<Trouble> {
         let shown = self.words.text();
         let never_spoke = match self.output_tokens {
             Some(tokens) => tokens == 0,
-            // Nobody counted. A short line that names an HTTP status is no work that was done.
+            // The agent did not count tokens. A short text that names an HTTP status is an error,
+            // not an answer.
             None => shown.len() <= text::DETAIL_BYTES && text::status_in(shown).is_some(),
         };
         let is_none_of_its_words = never_spoke && self.tools == 0;
@@ -324,10 +326,10 @@ fn session(params: &Value) -> Option<String> {
     params["sessionId"].as_str().map(|id| text::cut(id, text::DETAIL_BYTES))
 }
 
-/// The error of an answer. Agents of Google put the provider's HTTP status into its code; others
-/// name it in the data.
+/// The error in an answer. Google's agents put the provider's HTTP status into the code; others put
+/// it into the data.
 fn trouble_of(error: &Value) -> Trouble {
-    /// `auth_required` of the protocol.
+    /// The protocol's `auth_required`.
     const LOG_IN: i64 = -32_000;
     let code = error["code"].as_i64();
     let data = &error["data"];
@@ -343,7 +345,7 @@ fn trouble_of(error: &Value) -> Trouble {
     trouble
 }
 
-/// A name, or an object with one key that holds the HTTP status.
+/// Codex's error info is a name, or an object with one key that holds the HTTP status.
 fn codex_names(trouble: &mut Trouble, info: &Value) {
     trouble.name(info.as_str().unwrap_or_default());
     for (name, detail) in info.as_object().into_iter().flatten().take(1) {
@@ -352,7 +354,7 @@ fn codex_names(trouble: &mut Trouble, info: &Value) {
     }
 }
 
-/// A session that cannot be opened again is given up, unless the refusal has another reason.
+/// A session that cannot be loaded is a session fault, unless the refusal names another reason.
 fn refusal(asked: Asked, trouble: &Trouble) -> Option<Fault> {
     let named = trouble.fault();
     match asked {
@@ -364,7 +366,7 @@ fn refusal(asked: Asked, trouble: &Trouble) -> Option<Fault> {
     }
 }
 
-/// What a reason to stop means by itself.
+/// The fault that a stop reason implies.
 fn stop(reason: &str) -> Option<Fault> {
     let (kind, detail) = match reason {
         "max_tokens" => (FaultKind::Budget, "the model's limit of tokens was reached"),

@@ -1,11 +1,11 @@
 //! A client of the Agent Client Protocol, version 1: one agent, one session, one prompt.
 //!
-//! It runs as a process of its own, `banksman acp-client -- PROGRAM ARGS…`, with its [`AcpRequest`]
-//! on standard input and every message on standard output. So to its keeper an agent of this
-//! protocol is a program with a stream, like all others.
+//! It runs as a process of its own, `banksman acp-client -- PROGRAM ARGS…`, reads its
+//! [`AcpRequest`] from standard input and prints every message to standard output. The keeper
+//! therefore handles an ACP agent like any other program with an event stream.
 //!
-//! It allows each use of a tool that the policy allows once and never for good, so that no agent
-//! writes a grant into the worktree. It offers no terminals, and files only where it was told to:
+//! The client allows each tool call that the policy allows once and never permanently, so that no
+//! agent stores a grant in the worktree. It offers no terminals, and offers files only on request:
 //! an agent that runs in the worktree reads and writes better by itself.
 
 mod files;
@@ -24,24 +24,25 @@ use files::Files;
 use link::{Heard, Link};
 
 const VERSION: i64 = 1;
-/// One message, in bytes. The largest are files that an agent reads or writes through us.
+/// The limit for one message. The largest messages carry files that an agent reads or writes
+/// through the client.
 const MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Codes of JSON-RPC and of the protocol.
+/// Error codes of JSON-RPC and of the protocol.
 const NO_SUCH_METHOD: i64 = -32_601;
 const WRONG_PARAMS: i64 = -32_602;
 const INTERNAL: i64 = -32_603;
 const NOT_FOUND: i64 = -32_002;
 
-/// What the agent is asked to do.
+/// What the agent is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AcpRequest {
     pub prompt: String,
-    /// The session to go on with.
+    /// The session to resume.
     pub session: Option<String>,
     pub model: Option<String>,
     pub mcp: Option<McpServer>,
-    /// By which requests for permission are answered; without one everything is allowed.
+    /// Answers permission requests; without a guard the client allows everything.
     #[serde(default)]
     pub guard: Option<Box<PolicyGuard>>,
 }
@@ -80,13 +81,13 @@ pub enum ClientError {
     Interrupted,
 }
 
-/// Reads the order from `input`, runs the agent in `folder` and ends it. Answers whether it ended
-/// its turn by itself.
+/// Reads the request from `input`, runs the agent in `folder` and ends it. Returns whether the
+/// agent ended its turn by itself.
 ///
 /// # Errors
 ///
-/// When the agent could not be started, broke the protocol, refused a request, or when we are asked
-/// to end.
+/// If the agent cannot be started, breaks the protocol or refuses a request, or if a signal asks
+/// this process to end.
 pub fn run(
     command: &[String],
     files: bool,
@@ -111,7 +112,7 @@ struct Client<'l> {
     log: &'l mut dyn Write,
     files: Files,
     offers_files: bool,
-    /// Requests so far; their ids count up from 1.
+    /// Requests sent so far; ids count up from 1.
     sent: i64,
     guard: Option<&'l PolicyGuard>,
 }
@@ -137,9 +138,9 @@ impl Client<'_> {
         Ok(text_of(&end, "stopReason") == "end_turn")
     }
 
-    /// A new session, or the given one. An agent that cannot go on with a session says so by its
-    /// capabilities; then the request is made in the plain form, so that its refusal is on
-    /// record and the next run begins anew.
+    /// Opens a new session or resumes the given one. If the agent's capabilities rule out resuming,
+    /// the client still sends the plain request: the log then holds the refusal, and the next run
+    /// starts a new session.
     fn open(
         &mut self,
         order: &AcpRequest,
@@ -155,7 +156,7 @@ impl Client<'_> {
             }
             Some(session) => {
                 params["sessionId"] = json!(session);
-                // To resume does not replay the whole history into the log, as to load does.
+                // `resume` does not replay the whole history into the log; `load` does.
                 let method = if can["sessionCapabilities"]["resume"].is_object() {
                     "session/resume"
                 } else {
@@ -173,7 +174,7 @@ impl Client<'_> {
         Ok(session)
     }
 
-    /// The model, in one of the two ways in which agents offer it.
+    /// Selects the model in whichever of the two ways the agent offers.
     fn choose(&mut self, session: &str, model: &str, opened: &Value) -> Result<(), ClientError> {
         let option = opened["configOptions"].as_array().into_iter().flatten();
         let is_option = option.into_iter().any(|option| text_of(option, "id") == "model");
@@ -187,7 +188,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Sends a request and serves the agent until it is answered.
+    /// Sends a request and serves the agent until the agent answers.
     fn ask(&mut self, method: &'static str, params: &Value) -> Result<Value, ClientError> {
         self.sent += 1;
         let id = json!(self.sent);
@@ -198,7 +199,7 @@ impl Client<'_> {
                 Heard::Closed => return Err(ClientError::Gone(method)),
                 Heard::Interrupted => return Err(ClientError::Interrupted),
             };
-            // Programs print banners and warnings; only objects are messages.
+            // Programs also print banners and warnings; only JSON objects are messages.
             let Some(message) = text::object(&line) else { continue };
             self.print('<', &line)?;
             if message["method"].is_string() {
@@ -212,7 +213,7 @@ impl Client<'_> {
         }
     }
 
-    /// Answers a request of the agent. Its notifications need no answer.
+    /// Answers a request from the agent. Notifications need no answer.
     fn serve(&mut self, message: &Value) -> Result<(), ClientError> {
         let id = &message["id"];
         if id.is_null() {
@@ -257,8 +258,9 @@ fn server(mcp: &McpServer) -> Value {
     json!({ "name": mcp.name, "command": mcp.command, "args": mcp.args, "env": env })
 }
 
-/// Once, never for good: a lasting grant would be written down where the next agent finds it. What
-/// a person has to allow first is rejected; the keeper, who hears of it too, then asks one.
+/// Allows a tool once, never permanently: a permanent grant would be stored where the next agent
+/// finds it. The client rejects what a person must allow first; the keeper reads the same request
+/// and asks a person.
 fn permission(params: &Value, guard: Option<&PolicyGuard>) -> Value {
     let options = || params["options"].as_array().into_iter().flatten();
     let acts = acts::of_acp(&params["toolCall"]);

@@ -1,13 +1,13 @@
-//! What a call of a tool does, as far as its name and its arguments tell: commands that it runs,
-//! paths that it writes or reads. Every agent names its tools and arguments in its own way; what is
-//! not known here is at least the use of a tool.
+//! Finds the actions of a tool call, the commands it runs and the paths it reads or writes, from
+//! its name and arguments. Every agent names tools and arguments differently; an unknown call still
+//! counts as the use of a tool.
 
 use banksman_core::policy::Action;
 use serde_json::Value;
 
 use super::text::text_of;
 
-/// Arguments that hold a command line, or its words.
+/// Arguments that hold a command line or its words.
 const COMMANDS: [&str; 4] = ["command", "cmd", "script", "commands"];
 /// Arguments that hold a path.
 const PATHS: [&str; 9] = [
@@ -21,16 +21,16 @@ const PATHS: [&str; 9] = [
     "destination",
     "dir_path",
 ];
-/// Parts of the names of tools that change what they are given.
+/// Parts of the names of tools that change files.
 const WRITES: [&str; 10] = [
     "write", "edit", "create", "patch", "replace", "delete", "remove", "move", "insert", "notebook",
 ];
-/// Names of tools that run what they are given, where nothing else says so.
+/// Names of tools that run their argument as a command, where nothing else says so.
 const RUNS: [&str; 6] = ["bash", "shell", "run", "exec", "terminal", "run_shell_command"];
-/// What one call may hold of each.
+/// The most paths, words or changes taken from one call.
 const MOST: usize = 100;
 
-/// The actions of a call. The tools of a run itself are none: they only tell.
+/// The actions of a call. Calls of Banksman's own tools have none: they only report.
 pub(super) fn of_tool(name: &str, input: &Value) -> Vec<Action> {
     if is_own(name) {
         return Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn of_tool(name: &str, input: &Value) -> Vec<Action> {
     let mut acts = vec![Action::Use(name.to_owned())];
     let paths: Vec<&str> = PATHS.iter().filter_map(|key| input[*key].as_str()).collect();
     let command = COMMANDS.iter().find_map(|key| command_in(&input[*key]));
-    // A tool for files may call what it does with them a command.
+    // A file tool may call its operation a command.
     let sub_command = command.as_deref().filter(|_| !paths.is_empty());
     let is_view = |word: &str| matches!(word, "view" | "read" | "open");
     let writes = match sub_command {
@@ -54,7 +54,7 @@ pub(super) fn of_tool(name: &str, input: &Value) -> Vec<Action> {
     acts
 }
 
-/// The actions of a call that is told as a name and one text.
+/// The actions of a call that is reported as a name and one text.
 pub(super) fn of_words(name: &str, detail: &str) -> Vec<Action> {
     if is_own(name) {
         return Vec::new();
@@ -72,8 +72,8 @@ pub(super) fn of_words(name: &str, detail: &str) -> Vec<Action> {
     [Action::Use(name.to_owned())].into_iter().chain(act).collect()
 }
 
-/// The actions of a call as the Agent Client Protocol tells them: its title is prose, its kind is
-/// what can be relied on.
+/// The actions of a call as the Agent Client Protocol reports them. The title is prose; the kind is
+/// reliable.
 pub(super) fn of_acp(call: &Value) -> Vec<Action> {
     let kind = text_of(call, "kind");
     let title = text_of(call, "title");
@@ -101,7 +101,7 @@ pub(super) fn file(path: &str, writes: bool) -> Action {
     if writes { Action::Write(path) } else { Action::Read(path) }
 }
 
-/// Whether a call could change something, so that its success is progress.
+/// Whether a call can change something, so that its success is progress.
 pub fn changes(acts: &[Action]) -> bool {
     acts.iter().any(|act| match act {
         Action::Run(_) | Action::Write(_) => true,
@@ -119,7 +119,7 @@ fn is_one_of(name: &str, parts: &[&str]) -> bool {
     parts.iter().any(|part| name.contains(part))
 }
 
-/// A command line; words are joined in a way that a shell reads as the same words.
+/// A command line; words are quoted so that a shell reads the same words.
 fn command_in(value: &Value) -> Option<String> {
     if let Some(line) = value.as_str() {
         return Some(line.to_owned());
@@ -130,7 +130,7 @@ fn command_in(value: &Value) -> Option<String> {
     Some(quoted.collect::<Vec<_>>().join(" "))
 }
 
-/// The files of a patch that stands as a text in the arguments.
+/// The files that a patch in the arguments changes.
 fn patched(input: &Value) -> Vec<Action> {
     const MARKS: [&str; 4] =
         ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];

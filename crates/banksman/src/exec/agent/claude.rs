@@ -1,8 +1,8 @@
-//! Claude Code, headless: `claude -p --output-format stream-json`.
+//! Adapter for Claude Code: `claude -p --output-format stream-json`.
 //!
-//! Its `result` event ends a turn. `subtype: "success"` is also written after API errors, so only
-//! `is_error: false` beside it is a success. What a fault is comes from the names and statuses of
-//! events; its prose differs by version.
+//! Its `result` event ends a turn. Claude Code also writes `subtype: "success"` after API errors,
+//! so a success needs `is_error: false` as well. The adapter recognises faults by the names and
+//! statuses in events, because the prose differs between versions.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use super::{
     AgentEvent, AgentRequest, AgentSetup, Launch, PriorUsage, StreamReader, ToolCall, acts,
 };
 
-/// Its own default of 10 retries means three minutes of waiting; waiting is the control plane's to
-/// plan.
+/// Claude Code's default of 10 retries waits for three minutes; the control plane schedules waits
+/// instead.
 const RETRIES: &str = "3";
 const MCP_FILE: &str = "mcp.json";
 
-/// The prompt goes through standard input: there it may be of any size, begin with a dash, and is
-/// not seen by others in the list of processes.
+/// The prompt goes through standard input: there it can have any size and begin with a dash, and it
+/// does not appear in the process list.
 pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "claude");
     let fixed = ["-p", "--output-format", "stream-json", "--verbose"];
@@ -44,7 +44,7 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     }
     let mut files = Vec::new();
     if let Some(server) = &ask.mcp {
-        // In a file, because the server's environment may hold the token of the run.
+        // A file, because the server's environment may hold the run's token.
         option("--mcp-config", format!("{{folder}}/{MCP_FILE}"));
         args.push("--strict-mcp-config".to_owned());
         let config = json!({ "mcpServers": { &server.name:
@@ -55,8 +55,8 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
         [
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             ("CLAUDE_CODE_MAX_RETRIES", RETRIES),
-            // Root is refused without it. It makes no sandbox: the agent has all rights of its
-            // user.
+            // Claude Code refuses to run as root without it. It creates no sandbox: the agent has
+            // all rights of its user.
             ("IS_SANDBOX", "1"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
@@ -65,21 +65,19 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     Launch { program, args, env, stdin: Some(ask.prompt.clone()), files }
 }
 
-/// What is kept of the stream so far.
 pub(super) struct Stream {
     before: PriorUsage,
     reading: StreamSummary,
-    /// Whether any event came at all.
+    /// Whether the stream had any event.
     spoke: bool,
-    /// A fault that the agent is trying to get over; it is the end's reason if nothing comes after
-    /// it.
+    /// A fault that the agent retries after; it is the reason for the end if no event follows.
     pending: Option<Fault>,
     /// When a rejected limit ends.
     limit_ends: Option<Instant>,
-    /// The name of the error behind a message that the agent wrote in place of the model.
+    /// The error name in a message that the agent wrote in place of the model.
     error_name: String,
     live: Live,
-    /// Of the results so far, where they count for themselves.
+    /// The sum of all results so far, for versions that count each result separately.
     results: Option<Counts>,
     tail: Tail,
 }
@@ -91,7 +89,8 @@ struct Counts {
     cost_micros: Option<i64>,
 }
 
-/// Counted from messages while there is no result. A message comes once for each of its blocks.
+/// Usage counted from messages until a result arrives. A message is repeated for each of its
+/// blocks.
 #[derive(Default)]
 struct Live {
     message: String,
@@ -130,7 +129,7 @@ impl Stream {
     }
 
     fn retry(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
-        /// The first refusal may be a token that has run out and is being renewed.
+        /// The first refusal may be an expired token that the agent is renewing.
         const HOPELESS_FROM: i64 = 2;
         let status = event["error_status"].as_i64();
         let name = text_of(event, "error");
@@ -145,7 +144,7 @@ impl Stream {
         self.pending = Some(Fault { kind, detail, structured: true });
     }
 
-    /// `allowed` and `allowed_warning` are no faults.
+    /// `allowed` and `allowed_warning` are not faults.
     fn rate_limit(&mut self, info: &Value, seen: &mut Vec<AgentEvent>) {
         let status = text_of(info, "status");
         if matches!(status, "" | "allowed") {
@@ -175,7 +174,7 @@ impl Stream {
                 "text" if is_error => seen.push(note(text_of(block, "text"))),
                 "text" => {
                     let text = text::cut(text_of(block, "text"), FINAL_TEXT_BYTES);
-                    // What a subagent says is not the agent's answer.
+                    // A subagent's text is not the agent's answer.
                     if event["parent_tool_use_id"].is_null() {
                         self.reading.text.clone_from(&text);
                     }
@@ -238,7 +237,7 @@ impl Stream {
         seen.push(AgentEvent::Ended { ok: is_success, text: one_line(&why) });
     }
 
-    /// Why a turn ended badly: a cap, then what the API or the agent named, then prose.
+    /// Why a turn failed: a cap, then what the API or the agent named, then prose.
     fn fault(&mut self, event: &Value, why: &str) -> Option<Fault> {
         let subtype = text_of(event, "subtype");
         let fault = |kind, structured| Some(Fault { kind, detail: one_line(why), structured });
@@ -261,7 +260,7 @@ impl Stream {
         if text_of(event, "stop_reason") == "refusal" {
             return fault(FaultKind::Permission, true);
         }
-        // What does not fit any more needs a new session.
+        // A prompt that no longer fits needs a new session.
         if text_of(event, "terminal_reason") == "prompt_too_long" || status == Some(413) {
             return fault(FaultKind::Session, true);
         }
@@ -289,9 +288,9 @@ impl Stream {
         counts
     }
 
-    /// Versions that do not count each result for itself. Some of them add up money over all runs
-    /// of a session: then their sum over models knows of more tokens than this run has used. A
-    /// cap leaves their usage at zero.
+    /// Usage from versions that do not count each result separately. Some of them sum the cost over
+    /// all runs of a session: then the per-model sum covers more tokens than this run used. When a
+    /// cap ends the turn they report a usage of zero.
     fn counts_of_old(&self, event: &Value, past: Counts) -> Counts {
         let usage = &event["usage"];
         let input = past.input.saturating_add(input_of(usage)).max(self.live.input);
@@ -350,15 +349,15 @@ impl StreamReader for Stream {
     }
 }
 
-/// The first of the names that is known, then the status.
+/// The kind of the first known name, or of the status.
 fn kind_of(names: &[&str], status: Option<i64>) -> Option<FaultKind> {
     let named = names.iter().find_map(|name| text::kind_of_name(name));
-    // `unknown` and `invalid_request` are no names of a fault, and a 400 no status of one.
+    // `unknown`, `invalid_request` and the status 400 do not identify a fault.
     named.or_else(|| status.and_then(text::kind_of_status))
 }
 
-/// A turn that ended well although something that it needed was withheld: a tool by us, or the
-/// answer by the model.
+/// The fault of a turn that ended well although it lacked something: Banksman denied a tool, or the
+/// model refused to answer.
 fn withheld(event: &Value) -> Option<Fault> {
     let denials = event["permission_denials"].as_array().into_iter().flatten();
     let tools: Vec<&str> = denials.map(|denial| text_of(denial, "tool_name")).take(10).collect();
@@ -372,7 +371,7 @@ fn withheld(event: &Value) -> Option<Fault> {
     Some(Fault { kind: FaultKind::Permission, detail: one_line(&detail), structured: true })
 }
 
-/// All that went into the model, from the cache or not: so do the other agents count.
+/// All tokens that went into the model, cached or not, as the other agents count them.
 fn input_of(usage: &Value) -> i64 {
     let keys = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
     keys.iter().map(|key| count_of(usage, key)).fold(0, i64::saturating_add)

@@ -1,8 +1,8 @@
-//! Codex, headless: `codex exec --json`.
+//! Adapter for Codex: `codex exec --json`.
 //!
-//! Only `turn.completed` is a success and only `turn.failed` a final error: a bare `error` may be a
-//! reconnect that succeeds. Errors are prose on this stream, so they are read for the HTTP status
-//! that they name, and for words last.
+//! Only `turn.completed` is a success and only `turn.failed` is a final error: after a bare `error`
+//! Codex may reconnect and go on. Errors are prose on this stream, so the adapter looks for the
+//! HTTP status they name and then for known phrases.
 
 use banksman_core::limits::FINAL_TEXT_BYTES;
 use banksman_core::policy::Action;
@@ -18,10 +18,10 @@ use super::{
 };
 
 const SCHEMA_FILE: &str = "schema.json";
-/// Files of one change that are looked at.
+/// The most files taken from one change.
 const MOST_CHANGES: usize = 100;
 
-/// The options stand before `resume`, which does not take all of them, and the prompt comes through
+/// The options go before `resume`, which does not accept all of them. The prompt goes through
 /// standard input.
 pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "codex");
@@ -30,7 +30,7 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
         "--json",
         "--skip-git-repo-check",
         "--dangerously-bypass-approvals-and-sandbox",
-        // Without these three it talks to other servers first and takes seconds to start.
+        // Without these three Codex contacts other servers first and takes seconds to start.
         "-c",
         "analytics.enabled=false",
         "--disable",
@@ -60,7 +60,7 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     Launch { program, args, env, stdin: Some(ask.prompt.clone()), files }
 }
 
-/// The server's variables are handed over by name, so that no value is in the arguments.
+/// Passes the server's variables by name, so that the arguments hold no values.
 fn mcp_setting(server: &McpServer) -> String {
     let mut table = InlineTable::new();
     table.insert("command", server.command.as_str().into());
@@ -69,10 +69,12 @@ fn mcp_setting(server: &McpServer) -> String {
     format!("mcp_servers.{}={table}", server.name)
 }
 
-/// The schema as its provider demands it: every object is closed, every property required, and what
-/// was optional may be null. [`super::schema::without_idle_nulls`] takes those away again.
+/// The schema as OpenAI demands it: every object is closed, every property is required, and an
+/// optional property may be null. [`super::schema::without_idle_nulls`] removes those nulls from
+/// the answer.
 fn strict(schema: &Value) -> Value {
-    /// Not known there; the answer is checked against the whole schema afterwards.
+    /// Keywords that OpenAI rejects; Banksman checks the answer against the whole schema
+    /// afterwards.
     const DROPPED: [&str; 6] =
         ["minLength", "maxLength", "uniqueItems", "minProperties", "maxProperties", "default"];
     let Some(object) = schema.as_object() else {
@@ -104,12 +106,11 @@ fn nullable(schema: &Value) -> Value {
     json!({ "anyOf": [schema, { "type": "null" }] })
 }
 
-/// What is kept of the stream so far.
 pub(super) struct Stream {
     before: PriorUsage,
     reading: StreamSummary,
     spoke: bool,
-    /// The last error that may still be got over.
+    /// The last error that Codex may still recover from.
     pending: Option<String>,
     tail: Tail,
 }
@@ -131,7 +132,7 @@ impl Stream {
             "agent_message" if is_done => {
                 let whole = text_of(item, "text");
                 let text = text::cut(whole, FINAL_TEXT_BYTES);
-                // An answer may be longer than what is kept of last words.
+                // Parsed from the whole text: an answer may be longer than the kept text.
                 self.reading.answer = text::object(whole);
                 self.reading.text.clone_from(&text);
                 seen.push(AgentEvent::Text { text });
@@ -188,7 +189,7 @@ impl StreamReader for Stream {
                 self.reading.session = Some(id.clone()).filter(|id| !id.is_empty());
                 seen.push(AgentEvent::Session { id });
             }
-            // A turn that has begun is not over, whatever was before it.
+            // A new turn cancels the end of the previous one.
             "turn.started" => self.reading.terminal = None,
             "item.started" | "item.completed" => self.item(&event, seen),
             "turn.completed" => self.completed(&event, seen),
@@ -219,8 +220,9 @@ impl StreamReader for Stream {
     }
 }
 
-/// A code beside the message is believed first; this stream has none so far, its session files do.
-/// The provider's own answer to a bad request stands in the message as it came.
+/// The fault in an error. A code beside the message takes precedence; this stream has none so far,
+/// but Codex's session files do. For a bad request the message holds the provider's answer
+/// verbatim.
 fn fault(error: &Value, message: &str) -> Option<Fault> {
     let info = &error["codex_error_info"];
     let inner = info.as_object().and_then(|object| object.iter().next());

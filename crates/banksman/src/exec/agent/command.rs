@@ -1,8 +1,8 @@
-//! Any program as an agent, with a small protocol of our own: a line of text is said, a line of
-//! JSON is an event.
+//! Adapter for any program, with a small protocol: a line of text is output, a line of JSON is an
+//! event.
 //!
-//! Only its `result` event ends a run well. A program that writes none has at most claimed that it
-//! is done, by its exit code. `docs/agents.md` describes the protocol.
+//! Only the `result` event makes a run succeed. A program that writes none has at most claimed, by
+//! its exit code, that it is done. `docs/agents.md` describes the protocol.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ use super::{AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall
 
 const SCHEMA_FILE: &str = "schema.json";
 const MCP_FILE: &str = "mcp.json";
-/// More reports than this say nothing more.
+/// The most reports kept from one run.
 const REPORTS: usize = 100;
 
-/// The prompt is on standard input, and wherever the command says `{prompt}`.
+/// The prompt goes to standard input and replaces `{prompt}` in the command.
 pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let (program, args) = super::program(setup, "true");
     let session = ask.session.clone().unwrap_or_default();
     let model = setup.model.clone().unwrap_or_default();
-    // The prompt comes last, so that what stands in it is not replaced.
+    // Replaced last, so that placeholders inside the prompt stay as they are.
     let fill = |arg: String| {
         arg.replace("{session}", &session)
             .replace("{model}", &model)
@@ -51,7 +51,6 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     Launch { program, args, env, stdin: Some(ask.prompt.clone()), files }
 }
 
-/// What is kept of the stream so far.
 #[derive(Default)]
 pub(super) struct Stream {
     reading: StreamSummary,
@@ -147,7 +146,7 @@ impl StreamReader for Stream {
             "usage" => self.spent(&event, seen),
             "report" => self.told(event, seen),
             "result" => self.result(&event, seen),
-            // JSON that is no event of ours is something that the program says.
+            // JSON that is not one of our events is output.
             _ => self.say(line, seen),
         }
     }
@@ -159,7 +158,8 @@ impl StreamReader for Stream {
     fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
         let mut reading = self.reading;
         if reading.terminal.is_none() {
-            // A program without events has still spoken: what it says about itself is all there is.
+            // `true`: a program without events has still run, so its standard error is all there
+            // is.
             reading.fault = self.tail.fault(true, exit);
         }
         reading.answer = reading.answer.or_else(|| text::object(&reading.text));
@@ -179,7 +179,7 @@ fn fault(kind: &str, message: &str) -> Option<Fault> {
     Some(Fault { kind, detail: one_line(message), structured })
 }
 
-/// RFC 3339, or seconds since 1970.
+/// Accepts RFC 3339 or seconds since 1970.
 fn resets_at(value: &Value) -> Option<Instant> {
     let written = value.as_str().and_then(|text| text.parse().ok());
     written.or_else(|| text::at_epoch(value))

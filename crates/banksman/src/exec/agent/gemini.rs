@@ -1,8 +1,8 @@
-//! Gemini CLI, headless: `gemini --output-format stream-json`.
+//! Adapter for Gemini CLI: `gemini --output-format stream-json`.
 //!
-//! Its `result` event ends a run. Its exit code is the provider's HTTP status modulo 256, or one of
-//! its own codes; after a signal it exits with 0 and no result, so an exit of 0 alone means
-//! nothing. It tells of its retries on standard error.
+//! Its `result` event ends a run. Its exit code is the provider's HTTP status modulo 256 or one of
+//! its own codes; after a signal it exits with 0 and no result, so exit code 0 alone means nothing.
+//! It reports retries on standard error.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,23 @@ use super::text::{self, Tail, count_of, one_line, text_of};
 use super::words::Words;
 use super::{AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, acts, schema};
 
-/// Settings of the highest rank, so that a repository cannot take our server of tools away. Since
-/// 0.61 Gemini CLI takes them only where the file and all folders above it belong to root and to
-/// nobody else, and goes on without them, with a warning, elsewhere. A worker of another user that
-/// needs our tools runs `gemini --acp` under the protocol's adapter.
+/// The settings file with the highest precedence, so that a repository cannot disable our MCP
+/// server. Since 0.61 Gemini CLI reads it only if root alone owns the file and every folder above
+/// it, and otherwise continues without it after a warning. A worker of another user that needs our
+/// tools runs `gemini --acp` with the `acp` adapter.
 const SETTINGS: (&str, &str) = ("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "gemini-settings.json");
-/// Its own default of 10 tries waits for minutes; waiting is the control plane's to plan.
+/// Gemini CLI's default of 10 attempts waits for minutes; the control plane schedules waits
+/// instead.
 const ATTEMPTS: u32 = 3;
-/// Where the settings were not taken, it is ended after as many; the next would take half a minute.
+/// Where Gemini CLI ignored the settings, the keeper ends it after this many attempts; the next one
+/// would take half a minute.
 const HOPELESS_FROM: u32 = ATTEMPTS;
 
-/// Its tools that change something.
+/// Tools that change something.
 const NEED_APPROVAL: [&str; 4] = ["run_shell_command", "write_file", "replace", "web_fetch"];
 
-/// The prompt goes through standard input: there it may be long, begin with a dash, and is not seen
-/// in the list of processes.
+/// The prompt goes through standard input: there it can be long and begin with a dash, and it does
+/// not appear in the process list.
 pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "gemini");
     let fixed = ["--output-format", "stream-json", "--approval-mode", "yolo", "--skip-trust"];
@@ -42,7 +44,7 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     }
     let (variable, file) = SETTINGS;
     let mut env = BTreeMap::from([
-        // Its relaunching parent does not pass on the request to end.
+        // The relaunching parent does not forward SIGTERM.
         ("GEMINI_CLI_NO_RELAUNCH".to_owned(), "true".to_owned()),
         (variable.to_owned(), format!("{{folder}}/{file}")),
     ]);
@@ -51,7 +53,7 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     Launch { program, args, env, stdin: Some(prompt(ask)), files }
 }
 
-/// A prompt that begins with a slash would be a command.
+/// A prompt that begins with a slash would be a Gemini CLI command.
 fn prompt(ask: &AgentRequest) -> String {
     let prompt = schema::asked(ask);
     if prompt.starts_with('/') { format!(" {prompt}") } else { prompt }
@@ -71,13 +73,13 @@ pub(super) struct Stream {
     session: Option<String>,
     words: Words,
     result: Option<End>,
-    /// The last event of its own that it calls an error; a good result does not undo it.
+    /// The last `error` event; a later good result does not cancel it.
     error: Option<String>,
-    /// A try that failed, while nothing has come after it.
+    /// A failed attempt, until an event follows it.
     retry: Option<Fault>,
-    /// Whether the last tool was refused.
+    /// Why the last tool was refused.
     denied: Option<String>,
-    /// Of the provider's answer, as its error is printed on standard error.
+    /// From the provider's answer, as Gemini CLI prints it on standard error.
     wait_ms: Option<i64>,
     status: Option<i64>,
     stderr: Tail,
@@ -154,8 +156,8 @@ impl StreamReader for Stream {
         let terminal = self.terminal();
         let trouble = self.trouble(exit);
         let fault = if terminal == Some(Terminal::Success) {
-            // It went on after the refusal and calls itself done, but the tool that it asked for
-            // last was never run.
+            // The agent continued after the refusal and reports success, but the last tool that it
+            // asked for never ran.
             self.denied.map(|detail| Fault {
                 kind: FaultKind::Permission,
                 detail,
@@ -206,7 +208,7 @@ impl Stream {
         seen.push(AgentEvent::Text { text: one_line(piece) });
     }
 
-    /// The model answered, so what was tried again has worked.
+    /// The model answered, so the retry worked.
     fn goes_on(&mut self) {
         self.retry = None;
     }
@@ -219,8 +221,8 @@ impl Stream {
         seen.push(AgentEvent::ToolResult { ok, detail: one_line(said), id: one_line(id) });
         let is_refused = match text_of(error, "type") {
             "policy_violation" => true,
-            // Without anybody to approve them these tools are taken away; any other name the model
-            // has made up.
+            // Gemini CLI removes these tools if nobody can approve them; the model made up any
+            // other name.
             "tool_not_registered" => NEED_APPROVAL.iter().any(|tool| id.starts_with(tool)),
             _ => false,
         };
@@ -253,7 +255,7 @@ impl Stream {
         Some(if end.ok && self.error.is_none() { Terminal::Success } else { Terminal::Error })
     }
 
-    /// What is known of the provider's answer: in the result's message, in the exit code, on
+    /// What is known of the provider's answer, from the result's message, the exit code and
     /// standard error.
     fn trouble(&self, exit: ProcessExit) -> Trouble {
         let mut trouble = Trouble::default();
@@ -273,7 +275,7 @@ impl Stream {
     }
 }
 
-/// The codes that Gemini CLI gives to its own faults, with or without a result event.
+/// The exit codes of Gemini CLI's own faults, with or without a result event.
 fn own_code(exit: ProcessExit, stderr: &str) -> Option<Fault> {
     let (kind, detail) = match exit.code? {
         41 => (FaultKind::Auth, "no usable way to log in is set up"),
@@ -290,8 +292,8 @@ fn own_code(exit: ProcessExit, stderr: &str) -> Option<Fault> {
     Some(Fault { kind, detail: detail.to_owned(), structured: true })
 }
 
-/// An exit code is a status modulo 256. Small codes are its own, except where only servers of the
-/// web's edge reach.
+/// The status behind an exit code, which is the status modulo 256. Small codes are Gemini CLI's
+/// own, except the range that CDN statuses (520 and above) map to.
 fn status_of(exit: ProcessExit) -> Option<i64> {
     let code = i64::from(exit.code?);
     match code {
@@ -301,7 +303,7 @@ fn status_of(exit: ProcessExit) -> Option<i64> {
     }
 }
 
-/// Which try has failed: `Attempt 2 failed with status 503. Retrying with backoff...`.
+/// The number of the failed attempt: `Attempt 2 failed with status 503. Retrying with backoff...`.
 fn retried(line: &str) -> Option<u32> {
     let (number, rest) = line.trim_start().strip_prefix("Attempt ")?.split_once(' ')?;
     let number = number.parse().ok()?;
@@ -312,7 +314,7 @@ fn own_fault(message: &str) -> Option<Fault> {
     own_words(message).map(|kind| Fault { kind, detail: one_line(message), structured: false })
 }
 
-/// What it calls an error of its own. There is no name for it in the stream, only these sentences.
+/// Recognises Gemini CLI's own errors by their text; the stream has no names for them.
 fn own_words(message: &str) -> Option<FaultKind> {
     let message = message.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));

@@ -1,8 +1,9 @@
-//! The agents' command lines: how each is started and resumed, and what its event stream means.
+//! Adapters for agent command lines: how to start and resume each agent, and how to read its event
+//! stream.
 //!
-//! One file for each agent. An adapter only translates: it starts no process, touches no file and
-//! knows nothing of tasks or of the store. A run is a success only by the agent's own terminal
-//! event, never by its exit code alone.
+//! Each agent has one file. An adapter only translates: it starts no process, touches no file and
+//! knows nothing of tasks or the store. A run succeeds only by the agent's own terminal event,
+//! never by its exit code alone.
 
 mod acp;
 pub mod acp_client;
@@ -28,7 +29,7 @@ use serde_json::Value;
 
 pub use acts::changes;
 
-/// The closed set of agents that are understood.
+/// The agents that Banksman has an adapter for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentKind {
@@ -57,17 +58,17 @@ impl AgentKind {
     }
 }
 
-/// How the agent of a worker is set up; the same for all its runs.
+/// The agent of a worker; the same for all its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentSetup {
     pub kind: AgentKind,
-    /// The program and what always comes after it; the adapter's own flags follow.
+    /// The program and its fixed arguments; the adapter's flags follow.
     pub command: Vec<String>,
     pub model: Option<String>,
-    /// Variables that the agent gets beside the allowed ones of our own environment.
+    /// Variables that the agent gets in addition to the allowed ones of our environment.
     pub env: BTreeMap<String, String>,
-    /// Variables of our own environment that this agent gets and nothing else does, such as the
-    /// key of its provider. Only their names are written down.
+    /// Variables of our environment that only this agent gets, such as its provider's key.
+    /// Banksman stores only their names.
     #[serde(default)]
     pub pass: Vec<String>,
 }
@@ -76,20 +77,20 @@ pub struct AgentSetup {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentRequest {
     pub prompt: String,
-    /// The session to go on with.
+    /// The session to resume.
     pub session: Option<String>,
-    /// The shape that the final answer must have.
+    /// The JSON Schema of the final answer.
     pub schema: Option<Value>,
     pub mcp: Option<McpServer>,
-    /// What this run may still spend, for agents that can watch it themselves.
+    /// What this run may still spend, for agents that enforce it themselves.
     pub cost_micros: Option<i64>,
-    /// What it has to ask for first; none where nobody watches.
+    /// The policy the run obeys; none where no policy applies.
     #[serde(default)]
     pub guard: Option<Box<PolicyGuard>>,
 }
 
-/// How an agent is begun in front of a person, its prompt to be added as the last word; none for
-/// one that has no such face.
+/// The command that starts an agent in a person's terminal, to which the caller appends the prompt;
+/// none for an agent without an interactive mode.
 #[must_use]
 pub fn interactive(setup: &AgentSetup) -> Option<Vec<String>> {
     let flags: &[&str] = match setup.kind {
@@ -104,7 +105,7 @@ pub fn interactive(setup: &AgentSetup) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// A server of tools that the agent starts.
+/// An MCP server that the agent starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct McpServer {
     pub name: String,
@@ -113,26 +114,26 @@ pub struct McpServer {
     pub env: BTreeMap<String, String>,
 }
 
-/// Stands for the file of our own program in [`Launch::program`]; an adapter does not know where
-/// that is.
+/// Placeholder in [`Launch::program`] for the path of our own executable, which an adapter does not
+/// know.
 pub const OURSELVES: &str = "{banksman}";
 
-/// A program to be started.
+/// A program to start.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Launch {
-    /// [`OURSELVES`] where a part of our own program speaks with the agent.
+    /// [`OURSELVES`] where a subcommand of Banksman talks to the agent.
     pub program: String,
     pub args: Vec<String>,
-    /// Beside the scrubbed environment that every agent gets.
+    /// In addition to the scrubbed environment that every agent gets.
     pub env: BTreeMap<String, String>,
-    /// What is written to its standard input, which is closed after it.
+    /// Written to standard input, which is then closed.
     pub stdin: Option<String>,
-    /// Files to be written into the run's folder first, by name; `{folder}` in `args` and `env`
-    /// stands for that folder.
+    /// Files to write into the run's folder before the start, by name; `{folder}` in `args` and
+    /// `env` stands for that folder.
     pub files: Vec<(String, String)>,
 }
 
-/// What a line of the stream meant, for people who watch and for the limits.
+/// The meaning of a line of the stream, for people who watch and for the limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum AgentEvent {
@@ -151,21 +152,21 @@ pub enum AgentEvent {
     ToolResult {
         ok: bool,
         detail: String,
-        /// Of the call that it is the result of; empty where the agent does not say.
+        /// The id of the call; empty where the agent reports none.
         #[serde(skip)]
         id: String,
     },
-    /// Something of the agent itself: a retry, a warning.
+    /// A message from the agent program: a retry, a warning.
     Note {
         text: String,
     },
-    /// Tokens and money of this run so far.
+    /// Tokens and money that this run has used so far.
     Spent {
         input_tokens: i64,
         output_tokens: i64,
         cost_micros: Option<i64>,
     },
-    /// The agent will not get any further by itself and should be ended, such as one that retries a
+    /// The agent cannot continue by itself and should be ended, for example because it retries a
     /// refused key.
     Hopeless {
         reason: String,
@@ -176,25 +177,25 @@ pub enum AgentEvent {
     },
 }
 
-/// One call of a tool, beyond what is shown of it.
+/// One tool call, beyond what is displayed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolCall {
-    /// By which its result names it; empty where the agent gives none.
+    /// The id that its result refers to; empty where the agent gives none.
     pub id: String,
     pub acts: Vec<Action>,
 }
 
-/// Reads the lines of one run. Bounded: what it keeps does not grow with the stream.
+/// Reads the lines of one run. What it keeps does not grow with the stream.
 pub trait StreamReader {
-    /// One line of standard output, without its end.
+    /// Reads one line of standard output, without its line ending.
     fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>);
-    /// One line of standard error.
+    /// Reads one line of standard error.
     fn error_line(&mut self, line: &str, seen: &mut Vec<AgentEvent>);
-    /// What it all came to.
+    /// Summarises the stream.
     fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary;
 }
 
-/// How the agent is started for what is asked.
+/// The program that runs this agent on this request.
 #[must_use]
 pub fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     match setup.kind {
@@ -207,8 +208,8 @@ pub fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     }
 }
 
-/// A reader for one run. `before` is what the session had used up when the run began, for agents
-/// that go on counting.
+/// A reader for one run. `before` is what the session had used when the run began, for agents that
+/// count per session.
 #[must_use]
 pub fn reader(kind: AgentKind, before: PriorUsage) -> Box<dyn StreamReader> {
     match kind {
@@ -221,8 +222,8 @@ pub fn reader(kind: AgentKind, before: PriorUsage) -> Box<dyn StreamReader> {
     }
 }
 
-/// How a run ended by its stream and its exit alone, without a look at the work. A fault that was
-/// named says more than the exit does; a success needs both the agent's own word and a good exit.
+/// The outcome of a run by its stream and exit code alone, without looking at the work. A named
+/// fault says more than the exit code; a success needs the agent's terminal event and exit code 0.
 #[must_use]
 pub fn outcome_of(reading: &StreamSummary, exit: ProcessExit) -> Outcome {
     if let Some(fault) = &reading.fault {
@@ -230,7 +231,7 @@ pub fn outcome_of(reading: &StreamSummary, exit: ProcessExit) -> Outcome {
             FaultKind::Quota => Outcome::Quota,
             FaultKind::Auth => Outcome::Auth,
             FaultKind::Transient if text::says_idle(&fault.detail) => Outcome::Stalled,
-            // A new session is all that it takes to try again.
+            // A new session is enough to try again.
             FaultKind::Transient | FaultKind::Session => Outcome::Transient,
             FaultKind::Budget => Outcome::OverBudget,
             FaultKind::Permission => Outcome::Policy,
@@ -250,7 +251,7 @@ pub fn outcome_of(reading: &StreamSummary, exit: ProcessExit) -> Outcome {
     }
 }
 
-/// The program of a worker and what always comes after it.
+/// A worker's program and its fixed arguments.
 fn program(setup: &AgentSetup, default: &str) -> (String, Vec<String>) {
     match setup.command.split_first() {
         Some((program, args)) => (program.clone(), args.to_vec()),
@@ -258,7 +259,7 @@ fn program(setup: &AgentSetup, default: &str) -> (String, Vec<String>) {
     }
 }
 
-/// What a resumed session had used up before.
+/// What a session had used before this run resumed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PriorUsage {
     pub input_tokens: i64,

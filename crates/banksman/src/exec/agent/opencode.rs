@@ -1,11 +1,11 @@
-//! opencode: `opencode run --format json`.
+//! Adapter for opencode: `opencode run --format json`.
 //!
-//! The prompt goes in through standard input: as an argument, opencode puts quotes around whatever
-//! has a space in it. Success is an exit of 0 after a last step that ended with `stop`; neither
-//! alone is enough, because a run whose tool was denied exits with 0 as well.
+//! The prompt goes through standard input: opencode puts quotes around an argument that contains a
+//! space. A run succeeds if it exits with 0 after a last step that ended with `stop`; neither is
+//! enough alone, because a run whose tool was denied also exits with 0.
 //!
-//! What the provider refuses is tried again without an event, for as long as the provider says, be
-//! it hours. Only its log tells of it, so that is asked for on standard error.
+//! opencode retries what the provider refuses without an event, for as long as the provider says,
+//! even hours. Only its log shows the retries, so the adapter asks for the log on standard error.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ const TITLE: &str = "banksman";
 pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "opencode");
     args.extend(["run", "--format", "json", "--auto", "--title", TITLE].map(str::to_owned));
-    // Given twice, an option is refused.
+    // opencode rejects an option that is given twice.
     if !args.iter().any(|arg| arg == "--print-logs" || arg.starts_with("--log-level")) {
         args.extend(["--print-logs", "--log-level", "ERROR"].map(str::to_owned));
     }
@@ -46,14 +46,14 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     }
 }
 
-/// The worker's variables, with our settings laid over what it says to opencode itself.
+/// The worker's variables, with our settings merged into its opencode configuration.
 fn environment(
     given: &BTreeMap<String, String>,
     mcp: Option<&McpServer>,
 ) -> BTreeMap<String, String> {
     let mut env = given.clone();
     let own = given.get(CONFIG).map_or(Some(Map::new()), |text| serde_json::from_str(text).ok());
-    // A text that we cannot read is the worker's own affair: opencode also takes comments. `--auto`
+    // Leave a text that we cannot parse to the worker: opencode also accepts comments. `--auto`
     // still allows tools.
     if let Some(mut config) = own {
         config.insert("permission".to_owned(), json!("allow"));
@@ -81,12 +81,12 @@ pub(super) struct Stream {
     input_tokens: i64,
     output_tokens: i64,
     cost_micros: Option<i64>,
-    /// How the last step ended; none while one is under way.
+    /// How the last step ended; none while a step runs.
     reason: Option<String>,
     error: Option<(Trouble, Option<Instant>)>,
-    /// What the provider refused last, while nothing came after it.
+    /// The provider's last refusal, until an event follows it.
     pending: Option<Trouble>,
-    /// Whether the last tool was refused.
+    /// Why the last tool was refused.
     denied: Option<String>,
     stderr: Tail,
 }
@@ -160,7 +160,7 @@ impl Stream {
     fn step(&mut self, part: &Value, seen: &mut Vec<AgentEvent>) {
         let tokens = &part["tokens"];
         let cache = &tokens["cache"];
-        // The input does not hold what came from the cache, nor the output what the model thought.
+        // `input` excludes cached tokens, and `output` excludes reasoning.
         let input = [
             text::count_of(tokens, "input"),
             text::count_of(cache, "read"),
@@ -188,7 +188,7 @@ impl Stream {
         let data = &error["data"];
         let mut trouble = Trouble::new(data["statusCode"].as_i64(), text::text_of(data, "message"));
         trouble.may_pass = data["isRetryable"] == true;
-        // The name of every answer with an error status, whatever it was.
+        // opencode gives this name to every answer with an error status.
         let name = Some(text::text_of(error, "name")).filter(|name| *name != "APIError");
         trouble.name(name.unwrap_or_default());
         trouble.headers(&data["responseHeaders"]);
@@ -204,8 +204,8 @@ impl Stream {
         match (&self.error, self.reason.as_deref(), exit.code) {
             (Some(_), _, _) => Some(Terminal::Error),
             (None, Some("stop"), Some(0)) => Some(Terminal::Success),
-            // It ended by itself in the middle of the work, such as after a denied tool or at the
-            // model's limit.
+            // opencode stopped by itself in the middle of the work, for example after a denied tool
+            // or at the model's limit.
             (None, Some(reason), Some(0)) if reason != "stop" => Some(Terminal::Error),
             (None, _, _) => None,
         }
@@ -236,9 +236,9 @@ impl Stream {
     }
 }
 
-/// What the provider said, from a line of the log such as
-/// `level=ERROR message="stream error" small=false error.error="AI_APICallError: Too many
-/// requests"`. Small models are asked for titles, which nobody needs.
+/// The provider's message, from a line of the log such as `level=ERROR message="stream error"
+/// small=false error.error="AI_APICallError: Too many requests"`. Small models only write titles,
+/// so their errors do not matter.
 fn refusal_in(line: &str) -> Option<String> {
     let is_refusal = line.contains(" level=ERROR ")
         && line.contains(r#" message="stream error" "#)
@@ -252,12 +252,12 @@ fn refusal_in(line: &str) -> Option<String> {
     Some(error.strip_prefix("AI_APICallError: ").unwrap_or(&error).to_owned())
 }
 
-/// opencode's own tools name files in their own way.
+/// opencode's own tools use another name for a file argument.
 fn detail(input: &Value) -> String {
     input["filePath"].as_str().map_or_else(|| text::tool_detail(input), text::one_line)
 }
 
-/// Whether a tool failed because it may not be used. opencode marks it in words only.
+/// Whether a tool failed because it is forbidden. opencode says so in prose only.
 fn is_refusal(error: &str) -> bool {
     let error = error.to_ascii_lowercase();
     ["reject", "denied", "not allowed", "prevents you from using", "permission"]

@@ -1,8 +1,6 @@
-//! What a model's provider said when it refused or failed: its HTTP status, its headers, its error
-//! body.
+//! Reads a model provider's refusal or failure: its HTTP status, headers and error body.
 //!
-//! Agents pass these on in different wrappings. Here is the one place that knows what is inside
-//! them.
+//! Agents wrap these differently; only this file knows what is inside.
 
 use banksman_core::receipt::{Fault, FaultKind};
 use banksman_core::time::{Instant, Span};
@@ -10,18 +8,18 @@ use serde_json::Value;
 
 use super::text;
 
-/// Names that one error may bring along: its type, its code, its reasons.
+/// The most names taken from one error: its type, code and reasons.
 const NAMES: usize = 16;
-/// Of a message: enough to find a time in it.
+/// Enough of a message to find a time in it.
 const MESSAGE_BYTES: usize = 4 * 1024;
-/// A provider that lets us wait longer than this means something else.
+/// A longer wait than this is not a wait.
 const LONGEST_WAIT_MS: i64 = 60 * 86_400_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
     pub(super) status: Option<i64>,
     pub(super) message: String,
-    /// Whether the agent itself says that another try may help.
+    /// Whether the agent itself says that a retry may help.
     pub(super) may_pass: bool,
     names: Vec<String>,
     wait_ms: Option<i64>,
@@ -40,7 +38,7 @@ impl Trouble {
         }
     }
 
-    /// Takes over what another report of the same fault says beside its message.
+    /// Adds what another report of the same fault says besides its message.
     pub(super) fn adopt(&mut self, other: &Self) {
         self.status = other.status.or(self.status);
         for name in &other.names {
@@ -57,8 +55,8 @@ impl Trouble {
         }
     }
 
-    /// The headers of the answer. `retry-after` is the provider's word; the windows of its limits
-    /// are a hint.
+    /// Reads the headers of the answer. `retry-after` is authoritative; the reset times of rate
+    /// limits are a fallback.
     pub(super) fn headers(&mut self, headers: &Value) {
         let Some(headers) = headers.as_object() else { return };
         let all = || {
@@ -90,7 +88,7 @@ impl Trouble {
         }
     }
 
-    /// An error body: `{"error": {…}}`, a list with one in it, or the error itself.
+    /// Reads an error body: `{"error": {…}}`, a list of one, or the error itself.
     pub(super) fn body(&mut self, body: &Value) {
         let body = body.get(0).unwrap_or(body);
         let error = if body["error"].is_object() { &body["error"] } else { body };
@@ -113,7 +111,7 @@ impl Trouble {
         }
     }
 
-    /// A JSON error body somewhere in a text, such as `[API Error: {…}]`.
+    /// Reads a JSON error body inside a text, such as `[API Error: {…}]`.
     pub(super) fn body_in(&mut self, text: &str) {
         let start = text.find('{').unwrap_or(text.len());
         let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
@@ -133,8 +131,9 @@ impl Trouble {
         })
     }
 
-    /// A 400 says nothing by itself and a name says more than most statuses, except for names of
-    /// passing faults, which some providers also give to lasting ones.
+    /// The kind by status and names. A 400 means nothing by itself, and a name says more than most
+    /// statuses, except the names of transient faults, which some providers also give to permanent
+    /// ones.
     fn structured_kind(&self) -> Option<FaultKind> {
         let status = self.status.and_then(text::kind_of_status);
         let mut named = self.names.iter().filter_map(|name| kind_of_name(name));
@@ -149,7 +148,7 @@ impl Trouble {
         self.may_pass.then_some(FaultKind::Transient)
     }
 
-    /// When we may go on. Waits count from the moment at which they were said.
+    /// When the provider accepts requests again. Waits count from `said_at`.
     pub(super) fn resets_at(&self, said_at: Instant) -> Option<Instant> {
         self.at
             .or_else(|| self.wait_ms.map(|millis| said_at.plus(Span(millis))))
@@ -157,7 +156,7 @@ impl Trouble {
     }
 }
 
-/// Names beyond the shared table.
+/// The kind of a name, including names that the shared table lacks.
 fn kind_of_name(name: &str) -> Option<FaultKind> {
     match name {
         "API_KEY_INVALID" | "API_KEY_SERVICE_BLOCKED" | "ProviderAuthError" => {
@@ -174,7 +173,7 @@ fn text_or_number(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A span as providers write it: `30`, `1.5s`, `6m0s`, `120ms`.
+/// A duration as providers write it: `30`, `1.5s`, `6m0s`, `120ms`.
 fn millis_of(text: &str) -> Option<i64> {
     let mut rest = text.trim();
     let mut total = 0.0;

@@ -1,27 +1,25 @@
-//! Answers in a given shape, for agents whose command line knows no schema: the demand in the
-//! prompt, the answer in the last words, and what is wrong with it.
+//! Structured answers for agents whose command line takes no schema: adds the schema to the prompt,
+//! finds the answer in the last message and validates it.
 //!
-//! A small part of JSON Schema is understood, and a schema that uses more is refused when it is
-//! loaded. A whole validator would be the slowest crate to build of all, for keywords that our
-//! prompts never use.
+//! Only a small part of JSON Schema is supported, and loading a schema that uses more fails. A full
+//! validator would be the slowest crate to build, for keywords that our prompts never use.
 
 use serde_json::{Map, Value};
 
 use super::AgentRequest;
 
-/// Schemas are written by people and by prompts; deeper ones are mistakes, and every function here
-/// recurses.
+/// People and prompts write schemas; a deeper one is a mistake, and every function here recurses.
 const DEPTH: usize = 32;
-/// Faults that are told to the agent at once. More would not help it.
+/// The most violations reported to the agent at once; more would not help it.
 const VIOLATIONS: usize = 20;
-/// Of the end of a text, in bytes: where an answer is looked for.
+/// How much of the end of a text is searched for an answer.
 const SEARCHED_BYTES: usize = 1024 * 1024;
 
 const TYPES: [&str; 7] = ["object", "array", "string", "integer", "number", "boolean", "null"];
-/// Keywords that say something to people and nothing about an answer.
+/// Keywords that document a schema and do not restrict an answer.
 const ANNOTATIONS: [&str; 5] = ["$schema", "$id", "title", "description", "examples"];
 
-/// What is added to a prompt so that the agent ends with an answer in this shape.
+/// The instruction, appended to a prompt, to end with an answer of this shape.
 #[must_use]
 pub fn demand(schema: &Value) -> String {
     format!(
@@ -30,13 +28,13 @@ pub fn demand(schema: &Value) -> String {
     )
 }
 
-/// The whole prompt of a run, for an agent that takes no schema.
+/// The prompt of a run for an agent that takes no schema.
 pub(super) fn asked(ask: &AgentRequest) -> String {
     let demand = ask.schema.as_ref().map(demand).unwrap_or_default();
     format!("{}{demand}", ask.prompt)
 }
 
-/// The last JSON object in a text, with or without words and fences around it.
+/// The last JSON object in a text, with or without prose and code fences around it.
 #[must_use]
 pub fn answer_in(text: &str) -> Option<Value> {
     let from = text.ceil_char_boundary(text.len().saturating_sub(SEARCHED_BYTES));
@@ -57,17 +55,17 @@ pub fn answer_in(text: &str) -> Option<Value> {
     last
 }
 
-/// Whether a schema says only what is understood here, and says it rightly.
+/// Checks that a schema is valid and uses only supported keywords.
 ///
 /// # Errors
 ///
-/// Names the place in the schema and what is wrong there.
+/// The place in the schema and the problem there.
 pub fn supported(schema: &Value) -> Result<(), String> {
     check_schema(schema, "", 0)
 }
 
-/// What is wrong with an answer, each with its place; empty when it fits. The schema must be a
-/// [`supported`] one.
+/// The violations in an answer, each with its place; empty if it is valid. The schema must be
+/// [`supported`].
 #[must_use]
 pub fn violations(schema: &Value, answer: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -75,8 +73,8 @@ pub fn violations(schema: &Value, answer: &Value) -> Vec<String> {
     found
 }
 
-/// The answer without members that are null, may be left out and may not be null. Where a provider
-/// wants every member of a shape to be there, that is the only way for an agent to leave one out.
+/// The answer without null members that are optional and not nullable. Where a provider requires
+/// every member, null is the only way for an agent to omit one.
 #[must_use]
 pub fn without_idle_nulls(schema: &Value, answer: Value) -> Value {
     match answer {
@@ -147,7 +145,7 @@ fn is_list_of(value: &Value, fits: fn(&Value) -> bool) -> bool {
     value.as_array().is_some_and(|list| list.iter().all(fits))
 }
 
-/// The types that a schema names; none when one of them is no type.
+/// The types that a schema names; none if one of them is not a JSON type.
 fn types(value: &Value) -> Option<Vec<&str>> {
     let names: Vec<&str> = match value {
         Value::String(name) => vec![name],
@@ -231,7 +229,7 @@ fn check_number(schema: &Value, number: Option<f64>, place: &str, found: &mut Ve
 
 fn is_of_type(value: &Value, name: &str) -> bool {
     match name {
-        // JSON has one kind of number, so 3.0 is a whole one.
+        // JSON has one number type, so 3.0 is an integer.
         "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
         "number" => value.is_number(),
         name => type_of(value) == name,

@@ -1,8 +1,8 @@
-//! What all adapters share: lines as JSON, texts cut to a size, and the one table from error names,
+//! What all adapters share: JSON lines, bounded texts, and the one table that maps error names,
 //! HTTP statuses and prose to faults.
 //!
-//! Structured names and statuses come first; prose is asked last, and only about an end that was
-//! not a success.
+//! Structured names and statuses take precedence. Prose is searched last, and only after a run that
+//! did not succeed.
 
 use std::collections::VecDeque;
 
@@ -12,13 +12,13 @@ use banksman_core::time::Instant;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-/// One line of detail for people, in bytes.
+/// The size of one displayed line.
 pub(super) const DETAIL_BYTES: usize = 500;
-/// Lines of standard error that are kept to explain an end, the newest ones.
+/// How many of the newest lines of standard error are kept to explain a failure.
 const TAIL_LINES: usize = 20;
 const ELLIPSIS: &str = "…";
 
-/// A line of the stream as a JSON object. Banners, warnings and half lines are not one.
+/// A line of the stream as a JSON object; none for banners, warnings and partial lines.
 pub(super) fn object(line: &str) -> Option<Value> {
     let line = line.trim_start_matches('\u{feff}').trim();
     if !line.starts_with('{') {
@@ -27,12 +27,12 @@ pub(super) fn object(line: &str) -> Option<Value> {
     serde_json::from_str::<Value>(line).ok().filter(Value::is_object)
 }
 
-/// A text field; empty where there is none.
+/// A text field; empty if absent.
 pub(super) fn text_of<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// A count of something; what is no number, or below zero, is none.
+/// A count; 0 if it is not a number or is negative.
 pub(super) fn count_of(value: &Value, key: &str) -> i64 {
     let number = &value[key];
     #[expect(
@@ -43,21 +43,19 @@ pub(super) fn count_of(value: &Value, key: &str) -> i64 {
     count.unwrap_or_default().max(0)
 }
 
-/// Dollars as millionths, rounded.
+/// Dollars to millionths of a dollar, rounded.
 pub(super) fn micros(dollars: &Value) -> Option<i64> {
     let dollars = dollars.as_f64().filter(|dollars| dollars.is_finite() && *dollars >= 0.0)?;
     #[expect(clippy::cast_possible_truncation, reason = "casts from floats saturate")]
     Some((dollars * 1e6).round() as i64)
 }
 
-/// What came since, of something that is counted on; a count that is below the earlier one has
-/// begun anew.
+/// The increase of a running count since `before`; a smaller count than `before` has started anew.
 pub(super) fn since(count: i64, before: i64) -> i64 {
     if count >= before { count - before } else { count }
 }
 
-/// A point in time from seconds since 1970, or from milliseconds, which no seconds of our time
-/// reach.
+/// A time in seconds since 1970, or in milliseconds if the number is too large for seconds.
 pub(super) fn at_epoch(value: &Value) -> Option<Instant> {
     const MILLIS_FROM: i64 = 100_000_000_000;
     let number = count_of(&serde_json::json!({ "at": value }), "at");
@@ -65,7 +63,7 @@ pub(super) fn at_epoch(value: &Value) -> Option<Instant> {
     (number > 0).then_some(Instant(millis))
 }
 
-/// The text in at most `bytes` bytes, whole characters only.
+/// Truncates a text to at most `bytes` bytes, at a character boundary.
 pub(super) fn cut(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
@@ -74,15 +72,15 @@ pub(super) fn cut(text: &str, bytes: usize) -> String {
     format!("{}{ELLIPSIS}", &text[..end])
 }
 
-/// The text on one line of at most [`DETAIL_BYTES`].
+/// Joins a text into one line of at most [`DETAIL_BYTES`].
 pub(super) fn one_line(text: &str) -> String {
-    // More than the answer can hold need not be looked at, whatever the size of the text.
+    // Do not scan more of a huge text than the result can hold.
     let start = &text[..text.floor_char_boundary(4 * DETAIL_BYTES)];
     let words: Vec<&str> = start.split_whitespace().collect();
     cut(&words.join(" "), DETAIL_BYTES)
 }
 
-/// What a tool is used on, on one line: the argument that says most, or all of them.
+/// The argument that describes a tool call best, on one line; otherwise all arguments.
 pub(super) fn tool_detail(input: &Value) -> String {
     const TELLING: [&str; 9] = [
         "file_path",
@@ -124,9 +122,9 @@ impl Tail {
         self.lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    /// What standard error says about an end without a terminal event. Nothing about one that was
-    /// brought about from outside, or that claims to be good. An agent that wrote no event at
-    /// all did not get as far as its work.
+    /// The fault that standard error shows for a run without a terminal event. None if the process
+    /// was killed from outside or exited with 0. An agent that wrote no event at all failed during
+    /// setup.
     pub(super) fn fault(&self, spoke: bool, exit: ProcessExit) -> Option<Fault> {
         let last = self.lines.back()?;
         let is_own_failure = exit.code.is_some_and(|code| code != 0 && !is_signal(code));
@@ -138,13 +136,13 @@ impl Tail {
     }
 }
 
-/// Whether an exit code is how shells write a signal: of those that end programs from outside.
+/// Whether an exit code is a shell's notation for a signal that ends programs from outside.
 fn is_signal(code: i32) -> bool {
     matches!(code, 129 | 130 | 131 | 137 | 143)
 }
 
-/// What an HTTP status of the provider means. 400 says nothing by itself: it may be an empty
-/// account or our fault.
+/// The fault that a provider's HTTP status means. 400 is ambiguous: the account may be empty or the
+/// request wrong.
 pub(super) fn kind_of_status(status: i64) -> Option<FaultKind> {
     match status {
         401 | 403 => Some(FaultKind::Auth),
@@ -155,8 +153,8 @@ pub(super) fn kind_of_status(status: i64) -> Option<FaultKind> {
     }
 }
 
-/// What an error's name means, however it is spelled: `rate_limit_error`, `rateLimit`,
-/// `RATE-LIMIT`. Names that say nothing more than 400 does are not in the table.
+/// The fault that an error's name means, in any spelling: `rate_limit_error`, `rateLimit`,
+/// `RATE-LIMIT`. The table omits names that say no more than a 400.
 pub(super) fn kind_of_name(name: &str) -> Option<FaultKind> {
     const NAMES: [(FaultKind, &[&str]); 6] = [
         (
@@ -230,7 +228,7 @@ pub(super) fn kind_of_name(name: &str) -> Option<FaultKind> {
     row.map(|(kind, _)| *kind)
 }
 
-/// The HTTP status that a text names as one: `unexpected status 401 …`, `last status: 429 …`.
+/// The HTTP status in a text: `unexpected status 401 …`, `last status: 429 …`.
 pub(super) fn status_in(text: &str) -> Option<i64> {
     let lower = text.to_ascii_lowercase();
     let mut after = lower.match_indices("status").map(|(at, word)| &lower[at + word.len()..]);
@@ -241,9 +239,9 @@ pub(super) fn status_in(text: &str) -> Option<i64> {
     })
 }
 
-/// What a text says about an end that was not a success: a named status first, then words.
+/// The fault that the text of a failed run describes: a status first, then known phrases.
 pub(super) fn fault_in(text: &str) -> Option<FaultKind> {
-    /// What the agents write where they give no status and no name.
+    /// What agents write where they give no status and no name.
     const WORDS: [(FaultKind, &[&str]); 5] = [
         (
             FaultKind::Session,
@@ -277,23 +275,23 @@ pub(super) fn fault_in(text: &str) -> Option<FaultKind> {
         .or_else(|| quota::fault_in(&text))
 }
 
-/// `Session ID … is already in use`: another session has to be begun.
+/// `Session ID … is already in use`: the next run needs a new session.
 fn is_taken(text: &str) -> bool {
     text.contains("session id") && text.contains("already in use")
 }
 
-/// Whether a text says that the provider fell silent in the middle of an answer.
+/// Whether a text says that the provider stopped sending in the middle of an answer.
 pub(super) fn says_idle(text: &str) -> bool {
     plain_quotes(text).contains("idle timeout")
 }
 
-/// Lower-case, with the apostrophe of typewriters, so that one pattern fits all.
+/// Lower case with straight apostrophes, so that one pattern matches all spellings.
 fn plain_quotes(text: &str) -> String {
     text.to_lowercase().replace(['\u{2019}', '\u{2018}'], "'")
 }
 
-/// When the provider lets us go on, by its own words. A time without a zone is of the machine that
-/// the agent runs on.
+/// When the provider accepts requests again, according to its message. A time without a zone is in
+/// the zone of the agent's machine.
 pub(super) fn resets_in(text: &str, now: Instant) -> Option<Instant> {
     quota::reset_time(text, now, &TimeZone::system(), &|name| TimeZone::get(name).ok())
 }

@@ -1,27 +1,26 @@
-//! The last message of an agent, put together from the pieces that its stream gives.
+//! Assembles an agent's last message from the chunks of its stream.
 
 use banksman_core::limits::FINAL_TEXT_BYTES;
 use serde_json::Value;
 
 use super::{schema, text};
 
-/// Of the last message, in bytes: an answer in a given shape may be longer than what is kept of
-/// last words.
+/// The most that is kept: a structured answer may be longer than the kept final text.
 const MESSAGE_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Words {
     message: String,
     text: String,
-    /// The next piece belongs to another message.
+    /// The next chunk begins a new message.
     ended: bool,
 }
 
 impl Words {
-    /// A piece of a message. Another name begins another message; an agent that names none says so
-    /// with [`Self::end`].
+    /// Adds a chunk of a message. Another id begins a new message; for an agent without ids the
+    /// caller uses [`Self::end`].
     pub(super) fn add(&mut self, message: &str, piece: &str) {
-        // Some agents open every message with an empty piece, also one that is never filled.
+        // Some agents open every message with an empty chunk, even one that they never fill.
         if piece.is_empty() {
             return;
         }
@@ -37,7 +36,7 @@ impl Words {
         }
     }
 
-    /// The message is complete: what comes next is another one.
+    /// Completes the message: the next chunk begins a new one.
     pub(super) fn end(&mut self) {
         self.ended = true;
     }
@@ -46,7 +45,7 @@ impl Words {
         self.text.trim()
     }
 
-    /// What is kept of the last message.
+    /// The last message, bounded.
     pub(super) fn last(&self) -> String {
         text::cut(self.text(), FINAL_TEXT_BYTES)
     }

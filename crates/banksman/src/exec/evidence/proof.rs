@@ -1,4 +1,4 @@
-//! Running the commands that prove the work, on exactly the commit that they are to prove.
+//! Runs the commands that verify the work, on exactly the commit in question.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,25 +12,25 @@ use crate::exec::job::Verification;
 use crate::exec::process::{RunError, Runner};
 use crate::exec::worktree::shell;
 
-/// What the checks showed.
+/// The results of the checks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CheckProof {
-    /// In order, up to the first that did not pass.
+    /// In order, up to the first that failed.
     pub checks: Vec<CheckResult>,
     pub notes: Vec<String>,
 }
 
 impl CheckProof {
-    /// Whether every one of the commands has passed.
+    /// Whether all commands passed.
     #[must_use]
     pub fn holds(&self, checks: &Verification) -> bool {
         self.checks.len() == checks.commands.len() && self.checks.iter().all(CheckResult::passed)
     }
 }
 
-/// Runs the commands one after the other. They do not run on a tree with uncommitted files, as that
-/// is nothing that could be merged. A command that moves the head or changes tracked files has not
-/// passed, whatever its exit code.
+/// Runs the commands in order. They do not run on a tree with uncommitted files, which could not be
+/// merged. A command that moves the head or changes tracked files has failed, whatever its exit
+/// code.
 pub fn run_checks(
     runner: &mut dyn Runner,
     worktree: &Path,
@@ -51,8 +51,7 @@ pub fn run_checks(
             break;
         }
     }
-    // What the checks left behind would be taken for work of the next attempt. There was nothing of
-    // that kind before.
+    // The next attempt would take files that the checks left for work. There were none before.
     Git::at(runner, worktree, env).clean_untracked()?;
     Ok(proof)
 }
@@ -83,7 +82,7 @@ fn run_one(
     Ok(check)
 }
 
-/// Runs a command as it is, on the files as they are, so that it proves nothing about a commit.
+/// Runs a command on the files as they are, so the result proves nothing about a commit.
 pub fn run_command(
     runner: &mut dyn Runner,
     folder: &Path,
@@ -91,7 +90,7 @@ pub fn run_command(
     env: &BTreeMap<String, String>,
 ) -> Result<CheckResult, RunError> {
     let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
-    // Both streams into one, so that the end of what was printed is in the order in which it was.
+    // One stream for both, so that the tail keeps the order of the output.
     let in_one = format!("exec 2>&1\n{command}");
     let output = runner.run(&shell(&in_one, folder, env, timeout, CHECK_TAIL_BYTES))?;
     let mut check = CheckResult {

@@ -1,33 +1,33 @@
-//! What two commits differ in, apart from the mailbox of a workflow.
+//! The changes between two commits, without the mailbox of a workflow.
 
 use super::quoted::unquote;
 use super::steps::WORK_ONLY;
 use super::{Git, LONG};
 use crate::exec::process::RunError;
 
-/// A symbolic link, as git writes its mode.
+/// git's mode for a symbolic link.
 pub const LINK_MODE: &str = "120000";
-/// A commit of another repository.
+/// git's mode for a commit of another repository.
 pub const SUBMODULE_MODE: &str = "160000";
-/// Nothing.
+/// git's mode for a path that does not exist.
 const GONE_MODE: &str = "000000";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub path: Vec<u8>,
-    /// After the change; all zeros for a path that is gone.
+    /// After the change; all zeros for a deleted path.
     pub mode: String,
     pub object: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Diff {
-    /// Both names of what was renamed or copied are in here.
+    /// Contains both names of a renamed or copied file.
     pub list: Vec<Change>,
     pub files: u32,
     pub insertions: u32,
     pub deletions: u32,
-    /// Whether there were more than could be read.
+    /// Whether the output was truncated.
     pub cut: bool,
 }
 
@@ -59,7 +59,7 @@ impl Git<'_> {
     }
 }
 
-/// `MODE MODE OBJECT OBJECT STATUS`, then the paths, each after a tab.
+/// Parses `MODE MODE OBJECT OBJECT STATUS`, then the paths, each after a tab.
 fn read_entry(changes: &mut Diff, entry: &str) {
     let mut parts = entry.split('\t');
     let facts: Vec<&str> = parts.next().unwrap_or_default().split(' ').collect();
@@ -75,7 +75,7 @@ fn read_entry(changes: &mut Diff, entry: &str) {
     changes.list.push(change(now, mode));
 }
 
-/// ` 3 files changed, 10 insertions(+), 2 deletions(-)`; what is zero is left out.
+/// Parses ` 3 files changed, 10 insertions(+), 2 deletions(-)`; git omits zeros.
 fn read_totals(changes: &mut Diff, line: &str) {
     for part in line.split(',') {
         let Some((count, what)) = part.trim().split_once(' ') else { continue };

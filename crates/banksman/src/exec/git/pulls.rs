@@ -1,7 +1,7 @@
-//! Pull requests as plain git sees them: forges publish the newest commit of each as a ref of the
+//! Finds pull requests with plain git: forges publish the newest commit of each as a ref of the
 //! repository.
 //!
-//! What is published says that somebody has asked for a merge, not whether that is still open: a
+//! A published ref shows that somebody has opened a pull request, not that it is still open: a
 //! closed one keeps its ref.
 
 use std::collections::BTreeSet;
@@ -10,14 +10,14 @@ use std::path::Path;
 use super::{FETCH, Git, KEEP_BYTES, SHORT, checked, failure};
 use crate::exec::process::RunError;
 
-/// What stands before and after the number in the names of such refs.
+/// The parts of such ref names before and after the number.
 const PUBLISHED: [(&str, &str, Forge); 3] = [
     ("refs/pull/", "/head", Forge::Pull),
     ("refs/merge-requests/", "/head", Forge::MergeRequest),
     ("refs/pull-requests/", "/from", Forge::PullRequests),
 ];
 
-/// Whose way of publishing it is.
+/// The forges, by how they name these refs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Forge {
     /// GitHub, Gitea, Forgejo.
@@ -45,8 +45,8 @@ struct Shown {
 }
 
 impl Git<'_> {
-    /// The newest pull request on a remote whose newest commit is one of these heads, or holds the
-    /// first of them because somebody has gone on from there on the remote.
+    /// The newest pull request on a remote whose newest commit is one of these heads, or contains
+    /// the first of them because somebody continued on the remote.
     pub fn pull_request(
         &mut self,
         remote: &str,
@@ -65,7 +65,7 @@ impl Git<'_> {
         let (Some(head), true) = (heads.first(), self.fetch(remote, base, branch)?.ok()) else {
             return Ok(None);
         };
-        // The branch may have moved again since it was shown; then the next look sees it.
+        // The branch may have moved again since `ls-remote`; then the next check finds it.
         let is_here = self.commit_of(published)?.is_some();
         Ok((is_here && self.is_ancestor(head, published)?).then_some(pull))
     }
@@ -87,7 +87,7 @@ impl Git<'_> {
         Ok(read(&output.stdout, &own))
     }
 
-    /// How many commits a head has that none of the others holds.
+    /// The number of commits that a head has and none of the others contains.
     pub fn count_beside(&mut self, head: &str, others: &[String]) -> Result<u32, RunError> {
         let mut args = vec!["rev-list", "--count", head, "--not"];
         args.extend(others.iter().map(String::as_str));
@@ -95,7 +95,7 @@ impl Git<'_> {
         Ok(self.line(&args)?.parse().unwrap_or(u32::MAX))
     }
 
-    /// Where people find a pull request, as far as the address of the remote tells.
+    /// The web page of a pull request, if the remote's address tells it.
     pub fn link_to(
         &mut self,
         remote: &str,
@@ -124,8 +124,8 @@ fn read(text: &str, own: &str) -> Shown {
     shown
 }
 
-/// None for an address that is not one of a forge, such as a folder. What stands before the host
-/// may be a secret.
+/// None for an address that is not a forge's, such as a folder. The part before the host may be a
+/// secret.
 fn link(address: &str, pull: &PullRequest) -> Option<String> {
     if Path::new(address).is_absolute() {
         return None;
@@ -137,7 +137,7 @@ fn link(address: &str, pull: &PullRequest) -> Option<String> {
     };
     let is_web = address.starts_with("http");
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    // The port of ssh is not the one of the web.
+    // The port of ssh is not that of the web.
     let host = if is_web { host } else { host.split(':').next()? };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~/:".contains(c);
     let path = path.trim_matches('/');

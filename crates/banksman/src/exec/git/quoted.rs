@@ -1,5 +1,5 @@
-//! Paths as git prints them: plain, or in double quotes with C escapes. The only way in which a
-//! path that is not UTF-8 comes through a text unharmed.
+//! Paths as git prints them: plain, or in double quotes with C escapes. This form also preserves
+//! paths that are not UTF-8.
 
 /// The bytes of a path.
 pub(super) fn unquote(text: &str) -> Vec<u8> {
@@ -21,7 +21,7 @@ pub(super) fn unquote(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The byte that an escape stands for, and the length of what follows the backslash.
+/// The byte that an escape stands for, and the length of the escape after the backslash.
 fn escape(after: &[u8]) -> (u8, usize) {
     let octal = after.iter().take(3).take_while(|byte| (b'0'..=b'7').contains(*byte)).count();
     if octal > 0 {
@@ -43,7 +43,7 @@ fn escape(after: &[u8]) -> (u8, usize) {
     (byte, 1)
 }
 
-/// A path for people and receipts. What is not UTF-8 is shown by a sign that stands for it.
+/// A path for people and receipts. Invalid UTF-8 becomes a replacement character.
 #[must_use]
 pub fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()

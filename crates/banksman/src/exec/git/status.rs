@@ -1,4 +1,4 @@
-//! What is different in a worktree from its commit, apart from the mailbox of a workflow.
+//! How a worktree differs from its commit, without the mailbox of a workflow.
 
 use super::quoted::unquote;
 use super::steps::WORK_ONLY;
@@ -7,15 +7,15 @@ use crate::exec::process::RunError;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
-    /// None on a branch that has no commit.
+    /// None on a branch without commits.
     pub head: Option<String>,
-    /// None when no branch is checked out.
+    /// None on a detached head.
     pub branch: Option<String>,
     pub tracked: Vec<Vec<u8>>,
     pub untracked: Vec<Vec<u8>>,
-    /// Repositories inside the worktree that git does not look into, with a slash at the end.
+    /// Nested repositories, which git does not look into, with a trailing slash.
     pub nested: Vec<Vec<u8>>,
-    /// Whether there was more than could be read.
+    /// Whether the output was truncated.
     pub cut: bool,
 }
 
@@ -47,7 +47,7 @@ impl Git<'_> {
             read_line(&mut status, line);
         }
         if output.cut {
-            // The first lines, which name the head, are the ones that were dropped.
+            // The first lines, which name the head, were dropped.
             status.head = self.commit_of("HEAD")?;
             status.branch = self.current_branch()?;
         }
@@ -80,7 +80,7 @@ fn read_line(status: &mut Status, line: &str) {
     }
 }
 
-/// How many fields stand before the path of a changed or unmerged entry.
+/// The number of fields before the path of a changed or unmerged entry.
 fn fields_before_path(line: &str) -> Option<(usize, &str)> {
     let (kind, rest) = line.split_once(' ')?;
     match kind {

@@ -1,11 +1,10 @@
-//! What the steps of a workflow need of git: their mailbox is kept out of the work, their branches
-//! are put together.
+//! What workflow steps need from git: it keeps the mailbox out of the work and merges branches.
 
 use super::{Git, LONG, SHORT, full_id};
 use crate::exec::process::{Output, RunError};
 
-/// Folders in which the steps of a workflow leave word for each other. No file in them is a part of
-/// anybody's work.
+/// The mailbox folders, through which the steps of a workflow communicate. No file in them is part
+/// of the work.
 pub const MAILBOX: [&str; 5] = [
     ".workflow/signals",
     ".workflow/retry-context",
@@ -14,8 +13,8 @@ pub const MAILBOX: [&str; 5] = [
     ".workflow/past",
 ];
 
-/// Pathspecs for everything else. `git add` cannot take them: it takes offence at those that the
-/// repository ignores.
+/// Pathspecs for everything else. `git add` rejects them if the repository ignores one of the
+/// folders.
 pub(super) const WORK_ONLY: [&str; 6] = [
     ":/",
     ":(exclude,top,literal).workflow/signals",
@@ -26,7 +25,7 @@ pub(super) const WORK_ONLY: [&str; 6] = [
 ];
 
 impl Git<'_> {
-    /// Whether a commit has something else in the mailbox than another one.
+    /// Whether two commits differ in the mailbox.
     pub fn differs_in_mailbox(&mut self, one: &str, other: &str) -> Result<bool, RunError> {
         let mut args = vec!["diff", "--quiet", "--no-ext-diff", "--end-of-options", one, other];
         args.push("--");
@@ -34,15 +33,14 @@ impl Git<'_> {
         Ok(!self.says(&args)?)
     }
 
-    /// The index gets what the commit has in the mailbox; files stay as they are.
+    /// Resets the mailbox in the index to the commit; files stay as they are.
     pub fn reset_mailbox(&mut self, commit: &str) -> Result<(), RunError> {
         let mut args = vec!["reset", "--quiet", full_id(commit)?, "--"];
         args.extend(MAILBOX);
         self.must(&args, LONG).map(drop)
     }
 
-    /// Commits from `base` to `head` whose message has this text in one of its lines, the latest
-    /// first.
+    /// Commits from `base` to `head` whose message contains this text in a line, the latest first.
     pub fn commits_saying(
         &mut self,
         text: &str,
@@ -57,14 +55,14 @@ impl Git<'_> {
         Ok(output.stdout.lines().map(str::to_owned).collect())
     }
 
-    /// The first of the commits from `base` to `head`, where they are in one row.
+    /// The first of the commits from `base` to `head`, if they are linear.
     pub fn first_commit(&mut self, base: &str, head: &str) -> Result<Option<String>, RunError> {
         let range = format!("{base}..{head}");
         let output = self.must(&["rev-list", "--reverse", &range, "--"], SHORT)?;
         Ok(output.stdout.lines().next().map(str::to_owned))
     }
 
-    /// Branches that hold a commit, up to a number.
+    /// Branches that contain a commit, up to a number.
     pub fn branches_with(&mut self, commit: &str, at_most: u32) -> Result<Vec<String>, RunError> {
         let (contains, count) = (format!("--contains={commit}"), format!("--count={at_most}"));
         let args = ["for-each-ref", "--format=%(refname:lstrip=2)", &contains, &count];
@@ -72,7 +70,7 @@ impl Git<'_> {
         Ok(self.must(&args, LONG)?.stdout.lines().map(str::to_owned).collect())
     }
 
-    /// Merges a commit into the branch that is checked out. A failed one may be left half-way.
+    /// Merges a commit into the checked-out branch. A failed merge may stay unfinished.
     pub fn merge_in(&mut self, commit: &str, message: &str) -> Result<Output, RunError> {
         let args = [
             "merge",

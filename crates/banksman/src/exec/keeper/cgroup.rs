@@ -1,8 +1,7 @@
-//! A control group of its own for each job, where the system lets us make one: then nothing that
-//! the job starts can hide.
+//! A control group for each job, where the system allows one: no process of the job can escape it.
 //!
-//! Not having one is no fault: outside Linux, in many containers and in most login sessions it
-//! cannot be had, and [`super::tree`] finds the processes by other means.
+//! A missing control group is not an error: outside Linux, in many containers and in most login
+//! sessions there is none, and [`super::tree`] finds the processes by other means.
 
 use std::fs;
 use std::io;
@@ -10,16 +9,17 @@ use std::path::{Path, PathBuf};
 
 const PROCESSES: &str = "cgroup.procs";
 
-/// The group that the keeper lives in together with everything that it starts.
+/// The group of the keeper and everything that it starts.
 pub(super) struct Cgroup {
     folder: PathBuf,
-    /// Where the keeper came from.
+    /// The group that the keeper came from.
     outside: PathBuf,
 }
 
 impl Cgroup {
-    /// Where the group would be; none where there can be none. It is put on record before it is
-    /// made, so that it is found and removed whatever happens to the keeper.
+    /// The group to create; none where groups are unavailable. The keeper records the path before
+    /// it creates the group, so that recovery finds and removes the group whatever happens to the
+    /// keeper.
     pub(super) fn planned(name: &str) -> Option<Self> {
         let outside = own_folder()?;
         Some(Self { folder: outside.join(name), outside })
@@ -29,7 +29,7 @@ impl Cgroup {
         &self.folder
     }
 
-    /// Makes the group and enters it, so that every child is born inside.
+    /// Creates the group and enters it, so that every child starts inside.
     pub(super) fn enter(self) -> Option<Self> {
         fs::create_dir(&self.folder).ok()?;
         if !self.folder.join("cgroup.kill").exists() || enter(&self.folder).is_err() {
@@ -39,7 +39,7 @@ impl Cgroup {
         Some(self)
     }
 
-    /// Kills everything in the group at once, the keeper excepted.
+    /// Kills everything in the group at once, except the keeper.
     pub(super) fn kill(&self) -> io::Result<()> {
         enter(&self.outside)?;
         let killed = kill_all(&self.folder);
@@ -47,8 +47,7 @@ impl Cgroup {
         killed
     }
 
-    /// The group goes with its last process; one that cannot go yet is removed when the job is put
-    /// away.
+    /// Removes the group. If a process remains in it, the removal of the job removes the group.
     pub(super) fn leave(self) {
         if enter(&self.outside).is_ok() {
             remove(&self.folder);
@@ -56,7 +55,7 @@ impl Cgroup {
     }
 }
 
-/// Kills everything in the group of a keeper that is gone.
+/// Kills everything in the group of a dead keeper.
 pub(in crate::exec) fn kill_all(folder: &Path) -> io::Result<()> {
     fs::write(folder.join("cgroup.kill"), "1")
 }
@@ -67,7 +66,7 @@ pub(in crate::exec) fn processes(folder: &Path) -> Vec<i32> {
 }
 
 pub(in crate::exec) fn remove(folder: &Path) {
-    // It is busy while a process of it is not yet reaped, and an empty group costs next to nothing.
+    // The group is busy until its last process is reaped, and an empty group costs almost nothing.
     drop(fs::remove_dir(folder));
 }
 
@@ -75,7 +74,7 @@ fn enter(folder: &Path) -> io::Result<()> {
     fs::write(folder.join(PROCESSES), "0")
 }
 
-/// The folder of the group that this process is in; none without a version 2 hierarchy.
+/// The folder of this process's group; none without a cgroup v2 hierarchy.
 fn own_folder() -> Option<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -83,7 +82,7 @@ fn own_folder() -> Option<PathBuf> {
     mounts.lines().find_map(mount_point).map(|mount| mount.join(own))
 }
 
-/// From a line such as `31 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw`.
+/// Parses a line such as `31 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw`.
 fn mount_point(line: &str) -> Option<PathBuf> {
     let (mount, source) = line.split_once(" - ")?;
     let mut fields = mount.split(' ').skip(3);

@@ -1,7 +1,7 @@
-//! A child in a keeper's care: started with a given environment, its pipes never waited for.
+//! A child process of the keeper, with a given environment and non-blocking pipes.
 //!
-//! Nothing here waits for a child to end: the keeper reaps all of its children in one place,
-//! adopted ones too.
+//! Nothing here waits for a child to exit: the keeper reaps all its children, including adopted
+//! ones, in one place.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use banksman_core::receipt::ProcessExit;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 
-/// What to start. The environment is all that the child gets.
+/// A program to start. The child gets this environment and nothing else.
 pub(super) struct Start<'a> {
     pub(super) program: &'a str,
     pub(super) args: &'a [String],
@@ -29,7 +29,7 @@ pub(super) enum Side {
     Err,
 }
 
-/// What is still to be written to a child.
+/// Input that is still to be written to a child.
 struct Input {
     pipe: OwnedFd,
     bytes: Vec<u8>,
@@ -52,14 +52,14 @@ impl Child {
         Self::spawn(&mut command, start.stdin)
     }
 
-    /// Starts a program of ours, with the keeper's own environment.
+    /// Starts one of our own programs, with the keeper's environment.
     pub(super) fn start_own(argv: &[String], more: &[&str]) -> io::Result<Self> {
         let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         Self::spawn(Command::new(program).args(args).args(more), None)
     }
 
     fn spawn(command: &mut Command, stdin: Option<&str>) -> io::Result<Self> {
-        // The keeper's own standard input is its lock, which a child must never get.
+        // The keeper's standard input is its lock, which a child must never inherit.
         command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn()?;
@@ -78,7 +78,7 @@ impl Child {
         Ok(Self { pid, exit: None, out, err, input })
     }
 
-    /// Whether everything that it will ever print has been read.
+    /// Whether all its output has been read.
     pub(super) fn is_silent(&self) -> bool {
         self.out.is_none() && self.err.is_none()
     }
@@ -91,8 +91,8 @@ impl Child {
         self.input.as_ref().map(|input| &input.pipe)
     }
 
-    /// Reads what is there, at most `turns` times the buffer from each side, so that nobody else
-    /// has to wait for long.
+    /// Reads available output, at most `turns` buffers from each stream, so that the rest of the
+    /// loop does not wait long.
     pub(super) fn read(
         &mut self,
         buffer: &mut [u8],
@@ -111,21 +111,21 @@ impl Child {
                     Ok(count) => hear(side, &buffer[..count]),
                     Err(Errno::INTR) => {}
                     Err(Errno::AGAIN) => break,
-                    // A pipe that cannot be read has nothing more to say.
+                    // A pipe that cannot be read has no more output.
                     Err(_) => *slot = None,
                 }
             }
         }
     }
 
-    /// Writes as much of the input as the child takes now, and closes it after the last byte.
+    /// Writes as much input as the child accepts now and closes the pipe after the last byte.
     pub(super) fn write(&mut self) {
         while let Some(input) = &mut self.input {
             match rustix::io::write(&input.pipe, &input.bytes[input.written..]) {
                 Ok(count) => input.written += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
-                // A child that does not want its input is free not to read it.
+                // A child need not read its input.
                 Err(_) => input.written = input.bytes.len(),
             }
             if input.written >= input.bytes.len() {
@@ -135,7 +135,7 @@ impl Child {
     }
 }
 
-/// Every child that has ended since the last call, adopted ones too.
+/// Every child that exited since the last call, including adopted ones.
 pub(super) fn reap() -> Vec<(Pid, ProcessExit)> {
     let mut ended = Vec::new();
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {

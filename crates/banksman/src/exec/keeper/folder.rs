@@ -1,7 +1,7 @@
 //! The folder of one job: the names of its files, and how each is read and written.
 //!
-//! A file that others read is replaced as a whole, so nobody ever sees half of one. Whether a job
-//! is alive is told by the lock alone: a lock cannot outlive its holder, a process id can.
+//! A file that others read is replaced as a whole, so no reader sees a partial one. Only the lock
+//! tells whether a job is alive: a lock cannot outlive its holder, a process id can.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use super::super::job::JobSpec;
 use super::heartbeat::KeeperStatus;
 
-/// What an agent told through its tools may take in a receipt, in bytes; what is beyond is not
-/// read.
+/// How much of the reports that an agent makes through its tools goes into a receipt; the rest is
+/// not read.
 const REPORTS_BYTES: u64 = 1024 * 1024;
 const REPORTS: usize = 1_000;
 
-/// A file of a job that could not be read or written.
+/// A job file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {action} `{}`", path.display())]
 pub struct FileError {
@@ -30,20 +30,20 @@ pub struct FileError {
     pub source: io::Error,
 }
 
-/// What a keeper says of itself before it starts anything.
+/// Identifies a keeper; written before the keeper starts anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeeperStart {
     pub pid: i32,
-    /// When the process began, in the kernel's own count; with the pid it names one process.
+    /// When the process started, in kernel ticks; with the pid it identifies one process.
     pub process_start: u64,
     pub at: Instant,
     /// The value of [`super::MARKER`] in the environment of everything that the job starts.
     pub marker: String,
-    /// Where its control group is, if the system let it make one.
+    /// The job's control group, if the system allows one.
     pub cgroup: Option<PathBuf>,
 }
 
-/// A request to end.
+/// A request to end the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopRequest {
     pub by: String,
@@ -76,7 +76,7 @@ impl JobFolder {
         self.0.join("reports.jsonl")
     }
 
-    /// Where a job without a repository works, apart from the files that it lives by.
+    /// The working folder of a job without a repository, apart from the job's own files.
     pub fn work(&self) -> PathBuf {
         self.0.join("work")
     }
@@ -117,7 +117,7 @@ impl JobFolder {
         read_json(&self.0.join("receipt.json"))
     }
 
-    /// On the disk when this returns, under its name or not at all.
+    /// The receipt is on disk, complete and under its name, when this returns.
     pub fn write_receipt(&self, receipt: &Receipt) -> Result<(), FileError> {
         let path = self.0.join("receipt.json");
         let draft = write_draft(&path, &json(receipt), File::sync_all)?;
@@ -125,7 +125,7 @@ impl JobFolder {
         sync_folder(&self.0)
     }
 
-    /// The marker in the one folder that the control plane watches.
+    /// Creates the marker in the one folder that the control plane watches.
     pub fn mark_ended(&self) -> Result<(), FileError> {
         let (Some(name), Some(home)) = (self.0.file_name(), self.0.ancestors().nth(2)) else {
             return Ok(());
@@ -135,12 +135,11 @@ impl JobFolder {
     }
 
     pub fn reports_bytes(&self) -> u64 {
-        // No file and no report are the same.
+        // A missing file means no reports.
         fs::metadata(self.reports_path()).map_or(0, |meta| meta.len())
     }
 
-    /// What the agent told. A line that says nothing known is passed over: the agent could write
-    /// here itself.
+    /// The agent's reports. Unknown lines are skipped: the agent can write to this file itself.
     pub fn reports(&self) -> Vec<AgentReport> {
         let mut text = Vec::new();
         let file = File::open(self.reports_path());
@@ -152,7 +151,7 @@ impl JobFolder {
         lines.filter_map(|line| serde_json::from_slice(line).ok()).take(REPORTS).collect()
     }
 
-    /// Puts a file for the agent beside the plan. Only a plain name stays inside the folder.
+    /// Writes a file for the agent next to the job spec. Only a plain name stays inside the folder.
     pub fn write_file(&self, name: &str, text: &str) -> Result<(), FileError> {
         let path = self.0.join(name);
         let is_plain = Path::new(name).file_name().is_some_and(|plain| plain == name);
@@ -163,12 +162,13 @@ impl JobFolder {
         replace(&path, text.as_bytes())
     }
 
-    /// The lock, if nobody has it. It is free again when the file and all its copies are closed.
+    /// Takes the lock if it is free. The lock is released when the file and all its duplicates are
+    /// closed.
     pub fn try_lock(&self) -> Result<Option<File>, FileError> {
         self.locked_by(File::try_lock)
     }
 
-    /// Whether a keeper lives, or is just being started. Asks for a shared lock, so that lookers do
+    /// Whether a keeper runs or is being started. Takes a shared lock, so that concurrent checks do
     /// not see each other.
     pub fn is_locked(&self) -> Result<bool, FileError> {
         if !self.0.is_dir() {
@@ -211,7 +211,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileError> {
     read.map(Some).map_err(|error| fault("understand", path, error.into()))
 }
 
-/// Readers see the old file or the new one.
+/// Replaces a file atomically: readers see the old content or the new.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let draft = write_draft(path, bytes, |_| Ok(()))?;
     fs::rename(&draft, path).map_err(|source| fault("write", path, source))
@@ -222,7 +222,7 @@ fn write_draft(
     bytes: &[u8],
     settle: impl FnOnce(&File) -> io::Result<()>,
 ) -> Result<PathBuf, FileError> {
-    // Two processes may ask for a stop at once.
+    // Two processes may request a stop at the same time.
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
     let written = File::create(&draft).and_then(|mut file| {
         file.write_all(bytes)?;

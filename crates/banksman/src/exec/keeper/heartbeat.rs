@@ -1,4 +1,4 @@
-//! What a job says of itself while it runs, for people who watch. Nothing is ever decided by it.
+//! The status that a job publishes while it runs, for people who watch. No decision depends on it.
 
 use std::time::{Duration, Instant as Moment};
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::JobFolder;
 
-/// Watching a run needs no finer picture, and every write is a rename.
+/// People who watch a run need no finer resolution, and every write is a rename.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// What is shown of the last thing that was seen.
+/// How much is shown of the last event.
 pub(super) const SHOWN_BYTES: usize = 500;
 
-/// Where a job has got to.
+/// The current stage of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -28,26 +28,26 @@ pub enum Stage {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct KeeperStatus {
     pub stage: Stage,
-    /// The last thing that the agent said or did, cut short.
+    /// The last thing that the agent wrote or did, truncated.
     pub last: String,
     pub last_output_at: Option<Instant>,
     pub input_tokens: i64,
     pub output_tokens: i64,
     pub cost_micros: Option<i64>,
     pub agent_pid: Option<i32>,
-    /// Of the lease.
+    /// When the lease expires.
     pub expires_at: Option<Instant>,
     pub nudges: u32,
     /// Output that could not be written to the log.
     pub dropped_bytes: u64,
 }
 
-/// Writes the beat when it has changed, and not too often.
+/// Writes the status when it has changed, at most once per interval.
 pub(super) struct KeeperStatusWriter {
     pub(super) heartbeat: KeeperStatus,
     written_at: Moment,
-    /// Before the first one there is nothing to be seen but that the keeper has begun, which its
-    /// own file tells.
+    /// The last written status. Before the first one, the keeper's own file shows that it has
+    /// started.
     written: KeeperStatus,
 }
 
@@ -60,7 +60,7 @@ impl KeeperStatusWriter {
         }
     }
 
-    /// When it is to be written next; none when there is nothing new.
+    /// When to write next; none if nothing has changed.
     pub(super) fn due_at(&self) -> Option<Moment> {
         (self.written != self.heartbeat).then(|| self.written_at + HEARTBEAT_INTERVAL)
     }
@@ -72,7 +72,7 @@ impl KeeperStatusWriter {
     }
 
     pub(super) fn write(&mut self, folder: &JobFolder, now: Moment) {
-        // A beat that could not be written is only missed; the next one comes.
+        // A failed write only skips one update.
         drop(folder.write_heartbeat(&self.heartbeat));
         (self.written_at, self.written) = (now, self.heartbeat.clone());
     }

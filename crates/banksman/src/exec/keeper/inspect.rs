@@ -1,5 +1,5 @@
-//! A look at work where somebody has done it, in a folder of theirs: no worktree is made for it,
-//! and nothing there is changed by us.
+//! Verifies work in the folder where a person did it: it creates no worktree and changes nothing
+//! there.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::Keeper;
 use super::heartbeat::Stage;
 
 impl Keeper {
-    /// A command is not run where a file is missing already: it could say no more than that.
+    /// Runs the commands only if no file is missing: otherwise they could not add anything.
     pub(super) fn inspect(
         &mut self,
         plan: &JobSpec,

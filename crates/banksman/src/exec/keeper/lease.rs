@@ -1,8 +1,7 @@
-//! Keeping the right to work: the lease is renewed by a short child, and given up in time when that
-//! does not work.
+//! Renews the lease through a short-lived child, and gives the lease up in time if renewal fails.
 //!
 //! The child is our own program with the keeper's environment, so the keeper itself needs no store.
-//! It never blocks the loop: it is started, listened to and judged like everything else.
+//! It never blocks the loop.
 
 use std::time::{Duration, Instant as Moment};
 
@@ -14,17 +13,17 @@ use super::super::job::{LOST, LeaseConfig, RunLimits};
 use super::child::{Child, Side};
 use crate::clock;
 
-/// A time stamp is short, and so is a message.
+/// A timestamp is short, and so is an error message.
 const ANSWER_BYTES: usize = 4 * 1024;
 const BETWEEN_TRIES: Duration = Duration::from_secs(5);
 
-/// What the lease allows.
+/// Whether the lease still allows work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Right {
     Held,
-    /// It ends soon and could not be renewed: there is still time to end well.
+    /// It expires soon and could not be renewed: there is still time to end the agent properly.
     RunsOut,
-    /// Somebody else may be at work already.
+    /// Another run may have started already.
     Lost,
 }
 
@@ -37,13 +36,14 @@ struct Renewal {
 pub(super) struct Lease {
     command: Vec<String>,
     ttl: Duration,
-    /// Kept free before the end: for the agent's grace, and for what we cannot know about clocks.
+    /// Kept free before the expiry, for the agent's grace period and for clock differences.
     reserve: Duration,
-    /// What the store has said, by the store's clock.
+    /// The expiry by the store's clock.
     pub(super) expires_at: Instant,
-    /// The end by the clock of this machine, which goes on while it sleeps and may be wrong.
+    /// The expiry by this machine's wall clock, which advances while the machine sleeps and may be
+    /// wrong.
     ends_at: Instant,
-    /// The end by the clock that does not jump.
+    /// The expiry by the monotonic clock.
     ends: Moment,
     next: Moment,
     tried: Moment,
@@ -55,15 +55,15 @@ pub(super) struct Lease {
 impl Lease {
     pub(super) fn new(terms: &LeaseConfig, limits: &RunLimits, now: Moment) -> Self {
         let ttl = millis(terms.ttl_ms);
-        // A grace that is longer than the lease must not eat it up.
+        // A grace period longer than the lease must not use it up.
         let reserve = millis(limits.grace_ms).min(ttl / 3) + ttl / 10;
         let wall = clock::now();
-        // The clock of this machine may be behind, so what was left by the store's clock counts as
+        // This machine's clock may be behind, so the remaining time by the store's clock counts as
         // well.
         let told = terms.expires_at.since(wall).0.min(terms.left_ms);
         let left = millis(told).min(ttl);
-        // One that is about to end, or seems to because clocks differ, has to be renewed before
-        // anything is done.
+        // A lease that is about to expire, or seems to because clocks differ, must be renewed
+        // before the job does anything.
         let is_doubtful = left <= reserve;
         Self {
             command: terms.renew.clone(),
@@ -80,7 +80,7 @@ impl Lease {
         }
     }
 
-    /// Whether it is not yet known that the lease is ours.
+    /// Whether the lease is not yet confirmed.
     pub(super) fn is_doubtful(&self) -> bool {
         self.is_doubtful && self.right == Right::Held
     }
@@ -89,7 +89,7 @@ impl Lease {
         self.right
     }
 
-    /// The renewing child, which is not part of the job.
+    /// The renewing child, which does not belong to the job.
     pub(super) fn child(&mut self) -> Option<&mut Child> {
         self.renewal.as_mut().map(|renewal| &mut renewal.child)
     }
@@ -102,7 +102,7 @@ impl Lease {
         self.renewal.as_ref().map(|renewal| &renewal.child)
     }
 
-    /// When there is something to do next.
+    /// When the lease needs attention next.
     pub(super) fn due_at(&self) -> Moment {
         match &self.renewal {
             Some(_) => (self.tried + self.ttl / 3).min(self.last_moment()),
@@ -110,13 +110,13 @@ impl Lease {
         }
     }
 
-    /// Goes on with whatever is due. `progressed` is asked only when a renewal starts.
+    /// Does whatever is due. Calls `progressed` only when a renewal starts.
     pub(super) fn go_on(&mut self, now: Moment, progressed: &mut dyn FnMut() -> bool) {
         if self.right != Right::Held {
             return;
         }
         self.listen(now);
-        // The wall clock tells of a machine that slept, which the steady clock does not count.
+        // The wall clock shows that the machine slept; the monotonic clock does not.
         let slept = clock::now() >= self.ends_at && now < self.ends;
         let is_due = now >= self.next || (slept && now >= self.tried + self.pace());
         if self.renewal.is_none() && is_due && self.right == Right::Held {
@@ -127,11 +127,11 @@ impl Lease {
         }
     }
 
-    /// Ends the renewing child; the job is over.
+    /// Ends the renewing child when the job is over.
     pub(super) fn let_go(&mut self) {
         if let Some(renewal) = self.renewal.take().filter(|renewal| renewal.child.exit.is_none()) {
-            // Not yet reaped, so the number is still its own; it leads a group with whatever it has
-            // started.
+            // The child is not reaped yet, so the pid is still its own; it leads a group with
+            // everything it started.
             if let Err(error) = kill_process_group(renewal.child.pid, Signal::KILL) {
                 eprintln!("{} failed to end a renewal: {error}", clock::now());
             }
@@ -179,7 +179,7 @@ impl Lease {
             (Some(0), Ok(expires_at)) => {
                 self.expires_at = expires_at;
                 self.is_doubtful = false;
-                // By our own steady clock, from before we asked: the store's clock may be another.
+                // By our monotonic clock, from before the request: the store's clock may differ.
                 self.ends = self.tried + self.ttl;
                 self.ends_at = after(clock::now(), self.ends.saturating_duration_since(now));
                 self.next = self.tried + self.ttl / 3;
@@ -201,7 +201,7 @@ impl Lease {
         BETWEEN_TRIES.min(self.ttl / 10)
     }
 
-    /// Later than this the agent could no longer be ended before somebody else may start.
+    /// After this moment the agent could not be ended before another run may start.
     fn last_moment(&self) -> Moment {
         self.ends.checked_sub(self.reserve).unwrap_or(self.ends)
     }

@@ -1,11 +1,10 @@
-//! Bytes in, whole lines out, however they were cut. A line that is too long is passed over as a
-//! whole.
+//! Splits a byte stream into lines, whatever its chunks. Lines that are too long are skipped.
 
 use std::io::BufRead;
 
 use banksman_core::limits::STREAM_LINE_BYTES;
 
-/// What is kept allocated between lines.
+/// The buffer size that stays allocated between lines.
 const USUAL_LINE_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
@@ -29,7 +28,7 @@ impl Lines {
         }
     }
 
-    /// The stream is over; what came after the last line end counts as a line.
+    /// Ends the stream; text after the last line ending counts as a line.
     pub fn finish(&mut self, each: &mut dyn FnMut(&str)) {
         if !self.partial.is_empty() || self.too_long {
             self.end(each);

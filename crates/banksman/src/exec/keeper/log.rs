@@ -1,11 +1,11 @@
-//! A log that never grows beyond its bound and never stops the job: what cannot be written is
-//! counted and dropped.
+//! A log of bounded size that never stops the job: bytes that cannot be written are counted and
+//! dropped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Half of the bound is in the current file, half in the one before it.
+/// The current file holds half of the bound and the previous one the other half.
 pub(super) struct Log {
     path: PathBuf,
     older: PathBuf,
@@ -40,7 +40,7 @@ impl Log {
         }
     }
 
-    /// Both files begin with a whole line, if lines are shorter than a file.
+    /// Makes both files begin with a whole line, if lines are shorter than a file.
     fn up_to_a_line_end<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         let line_end = bytes.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
         let without = if self.written == 0 { bytes.len() } else { 0 };
@@ -58,7 +58,7 @@ impl Log {
         };
         let written = file.write_all(bytes);
         if written.is_err() {
-            // Opened anew at the next write, with the length that it really has.
+            // The next write opens it again and reads its real length.
             self.file = None;
         }
         self.written = (self.written + bytes.len() as u64).min(self.half);
@@ -67,7 +67,7 @@ impl Log {
 
     fn rotate(&mut self) -> io::Result<()> {
         self.file = None;
-        // With nothing to rename, or no way to, the current file must still not grow.
+        // If there is nothing to rename, or the rename fails, the current file still must not grow.
         fs::rename(&self.path, &self.older).or_else(|_| File::create(&self.path).map(drop))?;
         self.written = 0;
         Ok(())

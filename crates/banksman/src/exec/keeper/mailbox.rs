@@ -1,9 +1,8 @@
-//! The files by which the steps of a workflow talk to each other: signals that they are done, and
-//! feedback on what they did.
+//! The mailbox files of a run: signals that a step is done, and feedback on earlier attempts.
 //!
-//! Everything here is written by agents and people, so nothing in it is trusted: sizes are bounded,
-//! links are not followed, and only what lies below the given roots is touched. What a signal means
-//! for the run is judged elsewhere.
+//! Agents and people write these files, so nothing in them is trusted: sizes are bounded, links are
+//! not followed, and only files below the given roots are touched. What a signal means for the run
+//! is decided elsewhere.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -13,28 +12,28 @@ use crate::exec::files::{self, Found};
 use crate::exec::git::MAILBOX;
 use crate::exec::mailbox::word_of;
 
-/// A signal says that a step is done, and perhaps a few sentences more.
+/// A signal says that a step is done and may add a few sentences.
 const SIGNAL_BYTES: u64 = 256 * 1024;
-/// What is kept of the sentences.
+/// How much of the sentences is kept.
 const NOTE_BYTES: usize = 2 * 1024;
-/// Feedback that one attempt is given, in files and in bytes: an agent has to read it all.
+/// The most feedback for one attempt: an agent has to read it all.
 const FEEDBACK_FILES: usize = 50;
 const FEEDBACK_BYTES: u64 = 2 * 1024 * 1024;
 
-/// What a step said with its signal.
+/// The content of a step's signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StepSignal {
     pub(super) failed: bool,
     pub(super) note: Option<String>,
 }
 
-/// What is found at a signal's place.
+/// What is at the path of a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SignalLook {
     Nothing,
-    /// Not a whole JSON value, or not yet.
+    /// Not a complete JSON value, or not yet.
     Unfinished,
-    /// Nothing that a signal could become.
+    /// Something that cannot become a signal.
     Unusable(&'static str),
     Whole {
         text: Vec<u8>,
@@ -42,7 +41,7 @@ pub(super) enum SignalLook {
     },
 }
 
-/// Looks for a signal below a root.
+/// Reads a signal below a root.
 pub(super) fn look(root: &Path, path: &str) -> SignalLook {
     if !files::is_inside(path) {
         return SignalLook::Unusable("its path leads out of the repository");
@@ -63,14 +62,14 @@ pub(super) fn look(root: &Path, path: &str) -> SignalLook {
     }
 }
 
-/// None while it is not a whole JSON value.
+/// None while the text is not a complete JSON value.
 fn word_in(text: &[u8]) -> Option<StepSignal> {
     let (failed, note) = word_of(text)?;
     let note = note.map(|note| note[..note.floor_char_boundary(NOTE_BYTES)].to_owned());
     Some(StepSignal { failed, note })
 }
 
-/// Takes a signal away; it need not be there.
+/// Removes a signal, if it exists.
 pub(super) fn forget(root: &Path, path: &str) -> io::Result<()> {
     if !files::is_inside(path) {
         return Ok(());
@@ -85,7 +84,7 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Keeps what a job has read, for people who want to know later what was said.
+/// Keeps a copy of a signal that a job has read, for people who want to look it up later.
 pub(super) fn keep(mailbox: &Path, path: &str, job: &str, text: &[u8]) -> io::Result<()> {
     let folder = mailbox.join(MAILBOX[0]).join("taken");
     fs::create_dir_all(&folder)?;
@@ -93,8 +92,8 @@ pub(super) fn keep(mailbox: &Path, path: &str, job: &str, text: &[u8]) -> io::Re
     replace(&folder.join(format!("{name}.{job}.json")), text)
 }
 
-/// Copies the feedback on earlier attempts to the same place in the worktree. Answers with what
-/// stayed behind, and why.
+/// Copies feedback on earlier attempts to the same place in the worktree. Returns which files were
+/// not copied, and why.
 pub(super) fn hand_over(mailbox: &Path, worktree: &Path, globs: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut found: Vec<Found> = Vec::new();
@@ -106,7 +105,7 @@ pub(super) fn hand_over(mailbox: &Path, worktree: &Path, globs: &[String]) -> Ve
                 .into_iter()
                 .partition(of_mailbox);
         found.extend(inside);
-        // Elsewhere a copy would be taken for the agent's work.
+        // Elsewhere a copy would count as the agent's work.
         notes.extend(outside.iter().map(|file| left(file, "it is not in the mailbox")));
     }
     found.sort();
@@ -136,7 +135,7 @@ fn copy(mailbox: &Path, worktree: &Path, file: &Found) -> io::Result<()> {
     replace(&worktree.join(&file.path), &text)
 }
 
-/// Folders below a root, none of them through a link.
+/// Creates folders below a root, none of them through a link.
 fn make_folders(root: &Path, below: &Path) -> io::Result<()> {
     let mut folder = root.to_owned();
     for part in below.components() {
@@ -150,7 +149,7 @@ fn make_folders(root: &Path, below: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Readers see the old file or the new one, and a link that stands there is replaced, not followed.
+/// Replaces a file atomically; a link in its place is replaced, not followed.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("draft");
     match fs::remove_file(&draft) {

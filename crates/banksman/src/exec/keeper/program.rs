@@ -1,4 +1,4 @@
-//! Running git, set-up commands and checks to their end, with the keeper's loop going on meanwhile.
+//! Runs git, set-up commands and checks to completion while the keeper's loop continues.
 
 use std::time::Instant as Moment;
 
@@ -54,7 +54,7 @@ impl Runner for Keeper {
     }
 }
 
-/// Keeps the end of each stream.
+/// The tails of both output streams.
 struct Ends {
     out: End,
     err: End,
@@ -74,7 +74,7 @@ struct End {
 }
 
 impl End {
-    /// Up to twice of what is kept is held, so that each byte is moved once at most.
+    /// Buffers up to twice the kept size, so that each byte moves at most once.
     fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         if self.bytes.len() > self.keep.saturating_mul(2) {

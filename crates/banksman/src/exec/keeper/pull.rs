@@ -1,7 +1,7 @@
-//! Whether a step's branch has a pull request, as the remote shows it.
+//! Checks on the remote whether a step's branch has a pull request.
 //!
-//! An agent's word for one is a hint: it buys the forge some time to publish it, and proves
-//! nothing. The remote is only ever read, and how often and how long is bounded.
+//! An agent's claim is only a hint: it gives the forge some time to publish the pull request and
+//! proves nothing. The keeper only reads the remote, a bounded number of times.
 
 use std::time::Duration;
 
@@ -15,23 +15,22 @@ use super::Keeper;
 use super::heartbeat::Stage;
 use super::stages::{is_success, no_place};
 
-/// Waits between looks after an agent has named its pull request: forges publish one a moment after
-/// they have made it.
+/// Waits between checks after an agent has named its pull request: forges publish one shortly after
+/// they create it.
 const PUBLISHED_WITHIN: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
     Duration::from_secs(8),
 ];
-/// Looks of those that a remote is worth which cannot be asked, where nobody has named a pull
-/// request.
+/// Retries for a remote that does not answer, if the agent has not named a pull request.
 const TRIES: usize = 2;
-/// Somebody who asks for the end of the job does not wait longer for an answer.
+/// The longest that a stop request waits for an answer.
 const A_SECOND: Duration = Duration::from_secs(1);
 
 impl Keeper {
-    /// After an agent's run. Where there is nobody to open a pull request with, the branch itself
-    /// stands for it.
+    /// Checks after an agent's run. In a repository without a remote, the branch stands for its
+    /// pull request.
     pub(super) fn look_for_pull(
         &mut self,
         plan: &JobSpec,
@@ -44,7 +43,7 @@ impl Keeper {
         let seen = |found, note| ObservedSignal { found, detail, note, failed: false };
         let Some(workspace) = &plan.workspace else { return Ok(seen(false, None)) };
         let Some(remote) = &workspace.remote else { return Ok(seen(evidence.commits > 0, None)) };
-        // Nobody asks about the signal of a run that did not end well.
+        // The signal of an unsuccessful run does not matter.
         if evidence.commits == 0 || !is_success(reading) {
             return Ok(seen(false, None));
         }
@@ -60,8 +59,8 @@ impl Keeper {
         }
     }
 
-    /// The newest commit of the agent, and the one that was made of what it had left uncommitted:
-    /// nobody has pushed that.
+    /// The agent's newest commit, and the commit that Banksman made of uncommitted files, which
+    /// nobody has pushed.
     fn own_heads(
         &mut self,
         plan: &JobSpec,
@@ -105,7 +104,7 @@ impl Keeper {
         }
     }
 
-    /// As people know it. A link that cannot be told is left out.
+    /// The name and, if the remote's address gives one, the link of a pull request.
     fn name_of(&mut self, plan: &JobSpec, workspace: &Workspace, pull: &PullRequest) -> String {
         let remote = workspace.remote.as_deref().unwrap_or_default();
         let link = Git::at(self, &workspace.repo, &plan.env).link_to(remote, pull);
@@ -113,7 +112,7 @@ impl Keeper {
         format!("pull request {}{}", pull.number, link.unwrap_or_default())
     }
 
-    /// For a step that somebody does by hand: one look, which holds no worktree and needs none.
+    /// Checks once for a manual step, without a worktree.
     pub(super) fn look_work(
         &mut self,
         plan: &JobSpec,
@@ -126,7 +125,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// The head that it answers with is the pull request's own.
+    /// The evidence's head is that of the pull request.
     fn look_once(&mut self, plan: &JobSpec, workspace: &Workspace) -> Result<Evidence, RunError> {
         let Workspace { repo, remote, base, branch, produces, .. } = workspace;
         let detail = format!("of a pull request for `{branch}`");

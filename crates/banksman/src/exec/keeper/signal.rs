@@ -1,5 +1,5 @@
-//! The mailbox of a workflow around a run: what was said before is forgotten, feedback is handed
-//! over, the signal is read.
+//! The mailbox of a workflow around a run: removes old signals, copies feedback, reads the new
+//! signal.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use super::stages::environment;
 use super::watch::BETWEEN_LOOKS;
 use crate::clock;
 
-/// A file that is just being written is whole after this, or never.
+/// A file that is being written is complete after this time, or never.
 const HALF_WRITTEN: Duration = Duration::from_secs(5);
 
 impl Keeper {
-    /// Before the agent starts. A signal from before the run proves nothing, so one that cannot be
-    /// taken away is a fault.
+    /// Prepares the mailbox before the agent starts. A signal from before the run proves nothing,
+    /// so a failure to remove one is a fault.
     pub(super) fn clear_mailbox(
         &self,
         plan: &JobSpec,
@@ -43,8 +43,8 @@ impl Keeper {
         self.open_mailbox(plan, checks, folder)
     }
 
-    /// Feedback is handed over, and git told not to look at the mailbox: also for somebody who
-    /// works there by hand.
+    /// Copies feedback and hides the mailbox from git, for agents and for people who do a step
+    /// manually.
     pub(super) fn open_mailbox(
         &self,
         plan: &JobSpec,
@@ -57,7 +57,7 @@ impl Keeper {
         for note in mailbox::hand_over(root, folder, &workspace.retry) {
             eprintln!("{} {note}", clock::now());
         }
-        // The mailbox is kept out of our own commits in any case; this is about those of the agent.
+        // Banksman never commits the mailbox; this protects the agent's commits.
         let pool = WorktreePool::of(workspace, &plan.env)
             .map_err(|error| environment(error.to_string()))?;
         if let Err(error) = hide_from_git(&pool.common) {
@@ -66,9 +66,9 @@ impl Keeper {
         Ok(())
     }
 
-    /// The signal that is a file, if that was demanded. It is taken out of the worktree, where it
-    /// would be committed or be found again by the next attempt, and out of the repository,
-    /// where it would be taken for a late one.
+    /// Reads and removes the signal file, if the step uses one. The file must not stay in the
+    /// worktree, where an agent would commit it or the next attempt would find it, nor in the
+    /// repository, where it would count as a stale one.
     pub(super) fn take_sentinel(
         &mut self,
         checks: &Verification,
@@ -127,7 +127,7 @@ impl Keeper {
         }
     }
 
-    /// The signals that are not files but facts about the branch.
+    /// Checks the signals that are facts about the branch rather than files.
     pub(super) fn look_for_signal(
         &mut self,
         plan: &JobSpec,
@@ -149,8 +149,8 @@ impl Keeper {
         Ok(Some(ObservedSignal { found, detail, note: None, failed: false }))
     }
 
-    /// Whether one of the agent's own commits of this run has the mark. The one that was made of
-    /// its left-over files is ours.
+    /// Whether one of the agent's own commits of this run contains the mark. Banksman's commit of
+    /// uncommitted files does not count.
     fn is_marked(
         &mut self,
         plan: &JobSpec,
@@ -164,7 +164,7 @@ impl Keeper {
     }
 }
 
-/// Where a step may leave its signal: where it works, and where all steps look.
+/// Where a step may leave its signal: in its worktree and in the shared mailbox.
 fn roots<'a>(checks: &'a Verification, folder: &'a Path) -> impl Iterator<Item = &'a Path> {
     std::iter::once(folder).chain(checks.mailbox.as_deref())
 }

@@ -1,4 +1,4 @@
-//! The stages of a job, one after the other, and the receipt that they fill.
+//! The stages of a job, in order, and the receipt that they fill.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,23 +28,22 @@ use super::turn::{Logs, Turn, TurnUsage};
 use super::watch::BETWEEN_LOOKS;
 use crate::clock;
 
-/// What the agent's tools tell it about its task.
+/// What the agent's tools know about its task.
 const TASK_FILE: &str = "task.json";
-/// What they know of the policy.
+/// What the agent's tools know about the policy.
 const GUARD_FILE: &str = "guard.json";
-/// What the evaluator reads: about 4,000 tokens, so that with its instructions it stays below
-/// 5,000.
+/// The evaluator's input: about 4,000 tokens, so that it stays below 5,000 with its instructions.
 const EVALUATOR_BYTES: usize = 14 * 1024;
-/// Of them, what the marks around texts of others take at most.
+/// The most that the fences around untrusted texts take of it.
 const MARKS_BYTES: usize = 100;
-/// Of the changed paths, and of the end of the agent's words and of a check's output.
+/// The limits for the changed paths, and for the tails of the agent's text and of a check's output.
 const EVALUATOR_PATHS: usize = 30;
 const EVALUATOR_TEXT_BYTES: usize = 4 * 1024;
-/// Of one objection to an answer: it may name a member, and an agent may give members any name.
+/// The limit for one objection to an answer, which may quote a member name of any length.
 const OBJECTION_BYTES: usize = 300;
 
 impl Keeper {
-    /// Does all that the plan asks for. Whatever happens is in the receipt.
+    /// Does what the spec asks for. The receipt records everything that happens.
     pub(super) fn work(&mut self) -> Receipt {
         let plan = Rc::clone(&self.plan);
         let mut receipt = Receipt::new(&plan.job, self.started_at, EndCause::Completed);
@@ -74,7 +73,7 @@ impl Keeper {
         receipt
     }
 
-    /// `Err` is an end before its time, as everywhere in this file.
+    /// `Err` is a premature end, as everywhere in this file.
     fn agent_work(
         &mut self,
         plan: &JobSpec,
@@ -107,7 +106,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// The agent's tools answer by it what may be done without asking.
+    /// The agent's tools use the guard to answer what needs no permission.
     fn hand_over_guard(&self, work: &AgentWork) -> Result<(), EndCause> {
         let Some(guard) = &work.ask.guard else { return Ok(()) };
         let guard = serde_json::to_string(guard).expect("a guard has string keys");
@@ -115,7 +114,7 @@ impl Keeper {
         written.map_err(|error| environment(format!("{error}: {}", error.source)))
     }
 
-    /// What did not end well is looked at, but neither committed nor proven.
+    /// Gathers evidence. After an unsuccessful run it neither commits nor checks.
     fn gather(
         &mut self,
         plan: &JobSpec,
@@ -125,8 +124,7 @@ impl Keeper {
         receipt: &mut Receipt,
     ) -> Result<(), EndCause> {
         let demanded = &work.checks;
-        // Before anything is taken away or put to the proof: these are the files as the agent has
-        // left them.
+        // Before anything is removed or checked, while the files are as the agent left them.
         let missing = files::missing(folder, &demanded.outputs, &demanded.files);
         let sentinel = self.take_sentinel(demanded, folder);
         let mut evidence = match plan.workspace.as_ref().zip(prepared) {
@@ -173,7 +171,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Nobody is asked about what the facts speak against already.
+    /// Skips the evaluator if the facts already contradict success.
     fn have_judged(&mut self, judge: &StepJudge, receipt: &mut Receipt) -> Result<(), EndCause> {
         let found = receipt.evidence.as_ref();
         if !found.is_some_and(|evidence| failure::check(evidence, None).ambiguous) {
@@ -197,7 +195,7 @@ impl Keeper {
     ) -> Result<(), EndCause> {
         self.make_sure_of_the_lease()?;
         let workspace: &Workspace = plan.workspace.as_ref().ok_or_else(no_place)?;
-        // A branch that brings others together is made first.
+        // A branch that collects others is built first.
         if !workspace.produces.is_empty() {
             match self.prepare(plan) {
                 Ok(_) => {}
@@ -240,7 +238,7 @@ impl Keeper {
         emptied.map(|_| ()).map_err(|error| self.hindered(&error))
     }
 
-    /// The folder to work in, and its worktree if it is one.
+    /// The folder to work in, and its worktree if there is one.
     fn prepare(
         &mut self,
         plan: &JobSpec,
@@ -257,8 +255,8 @@ impl Keeper {
         Ok((workspace.worktree.clone(), Some(prepared)))
     }
 
-    /// Nothing is touched before it is certain that it is ours to touch, and that nobody has asked
-    /// to stop.
+    /// Confirms, before the job touches anything, that the lease is held and that nobody has
+    /// requested a stop.
     pub(super) fn make_sure_of_the_lease(&mut self) -> Result<(), EndCause> {
         drop(self.look_around(clock::monotonic()));
         while self.interrupt.is_none() && self.lease.as_ref().is_some_and(Lease::is_doubtful) {
@@ -275,8 +273,8 @@ impl Keeper {
         Ok(folder)
     }
 
-    /// The agent's turns: the first, one more if it fell silent, and one more if its answer has not
-    /// the wanted shape.
+    /// Runs the agent's turns: the first, one more if it stalled, and one more if its answer
+    /// violates the schema.
     fn converse(
         &mut self,
         work: &AgentWork,
@@ -307,7 +305,7 @@ impl Keeper {
             let session = receipt.reading.as_ref().and_then(|reading| reading.session.clone());
             let session = session.or(ask.session);
             let prompt = match tended.ended {
-                // It will be as silent when it is asked to go on.
+                // It would stall again after a nudge.
                 Some(EndCause::Stalled | EndCause::TimedOut)
                     if is_stuck(receipt.reading.as_ref()) =>
                 {
@@ -332,8 +330,8 @@ impl Keeper {
         }
     }
 
-    /// A cheap look at what the facts leave open. It works beside the worktree, so that it can
-    /// change nothing there.
+    /// Asks the evaluator about what the facts leave open. It runs outside the worktree, so that it
+    /// cannot change anything there.
     fn evaluate(&mut self, evaluator: &Evaluator, receipt: &Receipt) -> Option<StreamSummary> {
         let folder = self.own_place().ok()?;
         let bytes = self.plan.limits.output_bytes;
@@ -374,7 +372,7 @@ impl Keeper {
         self.interrupt.clone().map_or(Ok(()), Err)
     }
 
-    /// We could not even look: not the agent's fault.
+    /// Banksman itself failed to look at the work; the agent is not at fault.
     pub(super) fn hindered(&self, error: &RunError) -> EndCause {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
         let detail = format!("{error}{}", cause.unwrap_or_default());
@@ -382,13 +380,13 @@ impl Keeper {
     }
 }
 
-/// Whether a run without a worktree has to leave more than its own word.
+/// Whether a run without a worktree must produce more than the agent's own claim.
 fn demands_evidence(checks: &Verification) -> bool {
     let Verification { outputs, files, criterion, signal, .. } = checks;
     !outputs.is_empty() || !files.is_empty() || criterion.is_some() || signal.is_some()
 }
 
-/// What has to be asked about the paths that were changed, by whatever means.
+/// The permission that the changed paths need, however they were changed.
 fn held_paths(work: &AgentWork, evidence: &Evidence) -> Option<String> {
     let guard = work.ask.guard.as_deref()?;
     let writes: Vec<Action> = evidence.paths.iter().cloned().map(Action::Write).collect();
@@ -407,13 +405,13 @@ pub(super) fn is_success(reading: Option<&StreamSummary>) -> bool {
     reading.is_some_and(|reading| reading.terminal == Some(Terminal::Success))
 }
 
-/// Whether the agent told of a refusal that no patience of ours ends, and waits for it to end.
+/// Whether the agent reported a refusal that a nudge cannot resolve.
 fn is_stuck(reading: Option<&StreamSummary>) -> bool {
     let fault = reading.and_then(|reading| reading.fault.as_ref());
     fault.is_some_and(|fault| matches!(fault.kind, FaultKind::Quota | FaultKind::Auth))
 }
 
-/// Whether the facts leave open how the run went, so that a second look is worth its price.
+/// Whether the facts leave the result of the run open, so that the evaluator is worth its cost.
 fn is_open(plan: &JobSpec, work: &AgentWork, receipt: &Receipt) -> bool {
     let asked = RunExpectation {
         expects: work.expects,
@@ -424,7 +422,7 @@ fn is_open(plan: &JobSpec, work: &AgentWork, receipt: &Receipt) -> bool {
     failure::is_ambiguous(receipt, &asked)
 }
 
-/// The facts of a receipt, as far as a quick look needs them.
+/// The facts in a receipt that the evaluator needs, shortened.
 fn told_to_the_evaluator(receipt: &Receipt) -> String {
     let mut short = Receipt { answer: None, ..receipt.clone() };
     let end = |text: &mut String| {
@@ -452,7 +450,7 @@ fn told_to_the_evaluator(receipt: &Receipt) -> String {
     format!("{question}{}", fence(&receipt))
 }
 
-/// No agent is started for an answer that nobody could check.
+/// Refuses to start an agent for an answer that cannot be checked.
 fn understood(schema: Option<&Value>) -> Result<(), EndCause> {
     let checked = schema.map_or(Ok(()), schema::supported);
     checked.map_err(|fault| {
@@ -461,8 +459,8 @@ fn understood(schema: Option<&Value>) -> Result<(), EndCause> {
     })
 }
 
-/// Puts the last answer on record if it has the wanted shape, and else what is wrong with it. An
-/// agent that does not say that it is done has not answered, and is not asked again.
+/// Records the last answer if it is valid, and otherwise the objections. An agent that has not
+/// reported success has not answered and is not asked again.
 fn check_answer(schema: Option<&Value>, receipt: &mut Receipt) {
     (receipt.answer, receipt.objections) = (None, Vec::new());
     let reading = receipt.reading.as_ref().filter(|reading| is_success(Some(reading)));
@@ -497,7 +495,7 @@ fn opinion_schema() -> Value {
     serde_json::from_str(schema).expect("a test reads all of them")
 }
 
-/// Who was asked has used what it has used, also where its answer makes no sense.
+/// Records the evaluator's usage even if its answer is useless.
 fn keep_opinion(receipt: &mut Receipt, asked: Option<&StreamSummary>) {
     receipt.opinion = asked.and_then(opinion);
     receipt.judging = asked.map(|reading| Usage {
@@ -519,7 +517,7 @@ fn spent(reading: &StreamSummary) -> TurnUsage {
     TurnUsage { input_tokens, output_tokens, cost_micros }
 }
 
-/// What the session has counted when the next turn begins.
+/// What the session has used when the next turn begins.
 fn counted_before(before: PriorUsage, spent: TurnUsage) -> PriorUsage {
     PriorUsage {
         input_tokens: before.input_tokens.saturating_add(spent.input_tokens),
@@ -528,7 +526,7 @@ fn counted_before(before: PriorUsage, spent: TurnUsage) -> PriorUsage {
     }
 }
 
-/// Two turns as one: what was spent and told adds up, for the rest the later word counts.
+/// Merges two turns: usage and reports add up, and the later turn decides the rest.
 fn joined(earlier: Option<StreamSummary>, later: StreamSummary) -> StreamSummary {
     let Some(mut earlier) = earlier else { return later };
     let total = spent(&earlier).plus(spent(&later));
@@ -581,7 +579,7 @@ mod tests {
 
     fn checked(schema: &Value, reading: StreamSummary) -> (Option<Value>, Vec<String>) {
         let mut receipt = Receipt::new("r1.1", Instant(0), EndCause::Completed);
-        // What an earlier turn has left there.
+        // Left over from an earlier turn.
         receipt.answer = Some(json!("old"));
         receipt.objections = vec!["old".to_owned()];
         receipt.reading = Some(reading);

@@ -1,11 +1,10 @@
-//! The processes of a job: finding all of them, also those that left their group or session, and
-//! ending them.
+//! Finds all processes of a job, including those that left their group or session, and signals
+//! them.
 //!
-//! While a keeper lives it is the reaper of all its descendants, so none can slip away from below
-//! it. After its death they are known by the marker in their environment. A process is never
-//! signalled by its number alone: it is opened first and looked at again, because numbers are used
-//! anew. Where there is no `/proc`, nothing is found here and only the process group is left to be
-//! signalled.
+//! A living keeper is the subreaper of all its descendants, so none can escape it. After its death
+//! the marker in their environment identifies them. Before it signals a process, this file opens it
+//! and checks it again, because the kernel reuses pids. Without `/proc` it finds nothing, and
+//! callers can only signal the process group.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -15,27 +14,27 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, waitid};
 
-/// What is read of a process's environment. Linux gives a new process at most 6 MiB for arguments
-/// and environment.
+/// How much of a process's environment is read. Linux gives a new process at most 6 MiB for
+/// arguments and environment.
 const ENVIRONMENT_BYTES: u64 = 6 * 1024 * 1024;
-/// Threads of one process that are looked at.
+/// The most threads examined per process.
 const THREADS: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::exec) struct Process {
     pub(in crate::exec) pid: Pid,
     parent: i32,
-    /// Together with the pid it names one process for ever.
+    /// With the pid it identifies one process forever.
     pub(in crate::exec) start: u64,
-    /// Of itself and of its children that it has waited for, in the kernel's ticks.
+    /// CPU time of the process and its reaped children, in kernel ticks.
     ticks: u64,
     is_dead: bool,
 }
 
-/// Everything below this process that lives, without what is below `exempt`.
+/// All living descendants of this process, except `exempt` and its descendants.
 ///
-/// A process without children has nobody below it, and the kernel knows that without a look at
-/// every process there is.
+/// A process without children has no descendants, and the kernel answers that without listing all
+/// processes.
 pub(super) fn below_us(exempt: Option<Pid>) -> Vec<Process> {
     let children = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     match waitid(WaitId::All, children) {
@@ -44,7 +43,7 @@ pub(super) fn below_us(exempt: Option<Pid>) -> Vec<Process> {
     }
 }
 
-/// Everything below `root` that lives, without what is below `exempt`.
+/// All living descendants of `root`, except `exempt` and its descendants.
 fn below(root: Pid, exempt: Option<Pid>) -> Vec<Process> {
     let all = all();
     let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
@@ -65,12 +64,12 @@ fn below(root: Pid, exempt: Option<Pid>) -> Vec<Process> {
     found
 }
 
-/// What processes ask of the processor.
+/// The CPU use of processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Demand {
-    /// Time that they got. It may fall when one of them ends.
+    /// CPU time used. It may fall when one of them exits.
     pub(super) used: Duration,
-    /// One of them runs at this moment, or would if others did not.
+    /// Whether one of them is running or runnable.
     pub(super) is_ready: bool,
 }
 
@@ -91,14 +90,14 @@ fn has_ready_thread(pid: Pid) -> bool {
     stats.take(THREADS).any(|stat| is_ready(&stat))
 }
 
-/// Every living process with the marker in its environment, and all that is below them.
+/// All living processes with the marker in their environment, and their descendants.
 pub(in crate::exec) fn marked(name: &str, value: &str) -> Vec<Process> {
     let wanted = format!("{name}={value}");
     let all = all();
     let has_marker = |process: &&Process| has_variable(process.pid, &wanted);
     let mut pids: BTreeSet<i32> =
         all.iter().filter(has_marker).map(|process| process.pid.as_raw_pid()).collect();
-    // A child may have a lower number than its parent, so this goes on until nothing is added.
+    // A child may have a lower pid than its parent, so repeat until nothing is added.
     loop {
         let more = all.iter().filter(|process| pids.contains(&process.parent));
         let more: Vec<i32> = more.map(|process| process.pid.as_raw_pid()).collect();
@@ -112,17 +111,17 @@ pub(in crate::exec) fn marked(name: &str, value: &str) -> Vec<Process> {
     all.into_iter().filter(|process| is_found(process) && !process.is_dead).collect()
 }
 
-/// Since when a process lives; none when there is no such process or no way to know.
+/// When a process started; none if it does not exist or the system cannot tell.
 pub(in crate::exec) fn start_of(pid: i32) -> Option<u64> {
     read(Pid::from_raw(pid)?).filter(|process| !process.is_dead).map(|process| process.start)
 }
 
-/// The process with this number, if it is the one that began then.
+/// The process with this pid, if it started at this time.
 pub(in crate::exec) fn named(pid: i32, start: u64) -> Option<Process> {
     read(Pid::from_raw(pid)?).filter(|process| process.start == start && !process.is_dead)
 }
 
-/// Sends the signal if the process is still the one that was seen.
+/// Signals the process if the pid still belongs to it.
 #[cfg(target_os = "linux")]
 pub(in crate::exec) fn signal(process: &Process, signal: Signal) -> io::Result<()> {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
@@ -147,7 +146,7 @@ fn has_variable(pid: Pid, wanted: &str) -> bool {
     read.is_ok() && environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
 }
 
-/// All processes that there are; none where there is no `/proc`.
+/// All processes; none without `/proc`.
 fn all() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -159,12 +158,13 @@ fn read(pid: Pid) -> Option<Process> {
     parse(pid, &stat)
 }
 
-/// The name comes second, in brackets, and may itself hold brackets and spaces.
+/// Parses `/proc/PID/stat`. The second field is the name in parentheses, which may itself contain
+/// parentheses and spaces.
 fn parse(pid: Pid, stat: &str) -> Option<Process> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split(' ').collect();
     let number = |at: usize| -> Option<u64> { fields.get(at)?.parse().ok() };
-    // Counted from the state, which proc(5) calls field 3.
+    // Indexes count from the state, which is field 3 in proc(5).
     let ticks = (11..=14).filter_map(number).sum();
     let is_dead = matches!(*fields.first()?, "Z" | "X" | "x");
     let parent = i32::try_from(number(1)?).ok()?;

@@ -1,5 +1,4 @@
-//! One turn of an agent: its output goes to the log and to its reader, and its spending and its
-//! silence are watched.
+//! One turn of an agent: logs and parses its output, and watches its usage and its silence.
 
 use std::path::Path;
 use std::time::{Duration, Instant as Moment};
@@ -25,14 +24,14 @@ use super::{Keeper, MARKER, tree};
 use crate::clock;
 use crate::config::Environment;
 
-/// Less processor time than this share of a core is what a waiting program uses for its timers.
+/// A waiting program uses less than this share of a core for its timers.
 const BUSY_PERCENT: u128 = 10;
 const SAMPLES_PER_IDLE_SPAN: u32 = 4;
 const LONGEST_SAMPLE: Duration = Duration::from_secs(60);
-/// Stands for the run's folder in what an adapter writes.
+/// Placeholder for the run's folder in what an adapter writes.
 const FOLDER: &str = "{folder}";
 
-/// The two logs of a run; all its turns go into the same ones.
+/// The two logs of a run, shared by all its turns.
 pub(super) struct Logs {
     pub(super) out: Log,
     pub(super) err: Log,
@@ -44,7 +43,7 @@ impl Logs {
     }
 }
 
-/// Tokens and money of the turns before.
+/// Tokens and money of turns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TurnUsage {
     pub(super) input_tokens: i64,
@@ -52,7 +51,6 @@ pub(super) struct TurnUsage {
     pub(super) cost_micros: Option<i64>,
 }
 
-/// What a turn needs to know.
 pub(super) struct Turn<'a> {
     pub(super) setup: &'a AgentSetup,
     pub(super) ask: &'a AgentRequest,
@@ -64,7 +62,7 @@ pub(super) struct Turn<'a> {
 }
 
 impl Keeper {
-    /// Starts the agent and goes with it to its end. The error says why it did not start.
+    /// Runs the agent to its end. The error says why it did not start.
     pub(super) fn turn(
         &mut self,
         turn: &Turn<'_>,
@@ -91,15 +89,15 @@ impl Keeper {
         let mut tended = self.tend(child, &mut hearing, turn.deadline);
         self.pulse.heartbeat.agent_pid = None;
         let (reading, end) = hearing.finish(tended.exit);
-        // An agent may have told of it with its last words and ended before it was ended.
+        // The agent may have exited right after the output that would have ended it.
         let told =
             end.filter(|end| matches!(end, EndCause::NotAllowed { .. } | EndCause::Loop { .. }));
         tended.ended = tended.ended.or(told);
         Ok((tended, reading))
     }
 
-    /// The server of tools is told its folder here, because some agents hear of it through their
-    /// standard input, where nothing is filled in: a prompt may hold any text.
+    /// Fills in the MCP server's folder here, because some agents read the server's settings from
+    /// standard input, where placeholders stay as they are: a prompt may contain any text.
     fn with_own_tools(&self, ask: &AgentRequest) -> AgentRequest {
         let mut ask = ask.clone();
         for value in ask.mcp.iter_mut().flat_map(|server| server.env.values_mut()) {
@@ -145,18 +143,18 @@ impl Keeper {
     }
 }
 
-/// Listens to an agent.
+/// Processes an agent's output.
 struct Hearing<'a> {
     reader: Box<dyn StreamReader>,
     out: Lines,
     err: Lines,
     logs: &'a mut Logs,
-    /// Filled and emptied with every piece of output.
+    /// Filled and emptied with every chunk of output.
     seen: Vec<AgentEvent>,
     last: String,
     before: TurnUsage,
     now: TurnUsage,
-    /// A reason to end it that came with its output; the first one stays.
+    /// The first reason in the output to end the agent.
     end: Option<EndCause>,
     guard: Option<&'a PolicyGuard>,
     failures: RepeatedFailures,
@@ -198,8 +196,8 @@ impl Hearing<'_> {
         }
     }
 
-    /// A call is announced: what it had to ask for first ends the run. The agent may be quicker
-    /// than we are.
+    /// Ends the run if an announced call needed permission first. The agent may be faster than the
+    /// keeper.
     fn called(&mut self, call: &ToolCall) {
         let Some(guard) = self.guard else { return };
         let what: Vec<String> = call
@@ -300,17 +298,17 @@ impl TurnUsage {
     }
 }
 
-/// Cut at a character, never within one.
+/// Truncates at a character boundary.
 fn shown(text: &str) -> String {
     text[..text.floor_char_boundary(SHOWN_BYTES)].to_owned()
 }
 
-/// How long there was neither output nor work. Both signs are needed: a build prints nothing for
-/// long, and an agent that waits for its model uses no processor.
+/// Detects a stall: neither output nor CPU use. Both are needed, because a build prints nothing for
+/// long and an agent that waits for its model uses no CPU.
 struct Silence {
     limit: Duration,
     period: Duration,
-    /// Output has come since the last look.
+    /// Whether there was output since the last check.
     broken: bool,
     since: Moment,
     sampled: Option<(Moment, Demand)>,
@@ -327,7 +325,7 @@ impl Silence {
         self.next.min(self.since + self.limit)
     }
 
-    /// The demand is asked for only after a while without output, because the answer is not free.
+    /// Calls `demand` only after some time without output, because it is expensive.
     fn lasts_too_long(&mut self, now: Moment, demand: impl FnOnce() -> Demand) -> bool {
         if std::mem::take(&mut self.broken) {
             (self.since, self.sampled, self.next) = (now, None, now + self.period);
@@ -346,9 +344,9 @@ impl Silence {
     }
 }
 
-/// Processor time that falls means that a process has ended, which is a sign of life as well. On a
-/// machine that has too much to do, one that works may get next to nothing; it stands in line then
-/// whenever one looks, which one that waits does not.
+/// Whether processes did work between two samples. CPU time that falls means that a process exited,
+/// which is activity as well. On an overloaded machine a working process may get almost no CPU
+/// time; it is then runnable at every sample, which a waiting process is not.
 fn is_busy(span: Duration, before: Demand, now: Demand) -> bool {
     let Some(used) = now.used.checked_sub(before.used) else { return true };
     let has_worked = !used.is_zero() && used.as_micros() * 100 >= span.as_micros() * BUSY_PERCENT;
@@ -361,13 +359,13 @@ mod tests {
 
     const IDLE: Duration = Duration::from_secs(8);
 
-    /// Plays seconds; `used` are the hundredths that were used up by each of them, and output comes
-    /// in those of `output`.
+    /// Simulates seconds; `used` gives the CPU time in hundredths of a second by each of them, and
+    /// `output` the seconds with output.
     fn stalls_after(used: impl Fn(u64) -> u64, output: &[u64]) -> Option<u64> {
         stalls_in_line(|second| (used(second), false), output)
     }
 
-    /// The same on a machine where programs have to wait for the processor.
+    /// The same on a machine where processes wait for a CPU.
     fn stalls_in_line(demand: impl Fn(u64) -> (u64, bool), output: &[u64]) -> Option<u64> {
         let start = clock::monotonic();
         let mut silence = Silence::new(IDLE, start);

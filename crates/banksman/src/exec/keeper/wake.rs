@@ -1,8 +1,7 @@
-//! What interrupts a keeper's waiting: the end of a child, a poke after a request to stop, and
-//! signals from outside.
+//! What wakes a keeper: the exit of a child, SIGUSR1 after a stop request, and other signals.
 //!
-//! A handler only notes and writes one byte; everything is done by the loop. Handlers, unlike
-//! ignored signals, are not handed on to children.
+//! A handler only sets a flag and writes one byte; the loop does the rest. Children inherit ignored
+//! signals but not handlers.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,19 +22,19 @@ impl Wake {
         let (waker, ringer) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
         let asked_to_end = Arc::new(AtomicBool::new(false));
-        // The flag first: who is woken must find it set.
+        // Register the flag first, so that it is set when the loop wakes.
         flag::register(SIGTERM, Arc::clone(&asked_to_end))?;
         for signal in [SIGCHLD, SIGUSR1, SIGTERM] {
             pipe::register(signal, ringer.try_clone()?)?;
         }
-        // A terminal that closes or is typed at must not end what shall outlive it.
+        // A closed terminal or Ctrl-C in it must not end the keeper.
         for signal in [SIGHUP, SIGINT] {
             flag::register(signal, Arc::new(AtomicBool::new(false)))?;
         }
         Ok(Self { waker, asked_to_end })
     }
 
-    /// Whether something happened since the last call.
+    /// Whether a signal arrived since the last call.
     pub(super) fn woken(&mut self) -> bool {
         let mut bytes = [0; 64];
         let mut woken = false;

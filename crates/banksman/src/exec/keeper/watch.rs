@@ -1,8 +1,8 @@
-//! The one loop: while a child runs, its pipes are drained, the lease is kept, limits and requests
-//! to stop are watched.
+//! The keeper's one loop: while a child runs, it drains the pipes, renews the lease, and watches
+//! limits and stop requests.
 //!
-//! Nothing in it waits for one thing alone. A child ends by itself or is ended here, in either case
-//! with everything that it has started.
+//! It never waits for one thing alone. Whether a child exits by itself or is ended, everything that
+//! it started ends with it.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant as Moment};
@@ -21,28 +21,27 @@ use super::tree::{self, Process};
 use crate::clock;
 
 const READ_BYTES: usize = 64 * 1024;
-/// Reads from one pipe before the rest of the loop has its turn.
+/// Reads from one pipe before the rest of the loop gets its turn.
 const READS: usize = 8;
-/// A poke that was lost is made good after this; it is also how late a request from a hand-made
-/// file is seen.
+/// How often the keeper checks for stop requests even without a signal.
 const TICK: Duration = Duration::from_secs(1);
-/// What outlives an agent that ended by itself gets this long to end, too.
+/// How long processes that outlive their agent get to exit.
 const LEFT_OVER_GRACE: Duration = Duration::from_secs(2);
 pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
-/// Rounds of killing, 25 ms apart, before what cannot be killed is left to the kernel.
+/// Rounds of SIGKILL, 25 ms apart, before the keeper gives up.
 const ROUNDS: u32 = 200;
-/// For the last output of a child when nothing that we know of holds its pipes any more.
+/// How long to read the last output of a child after all known processes have exited.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// What is made of a child's output, and what speaks for its end.
+/// Handles a child's output and decides when to end the child.
 pub(super) trait Listener {
     fn hear(&mut self, side: Side, bytes: &[u8]);
     /// A reason to end the child. `exempt` does not belong to the job.
     fn verdict(&mut self, now: Moment, exempt: Option<Pid>) -> Option<EndCause>;
-    /// When it wants to be asked again, at the latest.
+    /// When to ask again, at the latest.
     fn due_at(&self) -> Option<Moment>;
     fn show(&self, heartbeat: &mut KeeperStatus);
-    /// Whether everything that the child started has to end with it.
+    /// Whether everything that the child started must end with it.
     fn takes_all_along(&self) -> bool;
 }
 
@@ -50,7 +49,7 @@ pub(super) trait Listener {
 #[derive(Debug)]
 pub(super) struct Tended {
     pub(super) exit: ProcessExit,
-    /// Why it was ended; none when it ended by itself.
+    /// Why the keeper ended it; none if it exited by itself.
     pub(super) ended: Option<EndCause>,
     pub(super) left_over: u32,
 }
@@ -59,7 +58,7 @@ pub(super) struct Tended {
 enum Phase {
     #[default]
     Working,
-    /// It was asked to end.
+    /// SIGTERM was sent.
     Asked {
         kill_at: Moment,
         look_at: Moment,
@@ -68,7 +67,7 @@ enum Phase {
         round: u32,
         next: Moment,
     },
-    /// All are gone; what is still in the pipes is read.
+    /// All processes have exited; the rest of the pipes is read.
     Draining {
         until: Moment,
     },
@@ -79,13 +78,13 @@ enum Phase {
 struct ChildExit {
     phase: Phase,
     reason: Option<EndCause>,
-    /// Who was asked to end.
+    /// The processes that got SIGTERM.
     asked: BTreeSet<(i32, u64)>,
     left_over: BTreeSet<i32>,
 }
 
 impl ChildExit {
-    /// Each of them once: some agents take the second request for an order to drop everything.
+    /// Sends SIGTERM to each process once: some agents drop everything at the second one.
     fn ask(&mut self, members: &[Process]) {
         for member in members {
             if self.asked.insert((member.pid.as_raw_pid(), member.start)) {
@@ -96,7 +95,7 @@ impl ChildExit {
 }
 
 impl Keeper {
-    /// Goes with a child to its end.
+    /// Watches a child until it and everything it started have exited.
     pub(super) fn tend(
         &mut self,
         mut child: Child,
@@ -167,7 +166,7 @@ impl Keeper {
                 if child.exit.is_some() && members.is_empty() {
                     return all_gone(child, now);
                 }
-                // One that was born while the others were asked does not know yet.
+                // A process that was started meanwhile has not got SIGTERM yet.
                 ending.ask(&members);
                 Phase::Asked { kill_at, look_at: now + BETWEEN_LOOKS }
             }
@@ -179,7 +178,8 @@ impl Keeper {
         }
     }
 
-    /// It ended by itself. What it has left behind is asked to end, and counted.
+    /// Handles a child that exited by itself: counts the processes that it left behind and asks
+    /// them to exit.
     fn after_its_end(
         &mut self,
         ending: &mut ChildExit,
@@ -187,8 +187,8 @@ impl Keeper {
         listener: &dyn Listener,
         now: Moment,
     ) -> Phase {
-        // With its pipes closed, a short helper such as git has left nothing that is worth a look
-        // at every process.
+        // A short helper such as git that has closed its pipes has left nothing that justifies
+        // listing all processes.
         if child.is_silent() && !listener.takes_all_along() {
             return Phase::Over;
         }
@@ -238,7 +238,7 @@ impl Keeper {
         Phase::Killing { round: round + 1, next: now + BETWEEN_LOOKS }
     }
 
-    /// Ends what the programs of the job have left over.
+    /// Ends the processes that the job's programs left behind.
     pub(super) fn sweep(&mut self) {
         if std::mem::replace(&mut self.is_swept, true) {
             return;
@@ -259,7 +259,7 @@ impl Keeper {
         }
     }
 
-    /// Everything that the job has started and that still lives.
+    /// All living processes of the job.
     pub(super) fn members(&self) -> Vec<Process> {
         tree::below_us(self.renewing())
     }
@@ -268,12 +268,13 @@ impl Keeper {
         self.lease.as_ref().and_then(Lease::pid)
     }
 
-    /// Whether somebody else may already be at work in our place.
+    /// Whether another run may have started already.
     fn is_lost(&self) -> bool {
         self.lease.as_ref().is_some_and(|lease| lease.right() == Right::Lost)
     }
 
-    /// What has to be seen to whatever the job is doing. Answers with the children that have ended.
+    /// Does what is due whatever the job is doing: reaps children, checks for a stop request,
+    /// renews the lease, publishes the status. Returns the children that exited.
     pub(super) fn look_around(&mut self, now: Moment) -> Vec<(Pid, ProcessExit)> {
         let mut ended = Vec::new();
         if self.wake.woken() || now >= self.next_tick {
@@ -313,12 +314,12 @@ impl Keeper {
         match self.folder.stop() {
             Ok(None) => {}
             Ok(Some(stop)) => self.interrupt_for(EndCause::Stopped { by: stop.by }),
-            // A request that cannot be read is still one: nobody else writes this file.
+            // An unreadable request still is one: nothing else writes this file.
             Err(error) => self.interrupt_for(EndCause::Stopped { by: error.to_string() }),
         }
     }
 
-    /// The first reason stays.
+    /// Records why the job must end; the first reason stays.
     pub(super) fn interrupt_for(&mut self, reason: EndCause) {
         self.interrupt.get_or_insert(reason);
     }
@@ -341,7 +342,7 @@ impl Keeper {
         fds.extend(child.and_then(Child::writable).map(|p| PollFd::new(p, PollFlags::OUT)));
         let waker = self.wake.fd();
         fds.push(PollFd::new(&waker, PollFlags::IN));
-        // An interrupted wait is one that is over; the loop looks at everything in any case.
+        // An interrupted wait is over; the loop checks everything anyway.
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => eprintln!("{} failed to wait: {error}", clock::now()),
@@ -349,12 +350,12 @@ impl Keeper {
     }
 }
 
-/// What is still in the pipes is read, if there is anybody whom we do not know at their other ends.
+/// Reads the rest of the pipes if an unknown process still has them open.
 fn all_gone(child: &Child, now: Moment) -> Phase {
     if child.is_silent() { Phase::Over } else { Phase::Draining { until: now + DRAIN } }
 }
 
-/// Without a list of processes the child's own group is what we know.
+/// Without a list of processes, only the child's own group is known.
 fn signal_group(child: &Child, signal: Signal) {
     if child.exit.is_some() {
         return;
@@ -366,6 +367,6 @@ fn signal_group(child: &Child, signal: Signal) {
 }
 
 fn signal(member: &Process, signal: Signal) {
-    // One that is gone meanwhile needs no signal.
+    // A process that has exited meanwhile needs no signal.
     drop(tree::signal(member, signal));
 }

@@ -1,7 +1,7 @@
-//! The log of a workflow: one line for everything that happened, written once and never changed.
+//! The audit log of a workflow: one line per event, written once and never changed.
 //!
-//! A line is `TIME TEXT [MARK]`, and no text holds a bracket. So a mark that was written whole is
-//! told from the beginning of a longer one, and from words in a line that was cut off.
+//! A line is `TIME TEXT [MARK]`, and no text contains a bracket. A complete mark therefore differs
+//! from the beginning of a longer one and from words in a truncated line.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -10,25 +10,24 @@ use banksman_core::time::Instant;
 
 use super::{AUDIT, Mailbox, MailboxError, disk, fault, file_name, place};
 
-/// A line is for reading; what needs more room has a file of its own.
+/// A line is for reading; longer content has a file of its own.
 const TEXT_BYTES: usize = 800;
 const MARK_BYTES: usize = 100;
-/// The end of the log in which a mark is looked for.
+/// How much of the end of the log is searched for a mark.
 ///
-/// A line is written a second time only by somebody who died, or lost the store, between writing it
-/// and noting that he had. That is repeated by the next turns, and the lines that come between are
-/// those of the same workflow in the meantime. Here is room for more than 250 lines of the greatest
-/// length and for thousands of ordinary ones; a workflow does not have that many steps, let alone
-/// verdicts within minutes.
+/// A line is written twice only by a process that died, or lost the store, between writing the line
+/// and recording that. The next turns repeat it, so only lines of the same workflow from that time
+/// lie in between. This size holds more than 250 lines of maximum length and thousands of ordinary
+/// ones; no workflow has that many steps, let alone verdicts within minutes.
 const TAIL_BYTES: u64 = 256 * 1_024;
 
 impl Mailbox {
-    /// Adds a line to the log of a workflow, unless the line with this mark is there. Says whether
-    /// it was added.
+    /// Appends a line to a workflow's log, unless it already has a line with this mark. Returns
+    /// whether it was appended.
     ///
-    /// It is not flushed to the disk: the history in the store is the truth and is there, this is
-    /// its copy for reading, and a flush for each line would cost more than the turn that
-    /// writes it. A power cut may take the last lines.
+    /// The line is not synced to disk: the history in the store is the truth and this is a copy for
+    /// reading, and a sync per line would cost more than the turn that writes it. A power failure
+    /// may lose the last lines.
     pub fn record(
         &self,
         workflow: &str,
@@ -67,13 +66,13 @@ fn add(log: &mut File, line: &str, mark: &str) -> io::Result<Added> {
     let is_torn = !tail.is_empty() && !tail.ends_with('\n');
     let sign = format!(" [{mark}]");
     let is_new = !tail.contains(&format!("{sign}\n")) && !tail.ends_with(&sign);
-    // What a crash has cut off becomes a line of its own, so that it cannot swallow the one that
-    // follows.
+    // A line that a crash truncated gets its own line ending, so that it does not swallow the next
+    // line.
     let mut bytes = if is_torn { "\n".to_owned() } else { String::new() };
     if is_new {
         bytes.push_str(line);
     }
-    // A line goes in by one call, so that a reader never sees the beginning of it.
+    // One write per line, so that a reader never sees part of it.
     if !bytes.is_empty() && log.write(bytes.as_bytes())? < bytes.len() {
         return Err(ErrorKind::StorageFull.into());
     }
@@ -87,7 +86,7 @@ fn tail(log: &mut File, length: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The text on one line, without what moves a cursor or turns the direction of writing.
+/// The text on one line, without control characters and bidirectional overrides.
 fn one_line(text: &str) -> String {
     let is_odd = |char: char| {
         let is_turn = matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -1,5 +1,5 @@
-//! How files of the mailbox are read and written: never through a link, never half, never over
-//! another one.
+//! Reads and writes files of the mailbox: never through a link, never partially, never over an
+//! existing file.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,14 +18,14 @@ pub(in crate::exec) const DRAFT_ENDING: &str = ".banksman-draft";
 /// What is at a path.
 pub(in crate::exec) enum Found {
     Nothing,
-    /// Something that is not read, with the reason.
+    /// Not a readable plain file, with the reason.
     Odd(Metadata, String),
-    /// A plain file and its beginning: at most one byte more than was asked for, by which it is
-    /// known to be too long.
+    /// A plain file and its beginning: at most one byte more than requested, which shows that the
+    /// file is too long.
     Plain(Metadata, Vec<u8>),
 }
 
-/// Reads the beginning of a plain file. A link is not followed, and a pipe is not waited for.
+/// Reads the beginning of a plain file. It follows no link and waits for no pipe.
 pub(in crate::exec) fn read(path: &Path, at_most: usize) -> Result<Found, FileError> {
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
@@ -41,7 +41,7 @@ pub(in crate::exec) fn read(path: &Path, at_most: usize) -> Result<Found, FileEr
         Err(error) if is_absence(&error) => return Ok(Found::Nothing),
         Err(error) => return Ok(Found::Odd(meta, format!("it cannot be opened: {error}"))),
     };
-    // Whatever lay there a moment ago, this is about the file that is open.
+    // The file that is open counts, whatever was at the path a moment ago.
     let meta = file.metadata().map_err(|source| fault("look at", path, source))?;
     if !meta.is_file() {
         return Ok(Found::Odd(meta, "it is no plain file".to_owned()));
@@ -54,7 +54,7 @@ pub(in crate::exec) fn read(path: &Path, at_most: usize) -> Result<Found, FileEr
     }
 }
 
-/// Whether a plain file with just this in it is at a path.
+/// Whether the path is a plain file with exactly this content.
 pub(in crate::exec) fn holds(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     Ok(match read(path, bytes.len())? {
         Found::Plain(_, found) => found == bytes,
@@ -62,9 +62,9 @@ pub(in crate::exec) fn holds(path: &Path, bytes: &[u8]) -> Result<bool, FileErro
     })
 }
 
-/// A file at its place as a whole, or false if there is something. Only who holds the mailbox's
-/// lock may call this: the draft has one name, so that a crash leaves at most one behind, and the
-/// next draft takes its place.
+/// Creates a file with its whole content; false if the path exists. The caller must hold the
+/// mailbox lock: the draft has a fixed name, so that a crash leaves at most one draft, which the
+/// next one replaces.
 pub(super) fn put_new(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     put_new_by(&parent(path).join(DRAFT_ENDING), path, bytes)
 }
@@ -77,7 +77,7 @@ pub(in crate::exec) fn put_new_by(
     if fs::symlink_metadata(path).is_ok() {
         return Ok(false);
     }
-    // Somebody may have put a link in the draft's place; what is removed is the link.
+    // Somebody may have put a link in the draft's place; this removes the link.
     match fs::remove_file(draft) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -92,7 +92,7 @@ pub(in crate::exec) fn put_new_by(
         .map_err(|source| fault("write", draft, source))
         .and_then(|()| move_new(draft, path).map_err(|source| fault("write", path, source)));
     if !matches!(put, Ok(true)) {
-        // The first fault is the one to tell of; a draft that stays is replaced by the next one.
+        // Report the first fault; the next draft replaces one that stays.
         drop(fs::remove_file(draft));
     }
     if put? {
@@ -102,7 +102,7 @@ pub(in crate::exec) fn put_new_by(
     Ok(false)
 }
 
-/// Moves a file to a place where nothing is; false if there is something.
+/// Removes a file, if it exists.
 pub(super) fn remove(path: &Path) -> Result<(), FileError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(()),
@@ -111,12 +111,13 @@ pub(super) fn remove(path: &Path) -> Result<(), FileError> {
     }
 }
 
+/// Moves a file to a free path; false if the path exists.
 pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<bool> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),
-        // A file system that does not know this move knows links. A crash between the two leaves
-        // the file under both names.
+        // A file system without this rename still has links. A crash in between leaves the file
+        // under both names.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match fs::hard_link(from, to) {
             Ok(()) => fs::remove_file(from).map(|()| true),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
@@ -135,7 +136,7 @@ pub(super) fn open_lock(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)
 }
 
-/// For reading, and for writing at the end only.
+/// Opens a log for reading and appending.
 pub(super) fn open_log(path: &Path) -> io::Result<File> {
     let file = open(OpenOptions::new().read(true).append(true).create(true), path)?;
     if file.metadata()?.is_file() {
@@ -158,13 +159,12 @@ pub(in crate::exec) fn modified(meta: &Metadata) -> Instant {
     Instant(millis)
 }
 
-/// When anything about a file was last changed, its name included. Unlike the time above, no
-/// program can set it.
+/// When the file or its name last changed. Unlike the modification time, no program can set it.
 pub(super) fn changed(meta: &Metadata) -> Instant {
     Instant(meta.ctime().saturating_mul(1_000).saturating_add(meta.ctime_nsec() / 1_000_000))
 }
 
-/// The beginning of a text, cut between two characters.
+/// The beginning of a text, truncated at a character boundary.
 pub(super) fn cut(text: &str, at_most: usize) -> &str {
     &text[..text.floor_char_boundary(at_most)]
 }

@@ -1,7 +1,7 @@
-//! What a gate had against the work: written for the next attempt, and read by it.
+//! A gate's feedback on the work, written for the next attempt and read by it.
 //!
-//! Files here may be a person's own, or have been changed by one. They are read as they are and
-//! never written over.
+//! A person may have written or changed these files. Banksman reads them as they are and never
+//! overwrites them.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,19 +13,19 @@ use super::disk::{self, Found};
 use super::names::{in_natural_order, numbered};
 use super::{ENTRIES, FileError, Mailbox, MailboxError, SAME_NAME, fault, place};
 
-/// One file of feedback; what is beyond is not for an agent's prompt.
+/// The size of one feedback file; more does not belong in an agent's prompt.
 const FEEDBACK_BYTES: usize = 256 * 1_024;
-/// Everything that one attempt is told; the newest count most.
+/// The limits for all feedback of one attempt; the newest files take precedence.
 const FILES: usize = 100;
 const ALL_BYTES: usize = 1_024 * 1_024;
-/// Folders below the one that a pattern names.
+/// The depth below the folder that a pattern names.
 const DEPTH: usize = 8;
 const CUT: &str = "\n[the rest was cut off]\n";
 
 impl Mailbox {
-    /// Writes feedback to a path in which `{n}` stands for the number of the failure, and answers
-    /// with the path. The same text again is no change. Where something else lies already,
-    /// `-2`, `-3` is added before the ending.
+    /// Writes feedback to a path in which `{n}` stands for the number of the failure, and returns
+    /// the path. Writing the same text again changes nothing. If another file has the name, `-2`,
+    /// `-3` and so on go before the extension.
     pub fn write_feedback(
         &self,
         path_template: &str,
@@ -46,8 +46,8 @@ impl Mailbox {
         Err(MailboxError::Crowded(path))
     }
 
-    /// The files that match, with their paths from the root, the oldest attempt first. Beyond the
-    /// bound the oldest are left out.
+    /// The matching files with their paths from the root, oldest attempt first. Beyond the limit
+    /// the oldest are omitted.
     pub fn feedback(&self, globs: &[String]) -> Result<Vec<(String, String)>, MailboxError> {
         let mut paths = Vec::new();
         for glob in globs {
@@ -77,9 +77,9 @@ impl Mailbox {
             parts.iter().position(is_pattern).unwrap_or(parts.len() - 1).min(parts.len() - 1);
         let depth = if parts.contains(&"**") { DEPTH } else { parts.len() - fixed };
         let folder = parts[..fixed].join("/");
-        // A name that reads like a pattern may be just a name.
+        // A name that looks like a pattern may be a plain name.
         let search = Search { exact: glob, globs: Globs::new(&[format!("/{glob}")]) };
-        // The folder is resolved by the way to any file in it.
+        // Resolve the folder through the path of a file in it.
         let probe = if folder.is_empty() { "x".to_owned() } else { format!("{folder}/x") };
         let Some(probe) = place::existing(&self.root, &probe)? else { return Ok(()) };
         let mut entries = ENTRIES;
@@ -93,7 +93,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Links are left alone, so this ends where the folders end.
+    /// Follows no links, so the search ends with the folders.
     fn list(
         &self,
         folder: &Path,

@@ -1,5 +1,4 @@
-//! What git is told not to look at: in the list that a repository has beside its `.gitignore`
-//! files, which are people's own.
+//! Hides the mailbox from git through `info/exclude`, because `.gitignore` files belong to people.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -7,13 +6,13 @@ use std::path::Path;
 
 use super::super::git::MAILBOX;
 
-/// In the repository's own folder, for all its worktrees. Nobody commits it.
+/// In the repository's git folder, for all its worktrees, and never committed.
 pub(super) const EXCLUDE: &str = "info/exclude";
-/// Larger than any list of ignored files that is written by hand.
+/// Larger than any hand-written list of ignored files.
 const EXCLUDE_BYTES: u64 = 1024 * 1024;
 
-/// Lets git ignore the mailbox in all worktrees of a repository, so that whoever commits everything
-/// does not commit it. `common` is the repository's own folder.
+/// Makes git ignore the mailbox in all worktrees of a repository, so that `git add --all` does not
+/// include it. `common` is the repository's git folder.
 pub(in crate::exec) fn hide_from_git(common: &Path) -> io::Result<()> {
     let path = common.join(EXCLUDE);
     let mut known = String::new();
@@ -36,7 +35,8 @@ pub(in crate::exec) fn hide_from_git(common: &Path) -> io::Result<()> {
         text.push_str(line);
         text.push('\n');
     }
-    // In one write: two who do this at once leave the lines twice at worst, and whole.
+    // One write: two processes that do this at once leave duplicate lines at worst, never partial
+    // ones.
     OpenOptions::new().create(true).append(true).open(&path)?.write_all(text.as_bytes())
 }
 
@@ -49,7 +49,7 @@ mod tests {
         let common = tempfile::tempdir().unwrap();
         let list = common.path().join(EXCLUDE);
         fs::create_dir(common.path().join("info")).unwrap();
-        // An earlier version knew of fewer folders.
+        // An earlier version listed fewer folders.
         fs::write(&list, "/.workflow/signals/\n*.log").unwrap();
         hide_from_git(common.path()).unwrap();
         hide_from_git(common.path()).unwrap();

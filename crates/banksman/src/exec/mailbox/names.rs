@@ -1,21 +1,20 @@
-//! File names: made of ids, numbered, and put in the order in which people count. It touches no
-//! file.
+//! File names: made from ids, numbered, and sorted in natural order. It touches no file.
 
 use std::cmp::Ordering;
 
 use sha2::{Digest, Sha256};
 
-/// Leaves room for `-done.json`, a number and a draft's ending below the 255 bytes that file
-/// systems allow.
+/// Leaves room for `-done.json`, a number and a draft's extension below the limit of 255 bytes that
+/// file systems have.
 const NAME_BYTES: usize = 160;
-/// Of a name that was too long, followed by a hash of the whole.
+/// How much of a long name is kept before a hash of the whole.
 const KEPT_BYTES: usize = 120;
 
-/// The file name of a step's, gate's or workflow's id. Different ids have different names.
+/// The file name for the id of a step, gate or workflow. Different ids have different names.
 ///
-/// Letters of any script, digits and `-_.,` stay, `/` becomes `+`, all else is written as in an
-/// address (`%5B`), so that a person can type the name of most ids and no shell makes anything else
-/// of it.
+/// Letters of any script, digits and `-_.,` stay, `/` becomes `+`, and everything else is
+/// percent-encoded (`%5B`), so that a person can type the name of most ids and no shell interprets
+/// it.
 #[must_use]
 pub fn file_name(id: &str) -> String {
     if id.is_empty() {
@@ -23,7 +22,7 @@ pub fn file_name(id: &str) -> String {
     }
     let mut name = String::with_capacity(id.len());
     for char in id.chars() {
-        // A dot would hide the file, and a dash would make it an option.
+        // A leading dot would hide the file, and a leading dash would make it an option.
         let is_bad_start = name.is_empty() && matches!(char, '.' | '-');
         if char == '/' {
             name.push('+');
@@ -41,14 +40,13 @@ pub fn file_name(id: &str) -> String {
         let digest = Sha256::digest(id.as_bytes());
         let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         name.truncate(name.floor_char_boundary(KEPT_BYTES));
-        // No other name holds a tilde.
+        // No other name contains a tilde.
         name = format!("{name}~{hash}");
     }
     name
 }
 
-/// What stands before the last dot, and the rest with the dot. A dot at the beginning hides a file
-/// and ends nothing.
+/// The name before the last dot, and the rest with the dot. A leading dot starts no extension.
 pub(super) fn split_ending(name: &str) -> (&str, &str) {
     match name.rfind('.') {
         Some(at) if at > 0 => name.split_at(at),
@@ -56,7 +54,7 @@ pub(super) fn split_ending(name: &str) -> (&str, &str) {
     }
 }
 
-/// The same path with `-2`, `-3` before the ending; the first is the path itself.
+/// The path with `-2`, `-3` and so on before the extension; the first is the path itself.
 pub(super) fn numbered(path: &str, number: u32) -> String {
     if number <= 1 {
         return path.to_owned();
@@ -67,14 +65,14 @@ pub(super) fn numbered(path: &str, number: u32) -> String {
     format!("{folder}{stem}-{number}{ending}")
 }
 
-/// Whether a name is that of a template with some number for `{n}`, or one of these that had to be
-/// told apart by `-2`.
+/// Whether a name matches a template with some number for `{n}`, possibly with a `-2` to make it
+/// unique.
 pub(super) fn is_of_template(template: &str, name: &str) -> bool {
     let (stem, ending) = split_ending(template);
     let Some(rest) = name.strip_suffix(ending) else { return false };
     let is_same = |rest: &str| match stem.split_once("{n}") {
         None => rest == stem,
-        // Only the first place is free; whatever number stands there stands in the others too.
+        // The first number is free; every other `{n}` must be the same.
         Some((before, _)) => {
             let Some(after) = rest.strip_prefix(before) else { return false };
             let digits = after.bytes().take_while(u8::is_ascii_digit).count();
@@ -85,7 +83,7 @@ pub(super) fn is_of_template(template: &str, name: &str) -> bool {
     is_same(rest) || without_number.is_some_and(|(rest, _)| is_same(rest))
 }
 
-/// Whether a name in `taken/` is that of a signal: `X-1-done.3.json` of `X-1-done.json`.
+/// Whether a name in `taken/` belongs to a signal: `X-1-done.3.json` to `X-1-done.json`.
 pub(super) fn is_taken_of(signal: &str, name: &str) -> bool {
     let (stem, ending) = split_ending(signal);
     let middle = name.strip_prefix(stem).and_then(|rest| rest.strip_suffix(ending));
@@ -96,8 +94,8 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The order in which people count: `attempt-2` before `attempt-10`, and `attempt-2` before
-/// `attempt-2-2`, whatever the ending.
+/// Natural order: `attempt-2` before `attempt-10`, and `attempt-2` before `attempt-2-2`, whatever
+/// the extension.
 pub(super) fn in_natural_order(left: &str, right: &str) -> Ordering {
     let ((left_stem, left_ending), (right_stem, right_ending)) = (parts(left), parts(right));
     natural(left_stem, right_stem)
@@ -137,7 +135,7 @@ fn digits(text: &str) -> &str {
     &text[..text.bytes().take_while(u8::is_ascii_digit).count()]
 }
 
-/// Numbers of any length: without zeros in front, the longer one is larger.
+/// Compares numbers of any length: without leading zeros the longer one is larger.
 fn by_number(left: &str, right: &str) -> Ordering {
     let (left, right) = (left.trim_start_matches('0'), right.trim_start_matches('0'));
     left.len().cmp(&right.len()).then_with(|| left.cmp(right))

@@ -1,8 +1,7 @@
-//! Clearing up before a workflow is run again: what an earlier run has left must not speak for the
+//! Clears the mailbox before a workflow runs again: files of an earlier run must not count for the
 //! new one.
 //!
-//! Nothing is deleted. What was moved when a crash came stays moved, and the next call moves the
-//! rest.
+//! Nothing is deleted. After a crash, moved files stay moved and the next call moves the rest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,14 +12,14 @@ use super::signals::{ENDINGS, step_signal};
 use super::{ENTRIES, FEEDBACK, FOLDER, Mailbox, MailboxError, PAST, SAME_NAME, SIGNALS, TAKEN};
 use super::{disk, fault, file_name, place};
 
-/// Attempts whose number stands in the name of a folder.
+/// The most attempts whose number is part of a folder's name.
 const NUMBERED_FOLDERS: u32 = 100;
 
 impl Mailbox {
     /// Moves the signals of these steps and gates, taken or not, and the files of these templates
-    /// (feedback, or signals at a path of their own) to `.workflow/past/<label>/`, and says how
-    /// many. The folders of the new run are there afterwards, so that agents can write to them
-    /// and a watcher can watch them.
+    /// (feedback, or signals at their own path) to `.workflow/past/<label>/`. Returns how many.
+    /// Creates the folders for the new run, so that agents can write to them and a watcher can
+    /// watch them.
     pub fn clear_for(
         &self,
         steps: &[String],
@@ -60,7 +59,7 @@ impl Mailbox {
         Ok(moved)
     }
 
-    /// The plain names in a folder, each with the folder.
+    /// The UTF-8 names in a folder, each with the folder.
     fn names(&self, folder: &str) -> Result<Vec<(String, String)>, MailboxError> {
         let probe = if folder.is_empty() { "x".to_owned() } else { format!("{folder}/x") };
         let Some(probe) = place::existing(&self.root, &probe)? else { return Ok(Vec::new()) };
@@ -73,7 +72,7 @@ impl Mailbox {
         };
         let mut names = Vec::new();
         for entry in listing.take(ENTRIES) {
-            // Ours are text; what is not is nobody's that is looked for here.
+            // Banksman's own names are UTF-8; others are not what this looks for.
             if let Ok(name) = entry.map_err(failed)?.file_name().into_string() {
                 names.push((folder.to_owned(), name));
             }
@@ -81,7 +80,7 @@ impl Mailbox {
         Ok(names)
     }
 
-    /// One if it was moved, none if there is nothing to move.
+    /// Moves one file; returns 1 if it was moved and 0 if there was nothing to move.
     fn put_away(&self, folder: &str, name: &str, past: &str) -> Result<usize, MailboxError> {
         let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
         let Some(from) = place::existing(&self.root, &path)? else { return Ok(0) };

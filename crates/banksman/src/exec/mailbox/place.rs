@@ -1,8 +1,7 @@
-//! Paths from the outside, confined to the repository: by their words, and by where their folders
+//! Confines paths from outside to the repository: by their components, and by where their folders
 //! really are.
 //!
-//! Only folders are looked at here. Whether the last part is a link is a matter of how it is
-//! opened.
+//! This file only checks folders. Opening a file decides whether its last component may be a link.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -11,29 +10,28 @@ use super::{MailboxError, fault, make};
 
 const PATH_BYTES: usize = 1_000;
 
-/// The path in its plain form, from the root of the repository; refused if its words lead
-/// elsewhere.
+/// Normalises a path from the repository's root; an error if its components lead elsewhere.
 pub(super) fn plain(path: &str) -> Result<String, MailboxError> {
     Ok(parts(path)?.join("/"))
 }
 
-/// Where the file is, in a folder that is there; none if the folder is not.
+/// The file's real path, if its folder exists.
 pub(super) fn existing(root: &Path, path: &str) -> Result<Option<PathBuf>, MailboxError> {
     walk(root, path, |_| Ok(false))
 }
 
-/// Where the file is or can be put: folders that were missing are made.
+/// The file's real path; creates missing folders.
 pub(super) fn made(root: &Path, path: &str) -> Result<PathBuf, MailboxError> {
     let made = walk(root, path, |folder| make(folder).map(|()| true))?;
     made.ok_or_else(|| refused(path, "lies in a folder that vanishes as soon as it is made"))
 }
 
-/// The folder of a path that [`existing`] or [`made`] gave.
+/// The folder of a path from [`existing`] or [`made`].
 pub(super) fn parent(path: &Path) -> &Path {
     path.parent().expect("the path of a file in a repository has a folder")
 }
 
-/// Goes down folder by folder, so that nothing is made beyond a link that leads out.
+/// Descends folder by folder, so that nothing is created beyond a link that leads out.
 fn walk(
     root: &Path,
     path: &str,

@@ -1,8 +1,7 @@
-//! Signals: files by which a step says that it is done and a gate that it has passed or failed.
+//! Signals: files by which a step reports that it is done and a gate that it passed or failed.
 //!
-//! Looking changes nothing. A signal counts until it is taken; what it led to must be on record by
-//! then, under the signal's [`SignalFile::key`], because a crash between the two shows the same
-//! signal again.
+//! Reading changes nothing. A signal counts until it is taken. Its consequences must be recorded by
+//! then, under [`SignalFile::key`], because a crash in between shows the same signal again.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -16,41 +15,41 @@ use super::disk::{self, Found};
 use super::names::{file_name, split_ending};
 use super::{Mailbox, MailboxError, SAME_NAME, SIGNALS, TAKEN, fault, place};
 
-/// More than a reviewer writes, less than what an agent pours out by mistake.
+/// More than a reviewer writes, less than an agent dumps by mistake.
 const SIGNAL_BYTES: usize = 256 * 1_024;
-/// Whoever writes a file is finished with it by then.
+/// Nobody takes longer to write a file.
 const WRITING: Span = Span(10 * 60_000);
-/// Where a sentence may stand, the likeliest first.
+/// Fields that may hold a sentence, the likeliest first.
 const NOTES: [&str; 5] = ["feedback", "note", "message", "summary", "reason"];
 const FAILED: [&str; 5] = ["failed", "failure", "fail", "error", "blocked"];
-/// How a gate's file may end.
+/// The extensions of a gate's file.
 pub(super) const ENDINGS: [&str; 4] = ["", ".json", ".md", ".txt"];
 
-/// What somebody waits for.
+/// A signal that a workflow waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpectedSignal {
-    /// The end of a step: in `signals/<id>-done.json`, or at a path of its own from the root of the
-    /// repository.
+    /// The end of a step: `signals/<id>-done.json`, or a path of its own from the repository's
+    /// root.
     Step { id: String, path: Option<String> },
-    /// The verdict of a gate: in `signals/<id>-pass` or `-fail`, with an ending or without.
+    /// The verdict of a gate: `signals/<id>-pass` or `-fail`, with or without an extension.
     Gate { id: String },
 }
 
-/// A signal that was found.
+/// A signal file that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignalFile {
     pub what: ExpectedSignal,
     /// From the root of the repository.
     pub path: String,
     pub modified: Instant,
-    /// When it was last changed, its name included, and after that the folders on the way to it:
-    /// what lay elsewhere before may have come with its folder. A program can set the time
-    /// above, and not these.
+    /// When the file or its name last changed, followed by later changes of the folders above it:
+    /// the file may have been moved there with its folder. A program can set `modified`, but not
+    /// these.
     pub changed: Vec<Instant>,
-    /// The user that it belongs to, by number; none of a path that leads out of the repository.
+    /// The user id of the owner; none for a path that leads out of the repository.
     pub owner: Option<u32>,
     pub content: Content,
-    /// None of a path that leads out of the repository, where nothing was looked at.
+    /// None for a path that leads out of the repository, which is not opened.
     print: Option<Print>,
 }
 
@@ -67,35 +66,35 @@ pub enum Content {
         note: String,
         reason: Option<String>,
     },
-    /// It cannot be read, maybe because it is being written.
+    /// Not readable, perhaps because it is being written.
     NotYet {
         why: String,
     },
-    /// It cannot be read and nobody writes it any more.
+    /// Not readable, and too old to be still in writing.
     Unreadable {
         why: String,
     },
 }
 
-/// What became of a signal.
+/// What happened to a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SignalResult {
-    /// It lies here now.
+    /// Moved to this path.
     Moved(String),
-    /// It is not what was read any more, and was left.
+    /// Left in place: it is no longer the file that was read.
     Changed,
-    /// It is not there any more.
+    /// It no longer exists.
     Gone,
 }
 
-/// By which a file is known again, and by which a new one of the same words is known to be new.
+/// Identifies a file, and tells it from a new file with the same text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Print {
     device: u64,
     inode: u64,
     length: u64,
     modified: (i64, i64),
-    /// Of as much as is read.
+    /// The hash of the part that is read.
     hash: String,
 }
 
@@ -113,8 +112,7 @@ impl Print {
 }
 
 impl SignalFile {
-    /// Names this signal and no other one, also after a restart: by it what follows from the signal
-    /// is done once.
+    /// Identifies this signal alone, also after a restart, so that its consequences happen once.
     #[must_use]
     pub fn key(&self) -> String {
         let Some(print) = &self.print else { return self.path.clone() };
@@ -124,7 +122,7 @@ impl SignalFile {
 }
 
 impl SignalFile {
-    /// The same as a mark for the log of a workflow.
+    /// The same as a mark for the audit log.
     #[must_use]
     pub fn mark(&self) -> String {
         let digest = Sha256::digest(self.key().as_bytes());
@@ -134,15 +132,15 @@ impl SignalFile {
 }
 
 impl Mailbox {
-    /// Whether anything lies in the folder of signals beside what was taken.
+    /// Whether the signals folder holds anything that was not taken.
     #[must_use]
     pub fn has_signals(&self) -> bool {
         let Ok(entries) = fs::read_dir(self.signals_folder()) else { return false };
         entries.flatten().any(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()))
     }
 
-    /// The signals that are there, in the order in which they are expected. Of a gate all are
-    /// given, a fail before a pass: where both lie, somebody has something against it.
+    /// The signals that exist, in the expected order. For a gate it returns all, a fail before a
+    /// pass: where both exist, somebody objects.
     pub fn look(
         &self,
         expected: &[ExpectedSignal],
@@ -178,8 +176,7 @@ impl Mailbox {
             }
         };
         let modified = disk::modified(&meta);
-        // A time that has yet to come says as little about somebody at work as one that is long
-        // past.
+        // A modification time in the future says as little about a current writer as one long past.
         let is_left = now.0.abs_diff(modified.0) > WRITING.0.unsigned_abs();
         let content = match read {
             Ok(content) => content,
@@ -206,8 +203,8 @@ impl Mailbox {
         [own].into_iter().chain(later).collect()
     }
 
-    /// Puts a signal that was read into `signals/taken/`, where it stays readable and does not
-    /// count any more.
+    /// Moves a signal that was read to `signals/taken/`, where it stays readable and no longer
+    /// counts.
     pub fn take(&self, seen: &SignalFile) -> Result<SignalResult, MailboxError> {
         match &seen.content {
             Content::NotYet { .. } => return Err(MailboxError::NotYet(seen.path.clone())),
@@ -238,8 +235,8 @@ impl Mailbox {
                 Err(error) if disk::is_absence(&error) => return Ok(SignalResult::Gone),
                 Err(source) => return Err(fault("take", &from, source).into()),
             }
-            // Between the look and the move somebody may have put a new one there, which nobody has
-            // read. It goes back, unless there is a still newer one.
+            // Somebody may have written a new file between the check and the move, which nobody has
+            // read. Put it back, unless there is a still newer one.
             if print_of(&to)? != seen.print {
                 let back = disk::move_new(&to, &from);
                 back.map_err(|source| fault("put back", &from, source))?;
@@ -253,8 +250,8 @@ impl Mailbox {
         Err(MailboxError::Crowded(seen.path.clone()))
     }
 
-    /// The same for one that may lie in a worktree of the repository, maybe on another disk: it is
-    /// kept here and is no more there, where it would be committed.
+    /// Takes a signal that may be in a worktree of the repository, possibly on another disk: keeps
+    /// a copy here and removes it there, where it would be committed.
     pub fn take_from(&self, place: &Self, seen: &SignalFile) -> Result<SignalResult, MailboxError> {
         if place.root == self.root {
             return self.take(seen);
@@ -282,14 +279,14 @@ impl Mailbox {
         Err(MailboxError::Crowded(seen.path.clone()))
     }
 
-    /// Makes the folder in which a signal will appear, and answers with it: to be watched.
+    /// Creates the folder in which a signal will appear and returns it, to be watched.
     pub fn make_room_for(&self, path: &str) -> Result<PathBuf, MailboxError> {
         Ok(place::parent(&place::made(&self.root, path)?).to_owned())
     }
 }
 
-/// One step with a path that leads elsewhere must not hide the signals of all others. Our own
-/// folder is another matter.
+/// A bad path of one step must not hide the signals of all others. An error in our own folder does
+/// count.
 fn refused_path(
     what: &ExpectedSignal,
     path: &str,
@@ -346,7 +343,7 @@ fn paths(what: &ExpectedSignal) -> Vec<(String, Kind)> {
     }
 }
 
-/// The name of a step's file where its workflow names none.
+/// The file name of a step's signal, if the workflow gives no path.
 pub(super) fn step_signal(id: &str) -> String {
     format!("{}-done.json", file_name(id))
 }
@@ -378,7 +375,7 @@ impl Kind {
             Self::Done => Content::Done { failed: says_failed(fields), note },
             Self::Pass => Content::Pass { note },
             Self::Fail => Content::Fail {
-                // An object of other fields is still what the reviewer had to say.
+                // An object with other fields is still the reviewer's feedback.
                 note: note.unwrap_or_else(|| text.to_owned()),
                 reason: words(fields, &["reason"]),
             },
@@ -395,8 +392,8 @@ fn words(fields: &Map<String, Value>, names: &[&str]) -> Option<String> {
     texts.map(str::trim).find(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// What a step says with its signal: whether it failed, and a sentence about it. None while it is
-/// not a whole JSON value.
+/// The content of a step's signal: whether the step failed, and a sentence about it. None while the
+/// text is not a complete JSON value.
 #[must_use]
 pub fn word_of(bytes: &[u8]) -> Option<(bool, Option<String>)> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
@@ -404,7 +401,7 @@ pub fn word_of(bytes: &[u8]) -> Option<(bool, Option<String>)> {
     Some((says_failed(&fields), words(&fields, &NOTES)))
 }
 
-/// The ways in which agents are known to say so.
+/// The ways in which agents are known to report a failure.
 fn says_failed(fields: &Map<String, Value>) -> bool {
     let is = |name: &str, value: bool| fields.get(name).and_then(Value::as_bool) == Some(value);
     let word =

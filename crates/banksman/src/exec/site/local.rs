@@ -1,9 +1,8 @@
-//! The jobs of this machine, in the folders of one home: `runs` for those at work, `ended` for the
-//! signs of their ends, `past` for those that are on record.
+//! The jobs of this machine, in the folders of one home: `runs` for current jobs, `ended` for the
+//! markers of ended ones, `past` for archived ones.
 //!
-//! A job is alive while somebody holds the lock of its folder, and only then. A keeper gets the
-//! lock with its first breath, as its standard input, so there is no moment at which two could
-//! start.
+//! A job is alive exactly while a process holds the lock on its folder. A keeper inherits the lock
+//! as its standard input, so two keepers can never start for one job.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -27,45 +26,44 @@ use super::super::keeper::{
 use super::super::worktree::mark::{self, TaskWorktree};
 use super::{JobStatus, Site, SiteError};
 
-/// Logs are looked at in the days after a run.
+/// People look at logs in the days after a run.
 const PAST_AGE: Span = Span(14 * 24 * 60 * 60 * 1_000);
-/// A busy node ends a few hundred runs a day, and looking through this many folders takes
-/// milliseconds.
+/// A busy node ends a few hundred runs a day, and listing this many folders takes milliseconds.
 const PAST_COUNT: usize = 2_000;
-/// Removed in one go, which is once for as many that are put away: so there is never more than this
-/// above the count.
+/// The most folders removed at once. Pruning happens once per this many archived jobs, so there are
+/// never more than this above the limit.
 const PRUNED_AT_ONCE: usize = 50;
-/// Somebody who only looks holds the lock for microseconds.
+/// A status check holds the lock for microseconds.
 const LOCK_TRIES: u32 = 25;
 const BETWEEN_LOCK_TRIES: Duration = Duration::from_millis(2);
-/// Rounds of killing before what cannot be killed is left to the kernel.
+/// Rounds of SIGKILL before the site gives up.
 const ROUNDS: u32 = 200;
-/// A process that is just being started shows no environment for a moment, so finding nobody once
-/// is not enough.
+/// A process that is being started shows no environment for a moment, so finding none once is not
+/// enough.
 const EMPTY_ROUNDS: u32 = 3;
-/// Rounds of asking before that: git takes away its locks when it is asked to end, and leaves them
-/// for ever when it is killed.
+/// Rounds of SIGTERM before that: git removes its locks after SIGTERM and leaves them after
+/// SIGKILL.
 const GENTLE_ROUNDS: u32 = 20;
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(10);
 
 pub struct LocalSite {
     home: PathBuf,
-    /// Our own program.
+    /// The path of our own executable.
     program: PathBuf,
-    /// What keepers have in their environment beside ours.
+    /// Variables that keepers get in addition to our environment.
     env: Vec<(&'static str, String)>,
-    /// Keepers that this process has started and must not leave as zombies.
+    /// Keepers that this process started and must reap.
     keepers: Mutex<Vec<(JobId, Child)>>,
-    /// Jobs that this process has put away.
+    /// The number of jobs that this process has archived.
     put_away: AtomicUsize,
 }
 
 impl LocalSite {
-    /// Makes the folders that are missing. `program` is the program to be started as a keeper.
+    /// Creates the missing folders. `program` is the executable to start as a keeper.
     pub fn open(home: &Path, program: &Path) -> Result<Self, SiteError> {
         for name in ["runs", "ended", "past"] {
             let folder = home.join(name);
-            // Prompts, logs and the tokens of runs are nobody else's business.
+            // Prompts, logs and run tokens are private.
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
             made.map_err(|source| file("create", &folder, source))?;
         }
@@ -74,41 +72,40 @@ impl LocalSite {
         Ok(Self { home, program: program.to_owned(), env: Vec::new(), keepers, put_away })
     }
 
-    /// The same with a variable that keepers get. It may be a secret: agents do not get it.
+    /// Adds a variable that keepers get. It may be a secret: agents do not get it.
     #[must_use]
     pub fn with_env(mut self, name: &'static str, value: &str) -> Self {
         self.env.push((name, value.to_owned()));
         self
     }
 
-    /// The folder of a job that was not put away, whether it is there or not.
+    /// The folder of a current job, whether it exists or not.
     #[must_use]
     pub fn folder(&self, job: JobId) -> JobFolder {
         JobFolder::new(self.home.join("runs").join(job.to_string()))
     }
 
-    /// The folder of a job that was put away.
+    /// The folder of an archived job.
     #[must_use]
     pub fn past_folder(&self, job: JobId) -> JobFolder {
         JobFolder::new(self.home.join("past").join(job.to_string()))
     }
 
-    /// The folder of a job of this home, at work or put away, for those who only look: nothing is
-    /// made.
+    /// The folder of a current or archived job in this home, for readers: creates nothing.
     #[must_use]
     pub fn find(home: &Path, job: JobId) -> Option<JobFolder> {
         let folders = ["runs", "past"].map(|name| home.join(name).join(job.to_string()));
         folders.into_iter().find(|folder| folder.is_dir()).map(JobFolder::new)
     }
 
-    /// Where a file appears for every job that ends: to be watched.
+    /// The folder to watch: a file appears in it for every job that ends.
     #[must_use]
     pub fn ended_folder(&self) -> PathBuf {
         self.home.join("ended")
     }
 
-    /// Whether there are jobs whose keepers somebody else has started: their parent, and not we, is
-    /// told when they die.
+    /// Whether another process started the keeper of some job: then that process, and not this one,
+    /// gets SIGCHLD when the keeper dies.
     pub fn has_others_keepers(&self) -> Result<bool, SiteError> {
         let jobs = self.jobs()?;
         let keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,7 +127,8 @@ impl LocalSite {
         Ok(())
     }
 
-    /// The lock, unless somebody keeps it. `is_kept` says early that there is nothing to wait for.
+    /// Takes the lock unless another process keeps it. `is_kept` returns true early if waiting is
+    /// pointless.
     fn lock(
         folder: &JobFolder,
         is_kept: impl Fn(&JobFolder) -> Result<bool, FileError>,
@@ -156,14 +154,14 @@ impl LocalSite {
         let path = self.home.join(folder);
         let entries = fs::read_dir(&path).map_err(|source| file("list", &path, source))?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        // What is not named after a job is not ours.
+        // A folder that is not named after a job is not ours.
         let mut jobs: Vec<JobId> = names.filter_map(|name| name.parse().ok()).collect();
         jobs.sort();
         Ok(jobs)
     }
 
-    /// Of the looks of a task only the last is worth keeping: there are many of them, and logs of
-    /// runs are kept in the same place.
+    /// Keeps only the last archived poll of a task: there are many of them, and they share the
+    /// space with the logs of runs.
     fn forget_older_looks(&self, job: JobId) -> Result<(), SiteError> {
         let JobId::Look { task, due } = job else { return Ok(()) };
         let is_older = |past: &JobId| match *past {
@@ -213,13 +211,12 @@ impl Site for LocalSite {
         fs::create_dir_all(path).map_err(|source| file("create", path, source))?;
         let has_begun = |folder: &JobFolder| folder.begun().map(|begun| begun.is_some());
         let Some(lock) = Self::lock(&folder, has_begun)? else { return Ok(()) };
-        // A keeper that was here is not followed by another one: what it has started may still be
-        // at work.
+        // Do not start a second keeper: processes of the first may still run.
         if folder.begun()?.is_some() || folder.receipt()?.is_some() {
             return Ok(());
         }
-        // One that was hindered may be begun again; so may one whose receipt cannot be read,
-        // because it counts as lost.
+        // A job that could not be prepared may start again; so may one with an unreadable receipt,
+        // which counts as lost.
         let past = self.past_folder(job).receipt();
         if matches!(past, Ok(Some(receipt)) if !receipt.ended.failed_externally()) {
             return fs::remove_dir_all(path).map_err(|source| file("remove", path, source));
@@ -245,14 +242,13 @@ impl Site for LocalSite {
         if folder.is_locked()? {
             return Ok(JobStatus::Running);
         }
-        // The receipt may have come between the two looks; after the lock is free nothing comes any
-        // more.
+        // The receipt may have arrived between the two checks; none arrives after the lock is free.
         match (receipt(&folder)?, folder.begun()?) {
             (Some(receipt), _) => Ok(JobStatus::Ended(Box::new(receipt))),
             (None, Some(_)) => Ok(JobStatus::Lost),
             (None, None) => match receipt(&self.past_folder(job)) {
                 Ok(Some(receipt)) => Ok(JobStatus::Ended(Box::new(receipt))),
-                // One that cannot be read was put on record as lost.
+                // A job with an unreadable receipt was recorded as lost.
                 Ok(None) | Err(_) => Ok(JobStatus::Absent),
             },
         }
@@ -262,7 +258,7 @@ impl Site for LocalSite {
         self.reap();
         let jobs = self.jobs()?;
         let known: BTreeSet<JobId> = jobs.iter().copied().collect();
-        // A keeper may give its sign after its job was put away.
+        // A keeper may write its marker after its job was archived.
         for job in self.names("ended")?.into_iter().filter(|job| !known.contains(job)) {
             remove_file(&self.ended_folder().join(job.to_string()))?;
         }
@@ -270,7 +266,7 @@ impl Site for LocalSite {
         for job in jobs {
             match self.look(job) {
                 Ok(JobStatus::Absent | JobStatus::Running) => {}
-                // One that cannot be read must not hide the others; who looks at it is told.
+                // One unreadable job must not hide the others; `look` reports the error.
                 Ok(JobStatus::Ended(_) | JobStatus::Lost) | Err(_) => ended.push(job),
             }
         }
@@ -302,7 +298,7 @@ impl Site for LocalSite {
         let folder = self.folder(job);
         let Some(begun) = folder.begun()? else { return Ok(()) };
         if let Some(process) = tree::named(begun.pid, begun.process_start) {
-            // One that is gone meanwhile needs no signal.
+            // A process that has exited meanwhile needs no signal.
             drop(tree::signal(&process, Signal::KILL));
         }
         Ok(())
@@ -340,7 +336,7 @@ impl Site for LocalSite {
                 let path = to.path();
                 fs::remove_dir_all(path).map_err(|source| file("remove", path, source))?;
             }
-            // A keeper that was killed right after its last word has left the empty group.
+            // A keeper that was killed right after its receipt leaves an empty group.
             if let Some(group) = from.begun()?.and_then(|begun| begun.cgroup) {
                 cgroup::remove(&group);
             }
@@ -349,8 +345,7 @@ impl Site for LocalSite {
             self.forget_older_looks(job)?;
         }
         remove_file(&self.ended_folder().join(job.to_string()))?;
-        // Thinning out looks at every log that is kept, so it waits until there is something to do
-        // for it.
+        // Pruning lists every archived log, so it waits until there is something to remove.
         if self.put_away.fetch_add(1, Ordering::Relaxed).is_multiple_of(PRUNED_AT_ONCE) {
             self.prune(now, PAST_COUNT)?;
         }
@@ -358,27 +353,27 @@ impl Site for LocalSite {
     }
 }
 
-/// Asks or kills once what is there of a job without a keeper, and answers with what it was.
+/// Signals the remaining processes of a job without a keeper once and returns their pids.
 fn left_over(begun: &KeeperStart, signal: Signal) -> Vec<i32> {
     let mut found = Vec::new();
     if let Some(group) = &begun.cgroup {
         found = cgroup::processes(group);
         let kills = signal == Signal::KILL && !found.is_empty();
         if kills && cgroup::kill_all(group).is_err() {
-            // They are found by their marker, too.
+            // Their marker identifies them as well.
             found.clear();
         }
     }
     for process in tree::marked(MARKER, &begun.marker) {
-        // One that is gone meanwhile needs no signal.
+        // A process that has exited meanwhile needs no signal.
         drop(tree::signal(&process, signal));
         found.push(process.pid.as_raw_pid());
     }
     found
 }
 
-/// Makes the keeper look for a request now instead of at its next tick. Its pid alone would not do:
-/// it may be another's.
+/// Makes the keeper check for a stop request now instead of at its next tick. The pid alone may
+/// belong to another process.
 fn poke(begun: &KeeperStart) {
     if let Some(process) = tree::named(begun.pid, begun.process_start) {
         drop(tree::signal(&process, Signal::USR1));
@@ -412,7 +407,7 @@ mod tests {
         let past = |number: u64| home.path().join(format!("past/r{number}.1"));
         for number in 1..=60 {
             fs::create_dir(past(number)).unwrap();
-            // The higher the number, the older.
+            // A higher number is older.
             let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000 - number);
             File::open(past(number)).unwrap().set_modified(at).unwrap();
         }
@@ -434,7 +429,7 @@ mod tests {
         }
         let count = || fs::read_dir(home.path().join("past")).unwrap().count();
         let job: JobId = "r1.1".parse().unwrap();
-        // They were all made just now, so none is too old.
+        // All were created just now, so none has expired.
         let now = changed_at(&fs::metadata(home.path()).unwrap()).unwrap();
         site.put_away(job, now).unwrap();
         assert_eq!(count(), PAST_COUNT + PRUNED_AT_ONCE);

@@ -1,7 +1,6 @@
-//! The work of other tasks that a task goes on from: their branches are merged into its own before
-//! it begins.
+//! Merges the branches of other tasks that a task builds on into its own branch before it begins.
 //!
-//! A merge is done as a whole or not at all: the worktree is never left half-way.
+//! A merge happens completely or not at all: the worktree never stays in between.
 
 use std::path::Path;
 
@@ -13,13 +12,13 @@ use crate::exec::git::{self, Git, MergeTree};
 use crate::exec::job::Workspace;
 use crate::exec::process::{RunError, Runner};
 
-/// Branches that one task may bring together.
+/// The most branches that one task may merge.
 const BRANCHES: usize = 200;
-/// Files that a conflict names.
+/// The most files that a conflict names.
 const PATHS: usize = 20;
 
-/// Merges what the branch does not hold yet. Answers with the commit that the task's own work
-/// starts from and the head.
+/// Merges what the branch does not contain yet. Returns the commit that the task's own work starts
+/// from, and the head.
 pub(super) fn bring(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
@@ -59,8 +58,8 @@ pub(super) fn bring(
     Ok((base, head))
 }
 
-/// Whether another branch holds some of these commits, too. They are in one row, so it holds the
-/// first in any case.
+/// Whether another branch also contains some of these commits. They are linear, so it contains the
+/// first of them.
 pub(super) fn is_shared(git: &mut Git<'_>, base: &str, head: &str) -> Result<bool, RunError> {
     match git.first_commit(base, head)? {
         Some(first) => Ok(git.branches_with(&first, 2)?.len() > 1),
@@ -68,7 +67,7 @@ pub(super) fn is_shared(git: &mut Git<'_>, base: &str, head: &str) -> Result<boo
     }
 }
 
-/// The local branch; else the remote's, which nobody here has worked on.
+/// The tip of the local branch; otherwise of the remote's, which nobody here has worked on.
 fn tip_of(
     git: &mut Git<'_>,
     workspace: &Workspace,
@@ -81,14 +80,14 @@ fn tip_of(
         return Ok(Some(local));
     }
     let Some(remote) = &workspace.remote else { return Ok(None) };
-    // One that cannot be fetched now may have been fetched before.
+    // If the fetch fails, an earlier one may have succeeded.
     drop(git.fetch(remote, &workspace.base, branch)?);
     git.commit_of(&format!("refs/remotes/{remote}/{branch}"))
 }
 
-/// Where there is nothing of its own on the branch yet and the one that it goes on from conflicts
-/// with the base, it begins where that one stands, because nobody can judge or mend what is not
-/// shown to them. Answers with what that one has in common with the base, if it was done.
+/// If the branch has no work of its own yet and the branch it builds on conflicts with the base, it
+/// starts at that branch's tip, because nobody can review or fix what they cannot see. Returns the
+/// merge base if it did so.
 fn go_on_from(git: &mut Git<'_>, tip: &str, head: &str) -> Result<Option<String>, RunError> {
     if git.is_ancestor(tip, head)? || git.is_ancestor(head, tip)? {
         return Ok(None);
@@ -106,7 +105,7 @@ fn merge_in(
     head: &str,
     worktree: &Path,
 ) -> Result<String, NotPrepared> {
-    // Asked of the commits alone first, so that a conflict leaves no trace in the files.
+    // Try the merge on the commits first, so that a conflict leaves no trace in the files.
     if !git.is_ancestor(head, tip)?
         && let MergeTree::Conflict { paths } = git.merge_tree(head, tip)?
     {
@@ -116,7 +115,7 @@ fn merge_in(
     if merged.ok() {
         return Ok(head_of(git)?);
     }
-    // There is nothing to be undone where git refused to begin.
+    // There is nothing to undo if git refused to begin.
     git.abort("merge")?;
     if head_of(git)? != head {
         return Err(environment(format!("the merge of `{branch}` could not be undone")));
@@ -138,8 +137,8 @@ fn conflict(branch: &str, paths: &[String]) -> NotPrepared {
     NotPrepared { class: PrepareFault::Diverged, detail }
 }
 
-/// What was brought in is not this task's work, so it is measured from a commit that holds the base
-/// and all of that. Such a commit need not be on any branch.
+/// The commit to measure the task's own work from: one that contains the base and every merged
+/// branch, since merged work is not the task's. It may be on no branch.
 fn start_of_own_work(
     git: &mut Git<'_>,
     base: String,
@@ -155,7 +154,7 @@ fn start_of_own_work(
             start.clone_from(tip);
             continue;
         }
-        // Somebody has put together by hand what does not go together by itself: that was work.
+        // A conflict that somebody resolved was work.
         if let MergeTree::Clean { tree } = git.merge_tree(&start, tip)? {
             start = git.commit_tree(&tree, &[&start, tip], "what the work starts from\n")?;
         }

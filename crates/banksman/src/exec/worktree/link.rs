@@ -1,40 +1,40 @@
-//! The two files that tie a worktree's folder to its record in the repository: `.git` in the folder
-//! names the record, `gitdir` in the record names the folder. git documents both
+//! The two files that link a worktree's folder to its record in the repository: `.git` in the
+//! folder names the record, `gitdir` in the record names the folder. git documents both
 //! (gitrepository-layout).
 //!
-//! Reading and writing them here moves a worktree by one rename, where git would look at every
-//! worktree there is.
+//! Reading and writing them here moves a worktree with one rename, where git would examine every
+//! worktree.
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Why a record is locked against `git worktree prune`, and the sign that its worktree is nobody's.
+/// The reason for locking a record against `git worktree prune`, which also marks its worktree as
+/// spare.
 const SPARE: &str = "banksman keeps this worktree for its next use";
-/// What git itself writes while it makes a worktree.
+/// What git writes while it creates a worktree.
 const INITIALIZING: &str = "initializing";
 /// A record holds a few small files; a `.git` file holds one path.
 const FILE_BYTES: u64 = 16 * 1024;
-/// Records of one repository that are looked through.
+/// The most records examined per repository.
 const RECORDS: usize = 100_000;
 
-/// What there is at the place of a worktree.
+/// What is at the path of a worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::exec) enum Place {
     /// Nothing, or an empty folder.
     Free,
-    /// A worktree of this repository; the path is that of its record.
+    /// A worktree of this repository, with the path of its record.
     Ours(PathBuf),
-    /// One whose making was cut short, before anybody worked in it.
+    /// A worktree whose creation was interrupted before anybody worked in it.
     Unfinished,
     /// Files of a worktree whose record is gone.
     Orphan,
-    /// Something that is not ours to touch.
+    /// Something that Banksman must not touch, with the reason.
     Foreign(String),
 }
 
-/// The folder that a repository's branches and records are in, for a plain, a bare and a linked
-/// one.
+/// The folder with a repository's branches and records, for a plain, a bare and a linked one.
 pub(super) fn common_folder(repo: &Path) -> io::Result<PathBuf> {
     let dot_git = repo.join(".git");
     let inner = match fs::symlink_metadata(&dot_git) {
@@ -71,8 +71,7 @@ pub(super) fn look(common: &Path, worktree: &Path) -> io::Result<Place> {
             return Ok(Place::Foreign("it holds a repository of its own".to_owned()));
         }
         Err(_) if fs::read_dir(worktree)?.next().is_none() => return Ok(Place::Free),
-        // An empty one is as good as none: a git that was killed has made the file and not come to
-        // writing it.
+        // An empty file counts as none: a killed git created the file and did not write it.
         Ok(_) | Err(_) => {
             let Some(record) = record_of(common, worktree)? else {
                 return Ok(Place::Foreign("it holds files that belong to no worktree".to_owned()));
@@ -107,20 +106,20 @@ fn state_of(record: PathBuf) -> Place {
     if is_unfinished(&record) { Place::Unfinished } else { Place::Ours(record) }
 }
 
-/// Whether the making of a record's worktree was cut short, or it is nobody's.
+/// Whether the creation of a record's worktree was interrupted, or the worktree is spare.
 pub(super) fn is_unfinished(record: &Path) -> bool {
     let reason = lock_reason(record).unwrap_or_default();
     reason == SPARE || reason.starts_with(INITIALIZING)
 }
 
-/// The record that names this folder, whether or not the folder is there.
+/// The record that names this folder, whether or not the folder exists.
 pub(super) fn record_of(common: &Path, worktree: &Path) -> io::Result<Option<PathBuf>> {
     let dot_git = worktree.join(".git");
     let is_it = |(_, named): &(PathBuf, PathBuf)| is_same(named, &dot_git);
     Ok(records(common)?.into_iter().find(is_it).map(|(record, _)| record))
 }
 
-/// Every record with the `.git` file that it names, whether or not that is there.
+/// Every record with the `.git` file that it names, whether or not that file exists.
 pub(super) fn records(common: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     let folders = match fs::read_dir(common.join("worktrees")) {
         Ok(folders) => folders,
@@ -130,7 +129,7 @@ pub(super) fn records(common: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     let mut records = Vec::new();
     for folder in folders.take(RECORDS) {
         let record = folder?.path();
-        // A record may go while we look; git makes and removes them next to us.
+        // A record may disappear meanwhile; other git processes create and remove them.
         if let Ok(named) = read_small(&record.join("gitdir")) {
             let named = record.join(named.trim_end_matches('\n'));
             records.push((record, named));
@@ -139,13 +138,13 @@ pub(super) fn records(common: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     Ok(records)
 }
 
-/// Makes folder and record name each other.
+/// Makes a folder and its record name each other.
 pub(super) fn tie(worktree: &Path, record: &Path) -> io::Result<()> {
     tie_for(worktree, record, worktree)
 }
 
-/// The same for a folder that is about to be renamed, so that nobody who takes it from its new
-/// place is overtaken.
+/// The same for a folder that is about to be renamed, so that a process that takes it from its new
+/// place finds it complete.
 pub(super) fn tie_for(worktree: &Path, record: &Path, future: &Path) -> io::Result<()> {
     let (Some(above), Some(name)) = (future.parent(), future.file_name()) else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a worktree has a name"));
@@ -159,8 +158,8 @@ pub(super) fn tie_for(worktree: &Path, record: &Path, future: &Path) -> io::Resu
     replace(&dot_git, &format!("gitdir: {}\n", record.display()))
 }
 
-/// Where the head was last put by a command in this worktree, also when its branch is gone; none
-/// without a log.
+/// The last commit of the head according to this worktree's reflog, even if its branch is gone;
+/// none without a reflog.
 pub(in crate::exec) fn last_head(record: &Path) -> Option<String> {
     let mut log = fs::File::open(record.join("logs/HEAD")).ok()?;
     let length = log.metadata().ok()?.len();
@@ -170,13 +169,12 @@ pub(in crate::exec) fn last_head(record: &Path) -> Option<String> {
     let text = String::from_utf8_lossy(&bytes);
     let mut fields = text.lines().next_back()?.split(' ');
     let (old, new) = (fields.next()?, fields.next()?);
-    // The last entry may be that of the deletion.
+    // The last entry may be the deletion.
     let is_none = |commit: &str| commit.bytes().all(|byte| byte == b'0');
     [new, old].into_iter().find(|commit| !is_none(commit)).map(str::to_owned)
 }
 
-/// Keeps `git worktree prune` away while the folder is on the move, and marks the worktree as
-/// nobody's.
+/// Locks the record against `git worktree prune` during the move and marks the worktree as spare.
 pub(super) fn mark_spare(record: &Path) -> io::Result<()> {
     replace(&record.join("locked"), SPARE)
 }
@@ -202,8 +200,7 @@ fn lock_reason(record: &Path) -> Option<String> {
     Some(reason.trim_end().to_owned())
 }
 
-/// Whether two paths name one file, also when the file is gone and when a folder above it is a
-/// link.
+/// Whether two paths name the same file, even if the file is gone or a folder above it is a link.
 pub(super) fn is_same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| {
         let above = path.parent().and_then(Path::parent)?.canonicalize().ok()?;

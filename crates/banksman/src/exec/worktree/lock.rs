@@ -1,7 +1,6 @@
-//! Who works in a worktree: a locked file for each, so that two attempts never share one.
+//! Locks on worktrees, one file each, so that two attempts never share a worktree.
 //!
-//! The lock is the system's own (`flock`): it goes with its process, however that ends, and is
-//! never left behind.
+//! They use `flock`: the system releases a lock with its process, however that ends.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -14,16 +13,16 @@ use std::time::Duration;
 use super::names::{hash_of, rescue_name};
 use crate::exec::process::{Program, RunError, Runner};
 
-/// Looks at a lock that somebody has, and the pause between two of them: half a minute in all. Most
-/// locks are held for milliseconds, so the first looks follow each other closely.
+/// How often and how long to wait for a lock: half a minute in all. Most locks are held for
+/// milliseconds, so the first attempts follow each other closely.
 const LOOKS: u32 = 200;
 const QUICK_LOOKS: u32 = 50;
 const QUICK_PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_SECONDS: &str = "0.2";
-/// How often a lock's file may turn out to be an old one before we give up.
+/// How often a lock's file may turn out to be deleted before `try_hold` gives up.
 const OLD_FILES: u32 = 100;
 
-/// As long as this is kept, nobody else has the lock.
+/// A held lock, released when it is dropped.
 #[derive(Debug, Clone)]
 pub struct WorktreeLock {
     file: Arc<File>,
@@ -39,25 +38,25 @@ impl PartialEq for WorktreeLock {
 impl Eq for WorktreeLock {}
 
 impl WorktreeLock {
-    /// Gives the lock back together with its file, for things that will not be used again.
+    /// Releases the lock and removes its file, for things that will not be used again.
     pub(super) fn give_up_with_file(self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }
 }
 
-/// The lock of a worktree.
+/// The lock on a worktree.
 #[must_use]
 pub fn lock_of_worktree(spare: &Path, worktree: &Path) -> PathBuf {
     spare.join("locks").join(format!("{}-{}.lock", rescue_name(worktree), hash_of(worktree)))
 }
 
-/// The lock of a repository's base branches.
+/// The lock on a repository's base branches.
 #[must_use]
 pub fn lock_of_repository(spare: &Path, repo: &Path) -> PathBuf {
     spare.join("locks").join(format!("repository-{}.lock", hash_of(repo)))
 }
 
-/// The line of those who bring something into a base branch.
+/// The queue of merges into a repository's base branches.
 #[must_use]
 pub fn lock_of_merges(spare: &Path, repo: &Path) -> PathBuf {
     spare.join("locks").join(format!("merges-{}.lock", hash_of(repo)))
@@ -84,7 +83,7 @@ pub fn hold(
     Err(RunError::Failed { what, detail: "somebody else has it for too long".to_owned() })
 }
 
-/// None if somebody has it.
+/// Takes the lock; none if another process holds it.
 pub fn try_hold(lock: &Path) -> io::Result<Option<WorktreeLock>> {
     if let Some(folder) = lock.parent() {
         fs::create_dir_all(folder)?;
@@ -96,8 +95,8 @@ pub fn try_hold(lock: &Path) -> io::Result<Option<WorktreeLock>> {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Its last holder may have removed the file after we opened it; then the lock is one that
-        // nobody else sees.
+        // The last holder may have removed the file after we opened it; nobody else would see a
+        // lock on that file.
         if fs::metadata(lock)
             .is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()))
         {

@@ -1,11 +1,11 @@
-//! Whose a worktree is: a note in its record, in the repository, of the task and of the home that
-//! it was made for.
+//! Records which task and home a worktree belongs to, in a mark inside the worktree's record in the
+//! repository.
 //!
-//! The note goes where the worktree goes, whatever template gave it its place, and a worktree that
-//! a person makes has none. So nothing is ever taken for ours because of its name, but below our
-//! own folder, where everything is ours. A record gets its note when it is made; so that one is
-//! found whose maker died before that, the home has a note of every worktree that is about to be
-//! made.
+//! The mark moves with the worktree, whatever template gave it its path, and a person's own
+//! worktree has none. Banksman therefore never takes a worktree for its own because of its name,
+//! except below its own folder. A record gets its mark when it is created; the home keeps a note of
+//! every worktree that is about to be created, so that recovery finds one whose creator died in
+//! between.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,33 +19,33 @@ use super::link;
 use super::names::{hash_of, own_folder, spare_folder};
 use crate::exec::job::Workspace;
 
-/// The note's file in a record.
+/// The mark's file in a record.
 const MARK: &str = "banksman-task";
-/// Beside the spare worktrees: what is about to be made.
+/// Next to the spare worktrees: notes of worktrees about to be created.
 const INTENTS: &str = "intended";
-/// Worktrees that one look can find.
+/// The most worktrees that one search returns.
 const WORKTREES: usize = 10_000;
 
-/// A worktree that was made for a task.
+/// A worktree that was created for a task.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskWorktree {
     pub task: TaskId,
     pub path: PathBuf,
-    /// The repository whose record says so. None for one that only its place below our own folder
-    /// tells of.
+    /// The repository whose record says so. None for a worktree that is known only by its path
+    /// below our own folder.
     pub repo: Option<PathBuf>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Note {
     task: String,
-    /// As its locks are named after; the record may name the same place in another way.
+    /// The path that its locks are named after; the record may spell it differently.
     worktree: PathBuf,
-    /// The folder of spare worktrees, which only one home has.
+    /// The folder of spare worktrees, which identifies the home.
     spare: PathBuf,
 }
 
-/// A worktree that somebody is about to make, or was.
+/// A worktree that a process is, or was, about to create.
 #[derive(Serialize, Deserialize)]
 struct Intent {
     task: String,
@@ -58,7 +58,7 @@ fn intent_of(Workspace { task, worktree, spare, .. }: &Workspace) -> PathBuf {
     spare.join(INTENTS).join(format!("{task}-{}", hash_of(worktree)))
 }
 
-/// Says what is going to be made, before anything of it is there.
+/// Records a worktree that is about to be created.
 pub(super) fn intend(workspace: &Workspace) -> io::Result<()> {
     let Workspace { task, worktree, repo, branch, spare, .. } = workspace.clone();
     fs::create_dir_all(spare.join(INTENTS))?;
@@ -67,7 +67,7 @@ pub(super) fn intend(workspace: &Workspace) -> io::Result<()> {
     link::replace(&intent_of(workspace), &intent)
 }
 
-/// It has its note, or is gone.
+/// Removes that note: the worktree has its mark, or is gone.
 pub(super) fn fulfil(workspace: &Workspace) -> io::Result<()> {
     remove(&intent_of(workspace))
 }
@@ -79,20 +79,20 @@ fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Says for whom the worktree of this record is.
+/// Writes the mark for the worktree of this record.
 pub(super) fn write(record: &Path, workspace: &Workspace) -> io::Result<()> {
     let Workspace { task, worktree, spare, .. } = workspace.clone();
     let note = serde_json::to_string(&Note { task, worktree, spare }).map_err(io::Error::other)?;
     link::replace(&record.join(MARK), &note)
 }
 
-/// For a worktree that is about to serve somebody else.
+/// Removes the mark from a worktree that is about to serve another task.
 pub(super) fn erase(record: &Path) -> io::Result<()> {
     remove(&record.join(MARK))
 }
 
-/// The worktrees of tasks that this home has made, in these repositories and below its own folder.
-/// A repository that cannot be read is left out: it may be one of another machine.
+/// The task worktrees that this home created, in these repositories and below its own folder. A
+/// repository that cannot be read is skipped: it may belong to another machine.
 pub fn worktrees(home: &Path, repos: &[PathBuf]) -> io::Result<Vec<TaskWorktree>> {
     let mut found: Vec<TaskWorktree> = repos.iter().flat_map(|repo| marked(home, repo)).collect();
     let is_known =
@@ -126,7 +126,7 @@ fn marked(home: &Path, repo: &Path) -> Vec<TaskWorktree> {
     records.unwrap_or_default().into_iter().filter_map(of_task).take(WORKTREES).collect()
 }
 
-/// What was to be made and is there, though nobody has said so in its record.
+/// Worktrees that were about to be created and exist, although their record has no mark.
 fn intended(home: &Path) -> io::Result<Vec<TaskWorktree>> {
     let entries = match fs::read_dir(spare_folder(home).join(INTENTS)) {
         Ok(entries) => entries,
@@ -144,8 +144,8 @@ fn intended(home: &Path) -> io::Result<Vec<TaskWorktree>> {
     Ok(entries.flatten().take(WORKTREES).filter_map(read).collect())
 }
 
-/// Whether it is the one that was meant: a person may have made another one in its place since, on
-/// a branch of their own.
+/// Whether the worktree is the intended one: a person may have created another one there since, on
+/// their own branch.
 fn stands_as_intended(Intent { worktree, repo, branch, .. }: &Intent) -> Option<bool> {
     let record = link::record_named_in(&worktree.join(".git")).ok()?.canonicalize().ok()?;
     let is_of_repo = record.starts_with(link::common_folder(repo).ok()?);
@@ -154,7 +154,7 @@ fn stands_as_intended(Intent { worktree, repo, branch, .. }: &Intent) -> Option<
     Some(is_of_repo && (is_on_branch || link::is_unfinished(&record)))
 }
 
-/// One folder for each repository, and in it one for each task.
+/// One folder per repository, with one folder per task in it.
 fn placed(folder: &Path) -> io::Result<Vec<TaskWorktree>> {
     let mut found = Vec::new();
     for repo in folders_in(folder)? {

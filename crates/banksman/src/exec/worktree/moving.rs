@@ -1,9 +1,9 @@
-//! A worktree in motion: as long as our own git writes its files, a note in its record says so. One
-//! that was cut off there is put back to where its branch stands.
+//! A note in a worktree's record while our own git writes its files. If that was interrupted, the
+//! worktree is reset to its branch.
 //!
-//! The note is only there for a worktree that was clean, so what is found beside the branch was
-//! written by that git: the files of a commit that it was going to, some of them half-written.
-//! Taken for work, they would be committed as such.
+//! Only a clean worktree gets the note, so everything that differs from the branch was written by
+//! that git: files of the commit it was moving to, some of them partial. They must not be committed
+//! as work.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ use crate::exec::process::{RunError, Runner};
 /// The note's file in a record.
 const NOTE: &str = "banksman-moving";
 
-/// Says that everything from here on is ours.
+/// Begins a move: all changes from here on are ours.
 pub(super) fn begin(record: &Path) -> Result<(), RunError> {
     let note = record.join(NOTE);
     link::replace(&note, "").map_err(|error| failed("writing", &note, &error))
@@ -34,8 +34,8 @@ pub(super) fn end(record: &Path) -> Result<(), RunError> {
     }
 }
 
-/// Undoes what was cut off. Saved first all the same: a process that an agent has left behind may
-/// have written here, too.
+/// Undoes an interrupted move. It saves the files first anyway: a process that an agent left behind
+/// may have written here, too.
 pub(super) fn put_back(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,

@@ -1,18 +1,18 @@
-//! Names of branches and worktrees: templates in, names out that git and the file system take. It
-//! touches nothing.
+//! Names of branches and worktrees, filled in from templates and valid for git and the file system.
+//! It touches no file.
 
 use std::path::{Component, Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// The branch of a task, unless a setting says otherwise.
+/// The default template for a task's branch.
 pub const BRANCH: &str = "banksman/{task}-{slug}";
-/// The folder of a task's worktree, unless a setting says otherwise.
+/// The default template for the folder of a task's worktree.
 pub const WORKTREE: &str = "{home}/worktrees/{repo}-{hash}/{task}";
 
 /// A slug is for people; the task's id makes a name unique.
 const SLUG_CHARS: usize = 40;
-/// Below the 255 bytes that file systems allow for a name, with room for `.lock`.
+/// Below the limit of 255 bytes that file systems have, with room for `.lock`.
 const BRANCH_BYTES: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,20 +31,20 @@ pub enum PathTemplateError {
     BadPart { name: &'static str, value: String },
 }
 
-/// The folder of a home that is for worktrees only.
+/// The folder in a home that holds only worktrees.
 #[must_use]
 pub fn own_folder(home: &Path) -> PathBuf {
     home.join("worktrees")
 }
 
-/// Where a home keeps worktrees for their next use, and what belongs to them.
+/// The folder in which a home keeps spare worktrees and what belongs to them.
 #[must_use]
 pub fn spare_folder(home: &Path) -> PathBuf {
     own_folder(home).join(".spare")
 }
 
-/// A branch name that git takes, whatever the template and the title hold. `{task}` and `{slug}`
-/// are filled in.
+/// A valid branch name, whatever the template and the title contain. Fills in `{task}` and
+/// `{slug}`.
 #[must_use]
 pub fn branch_name(template: &str, task: &str, title: &str) -> String {
     let filled = template.replace("{task}", task).replace("{slug}", &slug(title));
@@ -56,7 +56,7 @@ pub fn branch_name(template: &str, task: &str, title: &str) -> String {
     if is_branch_name(name) { name.to_owned() } else { format!("banksman/{}", ref_part(task)) }
 }
 
-/// A part of a ref's name: plain characters, no dot or dash at its ends.
+/// A component of a ref name: plain characters, no dot or dash at either end.
 fn ref_part(text: &str) -> String {
     let plain = |char: char| {
         if char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.') { char } else { '-' }
@@ -69,8 +69,8 @@ fn ref_part(text: &str) -> String {
     part.strip_suffix(".lock").unwrap_or(part).to_owned()
 }
 
-/// Words of a title in lower case with dashes between them; empty for a title without a Latin
-/// letter or digit.
+/// The title's words in lower case, joined by dashes; empty for a title without a Latin letter or
+/// digit.
 fn slug(title: &str) -> String {
     let mut slug = String::new();
     for char in title.chars() {
@@ -105,9 +105,9 @@ pub fn is_branch_name(name: &str) -> bool {
         && name.split('/').all(is_part)
 }
 
-/// Where a task's worktree is. `{home}`, `{repo}` (the folder's name), `{repo_parent}`, `{hash}`
-/// (of the repository's whole path, as two repositories may have one name) and `{task}` are filled
-/// in.
+/// The path of a task's worktree. Fills in `{home}`, `{repo}` (the folder's name), `{repo_parent}`,
+/// `{hash}` (of the repository's whole path, since two repositories may have the same name) and
+/// `{task}`.
 pub fn worktree_path(
     template: &str,
     repo: &Path,
@@ -148,15 +148,14 @@ fn one_part<'a>(name: &'static str, value: &'a str) -> Result<&'a str, PathTempl
     }
 }
 
-/// Eight hex digits that tell paths apart.
+/// Eight hex digits that distinguish paths.
 #[must_use]
 pub fn hash_of(path: &Path) -> String {
     let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
     digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The name under which what a worktree held is kept: its folder's name, in a form that a ref can
-/// have.
+/// The name under which a worktree's work is rescued: its folder's name as a ref component.
 #[must_use]
 pub fn rescue_name(worktree: &Path) -> String {
     let name = worktree.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();

@@ -1,8 +1,7 @@
-//! Where worktrees come from and go to: a few spare ones for each repository, which need only the
-//! difference to be written, and a trash folder for what is too dirty to be used again.
+//! The worktree pool: a few spare worktrees per repository, which need only the difference written,
+//! and a trash folder for worktrees too dirty to reuse.
 //!
-//! A worktree that comes in here holds nothing that is not saved elsewhere; whoever hands one over
-//! has seen to that.
+//! The caller must have saved everything in a worktree that it hands over.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,11 +15,11 @@ use crate::exec::git::{CheckoutTarget, Git};
 use crate::exec::job::Workspace;
 use crate::exec::process::{RunError, Runner};
 
-/// Spare worktrees of one repository: as many as tasks commonly begin at once.
+/// Spare worktrees per repository: as many as tasks commonly start at once.
 pub const SPARES: usize = 4;
-/// Entries of one name in the trash.
+/// The most entries of one name in the trash.
 const SAME_NAMES: u32 = 10_000;
-/// Files of a record that change what a worktree shows; one with any of them is not used again.
+/// Files in a record that change what a worktree shows; a worktree with any of them is not reused.
 const PECULIAR: &[&str] = &["modules", "config.worktree", "info/sparse-checkout"];
 /// In a record: the set-up command that has succeeded in its worktree.
 pub(super) const SET_UP: &str = "banksman-set-up";
@@ -51,7 +50,7 @@ impl<'a> WorktreePool<'a> {
         Git::at(runner, folder, self.env)
     }
 
-    /// A worktree at a free place, without anything in it but the files of its commit. Answers with
+    /// Creates a worktree at a free path, with the files of its commit and nothing else. Returns
     /// its record.
     pub(in crate::exec) fn obtain(
         &self,
@@ -72,7 +71,7 @@ impl<'a> WorktreePool<'a> {
                     return Ok(record);
                 }
                 Err(RunError::Interrupted) => return Err(RunError::Interrupted),
-                // A spare that cannot be used is no reason to give up: a new one is made below.
+                // If the spare is unusable, create a new one below.
                 Err(_) => self.discard(runner, path)?,
             }
         }
@@ -81,8 +80,8 @@ impl<'a> WorktreePool<'a> {
             .map_err(|error| failed("reading the new worktree", path, &error))
     }
 
-    /// Takes a worktree away whose contents are saved or worthless: it becomes a spare one, or goes
-    /// into the trash.
+    /// Takes away a worktree whose contents are saved or worthless: it becomes a spare or goes to
+    /// the trash.
     pub(in crate::exec) fn retire(
         &self,
         runner: &mut dyn Runner,
@@ -97,15 +96,15 @@ impl<'a> WorktreePool<'a> {
                 Ok(()) if self.put_spare(path, record)? => return Ok(()),
                 Ok(()) => {}
                 Err(RunError::Interrupted) => return Err(RunError::Interrupted),
-                // What git cannot clean, such as folders that may not be written, the trash can
-                // hold.
+                // The trash takes what git cannot clean, such as read-only folders.
                 Err(_) => {}
             }
         }
         self.discard(runner, path)
     }
 
-    /// Into the trash, and off git's books. The trash is emptied later, because that may take long.
+    /// Moves a worktree to the trash and removes its record. The trash is emptied later, because
+    /// that may take long.
     pub(in crate::exec) fn discard(
         &self,
         runner: &mut dyn Runner,
@@ -115,7 +114,7 @@ impl<'a> WorktreePool<'a> {
         self.forget(runner, path)
     }
 
-    /// Off git's books; the folder is gone from its place already.
+    /// Removes the record of a worktree whose folder is already gone.
     pub(in crate::exec) fn forget(
         &self,
         runner: &mut dyn Runner,
@@ -127,7 +126,7 @@ impl<'a> WorktreePool<'a> {
         }
     }
 
-    /// By one rename into a folder beside the spares; answers where to.
+    /// Renames a folder into one next to the spares and returns the new path.
     pub(super) fn move_aside(&self, path: &Path, folder: &str) -> Result<PathBuf, RunError> {
         let folder = self.spare.join(folder);
         let told = |error: &io::Error| failed("moving away", path, error);
@@ -167,19 +166,19 @@ impl<'a> WorktreePool<'a> {
         spares
     }
 
-    /// The rename decides who gets a spare: it works for one only. What is in it can be trusted
-    /// only after that.
+    /// Takes a spare. The rename decides between processes: it succeeds for one only. The content
+    /// can be trusted only after that.
     fn take_spare(&self, to: &Path) -> Result<Option<PathBuf>, RunError> {
         for spare in self.spares() {
             match fs::rename(&spare, to) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                // Another file system, for one: then a spare is of no use here.
+                // For example another file system: then spares are of no use here.
                 Err(_) => return Ok(None),
             }
             match link::record_named_in(&to.join(".git")) {
                 Ok(record) if record.is_dir() => {
-                    // Whose it was must be gone before it has its new place.
+                    // The old mark must be gone before the worktree has its new path.
                     mark::erase(&record)
                         .and_then(|()| link::tie(to, &record))
                         .map_err(|error| failed("taking over the worktree", to, &error))?;
@@ -191,7 +190,7 @@ impl<'a> WorktreePool<'a> {
         Ok(None)
     }
 
-    /// Into a free place among the spares; false if there is none.
+    /// Moves a worktree to a free slot among the spares; false if there is none.
     fn put_spare(&self, path: &Path, record: &Path) -> Result<bool, RunError> {
         self.put_into_pool(path, record)
             .map_err(|error| failed("keeping the worktree", path, &error))
@@ -213,7 +212,7 @@ impl<'a> WorktreePool<'a> {
             link::tie_for(path, record, &to)?;
             match fs::rename(path, &to) {
                 Ok(()) => return Ok(true),
-                // Somebody else was faster.
+                // Another process was faster.
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
                 Err(error) => return Err(error),
             }
@@ -222,8 +221,8 @@ impl<'a> WorktreePool<'a> {
         Ok(false)
     }
 
-    /// Makes spare worktrees ahead of their use. Only one at a time does that for a repository;
-    /// others return at once.
+    /// Creates spare worktrees in advance. Only one process does that per repository; others return
+    /// at once.
     pub(super) fn stock(
         &self,
         runner: &mut dyn Runner,
@@ -253,7 +252,7 @@ impl<'a> WorktreePool<'a> {
     }
 }
 
-/// An error of the file system, told like one of git.
+/// A file system error in the form of a git error.
 pub(in crate::exec) fn failed(what: &str, path: &Path, error: &io::Error) -> RunError {
     RunError::Failed { what: format!("{what} `{}`", path.display()), detail: error.to_string() }
 }

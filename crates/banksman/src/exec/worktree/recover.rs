@@ -1,7 +1,7 @@
-//! Taking over a worktree that somebody worked in before: a killed git's locks, a rebase that was
-//! left half-way, a branch that is gone or was left for another one.
+//! Takes over a worktree that was worked in before: removes a killed git's locks, ends an
+//! unfinished rebase, restores a deleted branch and returns to the right one.
 //!
-//! Whatever cannot stay where it is, is saved under a rescue ref first.
+//! It saves whatever cannot stay under a rescue ref first.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ use crate::exec::git::{CheckoutTarget, Git, Status};
 use crate::exec::job::Workspace;
 use crate::exec::process::{RunError, Runner};
 
-/// Files of a record that say which operation is not finished, in the order of asking.
+/// Files in a record that show an unfinished operation, in the order of checking.
 const HALF_WAY: &[(&str, &str)] = &[
     ("rebase-merge", "rebase"),
     ("rebase-apply/applying", "am"),
@@ -26,26 +26,26 @@ const HALF_WAY: &[(&str, &str)] = &[
     ("MERGE_HEAD", "merge"),
 ];
 
-/// No git holds the lock of all refs for this long.
+/// No git holds the lock on all refs for this long.
 const LEFT_BEHIND: Duration = Duration::from_secs(30);
 
-/// Where a worktree's head is in relation to its task's branch.
+/// Where a worktree's head is relative to its task's branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::exec) enum Standing {
     OnBranch,
-    /// The head was ahead of the branch, somewhere else; the branch was brought to it.
+    /// The head was elsewhere and ahead of the branch; the branch was moved to it.
     Brought {
         from: String,
     },
-    /// The head holds something else than the branch; nothing was done.
+    /// The head has other commits than the branch; nothing was changed.
     Away {
         at: String,
         head: String,
     },
 }
 
-/// Gives the task's branch the work that was done on another branch or on none, if that goes on
-/// from it.
+/// Moves the task's branch to work that was done on another branch or on a detached head, if that
+/// builds on the branch.
 pub(in crate::exec) fn bring_home(
     git: &mut Git<'_>,
     branch: &str,
@@ -72,7 +72,7 @@ pub(in crate::exec) fn bring_home(
     Ok(Standing::Brought { from: at })
 }
 
-/// Brings a worktree into a state to be worked in. Answers whether it is clean.
+/// Makes a worktree usable. Returns whether it is clean.
 pub(super) fn recover(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
@@ -124,8 +124,7 @@ fn told_of(what: &str, detail: &str, reference: Option<String>) -> String {
     format!("{what} {detail}{}", saved.unwrap_or_default())
 }
 
-/// The branch was deleted under the worktree: it gets its last commit back, which is the answer if
-/// it is known.
+/// Restores a branch that was deleted under its worktree. Returns its last commit, if known.
 pub(in crate::exec) fn restore_branch(
     git: &mut Git<'_>,
     branch: &str,
@@ -138,8 +137,8 @@ pub(in crate::exec) fn restore_branch(
     Ok(Some(last))
 }
 
-/// A killed git leaves its lock files. Those of the branch and of the worktree's record go, as we
-/// hold the worktree, unless a living process has them open.
+/// Removes the lock files that a killed git left for the branch and the worktree's record, unless a
+/// living process has them open. The caller holds the lock on the worktree.
 pub(super) fn clear_locks(
     pool: &WorktreePool<'_>,
     branch: &str,
@@ -163,8 +162,8 @@ pub(super) fn clear_locks(
     Ok(())
 }
 
-/// The lock of all refs is anybody's, and whoever has it needs it for milliseconds. Left behind, it
-/// keeps every ref of the repository from being deleted.
+/// Any process may hold the lock on all refs, for milliseconds. Left behind, it prevents every ref
+/// of the repository from being deleted.
 fn is_old(lock: &Path) -> bool {
     let Ok(changed) = lock.symlink_metadata().and_then(|found| found.modified()) else {
         return false;
@@ -172,8 +171,7 @@ fn is_old(lock: &Path) -> bool {
     changed.elapsed().is_ok_and(|age| age > LEFT_BEHIND)
 }
 
-/// `index.lock`, `HEAD.lock`, and those of an operation that was going on, such as
-/// `AUTO_MERGE.lock`.
+/// `index.lock`, `HEAD.lock`, and the locks of an operation in progress, such as `AUTO_MERGE.lock`.
 fn locks_in(record: &Path) -> Result<Vec<PathBuf>, RunError> {
     let listed = |error: io::Error| failed("listing", record, &error);
     let entries = fs::read_dir(record).map_err(listed)?;
@@ -183,7 +181,7 @@ fn locks_in(record: &Path) -> Result<Vec<PathBuf>, RunError> {
     Ok(paths.into_iter().filter(is_lock).collect())
 }
 
-/// Where processes cannot be looked at, nobody is taken to be there: our own lock keeps others out.
+/// Where processes cannot be listed, assume that none has it open: our own lock keeps others out.
 fn is_open_somewhere(file: &Path) -> bool {
     let Ok(file) = file.canonicalize() else { return false };
     let entries = |folder: &Path| -> Vec<PathBuf> {
@@ -220,7 +218,7 @@ fn end_half_way(
     if git.abort(operation)? {
         return Ok(());
     }
-    // Nothing but the state of the operation is left to be removed; the work is saved.
+    // Only the state of the operation remains to be removed; the work is saved.
     forget_half_way(record)?;
     git.reset_index()
 }
@@ -239,7 +237,7 @@ pub(super) fn forget_half_way(record: &Path) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Gives files whose record was pruned a record again; none of them is touched.
+/// Creates a new record for files whose record was pruned; does not touch the files.
 pub(super) fn adopt(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,

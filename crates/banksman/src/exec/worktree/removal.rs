@@ -1,4 +1,4 @@
-//! Taking worktrees away, and looking at what they use: nothing goes before it is saved.
+//! Removes worktrees, after their work is saved, and measures disk use.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,17 +15,17 @@ use crate::exec::process::{Program, RunError, Runner};
 
 pub use super::pool::SPARES;
 
-/// Entries of the trash that one sweep deletes.
+/// The most trash entries deleted at once.
 const TRASH: usize = 100;
 /// A tree with a million files takes about a minute.
 const DELETE_TIME: Duration = Duration::from_secs(300);
 
-/// What became of a worktree.
+/// The result of removing a worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Removed {
-    /// The ref that holds what was only there.
+    /// The rescue ref with what was only there.
     pub rescue: Option<String>,
-    /// Where the folder was put, because something in it cannot be saved in a commit.
+    /// Where the folder was moved, because a commit cannot hold something in it.
     pub kept: Option<PathBuf>,
 }
 
@@ -36,18 +36,18 @@ pub struct Rescue {
     pub commit: String,
 }
 
-/// What a folder takes on the disk.
+/// The disk use of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskUse {
     pub bytes: u64,
     pub entries: u64,
-    /// False when there was more than could be looked at.
+    /// False if there was more than could be examined.
     pub complete: bool,
 }
 
-/// Saves what is only in the worktree under a rescue ref and takes the worktree away. Its branch
-/// goes as well if everything on it is in the base or in the branches that it was made of. May be
-/// called again after a crash, and for a worktree that is gone.
+/// Saves what is only in the worktree under a rescue ref and removes the worktree. Deletes its
+/// branch as well if the base or the branches that it merged contain all its commits. Can be
+/// repeated after a crash, and for a worktree that is gone.
 pub fn remove(
     runner: &mut dyn Runner,
     workspace: &Workspace,
@@ -77,7 +77,7 @@ pub fn remove(
     };
     delete_branch_if_held(&mut pool.git(runner), &workspace.branch, &safe)?;
     mark::fulfil(workspace).map_err(|error| failed("forgetting", worktree, &error))?;
-    // A lock's file that stays behind is used again.
+    // A lock file that stays behind is reused.
     drop(held.give_up_with_file());
     Ok(removed)
 }
@@ -87,7 +87,7 @@ fn not_ours(worktree: &Path, why: &str) -> RunError {
     RunError::Failed { what, detail: why.to_owned() }
 }
 
-/// Whatever is reachable from these is not lost with the worktree.
+/// Commits reachable from these are not lost with the worktree.
 fn safe_commits(git: &mut Git<'_>, workspace: &Workspace) -> Result<Vec<String>, RunError> {
     let local = format!("refs/heads/{}", workspace.base);
     let of_remote = |remote: &String| format!("refs/remotes/{remote}/{}", workspace.base);
@@ -95,7 +95,7 @@ fn safe_commits(git: &mut Git<'_>, workspace: &Workspace) -> Result<Vec<String>,
     let asked: Vec<&str> =
         [Some(local.as_str()), remote.as_deref()].into_iter().flatten().collect();
     let mut safe: Vec<String> = git.refs(&asked)?.into_values().collect();
-    // What was brought in is kept by the branches that it came from.
+    // The branches that were merged in keep their own commits.
     let brought: Vec<String> =
         workspace.produces.iter().map(|branch| format!("refs/heads/{branch}")).collect();
     if !brought.is_empty() {
@@ -133,14 +133,14 @@ fn delete_branch_if_held(git: &mut Git<'_>, branch: &str, safe: &[String]) -> Re
         Ok(git.worktrees()?.iter().any(|listed| listed.branch.as_ref() == Some(&name)))
     };
     if is_held && !is_used(git)? {
-        // Somebody who moves the branch at this moment keeps it.
+        // If somebody moves the branch at this moment, it stays.
         git.delete_branch_at(branch, &commit)?;
     }
     Ok(())
 }
 
-/// Makes spare worktrees of the base ahead of their use, so that tasks which begin at once do not
-/// wait for a checkout. Answers how many were made.
+/// Creates spare worktrees of the base in advance, so that tasks that start at once do not wait for
+/// a checkout. Returns how many.
 pub fn stock(
     runner: &mut dyn Runner,
     workspace: &Workspace,
@@ -154,7 +154,7 @@ pub fn stock(
     }
 }
 
-/// Deletes what was thrown away; answers how many trees that were.
+/// Deletes the trash and returns the number of deleted trees.
 pub fn empty_trash(
     runner: &mut dyn Runner,
     spare: &Path,
@@ -176,7 +176,7 @@ pub fn empty_trash(
                 keep: 16 * 1024,
             })
         };
-        // Tools such as Go's write folders that not even their owner may delete from.
+        // Tools such as Go's create folders that even their owner cannot delete from.
         run("chmod", &["-R", "u+w"])?;
         let output = run("rm", &["-rf"])?;
         if !output.ok() {
@@ -187,8 +187,8 @@ pub fn empty_trash(
     Ok(deleted)
 }
 
-/// What is below the folder, up to a number of entries. Links are not followed, and what cannot be
-/// read is left out.
+/// The disk use below a folder, up to a number of entries. Follows no links and skips what cannot
+/// be read.
 #[must_use]
 pub fn disk_use(folder: &Path, at_most: u64) -> DiskUse {
     let mut used = DiskUse { complete: true, ..DiskUse::default() };
@@ -211,7 +211,7 @@ pub fn disk_use(folder: &Path, at_most: u64) -> DiskUse {
     used
 }
 
-/// Rescued work of a repository.
+/// The rescued work of a repository.
 pub fn rescues(
     runner: &mut dyn Runner,
     repo: &Path,

@@ -1,4 +1,4 @@
-//! Saving what is only in a worktree: one commit that holds it all, under a ref that git keeps. The
+//! Saves what is only in a worktree: one commit with everything, under a ref that git keeps. The
 //! worktree, its index and its branches stay as they are.
 
 use std::fs;
@@ -10,24 +10,23 @@ use super::pool::{WorktreePool, failed};
 use crate::exec::git::{Git, MergeTree, Status, shown};
 use crate::exec::process::{RunError, Runner};
 
-/// Where rescued work is found.
+/// The prefix of all rescue refs.
 pub const REFS: &str = "refs/banksman/rescue/";
-/// Tries to find a number that is neither taken nor locked by a git that was killed.
+/// How often to look for a number that is neither taken nor locked by a killed git.
 const TRIES: u32 = 20;
 
-/// Merges on top of each other that are looked through: a task brings few branches together.
+/// The most nested merges examined: a task merges few branches.
 const MERGES: usize = 50;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Saved {
-    /// The ref; none if there was nothing to be saved.
+    /// The ref; none if there was nothing to save.
     pub(super) reference: Option<String>,
-    /// Whether everything was saved: a repository inside, or a file that cannot be read, cannot
-    /// be.
+    /// Whether everything was saved: a nested repository or an unreadable file cannot be.
     pub(super) whole: bool,
 }
 
-/// Saves what is in a worktree and cannot be reached from any of the `safe` commits.
+/// Saves what is in a worktree and not reachable from any of the `safe` commits.
 pub(super) fn save(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
@@ -51,8 +50,8 @@ pub(super) fn save(
     Ok(Saved { reference: Some(reference), whole })
 }
 
-/// Whether nothing is lost with a commit. A merge that git makes by itself again is nobody's work:
-/// then its parents are asked.
+/// Whether nothing is lost with a commit. A merge that git can reproduce is not work; then its
+/// parents decide.
 pub(super) fn is_held(git: &mut Git<'_>, commit: &str, safe: &[String]) -> Result<bool, RunError> {
     let mut open = vec![commit.to_owned()];
     for _ in 0..MERGES {
@@ -79,8 +78,8 @@ pub(super) fn is_held(git: &mut Git<'_>, commit: &str, safe: &[String]) -> Resul
     Ok(false)
 }
 
-/// A commit of all files, whose second parent is the index where that holds something else; none if
-/// there is no difference to the head after all.
+/// A commit of all files, whose second parent is the index if that differs; none if the files equal
+/// the head.
 fn snapshot(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
@@ -90,7 +89,7 @@ fn snapshot(
 ) -> Result<(Option<String>, bool), RunError> {
     let index = record.join("banksman-index");
     let own_index = record.join("index");
-    // One that was killed half-way has left both; they are nobody's.
+    // Left over by a process that was killed in between.
     for left in [index.clone(), record.join("banksman-index.lock")] {
         if left.exists() {
             fs::remove_file(&left).map_err(|error| failed("removing", &left, &error))?;
@@ -126,7 +125,7 @@ fn snapshot(
     Ok((Some(git.commit_tree(&files, &parents, &message)?), whole))
 }
 
-/// Under the next free number, or under the last one if that holds the same already.
+/// Stores the commit under the next free number, or returns the last ref if it holds the same work.
 fn keep(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,

@@ -1,35 +1,32 @@
-//! What can go wrong between us and a database, as one closed list that callers match on.
+//! The errors of a database or its connection, as one closed list that callers match on.
 //!
-//! It must never carry a password, and it must never make a caller read a message to learn what
-//! happened.
+//! An error never contains a password, and no caller needs to parse a message.
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The cause of an error. It is shared because one failed commit is answered to every job of its
-/// group.
+/// The cause of an error. It is shared because every job of a group gets the error of a failed
+/// commit.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
-/// A failure of the database or of the way to it.
+/// A failure of the database or the connection.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DbError {
-    /// The text of `constraint` is the engine's own: a name in PostgreSQL, a list of columns in
-    /// SQLite.
+    /// `constraint` is the engine's own text: a name in PostgreSQL, a list of columns in SQLite.
     #[error("a row with this key exists already ({constraint})")]
     Unique { constraint: String },
-    /// Waited as long as the options allow.
+    /// The configured wait is over.
     #[error("gave up waiting for {what}")]
     Busy { what: &'static str },
-    /// The link broke before COMMIT was sent, so nothing was changed.
+    /// The connection broke before COMMIT was sent, so nothing changed.
     #[error("lost the connection to the database while trying to {operation}")]
     Disconnected {
         operation: String,
         #[source]
         source: Cause,
     },
-    /// The link broke while COMMIT was under way: the change is there or it is not, and only a look
-    /// can tell.
+    /// The connection broke during COMMIT: only a query can tell whether the change was made.
     #[error("lost the connection while the transaction was being committed")]
     CommitUnknown {
         #[source]
@@ -54,11 +51,11 @@ pub enum DbError {
         #[source]
         source: Cause,
     },
-    /// The text names no database that we can open. It is not repeated here, because it may hold a
+    /// The text names no database that we can open. It is not repeated, because it may contain a
     /// password.
     #[error("cannot use this database: {reason}")]
     Target { reason: &'static str },
-    /// The database ended a statement that took too long.
+    /// The database cancelled a statement that took too long.
     #[error("ran out of time while trying to {operation}")]
     Timeout { operation: String },
     #[error("column `{column}` holds {found} where {wanted} was expected")]
@@ -66,7 +63,7 @@ pub enum DbError {
     /// A read job tried to change something.
     #[error("a read tried to change the database")]
     WriteInRead,
-    /// A job called `Db::write` or `Db::read`, which would wait for itself.
+    /// A job called `Db::write` or `Db::read`, which would deadlock.
     #[error("a job may not start another transaction")]
     Nested,
     #[error("a job panicked: {message}")]
@@ -90,7 +87,7 @@ pub enum DbError {
 }
 
 impl DbError {
-    /// What a person can do about it, if there is anything.
+    /// What a person can do about it, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Busy { .. } => {

@@ -1,7 +1,7 @@
-//! How the tables come to be, one numbered step after the other, from one text for both engines.
+//! Schema migrations: numbered steps, written once for both engines.
 //!
-//! This file reads the steps; the drivers run each in one transaction under a lock. A step that was
-//! released is never edited, because stores exist that have taken it.
+//! This file parses the steps; the drivers run each in one transaction under a lock. A released
+//! step is never edited, because stores exist that have applied it.
 
 use std::io;
 
@@ -10,8 +10,8 @@ use super::error::DbError;
 
 /// One step of the schema.
 ///
-/// Statements are separated by a line that says `--;`. The tokens `{serial_pk}`, `{blob}`, `{int}`
-/// and `{without_rowid}` stand for what the engines call differently.
+/// A line `--;` separates statements. The tokens `{serial_pk}`, `{blob}`, `{int}` and
+/// `{without_rowid}` stand for what the engines spell differently.
 #[derive(Debug, Clone, Copy)]
 pub struct Migration {
     pub version: i64,
@@ -19,7 +19,8 @@ pub struct Migration {
     pub sql: &'static str,
 }
 
-/// The book of steps taken. Its time is the database's, because stores have no clock of their own.
+/// The table of applied steps. The database supplies the time, because stores have no clock of
+/// their own.
 pub(super) const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_versions (
     version {int} NOT NULL PRIMARY KEY,
     name TEXT NOT NULL,
@@ -29,7 +30,7 @@ pub(super) const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_vers
 const SEPARATOR: &str = "--;";
 
 impl Migration {
-    /// The statements of this step as the engine wants them.
+    /// The statements of this step for an engine.
     pub(super) fn statements(&self, dialect: Dialect) -> Vec<String> {
         let mut statements = vec![String::new()];
         for line in self.sql.lines() {
@@ -49,7 +50,7 @@ impl Migration {
     }
 }
 
-/// Replaces the tokens by the engine's words.
+/// Replaces the tokens by the engine's keywords.
 pub(super) fn spell(sql: &str, dialect: Dialect) -> String {
     let words = match dialect {
         Dialect::Sqlite => ["INTEGER PRIMARY KEY", "BLOB", "INTEGER", "WITHOUT ROWID"],
@@ -62,13 +63,13 @@ pub(super) fn spell(sql: &str, dialect: Dialect) -> String {
     pairs.fold(sql.to_owned(), |text, (token, word)| text.replace(token, word))
 }
 
-/// The version that a store has after all steps.
+/// The version of a store after all steps.
 pub(super) fn newest(migrations: &[Migration]) -> i64 {
     migrations.last().map_or(0, |migration| migration.version)
 }
 
-/// Versions must rise from one without a gap, so that a number alone says which steps a store has
-/// taken.
+/// Versions must count up from 1 without a gap, so that a number alone says which steps a store has
+/// applied.
 pub(super) fn check(migrations: &[Migration]) -> Result<(), DbError> {
     for (expected, migration) in (1..).zip(migrations) {
         if migration.version != expected {
@@ -81,7 +82,7 @@ pub(super) fn check(migrations: &[Migration]) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Which steps are due in a store that has taken those up to `found`.
+/// The steps to apply to a store of version `found`.
 pub(super) fn due(migrations: &[Migration], found: i64) -> Result<&[Migration], DbError> {
     let known = newest(migrations);
     if found > known {

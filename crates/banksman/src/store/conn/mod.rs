@@ -1,10 +1,9 @@
-//! The two databases behind one small door: transactions of plain statements, and a hint that
-//! something changed.
+//! One small interface to both databases: transactions of plain statements, and wake-ups after a
+//! change.
 //!
-//! Everything above writes its SQL once and hands it to a [`Conn`]. This module knows nothing of
-//! tasks, leases or any other word of the domain, and must never learn one. Read next: `sqlite` for
-//! the group commit, `postgres` for the pipelining, `wake` for how a commit in one process is heard
-//! in another.
+//! Everything above writes its SQL once and passes it to a [`Conn`]. This module knows nothing of
+//! tasks, leases or any other domain term, and must never learn one. Read next: `sqlite` for group
+//! commit, `postgres` for pipelining, `wake` for how a commit in one process wakes another.
 
 mod error;
 mod migrate;
@@ -30,7 +29,7 @@ pub use target::Target;
 pub use value::{Row, Value};
 pub use wake::{Waited, WakeMark};
 
-/// Which engine answers; only for the few statements that must differ.
+/// The engine; only for the few statements that must differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     Sqlite,
@@ -39,46 +38,44 @@ pub enum Dialect {
 
 /// One open transaction.
 ///
-/// Statements are written once, with `$1` to `$n`, and use what both engines understand. After an
-/// error the transaction is lost on either engine: each later statement answers with the same
-/// error, and nothing is kept even if the job says that it succeeded. A conflict that is expected
-/// therefore belongs into the statement (`ON CONFLICT`).
+/// Statements are written once, with `$1` to `$n`, in the SQL that both engines understand. After
+/// an error the transaction is lost on either engine: each later statement returns the same error,
+/// and nothing is kept even if the job returns `Ok`. An expected conflict therefore belongs into
+/// the statement (`ON CONFLICT`).
 ///
-/// A constraint must be checked by its statement, not deferred to the commit: in SQLite a commit
-/// belongs to several jobs, and all of them would fail. In PostgreSQL a job sees what others commit
+/// A constraint must be checked by its statement, not deferred to the commit: in SQLite several
+/// jobs share a commit, and all of them would fail. In PostgreSQL a job sees what others commit
 /// while it runs, so it locks (`FOR UPDATE`) or guards (`WHERE version = …`) what it decides on.
 pub trait Conn {
-    /// Runs a statement and returns its rows. What was written before it in this transaction is
-    /// seen by it.
+    /// Runs a statement and returns its rows. It sees earlier writes of the same transaction.
     fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, DbError>;
 
-    /// Runs a statement whose rows nobody needs. It may be held back until the next query or the
+    /// Runs a statement without returning rows. The driver may delay it until the next query or the
     /// commit, so its error may come from there.
     fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<(), DbError>;
 
-    /// Wakes those who wait for a change, after the transaction has been committed and never
-    /// before.
+    /// Wakes waiters after the transaction is committed, never before.
     fn notify(&mut self);
 
     fn dialect(&self) -> Dialect;
 }
 
-/// How long to wait for what, and how many connections to hold.
+/// Timeouts and the number of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// For the lock of another writer, or for a free connection.
+    /// For another writer's lock, or for a free connection.
     pub busy_timeout: Duration,
     /// PostgreSQL: how long one statement may run.
     pub statement_timeout: Duration,
     /// PostgreSQL: how long a transaction may stay open without a statement before the server ends
     /// it.
     pub idle_in_transaction_timeout: Duration,
-    /// PostgreSQL: how long making a connection may take.
+    /// PostgreSQL: how long connecting may take.
     pub connect_timeout: Duration,
-    /// Connections at once: readers of an SQLite file, all transactions of a PostgreSQL database.
+    /// The most connections: readers of an SQLite file, all transactions of a PostgreSQL database.
     pub connections: usize,
-    /// PostgreSQL: the schema to live in, made if it is missing. Without it the server's search
-    /// path decides.
+    /// PostgreSQL: the schema to use, created if missing. Without it the server's search path
+    /// decides.
     pub schema: Option<String>,
 }
 
@@ -95,12 +92,12 @@ impl Default for Options {
     }
 }
 
-/// What a handle has done so far, for metrics.
+/// Counters of a handle, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Write jobs that wait for their turn now.
+    /// Write jobs in the queue now.
     pub waiting: u64,
-    /// Write jobs that were committed.
+    /// Committed write jobs.
     pub jobs: u64,
     /// Commits; fewer than jobs where several shared one.
     pub commits: u64,
@@ -116,8 +113,8 @@ enum Driver {
 }
 
 impl Db {
-    /// Opens the database, makes it if it is a new SQLite file or an empty schema, and brings its
-    /// tables up to date.
+    /// Opens the database, creates it if it is a new SQLite file or an empty schema, and applies
+    /// migrations.
     pub fn open(
         target: &Target,
         options: &Options,
@@ -135,11 +132,10 @@ impl Db {
         Ok(Self(Arc::new(driver)))
     }
 
-    /// Runs the job in one transaction and keeps what it did if it answers `Ok`.
+    /// Runs the job in one transaction and commits it if the job returns `Ok`.
     ///
-    /// The job may run again after a serialization failure or a lost connection, so it must not act
-    /// on anything but the [`Conn`]. A panic in it is answered as [`DbError::Panicked`], with
-    /// nothing kept.
+    /// The job may run again after a serialization failure or a lost connection, so it must act on
+    /// nothing but the [`Conn`]. A panic in it becomes [`DbError::Panicked`], and nothing is kept.
     pub fn write<T, E>(
         &self,
         job: impl FnMut(&mut dyn Conn) -> Result<T, E> + Send + 'static,
@@ -155,7 +151,7 @@ impl Db {
         }
     }
 
-    /// Runs the job over one consistent snapshot, in which it cannot change anything.
+    /// Runs the job on one consistent snapshot, which it cannot change.
     pub fn read<T, E>(&self, job: impl FnMut(&mut dyn Conn) -> Result<T, E>) -> Result<T, E>
     where
         E: From<DbError>,
@@ -167,8 +163,8 @@ impl Db {
         }
     }
 
-    /// The present, to be taken before looking and given to [`Db::wait`] when the look found
-    /// nothing to do.
+    /// A mark of the present: take it before a query, and pass it to [`Db::wait`] if the query
+    /// found nothing to do.
     pub fn mark(&self) -> WakeMark {
         match &*self.0 {
             Driver::Sqlite(sqlite) => sqlite.mark(),
@@ -176,11 +172,11 @@ impl Db {
         }
     }
 
-    /// Blocks until something was notified after the mark was taken, by this process or another, or
-    /// the time is over.
+    /// Blocks until this or another process notifies after the mark was taken, or until the time is
+    /// over.
     ///
-    /// It is a hint, not the truth: it may come for nothing (the first wait of a handle always
-    /// does, because it cannot know what it missed), so callers look again.
+    /// It is only a hint: spurious wake-ups happen (the first wait of a handle always returns at
+    /// once, because it cannot know what it missed), so callers query again.
     pub fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
         match &*self.0 {
             Driver::Sqlite(sqlite) => sqlite.wait(mark, at_most),
@@ -207,15 +203,14 @@ fn refuse_nesting() -> Result<(), DbError> {
     Ok(())
 }
 
-/// Runs a job once, turning a panic into an error. An `Err` means that the transaction must be
-/// rolled back.
+/// Runs a job once and turns a panic into an error. On `Err` the transaction must be rolled back.
 fn run_job<T, E: From<DbError>>(
     job: &mut impl FnMut(&mut dyn Conn) -> Result<T, E>,
     conn: &mut dyn Conn,
 ) -> Result<T, E> {
     IN_JOB.set(true);
-    // A panicking job leaves nothing half-done behind: its transaction is rolled back, and what it
-    // captured is either dropped or was already the caller's to protect.
+    // A panicking job leaves nothing unfinished: its transaction is rolled back, and what it
+    // captured is dropped or was the caller's to protect.
     let result = catch_unwind(AssertUnwindSafe(|| job(conn)));
     IN_JOB.set(false);
     result
@@ -230,7 +225,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("no message").to_owned()
 }
 
-/// Locks a mutex whose data stays sound even if a holder panicked: every holder in this module
+/// Locks a mutex whose data stays valid even if a holder panicked: every holder in this module
 /// changes it in one step.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,7 +1,7 @@
-//! A bounded shelf of connections that are lent and given back.
+//! A bounded connection pool.
 //!
-//! It does not know what a connection is. One that is not given back is closed, because nobody
-//! knows its state.
+//! It does not know what a connection is. A connection that is not given back is closed, because
+//! its state is unknown.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -32,8 +32,8 @@ impl<L> Pool<L> {
         }
     }
 
-    /// Lends a connection when the limit allows it. `choose` gets an idle one, if there is one, and
-    /// answers with that or a new one.
+    /// Lends a connection within the limit. `choose` gets an idle one, if any, and returns that or
+    /// a new one.
     pub(super) fn borrow<E: From<DbError>>(
         &self,
         choose: impl FnOnce(Option<L>) -> Result<L, E>,
@@ -54,7 +54,7 @@ impl<L> Pool<L> {
         Ok(Lent { link: choose(idle)?, place })
     }
 
-    /// Closes what is idle, after a sign that all connections are broken.
+    /// Closes idle connections after a sign that all are broken.
     pub(super) fn clear(&self) {
         let idle = std::mem::take(&mut locked(&self.shelf).idle);
         drop(idle);

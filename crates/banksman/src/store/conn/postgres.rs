@@ -1,8 +1,8 @@
-//! The PostgreSQL driver: a few links, each transaction on one of them, and retries where a retry
-//! can help.
+//! The PostgreSQL driver: a small connection pool, one connection per transaction, and retries
+//! where a retry can help.
 //!
-//! Any number of processes on any number of machines may use the same schema. A transaction is
-//! never run again after its COMMIT was sent, unless the server said that it was rolled back.
+//! Any number of processes on any number of machines may use the same schema. A transaction never
+//! runs again after its COMMIT was sent, unless the server reported a rollback.
 
 mod announce;
 mod failure;
@@ -24,13 +24,13 @@ use super::pool::{Lent, Pool};
 use super::wake::{Waited, WakeMark, WakeSignal};
 use super::{Conn, Migration, Options, Stats, run_job};
 
-/// How often a transaction is run before its failure is answered.
+/// How often a transaction runs before its failure is returned.
 const TRIES: u32 = 5;
 
 /// The pause after the first failure; each further one is four times as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
-/// How often a waiter is sent to look by itself while nothing can be heard.
+/// How often a waiter wakes to query while no notifications can arrive.
 const LOOK_EVERY_WITHOUT_HINTS: Duration = Duration::from_millis(250);
 
 pub(super) struct Postgres {
@@ -44,7 +44,7 @@ pub(super) struct Postgres {
     jobs: AtomicU64,
 }
 
-/// How one run of a job ended.
+/// The result of one run of a job.
 enum Turn<T, E> {
     Over(Result<T, E>),
     Again(DbError),
@@ -164,8 +164,8 @@ impl Postgres {
 
     fn answer<T, E: From<DbError>>(&self, failure: Failure) -> Turn<T, E> {
         if failure.is_disconnect() {
-            // What broke one link, a restart of the server for one, has most likely broken the
-            // others.
+            // What broke one connection, such as a restart of the server, has most likely broken
+            // the others.
             self.links.clear();
         }
         if failure.again {
@@ -190,8 +190,8 @@ impl Postgres {
         lent
     }
 
-    /// The pause grows with each failure, and differs from one to the next so that two transactions
-    /// that met once do not meet again.
+    /// The pause grows with each failure and varies, so that two transactions that conflicted once
+    /// do not conflict again.
     fn pause(&self, failures: u32) {
         const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
         let longest = FIRST_PAUSE * 4_u32.pow(failures - 1);

@@ -1,8 +1,8 @@
-//! The SQLite driver: one writer with group commit, a few readers, and a way to hear of other
+//! The SQLite driver: one writer with group commit, a few readers, and wake-ups from other
 //! processes.
 //!
-//! Any number of processes may have the file open. It must never wait for a reader before it
-//! commits, and a reader never waits for it.
+//! Any number of processes may have the file open. The writer never waits for a reader before it
+//! commits, and a reader never waits for the writer.
 
 mod open;
 mod transaction;
@@ -21,26 +21,27 @@ use super::pool::Pool;
 use super::wake::{Waited, WakeFile, WakeMark, WakeSignal, Watch};
 use super::{Conn, Migration, Options, Stats, run_job};
 
-/// How often a waiter looks by itself, in case a hint was lost.
+/// How often a waiter checks the file by itself, in case a hint was lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Looks of which one at most wakes, as long as hints come. Commits that are worth hearing of give
-/// one, so what is seen by looking alone is mostly what nobody has to hear of, such as the renewals
-/// of leases; a steady trickle of them must not keep everybody awake.
+/// While hints arrive, at most one in this many checks wakes the waiter. Commits that matter give a
+/// hint, so a check mostly finds commits that nobody waits for, such as lease renewals; a steady
+/// trickle of them must not keep every waiter awake.
 const LOOKS_A_WAKE: u32 = 10;
 
-/// The same as [`LOOK_EVERY`] where the system gives us no hints from other processes.
+/// The same as [`LOOK_EVERY`] where the system provides no hints from other processes.
 const LOOK_EVERY_WITHOUT_HINTS: Duration = Duration::from_millis(50);
 
 pub(super) struct Sqlite {
     writer: Writer,
-    /// Connections to read with, made when they are first needed.
+    /// Read connections, opened when first needed.
     readers: Pool<Link>,
     path: PathBuf,
     busy_timeout: Duration,
     signal: Arc<WakeSignal>,
     wake_file: Arc<WakeFile>,
-    /// Looks whether another connection has changed the file. Only the waiter that holds it looks.
+    /// Checks whether another connection has changed the file. Only the waiter that holds the lock
+    /// checks.
     lookout: Mutex<Option<Lookout>>,
 }
 
@@ -120,8 +121,8 @@ impl Sqlite {
         Ok(Link::new(connection, self.path.clone(), Access::Read))
     }
 
-    /// Answers whether the file may have changed, but only once in so many looks. When it cannot
-    /// look, it may have.
+    /// Returns whether the file may have changed, at most once in `looks` checks. If the check
+    /// fails, it may have.
     fn look(&self, looks: u32) -> bool {
         let Ok(mut lookout) = self.lookout.try_lock() else {
             return false;
@@ -137,12 +138,12 @@ struct Lookout {
     connection: Connection,
     seen: i64,
     has_news: bool,
-    /// Looks since the last one that was answered with yes.
+    /// Checks since the last one that returned true.
     looks: u32,
 }
 
 impl Lookout {
-    /// What was committed before is no news.
+    /// Earlier commits do not count.
     fn new(connection: Connection) -> Self {
         let mut lookout = Self { connection, seen: 0, has_news: false, looks: u32::MAX };
         lookout.has_moved();
@@ -150,7 +151,7 @@ impl Lookout {
     }
 
     fn has_moved(&mut self) -> bool {
-        // This number moves whenever another connection, in whatever process, has committed.
+        // This number changes whenever another connection, in any process, commits.
         let Ok(now) = self.connection.pragma_query_value(None, "data_version", |row| row.get(0))
         else {
             return true;
@@ -158,7 +159,7 @@ impl Lookout {
         std::mem::replace(&mut self.seen, now) != now
     }
 
-    /// Whether something was committed of which was not told yet; told of once in so many looks.
+    /// Whether there was an unreported commit; reports at most once in `looks` checks.
     fn look(&mut self, looks: u32) -> bool {
         self.has_news |= self.has_moved();
         self.looks = self.looks.saturating_add(1);

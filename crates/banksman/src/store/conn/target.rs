@@ -1,7 +1,7 @@
-//! Where a store is, as the user writes it.
+//! The address of a store, as the user writes it.
 //!
-//! Neither `Display` nor `Debug` may show a password, and a text that cannot be read is never
-//! repeated in an error.
+//! Neither `Display` nor `Debug` may show a password, and no error repeats a text that cannot be
+//! parsed.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ pub enum Target {
 impl FromStr for Target {
     type Err = DbError;
 
-    /// Reads `PATH`, `sqlite:PATH` or a `postgres://` or `postgresql://` URL.
+    /// Parses `PATH`, `sqlite:PATH` or a `postgres://` or `postgresql://` URL.
     fn from_str(text: &str) -> Result<Self, DbError> {
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             postgres_config(text)?;
@@ -87,18 +87,18 @@ fn write_postgres(out: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result 
     write!(out, "/{}", config.get_dbname().unwrap_or_default())
 }
 
-/// Reads a URL and refuses what would send secrets in the clear over a network without the user's
-/// word for it.
+/// Parses a URL and refuses one that would send secrets unencrypted over a network, unless the user
+/// asks for it.
 pub(super) fn postgres_config(url: &str) -> Result<Config, DbError> {
     // The parser ends the credentials at the first `@`, so an unescaped one in a password would
-    // make the password's tail a part of the host's name, and names of hosts are shown.
+    // make the rest of the password part of the host name, which is displayed.
     let (_, after_credentials) = url.split_once('@').unwrap_or(("", url));
     if after_credentials.contains('@') {
         return Err(DbError::Target {
             reason: "the URL has more than one `@`; write `%40` for one inside a name or a password",
         });
     }
-    // The parser's own message may quote the text, which may hold a password.
+    // The parser's own message may quote the text, which may contain a password.
     let config = Config::from_str(url)
         .map_err(|_| DbError::Target { reason: "the PostgreSQL URL cannot be read" })?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
@@ -125,7 +125,7 @@ fn is_local(config: &Config) -> bool {
         #[cfg(unix)]
         Host::Unix(_) => true,
     });
-    // An address, where one is given, is what is really connected to.
+    // If an address is given, it is what is really connected to.
     let addresses = config.get_hostaddrs();
     if addresses.is_empty() { hosts_are_local } else { addresses.iter().all(IpAddr::is_loopback) }
 }

@@ -1,8 +1,7 @@
-//! What both drivers promise, checked on both; `sqlite` and `postgres` hold what only one of them
-//! can show.
+//! The guarantees of both drivers, tested on both; `sqlite` and `postgres` test what is specific to
+//! one.
 //!
-//! The PostgreSQL half runs on the server that BANKSMAN_TEST_PG names, each test in a schema of its
-//! own.
+//! The PostgreSQL half runs on the server that BANKSMAN_TEST_PG names, each test in its own schema.
 
 mod postgres;
 mod sqlite;
@@ -18,7 +17,7 @@ use tempfile::TempDir;
 
 use super::{Conn, Db, DbError, Migration, Options, Target, Value, Waited};
 
-/// Long enough that no slow machine reaches it; a test that does reach it has failed.
+/// Longer than any slow machine needs; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const NOTES: Migration = Migration {
@@ -47,8 +46,7 @@ const NAMES: &str = "SELECT name FROM notes ORDER BY name";
 const RAISE: &str = "UPDATE counters SET n = n + 1 WHERE name = $1";
 const RAISED: &str = "SELECT n FROM counters WHERE name = $1";
 
-/// The server that tests may use; `None` where the person running them asked to leave PostgreSQL
-/// out.
+/// The server for tests; `None` if the person running them asked to skip PostgreSQL.
 pub(in crate::store) fn test_server() -> Option<String> {
     let url = env::var("BANKSMAN_TEST_PG").unwrap_or_else(|_| {
         panic!(
@@ -63,7 +61,7 @@ pub(in crate::store) fn test_server() -> Option<String> {
     Some(url)
 }
 
-/// A place for one test's store, removed at its end.
+/// A store for one test, removed at its end.
 struct World {
     target: Target,
     options: Options,
@@ -80,7 +78,7 @@ impl World {
         }
     }
 
-    /// `None` where the person running the tests asked to skip PostgreSQL.
+    /// `None` if the person running the tests asked to skip PostgreSQL.
     fn postgres() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let url = test_server()?;
@@ -126,7 +124,7 @@ fn on_both(test: impl Fn(&World)) {
     }
 }
 
-/// What the layer above has: its own refusals beside the database's errors.
+/// An error type like that of the layer above: its own refusals and the database's errors.
 #[derive(Debug)]
 enum StoreError {
     Refused,
@@ -421,7 +419,7 @@ fn many_threads_and_handles_lose_no_write() {
 fn a_commit_wakes_waiters_of_other_handles() {
     on_both(|world| {
         let (here, there) = (world.open(), world.open());
-        // The first wait comes back for nothing, and tells that listening has begun.
+        // The first wait returns at once and shows that listening has begun.
         assert_eq!(there.wait(there.mark(), PATIENCE), Waited::Notified);
         let mark = there.mark();
         here.write(|conn| {

@@ -1,6 +1,6 @@
-//! What goes into a statement and what comes out of it.
+//! Statement parameters and result rows.
 //!
-//! Only the four kinds that both engines store alike. A wrong kind is an error that names the
+//! Only the four types that both engines store alike. A wrong type is an error that names the
 //! column, never a panic and never a silent conversion.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Value {
         }
     }
 
-    /// How many bytes the value adds to a message to the server.
+    /// The bytes that the value adds to a message to the server.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Null => 0,
@@ -67,7 +67,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// One row of a result. Columns are counted from zero.
+/// One row of a result. Columns count from zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     values: Vec<Value>,

@@ -1,8 +1,7 @@
-//! How those who wait for a change hear of it: a counter with a condition variable inside the
-//! process, a small file beside the database between processes.
+//! Wakes those who wait for a change: a counter with a condition variable inside the process, a
+//! small file next to the database between processes.
 //!
-//! All of this is a hint. Nothing here may be needed for correctness: who waits looks at the
-//! database again.
+//! All of this is a hint. Correctness must not depend on it: a waiter queries the database again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -14,11 +13,11 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::locked;
 
-/// A moment, as [`super::Db::mark`] saw it.
+/// A point in time, as [`super::Db::mark`] saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WakeMark(u64);
 
-/// Why [`super::Db::wait`] came back.
+/// Why [`super::Db::wait`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
     /// Something may have changed.
@@ -26,7 +25,7 @@ pub enum Waited {
     TimedOut,
 }
 
-/// Counts what was heard, and wakes those who wait for the count to move.
+/// Counts notifications and wakes waiters when the count changes.
 #[derive(Debug, Default)]
 pub(super) struct WakeSignal {
     heard: Mutex<u64>,
@@ -52,7 +51,7 @@ impl WakeSignal {
         if *heard == mark.0 { Waited::TimedOut } else { Waited::Notified }
     }
 
-    /// Waits in slices, and after each calls `look`, which answers whether a hint was lost.
+    /// Waits in slices and calls `look` after each, which returns whether a hint was lost.
     pub(super) fn wait_and_look(
         &self,
         mark: WakeMark,
@@ -60,7 +59,7 @@ impl WakeSignal {
         slice: Duration,
         mut look: impl FnMut() -> bool,
     ) -> Waited {
-        // A time too far away for the clock to hold is as good as one in a year.
+        // A time too far in the future for the clock is treated as one in a year.
         const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
         let end = Instant::now() + at_most.min(LONGEST);
         loop {
@@ -78,10 +77,10 @@ impl WakeSignal {
     }
 }
 
-/// The file beside an SQLite database that is touched after each commit worth hearing of.
+/// The file next to an SQLite database that is touched after each commit that matters to waiters.
 ///
-/// Watching the database's own log instead would be wrong: it is written before the commit can be
-/// seen.
+/// Watching the database's own log instead would be wrong: it is written before the commit is
+/// visible.
 pub(super) struct WakeFile {
     path: PathBuf,
     file: Mutex<File>,
@@ -104,16 +103,14 @@ impl WakeFile {
         })
     }
 
-    /// Tells other processes. A failure is theirs to notice by their own looking, a second later at
-    /// most.
+    /// Notifies other processes. If this fails, their own checks find the change within a second.
     pub(super) fn touch(&self) -> io::Result<()> {
         let mut file = locked(&self.file);
         file.seek(SeekFrom::Start(0))?;
         file.write_all(b"!")
     }
 
-    /// Makes sure that the signal is raised whenever the file is touched, as far as the system
-    /// allows.
+    /// Makes touches of the file raise the signal, as far as the system allows.
     pub(super) fn watch(&self, signal: &Arc<WakeSignal>) -> Watch {
         let mut watching = locked(&self.watching);
         match &*watching {
@@ -130,7 +127,7 @@ impl WakeFile {
     fn start(&self, signal: Arc<WakeSignal>) -> notify::Result<RecommendedWatcher> {
         let mut watcher =
             notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-                // An error may mean that events were lost, which is a reason to look as well.
+                // An error may mean lost events, which is a reason to query as well.
                 if event.map_or(true, |event| matches!(event.kind, EventKind::Modify(_))) {
                     signal.raise();
                 }
@@ -146,14 +143,14 @@ enum Watching {
         #[expect(dead_code, reason = "it is only held; dropping it ends the watch")]
         RecommendedWatcher,
     ),
-    /// The system has no watch to give (it limits them); it is not asked again.
+    /// The system has no watch left (it limits them); it is not asked again.
     Refused,
 }
 
-/// What can be expected of the file.
+/// Whether touches of the file are noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Watch {
-    /// The watch was tried with this call, and what happened before it is unknown.
+    /// This call started the watch; what happened before is unknown.
     Began,
     Running,
     Unavailable,

@@ -1,7 +1,7 @@
-//! Text files of the worktree, read and written for an agent that cannot do so itself.
+//! Reads and writes text files of the worktree for an agent that cannot do so itself.
 //!
-//! A path is walked from the worktree's root one name at a time and through no symbolic link, so it
-//! cannot lead out, not even while somebody changes the folders under us.
+//! It walks a path from the worktree's root one name at a time and follows no symbolic link, so a
+//! path cannot lead out of the worktree even if somebody changes folders meanwhile.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,13 +15,12 @@ use serde_json::{Value, json};
 use super::{INTERNAL, NOT_FOUND, WRONG_PARAMS};
 use crate::exec::agent::text::text_of;
 
-/// A file that is read or written, in bytes. As JSON it may take up twice that, and it must fit a
-/// message.
+/// The largest file. As JSON it may take twice as much, and it must fit a message.
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
-/// Folders on the way to a file.
+/// The most folders in a path.
 const DEPTH: usize = 256;
 
-/// A code of JSON-RPC and what went wrong.
+/// A JSON-RPC error code and a message.
 type Refusal = (i64, String);
 
 pub(super) struct Files {
@@ -65,8 +64,8 @@ impl Files {
         Ok(json!({}))
     }
 
-    /// The regular file at a path, never through a link. Missing folders are made for a file that
-    /// may be made.
+    /// Opens a regular file, never through a link. Creates missing folders if the file may be
+    /// created.
     fn open(&self, path: &str, how: OFlags) -> io::Result<File> {
         let names = self.names(path)?;
         let (name, folders) = names.split_last().ok_or(io::ErrorKind::IsADirectory)?;
@@ -81,7 +80,7 @@ impl Files {
             }
             folder = openat(&folder, name, folder_flags | OFlags::NOFOLLOW, Mode::empty())?;
         }
-        // A pipe that nobody writes to would hold us for ever without the last flag.
+        // Without NONBLOCK, opening a pipe that nobody writes to would block forever.
         let flags = how | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = openat(&folder, name, flags, Mode::from_raw_mode(0o666))?;
         if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
@@ -90,7 +89,7 @@ impl Files {
         Ok(File::from(file))
     }
 
-    /// The names from the root to a file; an error for a path that is outside or that is not plain.
+    /// The names from the root to a file; an error for a path that leads outside.
     fn names(&self, path: &str) -> io::Result<Vec<PathBuf>> {
         let outside = || io::Error::new(io::ErrorKind::PermissionDenied, "outside of the worktree");
         let path = Path::new(path);
@@ -115,13 +114,13 @@ impl Files {
 
 fn refusal(path: &str, error: &io::Error) -> Refusal {
     match error.kind() {
-        // The words that clients of this protocol look for.
+        // The wording that clients of this protocol look for.
         io::ErrorKind::NotFound => (NOT_FOUND, format!("Resource not found: {path}")),
         _ => (INTERNAL, format!("`{path}`: {error}")),
     }
 }
 
-/// The lines from `line` on, counted from 1, at most `limit` of them.
+/// At most `limit` lines, beginning with `line`, counted from 1.
 fn lines(content: &str, line: &Value, limit: &Value) -> String {
     let number = |value: &Value| value.as_u64().and_then(|number| usize::try_from(number).ok());
     if line.is_null() && limit.is_null() {

@@ -1,7 +1,7 @@
-//! The agent's process and its two pipes, watched together with the request to end.
+//! The agent's process and its two pipes, polled together with signals to this process.
 //!
-//! One poll for all of them: an agent that writes while we write to it can never block both sides.
-//! What is not read yet and what is not sent yet is bounded.
+//! One poll covers all of them, so the agent and the client never block each other by writing at
+//! the same time. Both buffers are bounded.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -17,27 +17,27 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::{ClientError, MESSAGE_BYTES};
 
 const CHUNK: usize = 64 * 1024;
-/// Between two looks at whether the agent is gone, in nanoseconds.
+/// The interval between checks whether the agent has exited.
 const LOOK_NANOS: i64 = 20_000_000;
-/// Looks after each of the steps of an end: two seconds.
+/// Checks after each step of ending the agent: two seconds.
 const LOOKS: u32 = 100;
 
 pub(super) struct Link {
     child: Child,
-    /// None when the agent has closed it.
+    /// None once the agent has closed it.
     input: Option<ChildStdin>,
     output: Option<ChildStdout>,
-    /// Readable when we are asked to end.
+    /// Readable after a signal that asks this process to end.
     signals: UnixStream,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
-    /// Bytes of `incoming` that hold no end of a line.
+    /// The length of the prefix of `incoming` that holds no line ending.
     searched: usize,
 }
 
 pub(super) enum Heard {
     Line(String),
-    /// There will be nothing more.
+    /// The agent closed its output.
     Closed,
     Interrupted,
 }
@@ -84,13 +84,13 @@ impl Link {
         Ok(())
     }
 
-    /// Puts a line in order to be sent; it goes out while we listen.
+    /// Queues a line; [`Self::hear`] sends it.
     pub(super) fn send(&mut self, line: &str) {
         self.outgoing.extend_from_slice(line.as_bytes());
         self.outgoing.push(b'\n');
     }
 
-    /// Waits for the next line of the agent and sends what is to be sent meanwhile.
+    /// Waits for the agent's next line and sends queued lines meanwhile.
     pub(super) fn hear(&mut self) -> Result<Heard, ClientError> {
         let failed = |source| ClientError::Link { operation: "speak with the agent", source };
         loop {
@@ -127,7 +127,7 @@ impl Link {
         Some(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
 
-    /// A last line without its end.
+    /// A last line without a line ending.
     fn take_rest(&mut self) -> Heard {
         if self.incoming.is_empty() {
             return Heard::Closed;
@@ -139,7 +139,7 @@ impl Link {
     }
 
     fn wait(&self, timeout: Option<&Timespec>) -> io::Result<Ready> {
-        // An agent that asks and does not read the answers has to wait until it does.
+        // An agent that sends requests without reading the answers must wait until it reads them.
         let listens = self.outgoing.len() <= MESSAGE_BYTES;
         let output = self.output.as_ref().filter(|_| listens);
         let input = self.input.as_ref().filter(|_| !self.outgoing.is_empty());
@@ -173,7 +173,7 @@ impl Link {
         match input.write(&self.outgoing) {
             Ok(count) => drop(self.outgoing.drain(..count)),
             Err(error) if is_passing(&error) => {}
-            // It listens no more; what it still says counts.
+            // The agent closed its input; its output still counts.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 self.input = None;
                 self.outgoing.clear();
@@ -183,7 +183,7 @@ impl Link {
         Ok(())
     }
 
-    /// Ends the agent: the end of its input first, then the request, then the kill.
+    /// Ends the agent: closes its input, then sends SIGTERM, then SIGKILL.
     pub(super) fn end(&mut self, at_once: bool) {
         self.input = None;
         let is_gone = !at_once && self.is_gone_soon();
@@ -198,7 +198,7 @@ impl Link {
         kill_process(Pid::from_child(&self.child), signal).is_ok()
     }
 
-    /// Reads on meanwhile, so that a full pipe does not hold the agent back.
+    /// Keeps reading meanwhile, so that a full pipe does not block the agent.
     fn is_gone_soon(&mut self) -> bool {
         let pause = Timespec { tv_sec: 0, tv_nsec: LOOK_NANOS };
         for _ in 0..LOOKS {

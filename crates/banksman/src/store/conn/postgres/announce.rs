@@ -1,8 +1,8 @@
-//! Telling other processes of a change, and hearing of theirs.
+//! Notifies other processes of a change, and receives their notifications.
 //!
 //! NOTIFY inside the writing transactions would make all commits of the server queue for one lock,
-//! so a thread with its own connection says it afterwards, once for many commits. All of it is a
-//! hint: a lost one costs time, not truth.
+//! so a thread with its own connection sends it afterwards, once for many commits. All of it is a
+//! hint: a lost one costs time, not correctness.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use crate::store::conn::wake::WakeSignal;
 /// How long to wait before the next attempt to reach a server that does not answer.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
-/// What the two threads share with their handle.
+/// The two threads and what they share with their handle.
 pub(super) struct Announcer {
     shared: Arc<Shared>,
     threads: Mutex<Threads>,
@@ -36,17 +36,17 @@ struct Shared {
     signal: Arc<WakeSignal>,
     due: Mutex<Due>,
     changed: Condvar,
-    /// Wakes the listener out of its waiting for the server.
+    /// Interrupts the listener's wait for the server.
     listener: Mutex<Option<Waker>>,
     is_listening: AtomicBool,
-    /// The server's number of the teller's session, so that the listener can tell its own
-    /// process's words.
+    /// The server's id of the teller's session, by which the listener recognises notifications of
+    /// its own process.
     teller_session: AtomicI32,
 }
 
 #[derive(Default)]
 struct Due {
-    /// Something was committed that nobody has been told of.
+    /// A commit was not announced yet.
     word: bool,
     stop: bool,
 }
@@ -68,7 +68,7 @@ impl Announcer {
         }
     }
 
-    /// Tells of a commit: at once inside the process, soon outside of it.
+    /// Announces a commit: at once inside the process, soon outside of it.
     pub(super) fn tell(&self) {
         self.shared.signal.raise();
         locked(&self.shared.due).word = true;
@@ -79,7 +79,7 @@ impl Announcer {
         }
     }
 
-    /// Starts to hear of other processes, if that has not happened yet.
+    /// Starts to listen to other processes, if it has not started yet.
     pub(super) fn listen(&self) {
         let mut threads = locked(&self.threads);
         if threads.listener.is_none() {
@@ -87,12 +87,12 @@ impl Announcer {
         }
     }
 
-    /// Whether a word from another process would be heard now.
+    /// Whether a notification from another process would arrive now.
     pub(super) fn is_listening(&self) -> bool {
         self.shared.is_listening.load(Ordering::Acquire)
     }
 
-    /// A thread that the system does not give us is asked for again by the next call.
+    /// If the system refuses the thread, the next call tries again.
     fn start(&self, name: &str, run: fn(&Shared)) -> Option<JoinHandle<()>> {
         let shared = Arc::clone(&self.shared);
         let thread = thread::Builder::new().name(name.to_owned());
@@ -120,12 +120,12 @@ impl Shared {
         locked(&self.due).stop
     }
 
-    /// Tells until the handle is dropped, and what is then still due once more.
+    /// Announces commits until the handle is dropped, including the last pending one.
     fn keep_telling(&self) {
         let mut link = None;
         while self.wait_for_word() {
-            // The first failure may only mean that the server was restarted while nothing was to be
-            // told.
+            // The first failure may only mean that the server restarted while there was nothing to
+            // announce.
             if self.say(&mut link).is_some() || self.say(&mut link).is_some() {
                 continue;
             }
@@ -136,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// Waits until there is something to tell, and takes it. `false` means that the end has come.
+    /// Waits for something to announce and takes it. `false` means that the handle was dropped.
     fn wait_for_word(&self) -> bool {
         let due = locked(&self.due);
         let mut due = self
@@ -146,7 +146,7 @@ impl Shared {
         std::mem::take(&mut due.word)
     }
 
-    /// Waits before another attempt. `false` means that the end has come.
+    /// Waits before another attempt. `false` means that the handle was dropped.
     fn pause(&self) -> bool {
         let due = locked(&self.due);
         let (due, _) = self
@@ -156,8 +156,7 @@ impl Shared {
         !due.stop
     }
 
-    /// Sends the word, making a connection if there is none. `None` means that it could not be
-    /// sent.
+    /// Sends the notification, over a new connection if there is none. `None` means that it failed.
     fn say(&self, link: &mut Option<Link>) -> Option<()> {
         let open = match link {
             Some(open) => open,
@@ -182,7 +181,7 @@ impl Shared {
         loop {
             if let Some(mut link) = self.connect_listener() {
                 self.is_listening.store(true, Ordering::Release);
-                // Nobody knows what was said while nobody listened.
+                // Notifications may have been missed before.
                 self.signal.raise();
                 link.hear(
                     |context| {

@@ -1,4 +1,4 @@
-//! What PostgreSQL's error codes mean to us, and which of them are worth another try.
+//! Maps PostgreSQL's error codes to our errors and decides which are worth a retry.
 
 use std::error::Error;
 use std::io;
@@ -8,7 +8,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::store::conn::error::DbError;
 
-/// An error and whether the same transaction may succeed if it is run again.
+/// An error, and whether the same transaction may succeed if it runs again.
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
     pub(super) error: DbError,
@@ -81,8 +81,8 @@ fn is_end_of_session(code: &SqlState) -> bool {
         || code.code().starts_with(CONNECTION_EXCEPTIONS)
 }
 
-/// An error that the server did not send: the link is broken, or we could not write or read a
-/// message.
+/// An error that the server did not send: the connection is broken, or a message could not be
+/// written or read.
 fn without_code(operation: String, error: tokio_postgres::Error) -> Failure {
     let is_link = error.is_closed() || error.source().is_some_and(<dyn Error>::is::<io::Error>);
     if is_link {

@@ -1,8 +1,8 @@
 //! One connection to PostgreSQL, driven by the thread that uses it.
 //!
-//! Each link has a runtime of its own that runs only inside a call, so a link needs no thread, and
-//! a call is an ordinary blocking call. Several steps go out together and are answered in one round
-//! trip. It must never be used again after it broke; whoever holds it asks [`Link::is_broken`].
+//! Each link has its own runtime that runs only inside a call, so a link needs no thread and a call
+//! is an ordinary blocking call. Several steps go out together and are answered in one round trip.
+//! A broken link must never be used again; its owner checks [`Link::is_broken`].
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -24,24 +24,24 @@ use crate::store::conn::error::DbError;
 
 type Wire = Connection<Socket, NoTlsStream>;
 
-/// What a statement needs, ready to be encoded.
+/// The parameters of a statement, ready to be encoded.
 pub(super) type Params = Vec<Box<dyn ToSql + Sync + Send>>;
 
-/// The server ends a statement by itself. If nothing comes for this much longer, the link is dead
-/// without having said so.
+/// The server cancels a slow statement itself. If nothing arrives for this much longer, the
+/// connection is dead.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// How to make links: the address and the settings of each session.
+/// How to make links: the address and the session settings.
 #[derive(Clone)]
 pub(super) struct Maker {
     pub(super) config: Config,
-    /// The address as it may be shown.
+    /// The address without secrets.
     pub(super) target: String,
     pub(super) connect_timeout: Duration,
     pub(super) statement_timeout: Duration,
 }
 
-/// One thing to ask of the server.
+/// A request to the server.
 pub(super) enum Step<'a> {
     /// Statements without parameters or results.
     Control(&'a str),
@@ -50,7 +50,7 @@ pub(super) enum Step<'a> {
     Query(&'a Prepared, &'a Params),
 }
 
-/// What the server answered to a step.
+/// The server's answer to a step.
 pub(super) enum Reply {
     Done,
     Prepared(Statement),
@@ -59,7 +59,7 @@ pub(super) enum Reply {
 
 type Pending<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + 'a>>;
 
-/// A statement that the server knows.
+/// A statement that the server has prepared.
 #[derive(Clone)]
 pub(super) struct Prepared {
     pub(super) statement: Statement,
@@ -69,7 +69,7 @@ pub(super) struct Prepared {
 pub(super) struct Link {
     runtime: Runtime,
     client: Client,
-    /// Gone once the connection has ended.
+    /// None once the connection has ended.
     wire: Option<Wire>,
     /// Statements are constants of the program: their address is the key, and their number is
     /// bounded.
@@ -107,8 +107,7 @@ impl Link {
         &self.maker.target
     }
 
-    /// Notices that the server closed the connection while it was idle, without asking the server
-    /// anything.
+    /// Notices that the server closed an idle connection, without a request.
     pub(super) fn look(&mut self) {
         let wire = &mut self.wire;
         let mut turns = 0;
@@ -118,7 +117,7 @@ impl Link {
             if turns > 1 {
                 return Poll::Ready(());
             }
-            // The runtime asks the system what has arrived only between two polls.
+            // The runtime checks for arrived data only between two polls.
             context.waker().wake_by_ref();
             Poll::Pending
         }));
@@ -138,8 +137,8 @@ impl Link {
         prepared
     }
 
-    /// Sends all steps at once and returns one answer for each. An error says that the link fell
-    /// silent.
+    /// Sends all steps at once and returns one answer for each. An error means that the server did
+    /// not answer.
     pub(super) fn send(
         &mut self,
         steps: &[Step<'_>],
@@ -174,7 +173,7 @@ impl Link {
         })
     }
 
-    /// Waits for notifications until the connection ends or `is_stopped` says so.
+    /// Waits for notifications until the connection ends or `is_stopped` returns true.
     pub(super) fn hear(
         &mut self,
         mut is_stopped: impl FnMut(&Context<'_>) -> bool,
@@ -192,7 +191,7 @@ fn key(sql: &'static str) -> (usize, usize) {
     (sql.as_ptr().addr(), sql.len())
 }
 
-/// Turns a step into a request. The request is put on the wire's queue when it is first polled.
+/// Turns a step into a request, which is queued when it is first polled.
 fn ask<'a>(client: &'a Client, step: &'a Step<'a>) -> Pending<'a> {
     match step {
         Step::Control(sql) => {
@@ -240,7 +239,7 @@ fn advance(
     context: &mut Context<'_>,
     heard: &mut dyn FnMut(&Notification),
 ) {
-    // Each turn takes one message that the server sent unasked; it ends when none is left.
+    // Each iteration takes one message that the server sent unasked, until none is left.
     while let Some(open) = wire {
         match open.poll_message(context) {
             Poll::Ready(Some(Ok(AsyncMessage::Notification(notification)))) => heard(&notification),

@@ -1,4 +1,4 @@
-//! From a URL to a schema that is ready: the session's settings, the schema, the migrations.
+//! Prepares a schema from a URL: session settings, the schema, migrations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,10 @@ use crate::store::conn::migrate::{self, CREATE_VERSIONS, Migration};
 use crate::store::conn::target::{Target, postgres_config};
 use crate::store::conn::{Dialect, Options, run_operation};
 
-/// The key of the lock under which all stores of one database change their schema. The number only
-/// has to be ours.
+/// The lock under which all stores of one database change their schema. The number is arbitrary.
 const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7089063422501)";
 
-/// A step of the schema may rewrite a large table.
+/// A migration may rewrite a large table.
 const STEP_AT_MOST: Duration = Duration::from_secs(60 * 60);
 
 const SCHEMA_NAME_BYTES: usize = 63;
@@ -28,8 +27,8 @@ pub(super) fn maker(url: &str, options: &Options) -> Result<Maker, DbError> {
     set("statement_timeout", &millis(options.statement_timeout));
     set("lock_timeout", &millis(options.busy_timeout));
     set("idle_in_transaction_session_timeout", &millis(options.idle_in_transaction_timeout));
-    // A statement outside of a transaction that says READ WRITE must not change anything; the
-    // pipelining rests on it.
+    // A statement outside a READ WRITE transaction must not change anything; pipelining depends on
+    // it.
     set("default_transaction_read_only", "on");
     if let Some(schema) = &options.schema {
         check_schema_name(schema)?;
@@ -55,7 +54,7 @@ fn millis(time: Duration) -> String {
     time.as_millis().clamp(1, i32::MAX as u128).to_string()
 }
 
-/// A plain name needs no quoting, neither in SQL nor in the session's settings.
+/// A plain name needs no quoting, neither in SQL nor in session settings.
 fn check_schema_name(name: &str) -> Result<(), DbError> {
     let is_plain =
         name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
@@ -68,8 +67,7 @@ fn check_schema_name(name: &str) -> Result<(), DbError> {
     })
 }
 
-/// Brings the schema up to date and returns the name of the channel on which its changes are
-/// announced.
+/// Applies migrations and returns the name of the channel on which changes are announced.
 pub(super) fn set_up(
     maker: &Arc<Maker>,
     options: &Options,
@@ -122,7 +120,7 @@ fn make_schema(link: &mut Link, schema: &str) -> Result<(), Failure> {
 
 fn take_step(link: &mut Link, migration: &Migration) -> Result<(), Failure> {
     run(link, &["BEGIN READ WRITE", "SET LOCAL statement_timeout = 0", SCHEMA_LOCK])?;
-    // Another process may have taken the step while we waited for the lock.
+    // Another process may have applied the step while we waited for the lock.
     if schema_version(link)? >= migration.version {
         return run(link, &["ROLLBACK"]);
     }
@@ -142,9 +140,9 @@ fn take_step(link: &mut Link, migration: &Migration) -> Result<(), Failure> {
 }
 
 fn schema_version(link: &mut Link) -> Result<i64, Failure> {
-    // Asking for a table that is not there would end the transaction, so its existence is asked
-    // first, and by an ordinary query: `to_regclass` may answer from what the session knew
-    // before it waited for the lock.
+    // Querying a missing table would abort the transaction, so check its existence first, and with
+    // an ordinary query: `to_regclass` may answer from what the session knew before it waited for
+    // the lock.
     let book = "SELECT count(*) FROM pg_catalog.pg_tables \
                 WHERE schemaname = current_schema() AND tablename = 'schema_versions'";
     if one_number(link, book)?.unwrap_or(0) == 0 {
@@ -154,7 +152,7 @@ fn schema_version(link: &mut Link) -> Result<i64, Failure> {
     Ok(version.unwrap_or(0))
 }
 
-/// Runs statements one after the other; the first error ends it.
+/// Runs statements in order; stops at the first error.
 fn run(link: &mut Link, statements: &[&str]) -> Result<(), Failure> {
     for sql in statements {
         for answer in link.send_within(STEP_AT_MOST, &[Step::Control(sql)])? {

@@ -1,8 +1,8 @@
-//! One PostgreSQL transaction as a [`Conn`], with as few round trips as its questions need.
+//! One PostgreSQL transaction as a [`Conn`], with as few round trips as its queries need.
 //!
-//! BEGIN and writes are held back and go out with the next query or with COMMIT. That is safe
-//! because each session is read-only unless a transaction says otherwise: should BEGIN be refused,
-//! nothing that follows it in the same message can change anything on its own.
+//! BEGIN and writes are buffered and go out with the next query or with COMMIT. That is safe
+//! because each session is read-only unless a transaction says otherwise: if BEGIN fails, nothing
+//! after it in the same message can change anything.
 
 use std::io;
 use std::sync::Arc;
@@ -18,8 +18,7 @@ use crate::store::conn::{Conn, Dialect, run_operation};
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Writes that are held back at most, in number and in bytes. Beyond that they go out ahead of
-/// time.
+/// The most writes that are buffered, in number and bytes. Beyond that they are sent early.
 const HELD_WRITES: usize = 64;
 const HELD_BYTES: usize = 1024 * 1024;
 
@@ -46,11 +45,11 @@ struct Held {
     params: Params,
 }
 
-/// How a transaction that could not be kept ended.
+/// How an uncommitted transaction ended.
 pub(super) enum Lost {
     /// Nothing was changed.
     RolledBack(Failure),
-    /// The link broke while COMMIT was under way.
+    /// The connection broke during COMMIT.
     Unknown(DbError),
 }
 
@@ -76,20 +75,20 @@ impl<'a> Transaction<'a> {
         self.failure.take()
     }
 
-    /// Sends what was held back together with COMMIT.
+    /// Sends buffered writes together with COMMIT.
     pub(super) fn commit(&mut self) -> Result<(), Lost> {
         if !self.is_begun && self.held.is_empty() {
             return Ok(());
         }
         let commit = (Step::Control("COMMIT"), "COMMIT");
-        // A link that fell silent did so with COMMIT on its way.
+        // If the server did not answer, COMMIT had already been sent.
         let answers =
             self.send(Some(commit)).map_err(|failure| Lost::Unknown(commit_unknown(failure)))?;
         let before_commit = answers.len() - 1;
         for (index, (sql, answer)) in answers.into_iter().enumerate() {
             let Err(error) = answer else { continue };
-            // The server's own word about an earlier step means that COMMIT was not reached, or
-            // that it ended a transaction which was aborted.
+            // A server error on an earlier step means that COMMIT was not reached, or that it ended
+            // an aborted transaction.
             let is_certain = error.as_db_error().is_some() && index < before_commit;
             let failure = self.classify(sql, error);
             return Err(if failure.is_disconnect() && !is_certain {
@@ -101,10 +100,10 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Ends the transaction without keeping anything. What was held back is forgotten.
+    /// Ends the transaction without keeping anything. Buffered writes are dropped.
     pub(super) fn roll_back(&mut self) {
         if self.is_begun && !self.link.is_broken() {
-            // A link on which this fails is broken, and with it the transaction is gone.
+            // If this fails, the connection is broken and the transaction is gone with it.
             drop(self.link.send(&[Step::Control("ROLLBACK")]));
         }
     }
@@ -143,7 +142,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Sends what was held back and one step more, and returns the answer to that one.
+    /// Sends buffered writes and one more step, and returns the answer to that step.
     fn ask(&mut self, step: Step<'_>, sql: &'static str) -> Result<Reply, Failure> {
         self.last_answer(Some((step, sql)))?.ok_or_else(|| out_of_step(sql))
     }
@@ -191,7 +190,7 @@ impl<'a> Transaction<'a> {
         classify(self.link.target(), || run_operation(sql), error)
     }
 
-    /// Refuses a statement when the transaction is lost.
+    /// Refuses a statement if the transaction is lost.
     fn guard(&self) -> Result<(), DbError> {
         match &self.failure {
             Some(failure) => Err(failure.error.clone()),
@@ -240,14 +239,13 @@ fn commit_unknown(failure: Failure) -> DbError {
     }
 }
 
-/// The library promises one answer of the right kind for each step, so this is not expected to
-/// happen.
+/// The library promises one answer of the right kind for each step, so this should never happen.
 fn out_of_step(sql: &str) -> Failure {
     let source = io::Error::other("the answer does not fit the question");
     Failure::from(DbError::other(run_operation(sql), source))
 }
 
-/// Chooses the wire form of each parameter by the type that the server expects.
+/// Chooses the wire format of each parameter by the type that the server expects.
 fn encode(prepared: &Prepared, sql: &str, params: &[Value]) -> Result<Params, DbError> {
     let types = prepared.statement.params();
     let refuse = |reason: String| DbError::other(run_operation(sql), io::Error::other(reason));
@@ -276,7 +274,7 @@ fn encode_one(value: &Value, kind: &Type) -> Option<Box<dyn ToSql + Sync + Send>
         Value::Null if *kind == Type::BYTEA => Box::new(None::<Vec<u8>>),
         Value::Null if is_text => Box::new(None::<String>),
         Value::Int(number) if *kind == Type::INT8 => Box::new(*number),
-        // The server takes a bare number in an expression for a small one.
+        // The server types a bare number in an expression as INT4.
         Value::Int(number) if *kind == Type::INT4 => Box::new(i32::try_from(*number).ok()?),
         Value::Text(text) if is_text => Box::new(text.clone()),
         Value::Blob(bytes) if *kind == Type::BYTEA => Box::new(bytes.clone()),
@@ -303,7 +301,7 @@ fn decode_one(
     } else if *kind == Type::INT4 {
         row.try_get::<_, Option<i32>>(index).map(|number| Value::from(number.map(i64::from)))
     } else if *kind == Type::BOOL {
-        // SQLite answers a comparison with a number.
+        // SQLite returns a number for a comparison.
         row.try_get::<_, Option<bool>>(index).map(|truth| Value::from(truth.map(i64::from)))
     } else if *kind == Type::TEXT || *kind == Type::VARCHAR {
         row.try_get::<_, Option<String>>(index).map(Value::from)

@@ -1,7 +1,7 @@
-//! From a path to a connection: is it ours to open, and is it set up as the driver needs it.
+//! Opens an SQLite connection: checks that the file is ours and sets it up as the driver needs it.
 //!
-//! A file that is not ours is refused before SQLite sees it, so that not even a log file appears
-//! beside it. A new store appears under its name only when it is complete.
+//! A foreign file is refused before SQLite sees it, so that not even a log file appears next to it.
+//! A new store gets its name only when it is complete.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -20,21 +20,21 @@ use crate::store::conn::migrate::{self, CREATE_VERSIONS, Migration};
 use crate::store::conn::wake::WakeFile;
 use crate::store::conn::{Dialect, Options};
 
-/// `BNKS`, as SQLite keeps it in the header of each of our files.
+/// `BNKS`, as SQLite stores it in the header of each of our files.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"BNKS");
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const HEADER_BYTES: usize = 100;
 const APPLICATION_ID_AT: usize = 68;
 
-/// Statements kept ready per connection; more than the program has.
+/// Prepared statements cached per connection; more than the program has.
 const CACHED_STATEMENTS: usize = 512;
 
-/// The log is cut back to this after a checkpoint, so that one large burst does not hold the space
-/// for ever.
+/// The log is truncated to this after a checkpoint, so that one large burst does not keep the space
+/// forever.
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 
-/// An opened store: the writer's link, the file's real path and the file that wakes others.
+/// An opened store: the writer's link, the file's real path and the wake file.
 pub(super) struct Opened {
     pub(super) link: Link,
     pub(super) path: PathBuf,
@@ -53,15 +53,14 @@ pub(super) fn open(
         }
         Err(error) => return Err(file_error(path, error)),
     }
-    // SQLite follows links to find its own side files, so ours must stand beside the same real
-    // file.
+    // SQLite follows links to find its own side files, so ours must be next to the same real file.
     let real = fs::canonicalize(path).map_err(|error| file_error(path, error))?;
     let wake_file = WakeFile::open(&real).map_err(|error| file_error(path, error))?;
     let connection = ready(&real, options.busy_timeout, migrations)?;
     Ok(Opened { link: Link::new(connection, real.clone(), Access::Write), path: real, wake_file })
 }
 
-/// Opens an existing file and makes a store of it, as far as it is not one yet.
+/// Opens an existing file and makes it a store if it is not one yet.
 fn ready(
     path: &Path,
     busy_timeout: Duration,
@@ -74,9 +73,8 @@ fn ready(
     Ok(connection)
 }
 
-/// Makes a new store under a name of its own and gives it its real name when it is complete. A
-/// store is therefore never seen half-made, and a failure removes nothing that another process may
-/// have opened.
+/// Creates a store under a temporary name and renames it when it is complete. A store is therefore
+/// never seen incomplete, and a failure removes nothing that another process may have opened.
 fn make_store(
     path: &Path,
     busy_timeout: Duration,
@@ -94,13 +92,13 @@ fn make_store(
         close(connection, path)?;
         publish(&draft, path, folder).map_err(|error| file_error(path, error))
     });
-    // A draft that cannot be removed does no harm, and the error that matters more is about to be
+    // A draft that cannot be removed is harmless, and the error that matters more is about to be
     // reported.
     drop(fs::remove_file(&draft));
     made
 }
 
-/// Makes an empty file that nobody else uses.
+/// Creates an empty file that nothing else uses.
 fn make_draft(path: &Path) -> io::Result<PathBuf> {
     const ATTEMPTS: u32 = 100;
     let mut options = OpenOptions::new();
@@ -112,7 +110,7 @@ fn make_draft(path: &Path) -> io::Result<PathBuf> {
         name.push(format!(".new-{}-{attempt}", process::id()));
         match options.open(&name) {
             Ok(_) => return Ok(PathBuf::from(name)),
-            // Another thread makes the same store, or a process with our number died here long ago.
+            // Another thread creates the same store, or a process with our pid died here long ago.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -120,7 +118,7 @@ fn make_draft(path: &Path) -> io::Result<PathBuf> {
     Err(ErrorKind::AlreadyExists.into())
 }
 
-/// Closing moves what is in the log into the file and removes the log.
+/// Closing moves the log into the file and removes the log.
 fn close(connection: Connection, path: &Path) -> Result<(), DbError> {
     connection.close().map_err(|(_, error)| open_error(path, error))
 }
@@ -132,12 +130,12 @@ fn publish(draft: &Path, path: &Path, folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
         Err(error) => return Err(error),
     }
-    // Without this a power failure could forget the name of a file whose content was flushed.
+    // Without this a power failure could lose the name of a file whose content was flushed.
     File::open(folder)?.sync_all()
 }
 
-/// Refuses what is not ours. Our application id is in the file itself from its first page on (see
-/// [`claim`]), never only in the log, so the header alone can tell.
+/// Refuses foreign files. Our application id is in the file itself from its first page on (see
+/// [`claim`]), never only in the log, so the header is enough.
 fn check_header(path: &Path, file: File) -> Result<(), DbError> {
     let is_folder = file.metadata().is_ok_and(|metadata| metadata.is_dir());
     let mut header = Vec::with_capacity(HEADER_BYTES);
@@ -179,7 +177,7 @@ fn file_error(path: &Path, error: io::Error) -> DbError {
     }
 }
 
-/// Makes a connection and sets what holds for this connection only.
+/// Opens a connection and applies per-connection settings.
 pub(super) fn connect(
     path: &Path,
     busy_timeout: Duration,
@@ -193,8 +191,8 @@ pub(super) fn connect(
         let mut connection =
             Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
-        // A statement keeps its plan whatever its parameters are; otherwise SQLite compiles those
-        // with a LIMIT or a partial index anew at every use.
+        // Keeps a statement's plan independent of its parameters; otherwise SQLite recompiles those
+        // with a LIMIT or a partial index at every use.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.busy_handler(Some(patience(busy_timeout)))?;
         connection.pragma_update(None, "trusted_schema", false)?;
@@ -211,15 +209,15 @@ pub(super) fn connect(
         Ok(connection)
     };
     let connection = set_up().map_err(|error| open_error(path, error))?;
-    // SQLite quietly opens a file that it may not write as read-only.
+    // SQLite silently opens a file without write permission as read-only.
     if access == Access::Write && connection.is_readonly("main").unwrap_or(true) {
         return Err(DbError::ReadOnly { path: path.to_owned() });
     }
     Ok(connection)
 }
 
-/// Asks for a lock again until the time is over. SQLite's own handler soon asks only ten times a
-/// second, and could miss every gap between the commits of another process that is busy.
+/// Retries for a lock until the timeout. SQLite's own handler soon retries only ten times a second
+/// and could miss every gap between the commits of another busy process.
 fn patience(busy_timeout: Duration) -> impl FnMut(i32) -> bool + Send + 'static {
     const LONGEST_PAUSE_MILLIS: u64 = 5;
     let mut began = Instant::now();
@@ -236,8 +234,8 @@ fn patience(busy_timeout: Duration) -> impl FnMut(i32) -> bool + Send + 'static 
     }
 }
 
-/// Puts our application id into a new file. It is done before the log is switched on, so that the
-/// id is in the file itself, and in a transaction, so that of two processes one does it.
+/// Writes our application id into a new file. It happens before the log is switched on, so that the
+/// id is in the file itself, and in a transaction, so that only one of two processes does it.
 fn claim(connection: &mut Connection, path: &Path) -> Result<(), DbError> {
     let id = |connection: &Connection| -> Result<i32, rusqlite::Error> {
         connection.pragma_query_value(None, "application_id", |row| row.get(0))
@@ -287,8 +285,8 @@ fn open_error(path: &Path, error: rusqlite::Error) -> DbError {
     }
 }
 
-/// Takes the migrations that the store has not taken. A store that is up to date costs one look at
-/// its header.
+/// Applies the migrations that the store lacks. A store that is up to date costs one read of its
+/// header.
 fn take_steps(
     connection: &mut Connection,
     path: &Path,
@@ -308,7 +306,7 @@ fn take_step(
 ) -> Result<(), DbError> {
     let mut take = || -> Result<(), rusqlite::Error> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-        // Another process may have taken the step while we waited for the lock.
+        // Another process may have applied the step while we waited for the lock.
         if schema_version(&transaction)? >= migration.version {
             return Ok(());
         }

@@ -1,7 +1,7 @@
-//! One SQLite transaction as a [`Conn`], and what SQLite's result codes mean to us.
+//! One SQLite transaction as a [`Conn`], and the mapping of SQLite's result codes to our errors.
 //!
-//! It runs statements inside a transaction that somebody else began and will end. It must never run
-//! one outside.
+//! It runs statements inside a transaction that its caller begins and ends, and must never run one
+//! outside.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,7 +23,7 @@ pub(super) enum Access {
     Read,
 }
 
-/// A connection with what it learned about each statement.
+/// A connection and what it knows about each statement.
 pub(super) struct Link {
     pub(super) connection: Connection,
     path: PathBuf,
@@ -34,10 +34,10 @@ pub(super) struct Link {
     verdict: Verdict,
 }
 
-/// What a link remembers of the job that ran last.
+/// The result of the last job on this link.
 #[derive(Default)]
 pub(super) struct Verdict {
-    /// The first error; it has lost the job its changes.
+    /// The first error; it has cost the job its changes.
     pub(super) failed: Option<DbError>,
     /// The job asked for a notification.
     pub(super) notifies: bool,
@@ -65,7 +65,7 @@ impl Link {
             .map_err(|error| self.error(sql, error))
     }
 
-    /// Takes what the last job left, so that the next one starts afresh.
+    /// Takes the last job's result, so that the next job starts afresh.
     pub(super) fn take_verdict(&mut self) -> Verdict {
         std::mem::take(&mut self.verdict)
     }
@@ -81,8 +81,8 @@ impl Link {
         classify(&self.path, &run_operation(sql), error)
     }
 
-    /// Refuses a statement when the transaction is lost. SQLite itself rolls back on some errors (a
-    /// full disk, for one), and a statement after that would be committed on its own.
+    /// Refuses a statement if the transaction is lost. SQLite itself rolls back on some errors (a
+    /// full disk, for example), and a statement after that would be committed on its own.
     fn guard(&self) -> Result<(), DbError> {
         if let Some(error) = &self.verdict.failed {
             return Err(error.clone());
@@ -171,9 +171,9 @@ impl ToSql for Value {
     }
 }
 
-/// Reads a column. What [`Value`] does not know (text that is not UTF-8, a fraction) is answered as
-/// bytes, which whoever wants text or a number refuses by the column's name: one damaged row must
-/// not make its whole table unreadable.
+/// Reads a column. What [`Value`] cannot represent (invalid UTF-8, a fraction) becomes bytes, which
+/// a reader of text or a number refuses by the column's name: one damaged row must not make its
+/// whole table unreadable.
 fn value(from: ValueRef<'_>) -> Value {
     match from {
         ValueRef::Null => Value::Null,
@@ -190,7 +190,7 @@ fn value(from: ValueRef<'_>) -> Value {
 /// Rewrites `$n` to `?n`, because SQLite takes `$1` for a name and numbers names by their first
 /// appearance.
 ///
-/// Quoted text and comments are left alone.
+/// Quoted text and comments stay as they are.
 fn number_parameters(sql: &str) -> String {
     let mut rewritten = String::with_capacity(sql.len());
     let mut chars = sql.chars().peekable();
@@ -218,7 +218,7 @@ fn number_parameters(sql: &str) -> String {
     rewritten
 }
 
-/// Translates SQLite's error into ours.
+/// Maps SQLite's errors to ours.
 pub(super) fn classify(path: &Path, operation: &str, error: rusqlite::Error) -> DbError {
     let (failure, message) = match &error {
         rusqlite::Error::SqliteFailure(failure, message) => (failure, message),

@@ -1,8 +1,8 @@
 //! The one thread that writes to an SQLite file: group commit.
 //!
-//! It takes whatever jobs queued up while the last commit was running, runs them in one transaction
-//! and commits once, because the commit (the flush to disk) is what costs. It never waits for a
-//! group to fill, and it never answers a job before the commit that carries it.
+//! It takes the jobs that queued up during the last commit, runs them in one transaction and
+//! commits once, because the commit (the flush to disk) is the expensive part. It never waits for a
+//! group to fill, and never answers a job before the commit that includes it.
 
 use std::io;
 use std::sync::Arc;
@@ -15,28 +15,27 @@ use crate::store::conn::error::DbError;
 use crate::store::conn::wake::{WakeFile, WakeSignal};
 use crate::store::conn::{Conn, Stats, run_job};
 
-/// Jobs that may wait in the queue; a caller that finds it full waits for a place.
+/// The capacity of the queue; a caller that finds it full waits.
 const QUEUE_JOBS: usize = 1024;
 
-/// Jobs that share one commit at most, so that one commit stays small and the first in it does not
-/// wait for long.
+/// The most jobs in one commit, so that a commit stays small and its first job does not wait long.
 const GROUP_JOBS: usize = 128;
 
-/// A job whose types the writer does not know.
+/// A job with its types erased.
 trait Job: Send {
-    /// Runs the job. The answer is kept until the fate of the group is known.
+    /// Runs the job. The result is kept until the group is committed or undone.
     fn run(&mut self, link: &mut Link) -> Ran;
 
     /// Answers the caller: with the job's own result, or with the error that undid the whole group.
     fn answer(self: Box<Self>, undone: Option<DbError>);
 }
 
-/// What became of a job.
+/// The result of running a job.
 enum Ran {
     Kept {
         notifies: bool,
     },
-    /// The error is the database's, if it was not the job's own decision.
+    /// `because` is the database's error, if the job itself did not refuse.
     Refused {
         because: Option<DbError>,
         /// There is something to undo.
@@ -73,23 +72,22 @@ where
 
     fn answer(self: Box<Self>, undone: Option<DbError>) {
         let Self { job, result, caller } = *self;
-        // What the job holds goes before the caller learns of its end, so that the caller's thread
+        // Drop what the job holds before the caller learns of its end, so that the caller's thread
         // outlives it.
         drop(job);
         let result = match (undone, result) {
-            // Even a refusal is withdrawn with its group: it may rest on what another job of the
-            // group had written.
+            // Even a refusal is withdrawn with its group: it may depend on what another job of the
+            // group wrote.
             (Some(error), _) => Err(E::from(error)),
             (None, Some(result)) => result,
             (None, None) => Err(E::from(DbError::Closed)),
         };
-        // A caller waits for its answer, so a missing one means that its thread is gone, and nobody
-        // is left to tell.
+        // A caller waits for its answer, so a failed send means that its thread is gone.
         drop(caller.send(result));
     }
 }
 
-/// The door to the writer's thread, which ends when this is dropped.
+/// The handle of the writer thread, which ends when this is dropped.
 pub(super) struct Writer {
     jobs: Option<SyncSender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
@@ -149,10 +147,10 @@ impl Drop for Writer {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // The last handle may die inside a job, on the writer's own thread, which cannot wait for
-        // itself.
+        // The last handle may be dropped inside a job, on the writer's own thread, which cannot
+        // join itself.
         if thread.thread().id() != thread::current().id() {
-            // A panic of the writer was already answered to its callers as `Closed`.
+            // The callers already got a panic of the writer as `Closed`.
             drop(thread.join());
         }
     }
@@ -180,10 +178,10 @@ impl Desk {
         }
     }
 
-    /// Runs jobs from the front of the group until all have an answer.
+    /// Runs jobs from the front of the group until all are answered.
     fn run_group(&mut self, group: &mut Vec<Box<dyn Job>>) {
         let mut undo = Undo::Group;
-        // Each turn answers at least one job, except for the one that switches to savepoints.
+        // Each iteration answers at least one job, except the one that switches to savepoints.
         while !group.is_empty() {
             let ended = match self.link.control("BEGIN IMMEDIATE") {
                 Ok(()) => self.run_begun(group, undo),
@@ -235,7 +233,7 @@ impl Desk {
         self.counts.commits.fetch_add(1, Ordering::Relaxed);
         if notify {
             self.signal.raise();
-            // Other processes look by themselves when they hear nothing.
+            // Other processes check by themselves if they get no hint.
             drop(self.wake_file.touch());
         }
         Ended::Settled
@@ -262,22 +260,23 @@ impl Desk {
 
 /// What can be undone while a group runs.
 ///
-/// A savepoint for each job costs about as much as the job, and is needed only when a job is
-/// refused after it wrote, which is rare. So a group runs without them first, and only a group that
-/// needs them is run again with them.
+/// A savepoint per job costs about as much as the job and is needed only if a job is refused after
+/// it wrote, which is rare. A group therefore runs without savepoints first, and only a group that
+/// needs them runs again with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Undo {
     Group,
     Member,
 }
 
-/// How a run of a group ended. Unless it was committed, the transaction is still to be rolled back.
+/// How a run of a group ended. Unless it was committed, the transaction still has to be rolled
+/// back.
 enum Ended {
-    /// Each job's own result holds.
+    /// Each job's own result stands.
     Settled,
     /// The first `ran` jobs took part and all lost their changes.
     Undone { ran: usize, error: DbError },
-    /// A job must be undone alone, so the group has to run again with savepoints.
+    /// One job must be undone alone, so the group must run again with savepoints.
     OneByOne,
 }
 

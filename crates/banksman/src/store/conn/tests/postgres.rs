@@ -1,4 +1,4 @@
-//! What only the PostgreSQL driver can show: held-back writes, broken links, retries.
+//! What is specific to the PostgreSQL driver: buffered writes, broken connections, retries.
 
 use super::*;
 
@@ -96,7 +96,7 @@ fn a_session_that_ended_while_idle_is_not_noticed() {
     let (db, other) = (world.open(), world.open());
     let idle = db.read(session).expect("the session's number");
     end_session(&other, idle);
-    // All in one message, COMMIT included: it must not be sent into a dead link.
+    // All in one message, including COMMIT: it must not be sent over a dead connection.
     add_alone(&db, "a").expect("a new session is made");
     assert_eq!(names(&db), ["a"]);
 }
@@ -229,7 +229,7 @@ fn no_statement_can_change_anything_without_its_begin() {
         return;
     };
     let db = world.open();
-    // A job that ends its own transaction stands for a BEGIN that the server did not accept.
+    // A job that ends its own transaction simulates a BEGIN that the server rejected.
     let result = db.write(|conn| {
         conn.query("ROLLBACK", &[])?;
         add(conn, "stray")
@@ -243,8 +243,7 @@ fn connections_are_bounded() {
     let Some(mut world) = World::postgres() else {
         return;
     };
-    // Schemas are made one after the other on the whole server, and that may take longer than what
-    // this test waits for.
+    // The server creates schemas one after the other, which may take longer than this test waits.
     drop(world.open());
     world.options.connections = 1;
     world.options.busy_timeout = Duration::from_millis(50);

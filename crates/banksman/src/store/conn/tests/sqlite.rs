@@ -1,4 +1,4 @@
-//! What only the SQLite driver can show: groups, files and their permissions.
+//! What is specific to the SQLite driver: groups, files and their permissions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn listed(folder: &Path) -> Vec<String> {
 
 type Job<T> = Box<dyn FnOnce(&Db) -> T + Send>;
 
-/// Runs the jobs so that they share one commit: the writer is kept busy until all of them wait.
+/// Makes the jobs share one commit: the writer is kept busy until all of them wait.
 fn in_one_group<T: Send>(db: &Db, jobs: Vec<Job<T>>) -> Vec<T> {
     let (running, is_running) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
@@ -136,11 +136,11 @@ fn a_commit_that_fails_is_answered_to_every_member() {
                     Ok(add(conn, "innocent")?)
                 })
             }),
-            // The database finds this out only when it commits.
+            // The database detects this only at the commit.
             Box::new(|db: &Db| {
                 db.write(|conn| Ok(conn.write("INSERT INTO children (parent) VALUES (77)", &[])?))
             }),
-            // A refusal may rest on what another member has written, so it is taken back as well.
+            // A refusal may depend on what another member wrote, so it is withdrawn as well.
             Box::new(|db: &Db| db.write(|_| Err(StoreError::Refused))),
         ],
     );
@@ -261,7 +261,7 @@ fn a_missing_folder_is_made_for_its_owner_only() {
     assert_eq!(listed(&world.folder.path().join("a/b")), ["store.db", "store.db-wake"]);
 }
 
-/// What a refused file looks like afterwards: as before, and alone.
+/// Checks that a refused file is unchanged and that no other file appears.
 #[track_caller]
 fn refused_untouched(content: &[u8]) -> DbError {
     let world = World::sqlite();
@@ -330,7 +330,7 @@ fn a_new_store_that_cannot_be_finished_is_not_left_behind() {
     assert_eq!(listed(world.folder.path()), [""; 0]);
 }
 
-/// A folder in which not even the superuser may make a file.
+/// A folder in which not even root can create a file.
 #[cfg(target_os = "linux")]
 fn read_only_folder(world: &World) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
