@@ -85,17 +85,17 @@ macro_rules! template {
 pub const BUILT_IN: &[BuiltInTemplate] = &[
     template!("worker", "the agent that does a task"),
     template!("planner", "the agent that breaks a task down", "plan"),
-    template!("role", "an agent in any other part"),
-    template!("again", "an agent that goes on in its session after a failure"),
-    template!("nudge", "an agent that has fallen silent"),
+    template!("role", "an agent in any other role"),
+    template!("again", "an agent that continues its session after a failure"),
+    template!("nudge", "an agent that has stalled"),
     template!("step", "the agent of a workflow's step"),
     template!("reviewer", "each reviewer, in the first pass", "verdict"),
     template!("debate", "a reviewer with a concern, in each round of a debate", "reply"),
     template!("task", "a reviewer, about the task that it judges"),
     template!("gate", "a reviewer at a gate, about the step that it judges"),
-    template!("evaluator", "the agent that is asked when the facts leave an end open", "evaluator"),
-    template!("reviewers/custodiet", "the reviewer custodiet, as what it looks for"),
-    template!("reviewers/critic", "the reviewer critic, as what it looks for"),
+    template!("evaluator", "the agent that judges a run whose facts are inconclusive", "evaluator"),
+    template!("reviewers/custodiet", "the reviewer custodiet, as its brief"),
+    template!("reviewers/critic", "the reviewer critic, as its brief"),
 ];
 
 /// Whether a name can be a file name: a reviewer's name may contain a path.
@@ -123,7 +123,7 @@ pub fn for_role(role: &str) -> &'static BuiltInTemplate {
         let names: Vec<&str> = template.names().map(|(name, _)| name).collect();
         names.contains(&"body") && names.iter().all(|name| OF_RUNS.contains(name))
     });
-    own.or_else(|| built_in(ANY_ROLE)).expect("it ships with the program")
+    own.or_else(|| built_in(ANY_ROLE)).expect("every build has it")
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -134,7 +134,7 @@ pub enum PromptError {
         #[source]
         source: io::Error,
     },
-    #[error("the prompt `{}` cannot be used: line {}: {}; {}", path.display(), problem.line, problem.message, problem.help)]
+    #[error("cannot use the prompt `{}`: line {}: {}; {}", path.display(), problem.line, problem.message, problem.help)]
     Unsound { path: PathBuf, problem: TemplateProblem },
 }
 
@@ -270,7 +270,7 @@ impl Prompts {
 pub fn problems(text: &str, instead_of: &BuiltInTemplate) -> Vec<TemplateProblem> {
     if text.trim().is_empty() {
         let message = "it is empty".to_owned();
-        let help = "take the file away to have the built-in one again".to_owned();
+        let help = "remove the file to use the built-in prompt again".to_owned();
         return vec![TemplateProblem { line: 1, message, help }];
     }
     let mut problems = check(text, &Template::read(instead_of.text), MAY_BE_MISSING);
@@ -278,8 +278,8 @@ pub fn problems(text: &str, instead_of: &BuiltInTemplate) -> Vec<TemplateProblem
     let unnamed = keys.into_iter().filter(|key| !text.contains(key.as_str()));
     problems.extend(unnamed.map(|key| TemplateProblem {
         line: text.lines().count().max(1),
-        message: format!("the answer must have `{key}`, and nothing is said about it"),
-        help: format!("`banksman prompts show {} --schema` says what is read", instead_of.name),
+        message: format!("the answer must have `{key}`, but the prompt does not mention it"),
+        help: format!("`banksman prompts show {} --schema` shows the schema", instead_of.name),
     }));
     problems
 }

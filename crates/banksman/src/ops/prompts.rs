@@ -54,7 +54,7 @@ pub fn list(prompts: &Prompts) -> Result<Vec<PromptEntry>, PromptError> {
         if built_in(&listed).is_none() {
             let file = prompts.file_of(&listed);
             list.push(PromptEntry {
-                told: format!("the reviewer {name}, as what it looks for"),
+                told: format!("the reviewer {name}, as its brief"),
                 is_sound: is_sound(&file),
                 name: listed,
                 file,

@@ -34,18 +34,18 @@ fn a_project_has_its_own_in_the_place_of_built_in_ones() {
     NAME                 FROM                                 ANSWER     WHO IS TOLD IT
     worker               .banksman/prompts/worker.md                     the agent that does a task
     planner              built-in                             plan       the agent that breaks a task down
-    role                 built-in                                        an agent in any other part
-    again                built-in                                        an agent that goes on in its session after a failure
-    nudge                built-in                                        an agent that has fallen silent
+    role                 built-in                                        an agent in any other role
+    again                built-in                                        an agent that continues its session after a failure
+    nudge                built-in                                        an agent that has stalled
     step                 .banksman/prompts/step.md                       not sound, see `banksman prompts lint`
     reviewer             built-in                             verdict    each reviewer, in the first pass
     debate               built-in                             reply      a reviewer with a concern, in each round of a debate
     task                 built-in                                        a reviewer, about the task that it judges
     gate                 built-in                                        a reviewer at a gate, about the step that it judges
-    evaluator            built-in                             evaluator  the agent that is asked when the facts leave an end open
-    reviewers/custodiet  built-in                                        the reviewer custodiet, as what it looks for
-    reviewers/critic     built-in                                        the reviewer critic, as what it looks for
-    reviewers/poet       .banksman/prompts/reviewers/poet.md             the reviewer poet, as what it looks for
+    evaluator            built-in                             evaluator  the agent that judges a run whose facts are inconclusive
+    reviewers/custodiet  built-in                                        the reviewer custodiet, as its brief
+    reviewers/critic     built-in                                        the reviewer critic, as its brief
+    reviewers/poet       .banksman/prompts/reviewers/poet.md             the reviewer poet, as its brief
     next: banksman prompts show NAME · banksman prompts render TASK
     ");
     let list = harness.json(&["prompts", "list"]);
@@ -99,10 +99,10 @@ fn what_cannot_be_used_is_named_with_its_line() {
     assert_snapshot!(said(&harness.run(&["prompts", "lint"])), @"
     exit 5
     .banksman/prompts/again.md:1: it cannot be read: larger than 32 KiB; mend or remove it
-    .banksman/prompts/debate.md:1: it is empty; take the file away to have the built-in one again
-    .banksman/prompts/reviewer.md:1: the answer must have `rationale`, and nothing is said about it; `banksman prompts show reviewer --schema` says what is read
-    .banksman/prompts/reviewer.md:1: the answer must have `concerns`, and nothing is said about it; `banksman prompts show reviewer --schema` says what is read
-    .banksman/prompts/reviewer.md:1: the answer must have `suggestions`, and nothing is said about it; `banksman prompts show reviewer --schema` says what is read
+    .banksman/prompts/debate.md:1: it is empty; remove the file to use the built-in prompt again
+    .banksman/prompts/reviewer.md:1: the answer must have `rationale`, but the prompt does not mention it; `banksman prompts show reviewer --schema` shows the schema
+    .banksman/prompts/reviewer.md:1: the answer must have `concerns`, but the prompt does not mention it; `banksman prompts show reviewer --schema` shows the schema
+    .banksman/prompts/reviewer.md:1: the answer must have `suggestions`, but the prompt does not mention it; `banksman prompts show reviewer --schema` shows the schema
     .banksman/prompts/reviewers/poet.md:1: it is empty; say what the reviewer looks for
     .banksman/prompts/verdict.schema.json:1: the shape of an answer cannot be changed; the program reads the answer in the shape that it knows; change the words that ask for it
     .banksman/prompts/worker.md:1: unknown value `{titel}`; did you mean `title`? (write `{{titel}}` for literal braces)
@@ -134,7 +134,7 @@ fn a_template_that_cannot_be_used_starts_nobody() {
     let driver = Driver::of(harness.root(), Span(100));
     let pulse = driver.turn();
     let told = format!("{:?}", pulse.notices);
-    assert!(told.contains("worker.md` cannot be used: line 2: unknown value `{boddy}`"), "{told}");
+    assert!(told.contains("worker.md`: line 2: unknown value `{boddy}`"), "{told}");
     assert_eq!(harness.starts(), Vec::<String>::new());
     assert!(said(&harness.run(&["prompts", "render", &id.to_string()])).contains("line 2"));
 }

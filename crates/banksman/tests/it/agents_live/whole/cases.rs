@@ -53,7 +53,7 @@ pub(super) fn check_fails_first(agent: &Agent) {
     harness.assert_landed();
     let again = harness.asked(2);
     for said in
-        [TITLE, "I am certain that this is it", "did not get through", "the answer is wrong"]
+        [TITLE, "I am certain that this is it", "Your last attempt at task", "the answer is wrong"]
     {
         assert!(again.contains(said), "`{said}` is not in {again}");
     }
