@@ -9,7 +9,7 @@ use banksman_core::time::Instant;
 
 /// The current wall-clock time.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "this is the one place that asks for the time")]
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
 pub fn now() -> Instant {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let millis = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
@@ -28,7 +28,7 @@ pub fn secret() -> String {
     let mut bytes = [0; 32];
     File::open("/dev/urandom")
         .and_then(|mut source| source.read_exact(&mut bytes))
-        .expect("every Unix has a source of chance");
+        .expect("every Unix has /dev/urandom");
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

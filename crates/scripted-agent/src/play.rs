@@ -387,7 +387,7 @@ fn tell(report: &Report) -> io::Result<()> {
 
 fn state_folder() -> io::Result<PathBuf> {
     env::var_os(STATE).map(PathBuf::from).ok_or_else(|| {
-        io::Error::other(format!("{STATE} is not set, so nothing can be remembered"))
+        io::Error::other(format!("{STATE} is not set, so the agent cannot keep state"))
     })
 }
 

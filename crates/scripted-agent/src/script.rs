@@ -91,7 +91,7 @@ pub(crate) fn parse(prompt: &str) -> Result<Script, NotAScript> {
                 let name = file_name(rest).ok_or(wrong("not a plain name"))?;
                 open = Some((name, Vec::new()));
             }
-            ("once", Some(_)) => return Err(wrong("`once` inside of `once`")),
+            ("once", Some(_)) => return Err(wrong("`once` inside `once`")),
             ("end", _) => {
                 let (name, inner) = open.take().ok_or(wrong("`end` without `once`"))?;
                 steps.push(Step::Once { name, steps: inner });
@@ -190,11 +190,11 @@ fn spend(rest: &str) -> Result<Step, &'static str> {
 }
 
 fn attempt(rest: &str) -> Result<Step, &'static str> {
-    let (number, inner) = rest.split_once(':').ok_or("it is written `attempt N: STEP`")?;
-    let number = number.trim().parse().map_err(|_| "it is written `attempt N: STEP`")?;
+    let (number, inner) = rest.split_once(':').ok_or("write `attempt N: STEP`")?;
+    let number = number.trim().parse().map_err(|_| "write `attempt N: STEP`")?;
     let inner = step(inner.trim())?;
     if matches!(inner, Step::Attempt { .. }) {
-        return Err("`attempt` inside of `attempt`");
+        return Err("`attempt` inside `attempt`");
     }
     Ok(Step::Attempt { number, step: Box::new(inner) })
 }
@@ -300,12 +300,12 @@ mod tests {
             ("exit 300", "an exit code is 0 to 255"),
             ("once a\nsay b", "`once` without `end`"),
             ("end", "`end` without `once`"),
-            ("once a\nonce b\nend", "`once` inside of `once`"),
+            ("once a\nonce b\nend", "`once` inside `once`"),
             ("once ../a\nend", "not a plain name"),
             ("kill-self 9;ls", "a signal is a name such as TERM"),
-            ("attempt 1: attempt 2: crash", "`attempt` inside of `attempt`"),
+            ("attempt 1: attempt 2: crash", "`attempt` inside `attempt`"),
             ("answer {", "an answer is JSON"),
-            ("attempt x", "it is written `attempt N: STEP`"),
+            ("attempt x", "write `attempt N: STEP`"),
         ] {
             assert_eq!(parse(prompt).unwrap_err().reason, reason, "{prompt}");
         }

@@ -84,7 +84,7 @@ fn still_ours(pool: &WorktreePool<'_>, worktree: &Path) -> Result<PathBuf, RunEr
         Place::Unfinished | Place::Orphan => "its record in the repository is gone".to_owned(),
         Place::Foreign(why) => why,
     };
-    let what = format!("looking at the worktree `{}`", worktree.display());
+    let what = format!("inspecting the worktree `{}`", worktree.display());
     Err(RunError::Failed { what, detail: why })
 }
 
@@ -114,12 +114,12 @@ impl Look {
         match bring_home(git, branch, &status)? {
             Standing::OnBranch => {}
             Standing::Brought { from } => {
-                notes.push(format!("the work was on {from}; `{branch}` was brought to it"));
+                notes.push(format!("the work was on {from}; `{branch}` was moved there"));
             }
             Standing::Away { at, head } => {
                 is_away = true;
                 notes.push(format!(
-                    "the worktree was left on {at} at {head}, which does not go on from `{branch}`"
+                    "the worktree was left on {at} at {head}, which is not based on `{branch}`"
                 ));
             }
         }
@@ -183,8 +183,7 @@ fn find_violations(
     evidence.outside = named(&is_outside);
     evidence.denied = named(&|path| denied.any_matches(path));
 
-    let inner =
-        status.nested.iter().map(|path| format!("{} (a repository of its own)", shown(path)));
+    let inner = status.nested.iter().map(|path| format!("{} (a nested repository)", shown(path)));
     evidence.outside.extend(inner.take(EVIDENCE_PATHS));
     let submodules = changes.list.iter().filter(|change| change.mode == SUBMODULE_MODE);
     let submodules = submodules.map(|change| format!("{} (a submodule)", shown(&change.path)));
@@ -192,7 +191,7 @@ fn find_violations(
     evidence.outside.extend(links_to_outside(git, worktree, changes, status)?);
     let has_rules = !allowed.is_empty() || !denied.is_empty();
     if has_rules && (changes.cut || status.cut) {
-        evidence.outside.push("(more paths than can be looked at)".to_owned());
+        evidence.outside.push("(more paths than can be checked)".to_owned());
     }
     Ok(())
 }
@@ -221,7 +220,7 @@ fn links_to_outside(
     }
     found.truncate(EVIDENCE_PATHS);
     if links().count() > LINKS {
-        found.push("(more links than can be looked at)".to_owned());
+        found.push("(more links than can be checked)".to_owned());
     }
     Ok(found)
 }

@@ -34,7 +34,7 @@ pub fn missing(folder: &Path, outputs: &[String], not_empty: &[String]) -> Vec<S
     let has_words = |pattern: &str| !find(folder, pattern, 1, &|bytes| bytes > 0).is_empty();
     for pattern in not_empty {
         if !missing.contains(pattern) && !has_words(pattern) {
-            missing.push(format!("{pattern} (it is empty)"));
+            missing.push(format!("{pattern} (empty)"));
         }
     }
     missing
@@ -177,7 +177,7 @@ mod tests {
         let tree = tree(&[("empty", ""), ("some/a", ""), ("some/b", "x")]);
         assert_eq!(missing_of(tree.path(), &["empty", "some/*"], &[]), [""; 0]);
         let told = missing_of(tree.path(), &["gone"], &["empty", "some/*", "some/a*", "gone"]);
-        assert_eq!(told, ["gone", "empty (it is empty)", "some/a* (it is empty)"]);
+        assert_eq!(told, ["gone", "empty (empty)", "some/a* (empty)"]);
     }
 
     #[test]

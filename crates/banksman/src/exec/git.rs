@@ -519,14 +519,14 @@ fn checked(what: &str, output: Output) -> Result<Output, RunError> {
 /// The reason is at the end of git's output.
 pub(super) fn failure(what: &str, output: &Output) -> RunError {
     let said = said(output);
-    let detail = if output.timed_out { format!("it took too long. {said}") } else { said };
+    let detail = if output.timed_out { format!("it timed out. {said}") } else { said };
     RunError::Failed { what: what.to_owned(), detail }
 }
 
 pub(super) fn said(output: &Output) -> String {
     let words =
         [output.stderr.trim(), output.stdout.trim()].into_iter().find(|text| !text.is_empty());
-    let words = words.unwrap_or("it said nothing");
+    let words = words.unwrap_or("no output");
     let skip = words.chars().count().saturating_sub(DETAIL_CHARS);
     words.chars().skip(skip).collect()
 }

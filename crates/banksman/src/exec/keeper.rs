@@ -84,9 +84,9 @@ pub fn run(folder: &Path) -> ExitCode {
 
 #[derive(Debug, thiserror::Error)]
 enum KeepError {
-    #[error("a keeper is started by banksman, with the lock of its folder as standard input")]
+    #[error("a keeper must be started by banksman, with the lock of its folder as standard input")]
     NoLock,
-    #[error("there is no plan in the folder")]
+    #[error("the folder has no job spec (`plan.json`)")]
     NoPlan,
     #[error("failed to {action}")]
     SetUp {
@@ -99,7 +99,7 @@ enum KeepError {
 }
 
 fn keep(folder: &Path) -> Result<(), KeepError> {
-    let folder = folder.canonicalize().map_err(|source| set_up("find its folder", source))?;
+    let folder = folder.canonicalize().map_err(|source| set_up("find the job's folder", source))?;
     let folder = JobFolder::new(folder);
     if !holds_lock(&folder) {
         return Err(KeepError::NoLock);
@@ -177,10 +177,10 @@ impl Keeper {
         if let Err(error) = setsid() {
             // This fails only for a process group leader: a person started this keeper in a
             // terminal.
-            eprintln!("{} failed to leave the session: {error}", clock::now());
+            eprintln!("{} failed to start a new session: {error}", clock::now());
         }
         become_reaper();
-        let wake = Wake::install().map_err(|source| set_up("listen to signals", source))?;
+        let wake = Wake::install().map_err(|source| set_up("install signal handlers", source))?;
         let marker = format!("{}:{:016x}", plan.job, clock::nonce());
         let cgroup = Cgroup::planned(&format!("banksman-{}", marker.replace(':', "-")));
         let pid = getpid().as_raw_pid();
@@ -255,7 +255,7 @@ impl Keeper {
 #[cfg(target_os = "linux")]
 fn become_reaper() {
     if let Err(error) = rustix::process::set_child_subreaper(Some(getpid())) {
-        eprintln!("{} failed to become the reaper of what is left over: {error}", clock::now());
+        eprintln!("{} failed to become the subreaper of orphaned processes: {error}", clock::now());
     }
 }
 

@@ -55,15 +55,13 @@ pub enum MailboxError {
     File(#[from] FileError),
     #[error("the path `{path}` {why}")]
     Path { path: String, why: &'static str },
-    #[error(
-        "`{0}` cannot mark a line: it takes 1 to 100 visible ASCII characters without brackets"
-    )]
+    #[error("invalid mark `{0}`: a mark has 1 to 100 visible ASCII characters without brackets")]
     Mark(String),
-    #[error("`{}` is held by somebody who does not let go of it", .0.display())]
+    #[error("timed out waiting for the lock on `{}`", .0.display())]
     Busy(PathBuf),
-    #[error("there are too many files like `{0}`")]
+    #[error("too many files are named like `{0}`")]
     Crowded(String),
-    #[error("`{0}` could not be read yet and stays where it is")]
+    #[error("`{0}` is not readable yet and stays in place")]
     NotYet(String),
 }
 

@@ -68,7 +68,7 @@ pub fn merge(
     }
     Err(RunError::Failed {
         what: format!("merging into `{}`", workspace.base),
-        detail: format!("it has moved on {ROUNDS} times while the checks ran"),
+        detail: format!("it moved {ROUNDS} times while the checks ran"),
     })
 }
 
@@ -202,7 +202,7 @@ fn land(
     }
     let mut check = check_of("git merge --ff-only", new, &output);
     check.tail = format!(
-        "the checkout of `{}` in `{}` has changes in the way: {}",
+        "the checkout of `{}` in `{}` has conflicting changes: {}",
         workspace.base,
         checkout.path.display(),
         check.tail

@@ -28,9 +28,9 @@ const NEW_FOLDER: u32 = 0o700;
 pub enum NoteError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("the daily note `{}` cannot be used: {why}", path.display())]
+    #[error("cannot use the daily note `{}`: {why}", path.display())]
     Odd { path: PathBuf, why: String },
-    #[error("the daily note cannot be kept in `{}`, because {why}", folder.display())]
+    #[error("cannot keep the daily note in `{}`: {why}", folder.display())]
     Place { folder: PathBuf, why: String },
 }
 
@@ -82,7 +82,7 @@ fn refuse_work(real: &Path, folder: &Path, projects: &[PathBuf]) -> Result<(), N
     };
     match projects.iter().find(is_around) {
         Some(project) => Err(refused(format!(
-            "`{}` is a project: a branch that an agent made could bring answers with it",
+            "`{}` is a project: a branch that an agent made could contain answers",
             project.display()
         ))),
         None => Ok(()),

@@ -55,7 +55,7 @@ pub enum RunError {
         #[source]
         source: io::Error,
     },
-    #[error("failed to read what `{program}` prints")]
+    #[error("failed to read the output of `{program}`")]
     Read {
         program: String,
         #[source]

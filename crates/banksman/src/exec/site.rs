@@ -42,7 +42,7 @@ pub enum SiteError {
         #[source]
         source: io::Error,
     },
-    #[error("the receipt of {job} cannot be read: {reason}")]
+    #[error("failed to read the receipt of {job}: {reason}")]
     Receipt { job: String, reason: String },
 }
 

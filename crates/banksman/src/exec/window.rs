@@ -83,7 +83,7 @@ pub fn open(
         return Ok(());
     }
     let said = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
-    let what = format!("opening a window of {}", screen.as_str());
+    let what = format!("opening a {} window", screen.as_str());
     Err(RunError::Failed { what, detail: said.trim().to_owned() })
 }
 

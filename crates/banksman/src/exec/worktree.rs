@@ -151,7 +151,7 @@ fn check_names(workspace: &Workspace) -> Result<(), NotPrepared> {
     let names = [Some(&workspace.branch), Some(&workspace.base), workspace.remote.as_ref()];
     match names.into_iter().flatten().find(|name| !names::is_branch_name(name)) {
         None => Ok(()),
-        Some(name) => Err(environment(format!("`{name}` is not a name that git takes"))),
+        Some(name) => Err(environment(format!("`{name}` is not a valid git name"))),
     }
 }
 
@@ -174,7 +174,7 @@ fn survey(
     if let Some(remote) = remote {
         let fetched = git.fetch(remote, base, branch)?;
         if !fetched.ok() {
-            notes.push(format!("`{remote}` could not be fetched: {}", git::said(&fetched)));
+            notes.push(format!("failed to fetch `{remote}`: {}", git::said(&fetched)));
         }
     }
     let local_name = |name: &str| format!("refs/heads/{name}");
@@ -211,7 +211,7 @@ fn further(
     }
     if !git.is_ancestor(&local, &remote)? {
         notes.push(format!(
-            "the local `{base}` and the remote one have gone apart; the remote one counts"
+            "the local `{base}` and the remote one have diverged; the remote one is used"
         ));
     }
     Ok(remote)
@@ -230,8 +230,9 @@ fn make(
         // Created apart from the worktree, so that each step can be repeated after the other has
         // failed.
         if !pool.git(runner).swap_ref(&name, start, "")? {
-            let detail = "a branch whose name begins or goes on like this one may stand in the way";
-            let what = format!("making the branch `{branch}`");
+            let detail =
+                "another branch may have a prefix of this name, or this name as its prefix";
+            let what = format!("creating the branch `{branch}`");
             return Err(RunError::Failed { what, detail: detail.to_owned() });
         }
     }
@@ -272,10 +273,7 @@ fn freshen(
     if !git.abort("rebase")? && head_of(&mut git)? != head {
         return Err(environment("a rebase with conflicts could not be undone".to_owned()));
     }
-    notes.push(format!(
-        "`{}` has moved on and does not go together with this branch yet",
-        workspace.base
-    ));
+    notes.push(format!("`{}` has moved on and conflicts with this branch", workspace.base));
     Ok((base, head))
 }
 
@@ -291,7 +289,7 @@ fn follow(
         return Ok(head);
     }
     if !git.is_ancestor(&head, published)? {
-        return Err(diverged(workspace, "it was written anew on the remote"));
+        return Err(diverged(workspace, "it was rewritten on the remote"));
     }
     if is_clean && git.fast_forward(published)?.ok() {
         return head_of(git).map_err(NotPrepared::from);
@@ -301,7 +299,7 @@ fn follow(
 }
 
 fn diverged(workspace: &Workspace, why: &str) -> NotPrepared {
-    let detail = format!("the branch `{}` cannot be gone on with: {why}", workspace.branch);
+    let detail = format!("cannot continue on the branch `{}`: {why}", workspace.branch);
     NotPrepared { class: PrepareFault::Diverged, detail }
 }
 

@@ -18,7 +18,7 @@ pub use run_folder::{Permission, RunFolder};
 
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
-    #[error("failed to read what the agent asks")]
+    #[error("failed to read the agent's request")]
     Read(#[source] io::Error),
     #[error("failed to answer the agent")]
     Write(#[source] io::Error),

@@ -13,8 +13,8 @@ use super::tools;
 /// except that 2025-03-26 has batches.
 const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
-const INSTRUCTIONS: &str = "Tools of the run that you are working in. Report progress after each larger step. \
-                            Ask a person only when you cannot go on without one, and end your turn after it.";
+const INSTRUCTIONS: &str = "Tools of the run that you are working in. Report progress after each major step. \
+                            Ask a person only if you cannot continue without one, and end your turn afterwards.";
 
 const NOT_JSON: i64 = -32700;
 const NOT_A_REQUEST: i64 = -32600;
@@ -43,7 +43,7 @@ pub(super) fn answer(run: &RunFolder, line: &[u8]) -> Option<Value> {
 }
 
 pub(super) fn too_long() -> Value {
-    let message = format!("a message may have {TOOL_MESSAGE_BYTES} bytes");
+    let message = format!("a message may have at most {TOOL_MESSAGE_BYTES} bytes");
     refused(&Value::Null, &Refusal::new(NOT_A_REQUEST, message))
 }
 

@@ -47,7 +47,7 @@ pub(super) struct TaskText {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TellError {
-    #[error("this run has made all the reports that it may; go on without")]
+    #[error("this run has reached its limit of reports; continue without reporting")]
     Full,
     #[error("failed to write the report")]
     File(#[source] io::Error),

@@ -23,25 +23,25 @@ pub(super) fn list() -> Value {
     json!([
         tool(
             PROGRESS,
-            "Tell what you have just done or are about to do. Use it after each larger step.",
+            "Report what you have just done or are about to do. Use it after each major step.",
             &json!({
-                "step": text("one sentence on the step"),
+                "step": text("one sentence about the step"),
                 "files": texts("files that it concerns"),
-                "blockers": texts("what stands in the way"),
+                "blockers": texts("what blocks you"),
             }),
             &["step"],
         ),
         tool(
             ASK,
-            "Ask a person, when you cannot go on without an answer. End your turn after it; you will be started again with the answer.",
+            "Ask a person if you cannot continue without an answer. End your turn afterwards; you will be started again with the answer.",
             &json!({ "question": text("the question, with what is needed to answer it") }),
             &["question"],
         ),
         tool(
             PERMISSION,
-            "Ask before you do something that others cannot take back or that reaches beyond your worktree: a forced push, a publication, a \
-             deletion elsewhere, a change of pipelines or keys. Give exactly one of `command`, `path` and `tool`, word for word as you will \
-             use it. You are told to go on, or a person is asked and you end your turn.",
+            "Ask before you do something that cannot be undone or that reaches beyond your worktree: a forced push, a publication, a \
+             deletion elsewhere, a change of pipelines or keys. Give exactly one of `command`, `path` and `tool`, exactly as you will \
+             use it. You are told to continue, or a person is asked and you end your turn.",
             &json!({
                 "command": text("the whole command line"),
                 "path": text("a path that you want to change"),
@@ -52,11 +52,11 @@ pub(super) fn list() -> Value {
         ),
         tool(
             NOTHING,
-            "Tell that the task needs no change, such as when it was already done. End your turn after it.",
-            &json!({ "reason": text("why nothing has to be done") }),
+            "Report that the task needs no change, for example because it is already done. End your turn afterwards.",
+            &json!({ "reason": text("why there is nothing to do") }),
             &["reason"],
         ),
-        tool(TASK, "The title and the text of the task that you are working on.", &json!({}), &[]),
+        tool(TASK, "Returns the title and the text of your task.", &json!({}), &[]),
     ])
 }
 
@@ -68,7 +68,7 @@ fn tool(name: &str, about: &str, properties: &Value, required: &[&str]) -> Value
 pub(super) fn call(run: &RunFolder, params: &Value) -> Result<Value, Refusal> {
     let name = params["name"]
         .as_str()
-        .ok_or_else(|| Refusal::new(WRONG_PARAMS, "`name` of the tool is missing"))?;
+        .ok_or_else(|| Refusal::new(WRONG_PARAMS, "the tool's `name` is missing"))?;
     let none = Map::new();
     let arguments = match &params["arguments"] {
         Value::Null => Some(&none),
@@ -121,7 +121,7 @@ fn leave(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
         (_, _, _) => return Err("give exactly one of `command`, `path` and `tool`".to_owned()),
     };
     Ok(match run.request_permission(&action, &reason)? {
-        Permission::GoOn => "Go on: it needs no approval, or has it.".to_owned(),
+        Permission::GoOn => "Continue: it needs no approval, or already has it.".to_owned(),
         Permission::Asked(question) => format!(
             "Do not do it now. A person will be asked:\n{question}\nEnd your turn; you will be started again with the answer."
         ),
@@ -136,7 +136,7 @@ fn nothing(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
 fn task(run: &RunFolder) -> Said {
     match run.task() {
         Ok(Some(task)) => Ok(format!("# {}\n\n{}", task.title, task.body).trim_end().to_owned()),
-        Ok(None) => Ok("Your prompt says everything that there is to say of the task.".to_owned()),
+        Ok(None) => Ok("Your prompt contains everything about the task.".to_owned()),
         Err(error) => Err(format!("failed to read the task: {error}")),
     }
 }
@@ -151,8 +151,7 @@ fn tell(run: &RunFolder, told: &AgentReport, answer: &str) -> Said {
 fn text(arguments: &Map<String, Value>, name: &str) -> Result<String, String> {
     let text = arguments.get(name).and_then(Value::as_str).map(str::trim);
     let text = text.filter(|text| !text.is_empty());
-    let text =
-        text.ok_or_else(|| format!("`{name}` is missing: it is a text that is not empty"))?;
+    let text = text.ok_or_else(|| format!("`{name}` is missing: give a text that is not empty"))?;
     bounded(name, text)
 }
 
@@ -160,10 +159,10 @@ fn texts(arguments: &Map<String, Value>, name: &str) -> Result<Vec<String>, Stri
     let items = match arguments.get(name) {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(items)) if items.len() <= REPORT_ITEMS => items,
-        Some(_) => return Err(format!("`{name}` is a list of at most {REPORT_ITEMS} texts")),
+        Some(_) => return Err(format!("`{name}` must be a list of at most {REPORT_ITEMS} texts")),
     };
     let item = |item: &Value| {
-        let text = item.as_str().ok_or_else(|| format!("`{name}` is a list of texts"))?;
+        let text = item.as_str().ok_or_else(|| format!("`{name}` must be a list of texts"))?;
         bounded(name, text)
     };
     let items = items.iter().map(item).collect::<Result<Vec<_>, _>>()?;
@@ -176,5 +175,5 @@ fn bounded(name: &str, text: &str) -> Result<String, String> {
 }
 
 fn too_large(name: &str) -> String {
-    format!("`{name}` is too large: at most {REPORT_TEXT_BYTES} bytes, so say it in fewer words")
+    format!("`{name}` is too large: at most {REPORT_TEXT_BYTES} bytes; shorten it")
 }

@@ -369,8 +369,8 @@ fn refusal(asked: Asked, trouble: &Trouble) -> Option<Fault> {
 /// The fault that a stop reason implies.
 fn stop(reason: &str) -> Option<Fault> {
     let (kind, detail) = match reason {
-        "max_tokens" => (FaultKind::Budget, "the model's limit of tokens was reached"),
-        "max_turn_requests" => (FaultKind::Budget, "the limit of turns was reached"),
+        "max_tokens" => (FaultKind::Budget, "the model reached its token limit"),
+        "max_turn_requests" => (FaultKind::Budget, "the turn limit was reached"),
         "refusal" => (FaultKind::Permission, "the model refused"),
         _ => return None,
     };

@@ -49,9 +49,9 @@ pub struct AcpRequest {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("failed to read the order on standard input")]
+    #[error("failed to read the request from standard input")]
     Order(#[source] io::Error),
-    #[error("no program was named")]
+    #[error("no agent program given; run `banksman acp-client -- PROGRAM ARGS…`")]
     NoProgram,
     #[error("failed to start `{program}`")]
     Start {
@@ -67,9 +67,9 @@ pub enum ClientError {
     },
     #[error("failed to write to standard output")]
     Print(#[source] io::Error),
-    #[error("a message of the agent is longer than {MESSAGE_BYTES} bytes")]
+    #[error("a message from the agent is longer than {MESSAGE_BYTES} bytes")]
     TooLong,
-    #[error("the agent ended before it answered `{0}`")]
+    #[error("the agent exited before it answered `{0}`")]
     Gone(&'static str),
     #[error("the agent speaks version {0} of the protocol, not {VERSION}")]
     Version(i64),
@@ -77,7 +77,7 @@ pub enum ClientError {
     Refused { method: &'static str, message: String },
     #[error("the agent opened a session without an id")]
     NoSession,
-    #[error("asked to end")]
+    #[error("interrupted by a signal")]
     Interrupted,
 }
 
@@ -224,7 +224,7 @@ impl Client<'_> {
             "session/request_permission" => Ok(permission(params, self.guard)),
             "fs/read_text_file" if self.offers_files => self.files.read(params),
             "fs/write_text_file" if self.offers_files => self.files.write(params),
-            method => Err((NO_SUCH_METHOD, format!("`{method}` is not offered by this client"))),
+            method => Err((NO_SUCH_METHOD, format!("this client does not support `{method}`"))),
         };
         self.send(&match answer {
             Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),

@@ -115,7 +115,7 @@ impl Stream {
             Ok(told) if self.reading.reports.len() < REPORTS => self.reading.reports.push(told),
             Ok(_) => {}
             Err(error) => {
-                let text = one_line(&format!("a report that is not understood: {error}"));
+                let text = one_line(&format!("invalid report: {error}"));
                 seen.push(AgentEvent::Note { text });
             }
         }

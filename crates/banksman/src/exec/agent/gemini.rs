@@ -278,14 +278,14 @@ impl Stream {
 /// The exit codes of Gemini CLI's own faults, with or without a result event.
 fn own_code(exit: ProcessExit, stderr: &str) -> Option<Fault> {
     let (kind, detail) = match exit.code? {
-        41 => (FaultKind::Auth, "no usable way to log in is set up"),
+        41 => (FaultKind::Auth, "no usable login is configured"),
         42 if stderr.to_ascii_lowercase().contains("session") => {
             (FaultKind::Session, "the session cannot be resumed")
         }
-        42 => (FaultKind::Setup, "the input or a flag was refused"),
-        44 => (FaultKind::Setup, "its sandbox cannot be used"),
-        52 => (FaultKind::Setup, "its settings cannot be used"),
-        53 => (FaultKind::Budget, "the limit of turns was reached"),
+        42 => (FaultKind::Setup, "Gemini CLI rejected the input or a flag"),
+        44 => (FaultKind::Setup, "its sandbox is not usable"),
+        52 => (FaultKind::Setup, "its settings are invalid"),
+        53 => (FaultKind::Budget, "the turn limit was reached"),
         55 => (FaultKind::Setup, "the folder is not trusted"),
         _ => return None,
     };

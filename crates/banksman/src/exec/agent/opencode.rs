@@ -225,7 +225,7 @@ impl Stream {
                 self.denied.as_deref().and_then(|denied| structured(FaultKind::Permission, denied))
             }
             (Some(0), Some("length")) => {
-                structured(FaultKind::Budget, "the model's limit of output was reached")
+                structured(FaultKind::Budget, "the model reached its output limit")
             }
             (Some(0), Some("content-filter")) => {
                 structured(FaultKind::Permission, "the provider filtered the answer")

@@ -23,8 +23,8 @@ const ANNOTATIONS: [&str; 5] = ["$schema", "$id", "title", "description", "examp
 #[must_use]
 pub fn demand(schema: &Value) -> String {
     format!(
-        "\n\nWhen you are done, your last message must be exactly one JSON object and nothing else: no words before or \
-         after it and no code fence. It must fit this JSON Schema:\n\n{schema}\n"
+        "\n\nWhen you are done, your last message must be exactly one JSON object and nothing else: no text before or \
+         after it and no code fence. It must match this JSON Schema:\n\n{schema}\n"
     )
 }
 
@@ -106,8 +106,9 @@ fn check_schema(schema: &Value, place: &str, depth: usize) -> Result<(), String>
     if depth > DEPTH {
         return Err(format!("{}: nested more than {DEPTH} deep", shown(place)));
     }
-    let keywords =
-        schema.as_object().ok_or_else(|| format!("{}: a schema is an object", shown(place)))?;
+    let keywords = schema
+        .as_object()
+        .ok_or_else(|| format!("{}: a schema must be an object", shown(place)))?;
     for (keyword, value) in keywords {
         check_keyword(keyword, value, place, depth)?;
     }
@@ -118,11 +119,11 @@ fn check_keyword(keyword: &str, value: &Value, place: &str, depth: usize) -> Res
     let wrong = |what: &str| Err(format!("{}: `{keyword}` must be {what}", shown(place)));
     let below = |name: &str| format!("{place}/{name}");
     match keyword {
-        "type" if types(value).is_none() => wrong("a type of JSON, or a list of them"),
+        "type" if types(value).is_none() => wrong("a JSON type or a list of JSON types"),
         "required" if !is_list_of(value, Value::is_string) => wrong("a list of names"),
         "enum" if !value.is_array() => wrong("a list"),
         "minItems" | "maxItems" | "minLength" | "maxLength" if !value.is_u64() => {
-            wrong("a whole number from 0")
+            wrong("a non-negative integer")
         }
         "minimum" | "maximum" if !value.is_number() => wrong("a number"),
         "items" => check_schema(value, &below(keyword), depth + 1),
@@ -137,7 +138,7 @@ fn check_keyword(keyword: &str, value: &Value, place: &str, depth: usize) -> Res
         "type" | "required" | "enum" | "minItems" | "maxItems" | "minLength" | "maxLength"
         | "minimum" | "maximum" => Ok(()),
         other if ANNOTATIONS.contains(&other) => Ok(()),
-        other => Err(format!("{}: `{other}` is not understood", shown(place))),
+        other => Err(format!("{}: `{other}` is not supported", shown(place))),
     }
 }
 
@@ -188,7 +189,7 @@ fn check_object(schema: &Value, object: &Map<String, Value>, place: &str, found:
         let place = format!("{place}/{name}");
         match (schema["properties"].get(name), &schema["additionalProperties"]) {
             (Some(schema), _) => check(schema, value, &place, found),
-            (None, Value::Bool(false)) => add(found, &place, "is not asked for"),
+            (None, Value::Bool(false)) => add(found, &place, "is not part of the schema"),
             (None, rest) => check(rest, value, &place, found),
         }
     }
@@ -336,7 +337,10 @@ mod tests {
                 json!({"verdict": "block", "score": 1, "files": ["a", 2, "c"]}),
                 vec!["/files is too long: 3, at most 2", "/files/1 must be string, not number"],
             ),
-            (json!({"verdict": "block", "score": 1, "more": 1}), vec!["/more is not asked for"]),
+            (
+                json!({"verdict": "block", "score": 1, "more": 1}),
+                vec!["/more is not part of the schema"],
+            ),
         ] {
             assert_eq!(violations(&schema, &answer), wrong, "{answer}");
         }
@@ -364,7 +368,7 @@ mod tests {
             json!({"must": null, "needed": null, "open": null, "list": [{"d": null}], "odd": null});
         let kept = without_idle_nulls(&schema, answer);
         assert_eq!(kept, expected);
-        let wrong = ["/needed must be string, not null", "/odd is not asked for"];
+        let wrong = ["/needed must be string, not null", "/odd is not part of the schema"];
         assert_eq!(violations(&schema, &kept), wrong);
     }
 
@@ -387,25 +391,25 @@ mod tests {
     fn a_schema_with_more_is_refused() {
         let deep = (0..DEPTH + 2).fold(json!({}), |inner, _| json!({"items": inner}));
         for (schema, wrong) in [
-            (json!([]), "the answer: a schema is an object"),
-            (json!({"oneOf": []}), "the answer: `oneOf` is not understood"),
+            (json!([]), "the answer: a schema must be an object"),
+            (json!({"oneOf": []}), "the answer: `oneOf` is not supported"),
             (
                 json!({"properties": {"a": {"pattern": "x"}}}),
-                "/properties/a: `pattern` is not understood",
+                "/properties/a: `pattern` is not supported",
             ),
-            (json!({"items": {"$ref": "#"}}), "/items: `$ref` is not understood"),
+            (json!({"items": {"$ref": "#"}}), "/items: `$ref` is not supported"),
             (
                 json!({"additionalProperties": {"not": {}}}),
-                "/additionalProperties: `not` is not understood",
+                "/additionalProperties: `not` is not supported",
             ),
             (
                 json!({"type": "text"}),
-                "the answer: `type` must be a type of JSON, or a list of them",
+                "the answer: `type` must be a JSON type or a list of JSON types",
             ),
-            (json!({"type": []}), "the answer: `type` must be a type of JSON, or a list of them"),
+            (json!({"type": []}), "the answer: `type` must be a JSON type or a list of JSON types"),
             (json!({"required": [1]}), "the answer: `required` must be a list of names"),
             (json!({"enum": "a"}), "the answer: `enum` must be a list"),
-            (json!({"minItems": -1}), "the answer: `minItems` must be a whole number from 0"),
+            (json!({"minItems": -1}), "the answer: `minItems` must be a non-negative integer"),
             (json!({"maximum": "9"}), "the answer: `maximum` must be a number"),
             (json!({"properties": []}), "the answer: `properties` must be an object"),
         ] {

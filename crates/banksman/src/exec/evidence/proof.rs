@@ -40,7 +40,7 @@ pub fn run_checks(
     let mut proof = CheckProof::default();
     let status = Git::at(runner, worktree, env).status()?;
     let Some(head) = status.head.as_deref().filter(|_| status.is_clean()) else {
-        proof.notes.push("the checks did not run, because not everything is committed".to_owned());
+        proof.notes.push("the checks did not run because there are uncommitted files".to_owned());
         return Ok(proof);
     };
     for command in &checks.commands {
@@ -74,10 +74,7 @@ fn run_one(
     if git.commit_of("HEAD")?.as_deref() != Some(head) {
         disprove(&mut check, "it moved the head, so it proves nothing about the commit");
     } else if git.is_touched()? {
-        disprove(
-            &mut check,
-            "it changed files that are tracked, so it proves nothing about the commit",
-        );
+        disprove(&mut check, "it changed tracked files, so it proves nothing about the commit");
     }
     Ok(check)
 }
@@ -101,7 +98,7 @@ pub fn run_command(
         tail: output.stdout.trim_end().to_owned(),
     };
     if output.timed_out {
-        disprove(&mut check, &format!("it was ended after {} s", timeout.as_secs()));
+        disprove(&mut check, &format!("it timed out after {} s", timeout.as_secs()));
     }
     Ok(check)
 }

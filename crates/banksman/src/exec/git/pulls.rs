@@ -77,7 +77,7 @@ impl Git<'_> {
         args.extend(globs.iter().map(String::as_str));
         let output = self.run(&args, None, FETCH)?;
         if output.cut {
-            let detail = format!("it shows more than {} MiB of refs", KEEP_BYTES >> 20);
+            let detail = format!("it lists more than {} MiB of refs", KEEP_BYTES >> 20);
             let what = format!("looking for pull requests on `{remote}`");
             return Err(RunError::Failed { what, detail });
         }

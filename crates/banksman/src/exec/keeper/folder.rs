@@ -208,7 +208,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileError> {
         Err(source) => return Err(fault("read", path, source)),
     };
     let read = serde_json::from_slice(&text);
-    read.map(Some).map_err(|error| fault("understand", path, error.into()))
+    read.map(Some).map_err(|error| fault("parse", path, error.into()))
 }
 
 /// Replaces a file atomically: readers see the old content or the new.

@@ -39,7 +39,7 @@ impl Keeper {
 
 fn missing(folder: &Path, checks: &Verification) -> Vec<String> {
     if !folder.is_dir() {
-        return vec![format!("{} (there is no such folder)", folder.display())];
+        return vec![format!("{} (no such folder)", folder.display())];
     }
     files::missing(folder, &checks.outputs, &checks.files)
 }

@@ -133,7 +133,7 @@ impl Lease {
             // The child is not reaped yet, so the pid is still its own; it leads a group with
             // everything it started.
             if let Err(error) = kill_process_group(renewal.child.pid, Signal::KILL) {
-                eprintln!("{} failed to end a renewal: {error}", clock::now());
+                eprintln!("{} failed to kill a lease renewal: {error}", clock::now());
             }
         }
     }
@@ -146,7 +146,7 @@ impl Lease {
                 let (stdout, stderr) = (Vec::new(), Vec::new());
                 self.renewal = Some(Renewal { child, stdout, stderr });
             }
-            Err(error) => self.failed(now, &format!("it did not start: {error}")),
+            Err(error) => self.failed(now, &format!("the command did not start: {error}")),
         }
     }
 
@@ -164,7 +164,7 @@ impl Lease {
         let Some(exit) = child.exit else {
             if now >= self.tried + self.ttl / 3 {
                 self.let_go();
-                self.failed(now, "it took too long");
+                self.failed(now, "it timed out");
             }
             return;
         };
@@ -193,7 +193,7 @@ impl Lease {
     }
 
     fn failed(&mut self, now: Moment, why: &str) {
-        eprintln!("{} the lease was not renewed: {why}", clock::now());
+        eprintln!("{} failed to renew the lease: {why}", clock::now());
         self.next = now + self.pace();
     }
 

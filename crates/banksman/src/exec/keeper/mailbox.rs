@@ -114,7 +114,7 @@ pub(super) fn hand_over(mailbox: &Path, worktree: &Path, globs: &[String]) -> Ve
     for (number, file) in found.iter().enumerate() {
         bytes += file.bytes;
         if number >= FEEDBACK_FILES || bytes > FEEDBACK_BYTES {
-            notes.push(left(file, "there is more of it than an agent can read"));
+            notes.push(left(file, "the limit of feedback for one attempt is reached"));
             break;
         }
         if let Err(error) = copy(mailbox, worktree, file) {
@@ -125,7 +125,7 @@ pub(super) fn hand_over(mailbox: &Path, worktree: &Path, globs: &[String]) -> Ve
 }
 
 fn left(file: &Found, why: &str) -> String {
-    format!("the feedback `{}` was not handed over: {why}", file.path.display())
+    format!("feedback `{}` was not copied: {why}", file.path.display())
 }
 
 fn copy(mailbox: &Path, worktree: &Path, file: &Found) -> io::Result<()> {
@@ -142,7 +142,7 @@ fn make_folders(root: &Path, below: &Path) -> io::Result<()> {
         folder.push(part);
         match folder.symlink_metadata() {
             Ok(found) if found.is_dir() => {}
-            Ok(_) => return Err(io::Error::other("a link or a file stands in the way")),
+            Ok(_) => return Err(io::Error::other("a link or a file is in its place")),
             Err(_) => fs::create_dir(&folder)?,
         }
     }
@@ -233,7 +233,7 @@ mod tests {
         put(worktree, &at("XG-1-2-attempt-1.md"), "old");
         let globs = [at("XG-1-2-*.md"), "docs/*".to_owned(), at("none-*.md")];
         let notes = hand_over(mailbox, worktree, &globs);
-        let said = ["the feedback `docs/plan.md` was not handed over: it is not in the mailbox"];
+        let said = ["feedback `docs/plan.md` was not copied: it is not in the mailbox"];
         assert_eq!(notes, said);
         let read = |name: &str| fs::read_to_string(worktree.join(at(name))).ok();
         assert_eq!(read("XG-1-2-attempt-1.md").as_deref(), Some("one"));
@@ -258,7 +258,7 @@ mod tests {
         fs::remove_dir_all(worktree.path().join(".workflow")).unwrap();
         symlink(outside.path(), worktree.path().join(".workflow")).unwrap();
         let notes = hand_over(mailbox.path(), worktree.path(), &glob);
-        assert!(notes[0].contains("a link or a file stands in the way"), "{notes:?}");
+        assert!(notes[0].contains("a link or a file is in its place"), "{notes:?}");
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
     }
 }

@@ -52,7 +52,7 @@ impl Keeper {
             Some(pull) => Ok(seen(true, Some(self.name_of(plan, workspace, &pull)))),
             None => {
                 let note = named.map(|link| {
-                    format!("{link} is named, but `{remote}` shows none with the newest commit")
+                    format!("the agent named {link}, but `{remote}` shows no pull request with the newest commit")
                 });
                 Ok(seen(false, note))
             }

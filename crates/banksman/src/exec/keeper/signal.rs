@@ -35,7 +35,7 @@ impl Keeper {
                 mailbox::forget(root, path).map_err(|error| {
                     let place = root.display();
                     environment(format!(
-                        "failed to take the old `{path}` out of `{place}`: {error}"
+                        "failed to remove the old `{path}` from `{place}`: {error}"
                     ))
                 })?;
             }
@@ -61,7 +61,7 @@ impl Keeper {
         let pool = WorktreePool::of(workspace, &plan.env)
             .map_err(|error| environment(error.to_string()))?;
         if let Err(error) = hide_from_git(&pool.common) {
-            eprintln!("{} git could not be told to ignore the mailbox: {error}", clock::now());
+            eprintln!("{} failed to hide the mailbox from git: {error}", clock::now());
         }
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Keeper {
         for root in read {
             if let Err(error) = mailbox::forget(root, path) {
                 let place = root.display();
-                eprintln!("{} failed to take `{path}` out of `{place}`: {error}", clock::now());
+                eprintln!("{} failed to remove `{path}` from `{place}`: {error}", clock::now());
             }
         }
         Some(seen)
@@ -106,7 +106,7 @@ impl Keeper {
                     }
                     SignalLook::Unfinished => {
                         is_unfinished = true;
-                        why = why.or(Some("it is not a whole JSON value"));
+                        why = why.or(Some("it is not a complete JSON value"));
                     }
                     SignalLook::Unusable(reason) => why = why.or(Some(reason)),
                     SignalLook::Nothing => {}

@@ -232,7 +232,7 @@ impl Keeper {
         let removed = worktree::removal::remove(self, workspace, &plan.env);
         let removed = removed.map_err(|error| self.hindered(&error))?;
         if let Some(rescue) = removed.rescue {
-            eprintln!("{} what was only in the worktree is kept as {rescue}", clock::now());
+            eprintln!("{} work that was only in the worktree is saved as {rescue}", clock::now());
         }
         let emptied = worktree::removal::empty_trash(self, &workspace.spare, &plan.env);
         emptied.map(|_| ()).map_err(|error| self.hindered(&error))
@@ -398,7 +398,7 @@ pub(super) fn environment(detail: String) -> EndCause {
 }
 
 pub(super) fn no_place() -> EndCause {
-    environment("the plan names no worktree".to_owned())
+    environment("the job spec names no worktree".to_owned())
 }
 
 pub(super) fn is_success(reading: Option<&StreamSummary>) -> bool {
@@ -454,7 +454,7 @@ fn told_to_the_evaluator(receipt: &Receipt) -> String {
 fn understood(schema: Option<&Value>) -> Result<(), EndCause> {
     let checked = schema.map_or(Ok(()), schema::supported);
     checked.map_err(|fault| {
-        let detail = format!("the schema of the answer cannot be used: {fault}");
+        let detail = format!("the answer's schema is not supported: {fault}");
         EndCause::NotPrepared { detail, class: PrepareFault::Setup }
     })
 }
@@ -466,14 +466,14 @@ fn check_answer(schema: Option<&Value>, receipt: &mut Receipt) {
     let reading = receipt.reading.as_ref().filter(|reading| is_success(Some(reading)));
     let Some((schema, reading)) = schema.zip(reading) else { return };
     let Some(answer) = &reading.answer else {
-        receipt.objections.push("no JSON object was found in the answer".to_owned());
+        receipt.objections.push("the answer contains no JSON object".to_owned());
         return;
     };
     let answer = schema::without_idle_nulls(schema, answer.clone());
     receipt.objections = schema::violations(schema, &answer);
     if answer.to_string().len() > limits::ANSWER_BYTES {
         let most = limits::ANSWER_BYTES / 1024;
-        receipt.objections.push(format!("it is larger than {most} KiB; say it shorter"));
+        receipt.objections.push(format!("it is larger than {most} KiB; shorten it"));
     }
     for objection in &mut receipt.objections {
         objection.truncate(objection.floor_char_boundary(OBJECTION_BYTES));
@@ -484,8 +484,7 @@ fn check_answer(schema: Option<&Value>, receipt: &mut Receipt) {
 fn asked_again(objections: &[String]) -> String {
     let list: Vec<String> = objections.iter().map(|objection| format!("- {objection}")).collect();
     format!(
-        "Your last answer does not have the shape that was asked for:\n{}\nGive the whole answer once more, in that shape and \
-         with nothing around it.",
+        "Your last answer does not match the schema:\n{}\nGive the whole answer again, so that it matches, with nothing around it.",
         list.join("\n")
     )
 }
@@ -608,7 +607,7 @@ mod tests {
         assert_eq!((answer, objections.len()), (None, 1));
         assert!(objections[0].len() <= OBJECTION_BYTES, "{}", objections[0].len());
         let long = json!({ "done": true, "reason": "x".repeat(limits::ANSWER_BYTES) });
-        let expected = vec!["it is larger than 128 KiB; say it shorter".to_owned()];
+        let expected = vec!["it is larger than 128 KiB; shorten it".to_owned()];
         assert_eq!(checked(&schema, said(done, Some(long))), (None, expected));
     }
 }

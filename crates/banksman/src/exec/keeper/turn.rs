@@ -127,7 +127,8 @@ impl Keeper {
         let args: Vec<String> = launch.args.iter().map(filled).collect();
         let ourselves = || std::env::current_exe().map(|path| path.to_string_lossy().into_owned());
         let program = if launch.program == OURSELVES {
-            ourselves().map_err(|error| format!("failed to find our own program: {error}"))?
+            ourselves()
+                .map_err(|error| format!("failed to find the banksman executable: {error}"))?
         } else {
             launch.program.clone()
         };

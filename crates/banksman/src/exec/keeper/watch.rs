@@ -224,7 +224,7 @@ impl Keeper {
         let is_gone = members.is_empty() && child.exit.is_some();
         if is_gone || round >= ROUNDS {
             if !is_gone {
-                eprintln!("{} {} processes cannot be killed", clock::now(), members.len());
+                eprintln!("{} {} processes survived SIGKILL", clock::now(), members.len());
             }
             return all_gone(child, now);
         }
@@ -345,7 +345,7 @@ impl Keeper {
         // An interrupted wait is over; the loop checks everything anyway.
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => eprintln!("{} failed to wait: {error}", clock::now()),
+            Err(error) => eprintln!("{} failed to poll: {error}", clock::now()),
         }
     }
 }

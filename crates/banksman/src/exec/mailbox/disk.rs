@@ -30,10 +30,10 @@ pub(in crate::exec) fn read(path: &Path, at_most: usize) -> Result<Found, FileEr
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
         Err(error) if is_absence(&error) => return Ok(Found::Nothing),
-        Err(source) => return Err(fault("look at", path, source)),
+        Err(source) => return Err(fault("inspect", path, source)),
     };
     if !meta.is_file() {
-        let kind = if meta.is_symlink() { "a link" } else { "no plain file" };
+        let kind = if meta.is_symlink() { "a link" } else { "not a plain file" };
         return Ok(Found::Odd(meta, format!("it is {kind}")));
     }
     let file = match open(OpenOptions::new().read(true), path) {
@@ -42,9 +42,9 @@ pub(in crate::exec) fn read(path: &Path, at_most: usize) -> Result<Found, FileEr
         Err(error) => return Ok(Found::Odd(meta, format!("it cannot be opened: {error}"))),
     };
     // The file that is open counts, whatever was at the path a moment ago.
-    let meta = file.metadata().map_err(|source| fault("look at", path, source))?;
+    let meta = file.metadata().map_err(|source| fault("inspect", path, source))?;
     if !meta.is_file() {
-        return Ok(Found::Odd(meta, "it is no plain file".to_owned()));
+        return Ok(Found::Odd(meta, "it is not a plain file".to_owned()));
     }
     let mut bytes = Vec::new();
     let limit = u64::try_from(at_most).unwrap_or(u64::MAX).saturating_add(1);
@@ -142,7 +142,7 @@ pub(super) fn open_log(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() {
         return Ok(file);
     }
-    Err(io::Error::new(ErrorKind::InvalidInput, "it is no plain file"))
+    Err(io::Error::new(ErrorKind::InvalidInput, "it is not a plain file"))
 }
 
 fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {

@@ -20,7 +20,7 @@ const FILES: usize = 100;
 const ALL_BYTES: usize = 1_024 * 1_024;
 /// The depth below the folder that a pattern names.
 const DEPTH: usize = 8;
-const CUT: &str = "\n[the rest was cut off]\n";
+const CUT: &str = "\n[truncated]\n";
 
 impl Mailbox {
     /// Writes feedback to a path in which `{n}` stands for the number of the failure, and returns

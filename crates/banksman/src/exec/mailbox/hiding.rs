@@ -30,7 +30,7 @@ pub(in crate::exec) fn hide_from_git(common: &Path) -> io::Result<()> {
         return Ok(());
     }
     let gap = if known.is_empty() || known.ends_with('\n') { "" } else { "\n" };
-    let mut text = format!("{gap}# Where the steps of a workflow leave word for each other.\n");
+    let mut text = format!("{gap}# Files that the steps of a workflow exchange.\n");
     for line in missing {
         text.push_str(line);
         text.push('\n');

@@ -98,7 +98,7 @@ impl Mailbox {
                 }
                 Ok(false) => {}
                 Err(error) if disk::is_absence(&error) => return Ok(0),
-                Err(source) => return Err(fault("put away", &from, source).into()),
+                Err(source) => return Err(fault("archive", &from, source).into()),
             }
         }
         Err(MailboxError::Crowded(wanted))

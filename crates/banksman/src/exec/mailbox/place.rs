@@ -23,7 +23,7 @@ pub(super) fn existing(root: &Path, path: &str) -> Result<Option<PathBuf>, Mailb
 /// The file's real path; creates missing folders.
 pub(super) fn made(root: &Path, path: &str) -> Result<PathBuf, MailboxError> {
     let made = walk(root, path, |folder| make(folder).map(|()| true))?;
-    made.ok_or_else(|| refused(path, "lies in a folder that vanishes as soon as it is made"))
+    made.ok_or_else(|| refused(path, "is in a folder that disappears as soon as it is created"))
 }
 
 /// The folder of a path from [`existing`] or [`made`].
@@ -58,7 +58,8 @@ fn walk(
             Err(source) => return Err(fault("find", &next, source).into()),
         };
         let inside = real.strip_prefix(&root);
-        let inside = inside.map_err(|_| refused(path, "leads out of the repository by a link"))?;
+        let inside =
+            inside.map_err(|_| refused(path, "leads out of the repository through a link"))?;
         if inside.iter().any(|part| part.eq_ignore_ascii_case(".git")) {
             return Err(refused(path, GIT));
         }
@@ -72,15 +73,15 @@ fn parts(path: &str) -> Result<Vec<&str>, MailboxError> {
     let parts: Vec<&str> =
         path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let why = if path.starts_with('/') {
-        Some("is not one from the root of the repository")
+        Some("is not relative to the root of the repository")
     } else if parts.is_empty() || path.ends_with('/') {
         Some("names no file")
     } else if parts.contains(&"..") {
-        Some("leads upwards")
+        Some("contains `..`")
     } else if parts.iter().any(|part| part.eq_ignore_ascii_case(".git")) {
         Some(GIT)
     } else if path.contains(char::is_control) {
-        Some("holds a control character")
+        Some("contains a control character")
     } else if path.len() > PATH_BYTES {
         Some("is too long")
     } else {

@@ -309,7 +309,7 @@ impl Site for LocalSite {
         let Some(begun) = folder.begun()? else { return Ok(0) };
         let Some(_lock) = Self::lock(&folder, |_| Ok(false))? else {
             let source = io::Error::from(io::ErrorKind::ResourceBusy);
-            return Err(file("end what is left of", folder.path(), source));
+            return Err(file("end the processes of", folder.path(), source));
         };
         let mut found = BTreeSet::new();
         let mut empty_rounds = 0;
@@ -341,7 +341,7 @@ impl Site for LocalSite {
                 cgroup::remove(&group);
             }
             let moved = fs::rename(from.path(), to.path());
-            moved.map_err(|source| file("put away", from.path(), source))?;
+            moved.map_err(|source| file("archive", from.path(), source))?;
             self.forget_older_looks(job)?;
         }
         remove_file(&self.ended_folder().join(job.to_string()))?;

@@ -31,13 +31,13 @@ pub(super) fn bring(
     }
     if workspace.produces.len() > BRANCHES {
         let count = workspace.produces.len();
-        return Err(environment(format!("{count} branches cannot be brought together")));
+        return Err(environment(format!("cannot merge {count} branches, at most {BRANCHES}")));
     }
     let mut tips = Vec::new();
     for branch in workspace.produces.iter().filter(|branch| **branch != workspace.branch) {
         match tip_of(&mut pool.git(runner), workspace, branch)? {
             Some(tip) => tips.push((branch.as_str(), tip)),
-            None => notes.push(format!("there is no branch `{branch}` to be brought in")),
+            None => notes.push(format!("there is no branch `{branch}` to merge")),
         }
     }
     let mut git = pool.git_in(runner, &workspace.worktree);
@@ -47,7 +47,7 @@ pub(super) fn bring(
     {
         (base, head) = (common, tip.clone());
         let onto = &workspace.base;
-        notes.push(format!("`{branch}` does not go together with `{onto}` as it is now"));
+        notes.push(format!("`{branch}` conflicts with the current `{onto}`"));
     }
     for (branch, tip) in &tips {
         if !git.is_ancestor(tip, &head)? {
@@ -111,7 +111,7 @@ fn merge_in(
     {
         return Err(conflict(branch, &paths));
     }
-    let merged = git.merge_in(tip, &format!("bring in {branch}"))?;
+    let merged = git.merge_in(tip, &format!("merge {branch}"))?;
     if merged.ok() {
         return Ok(head_of(git)?);
     }
@@ -121,8 +121,7 @@ fn merge_in(
         return Err(environment(format!("the merge of `{branch}` could not be undone")));
     }
     let (place, said) = (worktree.display(), git::said(&merged));
-    let detail =
-        format!("`{branch}` cannot be brought in, because of what is in `{place}`: {said}");
+    let detail = format!("cannot merge `{branch}` because of files in `{place}`: {said}");
     Err(NotPrepared { class: PrepareFault::Diverged, detail })
 }
 
@@ -132,8 +131,7 @@ fn conflict(branch: &str, paths: &[String]) -> NotPrepared {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let detail =
-        format!("`{branch}` cannot be brought in: it conflicts in {}{more}", named.join(", "));
+    let detail = format!("cannot merge `{branch}`: it conflicts in {}{more}", named.join(", "));
     NotPrepared { class: PrepareFault::Diverged, detail }
 }
 
@@ -156,7 +154,7 @@ fn start_of_own_work(
         }
         // A conflict that somebody resolved was work.
         if let MergeTree::Clean { tree } = git.merge_tree(&start, tip)? {
-            start = git.commit_tree(&tree, &[&start, tip], "what the work starts from\n")?;
+            start = git.commit_tree(&tree, &[&start, tip], "start of the task's own work\n")?;
         }
     }
     let is_all = git.tree_of(&start)? == git.tree_of(head)?;

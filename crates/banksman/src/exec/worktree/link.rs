@@ -68,13 +68,15 @@ pub(super) fn look(common: &Path, worktree: &Path) -> io::Result<Place> {
     match fs::symlink_metadata(&dot_git) {
         Ok(found) if found.is_file() && found.len() > 0 => {}
         Ok(found) if !found.is_file() => {
-            return Ok(Place::Foreign("it holds a repository of its own".to_owned()));
+            return Ok(Place::Foreign("it contains a repository of its own".to_owned()));
         }
         Err(_) if fs::read_dir(worktree)?.next().is_none() => return Ok(Place::Free),
         // An empty file counts as none: a killed git created the file and did not write it.
         Ok(_) | Err(_) => {
             let Some(record) = record_of(common, worktree)? else {
-                return Ok(Place::Foreign("it holds files that belong to no worktree".to_owned()));
+                return Ok(Place::Foreign(
+                    "it contains files that belong to no worktree".to_owned(),
+                ));
             };
             tie(worktree, &record)?;
             return Ok(state_of(record));

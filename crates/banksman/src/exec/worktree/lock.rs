@@ -80,7 +80,7 @@ pub fn hold(
         }
     }
     let what = format!("taking the lock `{}`", lock.display());
-    Err(RunError::Failed { what, detail: "somebody else has it for too long".to_owned() })
+    Err(RunError::Failed { what, detail: "timed out, because another process holds it".to_owned() })
 }
 
 /// Takes the lock; none if another process holds it.

@@ -58,7 +58,7 @@ pub(super) fn put_back(
         }
         if let Some(reference) = saved.reference {
             notes.push(format!(
-                "bringing the branch up to date was cut off and was undone; what was there is saved as `{reference}`"
+                "an interrupted update of the branch was undone; its files are saved as `{reference}`"
             ));
         }
     }

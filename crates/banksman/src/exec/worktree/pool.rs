@@ -59,7 +59,8 @@ impl<'a> WorktreePool<'a> {
         on: CheckoutTarget<'_>,
     ) -> Result<PathBuf, RunError> {
         let folder = path.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(folder).map_err(|error| failed("making the folder", folder, &error))?;
+        fs::create_dir_all(folder)
+            .map_err(|error| failed("creating the folder", folder, &error))?;
         if self.record_at(path)?.is_some() {
             self.git(runner).drop_worktree(path)?;
         }
@@ -143,16 +144,16 @@ impl<'a> WorktreePool<'a> {
                 Err(error) => return Err(told(&error)),
             }
         }
-        Err(told(&io::Error::other("there are too many of its name")))
+        Err(told(&io::Error::other("too many entries have its name")))
     }
 
     pub(in crate::exec) fn look(&self, path: &Path) -> Result<Place, RunError> {
-        link::look(&self.common, path).map_err(|error| failed("looking at", path, &error))
+        link::look(&self.common, path).map_err(|error| failed("inspecting", path, &error))
     }
 
     fn record_at(&self, path: &Path) -> Result<Option<PathBuf>, RunError> {
         link::record_of(&self.common, path)
-            .map_err(|error| failed("looking for the worktree", path, &error))
+            .map_err(|error| failed("finding the record of the worktree", path, &error))
     }
 
     fn pool(&self) -> PathBuf {

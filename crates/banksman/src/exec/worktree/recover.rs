@@ -88,7 +88,7 @@ pub(super) fn recover(
     let status = git.status()?;
     if status.head.is_none() {
         if restore_branch(&mut git, branch, record, notes)?.is_none() {
-            let detail = format!("the branch `{branch}` is gone and its last commit is not known");
+            let detail = format!("the branch `{branch}` is gone and its last commit is unknown");
             return Err(NotPrepared { class: PrepareFault::Diverged, detail });
         }
         return Ok(git.status()?.is_clean());
@@ -96,8 +96,7 @@ pub(super) fn recover(
     if status.branch.as_deref() == Some(branch) {
         let last = link::last_head(record);
         if last.is_some() && last != status.head {
-            let detail =
-                format!("the branch `{branch}` was moved by somebody from outside of its worktree");
+            let detail = format!("the branch `{branch}` was moved from outside its worktree");
             return Err(NotPrepared { class: PrepareFault::Diverged, detail });
         }
         return Ok(status.is_clean());
@@ -105,7 +104,7 @@ pub(super) fn recover(
     match bring_home(&mut git, branch, &status)? {
         Standing::OnBranch => {}
         Standing::Brought { from } => {
-            notes.push(format!("the last work was on {from}; `{branch}` was brought to it"));
+            notes.push(format!("the last work was on {from}; `{branch}` was moved there"));
         }
         Standing::Away { at, .. } => {
             let saved = rescue::save(runner, pool, &workspace.worktree, record, &[])?;
@@ -120,7 +119,7 @@ pub(super) fn recover(
 }
 
 fn told_of(what: &str, detail: &str, reference: Option<String>) -> String {
-    let saved = reference.map(|name| format!("; what it held is saved as `{name}`"));
+    let saved = reference.map(|name| format!("; its work is saved as `{name}`"));
     format!("{what} {detail}{}", saved.unwrap_or_default())
 }
 
@@ -133,7 +132,7 @@ pub(in crate::exec) fn restore_branch(
 ) -> Result<Option<String>, RunError> {
     let Some(last) = link::last_head(record) else { return Ok(None) };
     git.swap_ref(&format!("refs/heads/{branch}"), &last, "")?;
-    notes.push(format!("the branch `{branch}` was gone and was put back at its last commit"));
+    notes.push(format!("the branch `{branch}` was gone and was restored at its last commit"));
     Ok(Some(last))
 }
 
@@ -209,11 +208,7 @@ fn end_half_way(
         return Ok(());
     };
     let saved = rescue::save(runner, pool, &workspace.worktree, record, &[])?;
-    notes.push(told_of(
-        "an operation was left half-way and was undone:",
-        operation,
-        saved.reference,
-    ));
+    notes.push(told_of("an unfinished operation was aborted:", operation, saved.reference));
     let mut git = pool.git_in(runner, &workspace.worktree);
     if git.abort(operation)? {
         return Ok(());
@@ -260,8 +255,6 @@ pub(super) fn adopt(
     let mut git = pool.git_in(runner, worktree);
     git.reset_index()?;
     git.name_head(branch)?;
-    notes.push(
-        "the worktree had lost its record in the repository and was taken over again".to_owned(),
-    );
+    notes.push("the worktree's record in the repository was gone and was created again".to_owned());
     Ok(())
 }

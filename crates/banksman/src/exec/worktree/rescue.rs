@@ -121,7 +121,7 @@ fn snapshot(
         None => None,
     };
     parents.extend(staged.as_deref());
-    let message = format!("work in `{}` that was not committed\n", rescue_name(worktree));
+    let message = format!("uncommitted work in `{}`\n", rescue_name(worktree));
     Ok((Some(git.commit_tree(&files, &parents, &message)?), whole))
 }
 

@@ -14,10 +14,10 @@ pub type Cause = Arc<dyn Error + Send + Sync>;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DbError {
     /// `constraint` is the engine's own text: a name in PostgreSQL, a list of columns in SQLite.
-    #[error("a row with this key exists already ({constraint})")]
+    #[error("a row with this key already exists ({constraint})")]
     Unique { constraint: String },
     /// The configured wait is over.
-    #[error("gave up waiting for {what}")]
+    #[error("timed out waiting for {what}")]
     Busy { what: &'static str },
     /// The connection broke before COMMIT was sent, so nothing changed.
     #[error("lost the connection to the database while trying to {operation}")]
@@ -56,7 +56,7 @@ pub enum DbError {
     #[error("cannot use this database: {reason}")]
     Target { reason: &'static str },
     /// The database cancelled a statement that took too long.
-    #[error("ran out of time while trying to {operation}")]
+    #[error("timed out while trying to {operation}")]
     Timeout { operation: String },
     #[error("column `{column}` holds {found} where {wanted} was expected")]
     Column { column: String, wanted: &'static str, found: &'static str },
@@ -71,7 +71,7 @@ pub enum DbError {
     /// The writer of this handle has ended.
     #[error("the database is closed")]
     Closed,
-    #[error("failed to bring the store to schema version {version} ({name})")]
+    #[error("failed to migrate the store to schema version {version} ({name})")]
     Migration {
         version: i64,
         name: &'static str,
@@ -95,7 +95,7 @@ impl DbError {
             }
             Self::Disconnected { .. } => Some("check that the database server is running"),
             Self::CommitUnknown { .. } => {
-                Some("look whether the change was made before trying it again")
+                Some("check whether the change was made before you try again")
             }
             Self::Full { .. } => Some("free some space on the disk that holds the store"),
             Self::ReadOnly { .. } => {

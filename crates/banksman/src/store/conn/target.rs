@@ -36,13 +36,15 @@ impl FromStr for Target {
             None => text,
         };
         if path.contains("://") {
-            return Err(DbError::Target { reason: "only SQLite and PostgreSQL are known" });
+            return Err(DbError::Target { reason: "only SQLite and PostgreSQL are supported" });
         }
         if path.is_empty() || path.contains('\0') {
             return Err(DbError::Target { reason: "the path is empty or not a path" });
         }
         if path == ":memory:" {
-            return Err(DbError::Target { reason: "a store in memory would be forgotten" });
+            return Err(DbError::Target {
+                reason: "a store in memory would be lost when the program ends",
+            });
         }
         Ok(Self::Sqlite(PathBuf::from(path)))
     }
@@ -100,7 +102,7 @@ pub(super) fn postgres_config(url: &str) -> Result<Config, DbError> {
     }
     // The parser's own message may quote the text, which may contain a password.
     let config = Config::from_str(url)
-        .map_err(|_| DbError::Target { reason: "the PostgreSQL URL cannot be read" })?;
+        .map_err(|_| DbError::Target { reason: "the PostgreSQL URL is invalid" })?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return Err(DbError::Target { reason: "the PostgreSQL URL names no host" });
     }

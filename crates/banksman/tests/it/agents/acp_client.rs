@@ -207,9 +207,7 @@ fn requests_of_the_agent_are_served() {
     assert_eq!(run.answer(21)["result"], json!({ "content": "two\n" }));
     assert_eq!(run.answer(22)["result"], json!({}));
     assert_eq!(fs::read_to_string(harness.worktree().join("new/out.txt")).unwrap(), "hi");
-    assert!(
-        run.answer(23)["error"]["message"].as_str().unwrap().contains("outside of the worktree")
-    );
+    assert!(run.answer(23)["error"]["message"].as_str().unwrap().contains("outside the worktree"));
     assert_eq!(run.answer(24)["error"]["code"], -32601);
     let refused = harness.run(&[], &script(&prompt), &order());
     assert_eq!(
@@ -246,11 +244,11 @@ fn an_end_that_is_none_is_a_failure() {
         assert_eq!(read.outcome(), outcome, "{prompt}");
     };
     check("answer 3 '{\"stopReason\":\"max_tokens\"}'; cat > /dev/null", "", Outcome::OverBudget);
-    check("exit 3", "the agent ended before it answered `session/prompt`", Outcome::Crashed);
+    check("exit 3", "the agent exited before it answered `session/prompt`", Outcome::Crashed);
     let error =
         "say '{\"jsonrpc\":\"2.0\",\"id\":3,\"error\":{\"code\":429,\"message\":\"slow down\"}}'";
     check(error, "the agent refused `session/prompt`: slow down", Outcome::Quota);
-    check("exec 1>&-; cat > /dev/null", "the agent ended before it answered", Outcome::Crashed);
+    check("exec 1>&-; cat > /dev/null", "the agent exited before it answered", Outcome::Crashed);
 }
 
 #[test]
@@ -261,7 +259,7 @@ fn a_broken_start_is_told() {
         assert_eq!(run.code, Some(1));
         assert!(run.stderr.contains(message), "{}", run.stderr);
     };
-    check("exit 0", "the agent ended before it answered `initialize`");
+    check("exit 0", "the agent exited before it answered `initialize`");
     check(
         "read -r l; echo '{\"id\":1,\"result\":{\"protocolVersion\":2}}'",
         "the agent speaks version 2 of the protocol, not 1",
@@ -272,7 +270,7 @@ fn a_broken_start_is_told() {
     );
     let no_order = harness.run(&[], "exit 0", &json!("nonsense"));
     assert!(
-        no_order.stderr.contains("failed to read the order on standard input"),
+        no_order.stderr.contains("failed to read the request from standard input"),
         "{}",
         no_order.stderr
     );
@@ -321,7 +319,7 @@ fn a_request_to_end_ends_the_agent_too() {
         rustix::process::kill_process(client, rustix::process::Signal::TERM).unwrap();
         let run = Run::of(child.wait_with_output().unwrap());
         assert_eq!(run.code, Some(1));
-        assert!(run.stderr.contains("asked to end"), "{}", run.stderr);
+        assert!(run.stderr.contains("interrupted by a signal"), "{}", run.stderr);
         assert!(!is_alive(&pid), "{stubborn}");
     }
 }

@@ -20,7 +20,7 @@ use crate::keeper::world::{World, agent, plan};
 
 const JOB: &str = "r1.1";
 const PROMPT: &str = "Rate the change 4711.";
-const ASKED_AGAIN: &str = "does not have the shape that was asked for";
+const ASKED_AGAIN: &str = "does not match the schema";
 
 /// What came of a run, and what the model was asked on the way.
 struct Reviewed {
@@ -114,7 +114,7 @@ fn talk() -> Reply {
     Reply::text("It looks good to me.")
 }
 
-const NO_ANSWER: &str = "no JSON object was found in the answer";
+const NO_ANSWER: &str = "the answer contains no JSON object";
 const NO_SCORE: &str = "the answer `score` is missing";
 
 #[test]

@@ -254,7 +254,7 @@ fn a_store_that_is_held_is_given_up_on_in_time() {
     assert_snapshot!(sandbox.finish(output), @"
     exit 3
     -- stderr
-    error: gave up waiting for another writer of the store (BM-E027)
+    error: timed out waiting for another writer of the store (BM-E027)
     hint: another process is using the store; wait for it to finish, or end it
     ");
     drop(held);

@@ -173,7 +173,7 @@ fn a_password_is_never_shown() {
     assert_snapshot!(sandbox.run(&["list", "--store", "mysql://me:s3cret@localhost/x"]), @"
     exit 2
     -- stderr
-    error: cannot use this database: only SQLite and PostgreSQL are known (BM-E002)
+    error: cannot use this database: only SQLite and PostgreSQL are supported (BM-E002)
     hint: write a path, sqlite:PATH or postgres://USER@HOST/DATABASE
     ");
 }

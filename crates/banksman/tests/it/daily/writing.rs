@@ -84,14 +84,14 @@ fn a_place_where_agents_work_is_refused() {
     let refused = desk.run(&["daily"]);
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_snapshot!(said.replace(&desk.root().display().to_string(), "[YARD]"), @"
-    error: the daily note cannot be kept in `[YARD]/repo/notes`, because `[YARD]/repo` is a project: a branch that an agent made could bring answers with it (BM-E002)
+    error: cannot keep the daily note in `[YARD]/repo/notes`: `[YARD]/repo` is a project: a branch that an agent made could contain answers (BM-E002)
     hint: set `daily.folder` to a folder of your own, such as ~/notes
     ");
     assert!(!desk.path("repo/notes").exists());
     // The turn goes on all the same, and tells of it.
     let pulse = desk.pulse();
     let notice = pulse["notices"][0]["text"].as_str().unwrap();
-    assert!(notice.starts_with("daily note: the daily note cannot be kept in"), "{notice}");
+    assert!(notice.starts_with("daily note: cannot keep the daily note in"), "{notice}");
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn a_receipt_that_cannot_be_read_does_not_hide_the_others() {
     let up = harness.up();
     harness.until_over(&["here"]);
     let said = up.stop();
-    assert!(said.contains("alert     the receipt of r2.1 cannot be read"), "{said}");
+    assert!(said.contains("alert     failed to read the receipt of r2.1"), "{said}");
     for id in &ids {
         assert_eq!(harness.state(*id), "done", "{id}");
     }

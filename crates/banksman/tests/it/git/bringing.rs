@@ -96,7 +96,7 @@ fn one_branch_that_conflicts_with_the_base_is_gone_on_from_as_it_stands() {
         assert_eq!((&prepared.head, &prepared.base), (&first, &first), "attempt {attempt}");
         assert_eq!(read(&workspace.worktree.join("a")), "theirs\n");
         assert_eq!(world.status(&workspace.worktree), "");
-        let is_told = said(&prepared.notes, "`banksman/t1` does not go together with `main`");
+        let is_told = said(&prepared.notes, "`banksman/t1` conflicts with the current `main`");
         assert_eq!(is_told, attempt == 1, "{:?}", prepared.notes);
     }
     write(&workspace.worktree.join("by hand"), "work");

@@ -141,7 +141,7 @@ fn a_repository_inside_is_refused() {
     world.git(&workspace.worktree, &["init", "--quiet", "inner"]);
     write(&workspace.worktree.join("inner/x"), "x");
     let evidence = world.gather(&workspace, &prepared, &checks(&[]));
-    assert_eq!(evidence.outside, ["inner/ (a repository of its own)"]);
+    assert_eq!(evidence.outside, ["inner/ (a nested repository)"]);
     assert!(evidence.was_dirty && evidence.committed.is_none());
 
     world.commit_in(&workspace.worktree.join("inner"), "inner");
@@ -170,7 +170,7 @@ fn a_check_that_changes_what_it_proves_has_not_passed() {
     world.work(&workspace.worktree, "a", "x");
     let evidence = world.gather(&workspace, &prepared, &checks(&["echo more >> a", "true"]));
     let [check] = evidence.checks.as_slice() else { panic!("{:?}", evidence.checks) };
-    assert!(!check.passed() && check.tail.contains("changed files that are tracked"), "{check:?}");
+    assert!(!check.passed() && check.tail.contains("changed tracked files"), "{check:?}");
 
     world.git(&workspace.worktree, &["checkout", "--quiet", "a"]);
     let moves = "git -c user.name=x -c user.email=x@x commit -q --allow-empty -m x";
@@ -199,7 +199,10 @@ fn a_check_has_its_time() {
     world.work(&workspace.worktree, "a", "x");
     let slow = Verification { timeout_ms: 200, ..checks(&["echo begun; sleep 30"]) };
     let proof = run_checks(&mut PlainRunner, &workspace.worktree, &slow, &world.env()).unwrap();
-    assert!(!proof.checks[0].passed() && proof.checks[0].tail.contains("ended after"), "{proof:?}");
+    assert!(
+        !proof.checks[0].passed() && proof.checks[0].tail.contains("timed out after"),
+        "{proof:?}"
+    );
     assert!(proof.checks[0].tail.starts_with("begun"), "{proof:?}");
 }
 

@@ -320,7 +320,7 @@ fn files_of_a_git_that_died_writing_them_are_nobodys_work() {
     let mut dies = DiesWriting { command: "merge", files: &files };
     drop(prepare(&mut dies, &produces, &env).unwrap_err());
     let prepared = world.prepare(&produces);
-    assert!(said(&prepared.notes, "cut off"), "{:?}", prepared.notes);
+    assert!(said(&prepared.notes, "interrupted"), "{:?}", prepared.notes);
     assert_eq!(world.status(&workspace.worktree), "");
     assert_eq!(read(&workspace.worktree.join("others")), "all of it");
     assert_eq!(read(&workspace.worktree.join("mine")), "work");

@@ -142,7 +142,7 @@ fn a_checkout_with_changes_in_the_way_keeps_everything_as_it_is() {
     let MergeReport::Rejected { check } = try_merge(&world, &workspace, &checks(&[])) else {
         panic!()
     };
-    assert!(check.tail.contains("changes in the way"), "{check:?}");
+    assert!(check.tail.contains("conflicting changes"), "{check:?}");
     assert!(check.tail.contains("README.md"), "{check:?}");
     assert_eq!(world.rev("main"), main);
     assert_eq!(read(&world.repo().join("README.md")), "being edited\n");

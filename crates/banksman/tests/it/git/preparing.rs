@@ -71,7 +71,7 @@ fn a_stale_branch_with_a_conflict_stays_as_it_was() {
     world.work(&world.repo(), "README.md", "theirs\n");
     let again = world.prepare(&workspace);
     assert_eq!((again.head, again.base), (head, base));
-    assert!(said(&again.notes, "does not go together"), "{:?}", again.notes);
+    assert!(said(&again.notes, "conflicts with this branch"), "{:?}", again.notes);
     assert_eq!(world.git(&workspace.worktree, &["branch", "--show-current"]), "banksman/t1");
     assert_eq!(world.status(&workspace.worktree), "");
 }
@@ -121,7 +121,7 @@ fn a_remote_that_cannot_be_reached_is_no_fault() {
     workspace.remote = Some("origin".to_owned());
     let prepared = world.prepare(&workspace);
     assert_eq!(prepared.base, world.rev("main"));
-    assert!(said(&prepared.notes, "could not be fetched"), "{:?}", prepared.notes);
+    assert!(said(&prepared.notes, "failed to fetch"), "{:?}", prepared.notes);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn names_that_git_does_not_take_are_refused() {
         let mut workspace = world.workspace("t1");
         workspace.branch = name.to_owned();
         let fault = world.try_prepare(&workspace).unwrap_err();
-        assert!(fault.detail.contains("is not a name"), "{name}: {fault}");
+        assert!(fault.detail.contains("is not a valid git name"), "{name}: {fault}");
     }
 }
 

@@ -114,10 +114,10 @@ fn a_lease_that_cannot_be_renewed_is_given_up_before_its_end() {
         let log = world.file(&plan.job, "keeper.log");
         assert!(receipt.ended_at < expires_at, "{} {expires_at} {log}", receipt.ended_at);
         let log = world.file(&plan.job, "keeper.log");
-        assert!(log.contains("not renewed"), "{renew}: {log}");
+        assert!(log.contains("failed to renew the lease"), "{renew}: {log}");
     }
     assert!(world.file("r1.1", "keeper.log").contains("no store"));
-    assert!(world.file("r1.1", "keeper.log").matches("not renewed").count() >= 3);
+    assert!(world.file("r1.1", "keeper.log").matches("failed to renew the lease").count() >= 3);
 }
 
 #[test]
@@ -131,7 +131,9 @@ fn a_fault_that_passes_costs_nothing() {
         plan("r1.1", &format!("until [ -e {} ]; do sleep 0.01; done; {SUCCESS}", done.display()));
     with_time(&mut plan, &renew);
     world.site.begin(&plan).unwrap();
-    wait_until("a failed renewal", || world.file("r1.1", "keeper.log").contains("not renewed"));
+    wait_until("a failed renewal", || {
+        world.file("r1.1", "keeper.log").contains("failed to renew the lease")
+    });
     std::fs::remove_file(&broken).unwrap();
     assert_eq!(world.receipt("r1.1").ended, EndCause::Completed);
 }

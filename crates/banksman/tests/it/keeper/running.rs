@@ -145,7 +145,7 @@ fn nobody_is_started_for_an_answer_that_could_not_be_checked() {
     let receipt = world.run(&plan);
     let EndCause::NotPrepared { class, detail } = receipt.ended else { panic!("{receipt:?}") };
     assert_eq!(class, PrepareFault::Setup);
-    assert!(detail.contains("`oneOf` is not understood"), "{detail}");
+    assert!(detail.contains("`oneOf` is not supported"), "{detail}");
     assert!(!world.folder("r1.1").path().join("work/started").exists());
 }
 

@@ -217,7 +217,7 @@ fn a_signal_that_is_never_finished_is_none() {
     let script = format!("write a.txt x\nwrite {SENTINEL} {{\"status\":\nsuccess ok");
     let receipt = harness.run("r1.1", &script, sentinel());
     assert!(!seen(&receipt).found);
-    expect(&receipt, Outcome::VerifyFailed, "it is not a whole JSON value");
+    expect(&receipt, Outcome::VerifyFailed, "it is not a complete JSON value");
     assert!(!harness.worktree().join(SENTINEL).exists());
 }
 
@@ -267,7 +267,9 @@ fn a_pull_request_is_seen_on_the_remote_and_an_agents_word_is_only_a_hint() {
         assert_eq!(signal.found, found, "{job}: {receipt:?}");
         let note = signal.note.as_deref();
         match job {
-            "r1.3" => assert!(note.is_some_and(|note| note.contains("is named, but")), "{note:?}"),
+            "r1.3" => {
+                assert!(note.is_some_and(|note| note.contains("the agent named")), "{note:?}")
+            }
             "r1.4" => assert_eq!(note, Some("pull request 7")),
             "r1.5" => assert_eq!(note, Some("pull request 12")),
             _ => assert_eq!(note, None, "{job}"),
@@ -293,8 +295,8 @@ fn outputs_must_be_there_and_files_must_have_something_in_them() {
         "write .gitignore late.txt\nwrite tests/a.py x\nrun : > notes.md\nsuccess ok",
         demanded(),
     );
-    assert_eq!(evidence(&receipt).missing, ["late.txt", "notes.md (it is empty)"]);
-    expect(&receipt, Outcome::VerifyFailed, "late.txt, notes.md (it is empty)");
+    assert_eq!(evidence(&receipt).missing, ["late.txt", "notes.md (empty)"]);
+    expect(&receipt, Outcome::VerifyFailed, "late.txt, notes.md (empty)");
     let script = "write tests/b.py x\nwrite notes.md x\nwrite late.txt x\nsuccess ok";
     let receipt = harness.run("r1.2", script, demanded());
     assert_eq!(evidence(&receipt).missing, [""; 0]);
@@ -389,7 +391,7 @@ fn feedback_on_earlier_attempts_is_there_when_the_agent_begins_and_is_never_comm
     assert_eq!(evidence(&receipt).committed, None, "the agent's commit had no such file");
     assert_eq!(harness.files_of_the_branch(), "README.md\na.txt\nseen.txt");
     let log = harness.world.file("r1.1", "keeper.log");
-    assert!(log.contains("`README.md` was not handed over"), "{log}");
+    assert!(log.contains("`README.md` was not copied"), "{log}");
 }
 
 #[test]

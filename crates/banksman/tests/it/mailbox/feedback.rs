@@ -95,7 +95,7 @@ fn the_newest_are_read_where_there_are_too_many() {
     }
     let found = world.mailbox.feedback(&[GLOB.to_owned()]).unwrap();
     assert_eq!(found.len(), 4, "a megabyte");
-    assert!(found[3].0.ends_with("-120.md") && found[3].1.ends_with("[the rest was cut off]\n"));
+    assert!(found[3].0.ends_with("-120.md") && found[3].1.ends_with("[truncated]\n"));
     let written = write(&world, 200, &long);
     assert!(world.read(&written).len() <= 256 * 1_024);
     assert_eq!(write(&world, 200, &long), written, "cut off it is still the same");

@@ -160,7 +160,7 @@ fn leave_is_asked_for_by_the_policy_of_the_run() {
     let mut ask = |arguments: Value| session.call("request_approval", &arguments);
     for harmless in ["cargo test", "git push", "npm publish"] {
         let (text, is_error) = ask(json!({ "command": harmless, "reason": "it is time" }));
-        assert!(!is_error && text.starts_with("Go on"), "{harmless}: {text}");
+        assert!(!is_error && text.starts_with("Continue"), "{harmless}: {text}");
     }
     let (text, is_error) =
         ask(json!({ "command": "npm publish --tag next", "reason": "it is time" }));

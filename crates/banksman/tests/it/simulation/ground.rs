@@ -297,7 +297,7 @@ impl Ground {
             Turn::Lands => self.land(key),
             Turn::Renews => self.renew(key, store),
             Turn::GivesUpWaiting => {
-                let detail = "somebody else has it for too long".to_owned();
+                let detail = "timed out, because another process holds it".to_owned();
                 self.end(key, EndCause::NotPrepared { detail, class: PrepareFault::Environment });
             }
             Turn::Finishes => self.finish(key),

@@ -167,7 +167,7 @@ impl Site for SimSite {
     fn end_left_over(&self, job: JobId) -> Result<u32, SiteError> {
         self.call(|ground| match ground.jobs.get_mut(&(self.node, job)) {
             Some(found) if found.is_live() => {
-                Err(file("end what is left of", io::Error::from(io::ErrorKind::ResourceBusy)))
+                Err(file("end the processes of", io::Error::from(io::ErrorKind::ResourceBusy)))
             }
             Some(found) => match &mut found.phase {
                 Phase::Lost { left } => Ok(std::mem::take(left)),

@@ -209,7 +209,7 @@ fn a_folder_counts_for_the_word_that_named_it() {
     let gone = ["workflow", "report", "A", "done", "--in", "../nowhere"];
     let words = ["workflow", "report", "G", "fail", "--note", "once more"];
     stage.ok(&words);
-    assert!(stage.refused(&gone).contains("(there is no such folder)"));
+    assert!(stage.refused(&gone).contains("(no such folder)"));
 }
 
 #[test]

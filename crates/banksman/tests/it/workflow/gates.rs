@@ -212,7 +212,7 @@ fn a_reviewer_that_gives_no_verdict_leaves_it_to_a_person() {
         assert_eq!(first, turns, "{what}: {:?}", bench.starts());
         if turns == 2 {
             let prompt = bench.prompt("G.1");
-            assert_eq!(prompt.matches("does not have the shape").count(), 1, "{what}: {prompt}");
+            assert_eq!(prompt.matches("does not match the schema").count(), 1, "{what}: {prompt}");
         }
         assert_eq!(bench.feedback().len(), 0, "{what}: nobody has failed it");
         bench.says(&["G", "pass"]);

@@ -43,7 +43,7 @@ impl Files {
             return Err((INTERNAL, format!("`{path}` is longer than {FILE_BYTES} bytes")));
         }
         let content = String::from_utf8(content)
-            .map_err(|_| (INTERNAL, format!("`{path}` is not a text in UTF-8")))?;
+            .map_err(|_| (INTERNAL, format!("`{path}` is not UTF-8 text")))?;
         Ok(json!({ "content": lines(&content, &params["line"], &params["limit"]) }))
     }
 
@@ -91,7 +91,7 @@ impl Files {
 
     /// The names from the root to a file; an error for a path that leads outside.
     fn names(&self, path: &str) -> io::Result<Vec<PathBuf>> {
-        let outside = || io::Error::new(io::ErrorKind::PermissionDenied, "outside of the worktree");
+        let outside = || io::Error::new(io::ErrorKind::PermissionDenied, "outside the worktree");
         let path = Path::new(path);
         let inside = if path.is_absolute() {
             path.strip_prefix(&self.root).map_err(|_| outside())?

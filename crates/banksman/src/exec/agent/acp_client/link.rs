@@ -46,9 +46,9 @@ impl Link {
     pub(super) fn start(command: &[String], folder: &Path) -> Result<Self, ClientError> {
         let (program, args) = command.split_first().ok_or(ClientError::NoProgram)?;
         let failed = |operation| move |source| ClientError::Link { operation, source };
-        let (signals, write) = UnixStream::pair().map_err(failed("make a pipe for signals"))?;
+        let (signals, write) = UnixStream::pair().map_err(failed("create a pipe for signals"))?;
         for signal in [SIGTERM, SIGINT, SIGHUP] {
-            let write = write.try_clone().map_err(failed("make a pipe for signals"))?;
+            let write = write.try_clone().map_err(failed("create a pipe for signals"))?;
             signal_hook::low_level::pipe::register(signal, write)
                 .map_err(failed("watch for signals"))?;
         }
@@ -92,7 +92,7 @@ impl Link {
 
     /// Waits for the agent's next line and sends queued lines meanwhile.
     pub(super) fn hear(&mut self) -> Result<Heard, ClientError> {
-        let failed = |source| ClientError::Link { operation: "speak with the agent", source };
+        let failed = |source| ClientError::Link { operation: "communicate with the agent", source };
         loop {
             if let Some(line) = self.take_line() {
                 return Ok(Heard::Line(line));

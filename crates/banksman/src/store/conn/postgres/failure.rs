@@ -39,10 +39,7 @@ pub(super) fn classify(
         return disconnected(operation(), error);
     }
     if code == SqlState::T_R_SERIALIZATION_FAILURE || code == SqlState::T_R_DEADLOCK_DETECTED {
-        return Failure {
-            error: DbError::Busy { what: "transactions that stand in each other's way" },
-            again: true,
-        };
+        return Failure { error: DbError::Busy { what: "conflicting transactions" }, again: true };
     }
     Failure::from(if code == SqlState::UNIQUE_VIOLATION {
         DbError::Unique {

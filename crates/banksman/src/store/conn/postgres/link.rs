@@ -169,7 +169,7 @@ impl Link {
         answered.map_err(|_| {
             self.wire = None;
             let silence = io::Error::new(io::ErrorKind::TimedOut, "the server does not answer");
-            disconnected("hear from the server".to_owned(), silence)
+            disconnected("wait for the server".to_owned(), silence)
         })
     }
 

@@ -63,7 +63,7 @@ fn check_schema_name(name: &str) -> Result<(), DbError> {
         return Ok(());
     }
     Err(DbError::Target {
-        reason: "the schema's name may only have small letters, digits and `_`, and at most 63 of them",
+        reason: "the schema's name may have at most 63 characters: lower-case letters, digits and `_`",
     })
 }
 

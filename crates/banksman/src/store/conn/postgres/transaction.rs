@@ -241,7 +241,7 @@ fn commit_unknown(failure: Failure) -> DbError {
 
 /// The library promises one answer of the right kind for each step, so this should never happen.
 fn out_of_step(sql: &str) -> Failure {
-    let source = io::Error::other("the answer does not fit the question");
+    let source = io::Error::other("the server's answer does not match the request");
     Failure::from(DbError::other(run_operation(sql), source))
 }
 
@@ -250,11 +250,7 @@ fn encode(prepared: &Prepared, sql: &str, params: &[Value]) -> Result<Params, Db
     let types = prepared.statement.params();
     let refuse = |reason: String| DbError::other(run_operation(sql), io::Error::other(reason));
     if types.len() != params.len() {
-        return Err(refuse(format!(
-            "{} parameters are wanted and {} were given",
-            types.len(),
-            params.len()
-        )));
+        return Err(refuse(format!("expected {} parameters, got {}", types.len(), params.len())));
     }
     let mut encoded: Params = Vec::with_capacity(params.len());
     for (index, (value, kind)) in params.iter().zip(types).enumerate() {

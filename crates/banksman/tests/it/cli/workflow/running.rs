@@ -347,7 +347,7 @@ steps:
     let missing = "error: `A-1` is not done: missing output: test.sh";
     assert_eq!(refused("A-1"), format!("{missing} (BM-E003)"));
     sandbox.file("test.sh", "");
-    assert_eq!(refused("A-1"), format!("{missing} (it is empty) (BM-E003)"));
+    assert_eq!(refused("A-1"), format!("{missing} (empty) (BM-E003)"));
     sandbox.file("test.sh", "set -x; test $(sh add.sh 2 3) = 5");
     sandbox.ok(&["workflow", "report", "A-1", "done"]);
     sandbox.file("add.sh", "echo $(($1 - $2))");
