@@ -34,7 +34,7 @@ const OF_RUNS: &[&str] =
 pub struct BuiltInTemplate {
     pub name: &'static str,
     /// Who gets it, and when.
-    pub told: &'static str,
+    pub audience: &'static str,
     pub text: &'static str,
     pub schema: Option<Schema>,
 }
@@ -61,21 +61,21 @@ impl Schema {
 }
 
 macro_rules! template {
-    ($name:literal, $told:literal) => {
+    ($name:literal, $audience:literal) => {
         BuiltInTemplate {
             name: $name,
-            told: $told,
+            audience: $audience,
             text: include_str!(concat!("../prompts/", $name, ".md")),
             schema: None,
         }
     };
-    ($name:literal, $told:literal, $schema:literal) => {
+    ($name:literal, $audience:literal, $schema:literal) => {
         BuiltInTemplate {
             schema: Some(Schema {
                 name: $schema,
                 text: include_str!(concat!("../prompts/", $schema, ".schema.json")),
             }),
-            ..template!($name, $told)
+            ..template!($name, $audience)
         }
     };
 }
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ships_with_the_program_may_be_used() {
+    fn built_in_templates_are_valid() {
         for one in BUILT_IN {
             assert_eq!(problems(one.text, one), [], "{}", one.name);
             assert!(one.text.len() < limits::TEMPLATE_BYTES, "{}", one.name);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_has_its_own_only_if_that_is_made_for_runs() {
+    fn a_role_uses_its_own_template_only_if_made_for_runs() {
         let names =
             ["worker", "planner", "reviewer", "again", "nudge", "evaluator", "reviewers/critic"];
         let found = names.map(|role| for_role(role).name);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_nobody_is_told_of_is_refused() {
+    fn a_prompt_must_mention_every_required_key() {
         let reviewer = built_in("reviewer").expect("it is there");
         let text = reviewer.text.replace("rationale", "reason");
         let problems = problems(&text, reviewer);

@@ -19,7 +19,7 @@ const STATE: &str = "SCRIPTED_STATE";
 /// Set when the program re-executes itself: the number of completed steps, and what the result will
 /// repeat of them.
 const SKIP: &str = "SCRIPTED_SKIP";
-const SAID: &str = "SCRIPTED_SAID";
+const REPORTED: &str = "SCRIPTED_SAID";
 const RUN_FOLDER: &str = "BANKSMAN_RUN_FOLDER";
 /// The session to resume.
 const SESSION: &str = "BANKSMAN_SESSION";
@@ -90,17 +90,17 @@ type Next = Option<ExitCode>;
 impl<'a> Player<'a> {
     fn new(prompt: &'a str) -> Self {
         let skip = env::var(SKIP).ok().and_then(|done| done.parse().ok()).unwrap_or(0);
-        let said: Value = env::var(SAID)
+        let reported: Value = env::var(REPORTED)
             .ok()
-            .and_then(|said| serde_json::from_str(&said).ok())
+            .and_then(|reported| serde_json::from_str(&reported).ok())
             .unwrap_or_default();
         Self {
             prompt,
-            session: said["session"].as_str().map(str::to_owned).or(env::var(SESSION).ok()),
-            answer: said["answer"].clone(),
-            input: said["usage"]["input_tokens"].as_i64().unwrap_or(0),
-            output: said["usage"]["output_tokens"].as_i64().unwrap_or(0),
-            usd: said["usage"]["cost_usd"].as_f64().unwrap_or(0.0),
+            session: reported["session"].as_str().map(str::to_owned).or(env::var(SESSION).ok()),
+            answer: reported["answer"].clone(),
+            input: reported["usage"]["input_tokens"].as_i64().unwrap_or(0),
+            output: reported["usage"]["output_tokens"].as_i64().unwrap_or(0),
+            usd: reported["usage"]["cost_usd"].as_f64().unwrap_or(0.0),
             at: 0,
             skip,
             attempt: None,
@@ -168,8 +168,8 @@ impl<'a> Player<'a> {
             Step::FloodErr(bytes) => flood_err(*bytes)?,
             Step::FloodLine(bytes) => flood_line(*bytes)?,
             Step::Daemon(millis) => daemon(*millis)?,
-            Step::IgnoreTerm => return Err(self.again_without_term()),
-            Step::Report(report) => tell(report)?,
+            Step::IgnoreTerm => return Err(self.exec_ignoring_term()),
+            Step::Report(report) => write_report(report)?,
             Step::Success(text) => return self.succeed(text).map(Some),
             Step::Lie(text) => return self.lie(text).map(Some),
             Step::Fail { kind, message, resets_at } => {
@@ -190,7 +190,7 @@ impl<'a> Player<'a> {
         json!({ "input_tokens": self.input, "output_tokens": self.output, "cost_usd": self.usd })
     }
 
-    fn said(&self) -> Value {
+    fn reported(&self) -> Value {
         json!({ "session": self.session, "answer": self.answer, "usage": self.usage() })
     }
 
@@ -235,7 +235,7 @@ impl<'a> Player<'a> {
 
     /// An ignored signal stays ignored over an exec, so a shell can set it: the same process
     /// continues after this step.
-    fn again_without_term(&self) -> io::Error {
+    fn exec_ignoring_term(&self) -> io::Error {
         let again = match env::current_exe() {
             Ok(program) => program,
             Err(error) => return error,
@@ -249,7 +249,7 @@ impl<'a> Player<'a> {
             .arg(again)
             .arg(prompt)
             .env(SKIP, self.at.to_string())
-            .env(SAID, self.said().to_string())
+            .env(REPORTED, self.reported().to_string())
             .exec()
     }
 }
@@ -319,11 +319,11 @@ const FLOOD_LINE: usize = 1024;
 
 fn flood(bytes: u64) -> io::Result<()> {
     let line = format!("{}\n", json!({ "type": "text", "text": "x".repeat(FLOOD_LINE) }));
-    pour(BufWriter::new(io::stdout().lock()), line.as_bytes(), bytes)
+    write_lines(BufWriter::new(io::stdout().lock()), line.as_bytes(), bytes)
 }
 
 fn flood_err(bytes: u64) -> io::Result<()> {
-    pour(
+    write_lines(
         BufWriter::new(io::stderr().lock()),
         format!("{}\n", "e".repeat(FLOOD_LINE)).as_bytes(),
         bytes,
@@ -338,7 +338,7 @@ fn flood_line(bytes: u64) -> io::Result<()> {
 }
 
 /// Writes whole lines until at least `bytes` are written.
-fn pour(mut out: impl Write, line: &[u8], bytes: u64) -> io::Result<()> {
+fn write_lines(mut out: impl Write, line: &[u8], bytes: u64) -> io::Result<()> {
     let lines = bytes.div_ceil(line.len() as u64);
     (0..lines).try_for_each(|_| out.write_all(line))?;
     out.flush()
@@ -364,7 +364,7 @@ fn kill_self(signal: &str) -> io::Error {
     Command::new("sh").args(["-c", &format!("kill -s {signal} $$; exec sleep 3600")]).exec()
 }
 
-fn tell(report: &Report) -> io::Result<()> {
+fn write_report(report: &Report) -> io::Result<()> {
     let line = match report {
         Report::Progress(step) => {
             json!({ "tell": "progress", "step": step, "files": [], "blockers": [] })
@@ -373,9 +373,9 @@ fn tell(report: &Report) -> io::Result<()> {
         Report::NothingToDo(reason) => json!({ "tell": "nothing_to_do", "reason": reason }),
     };
     let Some(folder) = env::var_os(RUN_FOLDER) else {
-        let mut told = line;
-        told["type"] = json!("report");
-        return event(&told);
+        let mut report_event = line;
+        report_event["type"] = json!("report");
+        return event(&report_event);
     };
     let path = Path::new(&folder).join("reports.jsonl");
     OpenOptions::new()

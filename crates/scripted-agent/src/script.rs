@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_script_is_refused_with_its_line() {
+    fn an_invalid_script_is_refused_with_its_line() {
         for (prompt, reason) in [
             ("Please fix the bug.", "no such step"),
             ("exit 300", "an exit code is 0 to 255"),

@@ -88,7 +88,7 @@ impl From<NoteError> for Failure {
     fn from(error: NoteError) -> Self {
         match error {
             NoteError::File(error) => error.into(),
-            NoteError::Odd { .. } | NoteError::Place { .. } => Self::Note(error),
+            NoteError::Unusable { .. } | NoteError::Place { .. } => Self::Note(error),
         }
     }
 }
@@ -177,7 +177,7 @@ impl Failure {
                 Code::Settings,
                 "set `daily.folder` to a folder of your own, such as ~/notes",
             ),
-            Self::Note(NoteError::Odd { .. } | NoteError::File(_)) => {
+            Self::Note(NoteError::Unusable { .. } | NoteError::File(_)) => {
                 hinted(Code::File, "put a plain text file in its place, or move it away")
             }
             Self::AlreadyUp { .. } => {

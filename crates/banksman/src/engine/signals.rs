@@ -132,7 +132,7 @@ impl Engine<'_> {
     ) -> Result<(), EngineError> {
         let mailbox = Mailbox::new(&project.path);
         for place in self.places_of(&waits.child, project)? {
-            pulse.watched.push(place.make_room_for(path)?);
+            pulse.watched.push(place.create_folder_for(path)?);
             for seen in place.look(&[sentinel(&waits.step.spec.id, path)], now)? {
                 self.take_signal((&mailbox, &place), waits, &seen, now, pulse)?;
             }

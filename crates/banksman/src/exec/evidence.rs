@@ -19,11 +19,13 @@ use super::git::{Diff, Git, LINK_MODE, SUBMODULE_MODE, Status, failure, shown};
 use super::job::{Verification, Workspace};
 use super::process::{RunError, Runner};
 use super::worktree::pool::WorktreePool;
-use super::worktree::{Place, Prepared, Standing, bring_home, restore_branch};
+use super::worktree::{
+    BranchPosition, Prepared, WorktreeState, move_branch_to_head, restore_branch,
+};
 pub use proof::{CheckProof, run_checks, run_command};
 
 /// The most symbolic links that are resolved; a change with more is rejected.
-const LINKS: usize = 200;
+const MAX_LINKS: usize = 200;
 
 /// Inspects what was done since `prepared`. With a message it commits uncommitted files, unless a
 /// changed path is not allowed. It runs the checks only if the paths are allowed and there is
@@ -38,7 +40,7 @@ pub fn gather(
 ) -> Result<Evidence, RunError> {
     let pool = WorktreePool::of(workspace, env)?;
     let worktree = workspace.worktree.as_path();
-    let record = still_ours(&pool, worktree)?;
+    let record = check_worktree(&pool, worktree)?;
     let mut evidence = Evidence {
         base: prepared.base.clone(),
         head_before: prepared.head.clone(),
@@ -46,28 +48,28 @@ pub fn gather(
         ..Evidence::default()
     };
     let mut git = pool.git_in(runner, worktree);
-    let mut look = Look::at(&mut git, workspace, &record, &mut evidence.notes)?;
-    let mut changes = git.changes(&prepared.base, &look.head)?;
-    evidence.was_dirty = !look.status.is_clean();
-    find_violations(&mut git, worktree, checks, (&changes, &look.status), &mut evidence)?;
+    let mut state = WorkState::at(&mut git, workspace, &record, &mut evidence.notes)?;
+    let mut changes = git.changes(&prepared.base, &state.head)?;
+    evidence.was_dirty = !state.status.is_clean();
+    find_violations(&mut git, worktree, checks, (&changes, &state.status), &mut evidence)?;
     let is_allowed = evidence.outside.is_empty() && evidence.denied.is_empty();
 
     if let Some(message) = commit_message
         && is_allowed
-        && !look.is_away
-        && (evidence.was_dirty || git.differs_in_mailbox(&prepared.base, &look.head)?)
-        && let Some(commit) = commit_rest(&mut git, message, &prepared.base, &look.head)?
+        && !state.is_away
+        && (evidence.was_dirty || git.differs_in_mailbox(&prepared.base, &state.head)?)
+        && let Some(commit) = commit_remaining(&mut git, message, &prepared.base, &state.head)?
     {
         changes = git.changes(&prepared.base, &commit)?;
         evidence.committed = Some(commit.clone());
-        look = Look { head: commit, status: git.status()?, is_away: false };
+        state = WorkState { head: commit, status: git.status()?, is_away: false };
     }
-    evidence.head = look.head.clone();
-    evidence.commits = git.count(&prepared.base, &look.head)?;
-    count_changes(&mut evidence, &changes, &look.status);
+    evidence.head = state.head.clone();
+    evidence.commits = git.count(&prepared.base, &state.head)?;
+    count_changes(&mut evidence, &changes, &state.status);
 
     let is_due = evidence.commits > 0 || checks.even_unchanged;
-    if is_allowed && is_due && !look.is_away && !checks.commands.is_empty() {
+    if is_allowed && is_due && !state.is_away && !checks.commands.is_empty() {
         let proof = run_checks(runner, worktree, checks, env)?;
         evidence.checks = proof.checks;
         evidence.notes.extend(proof.notes);
@@ -77,19 +79,21 @@ pub fn gather(
 
 /// The worktree's record. An agent may have replaced the worktree by another repository, whose
 /// commits would prove nothing.
-fn still_ours(pool: &WorktreePool<'_>, worktree: &Path) -> Result<PathBuf, RunError> {
-    let why = match pool.look(worktree)? {
-        Place::Ours(record) => return Ok(record),
-        Place::Free => "it is gone".to_owned(),
-        Place::Unfinished | Place::Orphan => "its record in the repository is gone".to_owned(),
-        Place::Foreign(why) => why,
+fn check_worktree(pool: &WorktreePool<'_>, worktree: &Path) -> Result<PathBuf, RunError> {
+    let why = match pool.inspect(worktree)? {
+        WorktreeState::Ours(record) => return Ok(record),
+        WorktreeState::Free => "it is gone".to_owned(),
+        WorktreeState::Unfinished | WorktreeState::Orphan => {
+            "its record in the repository is gone".to_owned()
+        }
+        WorktreeState::Foreign(why) => why,
     };
     let what = format!("inspecting the worktree `{}`", worktree.display());
     Err(RunError::Failed { what, detail: why })
 }
 
 /// The task's branch and its uncommitted work.
-struct Look {
+struct WorkState {
     /// The head of the task's branch.
     head: String,
     status: Status,
@@ -97,7 +101,7 @@ struct Look {
     is_away: bool,
 }
 
-impl Look {
+impl WorkState {
     fn at(
         git: &mut Git<'_>,
         workspace: &Workspace,
@@ -111,12 +115,12 @@ impl Look {
             status = git.status()?;
         }
         let mut is_away = false;
-        match bring_home(git, branch, &status)? {
-            Standing::OnBranch => {}
-            Standing::Brought { from } => {
+        match move_branch_to_head(git, branch, &status)? {
+            BranchPosition::OnBranch => {}
+            BranchPosition::Moved { from } => {
                 notes.push(format!("the work was on {from}; `{branch}` was moved there"));
             }
-            Standing::Away { at, head } => {
+            BranchPosition::Away { at, head } => {
                 is_away = true;
                 notes.push(format!(
                     "the worktree was left on {at} at {head}, which is not based on `{branch}`"
@@ -137,7 +141,7 @@ impl Look {
 /// Commits the remaining files; none if nothing differs after all, such as in files that only seem
 /// changed. Removes from the branch what the agent put into the mailbox of a workflow, even if the
 /// agent committed it.
-fn commit_rest(
+fn commit_remaining(
     git: &mut Git<'_>,
     message: &str,
     base: &str,
@@ -210,7 +214,7 @@ fn links_to_outside(
         }
     };
     let links = || changes.list.iter().filter(|change| change.mode == LINK_MODE);
-    for change in links().take(LINKS) {
+    for change in links().take(MAX_LINKS) {
         note(&change.path, git.link_target(&change.object)?.as_bytes());
     }
     for path in status.paths() {
@@ -219,7 +223,7 @@ fn links_to_outside(
         }
     }
     found.truncate(EVIDENCE_PATHS);
-    if links().count() > LINKS {
+    if links().count() > MAX_LINKS {
         found.push("(more links than can be checked)".to_owned());
     }
     Ok(found)
@@ -232,13 +236,13 @@ fn leads_out(link: &[u8], target: &[u8]) -> bool {
         return true;
     }
     let mut above = link.split(|byte| *byte == b'/').count() - 1;
-    let mut went_down = false;
+    let mut descended = false;
     for part in target.split(|byte| *byte == b'/') {
         match part {
             b"" | b"." => {}
-            b".." if went_down || above == 0 => return true,
+            b".." if descended || above == 0 => return true,
             b".." => above -= 1,
-            _ => went_down = true,
+            _ => descended = true,
         }
     }
     false
@@ -249,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_followed_to_where_they_lead() {
+    fn links_out_of_the_tree_are_found() {
         let check = |link: &str, target: &str, expected: bool| {
             assert_eq!(
                 leads_out(link.as_bytes(), target.as_bytes()),

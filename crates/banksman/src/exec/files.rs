@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use banksman_core::globs::PathGlob;
 
 /// The most entries compared with one pattern: a large checkout with build output.
-const ENTRIES: usize = 300_000;
+const MAX_ENTRIES: usize = 300_000;
 
 /// A file that matches.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,7 +86,7 @@ fn walk(folder: &Path, pattern: &str, fits: &dyn Fn(u64) -> bool) -> Vec<Found> 
         let Ok(entries) = fs::read_dir(folder.join(&next)) else { continue };
         for entry in entries.flatten() {
             seen += 1;
-            if seen > ENTRIES {
+            if seen > MAX_ENTRIES {
                 return found;
             }
             let path = next.join(entry.file_name());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_that_path_and_a_pattern_begins_at_the_top() {
+    fn paths_are_literal_and_patterns_start_at_the_root() {
         let tree = tree(&[
             ("src/chat/index.py", "x"),
             ("docs/a.md", "x"),
@@ -176,8 +176,9 @@ mod tests {
     fn an_empty_file_is_an_output_and_proves_nothing() {
         let tree = tree(&[("empty", ""), ("some/a", ""), ("some/b", "x")]);
         assert_eq!(missing_of(tree.path(), &["empty", "some/*"], &[]), [""; 0]);
-        let told = missing_of(tree.path(), &["gone"], &["empty", "some/*", "some/a*", "gone"]);
-        assert_eq!(told, ["gone", "empty (empty)", "some/a* (empty)"]);
+        let missing_names =
+            missing_of(tree.path(), &["gone"], &["empty", "some/*", "some/a*", "gone"]);
+        assert_eq!(missing_names, ["gone", "empty (empty)", "some/a* (empty)"]);
     }
 
     #[test]

@@ -47,7 +47,7 @@ const SETTINGS: &[&str] = &[
     "advice.detachedHead=false",
 ];
 /// Variables that would lead git to another repository or change its output.
-const LEFT_OUT: &[&str] = &[
+const REMOVED_VARIABLES: &[&str] = &[
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -60,7 +60,7 @@ const LEFT_OUT: &[&str] = &[
     "GIT_CONFIG_PARAMETERS",
     "GIT_TRACE",
 ];
-const GIVEN: &[(&str, &str)] = &[
+const SET_VARIABLES: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_EDITOR", ":"),
@@ -87,7 +87,7 @@ const DETAIL_CHARS: usize = 600;
 
 /// What git prints if it reads all worktrees while another git writes or removes the record of one.
 /// Nothing else distinguishes this from a real fault, and it passes in a moment.
-const RECORD_IN_MOTION: [&str; 2] = ["failed to read", "/worktrees/"];
+const RECORD_CHANGED: [&str; 2] = ["failed to read", "/worktrees/"];
 const RECORD_TRIES: u32 = 10;
 const RECORD_PAUSE: Duration = Duration::from_millis(10);
 
@@ -123,8 +123,10 @@ pub enum MergeTree {
 impl<'a> Git<'a> {
     pub fn at(runner: &'a mut dyn Runner, folder: &Path, env: &BTreeMap<String, String>) -> Self {
         let mut env = env.clone();
-        env.retain(|name, _| !LEFT_OUT.contains(&name.as_str()));
-        env.extend(GIVEN.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        env.retain(|name, _| !REMOVED_VARIABLES.contains(&name.as_str()));
+        env.extend(
+            SET_VARIABLES.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+        );
         if !env.contains_key("GIT_SSH_COMMAND") {
             env.insert("GIT_SSH_COMMAND".to_owned(), "ssh -oBatchMode=yes".to_owned());
         }
@@ -147,7 +149,7 @@ impl<'a> Git<'a> {
     pub fn refs(&mut self, names: &[&str]) -> Result<BTreeMap<String, String>, RunError> {
         let mut args = vec!["for-each-ref", "--format=%(objectname) %(refname)", "--"];
         args.extend(names);
-        let output = self.must(&args, SHORT)?;
+        let output = self.run_checked(&args, SHORT)?;
         let pair = |line: &str| {
             let (commit, name) = line.split_once(' ')?;
             Some((name.to_owned(), commit.to_owned()))
@@ -157,20 +159,20 @@ impl<'a> Git<'a> {
 
     pub fn commit_of(&mut self, revision: &str) -> Result<Option<String>, RunError> {
         let wanted = format!("{revision}^{{commit}}");
-        self.maybe(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted])
+        self.optional_line(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted])
     }
 
     pub fn tree_of(&mut self, revision: &str) -> Result<Option<String>, RunError> {
         let wanted = format!("{revision}^{{tree}}");
-        self.maybe(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted])
+        self.optional_line(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted])
     }
 
     pub fn is_ancestor(&mut self, old: &str, new: &str) -> Result<bool, RunError> {
-        Ok(old == new || self.says(&["merge-base", "--is-ancestor", old, new])?)
+        Ok(old == new || self.succeeds(&["merge-base", "--is-ancestor", old, new])?)
     }
 
     pub fn merge_base(&mut self, one: &str, other: &str) -> Result<Option<String>, RunError> {
-        self.maybe(&["merge-base", one, other])
+        self.optional_line(&["merge-base", one, other])
     }
 
     /// The number of commits from `base` to `head`.
@@ -184,7 +186,7 @@ impl<'a> Git<'a> {
     pub fn diff(&mut self, base: &str, head: &str) -> Result<String, RunError> {
         let range = format!("{base}...{head}");
         let args = ["diff", "--stat", "--patch", "--no-ext-diff", "--end-of-options", &range, "--"];
-        Ok(self.must(&args, SHORT)?.stdout)
+        Ok(self.run_checked(&args, SHORT)?.stdout)
     }
 
     pub fn has_merges(&mut self, base: &str, head: &str) -> Result<bool, RunError> {
@@ -198,12 +200,12 @@ impl<'a> Git<'a> {
     pub fn swap_ref(&mut self, name: &str, new: &str, old: &str) -> Result<bool, RunError> {
         let zero = "0".repeat(new.len());
         let old = if old.is_empty() { zero.as_str() } else { old };
-        self.says(&["update-ref", "-m", "banksman", "--no-deref", name, new, old])
+        self.succeeds(&["update-ref", "-m", "banksman", "--no-deref", name, new, old])
     }
 
     pub fn delete_branch_at(&mut self, branch: &str, commit: &str) -> Result<bool, RunError> {
         let name = format!("refs/heads/{branch}");
-        self.says(&["update-ref", "-d", &name, commit])
+        self.succeeds(&["update-ref", "-d", &name, commit])
     }
 
     /// Fetches the base and the branch from a remote. A missing branch is not an error: a pattern
@@ -229,14 +231,14 @@ impl<'a> Git<'a> {
 
     /// Runs a command that reads the records of all worktrees, and retries it if another process
     /// removes one meanwhile.
-    fn among_worktrees(&mut self, args: &[&str], patience: Duration) -> Result<Output, RunError> {
+    fn run_with_worktrees(&mut self, args: &[&str], timeout: Duration) -> Result<Output, RunError> {
         for _ in 1..WORKTREE_TRIES {
-            match self.must(args, patience) {
+            match self.run_checked(args, timeout) {
                 Err(RunError::Failed { detail, .. }) if is_of_another_record(&detail) => {}
                 done @ (Ok(_) | Err(_)) => return done,
             }
         }
-        self.must(args, patience)
+        self.run_checked(args, timeout)
     }
 
     pub fn add_worktree(&mut self, path: &Path, on: CheckoutTarget<'_>) -> Result<(), RunError> {
@@ -248,7 +250,7 @@ impl<'a> Git<'a> {
                 args.extend(["--detach", "--end-of-options", path, commit])
             }
         }
-        self.among_worktrees(&args, LONG).map(drop)
+        self.run_with_worktrees(&args, LONG).map(drop)
     }
 
     /// Creates a worktree's record for existing files, without touching them.
@@ -264,17 +266,17 @@ impl<'a> Git<'a> {
             path,
             commit,
         ];
-        self.among_worktrees(&args, SHORT).map(drop)
+        self.run_with_worktrees(&args, SHORT).map(drop)
     }
 
     /// Removes a worktree's record, and its folder if it still exists.
     pub fn drop_worktree(&mut self, path: &Path) -> Result<(), RunError> {
         let args = ["worktree", "remove", "--force", "--force", "--end-of-options", text_of(path)?];
-        self.among_worktrees(&args, LONG).map(drop)
+        self.run_with_worktrees(&args, LONG).map(drop)
     }
 
     pub fn worktrees(&mut self) -> Result<Vec<WorktreeEntry>, RunError> {
-        let output = self.among_worktrees(&["worktree", "list", "--porcelain", "-z"], SHORT)?;
+        let output = self.run_with_worktrees(&["worktree", "list", "--porcelain", "-z"], SHORT)?;
         let mut found: Vec<WorktreeEntry> = Vec::new();
         for field in output.stdout.split('\0') {
             if let Some(path) = field.strip_prefix("worktree ") {
@@ -289,41 +291,41 @@ impl<'a> Git<'a> {
     }
 
     /// Checks out a branch or a commit and discards what prevents it.
-    pub fn force_to(&mut self, on: CheckoutTarget<'_>) -> Result<(), RunError> {
+    pub fn force_checkout(&mut self, on: CheckoutTarget<'_>) -> Result<(), RunError> {
         // `--discard-changes` still refuses to overwrite untracked files, despite its manual.
         let mut args = vec!["switch", "--quiet", "--force", "--no-guess"];
         match on {
             CheckoutTarget::Branch(branch) => args.extend(["--end-of-options", branch]),
             CheckoutTarget::Commit(commit) => args.extend(["--detach", "--end-of-options", commit]),
         }
-        self.must(&args, LONG).map(drop)
+        self.run_checked(&args, LONG).map(drop)
     }
 
     /// Switches to a branch and keeps uncommitted work; false if that conflicts.
-    pub fn carry_to(&mut self, branch: &str) -> Result<bool, RunError> {
-        self.says(&["switch", "--quiet", "--no-guess", "--end-of-options", branch])
+    pub fn switch_keeping_changes(&mut self, branch: &str) -> Result<bool, RunError> {
+        self.succeeds(&["switch", "--quiet", "--no-guess", "--end-of-options", branch])
     }
 
     /// Sets the branch to `HEAD` and switches to it. Files and index stay as they are.
-    pub fn name_head(&mut self, branch: &str) -> Result<(), RunError> {
+    pub fn set_branch_to_head(&mut self, branch: &str) -> Result<(), RunError> {
         let args = ["switch", "--quiet", "--no-track", "--force-create", branch];
-        self.must(&args, SHORT).map(drop)
+        self.run_checked(&args, SHORT).map(drop)
     }
 
     /// Resets the index to the commit; files stay as they are.
     pub fn reset_index(&mut self) -> Result<(), RunError> {
-        self.must(&["reset", "--quiet", "--mixed"], LONG).map(drop)
+        self.run_checked(&["reset", "--quiet", "--mixed"], LONG).map(drop)
     }
 
     /// Removes everything that the commit does not have, including ignored files and nested
     /// repositories.
     pub fn clean_all(&mut self) -> Result<(), RunError> {
-        self.must(&["clean", "--quiet", "-ffdx"], LONG).map(drop)
+        self.run_checked(&["clean", "--quiet", "-ffdx"], LONG).map(drop)
     }
 
     /// Removes files that are neither tracked nor ignored.
     pub fn clean_untracked(&mut self) -> Result<(), RunError> {
-        self.must(&["clean", "--quiet", "-fd"], LONG).map(drop)
+        self.run_checked(&["clean", "--quiet", "-fd"], LONG).map(drop)
     }
 
     pub fn fast_forward(&mut self, commit: &str) -> Result<Output, RunError> {
@@ -333,7 +335,7 @@ impl<'a> Git<'a> {
 
     /// Moves the checked-out branch and its files to another commit, unless uncommitted work would
     /// be lost.
-    pub fn move_to(&mut self, commit: &str) -> Result<bool, RunError> {
+    pub fn reset_keep(&mut self, commit: &str) -> Result<bool, RunError> {
         Ok(self.run(&["reset", "--quiet", "--keep", full_id(commit)?], None, LONG)?.ok())
     }
 
@@ -354,7 +356,7 @@ impl<'a> Git<'a> {
 
     /// Aborts an unfinished operation: `rebase`, `merge`, `cherry-pick`, `revert`, `am`.
     pub fn abort(&mut self, operation: &str) -> Result<bool, RunError> {
-        self.says(&[operation, "--abort"])
+        self.succeeds(&[operation, "--abort"])
     }
 
     // Trees and commits.
@@ -369,7 +371,7 @@ impl<'a> Git<'a> {
 
     /// None while the index contains a conflict.
     pub fn write_tree(&mut self) -> Result<Option<String>, RunError> {
-        self.maybe(&["write-tree"])
+        self.optional_line(&["write-tree"])
     }
 
     pub fn commit_index(&mut self, message: &str) -> Result<(), RunError> {
@@ -417,7 +419,7 @@ impl<'a> Git<'a> {
 
     /// The target of a symbolic link in a commit.
     pub fn link_target(&mut self, object: &str) -> Result<String, RunError> {
-        Ok(self.must(&["cat-file", "blob", object], SHORT)?.stdout)
+        Ok(self.run_checked(&["cat-file", "blob", object], SHORT)?.stdout)
     }
 
     // Running.
@@ -429,7 +431,7 @@ impl<'a> Git<'a> {
         stdin: Option<&str>,
         timeout: Duration,
     ) -> Result<Output, RunError> {
-        if self.says(&["config", "--get", "user.email"])? {
+        if self.succeeds(&["config", "--get", "user.email"])? {
             return self.run(args, stdin, timeout);
         }
         let all: Vec<&str> =
@@ -438,22 +440,22 @@ impl<'a> Git<'a> {
     }
 
     /// Whether git exits with 0.
-    fn says(&mut self, args: &[&str]) -> Result<bool, RunError> {
+    fn succeeds(&mut self, args: &[&str]) -> Result<bool, RunError> {
         Ok(self.run(args, None, SHORT)?.ok())
     }
 
     /// One line of output; none if git fails or prints nothing.
-    fn maybe(&mut self, args: &[&str]) -> Result<Option<String>, RunError> {
+    fn optional_line(&mut self, args: &[&str]) -> Result<Option<String>, RunError> {
         let output = self.run(args, None, SHORT)?;
         let line = output.stdout.trim_end_matches('\n');
         Ok((output.ok() && !line.is_empty()).then(|| line.to_owned()))
     }
 
     fn line(&mut self, args: &[&str]) -> Result<String, RunError> {
-        Ok(self.must(args, SHORT)?.stdout.trim_end_matches('\n').to_owned())
+        Ok(self.run_checked(args, SHORT)?.stdout.trim_end_matches('\n').to_owned())
     }
 
-    fn must(&mut self, args: &[&str], timeout: Duration) -> Result<Output, RunError> {
+    fn run_checked(&mut self, args: &[&str], timeout: Duration) -> Result<Output, RunError> {
         let output = self.run(args, None, timeout)?;
         checked(&format!("git {}", args.first().unwrap_or(&"")), output)
     }
@@ -477,7 +479,7 @@ impl<'a> Git<'a> {
         };
         let mut output = self.runner.run(&program)?;
         for _ in 0..RECORD_TRIES {
-            if output.ok() || !RECORD_IN_MOTION.iter().all(|part| output.stderr.contains(part)) {
+            if output.ok() || !RECORD_CHANGED.iter().all(|part| output.stderr.contains(part)) {
                 break;
             }
             std::thread::sleep(RECORD_PAUSE);
@@ -493,9 +495,8 @@ impl<'a> Git<'a> {
 /// Repairs a worktree's record that a killed git left with an empty `commondir`, at which every git
 /// that reads all worktrees fails. Writes what git itself would have written, the only content that
 /// the file ever has. Returns whether there was such a file.
-fn repair_record(folder: &Path, complaint: &str) -> bool {
-    let unread =
-        complaint.split_once("failed to read ").and_then(|(_, rest)| rest.split_once(": "));
+fn repair_record(folder: &Path, stderr: &str) -> bool {
+    let unread = stderr.split_once("failed to read ").and_then(|(_, rest)| rest.split_once(": "));
     let Some((file, _)) = unread else { return false };
     let file = folder.join(file);
     let is_record = file.ends_with("commondir") && file.iter().any(|part| part == "worktrees");
@@ -518,12 +519,12 @@ fn checked(what: &str, output: Output) -> Result<Output, RunError> {
 
 /// The reason is at the end of git's output.
 pub(super) fn failure(what: &str, output: &Output) -> RunError {
-    let said = said(output);
-    let detail = if output.timed_out { format!("it timed out. {said}") } else { said };
+    let message = message_of(output);
+    let detail = if output.timed_out { format!("it timed out. {message}") } else { message };
     RunError::Failed { what: what.to_owned(), detail }
 }
 
-pub(super) fn said(output: &Output) -> String {
+pub(super) fn message_of(output: &Output) -> String {
     let words =
         [output.stderr.trim(), output.stdout.trim()].into_iter().find(|text| !text.is_empty());
     let words = words.unwrap_or("no output");
@@ -531,6 +532,6 @@ pub(super) fn said(output: &Output) -> String {
     words.chars().skip(skip).collect()
 }
 
-fn is_of_another_record(complaint: &str) -> bool {
-    complaint.contains(".git/worktrees/") && complaint.contains("No such file or directory")
+fn is_of_another_record(stderr: &str) -> bool {
+    stderr.contains(".git/worktrees/") && stderr.contains("No such file or directory")
 }

@@ -72,7 +72,7 @@ pub fn folder_in(mut args: impl Iterator<Item = OsString>) -> Option<PathBuf> {
 /// Runs the whole job.
 #[must_use]
 pub fn run(folder: &Path) -> ExitCode {
-    match keep(folder) {
+    match run_job(folder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
@@ -83,7 +83,7 @@ pub fn run(folder: &Path) -> ExitCode {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum KeepError {
+enum KeeperError {
     #[error("a keeper must be started by banksman, with the lock of its folder as standard input")]
     NoLock,
     #[error("the folder has no job spec (`plan.json`)")]
@@ -98,11 +98,12 @@ enum KeepError {
     File(#[from] FileError),
 }
 
-fn keep(folder: &Path) -> Result<(), KeepError> {
-    let folder = folder.canonicalize().map_err(|source| set_up("find the job's folder", source))?;
+fn run_job(folder: &Path) -> Result<(), KeeperError> {
+    let folder =
+        folder.canonicalize().map_err(|source| setup_error("find the job's folder", source))?;
     let folder = JobFolder::new(folder);
     if !holds_lock(&folder) {
-        return Err(KeepError::NoLock);
+        return Err(KeeperError::NoLock);
     }
     if folder.begun()?.is_some() {
         // Another keeper started this job and died. Processes that it started may still run.
@@ -110,10 +111,10 @@ fn keep(folder: &Path) -> Result<(), KeepError> {
     }
     let mut plan = match folder.plan() {
         Ok(Some(plan)) => plan,
-        Ok(None) => return Err(KeepError::NoPlan),
+        Ok(None) => return Err(KeeperError::NoPlan),
         // A retry would fail in the same way, so the job ends here.
         Err(error) => {
-            folder.write_receipt(&not_understood(&folder, &error))?;
+            folder.write_receipt(&invalid_spec_receipt(&folder, &error))?;
             return Ok(folder.mark_ended()?);
         }
     };
@@ -129,14 +130,14 @@ fn keep(folder: &Path) -> Result<(), KeepError> {
     keeper.close(&receipt)
 }
 
-fn not_understood(folder: &JobFolder, error: &FileError) -> Receipt {
+fn invalid_spec_receipt(folder: &JobFolder, error: &FileError) -> Receipt {
     let job = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (now, cause) = (clock::now(), &error.source);
     Receipt::new(&job, now, EndCause::NotStarted { detail: format!("{error}: {cause}") })
 }
 
-fn set_up(action: &'static str, source: io::Error) -> KeepError {
-    KeepError::SetUp { action, source }
+fn setup_error(action: &'static str, source: io::Error) -> KeeperError {
+    KeeperError::SetUp { action, source }
 }
 
 /// Locking a file again through the same open file changes nothing, so this only checks.
@@ -160,7 +161,7 @@ struct Keeper {
     wake: Wake,
     lease: Option<Lease>,
     cgroup: Option<Cgroup>,
-    pulse: KeeperStatusWriter,
+    heartbeat: KeeperStatusWriter,
     next_tick: Moment,
     /// Why the whole job must end now.
     interrupt: Option<EndCause>,
@@ -168,33 +169,34 @@ struct Keeper {
     progressed: bool,
     reported_bytes: u64,
     /// Whether nothing was started since the last sweep.
-    is_swept: bool,
+    nothing_started: bool,
     left_over: u32,
 }
 
 impl Keeper {
-    fn begin(folder: JobFolder, plan: JobSpec) -> Result<Self, KeepError> {
+    fn begin(folder: JobFolder, plan: JobSpec) -> Result<Self, KeeperError> {
         if let Err(error) = setsid() {
             // This fails only for a process group leader: a person started this keeper in a
             // terminal.
             eprintln!("{} failed to start a new session: {error}", clock::now());
         }
         become_reaper();
-        let wake = Wake::install().map_err(|source| set_up("install signal handlers", source))?;
+        let wake =
+            Wake::install().map_err(|source| setup_error("install signal handlers", source))?;
         let marker = format!("{}:{:016x}", plan.job, clock::nonce());
         let cgroup = Cgroup::planned(&format!("banksman-{}", marker.replace(':', "-")));
         let pid = getpid().as_raw_pid();
         let started_at = clock::now();
         folder.write_begun(&KeeperStart {
             pid,
-            process_start: tree::start_of(pid).unwrap_or(0),
+            process_start: tree::start_time(pid).unwrap_or(0),
             at: started_at,
             marker: marker.clone(),
             cgroup: cgroup.as_ref().map(|group| group.folder().to_owned()),
         })?;
         let cgroup = cgroup.and_then(Cgroup::enter);
         let now = clock::monotonic();
-        let lease = plan.lease.as_ref().map(|terms| Lease::new(terms, &plan.limits, now));
+        let lease = plan.lease.as_ref().map(|config| Lease::new(config, &plan.limits, now));
         Ok(Self {
             wall: Some(now + millis(plan.limits.wall_ms)),
             folder,
@@ -204,29 +206,29 @@ impl Keeper {
             wake,
             lease,
             cgroup,
-            pulse: KeeperStatusWriter::new(now),
+            heartbeat: KeeperStatusWriter::new(now),
             next_tick: now,
             interrupt: None,
             progressed: false,
             reported_bytes: 0,
-            is_swept: true,
+            nothing_started: true,
             left_over: 0,
         })
     }
 
     /// Writes the receipt, then the marker that announces it.
-    fn close(mut self, receipt: &Receipt) -> Result<(), KeepError> {
-        self.pulse.write(&self.folder, clock::monotonic());
+    fn close(mut self, receipt: &Receipt) -> Result<(), KeeperError> {
+        self.heartbeat.write(&self.folder, clock::monotonic());
         let mut tries = 1;
         while let Err(error) = self.folder.write_receipt(receipt) {
             if tries == RECEIPT_TRIES {
                 return Err(error.into());
             }
             tries += 1;
-            self.pass(BETWEEN_RECEIPT_TRIES);
+            self.pause(BETWEEN_RECEIPT_TRIES);
         }
         if let Some(lease) = &mut self.lease {
-            lease.let_go();
+            lease.stop_renewal();
         }
         // Recovery finds a receipt without a marker. Leaving the group comes last because the
         // kernel is slow at it and nothing waits for it.
@@ -238,14 +240,14 @@ impl Keeper {
     }
 
     /// Waits, and keeps renewing the lease and watching for stop requests meanwhile.
-    fn pass(&mut self, span: Duration) {
+    fn pause(&mut self, span: Duration) {
         let until = clock::monotonic() + span;
         loop {
             let now = clock::monotonic();
             if now >= until {
                 return;
             }
-            drop(self.look_around(now));
+            drop(self.tick(now));
             self.wait(until, None);
         }
     }

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_is_waited_for_until_it_is_free_but_not_for_ever() {
+    fn waiting_for_a_lock_is_bounded() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let held = File::create(&path).unwrap();

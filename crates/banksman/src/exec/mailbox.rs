@@ -27,7 +27,7 @@ use disk::DRAFT_ENDING;
 use hiding::EXCLUDE;
 pub(super) use hiding::hide_from_git;
 pub use names::file_name;
-pub use signals::{Content, ExpectedSignal, SignalFile, SignalResult, word_of};
+pub use signals::{Content, ExpectedSignal, SignalFile, SignalResult, parse_step_signal};
 
 const FOLDER: &str = ".workflow";
 const SPECS: &str = ".workflow/specs";
@@ -45,9 +45,9 @@ const IGNORED: &str = "/signals/\n/retry-context/\n/steps/\n/audit/\n/past/\n";
 const LOCK_TRIES: u32 = 500;
 const BETWEEN_LOCK_TRIES: Duration = Duration::from_millis(10);
 /// The most files whose names differ only in a number.
-const SAME_NAME: u32 = 10_000;
+const MAX_SAME_NAME: u32 = 10_000;
 /// The most entries examined per folder.
-const ENTRIES: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum MailboxError {
@@ -60,7 +60,7 @@ pub enum MailboxError {
     #[error("timed out waiting for the lock on `{}`", .0.display())]
     Busy(PathBuf),
     #[error("too many files are named like `{0}`")]
-    Crowded(String),
+    TooManyFiles(String),
     #[error("`{0}` is not readable yet and stays in place")]
     NotYet(String),
 }
@@ -97,10 +97,10 @@ impl Mailbox {
     pub fn keep_spec(&self, id: &str, yaml: &str) -> Result<SpecCopy, MailboxError> {
         let lock = self.lock()?;
         let path = format!("{SPECS}/{}.yaml", file_name(id));
-        let full = place::made(&self.root, &path)?;
-        let kept = if disk::put_new(&full, yaml.as_bytes())? {
+        let full = place::created(&self.root, &path)?;
+        let kept = if disk::create_new_file(&full, yaml.as_bytes())? {
             SpecCopy::Written(path)
-        } else if disk::holds(&full, yaml.as_bytes())? {
+        } else if disk::has_content(&full, yaml.as_bytes())? {
             SpecCopy::AlreadyThere(path)
         } else {
             SpecCopy::Differs(path)
@@ -124,10 +124,10 @@ impl Mailbox {
     /// Writes the assignment of a manual step to `steps/<step-id>.md` and returns the path.
     pub fn keep_assignment(&self, step: &str, text: &str) -> Result<PathBuf, MailboxError> {
         let lock = self.lock()?;
-        let full = place::made(&self.root, &format!("{STEPS}/{}.md", file_name(step)))?;
-        if !disk::holds(&full, text.as_bytes())? {
+        let full = place::created(&self.root, &format!("{STEPS}/{}.md", file_name(step)))?;
+        if !disk::has_content(&full, text.as_bytes())? {
             disk::remove(&full)?;
-            disk::put_new(&full, text.as_bytes())?;
+            disk::create_new_file(&full, text.as_bytes())?;
         }
         drop(lock);
         Ok(full)
@@ -136,7 +136,7 @@ impl Mailbox {
     /// Creates the folder if needed and locks it until the returned file is dropped.
     fn lock(&self) -> Result<File, MailboxError> {
         self.make_folder()?;
-        let path = place::made(&self.root, LOCK)?;
+        let path = place::created(&self.root, LOCK)?;
         if fs::symlink_metadata(&path).is_err() {
             self.hide()?;
         }
@@ -159,19 +159,19 @@ impl Mailbox {
     /// Creates the folder and its `.gitignore`. An empty folder counts as one whose creation was
     /// interrupted, because nothing else leaves one behind.
     fn make_folder(&self) -> Result<(), MailboxError> {
-        let ignore = place::made(&self.root, &format!("{FOLDER}/.gitignore"))?;
+        let ignore = place::created(&self.root, &format!("{FOLDER}/.gitignore"))?;
         let folder = place::parent(&ignore);
-        if !is_bare(folder).map_err(|source| fault("list", folder, source))? {
+        if !is_empty_folder(folder).map_err(|source| fault("list", folder, source))? {
             return Ok(());
         }
         // The lock is not held yet, so the draft needs a unique name.
         let draft = folder.join(format!(".{:016x}{DRAFT_ENDING}", clock::nonce()));
-        disk::put_new_by(&draft, &ignore, IGNORED.as_bytes())?;
+        disk::create_via_draft(&draft, &ignore, IGNORED.as_bytes())?;
         Ok(())
     }
 }
 
-fn is_bare(folder: &Path) -> io::Result<bool> {
+fn is_empty_folder(folder: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(folder)? {
         if !entry?.file_name().as_encoded_bytes().ends_with(DRAFT_ENDING.as_bytes()) {
             return Ok(false);

@@ -10,11 +10,11 @@ use std::path::Path;
 use banksman_core::receipt::{CheckResult, MergeReport};
 
 use super::evidence::run_checks;
-use super::git::{CheckoutTarget, MergeTree, said};
+use super::git::{CheckoutTarget, MergeTree, message_of};
 use super::job::{Verification, Workspace};
 use super::process::{Output, RunError, Runner};
 use super::worktree::pool::WorktreePool;
-use super::worktree::{Place, lock, names, set_up};
+use super::worktree::{WorktreeState, lock, names, set_up};
 
 /// How often the base may move while the checks run before a person has to look.
 const ROUNDS: u32 = 25;
@@ -28,20 +28,20 @@ pub fn merge(
     env: &BTreeMap<String, String>,
 ) -> Result<MergeReport, RunError> {
     let pool = WorktreePool::of(workspace, env)?;
-    let mut line = None;
+    let mut queue = None;
     for round in 0..ROUNDS {
-        if round > 0 && line.is_none() {
+        if round > 0 && queue.is_none() {
             // Merges that lost the race queue up, so that they do not overtake each other
             // repeatedly. The queue is only advisory: the base moves by compare-and-swap with or
             // without it.
             let lock = lock::lock_of_merges(pool.spare, &pool.common);
-            if let Ok(held) = lock::hold(runner, &lock, pool.env) {
-                line = Some(held);
+            if let Ok(queue_lock) = lock::acquire(runner, &lock, pool.env) {
+                queue = Some(queue_lock);
             }
         }
         let mut git = pool.git(runner);
-        let base = tip(git.commit_of(&full(&workspace.base))?, &workspace.base)?;
-        let branch = git.commit_of(&full(&workspace.branch))?;
+        let base = tip(git.commit_of(&branch_ref(&workspace.base))?, &workspace.base)?;
+        let branch = git.commit_of(&branch_ref(&workspace.branch))?;
         let work = match commit {
             Some(commit) => commit.to_owned(),
             None => tip(branch.clone(), &workspace.branch)?,
@@ -60,10 +60,10 @@ pub fn merge(
         if let Some(check) = failed_check(runner, &pool, workspace, checks, &head)? {
             return Ok(MergeReport::Rejected { check });
         }
-        match land(runner, &pool, workspace, &base, &head)? {
-            Landing::Landed => return Ok(MergeReport::Merged { head }),
-            Landing::Moved => {}
-            Landing::Refused(check) => return Ok(MergeReport::Rejected { check }),
+        match update_base(runner, &pool, workspace, &base, &head)? {
+            BaseUpdate::Done => return Ok(MergeReport::Merged { head }),
+            BaseUpdate::Moved => {}
+            BaseUpdate::Refused(check) => return Ok(MergeReport::Rejected { check }),
         }
     }
     Err(RunError::Failed {
@@ -81,16 +81,16 @@ pub fn find(
 ) -> Result<MergeReport, RunError> {
     let pool = WorktreePool::of(workspace, env)?;
     let mut git = pool.git(runner);
-    let base = tip(git.commit_of(&full(&workspace.base))?, &workspace.base)?;
+    let base = tip(git.commit_of(&branch_ref(&workspace.base))?, &workspace.base)?;
     let work = match commit {
         Some(commit) => commit.to_owned(),
-        None => tip(git.commit_of(&full(&workspace.branch))?, &workspace.branch)?,
+        None => tip(git.commit_of(&branch_ref(&workspace.branch))?, &workspace.branch)?,
     };
     let is_in = git.is_ancestor(&work, &base)?;
     Ok(if is_in { MergeReport::AlreadyIn { head: base } } else { MergeReport::NotIn })
 }
 
-fn full(branch: &str) -> String {
+fn branch_ref(branch: &str) -> String {
     format!("refs/heads/{branch}")
 }
 
@@ -113,8 +113,8 @@ fn failed_check(
         return Ok(None);
     }
     let path = pool.spare.join("merging").join(names::hash_of(&workspace.worktree));
-    let _held = lock::hold(runner, &lock::lock_of_worktree(pool.spare, &path), pool.env)?;
-    if pool.look(&path)? != Place::Free {
+    let _held = lock::acquire(runner, &lock::lock_of_worktree(pool.spare, &path), pool.env)?;
+    if pool.inspect(&path)? != WorktreeState::Free {
         pool.discard(runner, &path)?;
     }
     let record = pool.obtain(runner, &path, CheckoutTarget::Commit(head))?;
@@ -125,7 +125,7 @@ fn failed_check(
         return Ok(Some(check_of(command, head, &output)));
     }
     let proof = run_checks(runner, &path, checks, pool.env)?;
-    let holds = proof.holds(checks);
+    let holds = proof.all_passed(checks);
     pool.retire(runner, &path, &record, head)?;
     if holds {
         return Ok(None);
@@ -143,28 +143,28 @@ fn check_of(command: &str, head: &str, output: &Output) -> CheckResult {
         head: head.to_owned(),
         exit: output.exit,
         millis: output.millis,
-        tail: said(output),
+        tail: message_of(output),
     }
 }
 
-enum Landing {
-    Landed,
+enum BaseUpdate {
+    Done,
     /// The base moved after the result was made.
     Moved,
     Refused(CheckResult),
 }
 
 /// Moves the base, and a checkout of it, from `old` to `new`.
-fn land(
+fn update_base(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
     workspace: &Workspace,
     old: &str,
     new: &str,
-) -> Result<Landing, RunError> {
+) -> Result<BaseUpdate, RunError> {
     let lock = lock::lock_of_repository(pool.spare, &pool.common);
-    let _held = lock::hold(runner, &lock, pool.env)?;
-    let name = full(&workspace.base);
+    let _held = lock::acquire(runner, &lock, pool.env)?;
+    let name = branch_ref(&workspace.base);
     let mut git = pool.git(runner);
     let is_here = |path: &Path| path.symlink_metadata().is_ok();
     let mut checkouts: Vec<_> = git
@@ -174,10 +174,10 @@ fn land(
         .collect();
     let Some(checkout) = checkouts.pop() else {
         if git.swap_ref(&name, new, old)? {
-            return Ok(Landing::Landed);
+            return Ok(BaseUpdate::Done);
         }
         if git.commit_of(&name)?.as_deref() != Some(old) {
-            return Ok(Landing::Moved);
+            return Ok(BaseUpdate::Moved);
         }
         let why =
             format!("git could not move `{}`; another git may have left a lock", workspace.base);
@@ -189,16 +189,16 @@ fn land(
         return Err(RunError::Failed { what: "merging".to_owned(), detail: why });
     }
     if git.commit_of(&name)?.as_deref() != Some(old) {
-        return Ok(Landing::Moved);
+        return Ok(BaseUpdate::Moved);
     }
     // Moves files and branch together or not at all, and only forward.
     let output = pool.git_in(runner, &checkout.path).fast_forward(new)?;
     let now = pool.git(runner).commit_of(&name)?;
     if now.as_deref() == Some(new) {
-        return Ok(Landing::Landed);
+        return Ok(BaseUpdate::Done);
     }
     if now.as_deref() != Some(old) {
-        return Ok(Landing::Moved);
+        return Ok(BaseUpdate::Moved);
     }
     let mut check = check_of("git merge --ff-only", new, &output);
     check.tail = format!(
@@ -207,5 +207,5 @@ fn land(
         checkout.path.display(),
         check.tail
     );
-    Ok(Landing::Refused(check))
+    Ok(BaseUpdate::Refused(check))
 }

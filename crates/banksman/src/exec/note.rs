@@ -29,7 +29,7 @@ pub enum NoteError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error("cannot use the daily note `{}`: {why}", path.display())]
-    Odd { path: PathBuf, why: String },
+    Unusable { path: PathBuf, why: String },
     #[error("cannot keep the daily note in `{}`: {why}", folder.display())]
     Place { folder: PathBuf, why: String },
 }
@@ -45,7 +45,7 @@ pub struct NoteFile {
 /// merges would count as a person's answer. `projects` are the folders of all repositories that
 /// agents work on.
 pub fn open_folder(folder: &Path, projects: &[PathBuf]) -> Result<PathBuf, NoteError> {
-    refuse_work(&nearest(folder), folder, projects)?;
+    refuse_agent_folder(&resolve_existing(folder), folder, projects)?;
     DirBuilder::new()
         .recursive(true)
         .mode(NEW_FOLDER)
@@ -53,12 +53,12 @@ pub fn open_folder(folder: &Path, projects: &[PathBuf]) -> Result<PathBuf, NoteE
         .map_err(|source| fault("create", folder, source))?;
     // Only now is it known where links lead.
     let real = folder.canonicalize().map_err(|source| fault("find", folder, source))?;
-    refuse_work(&real, folder, projects)?;
+    refuse_agent_folder(&real, folder, projects)?;
     Ok(real)
 }
 
 /// Resolves the part of a path that exists and appends the rest.
-fn nearest(folder: &Path) -> PathBuf {
+fn resolve_existing(folder: &Path) -> PathBuf {
     for there in folder.ancestors() {
         if let Ok(real) = there.canonicalize() {
             let rest = folder.strip_prefix(there).unwrap_or(Path::new(""));
@@ -68,7 +68,7 @@ fn nearest(folder: &Path) -> PathBuf {
     folder.to_owned()
 }
 
-fn refuse_work(real: &Path, folder: &Path, projects: &[PathBuf]) -> Result<(), NoteError> {
+fn refuse_agent_folder(real: &Path, folder: &Path, projects: &[PathBuf]) -> Result<(), NoteError> {
     let refused = |why: String| NoteError::Place { folder: folder.to_owned(), why };
     // In a linked worktree `.git` is a file that names the repository.
     let worktree = real.ancestors().find(|one| one.join(".git").is_file());
@@ -76,11 +76,11 @@ fn refuse_work(real: &Path, folder: &Path, projects: &[PathBuf]) -> Result<(), N
         let why = format!("`{}` is a worktree, in which agents may write", worktree.display());
         return Err(refused(why));
     }
-    let is_around = |project: &&PathBuf| {
+    let contains_folder = |project: &&PathBuf| {
         let project = project.canonicalize().unwrap_or_else(|_| (*project).clone());
         real.starts_with(project)
     };
-    match projects.iter().find(is_around) {
+    match projects.iter().find(contains_folder) {
         Some(project) => Err(refused(format!(
             "`{}` is a project: a branch that an agent made could contain answers",
             project.display()
@@ -91,15 +91,16 @@ fn refuse_work(real: &Path, folder: &Path, projects: &[PathBuf]) -> Result<(), N
 
 /// Reads the note, if it exists.
 pub fn read(path: &Path) -> Result<Option<NoteFile>, NoteError> {
-    let odd = |why: String| NoteError::Odd { path: path.to_owned(), why };
+    let unusable = |why: String| NoteError::Unusable { path: path.to_owned(), why };
     match disk::read(path, limits::DAILY_BYTES)? {
-        Found::Nothing => Ok(None),
-        Found::Odd(_, why) => Err(odd(why)),
+        Found::Missing => Ok(None),
+        Found::Unusable(_, why) => Err(unusable(why)),
         Found::Plain(_, bytes) if bytes.len() > limits::DAILY_BYTES => {
-            Err(odd(format!("it has more than {} bytes", limits::DAILY_BYTES)))
+            Err(unusable(format!("it has more than {} bytes", limits::DAILY_BYTES)))
         }
         Found::Plain(meta, bytes) => {
-            let text = String::from_utf8(bytes).map_err(|_| odd("it is not UTF-8".to_owned()))?;
+            let text =
+                String::from_utf8(bytes).map_err(|_| unusable("it is not UTF-8".to_owned()))?;
             Ok(Some(NoteFile { text, modified: disk::modified(&meta) }))
         }
     }
@@ -107,33 +108,33 @@ pub fn read(path: &Path) -> Result<Option<NoteFile>, NoteError> {
 
 /// Replaces the text that was read by a new one. Returns false and changes nothing if somebody has
 /// written meanwhile.
-pub fn replace(path: &Path, seen: Option<&str>, new: &str) -> Result<bool, NoteError> {
+pub fn replace(path: &Path, expected: Option<&str>, new: &str) -> Result<bool, NoteError> {
     if new.len() > limits::DAILY_BYTES {
         let why = format!("it would have more than {} bytes", limits::DAILY_BYTES);
-        return Err(NoteError::Odd { path: path.to_owned(), why });
+        return Err(NoteError::Unusable { path: path.to_owned(), why });
     }
     let folder = path.parent().unwrap_or(Path::new("."));
     let draft = folder.join(format!(".{:016x}{DRAFT_ENDING}", clock::nonce()));
-    let Some(seen) = seen else {
+    let Some(expected) = expected else {
         let mode = fs::Permissions::from_mode(NEW_FILE);
-        let put = disk::put_new_by(&draft, path, new.as_bytes())?;
+        let put = disk::create_via_draft(&draft, path, new.as_bytes())?;
         if put {
             fs::set_permissions(path, mode).map_err(|source| fault("protect", path, source))?;
         }
         return Ok(put);
     };
-    if !disk::holds(path, seen.as_bytes())? {
+    if !disk::has_content(path, expected.as_bytes())? {
         return Ok(false);
     }
     let swapped =
-        write_draft(&draft, path, new).and_then(|()| swap(&draft, path, seen.as_bytes(), new));
-    let is_of_no_use = match swapped {
+        write_draft(&draft, path, new).and_then(|()| swap(&draft, path, expected.as_bytes(), new));
+    let is_disposable = match swapped {
         Ok(Swapped::Replaced | Swapped::PutBack) => true,
         Ok(Swapped::Saved) => false,
         // It failed in between: the draft may hold somebody's text.
-        Err(_) => disk::holds(&draft, new.as_bytes())?,
+        Err(_) => disk::has_content(&draft, new.as_bytes())?,
     };
-    if is_of_no_use {
+    if is_disposable {
         // A draft that stays is hidden and harmless.
         drop(fs::remove_file(&draft));
     }
@@ -152,7 +153,7 @@ enum Swapped {
 }
 
 /// Exchanges the draft and the note atomically, so that the previous content can be examined.
-fn swap(draft: &Path, path: &Path, seen: &[u8], new: &str) -> Result<Swapped, NoteError> {
+fn swap(draft: &Path, path: &Path, expected: &[u8], new: &str) -> Result<Swapped, NoteError> {
     match exchange(draft, path) {
         Ok(()) => {}
         // On a file system without this rename, a text saved at this very moment is lost.
@@ -163,12 +164,12 @@ fn swap(draft: &Path, path: &Path, seen: &[u8], new: &str) -> Result<Swapped, No
         Err(Errno::NOENT) => return Ok(Swapped::PutBack),
         Err(error) => return Err(fault("replace", path, error.into()).into()),
     }
-    if disk::holds(draft, seen)? {
+    if disk::has_content(draft, expected)? {
         return Ok(Swapped::Replaced);
     }
     let put_back = |error: Errno| fault("put back", path, error.into());
     exchange(draft, path).map_err(put_back)?;
-    if disk::holds(draft, new.as_bytes())? {
+    if disk::has_content(draft, new.as_bytes())? {
         return Ok(Swapped::PutBack);
     }
     // Whoever saved over our text saved last.
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_is_replaced_only_while_it_is_what_was_read() {
+    fn a_note_is_replaced_only_if_unchanged() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("a.md");
         assert_eq!(read(&path).unwrap(), None);
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_in_the_last_moment_is_put_back() {
+    fn a_concurrent_save_is_put_back() {
         let folder = TempDir::new().unwrap();
         let [path, draft] = ["a.md", "draft"].map(|name| folder.path().join(name));
         fs::write(&path, "saved meanwhile").unwrap();
@@ -266,10 +267,10 @@ mod tests {
             });
             let mut written = 0;
             while !person.is_finished() || written == 0 {
-                let seen = read(&path).unwrap().unwrap().text;
-                let (count, rest) = seen.split_once('\n').unwrap();
+                let expected = read(&path).unwrap().unwrap().text;
+                let (count, rest) = expected.split_once('\n').unwrap();
                 let new = format!("{}\n{rest}", count.parse::<usize>().unwrap() + 1);
-                written += usize::from(replace(&path, Some(&seen), &new).unwrap());
+                written += usize::from(replace(&path, Some(&expected), &new).unwrap());
             }
         });
         // Of two saves at the same moment, one is next to the note.

@@ -137,7 +137,7 @@ impl Running {
             stderr: Tail::new(child.stderr.take(), program.keep),
             child,
         };
-        match running.unblock() {
+        match running.set_nonblocking() {
             Ok(()) => Ok(running),
             Err(source) => {
                 let mut running = running;
@@ -147,7 +147,7 @@ impl Running {
         }
     }
 
-    fn unblock(&self) -> io::Result<()> {
+    fn set_nonblocking(&self) -> io::Result<()> {
         let pipes = [
             self.stdin.as_ref().map(AsFd::as_fd),
             self.stdout.pipe.as_ref().map(AsFd::as_fd),
@@ -162,7 +162,7 @@ impl Running {
     /// Waits for the program's exit or its timeout. A grandchild that holds the pipes open does not
     /// delay this.
     fn watch(&mut self, timeout: Duration) -> io::Result<(ExitStatus, bool)> {
-        let end = EndOf::of(&self.child)?;
+        let end = ExitWatch::of(&self.child)?;
         loop {
             let left = timeout.saturating_sub(self.began.elapsed());
             if left.is_zero() {
@@ -183,7 +183,7 @@ impl Running {
     }
 
     /// Waits until there is something to do, at most for the remaining time.
-    fn wait(&self, end: &EndOf, left: Duration) -> io::Result<()> {
+    fn wait(&self, end: &ExitWatch, left: Duration) -> io::Result<()> {
         let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(4);
         let watched = [
             (self.stdin.as_ref().map(AsFd::as_fd), PollFlags::OUT),
@@ -222,9 +222,9 @@ impl Running {
 
     fn read_last(&mut self) -> io::Result<()> {
         for _ in 0..LAST_CHUNKS {
-            let more_out = self.stdout.read_some()?;
+            let out_has_more = self.stdout.read_some()?;
             let more_err = self.stderr.read_some()?;
-            if !more_out && !more_err {
+            if !out_has_more && !more_err {
                 break;
             }
         }
@@ -251,9 +251,9 @@ impl Running {
 }
 
 /// Makes the exit of a child pollable, where the system can do that.
-struct EndOf(#[cfg(target_os = "linux")] Option<rustix::fd::OwnedFd>);
+struct ExitWatch(#[cfg(target_os = "linux")] Option<rustix::fd::OwnedFd>);
 
-impl EndOf {
+impl ExitWatch {
     #[cfg(target_os = "linux")]
     fn of(child: &Child) -> io::Result<Self> {
         use rustix::process::{PidfdFlags, pidfd_open};

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use banksman_core::time::Instant;
 
 /// A larger file does not belong to git.
-const MOST_BYTES: u64 = 8 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The branch that work starts from if no setting names one: the remote's default, else `main` or
 /// `master`, else the checked-out one. It does not change when somebody switches branches, unless
@@ -90,7 +90,7 @@ pub(super) fn common_folder(repo: &Path) -> Option<PathBuf> {
 
 fn read(path: &Path) -> Option<String> {
     let size = fs::metadata(path).ok()?.len();
-    if size > MOST_BYTES {
+    if size > MAX_FILE_BYTES {
         return None;
     }
     fs::read_to_string(path).ok()

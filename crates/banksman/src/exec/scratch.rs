@@ -10,8 +10,8 @@ use super::process::{PlainRunner, Program, RunError, Runner};
 pub enum ScratchError {
     #[error(transparent)]
     Run(#[from] RunError),
-    #[error("`git {command}` failed: {said}")]
-    Git { command: String, said: String },
+    #[error("`git {command}` failed: {stderr}")]
+    Git { command: String, stderr: String },
 }
 
 /// Makes a repository of a folder's files, with one commit on `main`. `env` needs a PATH.
@@ -44,5 +44,5 @@ fn git(folder: &Path, args: &[&str], env: &BTreeMap<String, String>) -> Result<(
     if output.ok() {
         return Ok(());
     }
-    Err(ScratchError::Git { command: args.join(" "), said: output.stderr.trim().to_owned() })
+    Err(ScratchError::Git { command: args.join(" "), stderr: output.stderr.trim().to_owned() })
 }

@@ -11,9 +11,9 @@ use super::process::{Program, RunError, Runner};
 use crate::config::{EnvVars, Environment};
 
 /// Opening a window takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of an error message is kept.
-const COMPLAINT_BYTES: usize = 2_000;
+const ERROR_BYTES: usize = 2_000;
 /// What the terminals' programs need to find their session or desktop.
 const NEEDED: [&str; 8] = [
     "PATH",
@@ -75,35 +75,35 @@ pub fn open(
         folder: folder.to_owned(),
         env: env.clone(),
         stdin: None,
-        timeout: PATIENCE,
-        keep: COMPLAINT_BYTES,
+        timeout: TIMEOUT,
+        keep: ERROR_BYTES,
     };
     let output = runner.run(&program)?;
     if output.ok() {
         return Ok(());
     }
-    let said = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
+    let message = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
     let what = format!("opening a {} window", screen.as_str());
-    Err(RunError::Failed { what, detail: said.trim().to_owned() })
+    Err(RunError::Failed { what, detail: message.trim().to_owned() })
 }
 
 fn arguments(screen: WindowHost, name: &str, command: &[String], folder: &Path) -> Vec<String> {
-    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     match screen {
         WindowHost::Tmux => {
             // tmux would read a dot or a colon as part of a target.
             let name = name.replace(['.', ':'], "-");
-            let mut args = words(&["new-window", "-d", "-n", &name, "-c"]);
+            let mut args = owned(&["new-window", "-d", "-n", &name, "-c"]);
             args.push(folder.display().to_string());
             args.push("--".to_owned());
             args.extend(command.iter().map(|word| for_tmux(word)));
             // In the same call, so that the output of a command that ends at once stays visible.
-            args.extend(words(&[";", "set-option", "-w", "-t", &format!(":={name}")]));
-            args.extend(words(&["remain-on-exit", "on"]));
+            args.extend(owned(&[";", "set-option", "-w", "-t", &format!(":={name}")]));
+            args.extend(owned(&["remain-on-exit", "on"]));
             args
         }
         WindowHost::Tabby => {
-            let mut args = words(&["run"]);
+            let mut args = owned(&["run"]);
             args.extend(command.iter().cloned());
             args
         }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn no_word_is_taken_for_something_else() {
+    fn tmux_words_are_escaped() {
         let command = ["a;", "b c", ";"].map(str::to_owned);
         let args = arguments(WindowHost::Tmux, "r1.2", &command, Path::new("/x"));
         let expected = [

@@ -2,13 +2,13 @@
 //! unsaved work in it.
 //!
 //! This module does not know what a task is or when its worktree is to be removed. `names` has the
-//! templates, `mark` finds existing worktrees, `pool` keeps spare ones, `bring` merges other tasks'
+//! templates, `mark` finds existing worktrees, `pool` keeps spare ones, `merging` merges other tasks'
 //! work in, `rescue` saves work and `removal` removes worktrees.
 
-mod bring;
 mod link;
 pub mod lock;
 pub mod mark;
+mod merging;
 mod moving;
 pub mod names;
 pub(in crate::exec) mod pool;
@@ -26,10 +26,10 @@ use banksman_core::receipt::PrepareFault;
 use super::git::{self, CheckoutTarget, Git};
 use super::job::Workspace;
 use super::process::{Output, Program, RunError, Runner};
-pub(in crate::exec) use link::Place;
+pub(in crate::exec) use link::WorktreeState;
 use lock::WorktreeLock;
 use pool::{SET_UP, WorktreePool, failed};
-pub(in crate::exec) use recover::{Standing, bring_home, restore_branch};
+pub(in crate::exec) use recover::{BranchPosition, move_branch_to_head, restore_branch};
 
 /// A set-up command that takes longer hangs.
 const SET_UP_TIME: Duration = Duration::from_secs(30 * 60);
@@ -75,71 +75,77 @@ pub fn prepare(
 ) -> Result<Prepared, NotPrepared> {
     check_names(workspace)?;
     let lock = lock::lock_of_worktree(&workspace.spare, &workspace.worktree);
-    let held = lock::hold(runner, &lock, env)?;
+    let held = lock::acquire(runner, &lock, env)?;
     let pool = WorktreePool::of(workspace, env)?;
     let mut notes = Vec::new();
-    let ground = survey(runner, &pool, workspace, &mut notes)?;
+    let branches = resolve_branches(runner, &pool, workspace, &mut notes)?;
 
     recover::clear_locks(&pool, &workspace.branch, None)?;
-    let place = match pool.look(&workspace.worktree)? {
-        Place::Orphan => {
-            recover::adopt(runner, &pool, workspace, &ground.start, &mut notes)?;
-            pool.look(&workspace.worktree)?
+    let place = match pool.inspect(&workspace.worktree)? {
+        WorktreeState::Orphan => {
+            recover::adopt(runner, &pool, workspace, &branches.start, &mut notes)?;
+            pool.inspect(&workspace.worktree)?
         }
-        place @ (Place::Free | Place::Ours(_) | Place::Unfinished | Place::Foreign(_)) => place,
+        place @ (WorktreeState::Free
+        | WorktreeState::Ours(_)
+        | WorktreeState::Unfinished
+        | WorktreeState::Foreign(_)) => place,
     };
     let marking = |error| failed("marking", &workspace.worktree, &error);
-    let made = match place {
-        Place::Ours(record) => {
+    let checkout = match place {
+        WorktreeState::Ours(record) => {
             let is_clean = recover::recover(runner, &pool, workspace, &record, &mut notes)?;
-            Made { record, fresh: false, is_clean }
+            Checkout { record, fresh: false, is_clean }
         }
-        Place::Unfinished => {
+        WorktreeState::Unfinished => {
             pool.discard(runner, &workspace.worktree)?;
-            mark::intend(workspace).map_err(marking)?;
-            make(runner, &pool, workspace, &ground)?
+            mark::record_intent(workspace).map_err(marking)?;
+            make(runner, &pool, workspace, &branches)?
         }
-        Place::Free => {
-            mark::intend(workspace).map_err(marking)?;
-            make(runner, &pool, workspace, &ground)?
+        WorktreeState::Free => {
+            mark::record_intent(workspace).map_err(marking)?;
+            make(runner, &pool, workspace, &branches)?
         }
-        Place::Orphan => return Err(in_the_way(workspace, "its record in the repository is gone")),
-        Place::Foreign(why) => return Err(in_the_way(workspace, &why)),
+        WorktreeState::Orphan => {
+            return Err(unusable_path(workspace, "its record in the repository is gone"));
+        }
+        WorktreeState::Foreign(why) => return Err(unusable_path(workspace, &why)),
     };
     // A worktree from an earlier version or another home gets its mark here.
-    mark::write(&made.record, workspace).map_err(marking)?;
-    mark::fulfil(workspace).map_err(marking)?;
-    let is_new = made.fresh && ground.branch.is_none() && ground.published.is_none();
-    if made.is_clean {
-        moving::begin(&made.record)?;
+    mark::write(&checkout.record, workspace).map_err(marking)?;
+    mark::remove_intent(workspace).map_err(marking)?;
+    let is_new = checkout.fresh && branches.branch.is_none() && branches.published.is_none();
+    if checkout.is_clean {
+        moving::begin(&checkout.record)?;
     }
     let fresh = if is_new {
-        Ok((ground.start.clone(), ground.start.clone()))
+        Ok((branches.start.clone(), branches.start.clone()))
     } else {
-        freshen(runner, &pool, workspace, (&ground, made.is_clean), &mut notes)
+        update_branch(runner, &pool, workspace, (&branches, checkout.is_clean), &mut notes)
     };
-    let ready = fresh.and_then(|at| bring::bring(runner, &pool, workspace, at, &mut notes));
+    let ready =
+        fresh.and_then(|at| merging::merge_branches(runner, &pool, workspace, at, &mut notes));
     // Any other fault comes from a git that ran to its end.
     if !ready.as_ref().is_err_and(|fault| fault.class == PrepareFault::Environment) {
-        moving::end(&made.record)?;
+        moving::end(&checkout.record)?;
     }
     let (base, head) = ready?;
     if let Some(command) = &workspace.setup
-        && let Some(output) = set_up(runner, command, &workspace.worktree, &made.record, env)?
+        && let Some(output) = set_up(runner, command, &workspace.worktree, &checkout.record, env)?
     {
-        return Err(not_set_up(command, &output));
+        return Err(setup_failed(command, &output));
     }
-    Ok(Prepared { base, head, fresh: made.fresh, notes, held })
+    Ok(Prepared { base, head, fresh: checkout.fresh, notes, held })
 }
 
-struct Made {
+struct Checkout {
     record: PathBuf,
     fresh: bool,
     is_clean: bool,
 }
 
 /// The commits of the relevant branches.
-struct Ground {
+struct Branches {
     /// The commit that new work starts from.
     start: String,
     branch: Option<String>,
@@ -159,22 +165,22 @@ fn environment(detail: String) -> NotPrepared {
     NotPrepared { class: PrepareFault::Environment, detail }
 }
 
-fn in_the_way(workspace: &Workspace, why: &str) -> NotPrepared {
+fn unusable_path(workspace: &Workspace, why: &str) -> NotPrepared {
     environment(format!("`{}` cannot be used as a worktree: {why}", workspace.worktree.display()))
 }
 
-fn survey(
+fn resolve_branches(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
     workspace: &Workspace,
     notes: &mut Vec<String>,
-) -> Result<Ground, NotPrepared> {
+) -> Result<Branches, NotPrepared> {
     let Workspace { base, branch, remote, .. } = workspace;
     let mut git = pool.git(runner);
     if let Some(remote) = remote {
         let fetched = git.fetch(remote, base, branch)?;
         if !fetched.ok() {
-            notes.push(format!("failed to fetch `{remote}`: {}", git::said(&fetched)));
+            notes.push(format!("failed to fetch `{remote}`: {}", git::message_of(&fetched)));
         }
     }
     let local_name = |name: &str| format!("refs/heads/{name}");
@@ -192,14 +198,14 @@ fn survey(
             return Err(environment(format!("the branch `{base}` has no commit to start from")));
         }
         (Some(only), None) | (None, Some(only)) => only,
-        (Some(local), Some(remote)) => further(&mut git, local, remote, base, notes)?,
+        (Some(local), Some(remote)) => newer_tip(&mut git, local, remote, base, notes)?,
     };
-    Ok(Ground { start, branch: local_branch, published: remote_branch })
+    Ok(Branches { start, branch: local_branch, published: remote_branch })
 }
 
 /// The branch tip that contains the other: local merges that are not pushed count, and so do
 /// commits that others have pushed.
-fn further(
+fn newer_tip(
     git: &mut Git<'_>,
     local: String,
     remote: String,
@@ -221,11 +227,11 @@ fn make(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
     workspace: &Workspace,
-    ground: &Ground,
-) -> Result<Made, RunError> {
+    branches: &Branches,
+) -> Result<Checkout, RunError> {
     let branch = workspace.branch.as_str();
-    if ground.branch.is_none() {
-        let start = ground.published.as_ref().unwrap_or(&ground.start);
+    if branches.branch.is_none() {
+        let start = branches.published.as_ref().unwrap_or(&branches.start);
         let name = format!("refs/heads/{branch}");
         // Created apart from the worktree, so that each step can be repeated after the other has
         // failed.
@@ -237,38 +243,38 @@ fn make(
         }
     }
     let record = pool.obtain(runner, &workspace.worktree, CheckoutTarget::Branch(branch))?;
-    Ok(Made { record, fresh: true, is_clean: true })
+    Ok(Checkout { record, fresh: true, is_clean: true })
 }
 
 /// Updates the branch to its published commits and onto its base, as far as that works without a
 /// conflict. Returns the base and the head.
-fn freshen(
+fn update_branch(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
     workspace: &Workspace,
-    (ground, is_clean): (&Ground, bool),
+    (branches, is_clean): (&Branches, bool),
     notes: &mut Vec<String>,
 ) -> Result<(String, String), NotPrepared> {
     let mut git = pool.git_in(runner, &workspace.worktree);
     let mut head = head_of(&mut git)?;
-    if let Some(published) = &ground.published {
-        head = follow(&mut git, workspace, (head, published), is_clean, notes)?;
+    if let Some(published) = &branches.published {
+        head = follow_remote(&mut git, workspace, (head, published), is_clean, notes)?;
     }
-    let Some(base) = git.merge_base(&ground.start, &head)? else {
+    let Some(base) = git.merge_base(&branches.start, &head)? else {
         return Err(diverged(workspace, "it has no commit in common with its base"));
     };
-    let is_stale = base != ground.start;
+    let is_stale = base != branches.start;
     // Do not rewrite commits that others may have fetched or merged.
     if !is_stale
         || !is_clean
-        || ground.published.is_some()
+        || branches.published.is_some()
         || git.has_merges(&base, &head)?
-        || bring::is_shared(&mut git, &base, &head)?
+        || merging::is_shared(&mut git, &base, &head)?
     {
         return Ok((base, head));
     }
-    if git.rebase(&ground.start)? {
-        return Ok((ground.start.clone(), head_of(&mut git)?));
+    if git.rebase(&branches.start)? {
+        return Ok((branches.start.clone(), head_of(&mut git)?));
     }
     if !git.abort("rebase")? && head_of(&mut git)? != head {
         return Err(environment("a rebase with conflicts could not be undone".to_owned()));
@@ -278,7 +284,7 @@ fn freshen(
 }
 
 /// Takes over what others have pushed to the task's branch.
-fn follow(
+fn follow_remote(
     git: &mut Git<'_>,
     workspace: &Workspace,
     (head, published): (String, &str),
@@ -331,9 +337,9 @@ pub(in crate::exec) fn set_up(
     Ok(None)
 }
 
-fn not_set_up(command: &str, output: &Output) -> NotPrepared {
+fn setup_failed(command: &str, output: &Output) -> NotPrepared {
     let how = if output.timed_out { "took too long" } else { "failed" };
-    let detail = format!("the set-up command `{command}` {how}: {}", git::said(output));
+    let detail = format!("the set-up command `{command}` {how}: {}", git::message_of(output));
     NotPrepared { class: PrepareFault::Setup, detail }
 }
 

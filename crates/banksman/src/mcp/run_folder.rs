@@ -46,7 +46,7 @@ pub(super) struct TaskText {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TellError {
+pub(super) enum ReportError {
     #[error("this run has reached its limit of reports; continue without reporting")]
     Full,
     #[error("failed to write the report")]
@@ -59,20 +59,20 @@ impl RunFolder {
         Self { folder }
     }
 
-    pub(super) fn tell(&self, told: &AgentReport) -> Result<(), TellError> {
+    pub(super) fn report(&self, report: &AgentReport) -> Result<(), ReportError> {
         let path = self.folder.join(REPORTS_FILE);
         let mut file = OpenOptions::new()
             .read(true)
             .append(true)
             .create(true)
             .open(path)
-            .map_err(TellError::File)?;
-        let mut line = serde_json::to_vec(told).expect("a report is plain data");
+            .map_err(ReportError::File)?;
+        let mut line = serde_json::to_vec(report).expect("a report is plain data");
         line.push(b'\n');
-        if !has_room(&file, told, line.len() as u64).map_err(TellError::File)? {
-            return Err(TellError::Full);
+        if !has_room(&file, report, line.len() as u64).map_err(ReportError::File)? {
+            return Err(ReportError::Full);
         }
-        file.write_all(&line).map_err(TellError::File)
+        file.write_all(&line).map_err(ReportError::File)
     }
 
     /// Checks whether an action needs permission, and if so records the question for a person. The
@@ -84,10 +84,10 @@ impl RunFolder {
             return Ok(Permission::GoOn);
         };
         let question = request.with_words(words).to_string();
-        self.tell(&AgentReport::NeedsPerson { question: question.clone() }).map_err(|error| {
+        self.report(&AgentReport::NeedsPerson { question: question.clone() }).map_err(|error| {
             match error {
-                TellError::Full => error.to_string(),
-                TellError::File(ref cause) => format!("{error}: {cause}"),
+                ReportError::Full => error.to_string(),
+                ReportError::File(ref cause) => format!("{error}: {cause}"),
             }
         })?;
         Ok(Permission::Asked(question))
@@ -119,8 +119,8 @@ impl RunFolder {
 }
 
 /// The limits may be exceeded by one report per server that writes at the same moment.
-fn has_room(file: &File, told: &AgentReport, more: u64) -> io::Result<bool> {
-    let kept_free = match told {
+fn has_room(file: &File, report: &AgentReport, more: u64) -> io::Result<bool> {
+    let kept_free = match report {
         AgentReport::Progress { .. } => REPORTS_KEPT_FREE,
         AgentReport::NeedsPerson { .. } | AgentReport::NothingToDo { .. } => 0,
     };

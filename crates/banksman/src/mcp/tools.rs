@@ -9,7 +9,7 @@ use banksman_core::receipt::AgentReport;
 use serde_json::{Map, Value, json};
 
 use super::rpc::{Refusal, WRONG_PARAMS};
-use super::run_folder::{Permission, RunFolder, TellError};
+use super::run_folder::{Permission, ReportError, RunFolder};
 
 const PROGRESS: &str = "report_progress";
 const ASK: &str = "ask_person";
@@ -80,7 +80,7 @@ pub(super) fn call(run: &RunFolder, params: &Value) -> Result<Value, Refusal> {
     let done = match name {
         PROGRESS => progress(run, arguments),
         ASK => ask(run, arguments),
-        PERMISSION => leave(run, arguments),
+        PERMISSION => request_permission(run, arguments),
         NOTHING => nothing(run, arguments),
         TASK => task(run),
         _ => return Err(Refusal::new(WRONG_PARAMS, format!("there is no tool `{name}`"))),
@@ -93,24 +93,24 @@ pub(super) fn call(run: &RunFolder, params: &Value) -> Result<Value, Refusal> {
 }
 
 /// The text for the model: a confirmation, or what was wrong.
-type Said = Result<String, String>;
+type ToolReply = Result<String, String>;
 
-fn progress(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
+fn progress(run: &RunFolder, arguments: &Map<String, Value>) -> ToolReply {
     let step = text(arguments, "step")?;
     let (files, blockers) = (texts(arguments, "files")?, texts(arguments, "blockers")?);
-    tell(run, &AgentReport::Progress { step, files, blockers }, "Noted.")
+    report(run, &AgentReport::Progress { step, files, blockers }, "Noted.")
 }
 
-fn ask(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
+fn ask(run: &RunFolder, arguments: &Map<String, Value>) -> ToolReply {
     let question = text(arguments, "question")?;
-    tell(
+    report(
         run,
         &AgentReport::NeedsPerson { question },
         "A person will be asked. End your turn now; you will be started again with the answer.",
     )
 }
 
-fn leave(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
+fn request_permission(run: &RunFolder, arguments: &Map<String, Value>) -> ToolReply {
     let reason = text(arguments, "reason")?;
     let given =
         |name: &str| arguments.contains_key(name).then(|| text(arguments, name)).transpose();
@@ -128,12 +128,12 @@ fn leave(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
     })
 }
 
-fn nothing(run: &RunFolder, arguments: &Map<String, Value>) -> Said {
+fn nothing(run: &RunFolder, arguments: &Map<String, Value>) -> ToolReply {
     let reason = text(arguments, "reason")?;
-    tell(run, &AgentReport::NothingToDo { reason }, "Noted. End your turn now.")
+    report(run, &AgentReport::NothingToDo { reason }, "Noted. End your turn now.")
 }
 
-fn task(run: &RunFolder) -> Said {
+fn task(run: &RunFolder) -> ToolReply {
     match run.task() {
         Ok(Some(task)) => Ok(format!("# {}\n\n{}", task.title, task.body).trim_end().to_owned()),
         Ok(None) => Ok("Your prompt contains everything about the task.".to_owned()),
@@ -141,10 +141,10 @@ fn task(run: &RunFolder) -> Said {
     }
 }
 
-fn tell(run: &RunFolder, told: &AgentReport, answer: &str) -> Said {
-    run.tell(told).map(|()| answer.to_owned()).map_err(|error| match error {
-        TellError::Full => error.to_string(),
-        TellError::File(ref cause) => format!("{error}: {cause}"),
+fn report(run: &RunFolder, report: &AgentReport, answer: &str) -> ToolReply {
+    run.report(report).map(|()| answer.to_owned()).map_err(|error| match error {
+        ReportError::Full => error.to_string(),
+        ReportError::File(ref cause) => format!("{error}: {cause}"),
     })
 }
 

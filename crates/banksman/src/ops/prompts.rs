@@ -42,7 +42,7 @@ pub fn list(prompts: &Prompts) -> Result<Vec<PromptEntry>, PromptError> {
         let file = prompts.file_of(built_in.name);
         list.push(PromptEntry {
             name: built_in.name.to_owned(),
-            told: built_in.told.to_owned(),
+            told: built_in.audience.to_owned(),
             is_sound: is_sound(&file),
             file,
             schema: built_in.schema.map(|schema| schema.name),

@@ -103,7 +103,7 @@ fn a_run_that_does_its_work() {
 }
 
 #[test]
-fn faults_are_told_with_their_kind() {
+fn faults_are_reported_with_their_kind() {
     let folder = TempDir::new().unwrap();
     for (script, kind, resets_at) in [
         ("quota 2030-01-01T00:00:00Z", json!("quota"), json!("2030-01-01T00:00:00Z")),
@@ -137,7 +137,7 @@ fn ends_without_a_terminal_event() {
 }
 
 #[test]
-fn what_is_no_script_is_told_as_a_fault_of_the_set_up() {
+fn an_invalid_script_is_reported_as_a_setup_fault() {
     let played = play(TempDir::new().unwrap().path(), "Please fix the login.\n");
     assert_eq!(played.status.code(), Some(2));
     assert_eq!(played.last()["error"]["kind"], "setup");
@@ -152,7 +152,7 @@ fn a_script_may_be_a_file() {
 }
 
 #[test]
-fn later_attempts_go_otherwise() {
+fn later_attempts_play_other_steps() {
     let folder = TempDir::new().unwrap();
     let script = "once first\nsay hello\nend\nattempt 1: exit 5\nattempt 2: quota\nsuccess third";
     let attempts: Vec<Played> = (0..3).map(|_| play(folder.path(), script)).collect();
@@ -166,7 +166,7 @@ fn later_attempts_go_otherwise() {
 }
 
 #[test]
-fn a_deaf_agent_stays_when_it_is_told_to_end() {
+fn an_agent_that_ignores_term_stays() {
     let folder = TempDir::new().unwrap();
     let script = "session s1\nspend 1 1 0\nonce a\nsay one\nignore-term\nsay two\nend\nrun read x < gate\nsuccess here";
     assert!(Command::new("mkfifo").arg(folder.path().join("gate")).status().unwrap().success());
@@ -204,7 +204,7 @@ fn a_daemon_leaves_group_and_session_and_lives_on() {
 }
 
 #[test]
-fn floods_are_as_large_as_they_were_ordered() {
+fn floods_have_the_requested_size() {
     let folder = TempDir::new().unwrap();
     let played = play(folder.path(), "flood 100000\nflood-err 50000\nexit 0");
     assert!(played.kinds().iter().all(|kind| *kind == "text"));

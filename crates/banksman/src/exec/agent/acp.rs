@@ -11,40 +11,40 @@ use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
 use super::acp_client::AcpRequest;
-use super::acts;
-use super::provider::Trouble;
+use super::actions;
+use super::last_message::LastMessage;
+use super::provider::ProviderError;
 use super::text::{self, Tail, count_of, one_line, text_of};
-use super::words::Words;
 use super::{
-    AgentEvent, AgentRequest, AgentSetup, Launch, OURSELVES, StreamReader, ToolCall, schema,
+    AgentEvent, AgentRequest, AgentSetup, Launch, OWN_PROGRAM, StreamReader, ToolCall, schema,
 };
 
 /// If a worker sets this variable, its agent cannot reach the worktree itself and reads and writes
 /// files through the client.
-const FILES: &str = "BANKSMAN_ACP_FILES";
+const FILES_VARIABLE: &str = "BANKSMAN_ACP_FILES";
 /// The most requests that may be unanswered at once.
-const PENDING: usize = 16;
+const MAX_PENDING: usize = 16;
 
-pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
+pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let mut args = vec!["acp-client".to_owned()];
     let mut env = setup.env.clone();
-    if env.remove(FILES).is_some() {
+    if env.remove(FILES_VARIABLE).is_some() {
         args.push("--files".to_owned());
     }
     args.push("--".to_owned());
     args.extend(setup.command.iter().cloned());
-    let order = AcpRequest {
-        prompt: schema::asked(ask),
-        session: ask.session.clone(),
+    let acp_request = AcpRequest {
+        prompt: schema::prompt_with_schema(request),
+        session: request.session.clone(),
         model: setup.model.clone(),
-        mcp: ask.mcp.clone(),
-        guard: ask.guard.clone(),
+        mcp: request.mcp.clone(),
+        guard: request.guard.clone(),
     };
     Launch {
-        program: OURSELVES.to_owned(),
+        program: OWN_PROGRAM.to_owned(),
         args,
         env,
-        stdin: Some(json!(order).to_string()),
+        stdin: Some(json!(acp_request).to_string()),
         files: Vec::new(),
     }
 }
@@ -52,8 +52,8 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
 #[derive(Default)]
 pub(super) struct Stream {
     session: Option<String>,
-    words: Words,
-    pending: Vec<(Value, Asked)>,
+    last_message: LastMessage,
+    pending: Vec<(Value, RequestKind)>,
     /// Updates before the prompt are the history of a resumed session.
     prompted: bool,
     tools: u64,
@@ -67,38 +67,38 @@ pub(super) struct Stream {
     /// The thread behind the agent is in an error state.
     is_broken: bool,
     /// The last fault that the agent reported outside its answers.
-    hint: Option<Trouble>,
+    hint: Option<ProviderError>,
     stderr: Tail,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum RequestKind {
     Initialize,
     NewSession,
-    OldSession,
+    ResumeSession,
     Prompt,
 }
 
 enum End {
     /// The agent's stop reason.
     Stopped(String),
-    Refused(Asked, Trouble),
+    Refused(RequestKind, ProviderError),
 }
 
 /// The announcement of a tool may lack its arguments; the permission request has them.
-fn asks_permission(tool: &Value, seen: &mut Vec<AgentEvent>) {
-    let call = ToolCall { id: String::new(), acts: acts::of_acp(tool) };
+fn asks_permission(tool: &Value, events: &mut Vec<AgentEvent>) {
+    let call = ToolCall { id: String::new(), actions: actions::of_acp(tool) };
     let name = format!("asks to: {}", one_line(text_of(tool, "title")));
-    seen.push(AgentEvent::Tool { name, detail: text::tool_detail(&tool["rawInput"]), call });
+    events.push(AgentEvent::Tool { name, detail: text::tool_detail(&tool["rawInput"]), call });
 }
 
 impl StreamReader for Stream {
-    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
+    fn line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
         let line = line.trim_start();
         if let Some(message) = line.strip_prefix('>').and_then(text::object) {
             self.sent(&message);
         } else if let Some(message) = line.strip_prefix('<').and_then(text::object) {
-            self.received(&message, seen);
+            self.received(&message, events);
         }
     }
 
@@ -108,9 +108,9 @@ impl StreamReader for Stream {
 
     fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
         let silent_fault = self.silent_fault();
-        let (terminal, trouble) = match &self.end {
+        let (terminal, provider_error) = match &self.end {
             None => (None, None),
-            Some(End::Refused(_, trouble)) => (Some(Terminal::Error), Some(trouble)),
+            Some(End::Refused(_, provider_error)) => (Some(Terminal::Error), Some(provider_error)),
             Some(End::Stopped(_)) if silent_fault.is_some() => {
                 (Some(Terminal::Error), silent_fault.as_ref())
             }
@@ -121,15 +121,18 @@ impl StreamReader for Stream {
         };
         let fault = match &self.end {
             None => self.stderr.fault(self.session.is_some(), exit),
-            Some(End::Refused(asked, trouble)) => refusal(*asked, trouble),
-            Some(End::Stopped(reason)) => stop(reason).or_else(|| trouble.and_then(Trouble::fault)),
+            Some(End::Refused(request, provider_error)) => refusal(*request, provider_error),
+            Some(End::Stopped(reason)) => {
+                stop(reason).or_else(|| provider_error.and_then(ProviderError::fault))
+            }
         };
-        let resets_at =
-            trouble.filter(|_| fault.is_some()).and_then(|trouble| trouble.resets_at(now));
+        let resets_at = provider_error
+            .filter(|_| fault.is_some())
+            .and_then(|provider_error| provider_error.resets_at(now));
         StreamSummary {
             terminal,
-            text: self.words.last(),
-            answer: self.words.answer(),
+            text: self.last_message.bounded(),
+            answer: self.last_message.answer(),
             input_tokens: self.input_tokens,
             output_tokens: self.output_tokens.unwrap_or_default(),
             cost_micros: self.cost(),
@@ -143,62 +146,62 @@ impl StreamReader for Stream {
 
 impl Stream {
     fn sent(&mut self, message: &Value) {
-        let asked = match text_of(message, "method") {
-            "initialize" => Asked::Initialize,
-            "session/new" => Asked::NewSession,
+        let request = match text_of(message, "method") {
+            "initialize" => RequestKind::Initialize,
+            "session/new" => RequestKind::NewSession,
             "session/load" | "session/resume" => {
                 self.session = session(&message["params"]);
-                Asked::OldSession
+                RequestKind::ResumeSession
             }
             "session/prompt" => {
                 self.prompted = true;
-                self.words = Words::default();
+                self.last_message = LastMessage::default();
                 self.end = None;
                 self.cost_before = self.cost_micros.unwrap_or_default();
-                Asked::Prompt
+                RequestKind::Prompt
             }
             _ => return,
         };
-        if self.pending.len() == PENDING {
+        if self.pending.len() == MAX_PENDING {
             self.pending.remove(0);
         }
-        self.pending.push((message["id"].clone(), asked));
+        self.pending.push((message["id"].clone(), request));
     }
 
-    fn received(&mut self, message: &Value, seen: &mut Vec<AgentEvent>) {
+    fn received(&mut self, message: &Value, events: &mut Vec<AgentEvent>) {
         match text_of(message, "method") {
-            "" => self.answered(message, seen),
-            "session/update" => self.update(&message["params"]["update"], seen),
-            "session/request_permission" => asks_permission(&message["params"]["toolCall"], seen),
+            "" => self.answered(message, events),
+            "session/update" => self.update(&message["params"]["update"], events),
+            "session/request_permission" => asks_permission(&message["params"]["toolCall"], events),
             _ => {}
         }
     }
 
-    fn answered(&mut self, message: &Value, seen: &mut Vec<AgentEvent>) {
+    fn answered(&mut self, message: &Value, events: &mut Vec<AgentEvent>) {
         let Some(index) = self.pending.iter().position(|(id, _)| *id == message["id"]) else {
             return;
         };
-        let (_, asked) = self.pending.remove(index);
+        let (_, request) = self.pending.remove(index);
         if message["error"].is_object() {
-            let trouble = trouble_of(&message["error"]);
-            seen.push(AgentEvent::Ended { ok: false, text: one_line(&trouble.message) });
-            self.end = Some(End::Refused(asked, trouble));
+            let provider_error = provider_error_of(&message["error"]);
+            events.push(AgentEvent::Ended { ok: false, text: one_line(&provider_error.message) });
+            self.end = Some(End::Refused(request, provider_error));
             return;
         }
         let result = &message["result"];
-        match asked {
-            Asked::Initialize => {}
-            Asked::NewSession | Asked::OldSession => self.opened(result, seen),
-            Asked::Prompt => self.stopped(result, seen),
+        match request {
+            RequestKind::Initialize => {}
+            RequestKind::NewSession | RequestKind::ResumeSession => self.opened(result, events),
+            RequestKind::Prompt => self.stopped(result, events),
         }
     }
 
-    fn opened(&mut self, result: &Value, seen: &mut Vec<AgentEvent>) {
+    fn opened(&mut self, result: &Value, events: &mut Vec<AgentEvent>) {
         self.session = session(result).or(self.session.take());
-        seen.extend(self.session.iter().map(|id| AgentEvent::Session { id: id.clone() }));
+        events.extend(self.session.iter().map(|id| AgentEvent::Session { id: id.clone() }));
     }
 
-    fn stopped(&mut self, result: &Value, seen: &mut Vec<AgentEvent>) {
+    fn stopped(&mut self, result: &Value, events: &mut Vec<AgentEvent>) {
         let (usage, counted) = (&result["usage"], &result["_meta"]["quota"]["token_count"]);
         if usage.is_object() {
             let output = count_of(usage, "outputTokens");
@@ -211,42 +214,42 @@ impl Stream {
             self.input_tokens = count_of(counted, "input_tokens");
             self.output_tokens = Some(count_of(counted, "output_tokens"));
         }
-        self.spent(seen);
+        self.spent(events);
         let reason = text::cut(text_of(result, "stopReason"), text::DETAIL_BYTES);
-        seen.push(AgentEvent::Ended {
+        events.push(AgentEvent::Ended {
             ok: reason == "end_turn",
-            text: one_line(self.words.text()),
+            text: one_line(self.last_message.text()),
         });
         self.end = Some(End::Stopped(reason));
     }
 
-    fn update(&mut self, update: &Value, seen: &mut Vec<AgentEvent>) {
+    fn update(&mut self, update: &Value, events: &mut Vec<AgentEvent>) {
         let kind = text_of(update, "sessionUpdate");
         match kind {
             "usage_update" => {
                 self.cost_micros = text::micros(&update["cost"]["amount"]).or(self.cost_micros);
                 if self.prompted {
-                    self.spent(seen);
+                    self.spent(events);
                 }
             }
-            "session_info_update" => self.codex(&update["_meta"]["codex"], seen),
+            "session_info_update" => self.codex(&update["_meta"]["codex"], events),
             _ if !self.prompted => {}
             "agent_message_chunk" => {
-                let piece = text_of(&update["content"], "text");
-                self.words.add(text_of(update, "messageId"), piece);
-                if !piece.is_empty() {
-                    seen.push(AgentEvent::Text { text: one_line(piece) });
+                let chunk = text_of(&update["content"], "text");
+                self.last_message.add(text_of(update, "messageId"), chunk);
+                if !chunk.is_empty() {
+                    events.push(AgentEvent::Text { text: one_line(chunk) });
                 }
             }
-            "tool_call" | "tool_call_update" => self.tool(kind, update, seen),
+            "tool_call" | "tool_call_update" => self.tool(kind, update, events),
             _ => {}
         }
     }
 
-    fn tool(&mut self, kind: &str, update: &Value, seen: &mut Vec<AgentEvent>) {
+    fn tool(&mut self, kind: &str, update: &Value, events: &mut Vec<AgentEvent>) {
         if kind == "tool_call" {
             self.tools += 1;
-            self.words.end();
+            self.last_message.end();
             let name = one_line(text_of(update, "title"));
             let path = update["locations"][0]["path"].as_str();
             let input = Some(&update["rawInput"]).filter(|input| **input != json!({}));
@@ -254,9 +257,9 @@ impl Stream {
                 path.map_or_else(|| input.map(text::tool_detail).unwrap_or_default(), one_line);
             let call = ToolCall {
                 id: one_line(text_of(update, "toolCallId")),
-                acts: acts::of_acp(update),
+                actions: actions::of_acp(update),
             };
-            seen.push(AgentEvent::Tool { name, detail, call });
+            events.push(AgentEvent::Tool { name, detail, call });
         }
         let ok = match text_of(update, "status") {
             "completed" => true,
@@ -264,30 +267,30 @@ impl Stream {
             _ => return,
         };
         // Not every agent announces a tool before it reports the result.
-        self.words.end();
+        self.last_message.end();
         let content = text_of(&update["content"][0]["content"], "text");
-        let said = if content.is_empty() { text_of(update, "title") } else { content };
+        let output = if content.is_empty() { text_of(update, "title") } else { content };
         let id = one_line(text_of(update, "toolCallId"));
-        seen.push(AgentEvent::ToolResult { ok, detail: one_line(said), id });
+        events.push(AgentEvent::ToolResult { ok, detail: one_line(output), id });
     }
 
     /// Reads what the Codex adapter reports about its thread. After a rate limit that adapter
     /// answers `end_turn`, and only this report tells the failure from a success.
-    fn codex(&mut self, codex: &Value, seen: &mut Vec<AgentEvent>) {
+    fn codex(&mut self, codex: &Value, events: &mut Vec<AgentEvent>) {
         if let Some(status) = codex["threadStatus"]["type"].as_str() {
             self.is_broken = status == "systemError";
         }
         let error = &codex["error"];
         if error.is_object() {
-            let mut trouble = Trouble::new(None, text_of(error, "message"));
-            codex_names(&mut trouble, &error["codexErrorInfo"]);
-            seen.push(AgentEvent::Note { text: one_line(&trouble.message) });
-            self.hint = Some(trouble);
+            let mut provider_error = ProviderError::new(None, text_of(error, "message"));
+            codex_names(&mut provider_error, &error["codexErrorInfo"]);
+            events.push(AgentEvent::Note { text: one_line(&provider_error.message) });
+            self.hint = Some(provider_error);
         }
     }
 
-    fn spent(&self, seen: &mut Vec<AgentEvent>) {
-        seen.push(AgentEvent::Spent {
+    fn spent(&self, events: &mut Vec<AgentEvent>) {
+        events.push(AgentEvent::Spent {
             input_tokens: self.input_tokens,
             output_tokens: self.output_tokens.unwrap_or_default(),
             cost_micros: self.cost(),
@@ -295,30 +298,30 @@ impl Stream {
     }
 
     fn cost(&self) -> Option<i64> {
-        self.cost_micros.map(|cost| text::since(cost, self.cost_before))
+        self.cost_micros.map(|cost| text::increase(cost, self.cost_before))
     }
 
     /// The fault behind an `end_turn`: the thread broke, or the model produced nothing and the
     /// agent shows an error in place of its answer.
-    fn silent_fault(&self) -> Option<Trouble> {
-        let shown = self.words.text();
-        let never_spoke = match self.output_tokens {
+    fn silent_fault(&self) -> Option<ProviderError> {
+        let shown = self.last_message.text();
+        let produced_nothing = match self.output_tokens {
             Some(tokens) => tokens == 0,
             // The agent did not count tokens. A short text that names an HTTP status is an error,
             // not an answer.
             None => shown.len() <= text::DETAIL_BYTES && text::status_in(shown).is_some(),
         };
-        let is_none_of_its_words = never_spoke && self.tools == 0;
-        if !self.is_broken && !is_none_of_its_words {
+        let was_silent = produced_nothing && self.tools == 0;
+        if !self.is_broken && !was_silent {
             return None;
         }
-        let mut trouble = Trouble::new(None, shown);
+        let mut provider_error = ProviderError::new(None, shown);
         if self.is_broken
             && let Some(hint) = &self.hint
         {
-            trouble.adopt(hint);
+            provider_error.adopt(hint);
         }
-        trouble.fault().is_some().then_some(trouble)
+        provider_error.fault().is_some().then_some(provider_error)
     }
 }
 
@@ -328,41 +331,42 @@ fn session(params: &Value) -> Option<String> {
 
 /// The error in an answer. Google's agents put the provider's HTTP status into the code; others put
 /// it into the data.
-fn trouble_of(error: &Value) -> Trouble {
+fn provider_error_of(error: &Value) -> ProviderError {
     /// The protocol's `auth_required`.
-    const LOG_IN: i64 = -32_000;
+    const AUTH_REQUIRED: i64 = -32_000;
     let code = error["code"].as_i64();
     let data = &error["data"];
-    let telling = data["message"].as_str().or_else(|| data["details"].as_str());
-    let message = telling.unwrap_or_else(|| text_of(error, "message"));
-    let mut trouble = Trouble::new(code.filter(|code| (400..600).contains(code)), message);
-    if code == Some(LOG_IN) {
-        trouble.name("auth_required");
+    let details = data["message"].as_str().or_else(|| data["details"].as_str());
+    let message = details.unwrap_or_else(|| text_of(error, "message"));
+    let mut provider_error =
+        ProviderError::new(code.filter(|code| (400..600).contains(code)), message);
+    if code == Some(AUTH_REQUIRED) {
+        provider_error.name("auth_required");
     }
-    trouble.name(text_of(data, "errorKind"));
-    codex_names(&mut trouble, &data["codexErrorInfo"]);
-    trouble.body_in(message);
-    trouble
+    provider_error.name(text_of(data, "errorKind"));
+    codex_names(&mut provider_error, &data["codexErrorInfo"]);
+    provider_error.body_in(message);
+    provider_error
 }
 
 /// Codex's error info is a name, or an object with one key that holds the HTTP status.
-fn codex_names(trouble: &mut Trouble, info: &Value) {
-    trouble.name(info.as_str().unwrap_or_default());
+fn codex_names(provider_error: &mut ProviderError, info: &Value) {
+    provider_error.name(info.as_str().unwrap_or_default());
     for (name, detail) in info.as_object().into_iter().flatten().take(1) {
-        trouble.status = detail["httpStatusCode"].as_i64().or(trouble.status);
-        trouble.name(name);
+        provider_error.status = detail["httpStatusCode"].as_i64().or(provider_error.status);
+        provider_error.name(name);
     }
 }
 
 /// A session that cannot be loaded is a session fault, unless the refusal names another reason.
-fn refusal(asked: Asked, trouble: &Trouble) -> Option<Fault> {
-    let named = trouble.fault();
-    match asked {
-        Asked::OldSession => named.or_else(|| {
-            let detail = one_line(&trouble.message);
+fn refusal(request: RequestKind, provider_error: &ProviderError) -> Option<Fault> {
+    let named = provider_error.fault();
+    match request {
+        RequestKind::ResumeSession => named.or_else(|| {
+            let detail = one_line(&provider_error.message);
             Some(Fault { kind: FaultKind::Session, detail, structured: true })
         }),
-        Asked::Initialize | Asked::NewSession | Asked::Prompt => named,
+        RequestKind::Initialize | RequestKind::NewSession | RequestKind::Prompt => named,
     }
 }
 

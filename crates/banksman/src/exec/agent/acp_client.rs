@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::text::{self, text_of};
-use super::{McpServer, acts};
+use super::{McpServer, actions};
 use files::Files;
-use link::{Heard, Link};
+use link::{Link, Received};
 
 const VERSION: i64 = 1;
 /// The limit for one message. The largest messages carry files that an agent reads or writes
@@ -95,14 +95,15 @@ pub fn run(
     input: impl io::Read,
     log: &mut dyn Write,
 ) -> Result<bool, ClientError> {
-    let order: AcpRequest = io::read_to_string(input.take(MESSAGE_BYTES as u64))
+    let request: AcpRequest = io::read_to_string(input.take(MESSAGE_BYTES as u64))
         .and_then(|text| serde_json::from_str(&text).map_err(io::Error::from))
         .map_err(ClientError::Order)?;
     let link = Link::start(command, folder)?;
-    let files_of = Files::new(folder);
-    let guard = order.guard.as_deref();
-    let mut client = Client { link, log, files: files_of, offers_files: files, sent: 0, guard };
-    let outcome = client.fulfil(&order, folder);
+    let worktree_files = Files::new(folder);
+    let guard = request.guard.as_deref();
+    let mut client =
+        Client { link, log, files: worktree_files, offers_files: files, sent: 0, guard };
+    let outcome = client.run_prompt(&request, folder);
     client.link.end(matches!(outcome, Err(ClientError::Interrupted)));
     outcome
 }
@@ -118,8 +119,8 @@ struct Client<'l> {
 }
 
 impl Client<'_> {
-    fn fulfil(&mut self, order: &AcpRequest, folder: &Path) -> Result<bool, ClientError> {
-        let hello = json!({
+    fn run_prompt(&mut self, request: &AcpRequest, folder: &Path) -> Result<bool, ClientError> {
+        let params = json!({
             "protocolVersion": VERSION,
             "clientCapabilities": {
                 "fs": { "readTextFile": self.offers_files, "writeTextFile": self.offers_files },
@@ -127,13 +128,13 @@ impl Client<'_> {
             },
             "clientInfo": { "name": "banksman", "version": env!("CARGO_PKG_VERSION") },
         });
-        let agent = self.ask("initialize", &hello)?;
+        let agent = self.ask("initialize", &params)?;
         match agent["protocolVersion"].as_i64() {
             Some(VERSION) => {}
             other => return Err(ClientError::Version(other.unwrap_or_default())),
         }
-        let session = self.open(order, &agent["agentCapabilities"], folder)?;
-        let prompt = json!([{ "type": "text", "text": order.prompt }]);
+        let session = self.open(request, &agent["agentCapabilities"], folder)?;
+        let prompt = json!([{ "type": "text", "text": request.prompt }]);
         let end = self.ask("session/prompt", &json!({ "sessionId": session, "prompt": prompt }))?;
         Ok(text_of(&end, "stopReason") == "end_turn")
     }
@@ -143,13 +144,13 @@ impl Client<'_> {
     /// starts a new session.
     fn open(
         &mut self,
-        order: &AcpRequest,
-        can: &Value,
+        request: &AcpRequest,
+        capabilities: &Value,
         folder: &Path,
     ) -> Result<String, ClientError> {
-        let servers: Vec<Value> = order.mcp.iter().map(server).collect();
+        let servers: Vec<Value> = request.mcp.iter().map(server).collect();
         let mut params = json!({ "cwd": folder, "mcpServers": servers });
-        let (session, opened) = match &order.session {
+        let (session, opened) = match &request.session {
             None => {
                 let opened = self.ask("session/new", &params)?;
                 (opened["sessionId"].as_str().unwrap_or_default().to_owned(), opened)
@@ -157,7 +158,7 @@ impl Client<'_> {
             Some(session) => {
                 params["sessionId"] = json!(session);
                 // `resume` does not replay the whole history into the log; `load` does.
-                let method = if can["sessionCapabilities"]["resume"].is_object() {
+                let method = if capabilities["sessionCapabilities"]["resume"].is_object() {
                     "session/resume"
                 } else {
                     "session/load"
@@ -168,14 +169,14 @@ impl Client<'_> {
         if session.is_empty() {
             return Err(ClientError::NoSession);
         }
-        if let Some(model) = &order.model {
-            self.choose(&session, model, &opened)?;
+        if let Some(model) = &request.model {
+            self.set_model(&session, model, &opened)?;
         }
         Ok(session)
     }
 
     /// Selects the model in whichever of the two ways the agent offers.
-    fn choose(&mut self, session: &str, model: &str, opened: &Value) -> Result<(), ClientError> {
+    fn set_model(&mut self, session: &str, model: &str, opened: &Value) -> Result<(), ClientError> {
         let option = opened["configOptions"].as_array().into_iter().flatten();
         let is_option = option.into_iter().any(|option| text_of(option, "id") == "model");
         if is_option {
@@ -194,10 +195,10 @@ impl Client<'_> {
         let id = json!(self.sent);
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))?;
         loop {
-            let line = match self.link.hear()? {
-                Heard::Line(line) => line,
-                Heard::Closed => return Err(ClientError::Gone(method)),
-                Heard::Interrupted => return Err(ClientError::Interrupted),
+            let line = match self.link.receive()? {
+                Received::Line(line) => line,
+                Received::Closed => return Err(ClientError::Gone(method)),
+                Received::Interrupted => return Err(ClientError::Interrupted),
             };
             // Programs also print banners and warnings; only JSON objects are messages.
             let Some(message) = text::object(&line) else { continue };
@@ -263,9 +264,10 @@ fn server(mcp: &McpServer) -> Value {
 /// and asks a person.
 fn permission(params: &Value, guard: Option<&PolicyGuard>) -> Value {
     let options = || params["options"].as_array().into_iter().flatten();
-    let acts = acts::of_acp(&params["toolCall"]);
-    let is_held = guard.is_some_and(|guard| guard.stops(&acts).is_some());
-    let kinds: &[&str] = if is_held { &["reject_once"] } else { &["allow_once", "reject_once"] };
+    let actions = actions::of_acp(&params["toolCall"]);
+    let needs_permission = guard.is_some_and(|guard| guard.stops(&actions).is_some());
+    let kinds: &[&str] =
+        if needs_permission { &["reject_once"] } else { &["allow_once", "reject_once"] };
     let chosen =
         kinds.iter().find_map(|kind| options().find(|option| text_of(option, "kind") == *kind));
     let outcome = match chosen {
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_is_allowed_once_and_never_for_good() {
+    fn a_tool_is_allowed_once_and_never_permanently() {
         let selected = |id: &str| json!({ "outcome": "selected", "optionId": id });
         assert_eq!(
             chosen(&["allow_always", "allow_once", "reject_once"]),
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_policy_holds_back_is_rejected() {
+    fn a_call_that_needs_permission_is_rejected() {
         let guard = PolicyGuard {
             policy: policy::builtin(),
             rank: policy::Rank::Specialist,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::{
-    AgentEvent, AgentRequest, AgentSetup, Launch, PriorUsage, StreamReader, ToolCall, acts,
+    AgentEvent, AgentRequest, AgentSetup, Launch, PriorUsage, StreamReader, ToolCall, actions,
 };
 
 /// Claude Code's default of 10 retries waits for three minutes; the control plane schedules waits
@@ -23,27 +23,27 @@ const MCP_FILE: &str = "mcp.json";
 
 /// The prompt goes through standard input: there it can have any size and begin with a dash, and it
 /// does not appear in the process list.
-pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
+pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "claude");
     let fixed = ["-p", "--output-format", "stream-json", "--verbose"];
     args.extend(fixed.map(str::to_owned));
     args.push("--dangerously-skip-permissions".to_owned());
     let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
-    if let Some(session) = &ask.session {
+    if let Some(session) = &request.session {
         option("--resume", session.clone());
     }
     if let Some(model) = &setup.model {
         option("--model", model.clone());
     }
-    if let Some(schema) = &ask.schema {
+    if let Some(schema) = &request.schema {
         option("--json-schema", schema.to_string());
     }
-    if let Some(micros) = ask.cost_micros {
+    if let Some(micros) = request.cost_micros {
         let micros = micros.max(0);
         option("--max-budget-usd", format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000));
     }
     let mut files = Vec::new();
-    if let Some(server) = &ask.mcp {
+    if let Some(server) = &request.mcp {
         // A file, because the server's environment may hold the run's token.
         option("--mcp-config", format!("{{folder}}/{MCP_FILE}"));
         args.push("--strict-mcp-config".to_owned());
@@ -62,18 +62,18 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
     env.extend(setup.env.clone());
-    Launch { program, args, env, stdin: Some(ask.prompt.clone()), files }
+    Launch { program, args, env, stdin: Some(request.prompt.clone()), files }
 }
 
 pub(super) struct Stream {
     before: PriorUsage,
-    reading: StreamSummary,
+    summary: StreamSummary,
     /// Whether the stream had any event.
-    spoke: bool,
+    had_events: bool,
     /// A fault that the agent retries after; it is the reason for the end if no event follows.
     pending: Option<Fault>,
     /// When a rejected limit ends.
-    limit_ends: Option<Instant>,
+    limit_resets_at: Option<Instant>,
     /// The error name in a message that the agent wrote in place of the model.
     error_name: String,
     live: Live,
@@ -102,10 +102,10 @@ impl Stream {
     pub(super) fn new(before: PriorUsage) -> Self {
         Self {
             before,
-            reading: StreamSummary::default(),
-            spoke: false,
+            summary: StreamSummary::default(),
+            had_events: false,
             pending: None,
-            limit_ends: None,
+            limit_resets_at: None,
             error_name: String::new(),
             live: Live::default(),
             results: None,
@@ -113,79 +113,79 @@ impl Stream {
         }
     }
 
-    fn system(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
+    fn system(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
         match text_of(event, "subtype") {
             "init" => {
                 let servers = event["mcp_servers"].as_array().into_iter().flatten();
                 let broken = servers.filter(|server| text_of(server, "status") == "failed");
-                seen.extend(broken.map(|server| {
+                events.extend(broken.map(|server| {
                     note(&format!("the MCP server {} failed", text_of(server, "name")))
                 }));
             }
-            "api_retry" => self.retry(event, seen),
-            "permission_denied" => seen.push(note(text_of(event, "message"))),
+            "api_retry" => self.retry(event, events),
+            "permission_denied" => events.push(note(text_of(event, "message"))),
             _ => {}
         }
     }
 
-    fn retry(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
+    fn retry(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
         /// The first refusal may be an expired token that the agent is renewing.
-        const HOPELESS_FROM: i64 = 2;
+        const GIVE_UP_AT: i64 = 2;
         let status = event["error_status"].as_i64();
         let name = text_of(event, "error");
         let kind = kind_of(&[name], status).unwrap_or(FaultKind::Transient);
         let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
         let (attempt, most) = (count_of(event, "attempt"), count_of(event, "max_retries"));
         let detail = one_line(&format!("retry {attempt} of {most}: {status} {name}"));
-        seen.push(note(&detail));
-        if kind == FaultKind::Auth && attempt >= HOPELESS_FROM {
-            seen.push(AgentEvent::Hopeless { reason: detail.clone() });
+        events.push(note(&detail));
+        if kind == FaultKind::Auth && attempt >= GIVE_UP_AT {
+            events.push(AgentEvent::Hopeless { reason: detail.clone() });
         }
         self.pending = Some(Fault { kind, detail, structured: true });
     }
 
     /// `allowed` and `allowed_warning` are not faults.
-    fn rate_limit(&mut self, info: &Value, seen: &mut Vec<AgentEvent>) {
+    fn rate_limit(&mut self, info: &Value, events: &mut Vec<AgentEvent>) {
         let status = text_of(info, "status");
         if matches!(status, "" | "allowed") {
             return;
         }
         let detail = one_line(&format!("limit {}: {status}", text_of(info, "rateLimitType")));
-        seen.push(note(&detail));
+        events.push(note(&detail));
         if status == "rejected" {
-            self.limit_ends = text::at_epoch(&info["resetsAt"]).or(self.limit_ends);
+            self.limit_resets_at = text::at_epoch(&info["resetsAt"]).or(self.limit_resets_at);
             self.pending = Some(Fault { kind: FaultKind::Quota, detail, structured: true });
         }
     }
 
-    fn assistant(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
+    fn assistant(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
         let message = &event["message"];
         let is_error = event["is_api_error_message"] == true || !text_of(event, "error").is_empty();
         if is_error {
             self.error_name = one_line(text_of(event, "error"));
             let limit = &event["api_error_params"]["rate_limit_info"];
-            self.limit_ends = text::at_epoch(&limit["resetsAt"]).or(self.limit_ends);
+            self.limit_resets_at = text::at_epoch(&limit["resetsAt"]).or(self.limit_resets_at);
         } else {
             self.pending = None;
-            self.count(message, seen);
+            self.count(message, events);
         }
         for block in message["content"].as_array().into_iter().flatten() {
             match text_of(block, "type") {
-                "text" if is_error => seen.push(note(text_of(block, "text"))),
+                "text" if is_error => events.push(note(text_of(block, "text"))),
                 "text" => {
                     let text = text::cut(text_of(block, "text"), FINAL_TEXT_BYTES);
                     // A subagent's text is not the agent's answer.
                     if event["parent_tool_use_id"].is_null() {
-                        self.reading.text.clone_from(&text);
+                        self.summary.text.clone_from(&text);
                     }
-                    seen.push(AgentEvent::Text { text });
+                    events.push(AgentEvent::Text { text });
                 }
-                "tool_use" => seen.push(AgentEvent::Tool {
+                "tool_use" => events.push(AgentEvent::Tool {
                     name: one_line(text_of(block, "name")),
                     detail: text::tool_detail(&block["input"]),
                     call: ToolCall {
                         id: one_line(text_of(block, "id")),
-                        acts: acts::of_tool(text_of(block, "name"), &block["input"]),
+                        actions: actions::of_tool(text_of(block, "name"), &block["input"]),
                     },
                 }),
                 _ => {}
@@ -193,7 +193,7 @@ impl Stream {
         }
     }
 
-    fn count(&mut self, message: &Value, seen: &mut Vec<AgentEvent>) {
+    fn count(&mut self, message: &Value, events: &mut Vec<AgentEvent>) {
         let id = text_of(message, "id");
         if id.is_empty() || id == self.live.message {
             return;
@@ -202,39 +202,39 @@ impl Stream {
         let usage = &message["usage"];
         self.live.input = self.live.input.saturating_add(input_of(usage));
         self.live.output = self.live.output.saturating_add(count_of(usage, "output_tokens"));
-        seen.push(AgentEvent::Spent {
+        events.push(AgentEvent::Spent {
             input_tokens: self.live.input,
             output_tokens: self.live.output,
             cost_micros: None,
         });
     }
 
-    fn result(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
+    fn result(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
         let is_success = event["is_error"] == false && text_of(event, "subtype") == "success";
-        let said = text_of(event, "result");
-        if !said.is_empty() {
-            self.reading.text = text::cut(said, FINAL_TEXT_BYTES);
+        let output = text_of(event, "result");
+        if !output.is_empty() {
+            self.summary.text = text::cut(output, FINAL_TEXT_BYTES);
         }
         let errors = event["errors"].as_array().into_iter().flatten();
         let errors: Vec<&str> = errors.filter_map(Value::as_str).take(10).collect();
-        let why = if errors.is_empty() { said.to_owned() } else { errors.join("; ") };
-        self.reading.terminal = Some(if is_success { Terminal::Success } else { Terminal::Error });
-        self.reading.answer = Some(event["structured_output"].clone()).filter(|it| !it.is_null());
+        let why = if errors.is_empty() { output.to_owned() } else { errors.join("; ") };
+        self.summary.terminal = Some(if is_success { Terminal::Success } else { Terminal::Error });
+        self.summary.answer = Some(event["structured_output"].clone()).filter(|it| !it.is_null());
         let fault = if is_success { withheld(event) } else { self.fault(event, &why) };
-        if !is_success && fault.is_none() && self.reading.text.is_empty() {
-            self.reading.text = text::cut(&why, FINAL_TEXT_BYTES);
+        if !is_success && fault.is_none() && self.summary.text.is_empty() {
+            self.summary.text = text::cut(&why, FINAL_TEXT_BYTES);
         }
-        self.reading.fault = fault;
+        self.summary.fault = fault;
         self.pending = None;
         self.error_name.clear();
         let counts = self.counts(event);
         self.results = Some(counts);
-        seen.push(AgentEvent::Spent {
+        events.push(AgentEvent::Spent {
             input_tokens: counts.input,
             output_tokens: counts.output,
             cost_micros: counts.cost_micros,
         });
-        seen.push(AgentEvent::Ended { ok: is_success, text: one_line(&why) });
+        events.push(AgentEvent::Ended { ok: is_success, text: one_line(&why) });
     }
 
     /// Why a turn failed: a cap, then what the API or the agent named, then prose.
@@ -276,7 +276,7 @@ impl Stream {
     fn counts(&self, event: &Value) -> Counts {
         let past = self.results.unwrap_or_default();
         let Some(models) = event["model_usage_since_last_result"].as_object() else {
-            return self.counts_of_old(event, past);
+            return self.counts_from_totals(event, past);
         };
         let mut counts = Counts { cost_micros: Some(past.cost_micros.unwrap_or_default()), ..past };
         for model in models.values() {
@@ -291,40 +291,40 @@ impl Stream {
     /// Usage from versions that do not count each result separately. Some of them sum the cost over
     /// all runs of a session: then the per-model sum covers more tokens than this run used. When a
     /// cap ends the turn they report a usage of zero.
-    fn counts_of_old(&self, event: &Value, past: Counts) -> Counts {
+    fn counts_from_totals(&self, event: &Value, past: Counts) -> Counts {
         let usage = &event["usage"];
         let input = past.input.saturating_add(input_of(usage)).max(self.live.input);
         let output = past.output.saturating_add(count_of(usage, "output_tokens"));
         let models = event["modelUsage"].as_object().into_iter().flat_map(|it| it.values());
-        let over_all: i64 = models.map(model_input).fold(0, i64::saturating_add);
-        let before = if over_all > input { self.before.cost_micros } else { 0 };
+        let all_models: i64 = models.map(model_input).fold(0, i64::saturating_add);
+        let before = if all_models > input { self.before.cost_micros } else { 0 };
         let total = text::micros(&event["total_cost_usd"]);
         Counts {
             input,
             output: output.max(self.live.output),
-            cost_micros: total.map(|total| text::since(total, before)),
+            cost_micros: total.map(|total| text::increase(total, before)),
         }
     }
 }
 
 impl StreamReader for Stream {
-    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
+    fn line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
         let Some(event) = text::object(line) else {
             return;
         };
-        self.spoke = true;
+        self.had_events = true;
         let session = text_of(&event, "session_id");
-        if !session.is_empty() && self.reading.session.as_deref() != Some(session) {
+        if !session.is_empty() && self.summary.session.as_deref() != Some(session) {
             let id = one_line(session);
-            self.reading.session = Some(id.clone());
-            seen.push(AgentEvent::Session { id });
+            self.summary.session = Some(id.clone());
+            events.push(AgentEvent::Session { id });
         }
         match text_of(&event, "type") {
-            "system" => self.system(&event, seen),
-            "rate_limit_event" => self.rate_limit(&event["rate_limit_info"], seen),
-            "assistant" => self.assistant(&event, seen),
-            "user" => tool_results(&event, seen),
-            "result" => self.result(&event, seen),
+            "system" => self.system(&event, events),
+            "rate_limit_event" => self.rate_limit(&event["rate_limit_info"], events),
+            "assistant" => self.assistant(&event, events),
+            "user" => tool_results(&event, events),
+            "result" => self.result(&event, events),
             _ => {}
         }
     }
@@ -334,18 +334,19 @@ impl StreamReader for Stream {
     }
 
     fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
-        let mut reading = self.reading;
-        if reading.terminal.is_none() {
-            reading.fault = self.pending.or_else(|| self.tail.fault(self.spoke, exit));
+        let mut summary = self.summary;
+        if summary.terminal.is_none() {
+            summary.fault = self.pending.or_else(|| self.tail.fault(self.had_events, exit));
         }
         let live = Counts { input: self.live.input, output: self.live.output, cost_micros: None };
         let counts = self.results.unwrap_or(live);
-        (reading.input_tokens, reading.output_tokens) = (counts.input, counts.output);
-        reading.cost_micros = counts.cost_micros;
-        if let Some(fault) = reading.fault.as_ref().filter(|it| it.kind == FaultKind::Quota) {
-            reading.resets_at = self.limit_ends.or_else(|| text::resets_in(&fault.detail, now));
+        (summary.input_tokens, summary.output_tokens) = (counts.input, counts.output);
+        summary.cost_micros = counts.cost_micros;
+        if let Some(fault) = summary.fault.as_ref().filter(|it| it.kind == FaultKind::Quota) {
+            summary.resets_at =
+                self.limit_resets_at.or_else(|| text::resets_in(&fault.detail, now));
         }
-        reading
+        summary
     }
 }
 
@@ -382,14 +383,14 @@ fn model_input(model: &Value) -> i64 {
     keys.iter().map(|key| count_of(model, key)).fold(0, i64::saturating_add)
 }
 
-fn tool_results(event: &Value, seen: &mut Vec<AgentEvent>) {
+fn tool_results(event: &Value, events: &mut Vec<AgentEvent>) {
     let blocks = event["message"]["content"].as_array().into_iter().flatten();
     let results = blocks.filter(|block| text_of(block, "type") == "tool_result");
-    seen.extend(results.map(|block| {
+    events.extend(results.map(|block| {
         let content = &block["content"];
-        let said = content.as_str().unwrap_or_else(|| text_of(&content[0], "text"));
+        let output = content.as_str().unwrap_or_else(|| text_of(&content[0], "text"));
         let id = one_line(text_of(block, "tool_use_id"));
-        AgentEvent::ToolResult { ok: block["is_error"] != true, detail: one_line(said), id }
+        AgentEvent::ToolResult { ok: block["is_error"] != true, detail: one_line(output), id }
     }));
 }
 

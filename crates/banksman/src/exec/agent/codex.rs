@@ -14,16 +14,16 @@ use toml_edit::{Array, InlineTable};
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::{
     AgentEvent, AgentRequest, AgentSetup, Launch, McpServer, PriorUsage, StreamReader, ToolCall,
-    acts,
+    actions,
 };
 
 const SCHEMA_FILE: &str = "schema.json";
 /// The most files taken from one change.
-const MOST_CHANGES: usize = 100;
+const MAX_CHANGES: usize = 100;
 
 /// The options go before `resume`, which does not accept all of them. The prompt goes through
 /// standard input.
-pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
+pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "codex");
     let fixed = [
         "exec",
@@ -44,20 +44,20 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
         option("-m", model.clone());
     }
     let mut env = setup.env.clone();
-    if let Some(server) = &ask.mcp {
+    if let Some(server) = &request.mcp {
         option("-c", mcp_setting(server));
         env.extend(server.env.clone());
     }
     let mut files = Vec::new();
-    if let Some(schema) = &ask.schema {
+    if let Some(schema) = &request.schema {
         option("--output-schema", format!("{{folder}}/{SCHEMA_FILE}"));
         files.push((SCHEMA_FILE.to_owned(), strict(schema).to_string()));
     }
-    if let Some(session) = &ask.session {
+    if let Some(session) = &request.session {
         option("resume", session.clone());
     }
     args.push("-".to_owned());
-    Launch { program, args, env, stdin: Some(ask.prompt.clone()), files }
+    Launch { program, args, env, stdin: Some(request.prompt.clone()), files }
 }
 
 /// Passes the server's variables by name, so that the arguments hold no values.
@@ -70,7 +70,7 @@ fn mcp_setting(server: &McpServer) -> String {
 }
 
 /// The schema as OpenAI demands it: every object is closed, every property is required, and an
-/// optional property may be null. [`super::schema::without_idle_nulls`] removes those nulls from
+/// optional property may be null. [`super::schema::without_optional_nulls`] removes those nulls from
 /// the answer.
 fn strict(schema: &Value) -> Value {
     /// Keywords that OpenAI rejects; Banksman checks the answer against the whole schema
@@ -108,8 +108,8 @@ fn nullable(schema: &Value) -> Value {
 
 pub(super) struct Stream {
     before: PriorUsage,
-    reading: StreamSummary,
-    spoke: bool,
+    summary: StreamSummary,
+    had_events: bool,
     /// The last error that Codex may still recover from.
     pending: Option<String>,
     tail: Tail,
@@ -117,11 +117,11 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(before: PriorUsage) -> Self {
-        let reading = StreamSummary::default();
-        Self { before, reading, spoke: false, pending: None, tail: Tail::default() }
+        let summary = StreamSummary::default();
+        Self { before, summary, had_events: false, pending: None, tail: Tail::default() }
     }
 
-    fn item(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
+    fn item(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
         let is_done = text_of(event, "type") == "item.completed";
         let item = &event["item"];
         let kind = text_of(item, "type");
@@ -133,70 +133,70 @@ impl Stream {
                 let whole = text_of(item, "text");
                 let text = text::cut(whole, FINAL_TEXT_BYTES);
                 // Parsed from the whole text: an answer may be longer than the kept text.
-                self.reading.answer = text::object(whole);
-                self.reading.text.clone_from(&text);
-                seen.push(AgentEvent::Text { text });
+                self.summary.answer = text::object(whole);
+                self.summary.text.clone_from(&text);
+                events.push(AgentEvent::Text { text });
             }
-            "error" => seen.push(AgentEvent::Note { text: one_line(text_of(item, "message")) }),
+            "error" => events.push(AgentEvent::Note { text: one_line(text_of(item, "message")) }),
             "command_execution" | "file_change" | "mcp_tool_call" | "web_search"
             | "collab_tool_call" => {
-                seen.push(if is_done { tool_result(item) } else { tool(item) });
+                events.push(if is_done { tool_result(item) } else { tool(item) });
             }
             _ => {}
         }
     }
 
-    fn completed(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
+    fn completed(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
         let usage = &event["usage"];
-        let reading = &mut self.reading;
-        reading.terminal = Some(Terminal::Success);
-        reading.fault = None;
+        let summary = &mut self.summary;
+        summary.terminal = Some(Terminal::Success);
+        summary.fault = None;
         self.pending = None;
-        reading.input_tokens =
-            text::since(count_of(usage, "input_tokens"), self.before.input_tokens);
-        reading.output_tokens =
-            text::since(count_of(usage, "output_tokens"), self.before.output_tokens);
-        seen.push(AgentEvent::Spent {
-            input_tokens: reading.input_tokens,
-            output_tokens: reading.output_tokens,
+        summary.input_tokens =
+            text::increase(count_of(usage, "input_tokens"), self.before.input_tokens);
+        summary.output_tokens =
+            text::increase(count_of(usage, "output_tokens"), self.before.output_tokens);
+        events.push(AgentEvent::Spent {
+            input_tokens: summary.input_tokens,
+            output_tokens: summary.output_tokens,
             cost_micros: None,
         });
-        seen.push(AgentEvent::Ended { ok: true, text: one_line(&reading.text) });
+        events.push(AgentEvent::Ended { ok: true, text: one_line(&summary.text) });
     }
 
-    fn failed(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
+    fn failed(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
         let error = &event["error"];
         let message = error.as_str().unwrap_or_else(|| text_of(error, "message"));
-        self.reading.terminal = Some(Terminal::Error);
-        self.reading.fault = fault(error, message);
-        if self.reading.fault.is_none() && !message.is_empty() {
-            self.reading.text = text::cut(message, FINAL_TEXT_BYTES);
+        self.summary.terminal = Some(Terminal::Error);
+        self.summary.fault = fault(error, message);
+        if self.summary.fault.is_none() && !message.is_empty() {
+            self.summary.text = text::cut(message, FINAL_TEXT_BYTES);
         }
         self.pending = None;
-        seen.push(AgentEvent::Ended { ok: false, text: one_line(message) });
+        events.push(AgentEvent::Ended { ok: false, text: one_line(message) });
     }
 }
 
 impl StreamReader for Stream {
-    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
+    fn line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
         let Some(event) = text::object(line) else {
             return;
         };
-        self.spoke = true;
+        self.had_events = true;
         match text_of(&event, "type") {
             "thread.started" => {
                 let id = one_line(text_of(&event, "thread_id"));
-                self.reading.session = Some(id.clone()).filter(|id| !id.is_empty());
-                seen.push(AgentEvent::Session { id });
+                self.summary.session = Some(id.clone()).filter(|id| !id.is_empty());
+                events.push(AgentEvent::Session { id });
             }
             // A new turn cancels the end of the previous one.
-            "turn.started" => self.reading.terminal = None,
-            "item.started" | "item.completed" => self.item(&event, seen),
-            "turn.completed" => self.completed(&event, seen),
-            "turn.failed" => self.failed(&event, seen),
+            "turn.started" => self.summary.terminal = None,
+            "item.started" | "item.completed" => self.item(&event, events),
+            "turn.completed" => self.completed(&event, events),
+            "turn.failed" => self.failed(&event, events),
             "error" => {
                 let message = one_line(text_of(&event, "message"));
-                seen.push(AgentEvent::Note { text: message.clone() });
+                events.push(AgentEvent::Note { text: message.clone() });
                 self.pending = Some(message);
             }
             _ => {}
@@ -208,15 +208,15 @@ impl StreamReader for Stream {
     }
 
     fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
-        let mut reading = self.reading;
-        if reading.terminal.is_none() {
+        let mut summary = self.summary;
+        if summary.terminal.is_none() {
             let pending = self.pending.and_then(|message| fault(&Value::Null, &message));
-            reading.fault = pending.or_else(|| self.tail.fault(self.spoke, exit));
+            summary.fault = pending.or_else(|| self.tail.fault(self.had_events, exit));
         }
-        if let Some(fault) = reading.fault.as_ref().filter(|it| it.kind == FaultKind::Quota) {
-            reading.resets_at = text::resets_in(&fault.detail, now);
+        if let Some(fault) = summary.fault.as_ref().filter(|it| it.kind == FaultKind::Quota) {
+            summary.resets_at = text::resets_in(&fault.detail, now);
         }
-        reading
+        summary
     }
 }
 
@@ -239,10 +239,10 @@ fn fault(error: &Value, message: &str) -> Option<Fault> {
         .and_then(text::kind_of_status)
         .or_else(|| names.into_iter().flatten().find_map(text::kind_of_name));
     let structured = named.is_some();
-    let said = answer["error"]["message"].as_str().unwrap_or(message);
+    let reply = answer["error"]["message"].as_str().unwrap_or(message);
     let refused = answer["error"].is_object().then_some(FaultKind::Setup);
-    let kind = named.or_else(|| text::fault_in(said)).or(refused)?;
-    Some(Fault { kind, detail: one_line(said), structured })
+    let kind = named.or_else(|| text::fault_in(reply)).or(refused)?;
+    Some(Fault { kind, detail: one_line(reply), structured })
 }
 
 fn tool(item: &Value) -> AgentEvent {
@@ -260,18 +260,18 @@ fn tool(item: &Value) -> AgentEvent {
         other => (one_line(other), text::tool_detail(item)),
     };
     let id = one_line(text_of(item, "id"));
-    AgentEvent::Tool { call: ToolCall { id, acts: acts(&name, item) }, name, detail }
+    AgentEvent::Tool { call: ToolCall { id, actions: actions(&name, item) }, name, detail }
 }
 
-fn acts(name: &str, item: &Value) -> Vec<Action> {
-    let mut acts = match text_of(item, "type") {
-        "command_execution" => acts::of_tool(name, &json!({ "command": item["command"] })),
-        "mcp_tool_call" => acts::of_tool(name, &item["arguments"]),
-        _ => acts::of_tool(name, &Value::Null),
+fn actions(name: &str, item: &Value) -> Vec<Action> {
+    let mut actions = match text_of(item, "type") {
+        "command_execution" => actions::of_tool(name, &json!({ "command": item["command"] })),
+        "mcp_tool_call" => actions::of_tool(name, &item["arguments"]),
+        _ => actions::of_tool(name, &Value::Null),
     };
-    let changes = item["changes"].as_array().into_iter().flatten().take(MOST_CHANGES);
-    acts.extend(changes.map(|change| acts::file(text_of(change, "path"), true)));
-    acts
+    let changes = item["changes"].as_array().into_iter().flatten().take(MAX_CHANGES);
+    actions.extend(changes.map(|change| actions::file(text_of(change, "path"), true)));
+    actions
 }
 
 fn tool_result(item: &Value) -> AgentEvent {
@@ -280,8 +280,8 @@ fn tool_result(item: &Value) -> AgentEvent {
         && item["error"].is_null();
     let output = text_of(item, "aggregated_output");
     let error = item["error"].as_str().unwrap_or_else(|| text_of(&item["error"], "message"));
-    let said = text_of(&item["result"]["content"][0], "text");
-    let detail = [error, output, said].into_iter().find(|text| !text.is_empty());
+    let reply = text_of(&item["result"]["content"][0], "text");
+    let detail = [error, output, reply].into_iter().find(|text| !text.is_empty());
     let id = one_line(text_of(item, "id"));
     AgentEvent::ToolResult { ok, detail: one_line(detail.unwrap_or_default()), id }
 }

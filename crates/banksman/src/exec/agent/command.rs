@@ -12,7 +12,7 @@ use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
 use super::text::{self, Tail, count_of, one_line, text_of};
-use super::{AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, acts};
+use super::{AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, actions};
 
 const SCHEMA_FILE: &str = "schema.json";
 const MCP_FILE: &str = "mcp.json";
@@ -20,134 +20,134 @@ const MCP_FILE: &str = "mcp.json";
 const REPORTS: usize = 100;
 
 /// The prompt goes to standard input and replaces `{prompt}` in the command.
-pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
+pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let (program, args) = super::program(setup, "true");
-    let session = ask.session.clone().unwrap_or_default();
+    let session = request.session.clone().unwrap_or_default();
     let model = setup.model.clone().unwrap_or_default();
     // Replaced last, so that placeholders inside the prompt stay as they are.
     let fill = |arg: String| {
         arg.replace("{session}", &session)
             .replace("{model}", &model)
-            .replace("{prompt}", &ask.prompt)
+            .replace("{prompt}", &request.prompt)
     };
     let mut env = BTreeMap::new();
     let mut files = Vec::new();
-    env.extend(ask.session.clone().map(|session| ("BANKSMAN_SESSION".to_owned(), session)));
+    env.extend(request.session.clone().map(|session| ("BANKSMAN_SESSION".to_owned(), session)));
     env.extend(setup.model.clone().map(|model| ("BANKSMAN_MODEL".to_owned(), model)));
-    let mut hand_over = |variable: &str, name: &str, content: Value| {
+    let mut pass_file = |variable: &str, name: &str, content: Value| {
         env.insert(variable.to_owned(), format!("{{folder}}/{name}"));
         files.push((name.to_owned(), content.to_string()));
     };
-    if let Some(schema) = &ask.schema {
-        hand_over("BANKSMAN_SCHEMA", SCHEMA_FILE, schema.clone());
+    if let Some(schema) = &request.schema {
+        pass_file("BANKSMAN_SCHEMA", SCHEMA_FILE, schema.clone());
     }
-    if let Some(server) = &ask.mcp {
+    if let Some(server) = &request.mcp {
         let config = json!({ "mcpServers": { &server.name:
             { "command": server.command, "args": server.args, "env": server.env } } });
-        hand_over("BANKSMAN_MCP", MCP_FILE, config);
+        pass_file("BANKSMAN_MCP", MCP_FILE, config);
     }
     env.extend(setup.env.clone());
     let args = args.into_iter().map(fill).collect();
-    Launch { program, args, env, stdin: Some(ask.prompt.clone()), files }
+    Launch { program, args, env, stdin: Some(request.prompt.clone()), files }
 }
 
 #[derive(Default)]
 pub(super) struct Stream {
-    reading: StreamSummary,
+    summary: StreamSummary,
     tail: Tail,
 }
 
 impl Stream {
-    fn say(&mut self, text: &str, seen: &mut Vec<AgentEvent>) {
+    fn say(&mut self, text: &str, events: &mut Vec<AgentEvent>) {
         let text = text::cut(text, FINAL_TEXT_BYTES);
         if !text.trim().is_empty() {
-            self.reading.text.clone_from(&text);
-            seen.push(AgentEvent::Text { text });
+            self.summary.text.clone_from(&text);
+            events.push(AgentEvent::Text { text });
         }
     }
 
-    fn session(&mut self, event: &Value, key: &str, seen: &mut Vec<AgentEvent>) {
+    fn session(&mut self, event: &Value, key: &str, events: &mut Vec<AgentEvent>) {
         let id = one_line(text_of(event, key));
-        if !id.is_empty() && self.reading.session.as_ref() != Some(&id) {
-            self.reading.session = Some(id.clone());
-            seen.push(AgentEvent::Session { id });
+        if !id.is_empty() && self.summary.session.as_ref() != Some(&id) {
+            self.summary.session = Some(id.clone());
+            events.push(AgentEvent::Session { id });
         }
     }
 
-    fn spent(&mut self, usage: &Value, seen: &mut Vec<AgentEvent>) {
+    fn spent(&mut self, usage: &Value, events: &mut Vec<AgentEvent>) {
         if !usage.is_object() {
             return;
         }
-        let reading = &mut self.reading;
-        reading.input_tokens = count_of(usage, "input_tokens");
-        reading.output_tokens = count_of(usage, "output_tokens");
-        reading.cost_micros = text::micros(&usage["cost_usd"]);
-        seen.push(AgentEvent::Spent {
-            input_tokens: reading.input_tokens,
-            output_tokens: reading.output_tokens,
-            cost_micros: reading.cost_micros,
+        let summary = &mut self.summary;
+        summary.input_tokens = count_of(usage, "input_tokens");
+        summary.output_tokens = count_of(usage, "output_tokens");
+        summary.cost_micros = text::micros(&usage["cost_usd"]);
+        events.push(AgentEvent::Spent {
+            input_tokens: summary.input_tokens,
+            output_tokens: summary.output_tokens,
+            cost_micros: summary.cost_micros,
         });
     }
 
-    fn result(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
-        self.session(event, "session", seen);
-        self.spent(&event["usage"], seen);
-        let said = text_of(event, "text");
-        if !said.is_empty() {
-            self.reading.text = text::cut(said, FINAL_TEXT_BYTES);
+    fn result(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
+        self.session(event, "session", events);
+        self.spent(&event["usage"], events);
+        let output = text_of(event, "text");
+        if !output.is_empty() {
+            self.summary.text = text::cut(output, FINAL_TEXT_BYTES);
         }
-        self.reading.answer = Some(event["answer"].clone()).filter(|answer| !answer.is_null());
+        self.summary.answer = Some(event["answer"].clone()).filter(|answer| !answer.is_null());
         let is_success = text_of(event, "status") == "success";
         let error = &event["error"];
         let message = error.as_str().unwrap_or_else(|| text_of(error, "message"));
-        self.reading.terminal = Some(if is_success { Terminal::Success } else { Terminal::Error });
-        self.reading.fault = if is_success { None } else { fault(text_of(error, "kind"), message) };
-        self.reading.resets_at = resets_at(&error["resets_at"]);
-        if !is_success && self.reading.fault.is_none() && !message.is_empty() {
-            self.reading.text = text::cut(message, FINAL_TEXT_BYTES);
+        self.summary.terminal = Some(if is_success { Terminal::Success } else { Terminal::Error });
+        self.summary.fault = if is_success { None } else { fault(text_of(error, "kind"), message) };
+        self.summary.resets_at = resets_at(&error["resets_at"]);
+        if !is_success && self.summary.fault.is_none() && !message.is_empty() {
+            self.summary.text = text::cut(message, FINAL_TEXT_BYTES);
         }
-        let text = if is_success { said } else { message };
-        seen.push(AgentEvent::Ended { ok: is_success, text: one_line(text) });
+        let text = if is_success { output } else { message };
+        events.push(AgentEvent::Ended { ok: is_success, text: one_line(text) });
     }
 
-    fn told(&mut self, event: Value, seen: &mut Vec<AgentEvent>) {
+    fn report(&mut self, event: Value, events: &mut Vec<AgentEvent>) {
         match serde_json::from_value::<AgentReport>(event) {
-            Ok(told) if self.reading.reports.len() < REPORTS => self.reading.reports.push(told),
+            Ok(report) if self.summary.reports.len() < REPORTS => self.summary.reports.push(report),
             Ok(_) => {}
             Err(error) => {
                 let text = one_line(&format!("invalid report: {error}"));
-                seen.push(AgentEvent::Note { text });
+                events.push(AgentEvent::Note { text });
             }
         }
     }
 }
 
 impl StreamReader for Stream {
-    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
+    fn line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
         let Some(event) = text::object(line) else {
-            return self.say(line, seen);
+            return self.say(line, events);
         };
         match text_of(&event, "type") {
-            "text" => self.say(text_of(&event, "text"), seen),
-            "tool" => seen.push(AgentEvent::Tool {
+            "text" => self.say(text_of(&event, "text"), events),
+            "tool" => events.push(AgentEvent::Tool {
                 name: one_line(text_of(&event, "name")),
                 detail: one_line(text_of(&event, "detail")),
                 call: ToolCall {
                     id: one_line(text_of(&event, "id")),
-                    acts: acts::of_words(text_of(&event, "name"), text_of(&event, "detail")),
+                    actions: actions::of_text(text_of(&event, "name"), text_of(&event, "detail")),
                 },
             }),
-            "tool_result" => seen.push(AgentEvent::ToolResult {
+            "tool_result" => events.push(AgentEvent::ToolResult {
                 ok: event["ok"] != false,
                 detail: one_line(text_of(&event, "detail")),
                 id: one_line(text_of(&event, "id")),
             }),
-            "session" => self.session(&event, "id", seen),
-            "usage" => self.spent(&event, seen),
-            "report" => self.told(event, seen),
-            "result" => self.result(&event, seen),
+            "session" => self.session(&event, "id", events),
+            "usage" => self.spent(&event, events),
+            "report" => self.report(event, events),
+            "result" => self.result(&event, events),
             // JSON that is not one of our events is output.
-            _ => self.say(line, seen),
+            _ => self.say(line, events),
         }
     }
 
@@ -156,18 +156,18 @@ impl StreamReader for Stream {
     }
 
     fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
-        let mut reading = self.reading;
-        if reading.terminal.is_none() {
+        let mut summary = self.summary;
+        if summary.terminal.is_none() {
             // `true`: a program without events has still run, so its standard error is all there
             // is.
-            reading.fault = self.tail.fault(true, exit);
+            summary.fault = self.tail.fault(true, exit);
         }
-        reading.answer = reading.answer.or_else(|| text::object(&reading.text));
-        if let Some(fault) = reading.fault.as_ref().filter(|it| it.kind == FaultKind::Quota) {
-            let named = reading.resets_at;
-            reading.resets_at = named.or_else(|| text::resets_in(&fault.detail, now));
+        summary.answer = summary.answer.or_else(|| text::object(&summary.text));
+        if let Some(fault) = summary.fault.as_ref().filter(|it| it.kind == FaultKind::Quota) {
+            let named = summary.resets_at;
+            summary.resets_at = named.or_else(|| text::resets_in(&fault.detail, now));
         }
-        reading
+        summary
     }
 }
 

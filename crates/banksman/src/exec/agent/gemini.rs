@@ -10,10 +10,12 @@ use banksman_core::receipt::{Fault, FaultKind, ProcessExit, StreamSummary, Termi
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
-use super::provider::Trouble;
+use super::last_message::LastMessage;
+use super::provider::ProviderError;
 use super::text::{self, Tail, count_of, one_line, text_of};
-use super::words::Words;
-use super::{AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, acts, schema};
+use super::{
+    AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, actions, schema,
+};
 
 /// The settings file with the highest precedence, so that a repository cannot disable our MCP
 /// server. Since 0.61 Gemini CLI reads it only if root alone owns the file and every folder above
@@ -25,21 +27,21 @@ const SETTINGS: (&str, &str) = ("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "gemini-setti
 const ATTEMPTS: u32 = 3;
 /// Where Gemini CLI ignored the settings, the keeper ends it after this many attempts; the next one
 /// would take half a minute.
-const HOPELESS_FROM: u32 = ATTEMPTS;
+const GIVE_UP_AT: u32 = ATTEMPTS;
 
 /// Tools that change something.
 const NEED_APPROVAL: [&str; 4] = ["run_shell_command", "write_file", "replace", "web_fetch"];
 
 /// The prompt goes through standard input: there it can be long and begin with a dash, and it does
 /// not appear in the process list.
-pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
+pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "gemini");
     let fixed = ["--output-format", "stream-json", "--approval-mode", "yolo", "--skip-trust"];
     args.extend(fixed.map(str::to_owned));
     if let Some(model) = &setup.model {
         args.extend(["--model".to_owned(), model.clone()]);
     }
-    if let Some(session) = &ask.session {
+    if let Some(session) = &request.session {
         args.extend(["--resume".to_owned(), session.clone()]);
     }
     let (variable, file) = SETTINGS;
@@ -49,19 +51,19 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
         (variable.to_owned(), format!("{{folder}}/{file}")),
     ]);
     env.extend(setup.env.clone());
-    let files = vec![(file.to_owned(), settings(ask).to_string())];
-    Launch { program, args, env, stdin: Some(prompt(ask)), files }
+    let files = vec![(file.to_owned(), settings(request).to_string())];
+    Launch { program, args, env, stdin: Some(prompt(request)), files }
 }
 
 /// A prompt that begins with a slash would be a Gemini CLI command.
-fn prompt(ask: &AgentRequest) -> String {
-    let prompt = schema::asked(ask);
+fn prompt(request: &AgentRequest) -> String {
+    let prompt = schema::prompt_with_schema(request);
     if prompt.starts_with('/') { format!(" {prompt}") } else { prompt }
 }
 
-fn settings(ask: &AgentRequest) -> Value {
+fn settings(request: &AgentRequest) -> Value {
     let mut settings = json!({ "general": { "maxAttempts": ATTEMPTS, "enableAutoUpdate": false } });
-    if let Some(server) = &ask.mcp {
+    if let Some(server) = &request.mcp {
         settings["mcpServers"] = json!({ &server.name:
             { "command": server.command, "args": server.args, "env": server.env, "trust": true } });
     }
@@ -71,7 +73,7 @@ fn settings(ask: &AgentRequest) -> Value {
 #[derive(Default)]
 pub(super) struct Stream {
     session: Option<String>,
-    words: Words,
+    last_message: LastMessage,
     result: Option<End>,
     /// The last `error` event; a later good result does not cancel it.
     error: Option<String>,
@@ -95,40 +97,40 @@ struct End {
 }
 
 impl StreamReader for Stream {
-    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
+    fn line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
         let Some(event) = text::object(line) else { return };
         match text_of(&event, "type") {
             "init" => {
                 let id = text::cut(text_of(&event, "session_id"), text::DETAIL_BYTES);
                 if !id.is_empty() {
                     self.session = Some(id.clone());
-                    seen.push(AgentEvent::Session { id });
+                    events.push(AgentEvent::Session { id });
                 }
             }
-            "message" => self.message(&event, seen),
+            "message" => self.message(&event, events),
             "tool_use" => {
-                self.goes_on();
-                self.words.end();
+                self.clear_retry();
+                self.last_message.end();
                 let name = text_of(&event, "tool_name").to_owned();
                 let id = one_line(text_of(&event, "tool_id"));
-                let call = ToolCall { id, acts: acts::of_tool(&name, &event["parameters"]) };
+                let call = ToolCall { id, actions: actions::of_tool(&name, &event["parameters"]) };
                 let detail = text::tool_detail(&event["parameters"]);
-                seen.push(AgentEvent::Tool { name, detail, call });
+                events.push(AgentEvent::Tool { name, detail, call });
             }
-            "tool_result" => self.tool_result(&event, seen),
+            "tool_result" => self.tool_result(&event, events),
             "error" => {
                 let message = one_line(text_of(&event, "message"));
-                seen.push(AgentEvent::Note { text: message.clone() });
+                events.push(AgentEvent::Note { text: message.clone() });
                 if text_of(&event, "severity") != "warning" {
                     self.error = Some(message);
                 }
             }
-            "result" => self.result(&event, seen),
+            "result" => self.result(&event, events),
             _ => {}
         }
     }
 
-    fn error_line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
+    fn error_line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
         let line = &anstream::adapter::strip_str(line).to_string();
         if let Some((name, value)) = line.trim().trim_end_matches(',').split_once(": ") {
             match name {
@@ -140,11 +142,11 @@ impl StreamReader for Stream {
                 _ => {}
             }
         }
-        if let Some(attempt) = retried(line) {
+        if let Some(attempt) = failed_attempt(line) {
             let detail = one_line(line);
-            seen.push(AgentEvent::Note { text: detail.clone() });
-            if attempt >= HOPELESS_FROM {
-                seen.push(AgentEvent::Hopeless { reason: detail.clone() });
+            events.push(AgentEvent::Note { text: detail.clone() });
+            if attempt >= GIVE_UP_AT {
+                events.push(AgentEvent::Hopeless { reason: detail.clone() });
             }
             let kind = text::fault_in(line).unwrap_or(FaultKind::Transient);
             self.retry = Some(Fault { kind, detail, structured: false });
@@ -154,7 +156,7 @@ impl StreamReader for Stream {
 
     fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
         let terminal = self.terminal();
-        let trouble = self.trouble(exit);
+        let provider_error = self.provider_error(exit);
         let fault = if terminal == Some(Terminal::Success) {
             // The agent continued after the refusal and reports success, but the last tool that it
             // asked for never ran.
@@ -164,9 +166,9 @@ impl StreamReader for Stream {
                 structured: true,
             })
         } else {
-            own_code(exit, &self.stderr.text())
-                .or_else(|| trouble.fault())
-                .or_else(|| own_fault(&trouble.message))
+            exit_code_fault(exit, &self.stderr.text())
+                .or_else(|| provider_error.fault())
+                .or_else(|| message_fault(&provider_error.message))
                 .or_else(|| {
                     self.result
                         .is_none()
@@ -175,15 +177,15 @@ impl StreamReader for Stream {
                 })
                 .or(self.retry)
         };
-        let said_at = self.result.as_ref().and_then(|end| end.at).unwrap_or(now);
-        let resets_at = fault.is_some().then(|| trouble.resets_at(said_at)).flatten();
+        let sent_at = self.result.as_ref().and_then(|end| end.at).unwrap_or(now);
+        let resets_at = fault.is_some().then(|| provider_error.resets_at(sent_at)).flatten();
         let (input_tokens, output_tokens) =
             self.result.map_or((0, 0), |end| (end.input_tokens, end.output_tokens));
         StreamSummary {
             terminal,
             session: self.session,
-            text: self.words.last(),
-            answer: self.words.answer(),
+            text: self.last_message.bounded(),
+            answer: self.last_message.answer(),
             input_tokens,
             output_tokens,
             cost_micros: None,
@@ -195,30 +197,30 @@ impl StreamReader for Stream {
 }
 
 impl Stream {
-    fn message(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
+    fn message(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
         if text_of(event, "role") != "assistant" {
             return;
         }
-        self.goes_on();
-        let piece = text_of(event, "content");
+        self.clear_retry();
+        let chunk = text_of(event, "content");
         if event["delta"] != true {
-            self.words.end();
+            self.last_message.end();
         }
-        self.words.add("", piece);
-        seen.push(AgentEvent::Text { text: one_line(piece) });
+        self.last_message.add("", chunk);
+        events.push(AgentEvent::Text { text: one_line(chunk) });
     }
 
     /// The model answered, so the retry worked.
-    fn goes_on(&mut self) {
+    fn clear_retry(&mut self) {
         self.retry = None;
     }
 
-    fn tool_result(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
+    fn tool_result(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
         let ok = text_of(event, "status") != "error";
         let error = &event["error"];
-        let said = if ok { text_of(event, "output") } else { text_of(error, "message") };
+        let output = if ok { text_of(event, "output") } else { text_of(error, "message") };
         let id = text_of(event, "tool_id");
-        seen.push(AgentEvent::ToolResult { ok, detail: one_line(said), id: one_line(id) });
+        events.push(AgentEvent::ToolResult { ok, detail: one_line(output), id: one_line(id) });
         let is_refused = match text_of(error, "type") {
             "policy_violation" => true,
             // Gemini CLI removes these tools if nobody can approve them; the model made up any
@@ -226,10 +228,10 @@ impl Stream {
             "tool_not_registered" => NEED_APPROVAL.iter().any(|tool| id.starts_with(tool)),
             _ => false,
         };
-        self.denied = (!ok && is_refused).then(|| one_line(said));
+        self.denied = (!ok && is_refused).then(|| one_line(output));
     }
 
-    fn result(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
+    fn result(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
         let error = &event["error"];
         let stats = &event["stats"];
         let end = End {
@@ -240,13 +242,13 @@ impl Stream {
             input_tokens: count_of(stats, "input_tokens"),
             output_tokens: count_of(stats, "output_tokens"),
         };
-        seen.push(AgentEvent::Spent {
+        events.push(AgentEvent::Spent {
             input_tokens: end.input_tokens,
             output_tokens: end.output_tokens,
             cost_micros: None,
         });
-        let said = if end.ok { self.words.text() } else { &end.message };
-        seen.push(AgentEvent::Ended { ok: end.ok, text: one_line(said) });
+        let output = if end.ok { self.last_message.text() } else { &end.message };
+        events.push(AgentEvent::Ended { ok: end.ok, text: one_line(output) });
         self.result = Some(end);
     }
 
@@ -257,26 +259,27 @@ impl Stream {
 
     /// What is known of the provider's answer, from the result's message, the exit code and
     /// standard error.
-    fn trouble(&self, exit: ProcessExit) -> Trouble {
-        let mut trouble = Trouble::default();
+    fn provider_error(&self, exit: ProcessExit) -> ProviderError {
+        let mut provider_error = ProviderError::default();
         if let Some(end) = self.result.as_ref().filter(|end| !end.ok) {
-            trouble.body_in(&end.message);
-            trouble.name(&end.kind);
-            trouble.status = trouble.status.or_else(|| status_of(exit)).or(self.status);
-            if trouble.message.is_empty() {
-                trouble.message.clone_from(&end.message);
+            provider_error.body_in(&end.message);
+            provider_error.name(&end.kind);
+            provider_error.status =
+                provider_error.status.or_else(|| status_of(exit)).or(self.status);
+            if provider_error.message.is_empty() {
+                provider_error.message.clone_from(&end.message);
             }
         }
-        if trouble.message.is_empty() {
-            trouble.message = self.error.clone().unwrap_or_default();
+        if provider_error.message.is_empty() {
+            provider_error.message = self.error.clone().unwrap_or_default();
         }
-        trouble.wait(self.wait_ms.unwrap_or(-1));
-        trouble
+        provider_error.wait(self.wait_ms.unwrap_or(-1));
+        provider_error
     }
 }
 
 /// The exit codes of Gemini CLI's own faults, with or without a result event.
-fn own_code(exit: ProcessExit, stderr: &str) -> Option<Fault> {
+fn exit_code_fault(exit: ProcessExit, stderr: &str) -> Option<Fault> {
     let (kind, detail) = match exit.code? {
         41 => (FaultKind::Auth, "no usable login is configured"),
         42 if stderr.to_ascii_lowercase().contains("session") => {
@@ -304,18 +307,22 @@ fn status_of(exit: ProcessExit) -> Option<i64> {
 }
 
 /// The number of the failed attempt: `Attempt 2 failed with status 503. Retrying with backoff...`.
-fn retried(line: &str) -> Option<u32> {
+fn failed_attempt(line: &str) -> Option<u32> {
     let (number, rest) = line.trim_start().strip_prefix("Attempt ")?.split_once(' ')?;
     let number = number.parse().ok()?;
     rest.starts_with("failed").then_some(number)
 }
 
-fn own_fault(message: &str) -> Option<Fault> {
-    own_words(message).map(|kind| Fault { kind, detail: one_line(message), structured: false })
+fn message_fault(message: &str) -> Option<Fault> {
+    kind_of_message(message).map(|kind| Fault {
+        kind,
+        detail: one_line(message),
+        structured: false,
+    })
 }
 
 /// Recognises Gemini CLI's own errors by their text; the stream has no names for them.
-fn own_words(message: &str) -> Option<FaultKind> {
+fn kind_of_message(message: &str) -> Option<FaultKind> {
     let message = message.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
     if has(&["session turns"]) || (has(&["maximum"]) && has(&["output", "max_tokens"])) {

@@ -7,16 +7,16 @@
 
 mod acp;
 pub mod acp_client;
-mod acts;
+mod actions;
 mod claude;
 mod codex;
 mod command;
 mod gemini;
+mod last_message;
 mod opencode;
 mod provider;
 pub mod schema;
 mod text;
-mod words;
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use banksman_core::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use acts::changes;
+pub use actions::can_change;
 
 /// The agents that Banksman has an adapter for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -116,12 +116,12 @@ pub struct McpServer {
 
 /// Placeholder in [`Launch::program`] for the path of our own executable, which an adapter does not
 /// know.
-pub const OURSELVES: &str = "{banksman}";
+pub const OWN_PROGRAM: &str = "{banksman}";
 
 /// A program to start.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Launch {
-    /// [`OURSELVES`] where a subcommand of Banksman talks to the agent.
+    /// [`OWN_PROGRAM`] where a subcommand of Banksman talks to the agent.
     pub program: String,
     pub args: Vec<String>,
     /// In addition to the scrubbed environment that every agent gets.
@@ -182,29 +182,29 @@ pub enum AgentEvent {
 pub struct ToolCall {
     /// The id that its result refers to; empty where the agent gives none.
     pub id: String,
-    pub acts: Vec<Action>,
+    pub actions: Vec<Action>,
 }
 
 /// Reads the lines of one run. What it keeps does not grow with the stream.
 pub trait StreamReader {
     /// Reads one line of standard output, without its line ending.
-    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>);
+    fn line(&mut self, line: &str, events: &mut Vec<AgentEvent>);
     /// Reads one line of standard error.
-    fn error_line(&mut self, line: &str, seen: &mut Vec<AgentEvent>);
+    fn error_line(&mut self, line: &str, events: &mut Vec<AgentEvent>);
     /// Summarises the stream.
     fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary;
 }
 
 /// The program that runs this agent on this request.
 #[must_use]
-pub fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
+pub fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     match setup.kind {
-        AgentKind::Claude => claude::launch(setup, ask),
-        AgentKind::Codex => codex::launch(setup, ask),
-        AgentKind::Opencode => opencode::launch(setup, ask),
-        AgentKind::Gemini => gemini::launch(setup, ask),
-        AgentKind::Acp => acp::launch(setup, ask),
-        AgentKind::Command => command::launch(setup, ask),
+        AgentKind::Claude => claude::launch(setup, request),
+        AgentKind::Codex => codex::launch(setup, request),
+        AgentKind::Opencode => opencode::launch(setup, request),
+        AgentKind::Gemini => gemini::launch(setup, request),
+        AgentKind::Acp => acp::launch(setup, request),
+        AgentKind::Command => command::launch(setup, request),
     }
 }
 
@@ -225,12 +225,12 @@ pub fn reader(kind: AgentKind, before: PriorUsage) -> Box<dyn StreamReader> {
 /// The outcome of a run by its stream and exit code alone, without looking at the work. A named
 /// fault says more than the exit code; a success needs the agent's terminal event and exit code 0.
 #[must_use]
-pub fn outcome_of(reading: &StreamSummary, exit: ProcessExit) -> Outcome {
-    if let Some(fault) = &reading.fault {
+pub fn outcome_of(summary: &StreamSummary, exit: ProcessExit) -> Outcome {
+    if let Some(fault) = &summary.fault {
         return match fault.kind {
             FaultKind::Quota => Outcome::Quota,
             FaultKind::Auth => Outcome::Auth,
-            FaultKind::Transient if text::says_idle(&fault.detail) => Outcome::Stalled,
+            FaultKind::Transient if text::is_idle_timeout(&fault.detail) => Outcome::Stalled,
             // A new session is enough to try again.
             FaultKind::Transient | FaultKind::Session => Outcome::Transient,
             FaultKind::Budget => Outcome::OverBudget,
@@ -238,13 +238,13 @@ pub fn outcome_of(reading: &StreamSummary, exit: ProcessExit) -> Outcome {
             FaultKind::Setup => Outcome::Crashed,
         };
     }
-    let told = |wanted: fn(&AgentReport) -> bool| reading.reports.iter().any(wanted);
-    if told(|it| matches!(it, AgentReport::NeedsPerson { .. })) {
+    let reported = |wanted: fn(&AgentReport) -> bool| summary.reports.iter().any(wanted);
+    if reported(|it| matches!(it, AgentReport::NeedsPerson { .. })) {
         return Outcome::NeedsPerson;
     }
-    match (reading.terminal, exit.code) {
+    match (summary.terminal, exit.code) {
         (Some(Terminal::Success), Some(0)) => {
-            let is_nothing = told(|it| matches!(it, AgentReport::NothingToDo { .. }));
+            let is_nothing = reported(|it| matches!(it, AgentReport::NothingToDo { .. }));
             if is_nothing { Outcome::NothingToDo } else { Outcome::Succeeded }
         }
         (Some(Terminal::Success | Terminal::Error) | None, _) => Outcome::Crashed,

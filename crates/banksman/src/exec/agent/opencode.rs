@@ -13,18 +13,19 @@ use banksman_core::receipt::{Fault, FaultKind, ProcessExit, StreamSummary, Termi
 use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 
-use super::provider::Trouble;
+use super::last_message::LastMessage;
+use super::provider::ProviderError;
 use super::text::{self, Tail};
-use super::words::Words;
 use super::{
-    AgentEvent, AgentRequest, AgentSetup, Launch, McpServer, StreamReader, ToolCall, acts, schema,
+    AgentEvent, AgentRequest, AgentSetup, Launch, McpServer, StreamReader, ToolCall, actions,
+    schema,
 };
 
 const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
 /// Without a title opencode asks the model for one.
 const TITLE: &str = "banksman";
 
-pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
+pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "opencode");
     args.extend(["run", "--format", "json", "--auto", "--title", TITLE].map(str::to_owned));
     // opencode rejects an option that is given twice.
@@ -34,14 +35,14 @@ pub(super) fn launch(setup: &AgentSetup, ask: &AgentRequest) -> Launch {
     if let Some(model) = &setup.model {
         args.extend(["--model".to_owned(), model.clone()]);
     }
-    if let Some(session) = &ask.session {
+    if let Some(session) = &request.session {
         args.extend(["--session".to_owned(), session.clone()]);
     }
     Launch {
         program,
         args,
-        env: environment(&setup.env, ask.mcp.as_ref()),
-        stdin: Some(schema::asked(ask)),
+        env: environment(&setup.env, request.mcp.as_ref()),
+        stdin: Some(schema::prompt_with_schema(request)),
         files: Vec::new(),
     }
 }
@@ -77,61 +78,63 @@ fn server(mcp: &McpServer) -> Value {
 #[derive(Default)]
 pub(super) struct Stream {
     session: Option<String>,
-    words: Words,
+    last_message: LastMessage,
     input_tokens: i64,
     output_tokens: i64,
     cost_micros: Option<i64>,
     /// How the last step ended; none while a step runs.
     reason: Option<String>,
-    error: Option<(Trouble, Option<Instant>)>,
+    error: Option<(ProviderError, Option<Instant>)>,
     /// The provider's last refusal, until an event follows it.
-    pending: Option<Trouble>,
+    pending: Option<ProviderError>,
     /// Why the last tool was refused.
     denied: Option<String>,
     stderr: Tail,
 }
 
 impl StreamReader for Stream {
-    fn line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
+    fn line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
         let Some(event) = text::object(line) else { return };
         let id = text::cut(text::text_of(&event, "sessionID"), text::DETAIL_BYTES);
         if self.session.is_none() && !id.is_empty() {
             self.session = Some(id.clone());
-            seen.push(AgentEvent::Session { id });
+            events.push(AgentEvent::Session { id });
         }
         let part = &event["part"];
         self.pending = None;
         match text::text_of(&event, "type") {
             "step_start" => self.reason = None,
             "text" => {
-                let piece = text::text_of(part, "text");
-                self.words.add(text::text_of(part, "messageID"), piece);
-                seen.push(AgentEvent::Text { text: text::one_line(piece) });
+                let chunk = text::text_of(part, "text");
+                self.last_message.add(text::text_of(part, "messageID"), chunk);
+                events.push(AgentEvent::Text { text: text::one_line(chunk) });
             }
-            "tool_use" => self.tool(part, seen),
-            "step_finish" => self.step(part, seen),
-            "error" => self.error(&event, seen),
+            "tool_use" => self.tool(part, events),
+            "step_finish" => self.step(part, events),
+            "error" => self.error(&event, events),
             _ => {}
         }
     }
 
-    fn error_line(&mut self, line: &str, seen: &mut Vec<AgentEvent>) {
+    fn error_line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
         let line = anstream::adapter::strip_str(line).to_string();
         let Some(refusal) = refusal_in(&line) else { return self.stderr.push(&line) };
-        seen.push(AgentEvent::Note { text: text::one_line(&refusal) });
-        self.pending = Some(Trouble::new(None, &refusal));
+        events.push(AgentEvent::Note { text: text::one_line(&refusal) });
+        self.pending = Some(ProviderError::new(None, &refusal));
     }
 
     fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
         let terminal = self.terminal(exit);
         let fault = if terminal == Some(Terminal::Success) { None } else { self.fault(exit) };
-        let told = self.error.as_ref().map(|(trouble, at)| (trouble, at.unwrap_or(now)));
-        let told = told.or_else(|| self.pending.as_ref().map(|trouble| (trouble, now)));
-        let resets_at = told.and_then(|(trouble, at)| trouble.resets_at(at));
+        let reported =
+            self.error.as_ref().map(|(provider_error, at)| (provider_error, at.unwrap_or(now)));
+        let reported =
+            reported.or_else(|| self.pending.as_ref().map(|provider_error| (provider_error, now)));
+        let resets_at = reported.and_then(|(provider_error, at)| provider_error.resets_at(at));
         StreamSummary {
             terminal,
-            text: self.words.last(),
-            answer: self.words.answer(),
+            text: self.last_message.bounded(),
+            answer: self.last_message.answer(),
             session: self.session,
             input_tokens: self.input_tokens,
             output_tokens: self.output_tokens,
@@ -144,20 +147,20 @@ impl StreamReader for Stream {
 }
 
 impl Stream {
-    fn tool(&mut self, part: &Value, seen: &mut Vec<AgentEvent>) {
+    fn tool(&mut self, part: &Value, events: &mut Vec<AgentEvent>) {
         let state = &part["state"];
         let name = text::text_of(part, "tool").to_owned();
-        let acts = acts::of_tool(&name, &state["input"]);
+        let actions = actions::of_tool(&name, &state["input"]);
         let id = text::one_line(text::text_of(part, "callID"));
-        let call = ToolCall { id: id.clone(), acts };
-        seen.push(AgentEvent::Tool { name, detail: detail(&state["input"]), call });
+        let call = ToolCall { id: id.clone(), actions };
+        events.push(AgentEvent::Tool { name, detail: detail(&state["input"]), call });
         let ok = text::text_of(state, "status") != "error";
-        let said = text::text_of(state, if ok { "output" } else { "error" });
-        seen.push(AgentEvent::ToolResult { ok, detail: text::one_line(said), id });
-        self.denied = (!ok && is_refusal(said)).then(|| text::one_line(said));
+        let output = text::text_of(state, if ok { "output" } else { "error" });
+        events.push(AgentEvent::ToolResult { ok, detail: text::one_line(output), id });
+        self.denied = (!ok && is_refusal(output)).then(|| text::one_line(output));
     }
 
-    fn step(&mut self, part: &Value, seen: &mut Vec<AgentEvent>) {
+    fn step(&mut self, part: &Value, events: &mut Vec<AgentEvent>) {
         let tokens = &part["tokens"];
         let cache = &tokens["cache"];
         // `input` excludes cached tokens, and `output` excludes reasoning.
@@ -173,31 +176,35 @@ impl Stream {
             self.cost_micros = Some(self.cost_micros.unwrap_or_default().saturating_add(cost));
         }
         self.reason = Some(text::cut(text::text_of(part, "reason"), text::DETAIL_BYTES));
-        seen.push(AgentEvent::Spent {
+        events.push(AgentEvent::Spent {
             input_tokens: self.input_tokens,
             output_tokens: self.output_tokens,
             cost_micros: self.cost_micros,
         });
         if self.reason.as_deref() == Some("stop") {
-            seen.push(AgentEvent::Ended { ok: true, text: text::one_line(self.words.text()) });
+            events.push(AgentEvent::Ended {
+                ok: true,
+                text: text::one_line(self.last_message.text()),
+            });
         }
     }
 
-    fn error(&mut self, event: &Value, seen: &mut Vec<AgentEvent>) {
+    fn error(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
         let error = &event["error"];
         let data = &error["data"];
-        let mut trouble = Trouble::new(data["statusCode"].as_i64(), text::text_of(data, "message"));
-        trouble.may_pass = data["isRetryable"] == true;
+        let mut provider_error =
+            ProviderError::new(data["statusCode"].as_i64(), text::text_of(data, "message"));
+        provider_error.is_retryable = data["isRetryable"] == true;
         // opencode gives this name to every answer with an error status.
         let name = Some(text::text_of(error, "name")).filter(|name| *name != "APIError");
-        trouble.name(name.unwrap_or_default());
-        trouble.headers(&data["responseHeaders"]);
-        trouble.body_in(text::text_of(data, "responseBody"));
-        if trouble.message.is_empty() {
-            trouble.message = text::text_of(error, "name").to_owned();
+        provider_error.name(name.unwrap_or_default());
+        provider_error.headers(&data["responseHeaders"]);
+        provider_error.body_in(text::text_of(data, "responseBody"));
+        if provider_error.message.is_empty() {
+            provider_error.message = text::text_of(error, "name").to_owned();
         }
-        seen.push(AgentEvent::Ended { ok: false, text: text::one_line(&trouble.message) });
-        self.error = Some((trouble, text::at_epoch(&event["timestamp"])));
+        events.push(AgentEvent::Ended { ok: false, text: text::one_line(&provider_error.message) });
+        self.error = Some((provider_error, text::at_epoch(&event["timestamp"])));
     }
 
     fn terminal(&self, exit: ProcessExit) -> Option<Terminal> {
@@ -212,10 +219,10 @@ impl Stream {
     }
 
     fn fault(&self, exit: ProcessExit) -> Option<Fault> {
-        if let Some((trouble, _)) = &self.error {
-            return trouble.fault();
+        if let Some((provider_error, _)) = &self.error {
+            return provider_error.fault();
         }
-        if let Some(fault) = self.pending.as_ref().and_then(Trouble::fault) {
+        if let Some(fault) = self.pending.as_ref().and_then(ProviderError::fault) {
             return Some(fault);
         }
         let structured =

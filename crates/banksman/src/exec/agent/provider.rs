@@ -13,20 +13,20 @@ const NAMES: usize = 16;
 /// Enough of a message to find a time in it.
 const MESSAGE_BYTES: usize = 4 * 1024;
 /// A longer wait than this is not a wait.
-const LONGEST_WAIT_MS: i64 = 60 * 86_400_000;
+const MAX_WAIT_MS: i64 = 60 * 86_400_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct ProviderError {
     pub(super) status: Option<i64>,
     pub(super) message: String,
     /// Whether the agent itself says that a retry may help.
-    pub(super) may_pass: bool,
+    pub(super) is_retryable: bool,
     names: Vec<String>,
     wait_ms: Option<i64>,
     at: Option<Instant>,
 }
 
-impl Trouble {
+impl ProviderError {
     pub(super) fn new(status: Option<i64>, message: &str) -> Self {
         let message = text::cut(message, MESSAGE_BYTES);
         Self { status, message, ..Self::default() }
@@ -50,7 +50,7 @@ impl Trouble {
     }
 
     pub(super) fn wait(&mut self, millis: i64) {
-        if (0..=LONGEST_WAIT_MS).contains(&millis) {
+        if (0..=MAX_WAIT_MS).contains(&millis) {
             self.wait_ms = self.wait_ms.max(Some(millis));
         }
     }
@@ -122,12 +122,12 @@ impl Trouble {
 
     pub(super) fn fault(&self) -> Option<Fault> {
         let structured = self.structured_kind();
-        let kind =
-            structured.or_else(|| text::fault_in(&self.message)).or_else(|| self.passing())?;
+        let retryable = self.is_retryable.then_some(FaultKind::Transient);
+        let kind = structured.or_else(|| text::fault_in(&self.message)).or(retryable)?;
         Some(Fault {
             kind,
             detail: text::one_line(&self.message),
-            structured: structured.is_some() || self.may_pass,
+            structured: structured.is_some() || self.is_retryable,
         })
     }
 
@@ -144,15 +144,11 @@ impl Trouble {
         lasting.or(status).or_else(|| named.next())
     }
 
-    fn passing(&self) -> Option<FaultKind> {
-        self.may_pass.then_some(FaultKind::Transient)
-    }
-
-    /// When the provider accepts requests again. Waits count from `said_at`.
-    pub(super) fn resets_at(&self, said_at: Instant) -> Option<Instant> {
+    /// When the provider accepts requests again. Waits count from `sent_at`.
+    pub(super) fn resets_at(&self, sent_at: Instant) -> Option<Instant> {
         self.at
-            .or_else(|| self.wait_ms.map(|millis| said_at.plus(Span(millis))))
-            .or_else(|| text::resets_in(&self.message, said_at))
+            .or_else(|| self.wait_ms.map(|millis| sent_at.plus(Span(millis))))
+            .or_else(|| text::resets_in(&self.message, sent_at))
     }
 }
 
@@ -204,9 +200,9 @@ mod tests {
     use serde_json::json;
 
     fn kind(status: Option<i64>, body: &Value) -> Option<(FaultKind, bool)> {
-        let mut trouble = Trouble { status, ..Trouble::default() };
-        trouble.body(body);
-        trouble.fault().map(|fault| (fault.kind, fault.structured))
+        let mut provider_error = ProviderError { status, ..ProviderError::default() };
+        provider_error.body(body);
+        provider_error.fault().map(|fault| (fault.kind, fault.structured))
     }
 
     #[test]
@@ -251,17 +247,17 @@ mod tests {
         ] {
             assert_eq!(kind(status, &body), expected, "{status:?} {body}");
         }
-        let passing = Trouble { may_pass: true, ..Trouble::default() };
+        let passing = ProviderError { is_retryable: true, ..ProviderError::default() };
         assert_eq!(passing.fault().map(|fault| fault.kind), Some(FaultKind::Transient));
     }
 
     #[test]
     fn waits_are_read_from_headers_and_bodies() {
         let at = |headers: Value, body: Value| {
-            let mut trouble = Trouble::default();
-            trouble.headers(&headers);
-            trouble.body(&body);
-            trouble.resets_at(Instant(1_000)).map(|at| at.0)
+            let mut provider_error = ProviderError::default();
+            provider_error.headers(&headers);
+            provider_error.body(&body);
+            provider_error.resets_at(Instant(1_000)).map(|at| at.0)
         };
         let none = || json!({});
         assert_eq!(at(json!({"Retry-After": "7"}), none()), Some(8_000));
@@ -289,11 +285,11 @@ mod tests {
 
     #[test]
     fn a_body_is_found_in_a_text() {
-        let mut trouble = Trouble::default();
-        trouble.body_in(
+        let mut provider_error = ProviderError::default();
+        provider_error.body_in(
             r#"[API Error: {"error":{"code":401,"message":"no"}}] {"error":{"code":429}}"#,
         );
-        assert_eq!((trouble.status, trouble.message.as_str()), (Some(401), "no"));
-        trouble.body_in("[API Error: { broken");
+        assert_eq!((provider_error.status, provider_error.message.as_str()), (Some(401), "no"));
+        provider_error.body_in("[API Error: { broken");
     }
 }

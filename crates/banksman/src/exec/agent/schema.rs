@@ -21,7 +21,7 @@ const ANNOTATIONS: [&str; 5] = ["$schema", "$id", "title", "description", "examp
 
 /// The instruction, appended to a prompt, to end with an answer of this shape.
 #[must_use]
-pub fn demand(schema: &Value) -> String {
+pub fn instruction(schema: &Value) -> String {
     format!(
         "\n\nWhen you are done, your last message must be exactly one JSON object and nothing else: no text before or \
          after it and no code fence. It must match this JSON Schema:\n\n{schema}\n"
@@ -29,9 +29,9 @@ pub fn demand(schema: &Value) -> String {
 }
 
 /// The prompt of a run for an agent that takes no schema.
-pub(super) fn asked(ask: &AgentRequest) -> String {
-    let demand = ask.schema.as_ref().map(demand).unwrap_or_default();
-    format!("{}{demand}", ask.prompt)
+pub(super) fn prompt_with_schema(request: &AgentRequest) -> String {
+    let instruction = request.schema.as_ref().map(instruction).unwrap_or_default();
+    format!("{}{instruction}", request.prompt)
 }
 
 /// The last JSON object in a text, with or without prose and code fences around it.
@@ -60,12 +60,12 @@ pub fn answer_in(text: &str) -> Option<Value> {
 /// # Errors
 ///
 /// The place in the schema and the problem there.
-pub fn supported(schema: &Value) -> Result<(), String> {
+pub fn check_supported(schema: &Value) -> Result<(), String> {
     check_schema(schema, "", 0)
 }
 
 /// The violations in an answer, each with its place; empty if it is valid. The schema must be
-/// [`supported`].
+/// supported, see [`check_supported`].
 #[must_use]
 pub fn violations(schema: &Value, answer: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -76,23 +76,23 @@ pub fn violations(schema: &Value, answer: &Value) -> Vec<String> {
 /// The answer without null members that are optional and not nullable. Where a provider requires
 /// every member, null is the only way for an agent to omit one.
 #[must_use]
-pub fn without_idle_nulls(schema: &Value, answer: Value) -> Value {
+pub fn without_optional_nulls(schema: &Value, answer: Value) -> Value {
     match answer {
         Value::Object(members) => {
-            let is_idle = |name: &str, value: &Value| {
+            let is_omitted = |name: &str, value: &Value| {
                 value.is_null()
                     && !lists(&schema["required"], name)
                     && !violations(&schema["properties"][name], value).is_empty()
             };
-            let kept = members.into_iter().filter(|(name, value)| !is_idle(name, value));
+            let kept = members.into_iter().filter(|(name, value)| !is_omitted(name, value));
             kept.map(|(name, value)| {
-                let value = without_idle_nulls(&schema["properties"][&name], value);
+                let value = without_optional_nulls(&schema["properties"][&name], value);
                 (name, value)
             })
             .collect()
         }
         Value::Array(items) => {
-            items.into_iter().map(|item| without_idle_nulls(&schema["items"], item)).collect()
+            items.into_iter().map(|item| without_optional_nulls(&schema["items"], item)).collect()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => answer,
     }
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn each_keyword_is_checked() {
         let schema = verdict();
-        assert_eq!(supported(&schema), Ok(()));
+        assert_eq!(check_supported(&schema), Ok(()));
         let good = json!({"verdict": "block", "score": 3.0, "note": null, "files": ["a"]});
         assert_eq!(violations(&schema, &good), Vec::<String>::new());
         for (answer, wrong) in [
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_null_that_says_nothing_is_left_out() {
+    fn an_optional_null_is_removed() {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -366,7 +366,7 @@ mod tests {
         let answer = json!({"must": null, "needed": null, "may": null, "open": null, "list": [item], "odd": null});
         let expected =
             json!({"must": null, "needed": null, "open": null, "list": [{"d": null}], "odd": null});
-        let kept = without_idle_nulls(&schema, answer);
+        let kept = without_optional_nulls(&schema, answer);
         assert_eq!(kept, expected);
         let wrong = ["/needed must be string, not null", "/odd is not part of the schema"];
         assert_eq!(violations(&schema, &kept), wrong);
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn other_properties_may_have_a_schema() {
         let schema = json!({"type": "object", "additionalProperties": {"type": "boolean"}});
-        assert_eq!(supported(&schema), Ok(()));
+        assert_eq!(check_supported(&schema), Ok(()));
         assert_eq!(violations(&schema, &json!({"a": true})), Vec::<String>::new());
         assert_eq!(violations(&schema, &json!({"a": 1})), ["/a must be boolean, not number"]);
     }
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_with_more_is_refused() {
+    fn an_unsupported_schema_is_refused() {
         let deep = (0..DEPTH + 2).fold(json!({}), |inner, _| json!({"items": inner}));
         for (schema, wrong) in [
             (json!([]), "the answer: a schema must be an object"),
@@ -413,14 +413,14 @@ mod tests {
             (json!({"maximum": "9"}), "the answer: `maximum` must be a number"),
             (json!({"properties": []}), "the answer: `properties` must be an object"),
         ] {
-            assert_eq!(supported(&schema), Err(wrong.to_owned()), "{schema}");
+            assert_eq!(check_supported(&schema), Err(wrong.to_owned()), "{schema}");
         }
-        assert!(supported(&deep).unwrap_err().ends_with("nested more than 32 deep"));
+        assert!(check_supported(&deep).unwrap_err().ends_with("nested more than 32 deep"));
     }
 
     #[test]
-    fn the_demand_holds_the_schema() {
+    fn the_instruction_contains_the_schema() {
         let schema = verdict();
-        assert_eq!(answer_in(&demand(&schema)), Some(schema));
+        assert_eq!(answer_in(&instruction(&schema)), Some(schema));
     }
 }

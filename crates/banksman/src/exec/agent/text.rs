@@ -51,7 +51,7 @@ pub(super) fn micros(dollars: &Value) -> Option<i64> {
 }
 
 /// The increase of a running count since `before`; a smaller count than `before` has started anew.
-pub(super) fn since(count: i64, before: i64) -> i64 {
+pub(super) fn increase(count: i64, before: i64) -> i64 {
     if count >= before { count - before } else { count }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn one_line(text: &str) -> String {
 
 /// The argument that describes a tool call best, on one line; otherwise all arguments.
 pub(super) fn tool_detail(input: &Value) -> String {
-    const TELLING: [&str; 9] = [
+    const DESCRIPTIVE: [&str; 9] = [
         "file_path",
         "path",
         "notebook_path",
@@ -93,8 +93,8 @@ pub(super) fn tool_detail(input: &Value) -> String {
         "description",
         "prompt",
     ];
-    let telling = TELLING.iter().find_map(|key| input[*key].as_str());
-    telling.map_or_else(
+    let described = DESCRIPTIVE.iter().find_map(|key| input[*key].as_str());
+    described.map_or_else(
         || if input.is_null() { String::new() } else { one_line(&input.to_string()) },
         one_line,
     )
@@ -125,13 +125,13 @@ impl Tail {
     /// The fault that standard error shows for a run without a terminal event. None if the process
     /// was killed from outside or exited with 0. An agent that wrote no event at all failed during
     /// setup.
-    pub(super) fn fault(&self, spoke: bool, exit: ProcessExit) -> Option<Fault> {
+    pub(super) fn fault(&self, had_events: bool, exit: ProcessExit) -> Option<Fault> {
         let last = self.lines.back()?;
         let is_own_failure = exit.code.is_some_and(|code| code != 0 && !is_signal(code));
         if !is_own_failure {
             return None;
         }
-        let kind = fault_in(&self.text()).or_else(|| (!spoke).then_some(FaultKind::Setup))?;
+        let kind = fault_in(&self.text()).or_else(|| (!had_events).then_some(FaultKind::Setup))?;
         Some(Fault { kind, detail: last.clone(), structured: false })
     }
 }
@@ -266,27 +266,27 @@ pub(super) fn fault_in(text: &str) -> Option<FaultKind> {
             &["idle timeout", "at capacity", "high demand", "temporary errors", "overloaded"],
         ),
     ];
-    let text = plain_quotes(text);
+    let text = normalized(text);
     let named = status_in(&text).and_then(kind_of_status);
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     named
         .or_else(|| WORDS.iter().find(|(_, words)| has(words)).map(|(kind, _)| *kind))
-        .or_else(|| is_taken(&text).then_some(FaultKind::Session))
+        .or_else(|| is_session_in_use(&text).then_some(FaultKind::Session))
         .or_else(|| quota::fault_in(&text))
 }
 
 /// `Session ID … is already in use`: the next run needs a new session.
-fn is_taken(text: &str) -> bool {
+fn is_session_in_use(text: &str) -> bool {
     text.contains("session id") && text.contains("already in use")
 }
 
 /// Whether a text says that the provider stopped sending in the middle of an answer.
-pub(super) fn says_idle(text: &str) -> bool {
-    plain_quotes(text).contains("idle timeout")
+pub(super) fn is_idle_timeout(text: &str) -> bool {
+    normalized(text).contains("idle timeout")
 }
 
 /// Lower case with straight apostrophes, so that one pattern matches all spellings.
-fn plain_quotes(text: &str) -> String {
+fn normalized(text: &str) -> String {
     text.to_lowercase().replace(['\u{2019}', '\u{2018}'], "'")
 }
 

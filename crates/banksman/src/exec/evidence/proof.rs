@@ -23,7 +23,7 @@ pub struct CheckProof {
 impl CheckProof {
     /// Whether all commands passed.
     #[must_use]
-    pub fn holds(&self, checks: &Verification) -> bool {
+    pub fn all_passed(&self, checks: &Verification) -> bool {
         self.checks.len() == checks.commands.len() && self.checks.iter().all(CheckResult::passed)
     }
 }
@@ -72,9 +72,9 @@ fn run_one(
     }
     let mut git = Git::at(runner, worktree, env);
     if git.commit_of("HEAD")?.as_deref() != Some(head) {
-        disprove(&mut check, "it moved the head, so it proves nothing about the commit");
-    } else if git.is_touched()? {
-        disprove(&mut check, "it changed tracked files, so it proves nothing about the commit");
+        mark_failed(&mut check, "it moved the head, so it proves nothing about the commit");
+    } else if git.has_tracked_changes()? {
+        mark_failed(&mut check, "it changed tracked files, so it proves nothing about the commit");
     }
     Ok(check)
 }
@@ -88,8 +88,8 @@ pub fn run_command(
 ) -> Result<CheckResult, RunError> {
     let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
     // One stream for both, so that the tail keeps the order of the output.
-    let in_one = format!("exec 2>&1\n{command}");
-    let output = runner.run(&shell(&in_one, folder, env, timeout, CHECK_TAIL_BYTES))?;
+    let one_stream = format!("exec 2>&1\n{command}");
+    let output = runner.run(&shell(&one_stream, folder, env, timeout, CHECK_TAIL_BYTES))?;
     let mut check = CheckResult {
         command: command.to_owned(),
         head: String::new(),
@@ -98,12 +98,12 @@ pub fn run_command(
         tail: output.stdout.trim_end().to_owned(),
     };
     if output.timed_out {
-        disprove(&mut check, &format!("it timed out after {} s", timeout.as_secs()));
+        mark_failed(&mut check, &format!("it timed out after {} s", timeout.as_secs()));
     }
     Ok(check)
 }
 
-fn disprove(check: &mut CheckResult, why: &str) {
+fn mark_failed(check: &mut CheckResult, why: &str) {
     check.exit = ProcessExit { code: None, ..check.exit };
     let gap = if check.tail.is_empty() { "" } else { "\n" };
     check.tail = format!("{}{gap}({why})", check.tail);

@@ -47,7 +47,7 @@ impl Git<'_> {
             head,
             "--",
         ];
-        let output = self.must(&[&args[..], &WORK_ONLY].concat(), LONG)?;
+        let output = self.run_checked(&[&args[..], &WORK_ONLY].concat(), LONG)?;
         let mut changes = Diff { cut: output.cut, ..Diff::default() };
         for line in output.stdout.lines() {
             match line.strip_prefix(':') {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_total_is_no_total() {
+    fn other_lines_are_not_totals() {
         let mut changes = Diff::default();
         read_totals(&mut changes, "warning: nothing, really 3 x");
         assert_eq!(changes, Diff::default());

@@ -39,7 +39,7 @@ pub struct PullRequest {
 
 /// What a remote shows of one branch and of all pull requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Shown {
+struct RemoteRefs {
     branch: Option<String>,
     pulls: Vec<PullRequest>,
 }
@@ -53,14 +53,14 @@ impl Git<'_> {
         (base, branch): (&str, &str),
         heads: &[String],
     ) -> Result<Option<PullRequest>, RunError> {
-        let shown = self.shown_by(remote, branch)?;
-        let newest = |is_it: &dyn Fn(&PullRequest) -> bool| {
-            shown.pulls.iter().filter(|pull| is_it(pull)).max_by_key(|pull| pull.number).cloned()
+        let refs = self.list_refs(remote, branch)?;
+        let newest = |matches: &dyn Fn(&PullRequest) -> bool| {
+            refs.pulls.iter().filter(|pull| matches(pull)).max_by_key(|pull| pull.number).cloned()
         };
         if let Some(pull) = newest(&|pull| heads.contains(&pull.commit)) {
             return Ok(Some(pull));
         }
-        let Some(published) = &shown.branch else { return Ok(None) };
+        let Some(published) = &refs.branch else { return Ok(None) };
         let Some(pull) = newest(&|pull| pull.commit == *published) else { return Ok(None) };
         let (Some(head), true) = (heads.first(), self.fetch(remote, base, branch)?.ok()) else {
             return Ok(None);
@@ -70,7 +70,7 @@ impl Git<'_> {
         Ok((is_here && self.is_ancestor(head, published)?).then_some(pull))
     }
 
-    fn shown_by(&mut self, remote: &str, branch: &str) -> Result<Shown, RunError> {
+    fn list_refs(&mut self, remote: &str, branch: &str) -> Result<RemoteRefs, RunError> {
         let own = format!("refs/heads/{branch}");
         let globs = PUBLISHED.map(|(before, after, _)| format!("{before}*{after}"));
         let mut args = vec!["ls-remote", "--quiet", "--end-of-options", remote, own.as_str()];
@@ -88,7 +88,7 @@ impl Git<'_> {
     }
 
     /// The number of commits that a head has and none of the others contains.
-    pub fn count_beside(&mut self, head: &str, others: &[String]) -> Result<u32, RunError> {
+    pub fn count_unique(&mut self, head: &str, others: &[String]) -> Result<u32, RunError> {
         let mut args = vec!["rev-list", "--count", head, "--not"];
         args.extend(others.iter().map(String::as_str));
         args.push("--");
@@ -96,7 +96,7 @@ impl Git<'_> {
     }
 
     /// The web page of a pull request, if the remote's address tells it.
-    pub fn link_to(
+    pub fn web_link(
         &mut self,
         remote: &str,
         pull: &PullRequest,
@@ -107,21 +107,21 @@ impl Git<'_> {
     }
 }
 
-fn read(text: &str, own: &str) -> Shown {
-    let mut shown = Shown::default();
+fn read(text: &str, own: &str) -> RemoteRefs {
+    let mut refs = RemoteRefs::default();
     let mut numbers = BTreeSet::new();
     for (commit, name) in text.lines().filter_map(|line| line.split_once('\t')) {
         if name == own {
-            shown.branch = Some(commit.to_owned());
+            refs.branch = Some(commit.to_owned());
         }
         let of = |(before, after, forge): (&str, &str, Forge)| {
             let number = name.strip_prefix(before)?.strip_suffix(after)?.parse().ok()?;
             Some(PullRequest { number, commit: commit.to_owned(), forge })
         };
         let pull = PUBLISHED.into_iter().find_map(of);
-        shown.pulls.extend(pull.filter(|pull| numbers.insert(pull.number)));
+        refs.pulls.extend(pull.filter(|pull| numbers.insert(pull.number)));
     }
-    shown
+    refs
 }
 
 /// None for an address that is not a forge's, such as a folder. The part before the host may be a
@@ -169,19 +169,19 @@ mod tests {
     }
 
     #[test]
-    fn the_refs_of_every_forge_are_read_and_no_other() {
+    fn only_pull_request_refs_are_read() {
         let text = "a1\trefs/heads/mine\na2\trefs/heads/x/refs/heads/mine\na3\trefs/pull/7/head\na4\trefs/pull/7/merge\n\
                     a5\trefs/merge-requests/12/head\na6\trefs/pull-requests/3/from\na7\trefs/pull/x/head\n\
                     a8\trefs/heads/refs/pull/9/head\nnonsense\n";
-        let shown = read(text, "refs/heads/mine");
-        assert_eq!(shown.branch.as_deref(), Some("a1"));
+        let refs = read(text, "refs/heads/mine");
+        assert_eq!(refs.branch.as_deref(), Some("a1"));
         let found: Vec<(u64, &str)> =
-            shown.pulls.iter().map(|pull| (pull.number, pull.commit.as_str())).collect();
+            refs.pulls.iter().map(|pull| (pull.number, pull.commit.as_str())).collect();
         assert_eq!(found, [(7, "a3"), (12, "a5"), (3, "a6")]);
     }
 
     #[test]
-    fn a_link_is_made_of_an_address_and_never_of_its_secrets() {
+    fn a_web_link_contains_no_secrets() {
         use Forge::{MergeRequest, Pull, PullRequests};
         for (address, forge, expected) in [
             ("https://github.com/o/r.git", Pull, Some("https://github.com/o/r/pull/7")),

@@ -41,7 +41,7 @@ impl Git<'_> {
             "--untracked-files=all",
             "--",
         ];
-        let output = self.must(&[&args[..], &WORK_ONLY].concat(), LONG)?;
+        let output = self.run_checked(&[&args[..], &WORK_ONLY].concat(), LONG)?;
         let mut status = Status { cut: output.cut, ..Status::default() };
         for line in output.stdout.lines() {
             read_line(&mut status, line);
@@ -55,14 +55,14 @@ impl Git<'_> {
     }
 
     /// Whether a tracked file differs from the commit.
-    pub fn is_touched(&mut self) -> Result<bool, RunError> {
+    pub fn has_tracked_changes(&mut self) -> Result<bool, RunError> {
         let args = ["status", "--porcelain=v2", "--untracked-files=no", "--"];
-        let output = self.must(&[&args[..], &WORK_ONLY].concat(), LONG)?;
+        let output = self.run_checked(&[&args[..], &WORK_ONLY].concat(), LONG)?;
         Ok(!output.stdout.is_empty())
     }
 
     fn current_branch(&mut self) -> Result<Option<String>, RunError> {
-        self.maybe(&["symbolic-ref", "--quiet", "--short", "HEAD"])
+        self.optional_line(&["symbolic-ref", "--quiet", "--short", "HEAD"])
     }
 }
 

@@ -30,18 +30,18 @@ impl Git<'_> {
         let mut args = vec!["diff", "--quiet", "--no-ext-diff", "--end-of-options", one, other];
         args.push("--");
         args.extend(MAILBOX);
-        Ok(!self.says(&args)?)
+        Ok(!self.succeeds(&args)?)
     }
 
     /// Resets the mailbox in the index to the commit; files stay as they are.
     pub fn reset_mailbox(&mut self, commit: &str) -> Result<(), RunError> {
         let mut args = vec!["reset", "--quiet", full_id(commit)?, "--"];
         args.extend(MAILBOX);
-        self.must(&args, LONG).map(drop)
+        self.run_checked(&args, LONG).map(drop)
     }
 
     /// Commits from `base` to `head` whose message contains this text in a line, the latest first.
-    pub fn commits_saying(
+    pub fn commits_mentioning(
         &mut self,
         text: &str,
         base: &str,
@@ -51,14 +51,14 @@ impl Git<'_> {
         let range = format!("{base}..{head}");
         let (text, at_most) = (format!("--grep={text}"), format!("--max-count={at_most}"));
         let args = ["rev-list", "--fixed-strings", &text, &at_most, &range, "--"];
-        let output = self.must(&args, LONG)?;
+        let output = self.run_checked(&args, LONG)?;
         Ok(output.stdout.lines().map(str::to_owned).collect())
     }
 
     /// The first of the commits from `base` to `head`, if they are linear.
     pub fn first_commit(&mut self, base: &str, head: &str) -> Result<Option<String>, RunError> {
         let range = format!("{base}..{head}");
-        let output = self.must(&["rev-list", "--reverse", &range, "--"], SHORT)?;
+        let output = self.run_checked(&["rev-list", "--reverse", &range, "--"], SHORT)?;
         Ok(output.stdout.lines().next().map(str::to_owned))
     }
 
@@ -67,7 +67,7 @@ impl Git<'_> {
         let (contains, count) = (format!("--contains={commit}"), format!("--count={at_most}"));
         let args = ["for-each-ref", "--format=%(refname:lstrip=2)", &contains, &count];
         let args: Vec<&str> = args.into_iter().chain(["refs/heads/"]).collect();
-        Ok(self.must(&args, LONG)?.stdout.lines().map(str::to_owned).collect())
+        Ok(self.run_checked(&args, LONG)?.stdout.lines().map(str::to_owned).collect())
     }
 
     /// Merges a commit into the checked-out branch. A failed merge may stay unfinished.

@@ -97,7 +97,7 @@ impl Child {
         &mut self,
         buffer: &mut [u8],
         turns: usize,
-        hear: &mut dyn FnMut(Side, &[u8]),
+        on_output: &mut dyn FnMut(Side, &[u8]),
     ) {
         for side in [Side::Out, Side::Err] {
             for _ in 0..turns {
@@ -108,7 +108,7 @@ impl Child {
                 let Some(pipe) = slot else { break };
                 match rustix::io::read(&*pipe, &mut *buffer) {
                     Ok(0) => *slot = None,
-                    Ok(count) => hear(side, &buffer[..count]),
+                    Ok(count) => on_output(side, &buffer[..count]),
                     Err(Errno::INTR) => {}
                     Err(Errno::AGAIN) => break,
                     // A pipe that cannot be read has no more output.

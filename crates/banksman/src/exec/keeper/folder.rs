@@ -165,7 +165,7 @@ impl JobFolder {
     /// Takes the lock if it is free. The lock is released when the file and all its duplicates are
     /// closed.
     pub fn try_lock(&self) -> Result<Option<File>, FileError> {
-        self.locked_by(File::try_lock)
+        self.open_locked(File::try_lock)
     }
 
     /// Whether a keeper runs or is being started. Takes a shared lock, so that concurrent checks do
@@ -174,10 +174,10 @@ impl JobFolder {
         if !self.0.is_dir() {
             return Ok(false);
         }
-        self.locked_by(File::try_lock_shared).map(|lock| lock.is_none())
+        self.open_locked(File::try_lock_shared).map(|lock| lock.is_none())
     }
 
-    fn locked_by(
+    fn open_locked(
         &self,
         lock: impl FnOnce(&File) -> Result<(), TryLockError>,
     ) -> Result<Option<File>, FileError> {
@@ -220,13 +220,13 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 fn write_draft(
     path: &Path,
     bytes: &[u8],
-    settle: impl FnOnce(&File) -> io::Result<()>,
+    sync: impl FnOnce(&File) -> io::Result<()>,
 ) -> Result<PathBuf, FileError> {
     // Two processes may request a stop at the same time.
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
     let written = File::create(&draft).and_then(|mut file| {
         file.write_all(bytes)?;
-        settle(&file)
+        sync(&file)
     });
     written.map_err(|source| fault("write", &draft, source))?;
     Ok(draft)

@@ -44,7 +44,7 @@ pub struct KeeperStatus {
 
 /// Writes the status when it has changed, at most once per interval.
 pub(super) struct KeeperStatusWriter {
-    pub(super) heartbeat: KeeperStatus,
+    pub(super) status: KeeperStatus,
     written_at: Moment,
     /// The last written status. Before the first one, the keeper's own file shows that it has
     /// started.
@@ -53,16 +53,12 @@ pub(super) struct KeeperStatusWriter {
 
 impl KeeperStatusWriter {
     pub(super) fn new(now: Moment) -> Self {
-        Self {
-            heartbeat: KeeperStatus::default(),
-            written_at: now,
-            written: KeeperStatus::default(),
-        }
+        Self { status: KeeperStatus::default(), written_at: now, written: KeeperStatus::default() }
     }
 
     /// When to write next; none if nothing has changed.
     pub(super) fn due_at(&self) -> Option<Moment> {
-        (self.written != self.heartbeat).then(|| self.written_at + HEARTBEAT_INTERVAL)
+        (self.written != self.status).then(|| self.written_at + HEARTBEAT_INTERVAL)
     }
 
     pub(super) fn write_if_due(&mut self, folder: &JobFolder, now: Moment) {
@@ -73,7 +69,7 @@ impl KeeperStatusWriter {
 
     pub(super) fn write(&mut self, folder: &JobFolder, now: Moment) {
         // A failed write only skips one update.
-        drop(folder.write_heartbeat(&self.heartbeat));
-        (self.written_at, self.written) = (now, self.heartbeat.clone());
+        drop(folder.write_heartbeat(&self.status));
+        (self.written_at, self.written) = (now, self.status.clone());
     }
 }

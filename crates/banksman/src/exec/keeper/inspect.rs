@@ -20,12 +20,12 @@ impl Keeper {
         checks: &Verification,
         receipt: &mut Receipt,
     ) -> Result<(), EndCause> {
-        self.make_sure_of_the_lease()?;
-        self.pulse.heartbeat.stage = Stage::Evidence;
+        self.confirm_lease()?;
+        self.heartbeat.status.stage = Stage::Evidence;
         let mut found = Evidence { missing: missing(folder, checks), ..Evidence::default() };
         for command in checks.commands.iter().filter(|_| found.missing.is_empty()) {
             let ran = run_command(self, folder, (command, checks.timeout_ms), &plan.env);
-            let check = ran.map_err(|error| self.hindered(&error))?;
+            let check = ran.map_err(|error| self.run_failure(&error))?;
             let has_passed = check.passed();
             found.checks.push(check);
             if !has_passed {

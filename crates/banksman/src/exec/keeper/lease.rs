@@ -15,14 +15,14 @@ use crate::clock;
 
 /// A timestamp is short, and so is an error message.
 const ANSWER_BYTES: usize = 4 * 1024;
-const BETWEEN_TRIES: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Whether the lease still allows work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Right {
-    Held,
+pub(super) enum LeaseState {
+    Valid,
     /// It expires soon and could not be renewed: there is still time to end the agent properly.
-    RunsOut,
+    Expiring,
     /// Another run may have started already.
     Lost,
 }
@@ -42,51 +42,51 @@ pub(super) struct Lease {
     pub(super) expires_at: Instant,
     /// The expiry by this machine's wall clock, which advances while the machine sleeps and may be
     /// wrong.
-    ends_at: Instant,
+    wall_expires_at: Instant,
     /// The expiry by the monotonic clock.
-    ends: Moment,
+    expires: Moment,
     next: Moment,
-    tried: Moment,
-    is_doubtful: bool,
+    tried_at: Moment,
+    is_unconfirmed: bool,
     renewal: Option<Renewal>,
-    right: Right,
+    state: LeaseState,
 }
 
 impl Lease {
-    pub(super) fn new(terms: &LeaseConfig, limits: &RunLimits, now: Moment) -> Self {
-        let ttl = millis(terms.ttl_ms);
+    pub(super) fn new(config: &LeaseConfig, limits: &RunLimits, now: Moment) -> Self {
+        let ttl = millis(config.ttl_ms);
         // A grace period longer than the lease must not use it up.
         let reserve = millis(limits.grace_ms).min(ttl / 3) + ttl / 10;
         let wall = clock::now();
         // This machine's clock may be behind, so the remaining time by the store's clock counts as
         // well.
-        let told = terms.expires_at.since(wall).0.min(terms.left_ms);
-        let left = millis(told).min(ttl);
+        let left_ms = config.expires_at.since(wall).0.min(config.left_ms);
+        let left = millis(left_ms).min(ttl);
         // A lease that is about to expire, or seems to because clocks differ, must be renewed
         // before the job does anything.
-        let is_doubtful = left <= reserve;
+        let is_unconfirmed = left <= reserve;
         Self {
-            command: terms.renew.clone(),
+            command: config.renew.clone(),
             ttl,
             reserve,
-            expires_at: terms.expires_at,
-            ends_at: after(wall, left),
-            ends: if is_doubtful { now + reserve + ttl / 3 } else { now + left },
-            next: if is_doubtful { now } else { now + left / 3 },
-            tried: now,
-            is_doubtful,
+            expires_at: config.expires_at,
+            wall_expires_at: after(wall, left),
+            expires: if is_unconfirmed { now + reserve + ttl / 3 } else { now + left },
+            next: if is_unconfirmed { now } else { now + left / 3 },
+            tried_at: now,
+            is_unconfirmed,
             renewal: None,
-            right: Right::Held,
+            state: LeaseState::Valid,
         }
     }
 
     /// Whether the lease is not yet confirmed.
-    pub(super) fn is_doubtful(&self) -> bool {
-        self.is_doubtful && self.right == Right::Held
+    pub(super) fn is_unconfirmed(&self) -> bool {
+        self.is_unconfirmed && self.state == LeaseState::Valid
     }
 
-    pub(super) fn right(&self) -> Right {
-        self.right
+    pub(super) fn state(&self) -> LeaseState {
+        self.state
     }
 
     /// The renewing child, which does not belong to the job.
@@ -105,30 +105,30 @@ impl Lease {
     /// When the lease needs attention next.
     pub(super) fn due_at(&self) -> Moment {
         match &self.renewal {
-            Some(_) => (self.tried + self.ttl / 3).min(self.last_moment()),
-            None => self.next.min(self.last_moment()),
+            Some(_) => (self.tried_at + self.ttl / 3).min(self.deadline()),
+            None => self.next.min(self.deadline()),
         }
     }
 
     /// Does whatever is due. Calls `progressed` only when a renewal starts.
-    pub(super) fn go_on(&mut self, now: Moment, progressed: &mut dyn FnMut() -> bool) {
-        if self.right != Right::Held {
+    pub(super) fn renew_if_due(&mut self, now: Moment, progressed: &mut dyn FnMut() -> bool) {
+        if self.state != LeaseState::Valid {
             return;
         }
-        self.listen(now);
+        self.collect_answer(now);
         // The wall clock shows that the machine slept; the monotonic clock does not.
-        let slept = clock::now() >= self.ends_at && now < self.ends;
-        let is_due = now >= self.next || (slept && now >= self.tried + self.pace());
-        if self.renewal.is_none() && is_due && self.right == Right::Held {
-            self.try_once(now, progressed());
+        let slept = clock::now() >= self.wall_expires_at && now < self.expires;
+        let is_due = now >= self.next || (slept && now >= self.tried_at + self.retry_interval());
+        if self.renewal.is_none() && is_due && self.state == LeaseState::Valid {
+            self.start_renewal(now, progressed());
         }
-        if self.right == Right::Held && now >= self.last_moment() {
-            self.right = Right::RunsOut;
+        if self.state == LeaseState::Valid && now >= self.deadline() {
+            self.state = LeaseState::Expiring;
         }
     }
 
     /// Ends the renewing child when the job is over.
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn stop_renewal(&mut self) {
         if let Some(renewal) = self.renewal.take().filter(|renewal| renewal.child.exit.is_none()) {
             // The child is not reaped yet, so the pid is still its own; it leads a group with
             // everything it started.
@@ -138,8 +138,8 @@ impl Lease {
         }
     }
 
-    fn try_once(&mut self, now: Moment, progressed: bool) {
-        self.tried = now;
+    fn start_renewal(&mut self, now: Moment, progressed: bool) {
+        self.tried_at = now;
         let more: &[&str] = if progressed { &["--progressed"] } else { &[] };
         match Child::start_own(&self.command, more) {
             Ok(child) => {
@@ -150,7 +150,7 @@ impl Lease {
         }
     }
 
-    fn listen(&mut self, now: Moment) {
+    fn collect_answer(&mut self, now: Moment) {
         let Some(renewal) = &mut self.renewal else { return };
         let mut buffer = [0; 1024];
         let Renewal { child, stdout, stderr, .. } = renewal;
@@ -162,48 +162,49 @@ impl Lease {
             kept.extend_from_slice(&bytes[..bytes.len().min(ANSWER_BYTES - kept.len())]);
         });
         let Some(exit) = child.exit else {
-            if now >= self.tried + self.ttl / 3 {
-                self.let_go();
+            if now >= self.tried_at + self.ttl / 3 {
+                self.stop_renewal();
                 self.failed(now, "it timed out");
             }
             return;
         };
         let (stdout, stderr) = (std::mem::take(stdout), std::mem::take(stderr));
         self.renewal = None;
-        self.judge(exit, &stdout, &stderr, now);
+        self.handle_answer(exit, &stdout, &stderr, now);
     }
 
-    fn judge(&mut self, exit: ProcessExit, stdout: &[u8], stderr: &[u8], now: Moment) {
+    fn handle_answer(&mut self, exit: ProcessExit, stdout: &[u8], stderr: &[u8], now: Moment) {
         let answer = String::from_utf8_lossy(stdout);
         match (exit.code, answer.trim().parse::<Instant>()) {
             (Some(0), Ok(expires_at)) => {
                 self.expires_at = expires_at;
-                self.is_doubtful = false;
+                self.is_unconfirmed = false;
                 // By our monotonic clock, from before the request: the store's clock may differ.
-                self.ends = self.tried + self.ttl;
-                self.ends_at = after(clock::now(), self.ends.saturating_duration_since(now));
-                self.next = self.tried + self.ttl / 3;
+                self.expires = self.tried_at + self.ttl;
+                self.wall_expires_at =
+                    after(clock::now(), self.expires.saturating_duration_since(now));
+                self.next = self.tried_at + self.ttl / 3;
             }
-            (Some(0), Err(_)) if answer.trim() == LOST => self.right = Right::Lost,
+            (Some(0), Err(_)) if answer.trim() == LOST => self.state = LeaseState::Lost,
             _ => {
-                let said = String::from_utf8_lossy(stderr);
-                self.failed(now, &format!("exit {:?}: {}", exit.code, said.trim()));
+                let stderr_text = String::from_utf8_lossy(stderr);
+                self.failed(now, &format!("exit {:?}: {}", exit.code, stderr_text.trim()));
             }
         }
     }
 
     fn failed(&mut self, now: Moment, why: &str) {
         eprintln!("{} failed to renew the lease: {why}", clock::now());
-        self.next = now + self.pace();
+        self.next = now + self.retry_interval();
     }
 
-    fn pace(&self) -> Duration {
-        BETWEEN_TRIES.min(self.ttl / 10)
+    fn retry_interval(&self) -> Duration {
+        RETRY_INTERVAL.min(self.ttl / 10)
     }
 
     /// After this moment the agent could not be ended before another run may start.
-    fn last_moment(&self) -> Moment {
-        self.ends.checked_sub(self.reserve).unwrap_or(self.ends)
+    fn deadline(&self) -> Moment {
+        self.expires.checked_sub(self.reserve).unwrap_or(self.expires)
     }
 }
 

@@ -18,10 +18,10 @@ impl Lines {
         while !bytes.is_empty() {
             let before = bytes;
             let taken = bytes.skip_until(b'\n').expect("a slice can always be read");
-            let piece = &before[..taken];
-            let ends = piece.ends_with(b"\n");
-            let piece = piece.strip_suffix(b"\n").unwrap_or(piece);
-            self.take(piece);
+            let chunk = &before[..taken];
+            let ends = chunk.ends_with(b"\n");
+            let chunk = chunk.strip_suffix(b"\n").unwrap_or(chunk);
+            self.take(chunk);
             if ends {
                 self.end(each);
             }
@@ -35,12 +35,12 @@ impl Lines {
         }
     }
 
-    fn take(&mut self, piece: &[u8]) {
-        if self.too_long || self.partial.len() + piece.len() > STREAM_LINE_BYTES {
+    fn take(&mut self, chunk: &[u8]) {
+        if self.too_long || self.partial.len() + chunk.len() > STREAM_LINE_BYTES {
             self.too_long = true;
             self.partial = Vec::new();
         } else {
-            self.partial.extend_from_slice(piece);
+            self.partial.extend_from_slice(chunk);
         }
     }
 
@@ -59,25 +59,25 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn lines(pieces: &[&[u8]]) -> Vec<String> {
+    fn lines(chunks: &[&[u8]]) -> Vec<String> {
         let (mut lines, mut got) = (Lines::default(), Vec::new());
-        for piece in pieces {
-            lines.push(piece, &mut |line| got.push(line.to_owned()));
+        for chunk in chunks {
+            lines.push(chunk, &mut |line| got.push(line.to_owned()));
         }
         lines.finish(&mut |line| got.push(line.to_owned()));
         got
     }
 
     #[test]
-    fn lines_come_out_whole_however_they_were_cut() {
+    fn lines_are_reassembled_from_any_chunks() {
         for size in 1..12 {
-            let pieces: Vec<&[u8]> = b"one\r\n\ntwo\nlast".chunks(size).collect();
-            assert_eq!(lines(&pieces), ["one", "", "two", "last"], "{size} bytes each");
+            let chunks: Vec<&[u8]> = b"one\r\n\ntwo\nlast".chunks(size).collect();
+            assert_eq!(lines(&chunks), ["one", "", "two", "last"], "{size} bytes each");
         }
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_passed_over_alone() {
+    fn only_the_line_that_is_too_long_is_skipped() {
         let long = vec![b'x'; STREAM_LINE_BYTES + 1];
         assert_eq!(lines(&[b"a\n", &long, b"tail\nb\n"]), ["a", "b"]);
         let longest = vec![b'x'; STREAM_LINE_BYTES];
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_unicode_is_still_a_line() {
+    fn invalid_utf8_is_still_a_line() {
         assert_eq!(lines(&[b"a\xffb\n"]), ["a\u{fffd}b"]);
     }
 }

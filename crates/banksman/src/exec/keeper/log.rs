@@ -16,10 +16,10 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn new(path: PathBuf, at_most_bytes: u64) -> Self {
+    pub(super) fn new(path: PathBuf, max_bytes: u64) -> Self {
         let mut older = path.clone().into_os_string();
         older.push(".1");
-        let half = (at_most_bytes / 2).max(1);
+        let half = (max_bytes / 2).max(1);
         Self { path, older: older.into(), half, file: None, written: 0, dropped: 0 }
     }
 
@@ -28,7 +28,7 @@ impl Log {
             let room = usize::try_from(self.half - self.written).unwrap_or(usize::MAX);
             let fits = &bytes[..bytes.len().min(room)];
             let is_all = fits.len() == bytes.len();
-            let now = if is_all { fits } else { self.up_to_a_line_end(fits) };
+            let now = if is_all { fits } else { self.up_to_line_end(fits) };
             if self.append(now).is_err() {
                 self.dropped += now.len() as u64;
             }
@@ -41,7 +41,7 @@ impl Log {
     }
 
     /// Makes both files begin with a whole line, if lines are shorter than a file.
-    fn up_to_a_line_end<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+    fn up_to_line_end<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         let line_end = bytes.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
         let without = if self.written == 0 { bytes.len() } else { 0 };
         &bytes[..line_end.unwrap_or(without)]

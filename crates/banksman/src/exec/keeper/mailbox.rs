@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::exec::files::{self, Found};
 use crate::exec::git::MAILBOX;
-use crate::exec::mailbox::word_of;
+use crate::exec::mailbox::parse_step_signal;
 
 /// A signal says that a step is done and may add a few sentences.
 const SIGNAL_BYTES: u64 = 256 * 1024;
@@ -29,63 +29,63 @@ pub(super) struct StepSignal {
 
 /// What is at the path of a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SignalLook {
-    Nothing,
+pub(super) enum SignalState {
+    Missing,
     /// Not a complete JSON value, or not yet.
-    Unfinished,
+    Incomplete,
     /// Something that cannot become a signal.
     Unusable(&'static str),
-    Whole {
+    Complete {
         text: Vec<u8>,
-        word: StepSignal,
+        signal: StepSignal,
     },
 }
 
 /// Reads a signal below a root.
-pub(super) fn look(root: &Path, path: &str) -> SignalLook {
+pub(super) fn read_signal(root: &Path, path: &str) -> SignalState {
     if !files::is_inside(path) {
-        return SignalLook::Unusable("its path leads out of the repository");
+        return SignalState::Unusable("its path leads out of the repository");
     }
     let path = root.join(path);
     match path.symlink_metadata() {
-        Err(_) => return SignalLook::Nothing,
-        Ok(found) if !found.is_file() => return SignalLook::Unusable("it is not a plain file"),
-        Ok(found) if found.len() > SIGNAL_BYTES => return SignalLook::Unusable("it is too large"),
+        Err(_) => return SignalState::Missing,
+        Ok(found) if !found.is_file() => return SignalState::Unusable("it is not a plain file"),
+        Ok(found) if found.len() > SIGNAL_BYTES => return SignalState::Unusable("it is too large"),
         Ok(_) => {}
     }
     let mut text = Vec::new();
     let read = File::open(&path).and_then(|file| file.take(SIGNAL_BYTES).read_to_end(&mut text));
-    match read.map(|_| word_in(&text)) {
-        Ok(Some(word)) => SignalLook::Whole { text, word },
-        Ok(None) => SignalLook::Unfinished,
-        Err(_) => SignalLook::Unusable("it cannot be read"),
+    match read.map(|_| parse_signal(&text)) {
+        Ok(Some(signal)) => SignalState::Complete { text, signal },
+        Ok(None) => SignalState::Incomplete,
+        Err(_) => SignalState::Unusable("it cannot be read"),
     }
 }
 
 /// None while the text is not a complete JSON value.
-fn word_in(text: &[u8]) -> Option<StepSignal> {
-    let (failed, note) = word_of(text)?;
+fn parse_signal(text: &[u8]) -> Option<StepSignal> {
+    let (failed, note) = parse_step_signal(text)?;
     let note = note.map(|note| note[..note.floor_char_boundary(NOTE_BYTES)].to_owned());
     Some(StepSignal { failed, note })
 }
 
 /// Removes a signal, if it exists.
-pub(super) fn forget(root: &Path, path: &str) -> io::Result<()> {
+pub(super) fn remove_signal(root: &Path, path: &str) -> io::Result<()> {
     if !files::is_inside(path) {
         return Ok(());
     }
     match fs::remove_file(root.join(path)) {
-        Err(error) if is_absent(&error) => Ok(()),
+        Err(error) if is_missing(&error) => Ok(()),
         done @ (Ok(()) | Err(_)) => done,
     }
 }
 
-fn is_absent(error: &io::Error) -> bool {
+fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Keeps a copy of a signal that a job has read, for people who want to look it up later.
-pub(super) fn keep(mailbox: &Path, path: &str, job: &str, text: &[u8]) -> io::Result<()> {
+pub(super) fn keep_copy(mailbox: &Path, path: &str, job: &str, text: &[u8]) -> io::Result<()> {
     let folder = mailbox.join(MAILBOX[0]).join("taken");
     fs::create_dir_all(&folder)?;
     let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -94,7 +94,7 @@ pub(super) fn keep(mailbox: &Path, path: &str, job: &str, text: &[u8]) -> io::Re
 
 /// Copies feedback on earlier attempts to the same place in the worktree. Returns which files were
 /// not copied, and why.
-pub(super) fn hand_over(mailbox: &Path, worktree: &Path, globs: &[String]) -> Vec<String> {
+pub(super) fn copy_feedback(mailbox: &Path, worktree: &Path, globs: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut found: Vec<Found> = Vec::new();
     for glob in globs {
@@ -106,7 +106,7 @@ pub(super) fn hand_over(mailbox: &Path, worktree: &Path, globs: &[String]) -> Ve
                 .partition(of_mailbox);
         found.extend(inside);
         // Elsewhere a copy would count as the agent's work.
-        notes.extend(outside.iter().map(|file| left(file, "it is not in the mailbox")));
+        notes.extend(outside.iter().map(|file| not_copied(file, "it is not in the mailbox")));
     }
     found.sort();
     found.dedup();
@@ -114,17 +114,17 @@ pub(super) fn hand_over(mailbox: &Path, worktree: &Path, globs: &[String]) -> Ve
     for (number, file) in found.iter().enumerate() {
         bytes += file.bytes;
         if number >= FEEDBACK_FILES || bytes > FEEDBACK_BYTES {
-            notes.push(left(file, "the limit of feedback for one attempt is reached"));
+            notes.push(not_copied(file, "the limit of feedback for one attempt is reached"));
             break;
         }
         if let Err(error) = copy(mailbox, worktree, file) {
-            notes.push(left(file, &error.to_string()));
+            notes.push(not_copied(file, &error.to_string()));
         }
     }
     notes
 }
 
-fn left(file: &Found, why: &str) -> String {
+fn not_copied(file: &Found, why: &str) -> String {
     format!("feedback `{}` was not copied: {why}", file.path.display())
 }
 
@@ -153,7 +153,7 @@ fn make_folders(root: &Path, below: &Path) -> io::Result<()> {
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("draft");
     match fs::remove_file(&draft) {
-        Err(error) if !is_absent(&error) => return Err(error),
+        Err(error) if !is_missing(&error) => return Err(error),
         Ok(()) | Err(_) => {}
     }
     File::create_new(&draft).and_then(|mut file| file.write_all(text))?;
@@ -175,49 +175,49 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_any_whole_json_value() {
-        let word =
+    fn a_signal_is_any_complete_json_value() {
+        let signal =
             |failed, note: Option<&str>| Some(StepSignal { failed, note: note.map(str::to_owned) });
         for (text, expected) in [
-            ("{}", word(false, None)),
-            ("true", word(false, None)),
-            ("\"failed\"", word(false, None)),
-            (r#"{"status":"done","note":" all green "}"#, word(false, Some("all green"))),
-            (r#"{"status":"FAILED","note":"","message":"no disk"}"#, word(true, Some("no disk"))),
-            (r#"{"status":"blocked","reason":"why"}"#, word(true, Some("why"))),
-            (r#"{"status":"error","summary":"what","note":7}"#, word(true, Some("what"))),
-            (r#"{"status":"fail"}"#, word(true, None)),
-            (r#"{"status":"not failed"}"#, word(false, None)),
+            ("{}", signal(false, None)),
+            ("true", signal(false, None)),
+            ("\"failed\"", signal(false, None)),
+            (r#"{"status":"done","note":" all green "}"#, signal(false, Some("all green"))),
+            (r#"{"status":"FAILED","note":"","message":"no disk"}"#, signal(true, Some("no disk"))),
+            (r#"{"status":"blocked","reason":"why"}"#, signal(true, Some("why"))),
+            (r#"{"status":"error","summary":"what","note":7}"#, signal(true, Some("what"))),
+            (r#"{"status":"fail"}"#, signal(true, None)),
+            (r#"{"status":"not failed"}"#, signal(false, None)),
             ("", None),
             ("{\"status\":\"do", None),
             ("{} {}", None),
             ("done", None),
         ] {
-            assert_eq!(word_in(text.as_bytes()), expected, "{text}");
+            assert_eq!(parse_signal(text.as_bytes()), expected, "{text}");
         }
         let long = format!(r#"{{"note":"{}"}}"#, "é".repeat(5_000));
-        assert!(word_in(long.as_bytes()).unwrap().note.unwrap().len() <= NOTE_BYTES);
+        assert!(parse_signal(long.as_bytes()).unwrap().note.unwrap().len() <= NOTE_BYTES);
     }
 
     #[test]
-    fn what_could_never_be_a_signal_is_told_apart() {
+    fn unusable_signal_files_are_recognised() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
-        assert_eq!(look(root, PATH), SignalLook::Nothing);
+        assert_eq!(read_signal(root, PATH), SignalState::Missing);
         assert_eq!(
-            look(root, "../x.json"),
-            SignalLook::Unusable("its path leads out of the repository")
+            read_signal(root, "../x.json"),
+            SignalState::Unusable("its path leads out of the repository")
         );
         put(root, PATH, "{\"sta");
-        assert_eq!(look(root, PATH), SignalLook::Unfinished);
+        assert_eq!(read_signal(root, PATH), SignalState::Incomplete);
         put(root, PATH, &format!("\"{}\"", "x".repeat(300_000)));
-        assert_eq!(look(root, PATH), SignalLook::Unusable("it is too large"));
-        forget(root, PATH).unwrap();
-        forget(root, PATH).unwrap();
+        assert_eq!(read_signal(root, PATH), SignalState::Unusable("it is too large"));
+        remove_signal(root, PATH).unwrap();
+        remove_signal(root, PATH).unwrap();
         put(root, "elsewhere", "{}");
         symlink(root.join("elsewhere"), root.join(PATH)).unwrap();
-        assert_eq!(look(root, PATH), SignalLook::Unusable("it is not a plain file"));
-        forget(root, PATH).unwrap();
+        assert_eq!(read_signal(root, PATH), SignalState::Unusable("it is not a plain file"));
+        remove_signal(root, PATH).unwrap();
         assert!(root.join("elsewhere").exists() && !root.join(PATH).exists());
     }
 
@@ -232,9 +232,9 @@ mod tests {
         put(mailbox, "docs/plan.md", "plan");
         put(worktree, &at("XG-1-2-attempt-1.md"), "old");
         let globs = [at("XG-1-2-*.md"), "docs/*".to_owned(), at("none-*.md")];
-        let notes = hand_over(mailbox, worktree, &globs);
-        let said = ["feedback `docs/plan.md` was not copied: it is not in the mailbox"];
-        assert_eq!(notes, said);
+        let notes = copy_feedback(mailbox, worktree, &globs);
+        let expected = ["feedback `docs/plan.md` was not copied: it is not in the mailbox"];
+        assert_eq!(notes, expected);
         let read = |name: &str| fs::read_to_string(worktree.join(at(name))).ok();
         assert_eq!(read("XG-1-2-attempt-1.md").as_deref(), Some("one"));
         assert_eq!(read("XG-1-2-attempt-2.md").as_deref(), Some("two"));
@@ -250,14 +250,14 @@ mod tests {
         for number in 0..60 {
             put(mailbox.path(), &format!(".workflow/retry-context/{number:03}.md"), "x");
         }
-        let notes = hand_over(mailbox.path(), worktree.path(), &glob);
+        let notes = copy_feedback(mailbox.path(), worktree.path(), &glob);
         assert_eq!(notes.len(), 1, "{notes:?}");
         let copied = fs::read_dir(worktree.path().join(".workflow/retry-context")).unwrap();
         assert_eq!(copied.count(), FEEDBACK_FILES);
 
         fs::remove_dir_all(worktree.path().join(".workflow")).unwrap();
         symlink(outside.path(), worktree.path().join(".workflow")).unwrap();
-        let notes = hand_over(mailbox.path(), worktree.path(), &glob);
+        let notes = copy_feedback(mailbox.path(), worktree.path(), &glob);
         assert!(notes[0].contains("a link or a file is in its place"), "{notes:?}");
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
     }

@@ -28,13 +28,14 @@ impl Runner for Keeper {
         };
         let child = Child::start(&start)
             .map_err(|source| RunError::Start { program: program.program.clone(), source })?;
-        self.is_swept = false;
+        self.nothing_started = false;
         let started = clock::monotonic();
         let deadline = started + program.timeout;
-        let mut ends = Ends::new(program.keep);
-        let tended = self.tend(child, &mut ends, self.wall.map_or(deadline, |w| w.min(deadline)));
-        self.left_over = self.left_over.saturating_add(tended.left_over);
-        let timed_out = tended.ended == Some(EndCause::TimedOut);
+        let mut tails = OutputTails::new(program.keep);
+        let outcome =
+            self.watch_child(child, &mut tails, self.wall.map_or(deadline, |w| w.min(deadline)));
+        self.left_over = self.left_over.saturating_add(outcome.left_over);
+        let timed_out = outcome.ended == Some(EndCause::TimedOut);
         if timed_out && self.wall.is_some_and(|wall| wall < deadline) {
             self.interrupt_for(EndCause::TimedOut);
         }
@@ -42,12 +43,12 @@ impl Runner for Keeper {
             return Err(RunError::Interrupted);
         }
         let millis = clock::monotonic().saturating_duration_since(started).as_millis();
-        let (stdout, stderr) = (ends.out.text(), ends.err.text());
+        let (stdout, stderr) = (tails.out.text(), tails.err.text());
         Ok(Output {
-            exit: tended.exit,
+            exit: outcome.exit,
             stdout,
             stderr,
-            cut: ends.out.cut || ends.err.cut,
+            cut: tails.out.cut || tails.err.cut,
             timed_out,
             millis: i64::try_from(millis).unwrap_or(i64::MAX),
         })
@@ -55,25 +56,25 @@ impl Runner for Keeper {
 }
 
 /// The tails of both output streams.
-struct Ends {
-    out: End,
-    err: End,
+struct OutputTails {
+    out: OutputTail,
+    err: OutputTail,
 }
 
-impl Ends {
+impl OutputTails {
     fn new(keep: usize) -> Self {
-        let end = || End { keep, bytes: Vec::new(), cut: false };
-        Self { out: end(), err: end() }
+        let tail = || OutputTail { keep, bytes: Vec::new(), cut: false };
+        Self { out: tail(), err: tail() }
     }
 }
 
-struct End {
+struct OutputTail {
     keep: usize,
     bytes: Vec<u8>,
     cut: bool,
 }
 
-impl End {
+impl OutputTail {
     /// Buffers up to twice the kept size, so that each byte moves at most once.
     fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
@@ -94,15 +95,15 @@ impl End {
     }
 }
 
-impl Listener for Ends {
-    fn hear(&mut self, side: Side, bytes: &[u8]) {
+impl Listener for OutputTails {
+    fn on_output(&mut self, side: Side, bytes: &[u8]) {
         match side {
             Side::Out => self.out.push(bytes),
             Side::Err => self.err.push(bytes),
         }
     }
 
-    fn verdict(&mut self, _now: Moment, _exempt: Option<Pid>) -> Option<EndCause> {
+    fn end_cause(&mut self, _now: Moment, _exempt: Option<Pid>) -> Option<EndCause> {
         None
     }
 
@@ -110,9 +111,9 @@ impl Listener for Ends {
         None
     }
 
-    fn show(&self, _heartbeat: &mut KeeperStatus) {}
+    fn update_status(&self, _status: &mut KeeperStatus) {}
 
-    fn takes_all_along(&self) -> bool {
+    fn ends_descendants(&self) -> bool {
         false
     }
 }
@@ -124,12 +125,12 @@ mod tests {
     #[test]
     fn the_end_of_a_stream_is_kept() {
         for size in 1..9 {
-            let mut end = End { keep: 4, bytes: Vec::new(), cut: false };
-            b"0123456789".chunks(size).for_each(|piece| end.push(piece));
-            assert_eq!((end.text().as_str(), end.cut), ("6789", true), "{size} bytes each");
+            let mut tail = OutputTail { keep: 4, bytes: Vec::new(), cut: false };
+            b"0123456789".chunks(size).for_each(|chunk| tail.push(chunk));
+            assert_eq!((tail.text().as_str(), tail.cut), ("6789", true), "{size} bytes each");
         }
-        let mut end = End { keep: 4, bytes: Vec::new(), cut: false };
-        end.push(b"0123");
-        assert_eq!((end.text().as_str(), end.cut), ("0123", false));
+        let mut tail = OutputTail { keep: 4, bytes: Vec::new(), cut: false };
+        tail.push(b"0123");
+        assert_eq!((tail.text().as_str(), tail.cut), ("0123", false));
     }
 }

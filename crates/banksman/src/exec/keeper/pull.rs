@@ -13,25 +13,25 @@ use super::super::job::{JobSpec, Workspace};
 use super::super::process::RunError;
 use super::Keeper;
 use super::heartbeat::Stage;
-use super::stages::{is_success, no_place};
+use super::stages::{is_success, no_worktree};
 
 /// Waits between checks after an agent has named its pull request: forges publish one shortly after
 /// they create it.
-const PUBLISHED_WITHIN: [Duration; 4] = [
+const PUBLISH_WAITS: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
     Duration::from_secs(8),
 ];
 /// Retries for a remote that does not answer, if the agent has not named a pull request.
-const TRIES: usize = 2;
+const UNNAMED_RETRIES: usize = 2;
 /// The longest that a stop request waits for an answer.
-const A_SECOND: Duration = Duration::from_secs(1);
+const INTERRUPT_CHECK: Duration = Duration::from_secs(1);
 
 impl Keeper {
     /// Checks after an agent's run. In a repository without a remote, the branch stands for its
     /// pull request.
-    pub(super) fn look_for_pull(
+    pub(super) fn check_pull_request(
         &mut self,
         plan: &JobSpec,
         (reading, evidence): (Option<&StreamSummary>, &Evidence),
@@ -49,7 +49,7 @@ impl Keeper {
         }
         let heads = self.own_heads(plan, workspace, evidence)?;
         match self.published(plan, workspace, &heads, named.is_some())? {
-            Some(pull) => Ok(seen(true, Some(self.name_of(plan, workspace, &pull)))),
+            Some(pull) => Ok(seen(true, Some(self.describe_pull(plan, workspace, &pull)))),
             None => {
                 let note = named.map(|link| {
                     format!("the agent named {link}, but `{remote}` shows no pull request with the newest commit")
@@ -85,8 +85,8 @@ impl Keeper {
         is_named: bool,
     ) -> Result<Option<PullRequest>, RunError> {
         let Some(remote) = remote.as_deref() else { return Ok(None) };
-        let tries = if is_named { PUBLISHED_WITHIN.len() } else { TRIES };
-        let mut waits = PUBLISHED_WITHIN.into_iter().take(tries);
+        let retries = if is_named { PUBLISH_WAITS.len() } else { UNNAMED_RETRIES };
+        let mut waits = PUBLISH_WAITS.into_iter().take(retries);
         loop {
             let found = Git::at(self, repo, &plan.env).pull_request(remote, (base, branch), heads);
             if matches!(&found, Ok(Some(_)) | Err(RunError::Interrupted))
@@ -96,7 +96,7 @@ impl Keeper {
             }
             let Some(wait) = waits.next() else { return found };
             for _ in 0..wait.as_secs() {
-                self.pass(A_SECOND);
+                self.pause(INTERRUPT_CHECK);
                 if self.interrupt.is_some() {
                     return Err(RunError::Interrupted);
                 }
@@ -105,22 +105,27 @@ impl Keeper {
     }
 
     /// The name and, if the remote's address gives one, the link of a pull request.
-    fn name_of(&mut self, plan: &JobSpec, workspace: &Workspace, pull: &PullRequest) -> String {
+    fn describe_pull(
+        &mut self,
+        plan: &JobSpec,
+        workspace: &Workspace,
+        pull: &PullRequest,
+    ) -> String {
         let remote = workspace.remote.as_deref().unwrap_or_default();
-        let link = Git::at(self, &workspace.repo, &plan.env).link_to(remote, pull);
+        let link = Git::at(self, &workspace.repo, &plan.env).web_link(remote, pull);
         let link = link.ok().flatten().map(|link| format!(" ({link})"));
         format!("pull request {}{}", pull.number, link.unwrap_or_default())
     }
 
     /// Checks once for a manual step, without a worktree.
-    pub(super) fn look_work(
+    pub(super) fn poll_pull_request(
         &mut self,
         plan: &JobSpec,
         receipt: &mut Receipt,
     ) -> Result<(), EndCause> {
-        let workspace = plan.workspace.as_ref().ok_or_else(no_place)?;
-        self.pulse.heartbeat.stage = Stage::Evidence;
-        let looked = self.look_once(plan, workspace).map_err(|error| self.hindered(&error))?;
+        let workspace = plan.workspace.as_ref().ok_or_else(no_worktree)?;
+        self.heartbeat.status.stage = Stage::Evidence;
+        let looked = self.look_once(plan, workspace).map_err(|error| self.run_failure(&error))?;
         receipt.evidence = Some(looked);
         Ok(())
     }
@@ -139,13 +144,13 @@ impl Keeper {
         others.extend([local(base), format!("refs/remotes/{remote}/{base}")]);
         let others: Vec<&str> = others.iter().map(String::as_str).collect();
         let others: Vec<String> = git.refs(&others)?.into_values().collect();
-        let commits = git.count_beside(&head, &others)?;
+        let commits = git.count_unique(&head, &others)?;
         if commits == 0 {
             return Ok(unseen);
         }
         let found = git.pull_request(remote, (base, branch), &[head])?;
         let Some(pull) = found else { return Ok(unseen) };
-        let note = Some(self.name_of(plan, workspace, &pull));
+        let note = Some(self.describe_pull(plan, workspace, &pull));
         let signal = Some(ObservedSignal { found: true, note, ..none });
         Ok(Evidence { head: pull.commit, commits, signal, ..Evidence::default() })
     }

@@ -13,13 +13,13 @@ use super::super::mailbox::hide_from_git;
 use super::super::process::RunError;
 use super::super::worktree::pool::WorktreePool;
 use super::Keeper;
-use super::mailbox::{self, SignalLook};
+use super::mailbox::{self, SignalState};
 use super::stages::environment;
-use super::watch::BETWEEN_LOOKS;
+use super::watch::POLL_INTERVAL;
 use crate::clock;
 
 /// A file that is being written is complete after this time, or never.
-const HALF_WRITTEN: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Keeper {
     /// Prepares the mailbox before the agent starts. A signal from before the run proves nothing,
@@ -32,7 +32,7 @@ impl Keeper {
     ) -> Result<(), EndCause> {
         if let Some(Signal::SentinelFile { path }) = &checks.signal {
             for root in roots(checks, folder) {
-                mailbox::forget(root, path).map_err(|error| {
+                mailbox::remove_signal(root, path).map_err(|error| {
                     let place = root.display();
                     environment(format!(
                         "failed to remove the old `{path}` from `{place}`: {error}"
@@ -54,7 +54,7 @@ impl Keeper {
         let (Some(workspace), Some(root)) = (&plan.workspace, &checks.mailbox) else {
             return Ok(());
         };
-        for note in mailbox::hand_over(root, folder, &workspace.retry) {
+        for note in mailbox::copy_feedback(root, folder, &workspace.retry) {
             eprintln!("{} {note}", clock::now());
         }
         // Banksman never commits the mailbox; this protects the agent's commits.
@@ -69,16 +69,16 @@ impl Keeper {
     /// Reads and removes the signal file, if the step uses one. The file must not stay in the
     /// worktree, where an agent would commit it or the next attempt would find it, nor in the
     /// repository, where it would count as a stale one.
-    pub(super) fn take_sentinel(
+    pub(super) fn take_signal_file(
         &mut self,
         checks: &Verification,
         folder: &Path,
     ) -> Option<ObservedSignal> {
         let Some(Signal::SentinelFile { path }) = &checks.signal else { return None };
-        let seen = self.look_for_sentinel(checks, folder, path);
+        let seen = self.wait_for_signal_file(checks, folder, path);
         let read = roots(checks, folder).take(if seen.found { 2 } else { 1 });
         for root in read {
-            if let Err(error) = mailbox::forget(root, path) {
+            if let Err(error) = mailbox::remove_signal(root, path) {
                 let place = root.display();
                 eprintln!("{} failed to remove `{path}` from `{place}`: {error}", clock::now());
             }
@@ -86,49 +86,49 @@ impl Keeper {
         Some(seen)
     }
 
-    fn look_for_sentinel(
+    fn wait_for_signal_file(
         &mut self,
         checks: &Verification,
         folder: &Path,
         path: &str,
     ) -> ObservedSignal {
         let detail = format!("`{path}`");
-        let until = clock::monotonic() + HALF_WRITTEN;
+        let until = clock::monotonic() + WRITE_TIMEOUT;
         loop {
             let mut why = None;
-            let mut is_unfinished = false;
+            let mut is_incomplete = false;
             for root in roots(checks, folder) {
-                match mailbox::look(root, path) {
-                    SignalLook::Whole { text, word } => {
-                        self.keep_sentinel(checks, path, &text);
-                        let (note, failed) = (word.note, word.failed);
+                match mailbox::read_signal(root, path) {
+                    SignalState::Complete { text, signal } => {
+                        self.keep_signal_copy(checks, path, &text);
+                        let (note, failed) = (signal.note, signal.failed);
                         return ObservedSignal { found: true, detail, note, failed };
                     }
-                    SignalLook::Unfinished => {
-                        is_unfinished = true;
+                    SignalState::Incomplete => {
+                        is_incomplete = true;
                         why = why.or(Some("it is not a complete JSON value"));
                     }
-                    SignalLook::Unusable(reason) => why = why.or(Some(reason)),
-                    SignalLook::Nothing => {}
+                    SignalState::Unusable(reason) => why = why.or(Some(reason)),
+                    SignalState::Missing => {}
                 }
             }
-            if !is_unfinished || clock::monotonic() >= until || self.interrupt.is_some() {
+            if !is_incomplete || clock::monotonic() >= until || self.interrupt.is_some() {
                 let note = why.map(str::to_owned);
                 return ObservedSignal { found: false, detail, note, failed: false };
             }
-            self.pass(BETWEEN_LOOKS);
+            self.pause(POLL_INTERVAL);
         }
     }
 
-    fn keep_sentinel(&self, checks: &Verification, path: &str, text: &[u8]) {
+    fn keep_signal_copy(&self, checks: &Verification, path: &str, text: &[u8]) {
         let Some(root) = &checks.mailbox else { return };
-        if let Err(error) = mailbox::keep(root, path, &self.plan.job, text) {
+        if let Err(error) = mailbox::keep_copy(root, path, &self.plan.job, text) {
             eprintln!("{} failed to keep a copy of `{path}`: {error}", clock::now());
         }
     }
 
     /// Checks the signals that are facts about the branch rather than files.
-    pub(super) fn look_for_signal(
+    pub(super) fn check_branch_signal(
         &mut self,
         plan: &JobSpec,
         checks: &Verification,
@@ -143,7 +143,7 @@ impl Keeper {
                 (found.transpose()?.unwrap_or(false), detail)
             }
             Some(Signal::PrCreation) => {
-                return self.look_for_pull(plan, (reading, evidence)).map(Some);
+                return self.check_pull_request(plan, (reading, evidence)).map(Some);
             }
         };
         Ok(Some(ObservedSignal { found, detail, note: None, failed: false }))
@@ -159,7 +159,7 @@ impl Keeper {
         evidence: &Evidence,
     ) -> Result<bool, RunError> {
         let mut git = Git::at(self, &workspace.worktree, &plan.env);
-        let marked = git.commits_saying(mark, &evidence.head_before, &evidence.head, 2)?;
+        let marked = git.commits_mentioning(mark, &evidence.head_before, &evidence.head, 2)?;
         Ok(marked.iter().any(|commit| Some(commit) != evidence.committed.as_ref()))
     }
 }

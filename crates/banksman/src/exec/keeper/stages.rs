@@ -25,7 +25,7 @@ use super::Keeper;
 use super::heartbeat::Stage;
 use super::lease::{Lease, millis};
 use super::turn::{Logs, Turn, TurnUsage};
-use super::watch::BETWEEN_LOOKS;
+use super::watch::POLL_INTERVAL;
 use crate::clock;
 
 /// What the agent's tools know about its task.
@@ -51,7 +51,7 @@ impl Keeper {
             JobWork::Agent(work) => self.agent_work(&plan, work, &mut receipt),
             JobWork::Check { checks, message, judge } => {
                 self.check_work(&plan, checks, message.as_deref(), &mut receipt).and_then(|()| {
-                    judge.as_ref().map_or(Ok(()), |judge| self.have_judged(judge, &mut receipt))
+                    judge.as_ref().map_or(Ok(()), |judge| self.judge_step(judge, &mut receipt))
                 })
             }
             JobWork::Inspect { folder, checks } => {
@@ -64,7 +64,7 @@ impl Keeper {
                 self.find_merge(&plan, commit.as_deref(), &mut receipt)
             }
             JobWork::CleanUp => self.clean_up(&plan),
-            JobWork::Look => self.look_work(&plan, &mut receipt),
+            JobWork::Look => self.poll_pull_request(&plan, &mut receipt),
         };
         self.sweep();
         receipt.ended = done.err().unwrap_or(EndCause::Completed);
@@ -80,34 +80,36 @@ impl Keeper {
         work: &AgentWork,
         receipt: &mut Receipt,
     ) -> Result<(), EndCause> {
-        understood(work.ask.schema.as_ref())?;
+        check_schema(work.ask.schema.as_ref())?;
         let (folder, prepared) = self.prepare(plan)?;
         let about = self.folder.write_file(TASK_FILE, &work.about.to_string());
         about.map_err(|error| environment(format!("{error}: {}", error.source)))?;
-        self.hand_over_guard(work)?;
+        self.write_guard(work)?;
         self.clear_mailbox(plan, &work.checks, &folder)?;
-        self.pulse.heartbeat.stage = Stage::Agent;
-        let ended = self.converse(work, &folder, receipt);
+        self.heartbeat.status.stage = Stage::Agent;
+        let ended = self.run_turns(work, &folder, receipt);
         self.wall = None;
         if let Some(reading) = &mut receipt.reading {
             reading.reports.extend(self.folder.reports());
         }
-        self.go_on()?;
+        self.check_interrupt()?;
         let succeeded = ended.is_ok() && is_success(receipt.reading.as_ref());
-        self.pulse.heartbeat.stage = Stage::Evidence;
+        self.heartbeat.status.stage = Stage::Evidence;
         self.gather(plan, work, (&folder, prepared), succeeded, receipt)?;
         ended?;
-        if let Some(evaluator) = work.evaluator.as_ref().filter(|_| is_open(plan, work, receipt)) {
-            self.pulse.heartbeat.stage = Stage::Evaluate;
+        if let Some(evaluator) =
+            work.evaluator.as_ref().filter(|_| is_inconclusive(plan, work, receipt))
+        {
+            self.heartbeat.status.stage = Stage::Evaluate;
             let asked = self.evaluate(evaluator, receipt);
-            keep_opinion(receipt, asked.as_ref());
-            self.go_on()?;
+            record_opinion(receipt, asked.as_ref());
+            self.check_interrupt()?;
         }
         Ok(())
     }
 
     /// The agent's tools use the guard to answer what needs no permission.
-    fn hand_over_guard(&self, work: &AgentWork) -> Result<(), EndCause> {
+    fn write_guard(&self, work: &AgentWork) -> Result<(), EndCause> {
         let Some(guard) = &work.ask.guard else { return Ok(()) };
         let guard = serde_json::to_string(guard).expect("a guard has string keys");
         let written = self.folder.write_file(GUARD_FILE, &guard);
@@ -126,7 +128,7 @@ impl Keeper {
         let demanded = &work.checks;
         // Before anything is removed or checked, while the files are as the agent left them.
         let missing = files::missing(folder, &demanded.outputs, &demanded.files);
-        let sentinel = self.take_sentinel(demanded, folder);
+        let signal_file = self.take_signal_file(demanded, folder);
         let mut evidence = match plan.workspace.as_ref().zip(prepared) {
             Some((workspace, prepared)) => {
                 let message = succeeded.then_some(work.commit_message.as_str());
@@ -134,17 +136,17 @@ impl Keeper {
                 let checks = Verification { commands, ..demanded.clone() };
                 let gathered =
                     evidence::gather(self, workspace, &prepared, &checks, message, &plan.env);
-                gathered.map_err(|error| self.hindered(&error))?
+                gathered.map_err(|error| self.run_failure(&error))?
             }
             None if demands_evidence(demanded) => Evidence::default(),
             None => return Ok(()),
         };
         let facts = (receipt.reading.as_ref(), &evidence);
-        let signal = self.look_for_signal(plan, demanded, facts);
-        evidence.signal = sentinel.or(signal.map_err(|error| self.hindered(&error))?);
+        let signal = self.check_branch_signal(plan, demanded, facts);
+        evidence.signal = signal_file.or(signal.map_err(|error| self.run_failure(&error))?);
         evidence.missing = missing;
         evidence.criterion.clone_from(&demanded.criterion);
-        evidence.request = held_paths(work, &evidence);
+        evidence.request = needed_permission(work, &evidence);
         if work.counts_earlier {
             evidence.head_before.clone_from(&evidence.base);
         }
@@ -160,29 +162,30 @@ impl Keeper {
         receipt: &mut Receipt,
     ) -> Result<(), EndCause> {
         let (folder, prepared) = self.prepare(plan)?;
-        let (workspace, prepared) = plan.workspace.as_ref().zip(prepared).ok_or_else(no_place)?;
+        let (workspace, prepared) =
+            plan.workspace.as_ref().zip(prepared).ok_or_else(no_worktree)?;
         self.open_mailbox(plan, checks, &folder)?;
-        self.pulse.heartbeat.stage = Stage::Evidence;
+        self.heartbeat.status.stage = Stage::Evidence;
         let missing = files::missing(&workspace.worktree, &checks.outputs, &checks.files);
         let gathered = evidence::gather(self, workspace, &prepared, checks, message, &plan.env);
-        let gathered = gathered.map_err(|error| self.hindered(&error))?;
+        let gathered = gathered.map_err(|error| self.run_failure(&error))?;
         let criterion = checks.criterion.clone();
         receipt.evidence = Some(Evidence { missing, criterion, ..gathered });
         Ok(())
     }
 
     /// Skips the evaluator if the facts already contradict success.
-    fn have_judged(&mut self, judge: &StepJudge, receipt: &mut Receipt) -> Result<(), EndCause> {
+    fn judge_step(&mut self, judge: &StepJudge, receipt: &mut Receipt) -> Result<(), EndCause> {
         let found = receipt.evidence.as_ref();
         if !found.is_some_and(|evidence| failure::check(evidence, None).ambiguous) {
             return Ok(());
         }
-        self.pulse.heartbeat.stage = Stage::Evaluate;
+        self.heartbeat.status.stage = Stage::Evaluate;
         let reading = StreamSummary { text: judge.said.clone(), ..StreamSummary::default() };
-        let told = Receipt { reading: Some(reading), ..receipt.clone() };
-        let asked = self.evaluate(&judge.evaluator, &told);
-        keep_opinion(receipt, asked.as_ref());
-        self.go_on()
+        let input = Receipt { reading: Some(reading), ..receipt.clone() };
+        let asked = self.evaluate(&judge.evaluator, &input);
+        record_opinion(receipt, asked.as_ref());
+        self.check_interrupt()
     }
 
     fn merge_work(
@@ -193,8 +196,8 @@ impl Keeper {
         commit: Option<&str>,
         receipt: &mut Receipt,
     ) -> Result<(), EndCause> {
-        self.make_sure_of_the_lease()?;
-        let workspace: &Workspace = plan.workspace.as_ref().ok_or_else(no_place)?;
+        self.confirm_lease()?;
+        let workspace: &Workspace = plan.workspace.as_ref().ok_or_else(no_worktree)?;
         // A branch that collects others is built first.
         if !workspace.produces.is_empty() {
             match self.prepare(plan) {
@@ -206,9 +209,9 @@ impl Keeper {
                 Err(ended) => return Err(ended),
             }
         }
-        self.pulse.heartbeat.stage = Stage::Merge;
+        self.heartbeat.status.stage = Stage::Merge;
         let merged = merge(self, workspace, checks, message, commit, &plan.env);
-        receipt.merge = Some(merged.map_err(|error| self.hindered(&error))?);
+        receipt.merge = Some(merged.map_err(|error| self.run_failure(&error))?);
         Ok(())
     }
 
@@ -218,24 +221,24 @@ impl Keeper {
         commit: Option<&str>,
         receipt: &mut Receipt,
     ) -> Result<(), EndCause> {
-        self.make_sure_of_the_lease()?;
-        let workspace: &Workspace = plan.workspace.as_ref().ok_or_else(no_place)?;
-        self.pulse.heartbeat.stage = Stage::Merge;
+        self.confirm_lease()?;
+        let workspace: &Workspace = plan.workspace.as_ref().ok_or_else(no_worktree)?;
+        self.heartbeat.status.stage = Stage::Merge;
         let found = find(self, workspace, commit, &plan.env);
-        receipt.merge = Some(found.map_err(|error| self.hindered(&error))?);
+        receipt.merge = Some(found.map_err(|error| self.run_failure(&error))?);
         Ok(())
     }
 
     fn clean_up(&mut self, plan: &JobSpec) -> Result<(), EndCause> {
         let Some(workspace) = &plan.workspace else { return Ok(()) };
-        self.pulse.heartbeat.stage = Stage::CleanUp;
+        self.heartbeat.status.stage = Stage::CleanUp;
         let removed = worktree::removal::remove(self, workspace, &plan.env);
-        let removed = removed.map_err(|error| self.hindered(&error))?;
+        let removed = removed.map_err(|error| self.run_failure(&error))?;
         if let Some(rescue) = removed.rescue {
             eprintln!("{} work that was only in the worktree is saved as {rescue}", clock::now());
         }
         let emptied = worktree::removal::empty_trash(self, &workspace.spare, &plan.env);
-        emptied.map(|_| ()).map_err(|error| self.hindered(&error))
+        emptied.map(|_| ()).map_err(|error| self.run_failure(&error))
     }
 
     /// The folder to work in, and its worktree if there is one.
@@ -243,10 +246,10 @@ impl Keeper {
         &mut self,
         plan: &JobSpec,
     ) -> Result<(PathBuf, Option<worktree::Prepared>), EndCause> {
-        self.make_sure_of_the_lease()?;
-        let Some(workspace) = &plan.workspace else { return Ok((self.own_place()?, None)) };
+        self.confirm_lease()?;
+        let Some(workspace) = &plan.workspace else { return Ok((self.work_folder()?, None)) };
         let prepared = worktree::prepare(self, workspace, &plan.env);
-        self.go_on()?;
+        self.check_interrupt()?;
         let prepared = prepared
             .map_err(|error| EndCause::NotPrepared { detail: error.detail, class: error.class })?;
         for note in &prepared.notes {
@@ -257,15 +260,15 @@ impl Keeper {
 
     /// Confirms, before the job touches anything, that the lease is held and that nobody has
     /// requested a stop.
-    pub(super) fn make_sure_of_the_lease(&mut self) -> Result<(), EndCause> {
-        drop(self.look_around(clock::monotonic()));
-        while self.interrupt.is_none() && self.lease.as_ref().is_some_and(Lease::is_doubtful) {
-            self.pass(BETWEEN_LOOKS);
+    pub(super) fn confirm_lease(&mut self) -> Result<(), EndCause> {
+        drop(self.tick(clock::monotonic()));
+        while self.interrupt.is_none() && self.lease.as_ref().is_some_and(Lease::is_unconfirmed) {
+            self.pause(POLL_INTERVAL);
         }
-        self.go_on()
+        self.check_interrupt()
     }
 
-    fn own_place(&self) -> Result<PathBuf, EndCause> {
+    fn work_folder(&self) -> Result<PathBuf, EndCause> {
         let folder = self.folder.work();
         fs::create_dir_all(&folder).map_err(|error| {
             environment(format!("failed to create `{}`: {error}", folder.display()))
@@ -275,7 +278,7 @@ impl Keeper {
 
     /// Runs the agent's turns: the first, one more if it stalled, and one more if its answer
     /// violates the schema.
-    fn converse(
+    fn run_turns(
         &mut self,
         work: &AgentWork,
         folder: &Path,
@@ -285,45 +288,45 @@ impl Keeper {
         let bytes = plan.limits.output_bytes;
         let mut logs = Logs::new(self.folder.path(), "out.jsonl", "err.log", bytes);
         let mut ask = work.ask.clone();
-        let mut was_asked_again = false;
+        let mut was_corrected = false;
         loop {
             let spent = receipt.reading.as_ref().map(spent).unwrap_or_default();
             let turn = Turn {
                 setup: &work.setup,
                 ask: &ask,
-                before: counted_before(work.before, spent),
+                before: usage_before(work.before, spent),
                 spent,
                 folder,
                 limits: &plan.limits,
                 deadline: self.wall.unwrap_or_else(clock::monotonic),
             };
-            let (tended, reading) =
+            let (outcome, reading) =
                 self.turn(&turn, &mut logs).map_err(|detail| EndCause::NotStarted { detail })?;
-            self.left_over = self.left_over.saturating_add(tended.left_over);
-            receipt.exit = Some(tended.exit);
-            receipt.reading = Some(joined(receipt.reading.take(), reading));
+            self.left_over = self.left_over.saturating_add(outcome.left_over);
+            receipt.exit = Some(outcome.exit);
+            receipt.reading = Some(merge_turns(receipt.reading.take(), reading));
             let session = receipt.reading.as_ref().and_then(|reading| reading.session.clone());
             let session = session.or(ask.session);
-            let prompt = match tended.ended {
+            let prompt = match outcome.ended {
                 // It would stall again after a nudge.
                 Some(EndCause::Stalled | EndCause::TimedOut)
-                    if is_stuck(receipt.reading.as_ref()) =>
+                    if waits_for_provider(receipt.reading.as_ref()) =>
                 {
                     return Err(EndCause::Hopeless);
                 }
                 Some(EndCause::Stalled) if receipt.nudges == 0 && session.is_some() => {
                     receipt.nudges += 1;
-                    self.pulse.heartbeat.nudges = receipt.nudges;
+                    self.heartbeat.status.nudges = receipt.nudges;
                     work.nudge.clone()
                 }
                 Some(ended) => return Err(ended),
                 None => {
                     check_answer(work.ask.schema.as_ref(), receipt);
-                    if receipt.objections.is_empty() || was_asked_again || session.is_none() {
+                    if receipt.objections.is_empty() || was_corrected || session.is_none() {
                         return Ok(());
                     }
-                    was_asked_again = true;
-                    asked_again(&receipt.objections)
+                    was_corrected = true;
+                    correction_prompt(&receipt.objections)
                 }
             };
             ask = AgentRequest { prompt, session, ..work.ask.clone() };
@@ -333,10 +336,10 @@ impl Keeper {
     /// Asks the evaluator about what the facts leave open. It runs outside the worktree, so that it
     /// cannot change anything there.
     fn evaluate(&mut self, evaluator: &Evaluator, receipt: &Receipt) -> Option<StreamSummary> {
-        let folder = self.own_place().ok()?;
+        let folder = self.work_folder().ok()?;
         let bytes = self.plan.limits.output_bytes;
         let mut logs = Logs::new(self.folder.path(), "evaluator.jsonl", "evaluator.err.log", bytes);
-        let facts = told_to_the_evaluator(receipt);
+        let facts = evaluator_input(receipt);
         let ask = AgentRequest {
             prompt: evaluator.prompt.replace("{evidence}", &facts),
             session: None,
@@ -360,20 +363,20 @@ impl Keeper {
             limits: &limits,
             deadline: clock::monotonic() + millis(evaluator.timeout_ms),
         };
-        let (tended, reading) = self
+        let (outcome, reading) = self
             .turn(&turn, &mut logs)
             .inspect_err(|error| eprintln!("{} the evaluator: {error}", clock::now()))
             .ok()?;
-        self.left_over = self.left_over.saturating_add(tended.left_over);
+        self.left_over = self.left_over.saturating_add(outcome.left_over);
         Some(reading)
     }
 
-    fn go_on(&self) -> Result<(), EndCause> {
+    fn check_interrupt(&self) -> Result<(), EndCause> {
         self.interrupt.clone().map_or(Ok(()), Err)
     }
 
     /// Banksman itself failed to look at the work; the agent is not at fault.
-    pub(super) fn hindered(&self, error: &RunError) -> EndCause {
+    pub(super) fn run_failure(&self, error: &RunError) -> EndCause {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
         let detail = format!("{error}{}", cause.unwrap_or_default());
         self.interrupt.clone().unwrap_or_else(|| environment(detail))
@@ -387,7 +390,7 @@ fn demands_evidence(checks: &Verification) -> bool {
 }
 
 /// The permission that the changed paths need, however they were changed.
-fn held_paths(work: &AgentWork, evidence: &Evidence) -> Option<String> {
+fn needed_permission(work: &AgentWork, evidence: &Evidence) -> Option<String> {
     let guard = work.ask.guard.as_deref()?;
     let writes: Vec<Action> = evidence.paths.iter().cloned().map(Action::Write).collect();
     guard.stops(&writes).map(|request| request.to_string())
@@ -397,7 +400,7 @@ pub(super) fn environment(detail: String) -> EndCause {
     EndCause::NotPrepared { detail, class: PrepareFault::Environment }
 }
 
-pub(super) fn no_place() -> EndCause {
+pub(super) fn no_worktree() -> EndCause {
     environment("the job spec names no worktree".to_owned())
 }
 
@@ -406,13 +409,13 @@ pub(super) fn is_success(reading: Option<&StreamSummary>) -> bool {
 }
 
 /// Whether the agent reported a refusal that a nudge cannot resolve.
-fn is_stuck(reading: Option<&StreamSummary>) -> bool {
+fn waits_for_provider(reading: Option<&StreamSummary>) -> bool {
     let fault = reading.and_then(|reading| reading.fault.as_ref());
     fault.is_some_and(|fault| matches!(fault.kind, FaultKind::Quota | FaultKind::Auth))
 }
 
 /// Whether the facts leave the result of the run open, so that the evaluator is worth its cost.
-fn is_open(plan: &JobSpec, work: &AgentWork, receipt: &Receipt) -> bool {
+fn is_inconclusive(plan: &JobSpec, work: &AgentWork, receipt: &Receipt) -> bool {
     let asked = RunExpectation {
         expects: work.expects,
         task: &plan.task,
@@ -423,7 +426,7 @@ fn is_open(plan: &JobSpec, work: &AgentWork, receipt: &Receipt) -> bool {
 }
 
 /// The facts in a receipt that the evaluator needs, shortened.
-fn told_to_the_evaluator(receipt: &Receipt) -> String {
+fn evaluator_input(receipt: &Receipt) -> String {
     let mut short = Receipt { answer: None, ..receipt.clone() };
     let end = |text: &mut String| {
         let from = text.len().saturating_sub(EVALUATOR_TEXT_BYTES);
@@ -451,8 +454,8 @@ fn told_to_the_evaluator(receipt: &Receipt) -> String {
 }
 
 /// Refuses to start an agent for an answer that cannot be checked.
-fn understood(schema: Option<&Value>) -> Result<(), EndCause> {
-    let checked = schema.map_or(Ok(()), schema::supported);
+fn check_schema(schema: Option<&Value>) -> Result<(), EndCause> {
+    let checked = schema.map_or(Ok(()), schema::check_supported);
     checked.map_err(|fault| {
         let detail = format!("the answer's schema is not supported: {fault}");
         EndCause::NotPrepared { detail, class: PrepareFault::Setup }
@@ -469,7 +472,7 @@ fn check_answer(schema: Option<&Value>, receipt: &mut Receipt) {
         receipt.objections.push("the answer contains no JSON object".to_owned());
         return;
     };
-    let answer = schema::without_idle_nulls(schema, answer.clone());
+    let answer = schema::without_optional_nulls(schema, answer.clone());
     receipt.objections = schema::violations(schema, &answer);
     if answer.to_string().len() > limits::ANSWER_BYTES {
         let most = limits::ANSWER_BYTES / 1024;
@@ -481,7 +484,7 @@ fn check_answer(schema: Option<&Value>, receipt: &mut Receipt) {
     receipt.answer = Some(answer).filter(|_| receipt.objections.is_empty());
 }
 
-fn asked_again(objections: &[String]) -> String {
+fn correction_prompt(objections: &[String]) -> String {
     let list: Vec<String> = objections.iter().map(|objection| format!("- {objection}")).collect();
     format!(
         "Your last answer does not match the schema:\n{}\nGive the whole answer again, so that it matches, with nothing around it.",
@@ -495,7 +498,7 @@ fn opinion_schema() -> Value {
 }
 
 /// Records the evaluator's usage even if its answer is useless.
-fn keep_opinion(receipt: &mut Receipt, asked: Option<&StreamSummary>) {
+fn record_opinion(receipt: &mut Receipt, asked: Option<&StreamSummary>) {
     receipt.opinion = asked.and_then(opinion);
     receipt.judging = asked.map(|reading| Usage {
         tokens: reading.input_tokens.saturating_add(reading.output_tokens),
@@ -517,7 +520,7 @@ fn spent(reading: &StreamSummary) -> TurnUsage {
 }
 
 /// What the session has used when the next turn begins.
-fn counted_before(before: PriorUsage, spent: TurnUsage) -> PriorUsage {
+fn usage_before(before: PriorUsage, spent: TurnUsage) -> PriorUsage {
     PriorUsage {
         input_tokens: before.input_tokens.saturating_add(spent.input_tokens),
         output_tokens: before.output_tokens.saturating_add(spent.output_tokens),
@@ -526,7 +529,7 @@ fn counted_before(before: PriorUsage, spent: TurnUsage) -> PriorUsage {
 }
 
 /// Merges two turns: usage and reports add up, and the later turn decides the rest.
-fn joined(earlier: Option<StreamSummary>, later: StreamSummary) -> StreamSummary {
+fn merge_turns(earlier: Option<StreamSummary>, later: StreamSummary) -> StreamSummary {
     let Some(mut earlier) = earlier else { return later };
     let total = spent(&earlier).plus(spent(&later));
     earlier.reports.extend(later.reports);
@@ -550,7 +553,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_evaluator_is_told_the_end_of_things_and_not_too_much() {
+    fn the_evaluator_gets_tails_within_its_limit() {
         let mut receipt = Receipt::new("r1.1", Instant(0), EndCause::Completed);
         let text = format!("{}the last words", "é".repeat(20_000));
         receipt.reading = Some(StreamSummary { text, ..StreamSummary::default() });
@@ -563,17 +566,17 @@ mod tests {
         };
         let paths = (0..500).map(|n| format!("a/rather/long/path/{n}")).collect();
         receipt.evidence = Some(Evidence { checks: vec![check], paths, ..Evidence::default() });
-        let told = told_to_the_evaluator(&receipt);
-        assert!(told.len() <= EVALUATOR_BYTES, "{}", told.len());
-        assert!(told.contains("the last words") && told.contains("boom"), "{told}");
+        let input = evaluator_input(&receipt);
+        assert!(input.len() <= EVALUATOR_BYTES, "{}", input.len());
+        assert!(input.contains("the last words") && input.contains("boom"), "{input}");
         let evidence = receipt.evidence.as_mut().expect("it was given");
         evidence.criterion = Some("every page has a text".to_owned());
-        let told = told_to_the_evaluator(&receipt);
+        let input = evaluator_input(&receipt);
         let question = format!("Is this met?\n\n{}\n\n<data ", fence("every page has a text"));
-        assert!(told.starts_with(&question), "{told}");
+        assert!(input.starts_with(&question), "{input}");
         receipt.evidence.as_mut().expect("it was given").criterion = Some("é".repeat(20_000));
-        let told = told_to_the_evaluator(&receipt);
-        assert!(told.len() <= EVALUATOR_BYTES && told.contains("\n</data "), "{}", told.len());
+        let input = evaluator_input(&receipt);
+        assert!(input.len() <= EVALUATOR_BYTES && input.contains("\n</data "), "{}", input.len());
     }
 
     fn checked(schema: &Value, reading: StreamSummary) -> (Option<Value>, Vec<String>) {
@@ -587,27 +590,34 @@ mod tests {
     }
 
     #[test]
-    fn only_a_checked_answer_of_an_agent_that_is_done_is_on_record() {
+    fn only_a_valid_answer_of_a_successful_agent_is_recorded() {
         let schema = opinion_schema();
-        let said = |terminal, answer: Option<Value>| StreamSummary {
+        let summary = |terminal, answer: Option<Value>| StreamSummary {
             terminal,
             answer,
             ..StreamSummary::default()
         };
         let good = json!({ "done": true, "reason": "so" });
         let done = Some(Terminal::Success);
-        assert_eq!(checked(&schema, said(done, Some(good.clone()))), (Some(good.clone()), vec![]));
+        assert_eq!(
+            checked(&schema, summary(done, Some(good.clone()))),
+            (Some(good.clone()), vec![])
+        );
         for end in [None, Some(Terminal::Error)] {
-            assert_eq!(checked(&schema, said(end, Some(good.clone()))), (None, vec![]), "{end:?}");
+            assert_eq!(
+                checked(&schema, summary(end, Some(good.clone()))),
+                (None, vec![]),
+                "{end:?}"
+            );
         }
-        let (answer, objections) = checked(&schema, said(done, None));
+        let (answer, objections) = checked(&schema, summary(done, None));
         assert_eq!((answer, objections.len()), (None, 1), "{objections:?}");
         let odd = json!({ "done": true, "reason": "so", "é".repeat(10_000): 1 });
-        let (answer, objections) = checked(&schema, said(done, Some(odd)));
+        let (answer, objections) = checked(&schema, summary(done, Some(odd)));
         assert_eq!((answer, objections.len()), (None, 1));
         assert!(objections[0].len() <= OBJECTION_BYTES, "{}", objections[0].len());
         let long = json!({ "done": true, "reason": "x".repeat(limits::ANSWER_BYTES) });
         let expected = vec!["it is larger than 128 KiB; shorten it".to_owned()];
-        assert_eq!(checked(&schema, said(done, Some(long))), (None, expected));
+        assert_eq!(checked(&schema, summary(done, Some(long))), (None, expected));
     }
 }

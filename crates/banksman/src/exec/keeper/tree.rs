@@ -35,16 +35,16 @@ pub(in crate::exec) struct Process {
 ///
 /// A process without children has no descendants, and the kernel answers that without listing all
 /// processes.
-pub(super) fn below_us(exempt: Option<Pid>) -> Vec<Process> {
+pub(super) fn descendants(exempt: Option<Pid>) -> Vec<Process> {
     let children = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     match waitid(WaitId::All, children) {
         Err(Errno::CHILD) => Vec::new(),
-        Ok(_) | Err(_) => below(getpid(), exempt),
+        Ok(_) | Err(_) => descendants_of(getpid(), exempt),
     }
 }
 
 /// All living descendants of `root`, except `exempt` and its descendants.
-fn below(root: Pid, exempt: Option<Pid>) -> Vec<Process> {
+fn descendants_of(root: Pid, exempt: Option<Pid>) -> Vec<Process> {
     let all = all();
     let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
     for process in all {
@@ -66,28 +66,28 @@ fn below(root: Pid, exempt: Option<Pid>) -> Vec<Process> {
 
 /// The CPU use of processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Demand {
+pub(super) struct CpuUse {
     /// CPU time used. It may fall when one of them exits.
     pub(super) used: Duration,
     /// Whether one of them is running or runnable.
-    pub(super) is_ready: bool,
+    pub(super) is_runnable: bool,
 }
 
-pub(super) fn demand(processes: &[Process]) -> Demand {
+pub(super) fn cpu_use(processes: &[Process]) -> CpuUse {
     let ticks: u64 = processes.iter().map(|process| process.ticks).sum();
     let used = Duration::from_millis(ticks * 1_000 / rustix::param::clock_ticks_per_second());
-    Demand { used, is_ready: processes.iter().any(|process| has_ready_thread(process.pid)) }
+    CpuUse { used, is_runnable: processes.iter().any(|process| has_runnable_thread(process.pid)) }
 }
 
-fn has_ready_thread(pid: Pid) -> bool {
+fn has_runnable_thread(pid: Pid) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid())) else {
         return false;
     };
-    let is_ready =
+    let is_runnable =
         |stat: &str| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'));
     let stats =
         threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok());
-    stats.take(THREADS).any(|stat| is_ready(&stat))
+    stats.take(THREADS).any(|stat| is_runnable(&stat))
 }
 
 /// All living processes with the marker in their environment, and their descendants.
@@ -112,12 +112,12 @@ pub(in crate::exec) fn marked(name: &str, value: &str) -> Vec<Process> {
 }
 
 /// When a process started; none if it does not exist or the system cannot tell.
-pub(in crate::exec) fn start_of(pid: i32) -> Option<u64> {
+pub(in crate::exec) fn start_time(pid: i32) -> Option<u64> {
     read(Pid::from_raw(pid)?).filter(|process| !process.is_dead).map(|process| process.start)
 }
 
 /// The process with this pid, if it started at this time.
-pub(in crate::exec) fn named(pid: i32, start: u64) -> Option<Process> {
+pub(in crate::exec) fn find_process(pid: i32, start: u64) -> Option<Process> {
     read(Pid::from_raw(pid)?).filter(|process| process.start == start && !process.is_dead)
 }
 
@@ -186,10 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_below_us_until_it_is_gone() {
+    fn a_child_is_a_descendant_until_it_exits() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
-        let is_there = |exempt| below_us(exempt).iter().any(|process| process.pid == pid);
+        let is_there = |exempt| descendants(exempt).iter().any(|process| process.pid == pid);
         assert!(is_there(None));
         assert!(!is_there(Some(pid)), "it does not belong to the job");
         child.kill().unwrap();
@@ -198,10 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_below_its_parent() {
+    fn this_process_is_a_descendant_of_its_parent() {
         let (own, parent) = (getpid(), rustix::process::getppid().unwrap());
-        assert!(below(parent, None).iter().any(|process| process.pid == own));
-        assert_eq!(below(parent, Some(own)).iter().find(|process| process.pid == own), None);
-        assert!(start_of(own.as_raw_pid()).is_some());
+        assert!(descendants_of(parent, None).iter().any(|process| process.pid == own));
+        assert_eq!(
+            descendants_of(parent, Some(own)).iter().find(|process| process.pid == own),
+            None
+        );
+        assert!(start_time(own.as_raw_pid()).is_some());
     }
 }

@@ -9,7 +9,7 @@ use banksman_core::receipt::{EndCause, ProcessExit, StreamSummary};
 use rustix::process::Pid;
 
 use super::super::agent::{
-    self, AgentEvent, AgentRequest, AgentSetup, Launch, OURSELVES, PriorUsage, StreamReader,
+    self, AgentEvent, AgentRequest, AgentSetup, Launch, OWN_PROGRAM, PriorUsage, StreamReader,
     ToolCall,
 };
 use super::super::job::RunLimits;
@@ -18,8 +18,8 @@ use super::heartbeat::{KeeperStatus, SHOWN_BYTES};
 use super::lease::millis;
 use super::lines::Lines;
 use super::log::Log;
-use super::tree::Demand;
-use super::watch::{Listener, Tended};
+use super::tree::CpuUse;
+use super::watch::{ChildOutcome, Listener};
 use super::{Keeper, MARKER, tree};
 use crate::clock;
 use crate::config::Environment;
@@ -67,16 +67,16 @@ impl Keeper {
         &mut self,
         turn: &Turn<'_>,
         logs: &mut Logs,
-    ) -> Result<(Tended, StreamSummary), String> {
-        let launch = agent::launch(turn.setup, &self.with_own_tools(turn.ask));
+    ) -> Result<(ChildOutcome, StreamSummary), String> {
+        let launch = agent::launch(turn.setup, &self.with_tool_folder(turn.ask));
         let child = self.launch(&launch, turn)?;
-        self.pulse.heartbeat.agent_pid = Some(child.pid.as_raw_pid());
-        let mut hearing = Hearing {
+        self.heartbeat.status.agent_pid = Some(child.pid.as_raw_pid());
+        let mut listener = AgentListener {
             reader: agent::reader(turn.setup.kind, turn.before),
             out: Lines::default(),
             err: Lines::default(),
             logs,
-            seen: Vec::new(),
+            events: Vec::new(),
             last: String::new(),
             before: turn.spent,
             now: TurnUsage::default(),
@@ -84,36 +84,36 @@ impl Keeper {
             guard: turn.ask.guard.as_deref(),
             failures: RepeatedFailures::default(),
             limits: turn.limits,
-            silence: Silence::new(millis(turn.limits.idle_ms), clock::monotonic()),
+            stall_detector: StallDetector::new(millis(turn.limits.idle_ms), clock::monotonic()),
         };
-        let mut tended = self.tend(child, &mut hearing, turn.deadline);
-        self.pulse.heartbeat.agent_pid = None;
-        let (reading, end) = hearing.finish(tended.exit);
+        let mut outcome = self.watch_child(child, &mut listener, turn.deadline);
+        self.heartbeat.status.agent_pid = None;
+        let (reading, end) = listener.finish(outcome.exit);
         // The agent may have exited right after the output that would have ended it.
-        let told =
+        let late_cause =
             end.filter(|end| matches!(end, EndCause::NotAllowed { .. } | EndCause::Loop { .. }));
-        tended.ended = tended.ended.or(told);
-        Ok((tended, reading))
+        outcome.ended = outcome.ended.or(late_cause);
+        Ok((outcome, reading))
     }
 
     /// Fills in the MCP server's folder here, because some agents read the server's settings from
     /// standard input, where placeholders stay as they are: a prompt may contain any text.
-    fn with_own_tools(&self, ask: &AgentRequest) -> AgentRequest {
+    fn with_tool_folder(&self, ask: &AgentRequest) -> AgentRequest {
         let mut ask = ask.clone();
         for value in ask.mcp.iter_mut().flat_map(|server| server.env.values_mut()) {
-            *value = self.filled(value);
+            *value = self.fill_folder(value);
         }
         ask
     }
 
-    fn filled(&self, text: &str) -> String {
+    fn fill_folder(&self, text: &str) -> String {
         text.replace(FOLDER, &self.folder.path().to_string_lossy())
     }
 
     fn launch(&self, launch: &Launch, turn: &Turn<'_>) -> Result<Child, String> {
-        let filled = |text: &String| self.filled(text);
+        let fill_folder = |text: &String| self.fill_folder(text);
         for (name, text) in &launch.files {
-            self.folder.write_file(name, &filled(text)).map_err(|error| {
+            self.folder.write_file(name, &fill_folder(text)).map_err(|error| {
                 let cause = &error.source;
                 format!("{error}: {cause}")
             })?;
@@ -121,13 +121,14 @@ impl Keeper {
         let mut env = Environment::passed(&turn.setup.pass);
         env.extend(self.plan.env.clone());
         for (name, value) in turn.setup.env.iter().chain(&launch.env) {
-            env.insert(name.clone(), filled(value));
+            env.insert(name.clone(), fill_folder(value));
         }
         env.insert(MARKER.to_owned(), self.marker.clone());
-        let args: Vec<String> = launch.args.iter().map(filled).collect();
-        let ourselves = || std::env::current_exe().map(|path| path.to_string_lossy().into_owned());
-        let program = if launch.program == OURSELVES {
-            ourselves()
+        let args: Vec<String> = launch.args.iter().map(fill_folder).collect();
+        let own_program =
+            || std::env::current_exe().map(|path| path.to_string_lossy().into_owned());
+        let program = if launch.program == OWN_PROGRAM {
+            own_program()
                 .map_err(|error| format!("failed to find the banksman executable: {error}"))?
         } else {
             launch.program.clone()
@@ -145,13 +146,13 @@ impl Keeper {
 }
 
 /// Processes an agent's output.
-struct Hearing<'a> {
+struct AgentListener<'a> {
     reader: Box<dyn StreamReader>,
     out: Lines,
     err: Lines,
     logs: &'a mut Logs,
     /// Filled and emptied with every chunk of output.
-    seen: Vec<AgentEvent>,
+    events: Vec<AgentEvent>,
     last: String,
     before: TurnUsage,
     now: TurnUsage,
@@ -160,36 +161,36 @@ struct Hearing<'a> {
     guard: Option<&'a PolicyGuard>,
     failures: RepeatedFailures,
     limits: &'a RunLimits,
-    silence: Silence,
+    stall_detector: StallDetector,
 }
 
-impl Hearing<'_> {
+impl AgentListener<'_> {
     fn finish(mut self, exit: ProcessExit) -> (StreamSummary, Option<EndCause>) {
-        let Self { reader, out, err, seen, .. } = &mut self;
-        out.finish(&mut |line| reader.line(line, seen));
-        err.finish(&mut |line| reader.error_line(line, seen));
-        for seen in std::mem::take(&mut self.seen) {
-            self.note(seen);
+        let Self { reader, out, err, events, .. } = &mut self;
+        out.finish(&mut |line| reader.line(line, events));
+        err.finish(&mut |line| reader.error_line(line, events));
+        for event in std::mem::take(&mut self.events) {
+            self.handle_event(event);
         }
         (self.reader.finish(exit, clock::now()), self.end)
     }
 
-    fn note(&mut self, seen: AgentEvent) {
-        match seen {
+    fn handle_event(&mut self, event: AgentEvent) {
+        match event {
             AgentEvent::Spent { input_tokens, output_tokens, cost_micros } => {
                 self.now = TurnUsage { input_tokens, output_tokens, cost_micros };
             }
             AgentEvent::Hopeless { reason } => {
                 self.end.get_or_insert(EndCause::Hopeless);
-                self.last = shown(&reason);
+                self.last = truncated(&reason);
             }
             AgentEvent::Text { text }
             | AgentEvent::Note { text }
             | AgentEvent::Ended { text, .. } => {
-                self.last = shown(&text);
+                self.last = truncated(&text);
             }
             AgentEvent::Tool { name, detail, call } => {
-                self.last = shown(&format!("{name} {detail}"));
+                self.last = truncated(&format!("{name} {detail}"));
                 self.called(&call);
             }
             AgentEvent::ToolResult { ok, detail, id } => self.result(&id, ok, &detail),
@@ -202,23 +203,23 @@ impl Hearing<'_> {
     fn called(&mut self, call: &ToolCall) {
         let Some(guard) = self.guard else { return };
         let what: Vec<String> = call
-            .acts
+            .actions
             .iter()
-            .map(|act| {
-                let (word, what) = act.parts();
+            .map(|action| {
+                let (word, what) = action.parts();
                 format!("{word} {what}")
             })
             .collect();
-        self.failures.record_call(&call.id, &what.join(", "), agent::changes(&call.acts));
-        if let Some(request) = guard.stops(&call.acts) {
+        self.failures.record_call(&call.id, &what.join(", "), agent::can_change(&call.actions));
+        if let Some(request) = guard.stops(&call.actions) {
             self.end.get_or_insert(EndCause::NotAllowed { request: request.to_string() });
         }
     }
 
-    fn result(&mut self, id: &str, ok: bool, said: &str) {
+    fn result(&mut self, id: &str, ok: bool, output: &str) {
         let Some(guard) = self.guard else { return };
         let limit = guard.policy.loops.tool_failures;
-        if let Some(summary) = self.failures.record_result(id, ok, said, limit) {
+        if let Some(summary) = self.failures.record_result(id, ok, output, limit) {
             self.end.get_or_insert(EndCause::Loop { summary });
         }
     }
@@ -238,50 +239,50 @@ impl Hearing<'_> {
     }
 }
 
-impl Listener for Hearing<'_> {
-    fn hear(&mut self, side: Side, bytes: &[u8]) {
-        self.silence.broken = true;
-        let Self { reader, out, err, logs, seen, .. } = self;
+impl Listener for AgentListener<'_> {
+    fn on_output(&mut self, side: Side, bytes: &[u8]) {
+        self.stall_detector.had_output = true;
+        let Self { reader, out, err, logs, events, .. } = self;
         match side {
             Side::Out => {
                 logs.out.write(bytes);
-                out.push(bytes, &mut |line| reader.line(line, seen));
+                out.push(bytes, &mut |line| reader.line(line, events));
             }
             Side::Err => {
                 logs.err.write(bytes);
-                err.push(bytes, &mut |line| reader.error_line(line, seen));
+                err.push(bytes, &mut |line| reader.error_line(line, events));
             }
         }
-        for seen in std::mem::take(&mut self.seen) {
-            self.note(seen);
+        for event in std::mem::take(&mut self.events) {
+            self.handle_event(event);
         }
     }
 
-    fn verdict(&mut self, now: Moment, exempt: Option<Pid>) -> Option<EndCause> {
+    fn end_cause(&mut self, now: Moment, exempt: Option<Pid>) -> Option<EndCause> {
         if let Some(end) = &self.end {
             return Some(end.clone());
         }
-        let demand = || tree::demand(&tree::below_us(exempt));
-        let stalled = self.silence.lasts_too_long(now, demand);
+        let cpu_use = || tree::cpu_use(&tree::descendants(exempt));
+        let stalled = self.stall_detector.is_stalled(now, cpu_use);
         self.over_budget().or_else(|| stalled.then_some(EndCause::Stalled))
     }
 
     fn due_at(&self) -> Option<Moment> {
-        Some(self.silence.due_at())
+        Some(self.stall_detector.due_at())
     }
 
-    fn show(&self, heartbeat: &mut KeeperStatus) {
+    fn update_status(&self, status: &mut KeeperStatus) {
         let total = self.total();
-        heartbeat.input_tokens = total.input_tokens;
-        heartbeat.output_tokens = total.output_tokens;
-        heartbeat.cost_micros = total.cost_micros;
-        heartbeat.dropped_bytes = self.logs.out.dropped + self.logs.err.dropped;
-        if heartbeat.last != self.last {
-            heartbeat.last.clone_from(&self.last);
+        status.input_tokens = total.input_tokens;
+        status.output_tokens = total.output_tokens;
+        status.cost_micros = total.cost_micros;
+        status.dropped_bytes = self.logs.out.dropped + self.logs.err.dropped;
+        if status.last != self.last {
+            status.last.clone_from(&self.last);
         }
     }
 
-    fn takes_all_along(&self) -> bool {
+    fn ends_descendants(&self) -> bool {
         true
     }
 }
@@ -300,45 +301,45 @@ impl TurnUsage {
 }
 
 /// Truncates at a character boundary.
-fn shown(text: &str) -> String {
+fn truncated(text: &str) -> String {
     text[..text.floor_char_boundary(SHOWN_BYTES)].to_owned()
 }
 
 /// Detects a stall: neither output nor CPU use. Both are needed, because a build prints nothing for
 /// long and an agent that waits for its model uses no CPU.
-struct Silence {
+struct StallDetector {
     limit: Duration,
     period: Duration,
     /// Whether there was output since the last check.
-    broken: bool,
+    had_output: bool,
     since: Moment,
-    sampled: Option<(Moment, Demand)>,
+    sampled: Option<(Moment, CpuUse)>,
     next: Moment,
 }
 
-impl Silence {
+impl StallDetector {
     fn new(limit: Duration, now: Moment) -> Self {
         let period = (limit / SAMPLES_PER_IDLE_SPAN).min(LONGEST_SAMPLE);
-        Self { limit, period, broken: false, since: now, sampled: None, next: now + period }
+        Self { limit, period, had_output: false, since: now, sampled: None, next: now + period }
     }
 
     fn due_at(&self) -> Moment {
         self.next.min(self.since + self.limit)
     }
 
-    /// Calls `demand` only after some time without output, because it is expensive.
-    fn lasts_too_long(&mut self, now: Moment, demand: impl FnOnce() -> Demand) -> bool {
-        if std::mem::take(&mut self.broken) {
+    /// Calls `cpu_use` only after some time without output, because it is expensive.
+    fn is_stalled(&mut self, now: Moment, cpu_use: impl FnOnce() -> CpuUse) -> bool {
+        if std::mem::take(&mut self.had_output) {
             (self.since, self.sampled, self.next) = (now, None, now + self.period);
             return false;
         }
         if now < self.due_at() {
             return false;
         }
-        let demand = demand();
-        let (at, before) = self.sampled.replace((now, demand)).unwrap_or((now, demand));
+        let cpu_use = cpu_use();
+        let (at, before) = self.sampled.replace((now, cpu_use)).unwrap_or((now, cpu_use));
         self.next = now + self.period;
-        if is_busy(now - at, before, demand) {
+        if is_busy(now - at, before, cpu_use) {
             self.since = now;
         }
         now >= self.since + self.limit
@@ -348,10 +349,10 @@ impl Silence {
 /// Whether processes did work between two samples. CPU time that falls means that a process exited,
 /// which is activity as well. On an overloaded machine a working process may get almost no CPU
 /// time; it is then runnable at every sample, which a waiting process is not.
-fn is_busy(span: Duration, before: Demand, now: Demand) -> bool {
+fn is_busy(span: Duration, before: CpuUse, now: CpuUse) -> bool {
     let Some(used) = now.used.checked_sub(before.used) else { return true };
     let has_worked = !used.is_zero() && used.as_micros() * 100 >= span.as_micros() * BUSY_PERCENT;
-    has_worked || (!span.is_zero() && before.is_ready && now.is_ready)
+    has_worked || (!span.is_zero() && before.is_runnable && now.is_runnable)
 }
 
 #[cfg(test)]
@@ -363,19 +364,19 @@ mod tests {
     /// Simulates seconds; `used` gives the CPU time in hundredths of a second by each of them, and
     /// `output` the seconds with output.
     fn stalls_after(used: impl Fn(u64) -> u64, output: &[u64]) -> Option<u64> {
-        stalls_in_line(|second| (used(second), false), output)
+        stalls_with_demand(|second| (used(second), false), output)
     }
 
     /// The same on a machine where processes wait for a CPU.
-    fn stalls_in_line(demand: impl Fn(u64) -> (u64, bool), output: &[u64]) -> Option<u64> {
+    fn stalls_with_demand(cpu_use: impl Fn(u64) -> (u64, bool), output: &[u64]) -> Option<u64> {
         let start = clock::monotonic();
-        let mut silence = Silence::new(IDLE, start);
+        let mut stall_detector = StallDetector::new(IDLE, start);
         (1..100).find(|second| {
-            silence.broken |= output.contains(second);
-            let (hundredths, is_ready) = demand(*second);
+            stall_detector.had_output |= output.contains(second);
+            let (hundredths, is_runnable) = cpu_use(*second);
             let used = Duration::from_millis(hundredths * 10);
-            silence
-                .lasts_too_long(start + Duration::from_secs(*second), || Demand { used, is_ready })
+            stall_detector
+                .is_stalled(start + Duration::from_secs(*second), || CpuUse { used, is_runnable })
         })
     }
 
@@ -386,31 +387,31 @@ mod tests {
     }
 
     #[test]
-    fn work_without_output_is_none() {
+    fn cpu_use_without_output_is_not_a_stall() {
         assert_eq!(stalls_after(|second| second * 50, &[]), None);
         assert_eq!(stalls_after(|second| second.min(20) * 50, &[]), Some(28));
     }
 
     #[test]
-    fn timers_of_a_waiting_program_are_no_work() {
+    fn timers_of_a_waiting_program_do_not_count_as_work() {
         assert_eq!(stalls_after(|second| second, &[]), Some(8));
     }
 
     #[test]
-    fn who_stands_in_line_works_and_who_wakes_now_and_then_does_not() {
-        assert_eq!(stalls_in_line(|_| (0, true), &[]), None);
-        assert_eq!(stalls_in_line(|second| (second, second % 4 == 0), &[]), Some(8));
-        assert_eq!(stalls_in_line(|second| (second, second < 20), &[]), Some(26));
+    fn runnable_processes_count_as_busy() {
+        assert_eq!(stalls_with_demand(|_| (0, true), &[]), None);
+        assert_eq!(stalls_with_demand(|second| (second, second % 4 == 0), &[]), Some(8));
+        assert_eq!(stalls_with_demand(|second| (second, second < 20), &[]), Some(26));
     }
 
     #[test]
-    fn a_process_that_ends_is_a_sign_of_life() {
+    fn the_exit_of_a_process_counts_as_activity() {
         assert_eq!(stalls_after(|second| if second < 5 { 70 } else { 0 }, &[]), Some(14));
     }
 
     #[test]
-    fn the_shown_text_is_cut_at_a_character() {
-        assert_eq!(shown(&"ä".repeat(400)).len(), 500);
-        assert_eq!(shown(&format!("x{}", "ä".repeat(400))).len(), 499);
+    fn the_displayed_text_is_truncated_at_a_character() {
+        assert_eq!(truncated(&"ä".repeat(400)).len(), 500);
+        assert_eq!(truncated(&format!("x{}", "ä".repeat(400))).len(), 499);
     }
 }

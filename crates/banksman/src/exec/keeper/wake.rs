@@ -14,24 +14,24 @@ use signal_hook::{flag, low_level::pipe};
 
 pub(super) struct Wake {
     waker: UnixStream,
-    asked_to_end: Arc<AtomicBool>,
+    termination_requested: Arc<AtomicBool>,
 }
 
 impl Wake {
     pub(super) fn install() -> io::Result<Self> {
-        let (waker, ringer) = UnixStream::pair()?;
+        let (waker, sender) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
-        let asked_to_end = Arc::new(AtomicBool::new(false));
+        let termination_requested = Arc::new(AtomicBool::new(false));
         // Register the flag first, so that it is set when the loop wakes.
-        flag::register(SIGTERM, Arc::clone(&asked_to_end))?;
+        flag::register(SIGTERM, Arc::clone(&termination_requested))?;
         for signal in [SIGCHLD, SIGUSR1, SIGTERM] {
-            pipe::register(signal, ringer.try_clone()?)?;
+            pipe::register(signal, sender.try_clone()?)?;
         }
         // A closed terminal or Ctrl-C in it must not end the keeper.
         for signal in [SIGHUP, SIGINT] {
             flag::register(signal, Arc::new(AtomicBool::new(false)))?;
         }
-        Ok(Self { waker, asked_to_end })
+        Ok(Self { waker, termination_requested })
     }
 
     /// Whether a signal arrived since the last call.
@@ -48,8 +48,8 @@ impl Wake {
         }
     }
 
-    pub(super) fn asked_to_end(&self) -> bool {
-        self.asked_to_end.load(Ordering::Acquire)
+    pub(super) fn termination_requested(&self) -> bool {
+        self.termination_requested.load(Ordering::Acquire)
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {

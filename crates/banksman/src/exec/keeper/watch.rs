@@ -16,7 +16,7 @@ use super::Keeper;
 use super::cgroup::Cgroup;
 use super::child::{Child, Side, reap};
 use super::heartbeat::KeeperStatus;
-use super::lease::{Lease, Right, millis};
+use super::lease::{Lease, LeaseState, millis};
 use super::tree::{self, Process};
 use crate::clock;
 
@@ -27,7 +27,7 @@ const READS: usize = 8;
 const TICK: Duration = Duration::from_secs(1);
 /// How long processes that outlive their agent get to exit.
 const LEFT_OVER_GRACE: Duration = Duration::from_secs(2);
-pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(25);
 /// Rounds of SIGKILL, 25 ms apart, before the keeper gives up.
 const ROUNDS: u32 = 200;
 /// How long to read the last output of a child after all known processes have exited.
@@ -35,19 +35,19 @@ const DRAIN: Duration = Duration::from_secs(1);
 
 /// Handles a child's output and decides when to end the child.
 pub(super) trait Listener {
-    fn hear(&mut self, side: Side, bytes: &[u8]);
+    fn on_output(&mut self, side: Side, bytes: &[u8]);
     /// A reason to end the child. `exempt` does not belong to the job.
-    fn verdict(&mut self, now: Moment, exempt: Option<Pid>) -> Option<EndCause>;
+    fn end_cause(&mut self, now: Moment, exempt: Option<Pid>) -> Option<EndCause>;
     /// When to ask again, at the latest.
     fn due_at(&self) -> Option<Moment>;
-    fn show(&self, heartbeat: &mut KeeperStatus);
+    fn update_status(&self, status: &mut KeeperStatus);
     /// Whether everything that the child started must end with it.
-    fn takes_all_along(&self) -> bool;
+    fn ends_descendants(&self) -> bool;
 }
 
 /// How a child ended.
 #[derive(Debug)]
-pub(super) struct Tended {
+pub(super) struct ChildOutcome {
     pub(super) exit: ProcessExit,
     /// Why the keeper ended it; none if it exited by itself.
     pub(super) ended: Option<EndCause>,
@@ -59,9 +59,9 @@ enum Phase {
     #[default]
     Working,
     /// SIGTERM was sent.
-    Asked {
+    Terminating {
         kill_at: Moment,
-        look_at: Moment,
+        check_at: Moment,
     },
     Killing {
         round: u32,
@@ -79,16 +79,16 @@ struct ChildExit {
     phase: Phase,
     reason: Option<EndCause>,
     /// The processes that got SIGTERM.
-    asked: BTreeSet<(i32, u64)>,
+    terminated: BTreeSet<(i32, u64)>,
     left_over: BTreeSet<i32>,
 }
 
 impl ChildExit {
     /// Sends SIGTERM to each process once: some agents drop everything at the second one.
-    fn ask(&mut self, members: &[Process]) {
-        for member in members {
-            if self.asked.insert((member.pid.as_raw_pid(), member.start)) {
-                signal(member, Signal::TERM);
+    fn terminate(&mut self, job_processes: &[Process]) {
+        for process in job_processes {
+            if self.terminated.insert((process.pid.as_raw_pid(), process.start)) {
+                signal(process, Signal::TERM);
             }
         }
     }
@@ -96,81 +96,81 @@ impl ChildExit {
 
 impl Keeper {
     /// Watches a child until it and everything it started have exited.
-    pub(super) fn tend(
+    pub(super) fn watch_child(
         &mut self,
         mut child: Child,
         listener: &mut dyn Listener,
         deadline: Moment,
-    ) -> Tended {
+    ) -> ChildOutcome {
         let mut buffer = vec![0; READ_BYTES];
-        let mut ending = ChildExit::default();
+        let mut child_exit = ChildExit::default();
         loop {
             let now = clock::monotonic();
-            let ended = self.look_around(now);
+            let ended = self.tick(now);
             if let Some((_, exit)) = ended.into_iter().find(|(pid, _)| *pid == child.pid) {
                 child.exit = Some(exit);
             }
             child.write();
-            let mut heard = false;
+            let mut had_output = false;
             child.read(&mut buffer, READS, &mut |side, bytes| {
-                heard = true;
-                listener.hear(side, bytes);
+                had_output = true;
+                listener.on_output(side, bytes);
             });
-            if heard {
+            if had_output {
                 self.progressed = true;
-                self.pulse.heartbeat.last_output_at = Some(clock::now());
+                self.heartbeat.status.last_output_at = Some(clock::now());
             }
-            listener.show(&mut self.pulse.heartbeat);
-            ending.phase = self.advance(&mut ending, &mut child, listener, (now, deadline));
-            let until = match ending.phase {
+            listener.update_status(&mut self.heartbeat.status);
+            child_exit.phase = self.advance(&mut child_exit, &mut child, listener, (now, deadline));
+            let until = match child_exit.phase {
                 Phase::Over => break,
                 Phase::Working => listener.due_at().map_or(deadline, |due| due.min(deadline)),
-                Phase::Asked { kill_at, look_at } => kill_at.min(look_at),
+                Phase::Terminating { kill_at, check_at } => kill_at.min(check_at),
                 Phase::Killing { next, .. } => next,
                 Phase::Draining { until } => until,
             };
             self.wait(until, Some(&child));
         }
         let exit = child.exit.unwrap_or(ProcessExit { code: None, signal: None });
-        let left_over = u32::try_from(ending.left_over.len()).unwrap_or(u32::MAX);
-        Tended { exit, ended: ending.reason, left_over }
+        let left_over = u32::try_from(child_exit.left_over.len()).unwrap_or(u32::MAX);
+        ChildOutcome { exit, ended: child_exit.reason, left_over }
     }
 
     fn advance(
         &mut self,
-        ending: &mut ChildExit,
+        child_exit: &mut ChildExit,
         child: &mut Child,
         listener: &mut dyn Listener,
         (now, deadline): (Moment, Moment),
     ) -> Phase {
-        match ending.phase {
+        match child_exit.phase {
             Phase::Working => {
-                let exempt = self.renewing();
-                let reason = self.interrupt.clone().or_else(|| listener.verdict(now, exempt));
+                let exempt = self.renewal_pid();
+                let reason = self.interrupt.clone().or_else(|| listener.end_cause(now, exempt));
                 let reason = reason.or_else(|| (now >= deadline).then_some(EndCause::TimedOut));
                 if child.exit.is_some() {
-                    return self.after_its_end(ending, child, listener, now);
+                    return self.on_exit(child_exit, child, listener, now);
                 }
                 let Some(reason) = reason else { return Phase::Working };
-                ending.reason = Some(reason);
-                self.ask_to_end(ending, child, now, millis(self.plan.limits.grace_ms))
+                child_exit.reason = Some(reason);
+                self.terminate_all(child_exit, child, now, millis(self.plan.limits.grace_ms))
             }
-            Phase::Asked { kill_at, look_at } => {
-                if now >= kill_at || self.is_lost() {
-                    return self.kill_once(child, 0, now);
+            Phase::Terminating { kill_at, check_at } => {
+                if now >= kill_at || self.lease_is_lost() {
+                    return self.kill_round(child, 0, now);
                 }
-                if now < look_at {
-                    return Phase::Asked { kill_at, look_at };
+                if now < check_at {
+                    return Phase::Terminating { kill_at, check_at };
                 }
-                let members = self.members();
-                if child.exit.is_some() && members.is_empty() {
-                    return all_gone(child, now);
+                let job_processes = self.job_processes();
+                if child.exit.is_some() && job_processes.is_empty() {
+                    return finish_output(child, now);
                 }
                 // A process that was started meanwhile has not got SIGTERM yet.
-                ending.ask(&members);
-                Phase::Asked { kill_at, look_at: now + BETWEEN_LOOKS }
+                child_exit.terminate(&job_processes);
+                Phase::Terminating { kill_at, check_at: now + POLL_INTERVAL }
             }
-            Phase::Killing { round, next } if now >= next => self.kill_once(child, round, now),
+            Phase::Killing { round, next } if now >= next => self.kill_round(child, round, now),
             Phase::Killing { round, next } => Phase::Killing { round, next },
             Phase::Draining { until } if child.is_silent() || now >= until => Phase::Over,
             Phase::Draining { until } => Phase::Draining { until },
@@ -180,107 +180,107 @@ impl Keeper {
 
     /// Handles a child that exited by itself: counts the processes that it left behind and asks
     /// them to exit.
-    fn after_its_end(
+    fn on_exit(
         &mut self,
-        ending: &mut ChildExit,
+        child_exit: &mut ChildExit,
         child: &Child,
         listener: &dyn Listener,
         now: Moment,
     ) -> Phase {
         // A short helper such as git that has closed its pipes has left nothing that justifies
         // listing all processes.
-        if child.is_silent() && !listener.takes_all_along() {
+        if child.is_silent() && !listener.ends_descendants() {
             return Phase::Over;
         }
-        let members = self.members();
-        ending.left_over.extend(members.iter().map(|member| member.pid.as_raw_pid()));
-        if members.is_empty() {
-            return all_gone(child, now);
+        let job_processes = self.job_processes();
+        child_exit.left_over.extend(job_processes.iter().map(|process| process.pid.as_raw_pid()));
+        if job_processes.is_empty() {
+            return finish_output(child, now);
         }
         let grace = millis(self.plan.limits.grace_ms).min(LEFT_OVER_GRACE);
-        self.ask_to_end(ending, child, now, grace)
+        self.terminate_all(child_exit, child, now, grace)
     }
 
-    fn ask_to_end(
+    fn terminate_all(
         &mut self,
-        ending: &mut ChildExit,
+        child_exit: &mut ChildExit,
         child: &Child,
         now: Moment,
         grace: Duration,
     ) -> Phase {
-        if self.is_lost() {
-            return self.kill_once(child, 0, now);
+        if self.lease_is_lost() {
+            return self.kill_round(child, 0, now);
         }
-        let members = self.members();
-        if members.is_empty() {
+        let job_processes = self.job_processes();
+        if job_processes.is_empty() {
             signal_group(child, Signal::TERM);
         }
-        ending.ask(&members);
-        Phase::Asked { kill_at: now + grace, look_at: now + BETWEEN_LOOKS }
+        child_exit.terminate(&job_processes);
+        Phase::Terminating { kill_at: now + grace, check_at: now + POLL_INTERVAL }
     }
 
-    fn kill_once(&mut self, child: &Child, round: u32, now: Moment) -> Phase {
-        let members = self.members();
-        let is_gone = members.is_empty() && child.exit.is_some();
+    fn kill_round(&mut self, child: &Child, round: u32, now: Moment) -> Phase {
+        let job_processes = self.job_processes();
+        let is_gone = job_processes.is_empty() && child.exit.is_some();
         if is_gone || round >= ROUNDS {
             if !is_gone {
-                eprintln!("{} {} processes survived SIGKILL", clock::now(), members.len());
+                eprintln!("{} {} processes survived SIGKILL", clock::now(), job_processes.len());
             }
-            return all_gone(child, now);
+            return finish_output(child, now);
         }
         if let Some(Err(error)) = self.cgroup.as_ref().filter(|_| round == 0).map(Cgroup::kill) {
             eprintln!("{} failed to kill the control group: {error}", clock::now());
         }
-        if members.is_empty() {
+        if job_processes.is_empty() {
             signal_group(child, Signal::KILL);
         }
-        members.iter().for_each(|member| signal(member, Signal::KILL));
-        Phase::Killing { round: round + 1, next: now + BETWEEN_LOOKS }
+        job_processes.iter().for_each(|process| signal(process, Signal::KILL));
+        Phase::Killing { round: round + 1, next: now + POLL_INTERVAL }
     }
 
     /// Ends the processes that the job's programs left behind.
     pub(super) fn sweep(&mut self) {
-        if std::mem::replace(&mut self.is_swept, true) {
+        if std::mem::replace(&mut self.nothing_started, true) {
             return;
         }
-        let left = self.members();
+        let left = self.job_processes();
         self.left_over = self.left_over.saturating_add(u32::try_from(left.len()).unwrap_or(0));
-        left.iter().for_each(|member| signal(member, Signal::TERM));
+        left.iter().for_each(|process| signal(process, Signal::TERM));
         let kill_at = clock::monotonic() + LEFT_OVER_GRACE;
         for _ in 0..ROUNDS {
-            let members = self.members();
-            if members.is_empty() {
+            let job_processes = self.job_processes();
+            if job_processes.is_empty() {
                 return;
             }
             if clock::monotonic() >= kill_at {
-                members.iter().for_each(|member| signal(member, Signal::KILL));
+                job_processes.iter().for_each(|process| signal(process, Signal::KILL));
             }
-            self.pass(BETWEEN_LOOKS);
+            self.pause(POLL_INTERVAL);
         }
     }
 
     /// All living processes of the job.
-    pub(super) fn members(&self) -> Vec<Process> {
-        tree::below_us(self.renewing())
+    pub(super) fn job_processes(&self) -> Vec<Process> {
+        tree::descendants(self.renewal_pid())
     }
 
-    fn renewing(&self) -> Option<Pid> {
+    fn renewal_pid(&self) -> Option<Pid> {
         self.lease.as_ref().and_then(Lease::pid)
     }
 
     /// Whether another run may have started already.
-    fn is_lost(&self) -> bool {
-        self.lease.as_ref().is_some_and(|lease| lease.right() == Right::Lost)
+    fn lease_is_lost(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.state() == LeaseState::Lost)
     }
 
     /// Does what is due whatever the job is doing: reaps children, checks for a stop request,
     /// renews the lease, publishes the status. Returns the children that exited.
-    pub(super) fn look_around(&mut self, now: Moment) -> Vec<(Pid, ProcessExit)> {
+    pub(super) fn tick(&mut self, now: Moment) -> Vec<(Pid, ProcessExit)> {
         let mut ended = Vec::new();
         if self.wake.woken() || now >= self.next_tick {
             self.next_tick = now + TICK;
             ended = reap();
-            self.look_for_a_stop();
+            self.check_stop_request();
         }
         if let Some(lease) = &mut self.lease {
             if let Some(child) = lease.child() {
@@ -289,26 +289,26 @@ impl Keeper {
             }
             let (folder, reported, progressed) =
                 (&self.folder, &mut self.reported_bytes, &mut self.progressed);
-            lease.go_on(now, &mut || {
+            lease.renew_if_due(now, &mut || {
                 let bytes = folder.reports_bytes();
-                let told = std::mem::replace(reported, bytes) != bytes;
-                std::mem::take(progressed) || told
+                let reported = std::mem::replace(reported, bytes) != bytes;
+                std::mem::take(progressed) || reported
             });
-            self.pulse.heartbeat.expires_at = Some(lease.expires_at);
-            match lease.right() {
-                Right::Held => {}
-                Right::RunsOut | Right::Lost => self.interrupt_for(EndCause::LeaseLost),
+            self.heartbeat.status.expires_at = Some(lease.expires_at);
+            match lease.state() {
+                LeaseState::Valid => {}
+                LeaseState::Expiring | LeaseState::Lost => self.interrupt_for(EndCause::LeaseLost),
             }
         }
-        self.pulse.write_if_due(&self.folder, now);
+        self.heartbeat.write_if_due(&self.folder, now);
         ended
     }
 
-    fn look_for_a_stop(&mut self) {
+    fn check_stop_request(&mut self) {
         if self.interrupt.is_some() {
             return;
         }
-        if self.wake.asked_to_end() {
+        if self.wake.termination_requested() {
             self.interrupt_for(EndCause::Stopped { by: "a signal to the keeper".to_owned() });
         }
         match self.folder.stop() {
@@ -329,14 +329,17 @@ impl Keeper {
         let due = [
             Some(until),
             Some(self.next_tick),
-            self.lease.as_ref().filter(|lease| lease.right() == Right::Held).map(Lease::due_at),
-            self.pulse.due_at(),
+            self.lease
+                .as_ref()
+                .filter(|lease| lease.state() == LeaseState::Valid)
+                .map(Lease::due_at),
+            self.heartbeat.due_at(),
         ];
         let until = due.into_iter().flatten().min().unwrap_or(until);
         let timeout = until.saturating_duration_since(clock::monotonic());
         let timeout = Timespec::try_from(timeout).expect("a tick fits");
-        let renewing = self.lease.as_ref().and_then(Lease::readable);
-        let readable = child.into_iter().chain(renewing).flat_map(Child::readable);
+        let renewal_pid = self.lease.as_ref().and_then(Lease::readable);
+        let readable = child.into_iter().chain(renewal_pid).flat_map(Child::readable);
         let mut fds: Vec<PollFd<'_>> =
             readable.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
         fds.extend(child.and_then(Child::writable).map(|p| PollFd::new(p, PollFlags::OUT)));
@@ -351,7 +354,7 @@ impl Keeper {
 }
 
 /// Reads the rest of the pipes if an unknown process still has them open.
-fn all_gone(child: &Child, now: Moment) -> Phase {
+fn finish_output(child: &Child, now: Moment) -> Phase {
     if child.is_silent() { Phase::Over } else { Phase::Draining { until: now + DRAIN } }
 }
 
@@ -366,7 +369,7 @@ fn signal_group(child: &Child, signal: Signal) {
     }
 }
 
-fn signal(member: &Process, signal: Signal) {
+fn signal(process: &Process, signal: Signal) {
     // A process that has exited meanwhile needs no signal.
-    drop(tree::signal(member, signal));
+    drop(tree::signal(process, signal));
 }

@@ -41,7 +41,7 @@ impl Mailbox {
             return Err(MailboxError::Mark(shown.take(MARK_BYTES).collect()));
         }
         let lock = self.lock()?;
-        let path = place::made(&self.root, &format!("{AUDIT}/{}.log", file_name(workflow)))?;
+        let path = place::created(&self.root, &format!("{AUDIT}/{}.log", file_name(workflow)))?;
         let mut log = disk::open_log(&path).map_err(|source| fault("open", &path, source))?;
         let added = add(&mut log, &format!("{at} {} [{mark}]\n", one_line(text)), mark);
         let added = added.map_err(|source| fault("write", &path, source))?;
@@ -64,8 +64,8 @@ fn add(log: &mut File, line: &str, mark: &str) -> io::Result<Added> {
     let tail = tail(log, length)?;
     let tail = String::from_utf8_lossy(&tail);
     let is_torn = !tail.is_empty() && !tail.ends_with('\n');
-    let sign = format!(" [{mark}]");
-    let is_new = !tail.contains(&format!("{sign}\n")) && !tail.ends_with(&sign);
+    let marker = format!(" [{mark}]");
+    let is_new = !tail.contains(&format!("{marker}\n")) && !tail.ends_with(&marker);
     // A line that a crash truncated gets its own line ending, so that it does not swallow the next
     // line.
     let mut bytes = if is_torn { "\n".to_owned() } else { String::new() };
@@ -88,18 +88,18 @@ fn tail(log: &mut File, length: u64) -> io::Result<Vec<u8>> {
 
 /// The text on one line, without control characters and bidirectional overrides.
 fn one_line(text: &str) -> String {
-    let is_odd = |char: char| {
-        let is_turn = matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        char.is_control() || is_turn || matches!(char, '\u{2028}' | '\u{2029}')
+    let is_unprintable = |char: char| {
+        let is_bidi = matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        char.is_control() || is_bidi || matches!(char, '\u{2028}' | '\u{2029}')
     };
     let short = disk::cut(text, TEXT_BYTES);
-    let tame = |char: char| match char {
+    let cleaned = |char: char| match char {
         '[' => '(',
         ']' => ')',
-        odd if is_odd(odd) => ' ',
+        unprintable if is_unprintable(unprintable) => ' ',
         plain => plain,
     };
-    let mut line: String = short.chars().map(tame).collect();
+    let mut line: String = short.chars().map(cleaned).collect();
     if short.len() < text.len() {
         line.push('…');
     }

@@ -17,9 +17,9 @@ pub(in crate::exec) const DRAFT_ENDING: &str = ".banksman-draft";
 
 /// What is at a path.
 pub(in crate::exec) enum Found {
-    Nothing,
+    Missing,
     /// Not a readable plain file, with the reason.
-    Odd(Metadata, String),
+    Unusable(Metadata, String),
     /// A plain file and its beginning: at most one byte more than requested, which shows that the
     /// file is too long.
     Plain(Metadata, Vec<u8>),
@@ -29,47 +29,47 @@ pub(in crate::exec) enum Found {
 pub(in crate::exec) fn read(path: &Path, at_most: usize) -> Result<Found, FileError> {
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
-        Err(error) if is_absence(&error) => return Ok(Found::Nothing),
+        Err(error) if is_missing(&error) => return Ok(Found::Missing),
         Err(source) => return Err(fault("inspect", path, source)),
     };
     if !meta.is_file() {
         let kind = if meta.is_symlink() { "a link" } else { "not a plain file" };
-        return Ok(Found::Odd(meta, format!("it is {kind}")));
+        return Ok(Found::Unusable(meta, format!("it is {kind}")));
     }
     let file = match open(OpenOptions::new().read(true), path) {
         Ok(file) => file,
-        Err(error) if is_absence(&error) => return Ok(Found::Nothing),
-        Err(error) => return Ok(Found::Odd(meta, format!("it cannot be opened: {error}"))),
+        Err(error) if is_missing(&error) => return Ok(Found::Missing),
+        Err(error) => return Ok(Found::Unusable(meta, format!("it cannot be opened: {error}"))),
     };
     // The file that is open counts, whatever was at the path a moment ago.
     let meta = file.metadata().map_err(|source| fault("inspect", path, source))?;
     if !meta.is_file() {
-        return Ok(Found::Odd(meta, "it is not a plain file".to_owned()));
+        return Ok(Found::Unusable(meta, "it is not a plain file".to_owned()));
     }
     let mut bytes = Vec::new();
     let limit = u64::try_from(at_most).unwrap_or(u64::MAX).saturating_add(1);
     match file.take(limit).read_to_end(&mut bytes) {
         Ok(_) => Ok(Found::Plain(meta, bytes)),
-        Err(error) => Ok(Found::Odd(meta, format!("it cannot be read: {error}"))),
+        Err(error) => Ok(Found::Unusable(meta, format!("it cannot be read: {error}"))),
     }
 }
 
 /// Whether the path is a plain file with exactly this content.
-pub(in crate::exec) fn holds(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
+pub(in crate::exec) fn has_content(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     Ok(match read(path, bytes.len())? {
         Found::Plain(_, found) => found == bytes,
-        Found::Nothing | Found::Odd(..) => false,
+        Found::Missing | Found::Unusable(..) => false,
     })
 }
 
 /// Creates a file with its whole content; false if the path exists. The caller must hold the
 /// mailbox lock: the draft has a fixed name, so that a crash leaves at most one draft, which the
 /// next one replaces.
-pub(super) fn put_new(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
-    put_new_by(&parent(path).join(DRAFT_ENDING), path, bytes)
+pub(super) fn create_new_file(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
+    create_via_draft(&parent(path).join(DRAFT_ENDING), path, bytes)
 }
 
-pub(in crate::exec) fn put_new_by(
+pub(in crate::exec) fn create_via_draft(
     draft: &Path,
     path: &Path,
     bytes: &[u8],
@@ -90,7 +90,7 @@ pub(in crate::exec) fn put_new_by(
         });
     let put = written
         .map_err(|source| fault("write", draft, source))
-        .and_then(|()| move_new(draft, path).map_err(|source| fault("write", path, source)));
+        .and_then(|()| move_to_free(draft, path).map_err(|source| fault("write", path, source)));
     if !matches!(put, Ok(true)) {
         // Report the first fault; the next draft replaces one that stays.
         drop(fs::remove_file(draft));
@@ -106,13 +106,13 @@ pub(in crate::exec) fn put_new_by(
 pub(super) fn remove(path: &Path) -> Result<(), FileError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(()),
-        Err(error) if is_absence(&error) => Ok(()),
+        Err(error) if is_missing(&error) => Ok(()),
         Err(source) => Err(fault("replace", path, source)),
     }
 }
 
 /// Moves a file to a free path; false if the path exists.
-pub(super) fn move_new(from: &Path, to: &Path) -> io::Result<bool> {
+pub(super) fn move_to_free(from: &Path, to: &Path) -> io::Result<bool> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),
@@ -150,7 +150,7 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     options.custom_flags(flags.bits().cast_signed()).open(path)
 }
 
-pub(super) fn is_absence(error: &io::Error) -> bool {
+pub(super) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 

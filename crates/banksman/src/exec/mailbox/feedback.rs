@@ -11,7 +11,7 @@ use banksman_core::globs::Globs;
 
 use super::disk::{self, Found};
 use super::names::{in_natural_order, numbered};
-use super::{ENTRIES, FileError, Mailbox, MailboxError, SAME_NAME, fault, place};
+use super::{FileError, MAX_ENTRIES, MAX_SAME_NAME, Mailbox, MailboxError, fault, place};
 
 /// The size of one feedback file; more does not belong in an agent's prompt.
 const FEEDBACK_BYTES: usize = 256 * 1_024;
@@ -35,15 +35,17 @@ impl Mailbox {
         let path = place::plain(&path_template.replace("{n}", &n.to_string()))?;
         let text = shortened(text);
         let lock = self.lock()?;
-        for number in 1..=SAME_NAME {
+        for number in 1..=MAX_SAME_NAME {
             let path = numbered(&path, number);
-            let full = place::made(&self.root, &path)?;
-            if disk::put_new(&full, text.as_bytes())? || disk::holds(&full, text.as_bytes())? {
+            let full = place::created(&self.root, &path)?;
+            if disk::create_new_file(&full, text.as_bytes())?
+                || disk::has_content(&full, text.as_bytes())?
+            {
                 drop(lock);
                 return Ok(path);
             }
         }
-        Err(MailboxError::Crowded(path))
+        Err(MailboxError::TooManyFiles(path))
     }
 
     /// The matching files with their paths from the root, oldest attempt first. Beyond the limit
@@ -53,17 +55,17 @@ impl Mailbox {
         for glob in globs {
             self.find(&place::plain(glob)?, &mut paths)?;
         }
-        paths.sort_by(|left, right| in_natural_order(left, right));
+        paths.sort_by(|remaining, right| in_natural_order(remaining, right));
         paths.dedup();
-        let (mut texts, mut left) = (Vec::new(), ALL_BYTES);
+        let (mut texts, mut remaining) = (Vec::new(), ALL_BYTES);
         for path in paths.into_iter().rev().take(FILES) {
             let Some(full) = place::existing(&self.root, &path)? else { continue };
             let Found::Plain(_, bytes) = disk::read(&full, FEEDBACK_BYTES)? else { continue };
             let text = shortened(&String::from_utf8_lossy(&bytes));
-            if text.len() > left {
+            if text.len() > remaining {
                 break;
             }
-            left -= text.len();
+            remaining -= text.len();
             texts.push((path, text));
         }
         texts.reverse();
@@ -82,7 +84,7 @@ impl Mailbox {
         // Resolve the folder through the path of a file in it.
         let probe = if folder.is_empty() { "x".to_owned() } else { format!("{folder}/x") };
         let Some(probe) = place::existing(&self.root, &probe)? else { return Ok(()) };
-        let mut entries = ENTRIES;
+        let mut entries = MAX_ENTRIES;
         Ok(search.list(place::parent(&probe), &folder, depth, &mut entries, paths)?)
     }
 }
@@ -105,13 +107,13 @@ impl Search<'_> {
         let failed = |source| fault("list", folder, source);
         let listing = match fs::read_dir(folder) {
             Ok(listing) => listing,
-            Err(error) if disk::is_absence(&error) => return Ok(()),
+            Err(error) if disk::is_missing(&error) => return Ok(()),
             Err(source) => return Err(failed(source)),
         };
         for entry in listing {
             let entry = entry.map_err(failed)?;
-            let Some(left) = entries.checked_sub(1) else { return Ok(()) };
-            *entries = left;
+            let Some(remaining) = entries.checked_sub(1) else { return Ok(()) };
+            *entries = remaining;
             let Ok(own) = entry.file_name().into_string() else { continue };
             let path = if name.is_empty() { own.clone() } else { format!("{name}/{own}") };
             let kind = match entry.file_type() {

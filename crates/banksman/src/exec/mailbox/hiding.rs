@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_ignored_where_we_make_the_folder_is_the_mailbox() {
+    fn the_gitignore_lists_exactly_the_mailbox() {
         let mut ignored: Vec<String> =
             super::super::IGNORED.lines().map(|line| format!(".workflow{line}")).collect();
         ignored.sort();

@@ -47,7 +47,7 @@ pub fn file_name(id: &str) -> String {
 }
 
 /// The name before the last dot, and the rest with the dot. A leading dot starts no extension.
-pub(super) fn split_ending(name: &str) -> (&str, &str) {
+pub(super) fn split_extension(name: &str) -> (&str, &str) {
     match name.rfind('.') {
         Some(at) if at > 0 => name.split_at(at),
         Some(_) | None => (name, ""),
@@ -61,14 +61,14 @@ pub(super) fn numbered(path: &str, number: u32) -> String {
     }
     let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
     let (folder, name) = path.split_at(name_at);
-    let (stem, ending) = split_ending(name);
+    let (stem, ending) = split_extension(name);
     format!("{folder}{stem}-{number}{ending}")
 }
 
 /// Whether a name matches a template with some number for `{n}`, possibly with a `-2` to make it
 /// unique.
-pub(super) fn is_of_template(template: &str, name: &str) -> bool {
-    let (stem, ending) = split_ending(template);
+pub(super) fn matches_template(template: &str, name: &str) -> bool {
+    let (stem, ending) = split_extension(template);
     let Some(rest) = name.strip_suffix(ending) else { return false };
     let is_same = |rest: &str| match stem.split_once("{n}") {
         None => rest == stem,
@@ -84,8 +84,8 @@ pub(super) fn is_of_template(template: &str, name: &str) -> bool {
 }
 
 /// Whether a name in `taken/` belongs to a signal: `X-1-done.3.json` to `X-1-done.json`.
-pub(super) fn is_taken_of(signal: &str, name: &str) -> bool {
-    let (stem, ending) = split_ending(signal);
+pub(super) fn is_taken_signal(signal: &str, name: &str) -> bool {
+    let (stem, ending) = split_extension(signal);
     let middle = name.strip_prefix(stem).and_then(|rest| rest.strip_suffix(ending));
     middle.and_then(|middle| middle.strip_prefix('.')).is_some_and(is_number)
 }
@@ -105,7 +105,7 @@ pub(super) fn in_natural_order(left: &str, right: &str) -> Ordering {
 
 fn parts(path: &str) -> (&str, &str) {
     let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
-    let (_, ending) = split_ending(&path[name_at..]);
+    let (_, ending) = split_extension(&path[name_at..]);
     path.split_at(path.len() - ending.len())
 }
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_before_the_ending() {
+    fn numbers_go_before_the_extension() {
         assert_eq!(numbered("a.b/x.md", 1), "a.b/x.md");
         assert_eq!(numbered("a.b/x.md", 2), "a.b/x-2.md");
         assert_eq!(numbered("a.b/x", 3), "a.b/x-3");
@@ -176,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn a_template_knows_its_files() {
+    fn a_template_matches_its_files() {
         let check = |template: &str, yes: &[&str], no: &[&str]| {
             for name in yes {
-                assert!(is_of_template(template, name), "{template} {name}");
+                assert!(matches_template(template, name), "{template} {name}");
             }
             for name in no {
-                assert!(!is_of_template(template, name), "{template} {name}");
+                assert!(!matches_template(template, name), "{template} {name}");
             }
         };
         check(
@@ -196,16 +196,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_known_by_its_signal() {
-        assert!(is_taken_of("X-1-done.json", "X-1-done.12.json"));
-        assert!(is_taken_of("XG-pass", "XG-pass.1"));
-        assert!(!is_taken_of("XG-pass", "XG-pass.1.md"));
-        assert!(!is_taken_of("X-1-done.json", "X-1-done..json"));
-        assert!(!is_taken_of("X-1-done.json", "X-12-done.1.json"));
+    fn a_taken_file_matches_its_signal() {
+        assert!(is_taken_signal("X-1-done.json", "X-1-done.12.json"));
+        assert!(is_taken_signal("XG-pass", "XG-pass.1"));
+        assert!(!is_taken_signal("XG-pass", "XG-pass.1.md"));
+        assert!(!is_taken_signal("X-1-done.json", "X-1-done..json"));
+        assert!(!is_taken_signal("X-1-done.json", "X-12-done.1.json"));
     }
 
     #[test]
-    fn people_count_by_number() {
+    fn names_are_sorted_in_natural_order() {
         let sorted = [
             "a-2.md",
             "a-2-2.md",

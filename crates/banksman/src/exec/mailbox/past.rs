@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::names::{is_of_template, is_taken_of, numbered};
+use super::names::{is_taken_signal, matches_template, numbered};
 use super::signals::{ENDINGS, step_signal};
-use super::{ENTRIES, FEEDBACK, FOLDER, Mailbox, MailboxError, PAST, SAME_NAME, SIGNALS, TAKEN};
+use super::{
+    FEEDBACK, FOLDER, MAX_ENTRIES, MAX_SAME_NAME, Mailbox, MailboxError, PAST, SIGNALS, TAKEN,
+};
 use super::{disk, fault, file_name, place};
 
 /// The most attempts whose number is part of a folder's name.
@@ -33,12 +35,12 @@ impl Mailbox {
         let mut moved = 0;
         for (folder, name) in self.names(SIGNALS)? {
             if signals.contains(&name) {
-                moved += self.put_away(&folder, &name, &past)?;
+                moved += self.archive(&folder, &name, &past)?;
             }
         }
         for (folder, name) in self.names(TAKEN)? {
-            if signals.iter().any(|signal| is_taken_of(signal, &name)) {
-                moved += self.put_away(&folder, &name, &past)?;
+            if signals.iter().any(|signal| is_taken_signal(signal, &name)) {
+                moved += self.archive(&folder, &name, &past)?;
             }
         }
         for template in retry_paths {
@@ -46,14 +48,14 @@ impl Mailbox {
             let (folder, pattern) = template.rsplit_once('/').unwrap_or(("", &template));
             for folder in folders(folder) {
                 for (folder, name) in self.names(&folder)? {
-                    if is_of_template(pattern, &name) {
-                        moved += self.put_away(&folder, &name, &past)?;
+                    if matches_template(pattern, &name) {
+                        moved += self.archive(&folder, &name, &past)?;
                     }
                 }
             }
         }
         for folder in [SIGNALS, FEEDBACK] {
-            place::made(&self.root, &format!("{folder}/x"))?;
+            place::created(&self.root, &format!("{folder}/x"))?;
         }
         drop(lock);
         Ok(moved)
@@ -67,11 +69,11 @@ impl Mailbox {
         let failed = |source| fault("list", real, source);
         let listing = match fs::read_dir(real) {
             Ok(listing) => listing,
-            Err(error) if disk::is_absence(&error) => return Ok(Vec::new()),
+            Err(error) if disk::is_missing(&error) => return Ok(Vec::new()),
             Err(source) => return Err(failed(source).into()),
         };
         let mut names = Vec::new();
-        for entry in listing.take(ENTRIES) {
+        for entry in listing.take(MAX_ENTRIES) {
             // Banksman's own names are UTF-8; others are not what this looks for.
             if let Ok(name) = entry.map_err(failed)?.file_name().into_string() {
                 names.push((folder.to_owned(), name));
@@ -81,7 +83,7 @@ impl Mailbox {
     }
 
     /// Moves one file; returns 1 if it was moved and 0 if there was nothing to move.
-    fn put_away(&self, folder: &str, name: &str, past: &str) -> Result<usize, MailboxError> {
+    fn archive(&self, folder: &str, name: &str, past: &str) -> Result<usize, MailboxError> {
         let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
         let Some(from) = place::existing(&self.root, &path)? else { return Ok(0) };
         if is_folder(&from) {
@@ -89,19 +91,19 @@ impl Mailbox {
         }
         let inside = path.strip_prefix(FOLDER).and_then(|rest| rest.strip_prefix('/'));
         let wanted = format!("{past}/{}", inside.unwrap_or(&path));
-        for number in 1..=SAME_NAME {
-            let to = place::made(&self.root, &numbered(&wanted, number))?;
-            match disk::move_new(&from, &to) {
+        for number in 1..=MAX_SAME_NAME {
+            let to = place::created(&self.root, &numbered(&wanted, number))?;
+            match disk::move_to_free(&from, &to) {
                 Ok(true) => {
                     disk::sync_folder(place::parent(&to))?;
                     return Ok(1);
                 }
                 Ok(false) => {}
-                Err(error) if disk::is_absence(&error) => return Ok(0),
+                Err(error) if disk::is_missing(&error) => return Ok(0),
                 Err(source) => return Err(fault("archive", &from, source).into()),
             }
         }
-        Err(MailboxError::Crowded(wanted))
+        Err(MailboxError::TooManyFiles(wanted))
     }
 }
 

@@ -21,12 +21,12 @@ pub(super) fn existing(root: &Path, path: &str) -> Result<Option<PathBuf>, Mailb
 }
 
 /// The file's real path; creates missing folders.
-pub(super) fn made(root: &Path, path: &str) -> Result<PathBuf, MailboxError> {
-    let made = walk(root, path, |folder| make(folder).map(|()| true))?;
-    made.ok_or_else(|| refused(path, "is in a folder that disappears as soon as it is created"))
+pub(super) fn created(root: &Path, path: &str) -> Result<PathBuf, MailboxError> {
+    let created = walk(root, path, |folder| make(folder).map(|()| true))?;
+    created.ok_or_else(|| refused(path, "is in a folder that disappears as soon as it is created"))
 }
 
-/// The folder of a path from [`existing`] or [`made`].
+/// The folder of a path from [`existing`] or [`created`].
 pub(super) fn parent(path: &Path) -> &Path {
     path.parent().expect("the path of a file in a repository has a folder")
 }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_lead_elsewhere_are_refused() {
+    fn paths_that_lead_elsewhere_are_refused() {
         for path in [
             "",
             "/",

@@ -12,13 +12,13 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::disk::{self, Found};
-use super::names::{file_name, split_ending};
-use super::{Mailbox, MailboxError, SAME_NAME, SIGNALS, TAKEN, fault, place};
+use super::names::{file_name, split_extension};
+use super::{MAX_SAME_NAME, Mailbox, MailboxError, SIGNALS, TAKEN, fault, place};
 
 /// More than a reviewer writes, less than an agent dumps by mistake.
 const SIGNAL_BYTES: usize = 256 * 1_024;
 /// Nobody takes longer to write a file.
-const WRITING: Span = Span(10 * 60_000);
+const WRITE_TIMEOUT: Span = Span(10 * 60_000);
 /// Fields that may hold a sentence, the likeliest first.
 const NOTES: [&str; 5] = ["feedback", "note", "message", "summary", "reason"];
 const FAILED: [&str; 5] = ["failed", "failure", "fail", "error", "blocked"];
@@ -50,7 +50,7 @@ pub struct SignalFile {
     pub owner: Option<u32>,
     pub content: Content,
     /// None for a path that leads out of the repository, which is not opened.
-    print: Option<Print>,
+    fingerprint: Option<Fingerprint>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub enum SignalResult {
 
 /// Identifies a file, and tells it from a new file with the same text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Print {
+struct Fingerprint {
     device: u64,
     inode: u64,
     length: u64,
@@ -98,7 +98,7 @@ struct Print {
     hash: String,
 }
 
-impl Print {
+impl Fingerprint {
     fn of(meta: &Metadata, bytes: &[u8]) -> Self {
         let digest = Sha256::digest(bytes);
         Self {
@@ -115,8 +115,8 @@ impl SignalFile {
     /// Identifies this signal alone, also after a restart, so that its consequences happen once.
     #[must_use]
     pub fn key(&self) -> String {
-        let Some(print) = &self.print else { return self.path.clone() };
-        let Print { inode, modified: (seconds, nanos), hash, .. } = print;
+        let Some(fingerprint) = &self.fingerprint else { return self.path.clone() };
+        let Fingerprint { inode, modified: (seconds, nanos), hash, .. } = fingerprint;
         format!("{}@{seconds}.{nanos:09}-{inode}-{hash}", self.path)
     }
 }
@@ -146,13 +146,13 @@ impl Mailbox {
         expected: &[ExpectedSignal],
         now: Instant,
     ) -> Result<Vec<SignalFile>, MailboxError> {
-        let mut seen = Vec::new();
+        let mut found = Vec::new();
         for what in expected {
             for (path, kind) in paths(what) {
-                seen.extend(self.look_at(what, &path, kind, now)?);
+                found.extend(self.look_at(what, &path, kind, now)?);
             }
         }
-        Ok(seen)
+        Ok(found)
     }
 
     fn look_at(
@@ -168,8 +168,8 @@ impl Mailbox {
             Err(error) => return refused_path(what, path, error, now).map(Some),
         };
         let (meta, bytes, read) = match disk::read(&full, SIGNAL_BYTES)? {
-            Found::Nothing => return Ok(None),
-            Found::Odd(meta, why) => (meta, Vec::new(), Err(why)),
+            Found::Missing => return Ok(None),
+            Found::Unusable(meta, why) => (meta, Vec::new(), Err(why)),
             Found::Plain(meta, bytes) => {
                 let read = kind.read(path, &bytes);
                 (meta, bytes, read)
@@ -177,10 +177,10 @@ impl Mailbox {
         };
         let modified = disk::modified(&meta);
         // A modification time in the future says as little about a current writer as one long past.
-        let is_left = now.0.abs_diff(modified.0) > WRITING.0.unsigned_abs();
+        let is_abandoned = now.0.abs_diff(modified.0) > WRITE_TIMEOUT.0.unsigned_abs();
         let content = match read {
             Ok(content) => content,
-            Err(why) if is_left => Content::Unreadable { why },
+            Err(why) if is_abandoned => Content::Unreadable { why },
             Err(why) => Content::NotYet { why },
         };
         Ok(Some(SignalFile {
@@ -190,7 +190,7 @@ impl Mailbox {
             changed: self.changed(path, &meta),
             owner: Some(meta.uid()),
             content,
-            print: Some(Print::of(&meta, &bytes)),
+            fingerprint: Some(Fingerprint::of(&meta, &bytes)),
         }))
     }
 
@@ -205,40 +205,40 @@ impl Mailbox {
 
     /// Moves a signal that was read to `signals/taken/`, where it stays readable and no longer
     /// counts.
-    pub fn take(&self, seen: &SignalFile) -> Result<SignalResult, MailboxError> {
-        match &seen.content {
-            Content::NotYet { .. } => return Err(MailboxError::NotYet(seen.path.clone())),
+    pub fn take(&self, found: &SignalFile) -> Result<SignalResult, MailboxError> {
+        match &found.content {
+            Content::NotYet { .. } => return Err(MailboxError::NotYet(found.path.clone())),
             Content::Done { .. }
             | Content::Pass { .. }
             | Content::Fail { .. }
             | Content::Unreadable { .. } => {}
         }
         let lock = self.lock()?;
-        let Some(from) = place::existing(&self.root, &seen.path)? else {
+        let Some(from) = place::existing(&self.root, &found.path)? else {
             return Ok(SignalResult::Gone);
         };
-        let print = print_of(&from)?;
-        if print.is_none() {
+        let fingerprint = fingerprint_of(&from)?;
+        if fingerprint.is_none() {
             return Ok(SignalResult::Gone);
         }
-        if print != seen.print {
+        if fingerprint != found.fingerprint {
             return Ok(SignalResult::Changed);
         }
-        let name = seen.path.rsplit('/').next().unwrap_or(&seen.path);
-        let (stem, ending) = split_ending(name);
-        for number in 1..=SAME_NAME {
+        let name = found.path.rsplit('/').next().unwrap_or(&found.path);
+        let (stem, ending) = split_extension(name);
+        for number in 1..=MAX_SAME_NAME {
             let path = format!("{TAKEN}/{stem}.{number}{ending}");
-            let to = place::made(&self.root, &path)?;
-            match disk::move_new(&from, &to) {
+            let to = place::created(&self.root, &path)?;
+            match disk::move_to_free(&from, &to) {
                 Ok(true) => {}
                 Ok(false) => continue,
-                Err(error) if disk::is_absence(&error) => return Ok(SignalResult::Gone),
+                Err(error) if disk::is_missing(&error) => return Ok(SignalResult::Gone),
                 Err(source) => return Err(fault("take", &from, source).into()),
             }
             // Somebody may have written a new file between the check and the move, which nobody has
             // read. Put it back, unless there is a still newer one.
-            if print_of(&to)? != seen.print {
-                let back = disk::move_new(&to, &from);
+            if fingerprint_of(&to)? != found.fingerprint {
+                let back = disk::move_to_free(&to, &from);
                 back.map_err(|source| fault("put back", &from, source))?;
                 return Ok(SignalResult::Changed);
             }
@@ -247,41 +247,51 @@ impl Mailbox {
             drop(lock);
             return Ok(SignalResult::Moved(path));
         }
-        Err(MailboxError::Crowded(seen.path.clone()))
+        Err(MailboxError::TooManyFiles(found.path.clone()))
     }
 
     /// Takes a signal that may be in a worktree of the repository, possibly on another disk: keeps
     /// a copy here and removes it there, where it would be committed.
-    pub fn take_from(&self, place: &Self, seen: &SignalFile) -> Result<SignalResult, MailboxError> {
+    pub fn take_from(
+        &self,
+        place: &Self,
+        found: &SignalFile,
+    ) -> Result<SignalResult, MailboxError> {
         if place.root == self.root {
-            return self.take(seen);
+            return self.take(found);
         }
         let lock = self.lock()?;
-        let Some(from) = place::existing(&place.root, &seen.path)? else {
+        let Some(from) = place::existing(&place.root, &found.path)? else {
             return Ok(SignalResult::Gone);
         };
         let bytes = match disk::read(&from, SIGNAL_BYTES)? {
-            Found::Nothing => return Ok(SignalResult::Gone),
-            Found::Odd(meta, _) if Some(Print::of(&meta, &[])) == seen.print => Vec::new(),
-            Found::Plain(meta, bytes) if Some(Print::of(&meta, &bytes)) == seen.print => bytes,
-            Found::Odd(..) | Found::Plain(..) => return Ok(SignalResult::Changed),
+            Found::Missing => return Ok(SignalResult::Gone),
+            Found::Unusable(meta, _) if Some(Fingerprint::of(&meta, &[])) == found.fingerprint => {
+                Vec::new()
+            }
+            Found::Plain(meta, bytes)
+                if Some(Fingerprint::of(&meta, &bytes)) == found.fingerprint =>
+            {
+                bytes
+            }
+            Found::Unusable(..) | Found::Plain(..) => return Ok(SignalResult::Changed),
         };
-        let name = seen.path.rsplit('/').next().unwrap_or(&seen.path);
-        let (stem, ending) = split_ending(name);
-        for number in 1..=SAME_NAME {
+        let name = found.path.rsplit('/').next().unwrap_or(&found.path);
+        let (stem, ending) = split_extension(name);
+        for number in 1..=MAX_SAME_NAME {
             let path = format!("{TAKEN}/{stem}.{number}{ending}");
-            if disk::put_new(&place::made(&self.root, &path)?, &bytes)? {
+            if disk::create_new_file(&place::created(&self.root, &path)?, &bytes)? {
                 disk::remove(&from)?;
                 drop(lock);
                 return Ok(SignalResult::Moved(path));
             }
         }
-        Err(MailboxError::Crowded(seen.path.clone()))
+        Err(MailboxError::TooManyFiles(found.path.clone()))
     }
 
     /// Creates the folder in which a signal will appear and returns it, to be watched.
-    pub fn make_room_for(&self, path: &str) -> Result<PathBuf, MailboxError> {
-        Ok(place::parent(&place::made(&self.root, path)?).to_owned())
+    pub fn create_folder_for(&self, path: &str) -> Result<PathBuf, MailboxError> {
+        Ok(place::parent(&place::created(&self.root, path)?).to_owned())
     }
 }
 
@@ -305,18 +315,18 @@ fn refused_path(
                 changed: vec![now],
                 owner: None,
                 content,
-                print: None,
+                fingerprint: None,
             })
         }
         (ExpectedSignal::Step { .. } | ExpectedSignal::Gate { .. }, error) => Err(error),
     }
 }
 
-fn print_of(path: &Path) -> Result<Option<Print>, MailboxError> {
+fn fingerprint_of(path: &Path) -> Result<Option<Fingerprint>, MailboxError> {
     Ok(match disk::read(path, SIGNAL_BYTES)? {
-        Found::Nothing => None,
-        Found::Odd(meta, _) => Some(Print::of(&meta, &[])),
-        Found::Plain(meta, bytes) => Some(Print::of(&meta, &bytes)),
+        Found::Missing => None,
+        Found::Unusable(meta, _) => Some(Fingerprint::of(&meta, &[])),
+        Found::Plain(meta, bytes) => Some(Fingerprint::of(&meta, &bytes)),
     })
 }
 
@@ -362,7 +372,7 @@ impl Kind {
         let value = serde_json::from_str::<Value>(text);
         let fields = match (value, is_json) {
             (Ok(Value::Object(fields)), _) => fields,
-            (Ok(Value::String(words)), true) => note_only(&words),
+            (Ok(Value::String(first_text)), true) => note_only(&first_text),
             (Ok(_), true) | (_, false) => note_only(text),
             (Err(error), true) => return Err(format!("it is not JSON: {error}")),
         };
@@ -370,24 +380,24 @@ impl Kind {
     }
 
     fn content(self, fields: &Map<String, Value>, text: &str) -> Content {
-        let note = words(fields, &NOTES);
+        let note = first_text(fields, &NOTES);
         match self {
             Self::Done => Content::Done { failed: says_failed(fields), note },
             Self::Pass => Content::Pass { note },
             Self::Fail => Content::Fail {
                 // An object with other fields is still the reviewer's feedback.
                 note: note.unwrap_or_else(|| text.to_owned()),
-                reason: words(fields, &["reason"]),
+                reason: first_text(fields, &["reason"]),
             },
         }
     }
 }
 
-fn note_only(words: &str) -> Map<String, Value> {
-    Map::from_iter([("note".to_owned(), Value::String(words.to_owned()))])
+fn note_only(first_text: &str) -> Map<String, Value> {
+    Map::from_iter([("note".to_owned(), Value::String(first_text.to_owned()))])
 }
 
-fn words(fields: &Map<String, Value>, names: &[&str]) -> Option<String> {
+fn first_text(fields: &Map<String, Value>, names: &[&str]) -> Option<String> {
     let texts = names.iter().filter_map(|name| fields.get(*name)?.as_str());
     texts.map(str::trim).find(|text| !text.is_empty()).map(str::to_owned)
 }
@@ -395,17 +405,17 @@ fn words(fields: &Map<String, Value>, names: &[&str]) -> Option<String> {
 /// The content of a step's signal: whether the step failed, and a sentence about it. None while the
 /// text is not a complete JSON value.
 #[must_use]
-pub fn word_of(bytes: &[u8]) -> Option<(bool, Option<String>)> {
+pub fn parse_step_signal(bytes: &[u8]) -> Option<(bool, Option<String>)> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
     let Value::Object(fields) = value else { return Some((false, None)) };
-    Some((says_failed(&fields), words(&fields, &NOTES)))
+    Some((says_failed(&fields), first_text(&fields, &NOTES)))
 }
 
 /// The ways in which agents are known to report a failure.
 fn says_failed(fields: &Map<String, Value>) -> bool {
     let is = |name: &str, value: bool| fields.get(name).and_then(Value::as_bool) == Some(value);
     let word =
-        words(fields, &["status", "outcome", "result"]).map(|word| word.to_ascii_lowercase());
+        first_text(fields, &["status", "outcome", "result"]).map(|word| word.to_ascii_lowercase());
     is("failed", true)
         || is("success", false)
         || is("ok", false)

@@ -162,7 +162,7 @@ impl LocalSite {
 
     /// Keeps only the last archived poll of a task: there are many of them, and they share the
     /// space with the logs of runs.
-    fn forget_older_looks(&self, job: JobId) -> Result<(), SiteError> {
+    fn remove_older_polls(&self, job: JobId) -> Result<(), SiteError> {
         let JobId::Look { task, due } = job else { return Ok(()) };
         let is_older = |past: &JobId| match *past {
             JobId::Look { task: of, due: at } => of == task && at < due,
@@ -187,9 +187,9 @@ impl LocalSite {
             .collect();
         aged.sort();
         let surplus = aged.len().saturating_sub(at_most);
-        let is_over = |at: usize, since: Instant| at < surplus || now.since(since) > PAST_AGE;
-        let over = aged.iter().enumerate().filter(|(at, (since, _))| is_over(*at, *since));
-        for (_, (_, path)) in over.take(PRUNED_AT_ONCE) {
+        let is_expired = |at: usize, since: Instant| at < surplus || now.since(since) > PAST_AGE;
+        let expired = aged.iter().enumerate().filter(|(at, (since, _))| is_expired(*at, *since));
+        for (_, (_, path)) in expired.take(PRUNED_AT_ONCE) {
             fs::remove_dir_all(path).map_err(|source| file("remove", path, source))?;
         }
         Ok(())
@@ -289,7 +289,7 @@ impl Site for LocalSite {
         }
         folder.write_stop(&StopRequest { by: by.to_owned() })?;
         if let Some(begun) = folder.begun()? {
-            poke(&begun);
+            wake_keeper(&begun);
         }
         Ok(())
     }
@@ -297,7 +297,7 @@ impl Site for LocalSite {
     fn kill_keeper(&self, job: JobId) -> Result<(), SiteError> {
         let folder = self.folder(job);
         let Some(begun) = folder.begun()? else { return Ok(()) };
-        if let Some(process) = tree::named(begun.pid, begun.process_start) {
+        if let Some(process) = tree::find_process(begun.pid, begun.process_start) {
             // A process that has exited meanwhile needs no signal.
             drop(tree::signal(&process, Signal::KILL));
         }
@@ -342,7 +342,7 @@ impl Site for LocalSite {
             }
             let moved = fs::rename(from.path(), to.path());
             moved.map_err(|source| file("archive", from.path(), source))?;
-            self.forget_older_looks(job)?;
+            self.remove_older_polls(job)?;
         }
         remove_file(&self.ended_folder().join(job.to_string()))?;
         // Pruning lists every archived log, so it waits until there is something to remove.
@@ -374,8 +374,8 @@ fn left_over(begun: &KeeperStart, signal: Signal) -> Vec<i32> {
 
 /// Makes the keeper check for a stop request now instead of at its next tick. The pid alone may
 /// belong to another process.
-fn poke(begun: &KeeperStart) {
-    if let Some(process) = tree::named(begun.pid, begun.process_start) {
+fn wake_keeper(begun: &KeeperStart) {
+    if let Some(process) = tree::find_process(begun.pid, begun.process_start) {
         drop(tree::signal(&process, Signal::USR1));
     }
 }
@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_enough_logs_are_thinned_out_oldest_first() {
+    fn the_oldest_surplus_logs_are_pruned_first() {
         let home = tempfile::tempdir().unwrap();
         let site = LocalSite::open(home.path(), Path::new("never-started")).unwrap();
         let past = |number: u64| home.path().join(format!("past/r{number}.1"));
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_are_thinned_out_once_for_as_many_as_go_in_one_go() {
+    fn pruning_runs_once_per_batch() {
         let home = tempfile::tempdir().unwrap();
         let site = LocalSite::open(home.path(), Path::new("never-started")).unwrap();
         for number in 1..=PAST_COUNT + 2 * PRUNED_AT_ONCE {

@@ -21,7 +21,7 @@ const RECORDS: usize = 100_000;
 
 /// What is at the path of a worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::exec) enum Place {
+pub(in crate::exec) enum WorktreeState {
     /// Nothing, or an empty folder.
     Free,
     /// A worktree of this repository, with the path of its record.
@@ -43,7 +43,7 @@ pub(super) fn common_folder(repo: &Path) -> io::Result<PathBuf> {
         Err(_) => repo.to_owned(),
     };
     let common = match read_small(&inner.join("commondir")) {
-        Ok(way) => inner.join(way.trim_end()),
+        Ok(target) => inner.join(target.trim_end()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => inner,
         Err(error) => return Err(error),
     };
@@ -55,30 +55,30 @@ pub(super) fn common_folder(repo: &Path) -> io::Result<PathBuf> {
     Ok(common)
 }
 
-pub(super) fn look(common: &Path, worktree: &Path) -> io::Result<Place> {
+pub(super) fn inspect(common: &Path, worktree: &Path) -> io::Result<WorktreeState> {
     let found = match fs::symlink_metadata(worktree) {
         Ok(found) => found,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Place::Free),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(WorktreeState::Free),
         Err(error) => return Err(error),
     };
     if !found.is_dir() {
-        return Ok(Place::Foreign("it is not a folder".to_owned()));
+        return Ok(WorktreeState::Foreign("it is not a folder".to_owned()));
     }
     let dot_git = worktree.join(".git");
     match fs::symlink_metadata(&dot_git) {
         Ok(found) if found.is_file() && found.len() > 0 => {}
         Ok(found) if !found.is_file() => {
-            return Ok(Place::Foreign("it contains a repository of its own".to_owned()));
+            return Ok(WorktreeState::Foreign("it contains a repository of its own".to_owned()));
         }
-        Err(_) if fs::read_dir(worktree)?.next().is_none() => return Ok(Place::Free),
+        Err(_) if fs::read_dir(worktree)?.next().is_none() => return Ok(WorktreeState::Free),
         // An empty file counts as none: a killed git created the file and did not write it.
         Ok(_) | Err(_) => {
             let Some(record) = record_of(common, worktree)? else {
-                return Ok(Place::Foreign(
+                return Ok(WorktreeState::Foreign(
                     "it contains files that belong to no worktree".to_owned(),
                 ));
             };
-            tie(worktree, &record)?;
+            link_folder(worktree, &record)?;
             return Ok(state_of(record));
         }
     }
@@ -88,24 +88,24 @@ pub(super) fn look(common: &Path, worktree: &Path) -> io::Result<Place> {
             || records.canonicalize().is_ok_and(|real| real == common.join("worktrees"))
     });
     if !is_of_this {
-        return Ok(Place::Foreign("it is a worktree of another repository".to_owned()));
+        return Ok(WorktreeState::Foreign("it is a worktree of another repository".to_owned()));
     }
     if !record.is_dir() {
-        return Ok(Place::Orphan);
+        return Ok(WorktreeState::Orphan);
     }
     let named = read_small(&record.join("gitdir"))?;
     let named = PathBuf::from(named.trim_end_matches('\n'));
     if !is_same(&named, &dot_git) {
         if named.exists() {
-            return Ok(Place::Foreign(format!("it is a copy of `{}`", named.display())));
+            return Ok(WorktreeState::Foreign(format!("it is a copy of `{}`", named.display())));
         }
-        tie(worktree, &record)?;
+        link_folder(worktree, &record)?;
     }
     Ok(state_of(record))
 }
 
-fn state_of(record: PathBuf) -> Place {
-    if is_unfinished(&record) { Place::Unfinished } else { Place::Ours(record) }
+fn state_of(record: PathBuf) -> WorktreeState {
+    if is_unfinished(&record) { WorktreeState::Unfinished } else { WorktreeState::Ours(record) }
 }
 
 /// Whether the creation of a record's worktree was interrupted, or the worktree is spare.
@@ -141,13 +141,13 @@ pub(super) fn records(common: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
 }
 
 /// Makes a folder and its record name each other.
-pub(super) fn tie(worktree: &Path, record: &Path) -> io::Result<()> {
-    tie_for(worktree, record, worktree)
+pub(super) fn link_folder(worktree: &Path, record: &Path) -> io::Result<()> {
+    link_folder_at(worktree, record, worktree)
 }
 
 /// The same for a folder that is about to be renamed, so that a process that takes it from its new
 /// place finds it complete.
-pub(super) fn tie_for(worktree: &Path, record: &Path, future: &Path) -> io::Result<()> {
+pub(super) fn link_folder_at(worktree: &Path, record: &Path, future: &Path) -> io::Result<()> {
     let (Some(above), Some(name)) = (future.parent(), future.file_name()) else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a worktree has a name"));
     };
@@ -187,9 +187,9 @@ pub(super) fn unmark_spare(record: &Path) -> io::Result<()> {
 
 pub(super) fn record_named_in(dot_git: &Path) -> io::Result<PathBuf> {
     let text = read_small(dot_git)?;
-    let way = text.strip_prefix("gitdir: ").map(|way| way.trim_end_matches('\n'));
+    let target = text.strip_prefix("gitdir: ").map(|target| target.trim_end_matches('\n'));
     let folder = dot_git.parent().unwrap_or(Path::new("/"));
-    way.map(|way| folder.join(way)).ok_or_else(|| {
+    target.map(|target| folder.join(target)).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
             format!("`{}` names no repository", dot_git.display()),
@@ -218,9 +218,9 @@ pub(super) fn read_small(path: &Path) -> io::Result<String> {
 }
 
 pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".banksman");
-    let beside = PathBuf::from(beside);
-    fs::File::create(&beside)?.write_all(text.as_bytes())?;
-    fs::rename(&beside, path)
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".banksman");
+    let draft = PathBuf::from(draft);
+    fs::File::create(&draft)?.write_all(text.as_bytes())?;
+    fs::rename(&draft, path)
 }

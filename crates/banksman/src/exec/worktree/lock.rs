@@ -15,12 +15,12 @@ use crate::exec::process::{Program, RunError, Runner};
 
 /// How often and how long to wait for a lock: half a minute in all. Most locks are held for
 /// milliseconds, so the first attempts follow each other closely.
-const LOOKS: u32 = 200;
-const QUICK_LOOKS: u32 = 50;
+const TRIES: u32 = 200;
+const QUICK_TRIES: u32 = 50;
 const QUICK_PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_SECONDS: &str = "0.2";
-/// How often a lock's file may turn out to be deleted before `try_hold` gives up.
-const OLD_FILES: u32 = 100;
+/// How often a lock's file may turn out to be deleted before `try_acquire` gives up.
+const MAX_STALE_FILES: u32 = 100;
 
 /// A held lock, released when it is dropped.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ impl Eq for WorktreeLock {}
 
 impl WorktreeLock {
     /// Releases the lock and removes its file, for things that will not be used again.
-    pub(super) fn give_up_with_file(self) -> io::Result<()> {
+    pub(super) fn release_and_remove(self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }
 }
@@ -63,15 +63,15 @@ pub fn lock_of_merges(spare: &Path, repo: &Path) -> PathBuf {
 }
 
 /// Takes the lock, and waits for it through the runner, which has other duties meanwhile.
-pub fn hold(
+pub fn acquire(
     runner: &mut dyn Runner,
     lock: &Path,
     env: &BTreeMap<String, String>,
 ) -> Result<WorktreeLock, RunError> {
-    for look in 0..LOOKS {
-        match try_hold(lock) {
+    for attempt in 0..TRIES {
+        match try_acquire(lock) {
             Ok(Some(held)) => return Ok(held),
-            Ok(None) if look < QUICK_LOOKS => std::thread::sleep(QUICK_PAUSE),
+            Ok(None) if attempt < QUICK_TRIES => std::thread::sleep(QUICK_PAUSE),
             Ok(None) => pause(runner, env)?,
             Err(error) => {
                 let what = format!("taking the lock `{}`", lock.display());
@@ -84,11 +84,11 @@ pub fn hold(
 }
 
 /// Takes the lock; none if another process holds it.
-pub fn try_hold(lock: &Path) -> io::Result<Option<WorktreeLock>> {
+pub fn try_acquire(lock: &Path) -> io::Result<Option<WorktreeLock>> {
     if let Some(folder) = lock.parent() {
         fs::create_dir_all(folder)?;
     }
-    for _ in 0..OLD_FILES {
+    for _ in 0..MAX_STALE_FILES {
         let file = OpenOptions::new().create(true).append(true).open(lock)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -127,21 +127,21 @@ mod tests {
     fn a_lock_has_one_holder() {
         let folder = tempfile::tempdir().unwrap();
         let lock = lock_of_worktree(folder.path(), Path::new("/srv/t 1"));
-        let first = try_hold(&lock).unwrap().unwrap();
-        assert_eq!(try_hold(&lock).unwrap(), None);
+        let first = try_acquire(&lock).unwrap().unwrap();
+        assert_eq!(try_acquire(&lock).unwrap(), None);
         drop(first);
-        assert!(try_hold(&lock).unwrap().is_some());
+        assert!(try_acquire(&lock).unwrap().is_some());
     }
 
     #[test]
-    fn a_lock_that_went_with_its_file_can_be_taken_again() {
+    fn a_lock_whose_file_was_removed_can_be_taken_again() {
         let folder = tempfile::tempdir().unwrap();
         let lock = folder.path().join("a.lock");
-        let first = try_hold(&lock).unwrap().unwrap();
-        first.give_up_with_file().unwrap();
+        let first = try_acquire(&lock).unwrap().unwrap();
+        first.release_and_remove().unwrap();
         assert!(!lock.exists());
-        let second = try_hold(&lock).unwrap().unwrap();
-        assert_eq!(try_hold(&lock).unwrap(), None);
+        let second = try_acquire(&lock).unwrap().unwrap();
+        assert_eq!(try_acquire(&lock).unwrap(), None);
         drop(second);
     }
 }

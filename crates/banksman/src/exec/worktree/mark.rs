@@ -59,7 +59,7 @@ fn intent_of(Workspace { task, worktree, spare, .. }: &Workspace) -> PathBuf {
 }
 
 /// Records a worktree that is about to be created.
-pub(super) fn intend(workspace: &Workspace) -> io::Result<()> {
+pub(super) fn record_intent(workspace: &Workspace) -> io::Result<()> {
     let Workspace { task, worktree, repo, branch, spare, .. } = workspace.clone();
     fs::create_dir_all(spare.join(INTENTS))?;
     let intent = Intent { task, worktree, repo, branch };
@@ -68,7 +68,7 @@ pub(super) fn intend(workspace: &Workspace) -> io::Result<()> {
 }
 
 /// Removes that note: the worktree has its mark, or is gone.
-pub(super) fn fulfil(workspace: &Workspace) -> io::Result<()> {
+pub(super) fn remove_intent(workspace: &Workspace) -> io::Result<()> {
     remove(&intent_of(workspace))
 }
 
@@ -87,7 +87,7 @@ pub(super) fn write(record: &Path, workspace: &Workspace) -> io::Result<()> {
 }
 
 /// Removes the mark from a worktree that is about to serve another task.
-pub(super) fn erase(record: &Path) -> io::Result<()> {
+pub(super) fn remove_mark(record: &Path) -> io::Result<()> {
     remove(&record.join(MARK))
 }
 
@@ -103,7 +103,7 @@ pub fn worktrees(home: &Path, repos: &[PathBuf]) -> io::Result<Vec<TaskWorktree>
     let is_new = |of_task: &TaskWorktree| {
         of_task.path.canonicalize().is_ok_and(|path| !known.contains(&path))
     };
-    found.extend(placed(&own_folder(home))?.into_iter().filter(is_new));
+    found.extend(in_own_folder(&own_folder(home))?.into_iter().filter(is_new));
     found.sort();
     found.dedup();
     found.truncate(WORKTREES);
@@ -115,11 +115,11 @@ fn marked(home: &Path, repo: &Path) -> Vec<TaskWorktree> {
     let Ok(spare) = spare_folder(home).canonicalize() else { return Vec::new() };
     let of_task = |(record, dot_git): (PathBuf, PathBuf)| {
         let note: Note = serde_json::from_str(&link::read_small(&record.join(MARK)).ok()?).ok()?;
-        let there = dot_git.parent()?;
-        let is_ours = note.spare.canonicalize().ok()? == spare && !there.starts_with(&spare);
-        let is_there = is_worktree(there);
+        let folder = dot_git.parent()?;
+        let is_ours = note.spare.canonicalize().ok()? == spare && !folder.starts_with(&spare);
+        let is_there = is_worktree(folder);
         let is_named_so = link::is_same(&note.worktree.join(".git"), &dot_git);
-        let path = if is_named_so { note.worktree } else { there.to_owned() };
+        let path = if is_named_so { note.worktree } else { folder.to_owned() };
         let task = note.task.parse().ok()?;
         (is_ours && is_there).then(|| TaskWorktree { task, path, repo: Some(repo.to_owned()) })
     };
@@ -136,7 +136,7 @@ fn intended(home: &Path) -> io::Result<Vec<TaskWorktree>> {
     let read = |entry: fs::DirEntry| {
         let text = link::read_small(&entry.path()).ok()?;
         let intent: Intent = serde_json::from_str(&text).ok()?;
-        let is_it = stands_as_intended(&intent)?;
+        let is_it = is_intended(&intent)?;
         let Intent { task, worktree, repo, .. } = intent;
         let task = task.parse().ok()?;
         is_it.then_some(TaskWorktree { task, path: worktree, repo: Some(repo) })
@@ -146,7 +146,7 @@ fn intended(home: &Path) -> io::Result<Vec<TaskWorktree>> {
 
 /// Whether the worktree is the intended one: a person may have created another one there since, on
 /// their own branch.
-fn stands_as_intended(Intent { worktree, repo, branch, .. }: &Intent) -> Option<bool> {
+fn is_intended(Intent { worktree, repo, branch, .. }: &Intent) -> Option<bool> {
     let record = link::record_named_in(&worktree.join(".git")).ok()?.canonicalize().ok()?;
     let is_of_repo = record.starts_with(link::common_folder(repo).ok()?);
     let head = link::read_small(&record.join("HEAD")).unwrap_or_default();
@@ -155,7 +155,7 @@ fn stands_as_intended(Intent { worktree, repo, branch, .. }: &Intent) -> Option<
 }
 
 /// One folder per repository, with one folder per task in it.
-fn placed(folder: &Path) -> io::Result<Vec<TaskWorktree>> {
+fn in_own_folder(folder: &Path) -> io::Result<Vec<TaskWorktree>> {
     let mut found = Vec::new();
     for repo in folders_in(folder)? {
         for path in folders_in(&repo)? {

@@ -36,7 +36,7 @@ pub(super) fn end(record: &Path) -> Result<(), RunError> {
 
 /// Undoes an interrupted move. It saves the files first anyway: a process that an agent left behind
 /// may have written here, too.
-pub(super) fn put_back(
+pub(super) fn undo_interrupted(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
     workspace: &Workspace,
@@ -51,9 +51,9 @@ pub(super) fn put_back(
     if let Some(tip) = tip {
         let saved = rescue::save(runner, pool, &workspace.worktree, record, &[tip])?;
         if saved.whole {
-            recover::forget_half_way(record)?;
+            recover::remove_operation_state(record)?;
             let mut git = pool.git_in(runner, &workspace.worktree);
-            git.force_to(CheckoutTarget::Branch(branch))?;
+            git.force_checkout(CheckoutTarget::Branch(branch))?;
             git.clean_untracked()?;
         }
         if let Some(reference) = saved.reference {

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn repositories_of_one_name_are_told_apart() {
+    fn repositories_of_the_same_name_have_different_paths() {
         let home = Path::new("/var/banksman");
         let of = |repo: &str| worktree_path(WORKTREE, Path::new(repo), home, "t1").unwrap();
         assert_ne!(of("/a/app"), of("/b/app"));

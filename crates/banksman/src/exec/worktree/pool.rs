@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::link::{self, Place};
+use super::link::{self, WorktreeState};
 use super::mark;
 use super::names::hash_of;
 use crate::exec::git::{CheckoutTarget, Git};
@@ -18,9 +18,9 @@ use crate::exec::process::{RunError, Runner};
 /// Spare worktrees per repository: as many as tasks commonly start at once.
 pub const SPARES: usize = 4;
 /// The most entries of one name in the trash.
-const SAME_NAMES: u32 = 10_000;
+const MAX_SAME_NAMES: u32 = 10_000;
 /// Files in a record that change what a worktree shows; a worktree with any of them is not reused.
-const PECULIAR: &[&str] = &["modules", "config.worktree", "info/sparse-checkout"];
+const NOT_REUSABLE: &[&str] = &["modules", "config.worktree", "info/sparse-checkout"];
 /// In a record: the set-up command that has succeeded in its worktree.
 pub(super) const SET_UP: &str = "banksman-set-up";
 
@@ -65,7 +65,7 @@ impl<'a> WorktreePool<'a> {
             self.git(runner).drop_worktree(path)?;
         }
         if let Some(record) = self.take_spare(path)? {
-            match self.git_in(runner, path).force_to(on) {
+            match self.git_in(runner, path).force_checkout(on) {
                 Ok(()) => {
                     link::unmark_spare(&record)
                         .map_err(|error| failed("taking over the worktree", path, &error))?;
@@ -90,10 +90,11 @@ impl<'a> WorktreePool<'a> {
         record: &Path,
         commit: &str,
     ) -> Result<(), RunError> {
-        let is_plain = !PECULIAR.iter().any(|name| record.join(name).exists());
+        let is_plain = !NOT_REUSABLE.iter().any(|name| record.join(name).exists());
         if is_plain && self.spares().len() < SPARES {
             let mut git = self.git_in(runner, path);
-            match git.force_to(CheckoutTarget::Commit(commit)).and_then(|()| git.clean_all()) {
+            match git.force_checkout(CheckoutTarget::Commit(commit)).and_then(|()| git.clean_all())
+            {
                 Ok(()) if self.put_spare(path, record)? => return Ok(()),
                 Ok(()) => {}
                 Err(RunError::Interrupted) => return Err(RunError::Interrupted),
@@ -130,10 +131,10 @@ impl<'a> WorktreePool<'a> {
     /// Renames a folder into one next to the spares and returns the new path.
     pub(super) fn move_aside(&self, path: &Path, folder: &str) -> Result<PathBuf, RunError> {
         let folder = self.spare.join(folder);
-        let told = |error: &io::Error| failed("moving away", path, error);
-        fs::create_dir_all(&folder).map_err(|error| told(&error))?;
+        let move_error = |error: &io::Error| failed("moving away", path, error);
+        fs::create_dir_all(&folder).map_err(|error| move_error(&error))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        for number in 1..SAME_NAMES {
+        for number in 1..MAX_SAME_NAMES {
             let to = folder.join(format!("{name}.{number}"));
             if to.symlink_metadata().is_ok() {
                 continue;
@@ -141,14 +142,14 @@ impl<'a> WorktreePool<'a> {
             match fs::rename(path, &to) {
                 Ok(()) => return Ok(to),
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-                Err(error) => return Err(told(&error)),
+                Err(error) => return Err(move_error(&error)),
             }
         }
-        Err(told(&io::Error::other("too many entries have its name")))
+        Err(move_error(&io::Error::other("too many entries have its name")))
     }
 
-    pub(in crate::exec) fn look(&self, path: &Path) -> Result<Place, RunError> {
-        link::look(&self.common, path).map_err(|error| failed("inspecting", path, &error))
+    pub(in crate::exec) fn inspect(&self, path: &Path) -> Result<WorktreeState, RunError> {
+        link::inspect(&self.common, path).map_err(|error| failed("inspecting", path, &error))
     }
 
     fn record_at(&self, path: &Path) -> Result<Option<PathBuf>, RunError> {
@@ -180,8 +181,8 @@ impl<'a> WorktreePool<'a> {
             match link::record_named_in(&to.join(".git")) {
                 Ok(record) if record.is_dir() => {
                     // The old mark must be gone before the worktree has its new path.
-                    mark::erase(&record)
-                        .and_then(|()| link::tie(to, &record))
+                    mark::remove_mark(&record)
+                        .and_then(|()| link::link_folder(to, &record))
                         .map_err(|error| failed("taking over the worktree", to, &error))?;
                     return Ok(Some(record));
                 }
@@ -210,7 +211,7 @@ impl<'a> WorktreePool<'a> {
             if to.symlink_metadata().is_ok() {
                 continue;
             }
-            link::tie_for(path, record, &to)?;
+            link::link_folder_at(path, record, &to)?;
             match fs::rename(path, &to) {
                 Ok(()) => return Ok(true),
                 // Another process was faster.
@@ -218,7 +219,7 @@ impl<'a> WorktreePool<'a> {
                 Err(error) => return Err(error),
             }
         }
-        link::tie(path, record)?;
+        link::link_folder(path, record)?;
         Ok(false)
     }
 
@@ -232,13 +233,13 @@ impl<'a> WorktreePool<'a> {
     ) -> Result<usize, RunError> {
         let name = hash_of(&self.common);
         let lock = self.spare.join("locks").join(format!("stock-{name}.lock"));
-        let held = super::lock::try_hold(&lock)
+        let lock = super::lock::try_acquire(&lock)
             .map_err(|error| failed("taking the lock", &lock, &error))?;
-        let Some(_held) = held else { return Ok(0) };
+        let Some(_held) = lock else { return Ok(0) };
         let making = self.spare.join("making").join(name);
         let missing = wanted.min(SPARES).saturating_sub(self.spares().len());
         for _ in 0..missing {
-            if self.look(&making)? != Place::Free {
+            if self.inspect(&making)? != WorktreeState::Free {
                 self.discard(runner, &making)?;
             }
             self.forget(runner, &making)?;

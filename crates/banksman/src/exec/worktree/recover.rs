@@ -17,7 +17,7 @@ use crate::exec::job::Workspace;
 use crate::exec::process::{RunError, Runner};
 
 /// Files in a record that show an unfinished operation, in the order of checking.
-const HALF_WAY: &[(&str, &str)] = &[
+const UNFINISHED: &[(&str, &str)] = &[
     ("rebase-merge", "rebase"),
     ("rebase-apply/applying", "am"),
     ("rebase-apply", "rebase"),
@@ -27,14 +27,14 @@ const HALF_WAY: &[(&str, &str)] = &[
 ];
 
 /// No git holds the lock on all refs for this long.
-const LEFT_BEHIND: Duration = Duration::from_secs(30);
+const STALE_LOCK_AGE: Duration = Duration::from_secs(30);
 
 /// Where a worktree's head is relative to its task's branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::exec) enum Standing {
+pub(in crate::exec) enum BranchPosition {
     OnBranch,
     /// The head was elsewhere and ahead of the branch; the branch was moved to it.
-    Brought {
+    Moved {
         from: String,
     },
     /// The head has other commits than the branch; nothing was changed.
@@ -46,30 +46,30 @@ pub(in crate::exec) enum Standing {
 
 /// Moves the task's branch to work that was done on another branch or on a detached head, if that
 /// builds on the branch.
-pub(in crate::exec) fn bring_home(
+pub(in crate::exec) fn move_branch_to_head(
     git: &mut Git<'_>,
     branch: &str,
     status: &Status,
-) -> Result<Standing, RunError> {
+) -> Result<BranchPosition, RunError> {
     if status.branch.as_deref() == Some(branch) {
-        return Ok(Standing::OnBranch);
+        return Ok(BranchPosition::OnBranch);
     }
     let at = status
         .branch
         .as_ref()
         .map_or("no branch".to_owned(), |other| format!("the branch `{other}`"));
     let Some(head) = status.head.clone() else {
-        return Ok(Standing::Away { at, head: String::new() });
+        return Ok(BranchPosition::Away { at, head: String::new() });
     };
     let is_ahead = match git.commit_of(&format!("refs/heads/{branch}"))? {
         Some(commit) => git.is_ancestor(&commit, &head)?,
         None => true,
     };
     if !is_ahead {
-        return Ok(Standing::Away { at, head });
+        return Ok(BranchPosition::Away { at, head });
     }
-    git.name_head(branch)?;
-    Ok(Standing::Brought { from: at })
+    git.set_branch_to_head(branch)?;
+    Ok(BranchPosition::Moved { from: at })
 }
 
 /// Makes a worktree usable. Returns whether it is clean.
@@ -81,8 +81,8 @@ pub(super) fn recover(
     notes: &mut Vec<String>,
 ) -> Result<bool, NotPrepared> {
     clear_locks(pool, &workspace.branch, Some(record))?;
-    moving::put_back(runner, pool, workspace, record, notes)?;
-    end_half_way(runner, pool, workspace, record, notes)?;
+    moving::undo_interrupted(runner, pool, workspace, record, notes)?;
+    abort_unfinished(runner, pool, workspace, record, notes)?;
     let branch = workspace.branch.as_str();
     let mut git = pool.git_in(runner, &workspace.worktree);
     let status = git.status()?;
@@ -101,24 +101,24 @@ pub(super) fn recover(
         }
         return Ok(status.is_clean());
     }
-    match bring_home(&mut git, branch, &status)? {
-        Standing::OnBranch => {}
-        Standing::Brought { from } => {
+    match move_branch_to_head(&mut git, branch, &status)? {
+        BranchPosition::OnBranch => {}
+        BranchPosition::Moved { from } => {
             notes.push(format!("the last work was on {from}; `{branch}` was moved there"));
         }
-        Standing::Away { at, .. } => {
+        BranchPosition::Away { at, .. } => {
             let saved = rescue::save(runner, pool, &workspace.worktree, record, &[])?;
-            notes.push(told_of("the worktree was left on", &at, saved.reference));
+            notes.push(note_with_rescue("the worktree was left on", &at, saved.reference));
             let mut git = pool.git_in(runner, &workspace.worktree);
-            if !git.carry_to(branch)? {
-                git.force_to(CheckoutTarget::Branch(branch))?;
+            if !git.switch_keeping_changes(branch)? {
+                git.force_checkout(CheckoutTarget::Branch(branch))?;
             }
         }
     }
     Ok(pool.git_in(runner, &workspace.worktree).status()?.is_clean())
 }
 
-fn told_of(what: &str, detail: &str, reference: Option<String>) -> String {
+fn note_with_rescue(what: &str, detail: &str, reference: Option<String>) -> String {
     let saved = reference.map(|name| format!("; its work is saved as `{name}`"));
     format!("{what} {detail}{}", saved.unwrap_or_default())
 }
@@ -145,7 +145,7 @@ pub(super) fn clear_locks(
 ) -> Result<(), RunError> {
     let of_branch = pool.common.join("refs/heads").join(format!("{branch}.lock"));
     let of_record = record.map(locks_in).transpose()?;
-    let of_refs = Some(pool.common.join("packed-refs.lock")).filter(|lock| is_old(lock));
+    let of_refs = Some(pool.common.join("packed-refs.lock")).filter(|lock| is_stale(lock));
     for lock in of_record.into_iter().flatten().chain([of_branch]).chain(of_refs) {
         if lock.symlink_metadata().is_err() {
             continue;
@@ -163,11 +163,11 @@ pub(super) fn clear_locks(
 
 /// Any process may hold the lock on all refs, for milliseconds. Left behind, it prevents every ref
 /// of the repository from being deleted.
-fn is_old(lock: &Path) -> bool {
+fn is_stale(lock: &Path) -> bool {
     let Ok(changed) = lock.symlink_metadata().and_then(|found| found.modified()) else {
         return false;
     };
-    changed.elapsed().is_ok_and(|age| age > LEFT_BEHIND)
+    changed.elapsed().is_ok_and(|age| age > STALE_LOCK_AGE)
 }
 
 /// `index.lock`, `HEAD.lock`, and the locks of an operation in progress, such as `AUTO_MERGE.lock`.
@@ -197,30 +197,35 @@ fn is_open_somewhere(file: &Path) -> bool {
         .any(|open| fs::read_link(open).is_ok_and(|target| target == file))
 }
 
-fn end_half_way(
+fn abort_unfinished(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
     workspace: &Workspace,
     record: &Path,
     notes: &mut Vec<String>,
 ) -> Result<(), RunError> {
-    let Some((_, operation)) = HALF_WAY.iter().find(|(file, _)| record.join(file).exists()) else {
+    let Some((_, operation)) = UNFINISHED.iter().find(|(file, _)| record.join(file).exists())
+    else {
         return Ok(());
     };
     let saved = rescue::save(runner, pool, &workspace.worktree, record, &[])?;
-    notes.push(told_of("an unfinished operation was aborted:", operation, saved.reference));
+    notes.push(note_with_rescue(
+        "an unfinished operation was aborted:",
+        operation,
+        saved.reference,
+    ));
     let mut git = pool.git_in(runner, &workspace.worktree);
     if git.abort(operation)? {
         return Ok(());
     }
     // Only the state of the operation remains to be removed; the work is saved.
-    forget_half_way(record)?;
+    remove_operation_state(record)?;
     git.reset_index()
 }
 
 /// Removes the state of an operation; files, index and branches stay as they are.
-pub(super) fn forget_half_way(record: &Path) -> Result<(), RunError> {
-    for (file, _) in HALF_WAY {
+pub(super) fn remove_operation_state(record: &Path) -> Result<(), RunError> {
+    for (file, _) in UNFINISHED {
         let path = record.join(file);
         let removed = match path.symlink_metadata() {
             Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
@@ -246,15 +251,15 @@ pub(super) fn adopt(
     let mut git = pool.git(runner);
     let head = git.commit_of(&format!("refs/heads/{branch}"))?;
     git.add_empty_worktree(&beside, head.as_deref().unwrap_or(start))?;
-    let tied = link::record_named_in(&beside.join(".git")).and_then(|record| {
+    let linked = link::record_named_in(&beside.join(".git")).and_then(|record| {
         fs::remove_file(worktree.join(".git"))?;
-        link::tie(worktree, &record)?;
+        link::link_folder(worktree, &record)?;
         fs::remove_dir_all(&beside)
     });
-    tied.map_err(|error| failed("taking over", worktree, &error))?;
+    linked.map_err(|error| failed("taking over", worktree, &error))?;
     let mut git = pool.git_in(runner, worktree);
     git.reset_index()?;
-    git.name_head(branch)?;
+    git.set_branch_to_head(branch)?;
     notes.push("the worktree's record in the repository was gone and was created again".to_owned());
     Ok(())
 }

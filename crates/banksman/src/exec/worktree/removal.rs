@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::link::Place;
+use super::link::WorktreeState;
 use super::pool::{WorktreePool, failed};
 use super::{lock, mark, recover, rescue};
 use crate::exec::git::{self, Git};
@@ -54,31 +54,33 @@ pub fn remove(
     env: &BTreeMap<String, String>,
 ) -> Result<Removed, RunError> {
     let Workspace { worktree, spare, .. } = workspace;
-    let held = lock::hold(runner, &lock::lock_of_worktree(spare, worktree), env)?;
+    let lock = lock::acquire(runner, &lock::lock_of_worktree(spare, worktree), env)?;
     let pool = WorktreePool::of(workspace, env)?;
     recover::clear_locks(&pool, &workspace.branch, None)?;
     let safe = safe_commits(&mut pool.git(runner), workspace)?;
-    if pool.look(worktree)? == Place::Orphan {
+    if pool.inspect(worktree)? == WorktreeState::Orphan {
         let start = safe.first().map_or("HEAD", String::as_str);
         recover::adopt(runner, &pool, workspace, start, &mut Vec::new())?;
     }
-    let removed = match pool.look(worktree)? {
-        Place::Ours(record) => put_away(runner, &pool, workspace, &record, &safe)?,
-        Place::Unfinished => {
+    let removed = match pool.inspect(worktree)? {
+        WorktreeState::Ours(record) => save_and_retire(runner, &pool, workspace, &record, &safe)?,
+        WorktreeState::Unfinished => {
             pool.discard(runner, worktree)?;
             Removed::default()
         }
-        Place::Free => {
+        WorktreeState::Free => {
             pool.forget(runner, worktree)?;
             Removed::default()
         }
-        Place::Orphan => return Err(not_ours(worktree, "its record in the repository is gone")),
-        Place::Foreign(why) => return Err(not_ours(worktree, &why)),
+        WorktreeState::Orphan => {
+            return Err(not_ours(worktree, "its record in the repository is gone"));
+        }
+        WorktreeState::Foreign(why) => return Err(not_ours(worktree, &why)),
     };
-    delete_branch_if_held(&mut pool.git(runner), &workspace.branch, &safe)?;
-    mark::fulfil(workspace).map_err(|error| failed("forgetting", worktree, &error))?;
+    delete_contained_branch(&mut pool.git(runner), &workspace.branch, &safe)?;
+    mark::remove_intent(workspace).map_err(|error| failed("forgetting", worktree, &error))?;
     // A lock file that stays behind is reused.
-    drop(held.give_up_with_file());
+    drop(lock.release_and_remove());
     Ok(removed)
 }
 
@@ -96,16 +98,16 @@ fn safe_commits(git: &mut Git<'_>, workspace: &Workspace) -> Result<Vec<String>,
         [Some(local.as_str()), remote.as_deref()].into_iter().flatten().collect();
     let mut safe: Vec<String> = git.refs(&asked)?.into_values().collect();
     // The branches that were merged in keep their own commits.
-    let brought: Vec<String> =
+    let merged: Vec<String> =
         workspace.produces.iter().map(|branch| format!("refs/heads/{branch}")).collect();
-    if !brought.is_empty() {
-        let brought: Vec<&str> = brought.iter().map(String::as_str).collect();
-        safe.extend(git.refs(&brought)?.into_values());
+    if !merged.is_empty() {
+        let merged: Vec<&str> = merged.iter().map(String::as_str).collect();
+        safe.extend(git.refs(&merged)?.into_values());
     }
     Ok(safe)
 }
 
-fn put_away(
+fn save_and_retire(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
     workspace: &Workspace,
@@ -125,14 +127,18 @@ fn put_away(
     Ok(Removed { rescue: saved.reference, kept: None })
 }
 
-fn delete_branch_if_held(git: &mut Git<'_>, branch: &str, safe: &[String]) -> Result<(), RunError> {
+fn delete_contained_branch(
+    git: &mut Git<'_>,
+    branch: &str,
+    safe: &[String],
+) -> Result<(), RunError> {
     let name = format!("refs/heads/{branch}");
     let Some(commit) = git.commit_of(&name)? else { return Ok(()) };
-    let is_held = rescue::is_held(git, &commit, safe)?;
+    let is_contained = rescue::is_contained(git, &commit, safe)?;
     let is_used = |git: &mut Git<'_>| -> Result<bool, RunError> {
         Ok(git.worktrees()?.iter().any(|listed| listed.branch.as_ref() == Some(&name)))
     };
-    if is_held && !is_used(git)? {
+    if is_contained && !is_used(git)? {
         // If somebody moves the branch at this moment, it stays.
         git.delete_branch_at(branch, &commit)?;
     }

@@ -13,10 +13,10 @@ use crate::exec::process::{RunError, Runner};
 /// The prefix of all rescue refs.
 pub const REFS: &str = "refs/banksman/rescue/";
 /// How often to look for a number that is neither taken nor locked by a killed git.
-const TRIES: u32 = 20;
+const MAX_TRIES: u32 = 20;
 
 /// The most nested merges examined: a task merges few branches.
-const MERGES: usize = 50;
+const MAX_MERGES: usize = 50;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Saved {
@@ -43,18 +43,22 @@ pub(super) fn save(
     };
     let Some(commit) = work.or(head) else { return Ok(Saved { reference: None, whole }) };
     let mut git = pool.git(runner);
-    if is_held(&mut git, &commit, safe)? {
+    if is_contained(&mut git, &commit, safe)? {
         return Ok(Saved { reference: None, whole });
     }
-    let reference = keep(runner, pool, worktree, &commit)?;
+    let reference = store_ref(runner, pool, worktree, &commit)?;
     Ok(Saved { reference: Some(reference), whole })
 }
 
 /// Whether nothing is lost with a commit. A merge that git can reproduce is not work; then its
 /// parents decide.
-pub(super) fn is_held(git: &mut Git<'_>, commit: &str, safe: &[String]) -> Result<bool, RunError> {
+pub(super) fn is_contained(
+    git: &mut Git<'_>,
+    commit: &str,
+    safe: &[String],
+) -> Result<bool, RunError> {
     let mut open = vec![commit.to_owned()];
-    for _ in 0..MERGES {
+    for _ in 0..MAX_MERGES {
         let Some(next) = open.pop() else { return Ok(true) };
         let mut is_safe = false;
         for safe in safe {
@@ -126,7 +130,7 @@ fn snapshot(
 }
 
 /// Stores the commit under the next free number, or returns the last ref if it holds the same work.
-fn keep(
+fn store_ref(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
     worktree: &Path,
@@ -134,7 +138,7 @@ fn keep(
 ) -> Result<String, RunError> {
     let prefix = format!("{REFS}{}/", rescue_name(worktree));
     let mut git = pool.git(runner);
-    for attempt in 1..=TRIES {
+    for attempt in 1..=MAX_TRIES {
         let number =
             |name: &str| name.strip_prefix(&prefix).and_then(|rest| rest.parse::<u32>().ok());
         let refs = git.refs(&[&prefix])?;

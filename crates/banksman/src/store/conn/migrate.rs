@@ -42,7 +42,7 @@ impl Migration {
             }
         }
         statements.retain(|statement| !statement.trim().is_empty());
-        statements.iter().map(|statement| spell(statement, dialect)).collect()
+        statements.iter().map(|statement| render(statement, dialect)).collect()
     }
 
     pub(super) fn failed(&self, source: DbError) -> DbError {
@@ -51,7 +51,7 @@ impl Migration {
 }
 
 /// Replaces the tokens by the engine's keywords.
-pub(super) fn spell(sql: &str, dialect: Dialect) -> String {
+pub(super) fn render(sql: &str, dialect: Dialect) -> String {
     let words = match dialect {
         Dialect::Sqlite => ["INTEGER PRIMARY KEY", "BLOB", "INTEGER", "WITHOUT ROWID"],
         Dialect::Postgres => {

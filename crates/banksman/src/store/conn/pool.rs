@@ -12,22 +12,22 @@ use super::locked;
 
 pub(super) struct Pool<L> {
     limit: usize,
-    patience: Duration,
-    shelf: Mutex<Shelf<L>>,
+    timeout: Duration,
+    state: Mutex<PoolState<L>>,
     returned: Condvar,
 }
 
-struct Shelf<L> {
+struct PoolState<L> {
     idle: Vec<L>,
     lent: usize,
 }
 
 impl<L> Pool<L> {
-    pub(super) fn new(limit: usize, patience: Duration) -> Self {
+    pub(super) fn new(limit: usize, timeout: Duration) -> Self {
         Self {
             limit: limit.max(1),
-            patience,
-            shelf: Mutex::new(Shelf { idle: Vec::new(), lent: 0 }),
+            timeout,
+            state: Mutex::new(PoolState { idle: Vec::new(), lent: 0 }),
             returned: Condvar::new(),
         }
     }
@@ -37,43 +37,41 @@ impl<L> Pool<L> {
     pub(super) fn borrow<E: From<DbError>>(
         &self,
         choose: impl FnOnce(Option<L>) -> Result<L, E>,
-    ) -> Result<Lent<'_, L>, E> {
-        let (mut shelf, _) = self
+    ) -> Result<Borrowed<'_, L>, E> {
+        let (mut state, _) = self
             .returned
-            .wait_timeout_while(locked(&self.shelf), self.patience, |shelf| {
-                shelf.lent >= self.limit
-            })
+            .wait_timeout_while(locked(&self.state), self.timeout, |state| state.lent >= self.limit)
             .unwrap_or_else(PoisonError::into_inner);
-        if shelf.lent >= self.limit {
+        if state.lent >= self.limit {
             return Err(E::from(DbError::Busy { what: "a free connection to the store" }));
         }
-        shelf.lent += 1;
-        let idle = shelf.idle.pop();
-        drop(shelf);
-        let place = Place { pool: self };
-        Ok(Lent { link: choose(idle)?, place })
+        state.lent += 1;
+        let idle = state.idle.pop();
+        drop(state);
+        let slot = Slot { pool: self };
+        Ok(Borrowed { link: choose(idle)?, slot })
     }
 
     /// Closes idle connections after a sign that all are broken.
     pub(super) fn clear(&self) {
-        let idle = std::mem::take(&mut locked(&self.shelf).idle);
+        let idle = std::mem::take(&mut locked(&self.state).idle);
         drop(idle);
     }
 }
 
 /// A borrowed connection.
-pub(super) struct Lent<'a, L> {
+pub(super) struct Borrowed<'a, L> {
     link: L,
-    place: Place<'a, L>,
+    slot: Slot<'a, L>,
 }
 
-impl<L> Lent<'_, L> {
+impl<L> Borrowed<'_, L> {
     pub(super) fn give_back(self) {
-        locked(&self.place.pool.shelf).idle.push(self.link);
+        locked(&self.slot.pool.state).idle.push(self.link);
     }
 }
 
-impl<L> Deref for Lent<'_, L> {
+impl<L> Deref for Borrowed<'_, L> {
     type Target = L;
 
     fn deref(&self) -> &L {
@@ -81,20 +79,20 @@ impl<L> Deref for Lent<'_, L> {
     }
 }
 
-impl<L> DerefMut for Lent<'_, L> {
+impl<L> DerefMut for Borrowed<'_, L> {
     fn deref_mut(&mut self) -> &mut L {
         &mut self.link
     }
 }
 
 /// The right to one connection.
-struct Place<'a, L> {
+struct Slot<'a, L> {
     pool: &'a Pool<L>,
 }
 
-impl<L> Drop for Place<'_, L> {
+impl<L> Drop for Slot<'_, L> {
     fn drop(&mut self) {
-        locked(&self.pool.shelf).lent -= 1;
+        locked(&self.pool.state).lent -= 1;
         self.pool.returned.notify_one();
     }
 }

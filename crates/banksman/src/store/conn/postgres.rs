@@ -17,10 +17,10 @@ use std::{process, thread};
 
 use self::announce::Announcer;
 use self::failure::Failure;
-use self::link::{Link, Maker};
+use self::link::{Connector, Link};
 use self::transaction::{Access, Lost, Transaction};
 use super::error::DbError;
-use super::pool::{Lent, Pool};
+use super::pool::{Borrowed, Pool};
 use super::wake::{Waited, WakeMark, WakeSignal};
 use super::{Conn, Migration, Options, Stats, run_job};
 
@@ -31,11 +31,11 @@ const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
 /// How often a waiter wakes to query while no notifications can arrive.
-const LOOK_EVERY_WITHOUT_HINTS: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL_WITHOUT_HINTS: Duration = Duration::from_millis(250);
 
 pub(super) struct Postgres {
     links: Pool<Link>,
-    maker: Arc<Maker>,
+    connector: Arc<Connector>,
     signal: Arc<WakeSignal>,
     announcer: Announcer,
     /// Counts pauses, from a start that differs between processes.
@@ -45,9 +45,9 @@ pub(super) struct Postgres {
 }
 
 /// The result of one run of a job.
-enum Turn<T, E> {
-    Over(Result<T, E>),
-    Again(DbError),
+enum Attempt<T, E> {
+    Done(Result<T, E>),
+    Retry(DbError),
 }
 
 impl Postgres {
@@ -56,15 +56,15 @@ impl Postgres {
         options: &Options,
         migrations: &[Migration],
     ) -> Result<Self, DbError> {
-        let maker = Arc::new(open::maker(url, options)?);
-        let (link, channel) = open::set_up(&maker, options, migrations)?;
+        let connector = Arc::new(open::connector(url, options)?);
+        let (link, channel) = open::set_up(&connector, options, migrations)?;
         let links = Pool::new(options.connections, options.busy_timeout);
         links.borrow::<DbError>(|_| Ok(link))?.give_back();
         let signal = Arc::new(WakeSignal::default());
         Ok(Self {
             links,
-            announcer: Announcer::new(Arc::clone(&maker), channel, Arc::clone(&signal)),
-            maker,
+            announcer: Announcer::new(Arc::clone(&connector), channel, Arc::clone(&signal)),
+            connector,
             signal,
             pauses: AtomicU64::new(process::id().into()),
             waiting: AtomicU64::new(0),
@@ -92,22 +92,22 @@ impl Postgres {
         mut job: impl FnMut(&mut dyn Conn) -> Result<T, E>,
     ) -> Result<T, E> {
         for failures in 1..TRIES {
-            match self.turn(access, &mut job) {
-                Turn::Over(result) => return result,
-                Turn::Again(_) => self.pause(failures),
+            match self.attempt(access, &mut job) {
+                Attempt::Done(result) => return result,
+                Attempt::Retry(_) => self.pause(failures),
             }
         }
-        match self.turn(access, &mut job) {
-            Turn::Over(result) => result,
-            Turn::Again(error) => Err(E::from(error)),
+        match self.attempt(access, &mut job) {
+            Attempt::Done(result) => result,
+            Attempt::Retry(error) => Err(E::from(error)),
         }
     }
 
-    fn turn<T, E: From<DbError>>(
+    fn attempt<T, E: From<DbError>>(
         &self,
         access: Access,
         job: &mut impl FnMut(&mut dyn Conn) -> Result<T, E>,
-    ) -> Turn<T, E> {
+    ) -> Attempt<T, E> {
         let mut link = match self.borrow() {
             Ok(link) => link,
             Err(failure) => return self.answer(failure),
@@ -115,8 +115,8 @@ impl Postgres {
         let mut transaction = Transaction::new(&mut link, access);
         let result = run_job(job, &mut transaction);
         let failure = transaction.take_failure();
-        let turn = match (result, failure) {
-            (_, Some(failure)) if failure.again => {
+        let attempt = match (result, failure) {
+            (_, Some(failure)) if failure.is_retryable => {
                 transaction.roll_back();
                 self.answer(failure)
             }
@@ -126,14 +126,14 @@ impl Postgres {
             }
             (Err(refusal), _) => {
                 transaction.roll_back();
-                Turn::Over(Err(refusal))
+                Attempt::Done(Err(refusal))
             }
             (Ok(done), None) => self.keep(&mut transaction, access, done),
         };
         if !link.is_broken() {
             link.give_back();
         }
-        turn
+        attempt
     }
 
     fn keep<T, E: From<DbError>>(
@@ -141,50 +141,50 @@ impl Postgres {
         transaction: &mut Transaction<'_>,
         access: Access,
         done: T,
-    ) -> Turn<T, E> {
+    ) -> Attempt<T, E> {
         match transaction.commit() {
             Ok(()) => {
                 if access == Access::Write {
                     self.jobs.fetch_add(1, Ordering::Relaxed);
                     if transaction.notifies() {
-                        self.announcer.tell();
+                        self.announcer.announce();
                     }
                 }
-                Turn::Over(Ok(done))
+                Attempt::Done(Ok(done))
             }
             Err(Lost::RolledBack(failure)) => self.answer(failure),
             // A read has nothing to lose.
-            Err(Lost::Unknown(_)) if access == Access::Read => Turn::Over(Ok(done)),
+            Err(Lost::Unknown(_)) if access == Access::Read => Attempt::Done(Ok(done)),
             Err(Lost::Unknown(error)) => {
                 self.links.clear();
-                Turn::Over(Err(E::from(error)))
+                Attempt::Done(Err(E::from(error)))
             }
         }
     }
 
-    fn answer<T, E: From<DbError>>(&self, failure: Failure) -> Turn<T, E> {
+    fn answer<T, E: From<DbError>>(&self, failure: Failure) -> Attempt<T, E> {
         if failure.is_disconnect() {
             // What broke one connection, such as a restart of the server, has most likely broken
             // the others.
             self.links.clear();
         }
-        if failure.again {
-            Turn::Again(failure.error)
+        if failure.is_retryable {
+            Attempt::Retry(failure.error)
         } else {
-            Turn::Over(Err(E::from(failure.error)))
+            Attempt::Done(Err(E::from(failure.error)))
         }
     }
 
-    fn borrow(&self) -> Result<Lent<'_, Link>, Failure> {
+    fn borrow(&self) -> Result<Borrowed<'_, Link>, Failure> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let lent = self.links.borrow(|idle| {
             if let Some(mut link) = idle {
-                link.look();
+                link.notice_close();
                 if !link.is_broken() {
                     return Ok(link);
                 }
             }
-            Link::connect(&self.maker)
+            Link::connect(&self.connector)
         });
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         lent
@@ -206,7 +206,7 @@ impl Postgres {
 
     pub(super) fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
         self.announcer.listen();
-        self.signal.wait_and_look(mark, at_most, LOOK_EVERY_WITHOUT_HINTS, || {
+        self.signal.wait_and_check(mark, at_most, CHECK_INTERVAL_WITHOUT_HINTS, || {
             !self.announcer.is_listening()
         })
     }

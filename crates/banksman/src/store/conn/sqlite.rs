@@ -22,15 +22,15 @@ use super::wake::{Waited, WakeFile, WakeMark, WakeSignal, Watch};
 use super::{Conn, Migration, Options, Stats, run_job};
 
 /// How often a waiter checks the file by itself, in case a hint was lost.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// While hints arrive, at most one in this many checks wakes the waiter. Commits that matter give a
 /// hint, so a check mostly finds commits that nobody waits for, such as lease renewals; a steady
 /// trickle of them must not keep every waiter awake.
-const LOOKS_A_WAKE: u32 = 10;
+const CHECKS_PER_WAKE: u32 = 10;
 
-/// The same as [`LOOK_EVERY`] where the system provides no hints from other processes.
-const LOOK_EVERY_WITHOUT_HINTS: Duration = Duration::from_millis(50);
+/// The same as [`CHECK_INTERVAL`] where the system provides no hints from other processes.
+const CHECK_INTERVAL_WITHOUT_HINTS: Duration = Duration::from_millis(50);
 
 pub(super) struct Sqlite {
     writer: Writer,
@@ -42,7 +42,7 @@ pub(super) struct Sqlite {
     wake_file: Arc<WakeFile>,
     /// Checks whether another connection has changed the file. Only the waiter that holds the lock
     /// checks.
-    lookout: Mutex<Option<Lookout>>,
+    detector: Mutex<Option<ChangeDetector>>,
 }
 
 impl Sqlite {
@@ -63,7 +63,7 @@ impl Sqlite {
             busy_timeout: options.busy_timeout,
             signal,
             wake_file,
-            lookout: Mutex::new(None),
+            detector: Mutex::new(None),
         })
     }
 
@@ -85,7 +85,7 @@ impl Sqlite {
         let mut reader = self.readers.borrow(|idle| idle.map_or_else(|| self.reader(), Ok))?;
         reader.control("BEGIN")?;
         let result = run_job(&mut job, &mut *reader);
-        let failed = reader.take_verdict().failed;
+        let failed = reader.take_status().failed;
         if reader.is_in_transaction() {
             reader.control("ROLLBACK")?;
         }
@@ -101,15 +101,15 @@ impl Sqlite {
     }
 
     pub(super) fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
-        let (slice, looks) = match self.wake_file.watch(&self.signal) {
+        let (slice, checks) = match self.wake_file.watch(&self.signal) {
             Watch::Began => {
-                self.look(1);
+                self.check(1);
                 return Waited::Notified;
             }
-            Watch::Running => (LOOK_EVERY, LOOKS_A_WAKE),
-            Watch::Unavailable => (LOOK_EVERY_WITHOUT_HINTS, 1),
+            Watch::Running => (CHECK_INTERVAL, CHECKS_PER_WAKE),
+            Watch::Unavailable => (CHECK_INTERVAL_WITHOUT_HINTS, 1),
         };
-        self.signal.wait_and_look(mark, at_most, slice, || self.look(looks))
+        self.signal.wait_and_check(mark, at_most, slice, || self.check(checks))
     }
 
     pub(super) fn stats(&self) -> Stats {
@@ -121,36 +121,36 @@ impl Sqlite {
         Ok(Link::new(connection, self.path.clone(), Access::Read))
     }
 
-    /// Returns whether the file may have changed, at most once in `looks` checks. If the check
+    /// Returns whether the file may have changed, at most once in `checks` checks. If the check
     /// fails, it may have.
-    fn look(&self, looks: u32) -> bool {
-        let Ok(mut lookout) = self.lookout.try_lock() else {
+    fn check(&self, checks: u32) -> bool {
+        let Ok(mut detector) = self.detector.try_lock() else {
             return false;
         };
-        if lookout.is_none() {
-            *lookout = self.reader().ok().map(|reader| Lookout::new(reader.connection));
+        if detector.is_none() {
+            *detector = self.reader().ok().map(|reader| ChangeDetector::new(reader.connection));
         }
-        lookout.as_mut().is_none_or(|lookout| lookout.look(looks))
+        detector.as_mut().is_none_or(|detector| detector.check(checks))
     }
 }
 
-struct Lookout {
+struct ChangeDetector {
     connection: Connection,
     seen: i64,
-    has_news: bool,
+    has_unreported: bool,
     /// Checks since the last one that returned true.
-    looks: u32,
+    checks: u32,
 }
 
-impl Lookout {
+impl ChangeDetector {
     /// Earlier commits do not count.
     fn new(connection: Connection) -> Self {
-        let mut lookout = Self { connection, seen: 0, has_news: false, looks: u32::MAX };
-        lookout.has_moved();
-        lookout
+        let mut detector = Self { connection, seen: 0, has_unreported: false, checks: u32::MAX };
+        detector.has_changed();
+        detector
     }
 
-    fn has_moved(&mut self) -> bool {
+    fn has_changed(&mut self) -> bool {
         // This number changes whenever another connection, in any process, commits.
         let Ok(now) = self.connection.pragma_query_value(None, "data_version", |row| row.get(0))
         else {
@@ -159,15 +159,15 @@ impl Lookout {
         std::mem::replace(&mut self.seen, now) != now
     }
 
-    /// Whether there was an unreported commit; reports at most once in `looks` checks.
-    fn look(&mut self, looks: u32) -> bool {
-        self.has_news |= self.has_moved();
-        self.looks = self.looks.saturating_add(1);
-        let is_told = self.has_news && self.looks >= looks;
-        if is_told {
-            (self.has_news, self.looks) = (false, 0);
+    /// Whether there was an unreported commit; reports at most once in `checks` checks.
+    fn check(&mut self, checks: u32) -> bool {
+        self.has_unreported |= self.has_changed();
+        self.checks = self.checks.saturating_add(1);
+        let reports = self.has_unreported && self.checks >= checks;
+        if reports {
+            (self.has_unreported, self.checks) = (false, 0);
         }
-        is_told
+        reports
     }
 }
 
@@ -176,25 +176,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trickle_of_silent_commits_is_told_of_now_and_then() {
+    fn silent_commits_are_reported_at_a_bounded_rate() {
         let folder = tempfile::tempdir().unwrap();
         let open = || Connection::open(folder.path().join("store.db")).unwrap();
         let writer = open();
         writer.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE notes (name)").unwrap();
         let commit = || writer.execute("INSERT INTO notes (name) VALUES ('silent')", []).unwrap();
-        let mut lookout = Lookout::new(open());
-        assert!(!lookout.look(3), "what was there before is no news");
+        let mut detector = ChangeDetector::new(open());
+        assert!(!detector.check(3), "what was there before is no news");
         commit();
-        assert!(lookout.look(3), "after a rest it is told of at once");
-        let told: Vec<bool> = (0..6)
+        assert!(detector.check(3), "after a rest it is told of at once");
+        let reported: Vec<bool> = (0..6)
             .map(|_| {
                 commit();
-                lookout.look(3)
+                detector.check(3)
             })
             .collect();
-        assert_eq!(told, [false, false, true, false, false, true]);
+        assert_eq!(reported, [false, false, true, false, false, true]);
         commit();
-        let told: Vec<bool> = (0..4).map(|_| lookout.look(3)).collect();
-        assert_eq!(told, [false, false, true, false], "and the last one is not forgotten");
+        let reported: Vec<bool> = (0..4).map(|_| detector.check(3)).collect();
+        assert_eq!(reported, [false, false, true, false], "and the last one is not forgotten");
     }
 }

@@ -230,7 +230,7 @@ fn a_column_of_the_wrong_kind_is_named() {
 }
 
 #[test]
-fn what_a_row_cannot_hold_is_an_error() {
+fn an_unsupported_column_type_is_an_error() {
     on_both(|world| {
         let db = world.open();
         let error = db
@@ -310,7 +310,7 @@ fn a_panic_is_answered_and_leaves_nothing() {
         let result = db.write(|conn| {
             add(conn, "a")?;
             conn.query(COUNT, &[])?;
-            if names_of_nobody().is_empty() {
+            if no_names().is_empty() {
                 panic!("out of cheese");
             }
             Ok::<(), DbError>(())
@@ -324,7 +324,7 @@ fn a_panic_is_answered_and_leaves_nothing() {
     });
 }
 
-fn names_of_nobody() -> Vec<String> {
+fn no_names() -> Vec<String> {
     Vec::new()
 }
 
@@ -472,7 +472,7 @@ fn waiting_ends() {
 }
 
 #[test]
-fn steps_are_taken_once_by_whoever_comes_first() {
+fn concurrent_opens_apply_each_migration_once() {
     on_both(|world| {
         const THREADS: usize = 6;
         let start = Barrier::new(THREADS);
@@ -498,7 +498,7 @@ fn steps_are_taken_once_by_whoever_comes_first() {
 }
 
 #[test]
-fn an_older_store_is_brought_up_to_date() {
+fn an_older_store_is_migrated() {
     on_both(|world| {
         add_alone(&world.open(), "old").expect("the note is written");
         let db = world.try_open(&[NOTES, COLOURS]).expect("the store opens");
@@ -519,7 +519,7 @@ fn a_newer_store_is_refused() {
 }
 
 #[test]
-fn a_step_that_fails_leaves_nothing() {
+fn a_failed_migration_leaves_nothing() {
     on_both(|world| {
         const WRONG: Migration = Migration {
             version: 2,
@@ -536,7 +536,7 @@ fn a_step_that_fails_leaves_nothing() {
 }
 
 #[test]
-fn steps_must_be_numbered_without_gaps() {
+fn migrations_must_be_numbered_without_gaps() {
     on_both(|world| {
         let error = world.try_open(&[COLOURS]).err().expect("one is missing");
         assert!(matches!(error, DbError::Migration { version: 2, .. }), "{error:?}");

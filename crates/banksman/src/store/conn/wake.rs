@@ -28,36 +28,36 @@ pub enum Waited {
 /// Counts notifications and wakes waiters when the count changes.
 #[derive(Debug, Default)]
 pub(super) struct WakeSignal {
-    heard: Mutex<u64>,
+    count: Mutex<u64>,
     moved: Condvar,
 }
 
 impl WakeSignal {
     pub(super) fn mark(&self) -> WakeMark {
-        WakeMark(*locked(&self.heard))
+        WakeMark(*locked(&self.count))
     }
 
     pub(super) fn raise(&self) {
-        *locked(&self.heard) += 1;
+        *locked(&self.count) += 1;
         self.moved.notify_all();
     }
 
     pub(super) fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
-        let heard = locked(&self.heard);
-        let (heard, _) = self
+        let count = locked(&self.count);
+        let (count, _) = self
             .moved
-            .wait_timeout_while(heard, at_most, |heard| *heard == mark.0)
+            .wait_timeout_while(count, at_most, |count| *count == mark.0)
             .unwrap_or_else(PoisonError::into_inner);
-        if *heard == mark.0 { Waited::TimedOut } else { Waited::Notified }
+        if *count == mark.0 { Waited::TimedOut } else { Waited::Notified }
     }
 
-    /// Waits in slices and calls `look` after each, which returns whether a hint was lost.
-    pub(super) fn wait_and_look(
+    /// Waits in slices and calls `check` after each, which returns whether a hint was lost.
+    pub(super) fn wait_and_check(
         &self,
         mark: WakeMark,
         at_most: Duration,
         slice: Duration,
-        mut look: impl FnMut() -> bool,
+        mut check: impl FnMut() -> bool,
     ) -> Waited {
         // A time too far in the future for the clock is treated as one in a year.
         const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -70,7 +70,7 @@ impl WakeSignal {
             if left <= slice {
                 return Waited::TimedOut;
             }
-            if look() {
+            if check() {
                 self.raise();
             }
         }

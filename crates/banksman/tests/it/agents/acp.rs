@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use banksman::exec::agent::acp_client::AcpRequest;
 use banksman::exec::agent::{
-    self, AgentKind, AgentRequest, AgentSetup, McpServer, OURSELVES, PriorUsage,
+    self, AgentKind, AgentRequest, AgentSetup, McpServer, OWN_PROGRAM, PriorUsage,
 };
 use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{FaultKind, Terminal};
@@ -279,7 +279,7 @@ fn launch() {
         guard: None,
     };
     let launch = agent::launch(&setup, &ask);
-    assert_eq!(launch.program, OURSELVES);
+    assert_eq!(launch.program, OWN_PROGRAM);
     assert_eq!(launch.args.join(" "), "acp-client -- gemini --acp");
     let order: AcpRequest = serde_json::from_str(&launch.stdin.unwrap()).unwrap();
     assert!(order.prompt.starts_with("do it\n") && order.prompt.contains(r#"{"type":"object"}"#));

@@ -136,7 +136,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    fn pool() -> (tempfile::TempDir, Files) {
+    fn fixture() -> (tempfile::TempDir, Files) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = folder.path().join("worktree");
         fs::create_dir(&root).expect("made");
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let (folder, files) = pool();
+        let (folder, files) = fixture();
         let root = folder.path().join("worktree");
         let path = root.join("a/b/c.txt");
         assert_eq!(
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_missing_file_has_its_own_code() {
-        let (_folder, files) = pool();
+        let (_folder, files) = fixture();
         let refusal = files.read(&json!({"path": "none/such"})).expect_err("missing");
         assert_eq!(refusal, (NOT_FOUND, "Resource not found: none/such".to_owned()));
         assert!(files.write(&json!({"path": "a"})).is_err(), "no content");
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn nothing_leads_out_of_the_worktree() {
-        let (folder, files) = pool();
+        let (folder, files) = fixture();
         let root = folder.path().join("worktree");
         symlink(folder.path(), root.join("up")).expect("linked");
         symlink("../secret", root.join("file")).expect("linked");
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn only_small_texts_in_regular_files() {
-        let (folder, files) = pool();
+        let (folder, files) = fixture();
         let root = folder.path().join("worktree");
         fs::write(root.join("binary"), [0xff, 0xfe]).expect("written");
         File::create(root.join("huge"))

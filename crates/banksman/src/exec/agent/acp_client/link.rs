@@ -18,9 +18,9 @@ use super::{ClientError, MESSAGE_BYTES};
 
 const CHUNK: usize = 64 * 1024;
 /// The interval between checks whether the agent has exited.
-const LOOK_NANOS: i64 = 20_000_000;
+const EXIT_POLL_NANOS: i64 = 20_000_000;
 /// Checks after each step of ending the agent: two seconds.
-const LOOKS: u32 = 100;
+const EXIT_POLLS: u32 = 100;
 
 pub(super) struct Link {
     child: Child,
@@ -35,7 +35,7 @@ pub(super) struct Link {
     searched: usize,
 }
 
-pub(super) enum Heard {
+pub(super) enum Received {
     Line(String),
     /// The agent closed its output.
     Closed,
@@ -69,14 +69,14 @@ impl Link {
             incoming: Vec::new(),
             searched: 0,
         };
-        if let Err(source) = link.unblock() {
+        if let Err(source) = link.set_nonblocking() {
             link.end(true);
             return Err(ClientError::Link { operation: "set up the agent's pipes", source });
         }
         Ok(link)
     }
 
-    fn unblock(&self) -> io::Result<()> {
+    fn set_nonblocking(&self) -> io::Result<()> {
         let fds = [self.input.as_ref().map(AsFd::as_fd), self.output.as_ref().map(AsFd::as_fd)];
         for fd in fds.into_iter().flatten() {
             rustix::fs::fcntl_setfl(fd, OFlags::NONBLOCK)?;
@@ -84,18 +84,18 @@ impl Link {
         Ok(())
     }
 
-    /// Queues a line; [`Self::hear`] sends it.
+    /// Queues a line; [`Self::receive`] sends it.
     pub(super) fn send(&mut self, line: &str) {
         self.outgoing.extend_from_slice(line.as_bytes());
         self.outgoing.push(b'\n');
     }
 
     /// Waits for the agent's next line and sends queued lines meanwhile.
-    pub(super) fn hear(&mut self) -> Result<Heard, ClientError> {
+    pub(super) fn receive(&mut self) -> Result<Received, ClientError> {
         let failed = |source| ClientError::Link { operation: "communicate with the agent", source };
         loop {
             if let Some(line) = self.take_line() {
-                return Ok(Heard::Line(line));
+                return Ok(Received::Line(line));
             }
             if self.incoming.len() > MESSAGE_BYTES {
                 return Err(ClientError::TooLong);
@@ -105,7 +105,7 @@ impl Link {
             }
             let ready = self.wait(None).map_err(failed)?;
             if ready.interrupted {
-                return Ok(Heard::Interrupted);
+                return Ok(Received::Interrupted);
             }
             if ready.input {
                 self.write().map_err(failed)?;
@@ -128,20 +128,20 @@ impl Link {
     }
 
     /// A last line without a line ending.
-    fn take_rest(&mut self) -> Heard {
+    fn take_rest(&mut self) -> Received {
         if self.incoming.is_empty() {
-            return Heard::Closed;
+            return Received::Closed;
         }
         self.searched = 0;
-        Heard::Line(
+        Received::Line(
             String::from_utf8_lossy(&std::mem::take(&mut self.incoming)).trim_end().to_owned(),
         )
     }
 
     fn wait(&self, timeout: Option<&Timespec>) -> io::Result<Ready> {
         // An agent that sends requests without reading the answers must wait until it reads them.
-        let listens = self.outgoing.len() <= MESSAGE_BYTES;
-        let output = self.output.as_ref().filter(|_| listens);
+        let may_read = self.outgoing.len() <= MESSAGE_BYTES;
+        let output = self.output.as_ref().filter(|_| may_read);
         let input = self.input.as_ref().filter(|_| !self.outgoing.is_empty());
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(output.map(|output| PollFd::new(output, PollFlags::IN)));
@@ -152,8 +152,8 @@ impl Link {
         }
         let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
         let interrupted = ready.next().unwrap_or_default();
-        let of_output = output.is_some() && ready.next().unwrap_or_default();
-        Ok(Ready { interrupted, output: of_output, input: ready.next().unwrap_or_default() })
+        let output_ready = output.is_some() && ready.next().unwrap_or_default();
+        Ok(Ready { interrupted, output: output_ready, input: ready.next().unwrap_or_default() })
     }
 
     fn read(&mut self) -> io::Result<()> {
@@ -162,7 +162,7 @@ impl Link {
         match output.read(&mut chunk) {
             Ok(0) => self.output = None,
             Ok(count) => self.incoming.extend_from_slice(&chunk[..count]),
-            Err(error) if is_passing(&error) => {}
+            Err(error) if is_retryable(&error) => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -172,7 +172,7 @@ impl Link {
         let Some(input) = &mut self.input else { return Ok(()) };
         match input.write(&self.outgoing) {
             Ok(count) => drop(self.outgoing.drain(..count)),
-            Err(error) if is_passing(&error) => {}
+            Err(error) if is_retryable(&error) => {}
             // The agent closed its input; its output still counts.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 self.input = None;
@@ -186,12 +186,12 @@ impl Link {
     /// Ends the agent: closes its input, then sends SIGTERM, then SIGKILL.
     pub(super) fn end(&mut self, at_once: bool) {
         self.input = None;
-        let is_gone = !at_once && self.is_gone_soon();
-        if is_gone || (self.signal(Signal::TERM) && self.is_gone_soon()) {
+        let has_exited = !at_once && self.wait_for_exit();
+        if has_exited || (self.signal(Signal::TERM) && self.wait_for_exit()) {
             return;
         }
         self.signal(Signal::KILL);
-        self.is_gone_soon();
+        self.wait_for_exit();
     }
 
     fn signal(&self, signal: Signal) -> bool {
@@ -199,9 +199,9 @@ impl Link {
     }
 
     /// Keeps reading meanwhile, so that a full pipe does not block the agent.
-    fn is_gone_soon(&mut self) -> bool {
-        let pause = Timespec { tv_sec: 0, tv_nsec: LOOK_NANOS };
-        for _ in 0..LOOKS {
+    fn wait_for_exit(&mut self) -> bool {
+        let pause = Timespec { tv_sec: 0, tv_nsec: EXIT_POLL_NANOS };
+        for _ in 0..EXIT_POLLS {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return true;
             }
@@ -222,6 +222,6 @@ struct Ready {
     input: bool,
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_retryable(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -10,7 +10,7 @@ use std::task::Waker;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::link::{Link, Maker, Step};
+use super::link::{Connector, Link, Step};
 use super::open::one_number;
 use crate::store::conn::locked;
 use crate::store::conn::wake::WakeSignal;
@@ -26,12 +26,12 @@ pub(super) struct Announcer {
 
 #[derive(Default)]
 struct Threads {
-    teller: Option<JoinHandle<()>>,
+    notifier: Option<JoinHandle<()>>,
     listener: Option<JoinHandle<()>>,
 }
 
 struct Shared {
-    maker: Arc<Maker>,
+    connector: Arc<Connector>,
     channel: String,
     signal: Arc<WakeSignal>,
     due: Mutex<Due>,
@@ -41,41 +41,41 @@ struct Shared {
     is_listening: AtomicBool,
     /// The server's id of the teller's session, by which the listener recognises notifications of
     /// its own process.
-    teller_session: AtomicI32,
+    notifier_session: AtomicI32,
 }
 
 #[derive(Default)]
 struct Due {
     /// A commit was not announced yet.
-    word: bool,
+    pending: bool,
     stop: bool,
 }
 
 impl Announcer {
-    pub(super) fn new(maker: Arc<Maker>, channel: String, signal: Arc<WakeSignal>) -> Self {
+    pub(super) fn new(connector: Arc<Connector>, channel: String, signal: Arc<WakeSignal>) -> Self {
         Self {
             shared: Arc::new(Shared {
-                maker,
+                connector,
                 channel,
                 signal,
                 due: Mutex::default(),
                 changed: Condvar::new(),
                 listener: Mutex::new(None),
                 is_listening: AtomicBool::new(false),
-                teller_session: AtomicI32::new(0),
+                notifier_session: AtomicI32::new(0),
             }),
             threads: Mutex::default(),
         }
     }
 
     /// Announces a commit: at once inside the process, soon outside of it.
-    pub(super) fn tell(&self) {
+    pub(super) fn announce(&self) {
         self.shared.signal.raise();
-        locked(&self.shared.due).word = true;
+        locked(&self.shared.due).pending = true;
         self.shared.changed.notify_all();
         let mut threads = locked(&self.threads);
-        if threads.teller.is_none() {
-            threads.teller = self.start("store-teller", Shared::keep_telling);
+        if threads.notifier.is_none() {
+            threads.notifier = self.start("store-teller", Shared::run_notifier);
         }
     }
 
@@ -83,7 +83,7 @@ impl Announcer {
     pub(super) fn listen(&self) {
         let mut threads = locked(&self.threads);
         if threads.listener.is_none() {
-            threads.listener = self.start("store-listener", Shared::keep_listening);
+            threads.listener = self.start("store-listener", Shared::run_listener);
         }
     }
 
@@ -108,7 +108,7 @@ impl Drop for Announcer {
             waker.wake();
         }
         let threads = std::mem::take(&mut *locked(&self.threads));
-        for thread in [threads.teller, threads.listener].into_iter().flatten() {
+        for thread in [threads.notifier, threads.listener].into_iter().flatten() {
             // A panic there has cost hints and nothing else.
             drop(thread.join());
         }
@@ -121,15 +121,15 @@ impl Shared {
     }
 
     /// Announces commits until the handle is dropped, including the last pending one.
-    fn keep_telling(&self) {
+    fn run_notifier(&self) {
         let mut link = None;
-        while self.wait_for_word() {
+        while self.wait_for_commit() {
             // The first failure may only mean that the server restarted while there was nothing to
             // announce.
-            if self.say(&mut link).is_some() || self.say(&mut link).is_some() {
+            if self.notify(&mut link).is_some() || self.notify(&mut link).is_some() {
                 continue;
             }
-            locked(&self.due).word = true;
+            locked(&self.due).pending = true;
             if !self.pause() {
                 return;
             }
@@ -137,13 +137,13 @@ impl Shared {
     }
 
     /// Waits for something to announce and takes it. `false` means that the handle was dropped.
-    fn wait_for_word(&self) -> bool {
+    fn wait_for_commit(&self) -> bool {
         let due = locked(&self.due);
         let mut due = self
             .changed
-            .wait_while(due, |due| !due.word && !due.stop)
+            .wait_while(due, |due| !due.pending && !due.stop)
             .unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut due.word)
+        std::mem::take(&mut due.pending)
     }
 
     /// Waits before another attempt. `false` means that the handle was dropped.
@@ -157,39 +157,39 @@ impl Shared {
     }
 
     /// Sends the notification, over a new connection if there is none. `None` means that it failed.
-    fn say(&self, link: &mut Option<Link>) -> Option<()> {
+    fn notify(&self, link: &mut Option<Link>) -> Option<()> {
         let open = match link {
             Some(open) => open,
-            None => link.insert(self.connect_teller()?),
+            None => link.insert(self.connect_notifier()?),
         };
-        let said = run(open, &format!("NOTIFY {}", self.channel));
-        if said.is_none() {
+        let sent = run(open, &format!("NOTIFY {}", self.channel));
+        if sent.is_none() {
             *link = None;
         }
-        said
+        sent
     }
 
-    fn connect_teller(&self) -> Option<Link> {
-        let mut link = Link::connect(&self.maker).ok()?;
+    fn connect_notifier(&self) -> Option<Link> {
+        let mut link = Link::connect(&self.connector).ok()?;
         let session = one_number(&mut link, "SELECT pg_backend_pid()::bigint").ok()??;
         let session = i32::try_from(session).ok()?;
-        self.teller_session.store(session, Ordering::Release);
+        self.notifier_session.store(session, Ordering::Release);
         Some(link)
     }
 
-    fn keep_listening(&self) {
+    fn run_listener(&self) {
         loop {
             if let Some(mut link) = self.connect_listener() {
                 self.is_listening.store(true, Ordering::Release);
                 // Notifications may have been missed before.
                 self.signal.raise();
-                link.hear(
+                link.receive_notifications(
                     |context| {
                         *locked(&self.listener) = Some(context.waker().clone());
                         self.is_stopped()
                     },
-                    |word| {
-                        if word.process_id() != self.teller_session.load(Ordering::Acquire) {
+                    |pending| {
+                        if pending.process_id() != self.notifier_session.load(Ordering::Acquire) {
                             self.signal.raise();
                         }
                     },
@@ -204,7 +204,7 @@ impl Shared {
     }
 
     fn connect_listener(&self) -> Option<Link> {
-        let mut link = Link::connect(&self.maker).ok()?;
+        let mut link = Link::connect(&self.connector).ok()?;
         run(&mut link, &format!("LISTEN {}", self.channel))?;
         Some(link)
     }

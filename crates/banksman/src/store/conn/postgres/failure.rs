@@ -12,7 +12,7 @@ use crate::store::conn::error::DbError;
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
     pub(super) error: DbError,
-    pub(super) again: bool,
+    pub(super) is_retryable: bool,
 }
 
 impl Failure {
@@ -23,7 +23,7 @@ impl Failure {
 
 impl From<DbError> for Failure {
     fn from(error: DbError) -> Self {
-        Self { error, again: false }
+        Self { error, is_retryable: false }
     }
 }
 
@@ -39,7 +39,10 @@ pub(super) fn classify(
         return disconnected(operation(), error);
     }
     if code == SqlState::T_R_SERIALIZATION_FAILURE || code == SqlState::T_R_DEADLOCK_DETECTED {
-        return Failure { error: DbError::Busy { what: "conflicting transactions" }, again: true };
+        return Failure {
+            error: DbError::Busy { what: "conflicting transactions" },
+            is_retryable: true,
+        };
     }
     Failure::from(if code == SqlState::UNIQUE_VIOLATION {
         DbError::Unique {
@@ -93,5 +96,8 @@ pub(super) fn disconnected(
     operation: String,
     source: impl Error + Send + Sync + 'static,
 ) -> Failure {
-    Failure { error: DbError::Disconnected { operation, source: Arc::new(source) }, again: true }
+    Failure {
+        error: DbError::Disconnected { operation, source: Arc::new(source) },
+        is_retryable: true,
+    }
 }

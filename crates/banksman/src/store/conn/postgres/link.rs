@@ -29,11 +29,11 @@ pub(super) type Params = Vec<Box<dyn ToSql + Sync + Send>>;
 
 /// The server cancels a slow statement itself. If nothing arrives for this much longer, the
 /// connection is dead.
-const SILENCE: Duration = Duration::from_secs(5);
+const ANSWER_MARGIN: Duration = Duration::from_secs(5);
 
 /// How to make links: the address and the session settings.
 #[derive(Clone)]
-pub(super) struct Maker {
+pub(super) struct Connector {
     pub(super) config: Config,
     /// The address without secrets.
     pub(super) target: String,
@@ -74,28 +74,28 @@ pub(super) struct Link {
     /// Statements are constants of the program: their address is the key, and their number is
     /// bounded.
     statements: HashMap<(usize, usize), Prepared>,
-    maker: Arc<Maker>,
+    connector: Arc<Connector>,
 }
 
 impl Link {
-    pub(super) fn connect(maker: &Arc<Maker>) -> Result<Self, Failure> {
+    pub(super) fn connect(connector: &Arc<Connector>) -> Result<Self, Failure> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| DbError::other("start a connection to the database", error))?;
         let connected = runtime.block_on(async {
-            tokio::time::timeout(maker.connect_timeout, maker.config.connect(NoTls)).await
+            tokio::time::timeout(connector.connect_timeout, connector.config.connect(NoTls)).await
         });
         let operation = || "connect".to_owned();
         let (client, wire) = connected
             .map_err(|elapsed| disconnected(operation(), elapsed))?
-            .map_err(|error| classify(&maker.target, operation, error))?;
+            .map_err(|error| classify(&connector.target, operation, error))?;
         Ok(Self {
             runtime,
             client,
             wire: Some(wire),
             statements: HashMap::new(),
-            maker: Arc::clone(maker),
+            connector: Arc::clone(connector),
         })
     }
 
@@ -104,11 +104,11 @@ impl Link {
     }
 
     pub(super) fn target(&self) -> &str {
-        &self.maker.target
+        &self.connector.target
     }
 
     /// Notices that the server closed an idle connection, without a request.
-    pub(super) fn look(&mut self) {
+    pub(super) fn notice_close(&mut self) {
         let wire = &mut self.wire;
         let mut turns = 0;
         self.runtime.block_on(poll_fn(|context| {
@@ -144,7 +144,7 @@ impl Link {
         steps: &[Step<'_>],
     ) -> Result<Vec<Result<Reply, Error>>, Failure> {
         let count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
-        let limit = self.maker.statement_timeout.saturating_mul(count) + SILENCE;
+        let limit = self.connector.statement_timeout.saturating_mul(count) + ANSWER_MARGIN;
         self.send_within(limit, steps)
     }
 
@@ -174,14 +174,14 @@ impl Link {
     }
 
     /// Waits for notifications until the connection ends or `is_stopped` returns true.
-    pub(super) fn hear(
+    pub(super) fn receive_notifications(
         &mut self,
         mut is_stopped: impl FnMut(&Context<'_>) -> bool,
-        mut heard: impl FnMut(&Notification),
+        mut on_notification: impl FnMut(&Notification),
     ) {
         let wire = &mut self.wire;
         self.runtime.block_on(poll_fn(|context| {
-            advance(wire, context, &mut heard);
+            advance(wire, context, &mut on_notification);
             if wire.is_none() || is_stopped(context) { Poll::Ready(()) } else { Poll::Pending }
         }));
     }
@@ -237,12 +237,14 @@ async fn all(mut asked: Vec<Pending<'_>>) -> Vec<Result<Reply, Error>> {
 fn advance(
     wire: &mut Option<Wire>,
     context: &mut Context<'_>,
-    heard: &mut dyn FnMut(&Notification),
+    on_notification: &mut dyn FnMut(&Notification),
 ) {
     // Each iteration takes one message that the server sent unasked, until none is left.
     while let Some(open) = wire {
         match open.poll_message(context) {
-            Poll::Ready(Some(Ok(AsyncMessage::Notification(notification)))) => heard(&notification),
+            Poll::Ready(Some(Ok(AsyncMessage::Notification(notification)))) => {
+                on_notification(&notification)
+            }
             Poll::Ready(Some(Ok(_))) => {}
             Poll::Ready(Some(Err(_)) | None) => *wire = None,
             Poll::Pending => return,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::failure::{Failure, classify};
-use super::link::{Link, Maker, Prepared, Reply, Step};
+use super::link::{Connector, Link, Prepared, Reply, Step};
 use crate::store::conn::error::DbError;
 use crate::store::conn::migrate::{self, CREATE_VERSIONS, Migration};
 use crate::store::conn::target::{Target, postgres_config};
@@ -18,7 +18,7 @@ const STEP_AT_MOST: Duration = Duration::from_secs(60 * 60);
 
 const SCHEMA_NAME_BYTES: usize = 63;
 
-pub(super) fn maker(url: &str, options: &Options) -> Result<Maker, DbError> {
+pub(super) fn connector(url: &str, options: &Options) -> Result<Connector, DbError> {
     let mut config = postgres_config(url)?;
     let mut settings = config.get_options().unwrap_or_default().to_owned();
     let mut set = |name: &str, value: &str| {
@@ -41,7 +41,7 @@ pub(super) fn maker(url: &str, options: &Options) -> Result<Maker, DbError> {
         .keepalives(true)
         .keepalives_idle(Duration::from_secs(30))
         .tcp_user_timeout(options.statement_timeout + Duration::from_secs(30));
-    Ok(Maker {
+    Ok(Connector {
         config,
         target: Target::Postgres(url.to_owned()).to_string(),
         connect_timeout: options.connect_timeout,
@@ -69,11 +69,11 @@ fn check_schema_name(name: &str) -> Result<(), DbError> {
 
 /// Applies migrations and returns the name of the channel on which changes are announced.
 pub(super) fn set_up(
-    maker: &Arc<Maker>,
+    connector: &Arc<Connector>,
     options: &Options,
     migrations: &[Migration],
 ) -> Result<(Link, String), DbError> {
-    let mut link = Link::connect(maker).map_err(|failure| open_error(maker, failure))?;
+    let mut link = Link::connect(connector).map_err(|failure| open_error(connector, failure))?;
     set_up_schema(&mut link, options, migrations).map_err(|failure| failure.error)?;
     let schema = one_number(&mut link, "SELECT current_schema()::regnamespace::oid::bigint")
         .map_err(|failure| failure.error)?;
@@ -85,10 +85,10 @@ pub(super) fn set_up(
     Ok((link, format!("banksman_{schema}")))
 }
 
-fn open_error(maker: &Maker, failure: Failure) -> DbError {
+fn open_error(connector: &Connector, failure: Failure) -> DbError {
     match failure.error {
         DbError::Disconnected { source, .. } | DbError::Other { source, .. } => {
-            DbError::Open { target: maker.target.clone(), source }
+            DbError::Open { target: connector.target.clone(), source }
         }
         known => known,
     }
@@ -104,7 +104,7 @@ fn set_up_schema(
     }
     let found = schema_version(link)?;
     for migration in migrate::due(migrations, found)? {
-        take_step(link, migration).map_err(|failure| migration.failed(failure.error))?;
+        apply_migration(link, migration).map_err(|failure| migration.failed(failure.error))?;
     }
     Ok(())
 }
@@ -118,13 +118,13 @@ fn make_schema(link: &mut Link, schema: &str) -> Result<(), Failure> {
     run(link, &["BEGIN READ WRITE", SCHEMA_LOCK, &make, "COMMIT"])
 }
 
-fn take_step(link: &mut Link, migration: &Migration) -> Result<(), Failure> {
+fn apply_migration(link: &mut Link, migration: &Migration) -> Result<(), Failure> {
     run(link, &["BEGIN READ WRITE", "SET LOCAL statement_timeout = 0", SCHEMA_LOCK])?;
     // Another process may have applied the step while we waited for the lock.
     if schema_version(link)? >= migration.version {
         return run(link, &["ROLLBACK"]);
     }
-    let book = migrate::spell(CREATE_VERSIONS, Dialect::Postgres);
+    let book = migrate::render(CREATE_VERSIONS, Dialect::Postgres);
     let statements = migration.statements(Dialect::Postgres);
     let record = format!(
         "INSERT INTO schema_versions (version, name, applied_at) \

@@ -19,8 +19,8 @@ const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// The most writes that are buffered, in number and bytes. Beyond that they are sent early.
-const HELD_WRITES: usize = 64;
-const HELD_BYTES: usize = 1024 * 1024;
+const MAX_BUFFERED_WRITES: usize = 64;
+const MAX_BUFFERED_BYTES: usize = 1024 * 1024;
 
 /// Whether a transaction may change anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,13 +33,13 @@ pub(super) struct Transaction<'a> {
     link: &'a mut Link,
     access: Access,
     is_begun: bool,
-    held: Vec<Held>,
-    held_bytes: usize,
+    buffered: Vec<BufferedWrite>,
+    buffered_bytes: usize,
     notifies: bool,
     failure: Option<Failure>,
 }
 
-struct Held {
+struct BufferedWrite {
     sql: &'static str,
     prepared: Prepared,
     params: Params,
@@ -59,8 +59,8 @@ impl<'a> Transaction<'a> {
             link,
             access,
             is_begun: false,
-            held: Vec::new(),
-            held_bytes: 0,
+            buffered: Vec::new(),
+            buffered_bytes: 0,
             notifies: false,
             failure: None,
         }
@@ -77,7 +77,7 @@ impl<'a> Transaction<'a> {
 
     /// Sends buffered writes together with COMMIT.
     pub(super) fn commit(&mut self) -> Result<(), Lost> {
-        if !self.is_begun && self.held.is_empty() {
+        if !self.is_begun && self.buffered.is_empty() {
             return Ok(());
         }
         let commit = (Step::Control("COMMIT"), "COMMIT");
@@ -116,19 +116,21 @@ impl<'a> Transaction<'a> {
                 .iter()
                 .map(|row| decode(row, &prepared.columns))
                 .collect::<Result<_, _>>()?),
-            Reply::Done | Reply::Prepared(_) => Err(out_of_step(sql)),
+            Reply::Done | Reply::Prepared(_) => Err(unexpected_reply(sql)),
         }
     }
 
-    fn hold(&mut self, sql: &'static str, params: &[Value]) -> Result<(), Failure> {
+    fn buffer(&mut self, sql: &'static str, params: &[Value]) -> Result<(), Failure> {
         let bytes: usize = params.iter().map(Value::size).sum();
-        if self.held.len() >= HELD_WRITES || self.held_bytes + bytes > HELD_BYTES {
+        if self.buffered.len() >= MAX_BUFFERED_WRITES
+            || self.buffered_bytes + bytes > MAX_BUFFERED_BYTES
+        {
             self.last_answer(None)?;
         }
         let prepared = self.prepared(sql)?;
         let params = encode(&prepared, sql, params)?;
-        self.held_bytes += bytes;
-        self.held.push(Held { sql, prepared, params });
+        self.buffered_bytes += bytes;
+        self.buffered.push(BufferedWrite { sql, prepared, params });
         Ok(())
     }
 
@@ -138,13 +140,13 @@ impl<'a> Transaction<'a> {
         }
         match self.ask(Step::Prepare(sql), sql)? {
             Reply::Prepared(statement) => Ok(self.link.keep_prepared(sql, statement)),
-            Reply::Done | Reply::Rows(_) => Err(out_of_step(sql)),
+            Reply::Done | Reply::Rows(_) => Err(unexpected_reply(sql)),
         }
     }
 
     /// Sends buffered writes and one more step, and returns the answer to that step.
     fn ask(&mut self, step: Step<'_>, sql: &'static str) -> Result<Reply, Failure> {
-        self.last_answer(Some((step, sql)))?.ok_or_else(|| out_of_step(sql))
+        self.last_answer(Some((step, sql)))?.ok_or_else(|| unexpected_reply(sql))
     }
 
     fn last_answer(
@@ -161,10 +163,10 @@ impl<'a> Transaction<'a> {
     }
 
     fn send(&mut self, last: Option<(Step<'_>, &'static str)>) -> Result<Answers, Failure> {
-        let held = std::mem::take(&mut self.held);
-        self.held_bytes = 0;
-        let mut names = Vec::with_capacity(held.len() + 2);
-        let mut steps = Vec::with_capacity(held.len() + 2);
+        let buffered = std::mem::take(&mut self.buffered);
+        self.buffered_bytes = 0;
+        let mut names = Vec::with_capacity(buffered.len() + 2);
+        let mut steps = Vec::with_capacity(buffered.len() + 2);
         if !self.is_begun {
             self.is_begun = true;
             let begin = match self.access {
@@ -174,7 +176,7 @@ impl<'a> Transaction<'a> {
             names.push(begin);
             steps.push(Step::Control(begin));
         }
-        for write in &held {
+        for write in &buffered {
             names.push(write.sql);
             steps.push(Step::Write(&write.prepared, &write.params));
         }
@@ -216,11 +218,11 @@ impl Conn for Transaction<'_> {
 
     fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<(), DbError> {
         self.guard()?;
-        let held = match self.access {
-            Access::Write => self.hold(sql, params),
+        let buffered = match self.access {
+            Access::Write => self.buffer(sql, params),
             Access::Read => Err(Failure::from(DbError::WriteInRead)),
         };
-        held.map_err(|failure| self.lose(failure))
+        buffered.map_err(|failure| self.lose(failure))
     }
 
     fn notify(&mut self) {
@@ -240,7 +242,7 @@ fn commit_unknown(failure: Failure) -> DbError {
 }
 
 /// The library promises one answer of the right kind for each step, so this should never happen.
-fn out_of_step(sql: &str) -> Failure {
+fn unexpected_reply(sql: &str) -> Failure {
     let source = io::Error::other("the server's answer does not match the request");
     Failure::from(DbError::other(run_operation(sql), source))
 }

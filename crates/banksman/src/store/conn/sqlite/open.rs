@@ -69,7 +69,7 @@ fn ready(
     let mut connection = connect(path, busy_timeout, Access::Write)?;
     claim(&mut connection, path)?;
     use_log(&connection, path)?;
-    take_steps(&mut connection, path, migrations)?;
+    apply_migrations(&mut connection, path, migrations)?;
     Ok(connection)
 }
 
@@ -194,7 +194,7 @@ pub(super) fn connect(
         // Keeps a statement's plan independent of its parameters; otherwise SQLite recompiles those
         // with a LIMIT or a partial index at every use.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        connection.busy_handler(Some(patience(busy_timeout)))?;
+        connection.busy_handler(Some(retry_busy(busy_timeout)))?;
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
         connection.pragma_update(None, "foreign_keys", true)?;
@@ -218,7 +218,7 @@ pub(super) fn connect(
 
 /// Retries for a lock until the timeout. SQLite's own handler soon retries only ten times a second
 /// and could miss every gap between the commits of another busy process.
-fn patience(busy_timeout: Duration) -> impl FnMut(i32) -> bool + Send + 'static {
+fn retry_busy(busy_timeout: Duration) -> impl FnMut(i32) -> bool + Send + 'static {
     const LONGEST_PAUSE_MILLIS: u64 = 5;
     let mut began = Instant::now();
     move |tries| {
@@ -287,19 +287,19 @@ fn open_error(path: &Path, error: rusqlite::Error) -> DbError {
 
 /// Applies the migrations that the store lacks. A store that is up to date costs one read of its
 /// header.
-fn take_steps(
+fn apply_migrations(
     connection: &mut Connection,
     path: &Path,
     migrations: &[Migration],
 ) -> Result<(), DbError> {
     let found = schema_version(connection).map_err(|error| open_error(path, error))?;
     for migration in migrate::due(migrations, found)? {
-        take_step(connection, path, migration).map_err(|error| migration.failed(error))?;
+        apply_migration(connection, path, migration).map_err(|error| migration.failed(error))?;
     }
     Ok(())
 }
 
-fn take_step(
+fn apply_migration(
     connection: &mut Connection,
     path: &Path,
     migration: &Migration,
@@ -310,7 +310,7 @@ fn take_step(
         if schema_version(&transaction)? >= migration.version {
             return Ok(());
         }
-        transaction.execute_batch(&migrate::spell(CREATE_VERSIONS, Dialect::Sqlite))?;
+        transaction.execute_batch(&migrate::render(CREATE_VERSIONS, Dialect::Sqlite))?;
         for statement in migration.statements(Dialect::Sqlite) {
             transaction.execute_batch(&statement)?;
         }

@@ -31,12 +31,12 @@ pub(super) struct Link {
     /// Statements are constants of the program, so their address is a key that needs no hashing of
     /// their text, and their number is bounded.
     statements: HashMap<(usize, usize), Known>,
-    verdict: Verdict,
+    status: JobStatus,
 }
 
 /// The result of the last job on this link.
 #[derive(Default)]
-pub(super) struct Verdict {
+pub(super) struct JobStatus {
     /// The first error; it has cost the job its changes.
     pub(super) failed: Option<DbError>,
     /// The job asked for a notification.
@@ -53,7 +53,7 @@ struct Known {
 
 impl Link {
     pub(super) fn new(connection: Connection, path: PathBuf, access: Access) -> Self {
-        Self { connection, path, access, statements: HashMap::new(), verdict: Verdict::default() }
+        Self { connection, path, access, statements: HashMap::new(), status: JobStatus::default() }
     }
 
     /// Runs one of the driver's own statements, which begin and end transactions and savepoints.
@@ -66,8 +66,8 @@ impl Link {
     }
 
     /// Takes the last job's result, so that the next job starts afresh.
-    pub(super) fn take_verdict(&mut self) -> Verdict {
-        std::mem::take(&mut self.verdict)
+    pub(super) fn take_status(&mut self) -> JobStatus {
+        std::mem::take(&mut self.status)
     }
 
     pub(super) fn is_in_transaction(&self) -> bool {
@@ -84,7 +84,7 @@ impl Link {
     /// Refuses a statement if the transaction is lost. SQLite itself rolls back on some errors (a
     /// full disk, for example), and a statement after that would be committed on its own.
     fn guard(&self) -> Result<(), DbError> {
-        if let Some(error) = &self.verdict.failed {
+        if let Some(error) = &self.status.failed {
             return Err(error.clone());
         }
         if !self.is_in_transaction() {
@@ -101,7 +101,7 @@ impl Link {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(learn(&self.connection, sql)?),
         };
-        self.verdict.wrote |= !known.is_readonly;
+        self.status.wrote |= !known.is_readonly;
         let mut statement = self.connection.prepare_cached(&known.sql)?;
         bind(&mut statement, params)?;
         let mut found = Vec::new();
@@ -122,7 +122,7 @@ impl Conn for Link {
         self.guard()?;
         self.run(sql, params).map_err(|error| {
             let error = self.error(sql, error);
-            self.verdict.failed = Some(error.clone());
+            self.status.failed = Some(error.clone());
             error
         })
     }
@@ -132,7 +132,7 @@ impl Conn for Link {
     }
 
     fn notify(&mut self) {
-        self.verdict.notifies = true;
+        self.status.notifies = true;
     }
 
     fn dialect(&self) -> Dialect {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use super::transaction::{Link, Verdict};
+use super::transaction::{JobStatus, Link};
 use crate::store::conn::error::DbError;
 use crate::store::conn::wake::{WakeFile, WakeSignal};
 use crate::store::conn::{Conn, Stats, run_job};
@@ -24,14 +24,14 @@ const GROUP_JOBS: usize = 128;
 /// A job with its types erased.
 trait Job: Send {
     /// Runs the job. The result is kept until the group is committed or undone.
-    fn run(&mut self, link: &mut Link) -> Ran;
+    fn run(&mut self, link: &mut Link) -> JobOutcome;
 
     /// Answers the caller: with the job's own result, or with the error that undid the whole group.
     fn answer(self: Box<Self>, undone: Option<DbError>);
 }
 
 /// The result of running a job.
-enum Ran {
+enum JobOutcome {
     Kept {
         notifies: bool,
     },
@@ -55,16 +55,16 @@ where
     E: From<DbError> + Send,
     F: FnMut(&mut dyn Conn) -> Result<T, E> + Send,
 {
-    fn run(&mut self, link: &mut Link) -> Ran {
+    fn run(&mut self, link: &mut Link) -> JobOutcome {
         let result = run_job(&mut self.job, link);
-        let Verdict { failed: because, notifies, wrote } = link.take_verdict();
+        let JobStatus { failed: because, notifies, wrote } = link.take_status();
         let (result, ran) = match (result, because) {
-            (Ok(done), None) => (Ok(done), Ran::Kept { notifies }),
+            (Ok(done), None) => (Ok(done), JobOutcome::Kept { notifies }),
             (Ok(_), Some(error)) => {
                 let because = Some(error.clone());
-                (Err(E::from(error)), Ran::Refused { because, wrote })
+                (Err(E::from(error)), JobOutcome::Refused { because, wrote })
             }
-            (Err(refusal), because) => (Err(refusal), Ran::Refused { because, wrote }),
+            (Err(refusal), because) => (Err(refusal), JobOutcome::Refused { because, wrote }),
         };
         self.result = Some(result);
         ran
@@ -109,10 +109,10 @@ impl Writer {
     ) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(QUEUE_JOBS);
         let counts = Arc::new(Counts::default());
-        let desk = Desk { link, signal, wake_file, counts: Arc::clone(&counts) };
+        let writer_thread = WriterThread { link, signal, wake_file, counts: Arc::clone(&counts) };
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || desk.serve(&receiver))?;
+            .spawn(move || writer_thread.serve(&receiver))?;
         Ok(Self { jobs: Some(sender), thread: Some(thread), counts })
     }
 
@@ -157,14 +157,14 @@ impl Drop for Writer {
 }
 
 /// What the writer's thread owns.
-struct Desk {
+struct WriterThread {
     link: Link,
     signal: Arc<WakeSignal>,
     wake_file: Arc<WakeFile>,
     counts: Arc<Counts>,
 }
 
-impl Desk {
+impl WriterThread {
     fn serve(mut self, jobs: &Receiver<Box<dyn Job>>) {
         let mut group = Vec::with_capacity(GROUP_JOBS);
         while let Ok(first) = jobs.recv() {
@@ -185,49 +185,49 @@ impl Desk {
         while !group.is_empty() {
             let ended = match self.link.control("BEGIN IMMEDIATE") {
                 Ok(()) => self.run_begun(group, undo),
-                Err(error) => Ended::Undone { ran: group.len(), error },
+                Err(error) => GroupOutcome::Undone { ran: group.len(), error },
             };
             if self.link.is_in_transaction() {
                 // If even this fails, the next BEGIN fails as well and says why.
                 drop(self.link.control("ROLLBACK"));
             }
             match ended {
-                Ended::Settled => group.drain(..).for_each(|job| job.answer(None)),
-                Ended::Undone { ran, error } => {
+                GroupOutcome::Done => group.drain(..).for_each(|job| job.answer(None)),
+                GroupOutcome::Undone { ran, error } => {
                     group.drain(..ran).for_each(|job| job.answer(Some(error.clone())));
                 }
-                Ended::OneByOne => undo = Undo::Member,
+                GroupOutcome::NeedsSavepoints => undo = Undo::Member,
             }
         }
     }
 
-    fn run_begun(&mut self, group: &mut [Box<dyn Job>], undo: Undo) -> Ended {
+    fn run_begun(&mut self, group: &mut [Box<dyn Job>], undo: Undo) -> GroupOutcome {
         let mut kept = 0;
         let mut notify = false;
         let is_alone = group.len() == 1;
         for (index, job) in group.iter_mut().enumerate() {
             match self.run_member(job.as_mut(), undo) {
-                Ok(Ran::Kept { notifies }) => {
+                Ok(JobOutcome::Kept { notifies }) => {
                     kept += 1;
                     notify |= notifies;
                 }
-                Ok(Ran::Refused { wrote, .. }) => {
+                Ok(JobOutcome::Refused { wrote, .. }) => {
                     if wrote && undo == Undo::Group && !is_alone {
-                        return Ended::OneByOne;
+                        return GroupOutcome::NeedsSavepoints;
                     }
                 }
                 Err(error) => {
                     let ran = index + 1;
-                    return Ended::Undone { ran, error };
+                    return GroupOutcome::Undone { ran, error };
                 }
             }
         }
         if kept == 0 {
-            return Ended::Settled;
+            return GroupOutcome::Done;
         }
         if let Err(error) = self.link.control("COMMIT") {
             let ran = group.len();
-            return Ended::Undone { ran, error };
+            return GroupOutcome::Undone { ran, error };
         }
         self.counts.jobs.fetch_add(kept, Ordering::Relaxed);
         self.counts.commits.fetch_add(1, Ordering::Relaxed);
@@ -236,11 +236,11 @@ impl Desk {
             // Other processes check by themselves if they get no hint.
             drop(self.wake_file.touch());
         }
-        Ended::Settled
+        GroupOutcome::Done
     }
 
     /// Runs one job. An error means that the whole transaction is lost.
-    fn run_member(&mut self, job: &mut dyn Job, undo: Undo) -> Result<Ran, DbError> {
+    fn run_member(&mut self, job: &mut dyn Job, undo: Undo) -> Result<JobOutcome, DbError> {
         if undo == Undo::Member {
             self.link.control("SAVEPOINT job")?;
         }
@@ -249,7 +249,7 @@ impl Desk {
             return Err(lost(ran));
         }
         if undo == Undo::Member {
-            if let Ran::Refused { .. } = ran {
+            if let JobOutcome::Refused { .. } = ran {
                 self.link.control("ROLLBACK TO job")?;
             }
             self.link.control("RELEASE job")?;
@@ -271,20 +271,20 @@ enum Undo {
 
 /// How a run of a group ended. Unless it was committed, the transaction still has to be rolled
 /// back.
-enum Ended {
+enum GroupOutcome {
     /// Each job's own result stands.
-    Settled,
+    Done,
     /// The first `ran` jobs took part and all lost their changes.
     Undone { ran: usize, error: DbError },
     /// One job must be undone alone, so the group must run again with savepoints.
-    OneByOne,
+    NeedsSavepoints,
 }
 
 /// Why SQLite rolled the transaction back by itself.
-fn lost(ran: Ran) -> DbError {
+fn lost(ran: JobOutcome) -> DbError {
     match ran {
-        Ran::Refused { because: Some(error), .. } => error,
-        Ran::Refused { because: None, .. } | Ran::Kept { .. } => DbError::other(
+        JobOutcome::Refused { because: Some(error), .. } => error,
+        JobOutcome::Refused { because: None, .. } | JobOutcome::Kept { .. } => DbError::other(
             "keep a transaction open",
             io::Error::other("a job ended the transaction"),
         ),

@@ -28,7 +28,7 @@ fn end_session(db: &Db, session: i64) {
 }
 
 #[test]
-fn an_error_of_a_held_back_write_comes_from_the_next_query() {
+fn an_error_of_a_buffered_write_comes_from_the_next_query() {
     let Some(world) = World::postgres() else {
         return;
     };
@@ -49,7 +49,7 @@ fn an_error_of_a_held_back_write_comes_from_the_next_query() {
 }
 
 #[test]
-fn an_error_of_a_held_back_write_comes_from_the_commit() {
+fn an_error_of_a_buffered_write_comes_from_the_commit() {
     let Some(world) = World::postgres() else {
         return;
     };
@@ -69,7 +69,7 @@ fn an_error_of_a_held_back_write_comes_from_the_commit() {
 }
 
 #[test]
-fn many_held_back_writes_are_all_kept() {
+fn many_buffered_writes_are_all_kept() {
     let Some(world) = World::postgres() else {
         return;
     };
@@ -89,7 +89,7 @@ fn many_held_back_writes_are_all_kept() {
 }
 
 #[test]
-fn a_session_that_ended_while_idle_is_not_noticed() {
+fn a_session_that_ended_while_idle_is_replaced() {
     let Some(world) = World::postgres() else {
         return;
     };
@@ -102,7 +102,7 @@ fn a_session_that_ended_while_idle_is_not_noticed() {
 }
 
 #[test]
-fn a_session_that_ends_before_commit_is_made_up_for() {
+fn a_job_is_retried_if_its_session_ends_before_commit() {
     let Some(world) = World::postgres() else {
         return;
     };
@@ -157,7 +157,7 @@ fn a_session_that_ends_in_commit_leaves_the_outcome_open() {
 }
 
 #[test]
-fn two_jobs_in_each_others_way_both_succeed() {
+fn deadlocked_jobs_both_succeed() {
     const TAKE: &str = "SELECT n FROM counters WHERE name = $1 FOR UPDATE";
     let Some(world) = World::postgres() else {
         return;

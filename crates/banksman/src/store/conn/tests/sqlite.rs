@@ -91,7 +91,7 @@ fn a_member_that_fails_or_panics_is_undone_alone() {
             Box::new(|db: &Db| {
                 db.write(|conn| {
                     add(conn, "panicked")?;
-                    assert!(names_of_nobody().len() > 1, "boo");
+                    assert!(no_names().len() > 1, "boo");
                     Ok(())
                 })
             }),
@@ -216,7 +216,7 @@ fn a_lock_held_for_a_while_is_waited_for() {
 }
 
 #[test]
-fn the_file_that_wakes_others_is_heard() {
+fn touching_the_wake_file_notifies() {
     let world = World::sqlite();
     let signal = Arc::new(WakeSignal::default());
     let here = WakeFile::open(&path(&world)).expect("the file is made");
@@ -229,7 +229,7 @@ fn the_file_that_wakes_others_is_heard() {
 }
 
 #[test]
-fn a_lost_hint_is_made_up_for_by_looking() {
+fn a_periodic_check_makes_up_for_a_lost_hint() {
     let world = World::sqlite();
     let db = world.open();
     assert_eq!(db.wait(db.mark(), PATIENCE), Waited::Notified);
@@ -354,7 +354,7 @@ fn a_read_only_folder_is_reported() {
 }
 
 #[test]
-fn the_settings_that_durability_rests_on_are_on() {
+fn durability_settings_are_on() {
     let world = World::sqlite();
     let db = world.open();
     let settings = db

@@ -9,27 +9,27 @@ use super::{schema, text};
 const MESSAGE_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct Words {
-    message: String,
+pub(super) struct LastMessage {
+    id: String,
     text: String,
     /// The next chunk begins a new message.
     ended: bool,
 }
 
-impl Words {
+impl LastMessage {
     /// Adds a chunk of a message. Another id begins a new message; for an agent without ids the
     /// caller uses [`Self::end`].
-    pub(super) fn add(&mut self, message: &str, piece: &str) {
+    pub(super) fn add(&mut self, id: &str, chunk: &str) {
         // Some agents open every message with an empty chunk, even one that they never fill.
-        if piece.is_empty() {
+        if chunk.is_empty() {
             return;
         }
-        if self.ended || self.message != message {
+        if self.ended || self.id != id {
             self.ended = false;
             self.text.clear();
-            message.clone_into(&mut self.message);
+            id.clone_into(&mut self.id);
         }
-        self.text.push_str(piece);
+        self.text.push_str(chunk);
         if self.text.len() > MESSAGE_BYTES {
             let from = self.text.ceil_char_boundary(self.text.len() - MESSAGE_BYTES / 2);
             self.text.drain(..from);
@@ -46,7 +46,7 @@ impl Words {
     }
 
     /// The last message, bounded.
-    pub(super) fn last(&self) -> String {
+    pub(super) fn bounded(&self) -> String {
         text::cut(self.text(), FINAL_TEXT_BYTES)
     }
 
@@ -61,30 +61,28 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn pieces_of_one_message_are_put_together() {
-        let mut words = Words::default();
-        for (message, piece) in
-            [("a", "old"), ("b", ""), ("b", "{\"n\""), ("b", ": 1}\n"), ("c", "")]
-        {
-            words.add(message, piece);
+    fn chunks_of_one_message_are_joined() {
+        let mut message = LastMessage::default();
+        for (id, chunk) in [("a", "old"), ("b", ""), ("b", "{\"n\""), ("b", ": 1}\n"), ("c", "")] {
+            message.add(id, chunk);
         }
-        assert_eq!(words.last(), "{\"n\": 1}");
-        assert_eq!(words.answer(), Some(json!({"n": 1})));
-        words.end();
-        assert_eq!(words.last(), "{\"n\": 1}", "an end alone takes nothing away");
-        words.add("b", "new");
-        assert_eq!(words.last(), "new");
+        assert_eq!(message.bounded(), "{\"n\": 1}");
+        assert_eq!(message.answer(), Some(json!({"n": 1})));
+        message.end();
+        assert_eq!(message.bounded(), "{\"n\": 1}", "an end alone takes nothing away");
+        message.add("b", "new");
+        assert_eq!(message.bounded(), "new");
     }
 
     #[test]
     fn an_endless_message_is_bounded_and_keeps_its_end() {
-        let mut words = Words::default();
+        let mut message = LastMessage::default();
         for _ in 0..5_000 {
-            words.add("", &"é".repeat(500));
+            message.add("", &"é".repeat(500));
         }
-        words.add("", r#"{"n": 2}"#);
-        assert!(words.text.len() <= MESSAGE_BYTES);
-        assert!(words.last().len() <= FINAL_TEXT_BYTES);
-        assert_eq!(words.answer(), Some(json!({"n": 2})));
+        message.add("", r#"{"n": 2}"#);
+        assert!(message.text.len() <= MESSAGE_BYTES);
+        assert!(message.bounded().len() <= FINAL_TEXT_BYTES);
+        assert_eq!(message.answer(), Some(json!({"n": 2})));
     }
 }

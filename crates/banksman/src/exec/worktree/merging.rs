@@ -13,13 +13,13 @@ use crate::exec::job::Workspace;
 use crate::exec::process::{RunError, Runner};
 
 /// The most branches that one task may merge.
-const BRANCHES: usize = 200;
+const MAX_BRANCHES: usize = 200;
 /// The most files that a conflict names.
-const PATHS: usize = 20;
+const MAX_PATHS: usize = 20;
 
 /// Merges what the branch does not contain yet. Returns the commit that the task's own work starts
 /// from, and the head.
-pub(super) fn bring(
+pub(super) fn merge_branches(
     runner: &mut dyn Runner,
     pool: &WorktreePool<'_>,
     workspace: &Workspace,
@@ -29,9 +29,9 @@ pub(super) fn bring(
     if workspace.produces.is_empty() {
         return Ok((base, head));
     }
-    if workspace.produces.len() > BRANCHES {
+    if workspace.produces.len() > MAX_BRANCHES {
         let count = workspace.produces.len();
-        return Err(environment(format!("cannot merge {count} branches, at most {BRANCHES}")));
+        return Err(environment(format!("cannot merge {count} branches, at most {MAX_BRANCHES}")));
     }
     let mut tips = Vec::new();
     for branch in workspace.produces.iter().filter(|branch| **branch != workspace.branch) {
@@ -43,7 +43,7 @@ pub(super) fn bring(
     let mut git = pool.git_in(runner, &workspace.worktree);
     if let [(branch, tip)] = tips.as_slice()
         && head == base
-        && let Some(common) = go_on_from(&mut git, tip, &head)?
+        && let Some(common) = start_at_tip(&mut git, tip, &head)?
     {
         (base, head) = (common, tip.clone());
         let onto = &workspace.base;
@@ -88,13 +88,13 @@ fn tip_of(
 /// If the branch has no work of its own yet and the branch it builds on conflicts with the base, it
 /// starts at that branch's tip, because nobody can review or fix what they cannot see. Returns the
 /// merge base if it did so.
-fn go_on_from(git: &mut Git<'_>, tip: &str, head: &str) -> Result<Option<String>, RunError> {
+fn start_at_tip(git: &mut Git<'_>, tip: &str, head: &str) -> Result<Option<String>, RunError> {
     if git.is_ancestor(tip, head)? || git.is_ancestor(head, tip)? {
         return Ok(None);
     }
     let Some(common) = git.merge_base(head, tip)? else { return Ok(None) };
     match git.merge_tree(head, tip)? {
-        MergeTree::Conflict { .. } if git.move_to(tip)? => Ok(Some(common)),
+        MergeTree::Conflict { .. } if git.reset_keep(tip)? => Ok(Some(common)),
         MergeTree::Conflict { .. } | MergeTree::Clean { .. } => Ok(None),
     }
 }
@@ -120,13 +120,13 @@ fn merge_in(
     if head_of(git)? != head {
         return Err(environment(format!("the merge of `{branch}` could not be undone")));
     }
-    let (place, said) = (worktree.display(), git::said(&merged));
-    let detail = format!("cannot merge `{branch}` because of files in `{place}`: {said}");
+    let (place, message) = (worktree.display(), git::message_of(&merged));
+    let detail = format!("cannot merge `{branch}` because of files in `{place}`: {message}");
     Err(NotPrepared { class: PrepareFault::Diverged, detail })
 }
 
 fn conflict(branch: &str, paths: &[String]) -> NotPrepared {
-    let named: Vec<&str> = paths.iter().take(PATHS).map(String::as_str).collect();
+    let named: Vec<&str> = paths.iter().take(MAX_PATHS).map(String::as_str).collect();
     let more = match paths.len() - named.len() {
         0 => String::new(),
         more => format!(" and {more} more"),
