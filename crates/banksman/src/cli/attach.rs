@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::log::{folder_of, last_run, past_run};
 use super::output::facts;
 use crate::config::{Config, EnvVars, Windows};
-use crate::exec::agent::{AgentKind, AgentSetup};
+use crate::exec::agent::AgentSetup;
 use crate::exec::job::JobSpec;
 use crate::exec::keeper::JobFolder;
 use crate::exec::process::{PlainRunner, quoted};
@@ -159,13 +159,7 @@ fn asked_session(plan: Option<&JobSpec>) -> Option<String> {
 /// What a person types to go on with a session. The flags of a run are not repeated: a person is
 /// asked before a tool is used.
 fn resume(setup: &AgentSetup, session: &str) -> Option<String> {
-    let flag = match setup.kind {
-        AgentKind::Claude | AgentKind::Gemini => "--resume",
-        AgentKind::Codex => "resume",
-        AgentKind::Opencode => "--session",
-        // Neither has a command line of its own for it.
-        AgentKind::Acp | AgentKind::Command => return None,
-    };
+    let flag = setup.kind.adapter().resume?;
     let mut words: Vec<String> = setup.command.iter().map(|word| quoted(word)).collect();
     if words.is_empty() {
         words.push(setup.kind.as_str().to_owned());
@@ -225,6 +219,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::exec::agent::AgentKind;
 
     #[test]
     fn a_session_is_resumed_by_the_agent_s_own_command() {

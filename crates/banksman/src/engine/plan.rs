@@ -460,29 +460,10 @@ pub(super) fn environment(task: &Task, token: Option<&str>) -> BTreeMap<String, 
 
 /// Names of variables that only this worker's agent gets: those of its provider, and its own.
 fn own_variables(worker: &WorkerSetup) -> Vec<String> {
-    let provider = agent_kind(&worker.agent).map_or(&[][..], provider_variables);
+    let provider =
+        agent_kind(&worker.agent).map_or(&[][..], |kind| kind.adapter().provider_variables);
     let provider = provider.iter().map(|name| (*name).to_owned());
     provider.chain(worker.pass.iter().cloned()).collect()
-}
-
-fn provider_variables(agent: AgentKind) -> &'static [&'static str] {
-    const CLAUDE: &[&str] = &[
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "ANTHROPIC_BASE_URL",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-        "CLAUDE_CONFIG_DIR",
-    ];
-    const CODEX: &[&str] = &["OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME"];
-    const GEMINI: &[&str] = &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"];
-    const ANY: &[&str] = &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
-    match agent {
-        AgentKind::Claude => CLAUDE,
-        AgentKind::Codex => CODEX,
-        AgentKind::Gemini => GEMINI,
-        AgentKind::Opencode | AgentKind::Acp => ANY,
-        AgentKind::Command => &[],
-    }
 }
 
 fn commit_message(task: &Task) -> String {

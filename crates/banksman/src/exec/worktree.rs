@@ -2,8 +2,8 @@
 //! unsaved work in it.
 //!
 //! This module does not know what a task is or when its worktree is to be removed. `names` has the
-//! templates, `mark` finds existing worktrees, `pool` keeps spare ones, `merging` merges other tasks'
-//! work in, `rescue` saves work and `removal` removes worktrees.
+//! templates, `mark` finds existing worktrees, `pool` keeps spare ones, `merging` merges other
+//! tasks' work in, `rescue` saves work and `removal` removes worktrees.
 
 mod link;
 pub mod lock;

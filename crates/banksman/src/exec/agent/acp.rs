@@ -16,7 +16,8 @@ use super::last_message::LastMessage;
 use super::provider::ProviderError;
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::{
-    AgentEvent, AgentRequest, AgentSetup, Launch, OWN_PROGRAM, StreamReader, ToolCall, schema,
+    Adapter, AgentEvent, AgentRequest, AgentSetup, Launch, OWN_PROGRAM, StreamReader, ToolCall,
+    schema,
 };
 
 /// If a worker sets this variable, its agent cannot reach the worktree itself and reads and writes
@@ -25,7 +26,15 @@ const FILES_VARIABLE: &str = "BANKSMAN_ACP_FILES";
 /// The most requests that may be unanswered at once.
 const MAX_PENDING: usize = 16;
 
-pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
+pub(super) const ADAPTER: Adapter = Adapter {
+    launch,
+    reader: |_| Box::new(Stream::default()),
+    interactive: None,
+    resume: None,
+    provider_variables: &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"],
+};
+
+fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let mut args = vec!["acp-client".to_owned()];
     let mut env = setup.env.clone();
     if env.remove(FILES_VARIABLE).is_some() {
@@ -50,7 +59,7 @@ pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
 }
 
 #[derive(Default)]
-pub(super) struct Stream {
+struct Stream {
     session: Option<String>,
     last_message: LastMessage,
     pending: Vec<(Value, RequestKind)>,

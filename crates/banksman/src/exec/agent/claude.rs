@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::{
-    AgentEvent, AgentRequest, AgentSetup, Launch, PriorUsage, StreamReader, ToolCall, actions,
+    Adapter, AgentEvent, AgentRequest, AgentSetup, Launch, PriorUsage, StreamReader, ToolCall,
+    actions,
 };
 
 /// Claude Code's default of 10 retries waits for three minutes; the control plane schedules waits
@@ -21,9 +22,23 @@ use super::{
 const RETRIES: &str = "3";
 const MCP_FILE: &str = "mcp.json";
 
+pub(super) const ADAPTER: Adapter = Adapter {
+    launch,
+    reader: |before| Box::new(Stream { before, ..Stream::default() }),
+    interactive: Some(&[]),
+    resume: Some("--resume"),
+    provider_variables: &[
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CONFIG_DIR",
+    ],
+};
+
 /// The prompt goes through standard input: there it can have any size and begin with a dash, and it
 /// does not appear in the process list.
-pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
+fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "claude");
     let fixed = ["-p", "--output-format", "stream-json", "--verbose"];
     args.extend(fixed.map(str::to_owned));
@@ -65,7 +80,8 @@ pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     Launch { program, args, env, stdin: Some(request.prompt.clone()), files }
 }
 
-pub(super) struct Stream {
+#[derive(Default)]
+struct Stream {
     before: PriorUsage,
     summary: StreamSummary,
     /// Whether the stream had any event.
@@ -99,20 +115,6 @@ struct Live {
 }
 
 impl Stream {
-    pub(super) fn new(before: PriorUsage) -> Self {
-        Self {
-            before,
-            summary: StreamSummary::default(),
-            had_events: false,
-            pending: None,
-            limit_resets_at: None,
-            error_name: String::new(),
-            live: Live::default(),
-            results: None,
-            tail: Tail::default(),
-        }
-    }
-
     fn system(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
         match text_of(event, "subtype") {
             "init" => {

@@ -13,17 +13,25 @@ use toml_edit::{Array, InlineTable};
 
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::{
-    AgentEvent, AgentRequest, AgentSetup, Launch, McpServer, PriorUsage, StreamReader, ToolCall,
-    actions,
+    Adapter, AgentEvent, AgentRequest, AgentSetup, Launch, McpServer, PriorUsage, StreamReader,
+    ToolCall, actions,
 };
 
 const SCHEMA_FILE: &str = "schema.json";
 /// The most files taken from one change.
 const MAX_CHANGES: usize = 100;
 
+pub(super) const ADAPTER: Adapter = Adapter {
+    launch,
+    reader: |before| Box::new(Stream { before, ..Stream::default() }),
+    interactive: Some(&[]),
+    resume: Some("resume"),
+    provider_variables: &["OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME"],
+};
+
 /// The options go before `resume`, which does not accept all of them. The prompt goes through
 /// standard input.
-pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
+fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "codex");
     let fixed = [
         "exec",
@@ -70,8 +78,8 @@ fn mcp_setting(server: &McpServer) -> String {
 }
 
 /// The schema as OpenAI demands it: every object is closed, every property is required, and an
-/// optional property may be null. [`super::schema::without_optional_nulls`] removes those nulls from
-/// the answer.
+/// optional property may be null. [`super::schema::without_optional_nulls`] removes those nulls
+/// from the answer.
 fn strict(schema: &Value) -> Value {
     /// Keywords that OpenAI rejects; Banksman checks the answer against the whole schema
     /// afterwards.
@@ -106,7 +114,8 @@ fn nullable(schema: &Value) -> Value {
     json!({ "anyOf": [schema, { "type": "null" }] })
 }
 
-pub(super) struct Stream {
+#[derive(Default)]
+struct Stream {
     before: PriorUsage,
     summary: StreamSummary,
     had_events: bool,
@@ -116,11 +125,6 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(before: PriorUsage) -> Self {
-        let summary = StreamSummary::default();
-        Self { before, summary, had_events: false, pending: None, tail: Tail::default() }
-    }
-
     fn item(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
         let is_done = text_of(event, "type") == "item.completed";
         let item = &event["item"];

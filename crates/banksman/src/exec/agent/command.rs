@@ -12,15 +12,25 @@ use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
 use super::text::{self, Tail, count_of, one_line, text_of};
-use super::{AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, actions};
+use super::{
+    Adapter, AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, actions,
+};
 
 const SCHEMA_FILE: &str = "schema.json";
 const MCP_FILE: &str = "mcp.json";
 /// The most reports kept from one run.
 const REPORTS: usize = 100;
 
+pub(super) const ADAPTER: Adapter = Adapter {
+    launch,
+    reader: |_| Box::new(Stream::default()),
+    interactive: None,
+    resume: None,
+    provider_variables: &[],
+};
+
 /// The prompt goes to standard input and replaces `{prompt}` in the command.
-pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
+fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let (program, args) = super::program(setup, "true");
     let session = request.session.clone().unwrap_or_default();
     let model = setup.model.clone().unwrap_or_default();
@@ -52,7 +62,7 @@ pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
 }
 
 #[derive(Default)]
-pub(super) struct Stream {
+struct Stream {
     summary: StreamSummary,
     tail: Tail,
 }

@@ -14,7 +14,7 @@ use super::last_message::LastMessage;
 use super::provider::ProviderError;
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::{
-    AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, actions, schema,
+    Adapter, AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, actions, schema,
 };
 
 /// The settings file with the highest precedence, so that a repository cannot disable our MCP
@@ -32,9 +32,17 @@ const GIVE_UP_AT: u32 = ATTEMPTS;
 /// Tools that change something.
 const NEED_APPROVAL: [&str; 4] = ["run_shell_command", "write_file", "replace", "web_fetch"];
 
+pub(super) const ADAPTER: Adapter = Adapter {
+    launch,
+    reader: |_| Box::new(Stream::default()),
+    interactive: Some(&["--prompt-interactive"]),
+    resume: Some("--resume"),
+    provider_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"],
+};
+
 /// The prompt goes through standard input: there it can be long and begin with a dash, and it does
 /// not appear in the process list.
-pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
+fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "gemini");
     let fixed = ["--output-format", "stream-json", "--approval-mode", "yolo", "--skip-trust"];
     args.extend(fixed.map(str::to_owned));
@@ -71,7 +79,7 @@ fn settings(request: &AgentRequest) -> Value {
 }
 
 #[derive(Default)]
-pub(super) struct Stream {
+struct Stream {
     session: Option<String>,
     last_message: LastMessage,
     result: Option<End>,

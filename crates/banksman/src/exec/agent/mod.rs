@@ -29,33 +29,59 @@ use serde_json::Value;
 
 pub use actions::can_change;
 
-/// The agents that Banksman has an adapter for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AgentKind {
-    Claude,
-    Codex,
-    Opencode,
-    Gemini,
-    Acp,
-    Command,
+/// What Banksman needs to know about an agent. Each agent's file has one, and `adapters!` lists
+/// them.
+pub struct Adapter {
+    /// The program that runs this agent on a request.
+    launch: fn(&AgentSetup, &AgentRequest) -> Launch,
+    /// A reader for one run. The argument is what the session had used when the run began, for
+    /// agents that count per session.
+    reader: fn(PriorUsage) -> Box<dyn StreamReader>,
+    /// The flags that start the agent in a person's terminal; none without an interactive mode.
+    interactive: Option<&'static [&'static str]>,
+    /// The flag that resumes a session in a person's terminal.
+    pub resume: Option<&'static str>,
+    /// Variables of our environment that the agent gets for its provider.
+    pub provider_variables: &'static [&'static str],
 }
 
-impl AgentKind {
-    pub const ALL: [Self; 6] =
-        [Self::Claude, Self::Codex, Self::Opencode, Self::Gemini, Self::Acp, Self::Command];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Opencode => "opencode",
-            Self::Gemini => "gemini",
-            Self::Acp => "acp",
-            Self::Command => "command",
+/// Makes [`AgentKind`] from the table of adapters. An agent's name is that of its module.
+macro_rules! adapters {
+    ($($kind:ident => $module:ident,)+) => {
+        /// The agents that Banksman has an adapter for.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        pub enum AgentKind {
+            $($kind,)+
         }
-    }
+
+        impl AgentKind {
+            pub const ALL: [Self; [$(stringify!($kind)),+].len()] = [$(Self::$kind),+];
+
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$kind => stringify!($module),)+
+                }
+            }
+
+            #[must_use]
+            pub fn adapter(self) -> &'static Adapter {
+                match self {
+                    $(Self::$kind => &$module::ADAPTER,)+
+                }
+            }
+        }
+    };
+}
+
+adapters! {
+    Claude => claude,
+    Codex => codex,
+    Opencode => opencode,
+    Gemini => gemini,
+    Acp => acp,
+    Command => command,
 }
 
 /// The agent of a worker; the same for all its runs.
@@ -93,12 +119,7 @@ pub struct AgentRequest {
 /// none for an agent without an interactive mode.
 #[must_use]
 pub fn interactive(setup: &AgentSetup) -> Option<Vec<String>> {
-    let flags: &[&str] = match setup.kind {
-        AgentKind::Claude | AgentKind::Codex => &[],
-        AgentKind::Gemini => &["--prompt-interactive"],
-        AgentKind::Opencode => &["--prompt"],
-        AgentKind::Acp | AgentKind::Command => return None,
-    };
+    let flags = setup.kind.adapter().interactive?;
     let (program, mut words) = program(setup, setup.kind.as_str());
     words.insert(0, program);
     words.extend(flags.iter().map(|flag| (*flag).to_owned()));
@@ -198,28 +219,14 @@ pub trait StreamReader {
 /// The program that runs this agent on this request.
 #[must_use]
 pub fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
-    match setup.kind {
-        AgentKind::Claude => claude::launch(setup, request),
-        AgentKind::Codex => codex::launch(setup, request),
-        AgentKind::Opencode => opencode::launch(setup, request),
-        AgentKind::Gemini => gemini::launch(setup, request),
-        AgentKind::Acp => acp::launch(setup, request),
-        AgentKind::Command => command::launch(setup, request),
-    }
+    (setup.kind.adapter().launch)(setup, request)
 }
 
 /// A reader for one run. `before` is what the session had used when the run began, for agents that
 /// count per session.
 #[must_use]
 pub fn reader(kind: AgentKind, before: PriorUsage) -> Box<dyn StreamReader> {
-    match kind {
-        AgentKind::Claude => Box::new(claude::Stream::new(before)),
-        AgentKind::Codex => Box::new(codex::Stream::new(before)),
-        AgentKind::Opencode => Box::new(opencode::Stream::default()),
-        AgentKind::Gemini => Box::new(gemini::Stream::default()),
-        AgentKind::Acp => Box::new(acp::Stream::default()),
-        AgentKind::Command => Box::new(command::Stream::default()),
-    }
+    (kind.adapter().reader)(before)
 }
 
 /// The outcome of a run by its stream and exit code alone, without looking at the work. A named

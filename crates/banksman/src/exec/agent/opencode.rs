@@ -17,15 +17,23 @@ use super::last_message::LastMessage;
 use super::provider::ProviderError;
 use super::text::{self, Tail};
 use super::{
-    AgentEvent, AgentRequest, AgentSetup, Launch, McpServer, StreamReader, ToolCall, actions,
-    schema,
+    Adapter, AgentEvent, AgentRequest, AgentSetup, Launch, McpServer, StreamReader, ToolCall,
+    actions, schema,
 };
 
 const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
 /// Without a title opencode asks the model for one.
 const TITLE: &str = "banksman";
 
-pub(super) fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
+pub(super) const ADAPTER: Adapter = Adapter {
+    launch,
+    reader: |_| Box::new(Stream::default()),
+    interactive: Some(&["--prompt"]),
+    resume: Some("--session"),
+    provider_variables: &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"],
+};
+
+fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "opencode");
     args.extend(["run", "--format", "json", "--auto", "--title", TITLE].map(str::to_owned));
     // opencode rejects an option that is given twice.
@@ -76,7 +84,7 @@ fn server(mcp: &McpServer) -> Value {
 }
 
 #[derive(Default)]
-pub(super) struct Stream {
+struct Stream {
     session: Option<String>,
     last_message: LastMessage,
     input_tokens: i64,
