@@ -193,6 +193,21 @@ impl ProofLevel {
     }
 }
 
+/// A text that is not a proof level.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a proof level")]
+pub struct UnknownProofLevel(pub String);
+
+impl FromStr for ProofLevel {
+    type Err = UnknownProofLevel;
+
+    fn from_str(text: &str) -> Result<Self, UnknownProofLevel> {
+        let all = [Self::Claimed, Self::Observed, Self::Verified];
+        let found = all.into_iter().find(|level| level.as_str() == text);
+        found.ok_or_else(|| UnknownProofLevel(text.chars().take(64).collect()))
+    }
+}
+
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classification {

@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 use crate::ops::status::{ActiveRun, NeedsPerson, ParentProgress, PendingRetry, StatusSummary};
 use crate::ops::tasks::TaskView;
 use crate::ops::why;
-use crate::store::health::HealthReport;
 use crate::store::places::Batch;
+use crate::store::health::HealthReport;
 use crate::store::query::{Overview, Progress};
 use crate::store::runs::PastRun;
 use crate::store::{Edge, HistoryEntry, hex};
@@ -185,10 +185,10 @@ impl Run {
             agent: run.agent.clone(),
             session: run.session.clone(),
             outcome: run.outcome.clone(),
-            class: run.class.clone(),
+            class: run.class.map(|class| class.as_str().to_owned()),
             detail: run.detail.clone(),
             head: run.head.clone(),
-            level: run.level.clone(),
+            level: run.level.map(|level| level.as_str().to_owned()),
             tokens: run.tokens,
             cost_micros: run.cost_micros,
             started_at: run.started_at,

@@ -1,5 +1,6 @@
 //! `banksman show`: everything about one task.
 
+use banksman_core::failure::FailureClass;
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::StateKind;
 use banksman_core::panel::fields::REVIEW_FIELDS;
@@ -194,7 +195,7 @@ fn runs(task: TaskId, past: &[PastRun], now: Instant) -> String {
             local(run.started_at).into(),
             lasting(took).into(),
             outcome.into(),
-            run.class.clone().unwrap_or_default().into(),
+            run.class.map_or("", FailureClass::as_str).into(),
             amount(run.tokens).into(),
             money(run.cost_micros).into(),
             first_line(run.detail.as_deref().unwrap_or_default()).into(),

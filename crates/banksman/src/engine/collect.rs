@@ -194,12 +194,12 @@ impl Engine<'_> {
                 again_at: again_at.filter(|_| pause.is_none()),
             },
             body,
-            class: classification.class.map(|class| class.as_str().to_owned()),
+            class: classification.class,
             signature: classification.signature.clone(),
             session: reading.and_then(|said| said.session.clone()),
             agent: worker.map(|setup| setup.agent.clone()),
             head: receipt.evidence.as_ref().map(|found| found.head.clone()),
-            level: Some(classification.level.as_str().to_owned()),
+            level: Some(classification.level),
             input_tokens: reading.map_or(0, |said| said.input_tokens),
             output_tokens: reading.map_or(0, |said| said.output_tokens),
             answers: reading.is_some() && pause.is_none(),
@@ -270,10 +270,7 @@ impl Engine<'_> {
         let before: Vec<PastFailure> = past
             .iter()
             .filter(|past| past.outcome.is_some())
-            .map(|past| PastFailure {
-                class: past.class.as_deref().and_then(|class| class.parse::<FailureClass>().ok()),
-                signature: past.signature.clone(),
-            })
+            .map(|past| PastFailure { class: past.class, signature: past.signature.clone() })
             .collect();
         let key = run.task.to_string();
         match failure::next(&self.config.policy, classification, &before, &key, now) {
@@ -384,7 +381,7 @@ fn without_what_it_brought(end: RunEnd, refused: &Rejected) -> RunEnd {
         again_at: None,
         ..end.finish
     };
-    RunEnd { finish, body: None, class: Some(FailureClass::Model.as_str().to_owned()), ..end }
+    RunEnd { finish, body: None, class: Some(FailureClass::Model), ..end }
 }
 
 /// The last words of an agent that was asked a question.

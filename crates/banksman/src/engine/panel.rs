@@ -103,10 +103,8 @@ impl Engine<'_> {
 
     fn facts_answer(&self, stored: &Stored, now: Instant) -> Result<EffectResult, EngineError> {
         let past = self.store.past_runs(stored.task.id, 1)?;
-        let level = past.last().and_then(|run| run.level.as_deref());
-        let proves = |level: &str| PROVEN.iter().any(|proven| proven.as_str() == level);
-        let (outcome, detail) = match level {
-            Some(level) if proves(level) => (Outcome::Approved, String::new()),
+        let (outcome, detail) = match past.last().and_then(|run| run.level) {
+            Some(level) if PROVEN.contains(&level) => (Outcome::Approved, String::new()),
             Some(_) => (Outcome::Blocked, "nothing shows that the work is done".to_owned()),
             None => (Outcome::Unavailable, "there is no run whose facts could answer".to_owned()),
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use banksman_core::failure::Deliverable;
+use banksman_core::failure::{Deliverable, FailureClass};
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Activity;
 use banksman_core::machine::Task;
@@ -424,7 +424,7 @@ fn resumable<'p>(earlier: &[&'p PastRun], worker: &WorkerSetup, node: &str) -> O
     let last = earlier.last()?;
     let same = last.agent.as_deref() == Some(worker.agent.as_str())
         && last.node.as_deref() == Some(node)
-        && !matches!(last.class.as_deref(), Some("session" | "model_loop"));
+        && !matches!(last.class, Some(FailureClass::Session | FailureClass::ModelLoop));
     (same && last.session.is_some()).then_some(*last)
 }
 

@@ -1,8 +1,11 @@
 //! Runs: those under way, those that were, and how one ends with all that follows from it.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
 use std::sync::Arc;
 
+use banksman_core::failure::{FailureClass, ProofLevel};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::machine::{Event, Finish, Heartbeat};
 use banksman_core::time::{Instant, Span};
@@ -63,11 +66,11 @@ pub struct PastRun {
     pub agent: Option<String>,
     pub session: Option<String>,
     pub outcome: Option<String>,
-    pub class: Option<String>,
+    pub class: Option<FailureClass>,
     pub signature: Option<String>,
     pub detail: Option<String>,
     pub head: Option<String>,
-    pub level: Option<String>,
+    pub level: Option<ProofLevel>,
     pub tokens: i64,
     pub cost_micros: i64,
     pub started_at: Instant,
@@ -115,12 +118,12 @@ pub struct RunEnd {
     pub finish: Finish,
     /// The task's body from now on, if the run has changed it.
     pub body: Option<String>,
-    pub class: Option<String>,
+    pub class: Option<FailureClass>,
     pub signature: Option<String>,
     pub session: Option<String>,
     pub agent: Option<String>,
     pub head: Option<String>,
-    pub level: Option<String>,
+    pub level: Option<ProofLevel>,
     /// Of the agent's own session; `finish` has all that the run used.
     pub input_tokens: i64,
     pub output_tokens: i64,
@@ -169,7 +172,10 @@ impl Store {
     /// The last runs of a task, the oldest first.
     pub fn past_runs(&self, task: TaskId, at_most: i64) -> Result<Vec<PastRun>, StoreError> {
         let params = [task.0.into(), at_most.clamp(1, PAST_RUNS).into()];
-        self.read(|conn| conn.query(sql::PAST_RUNS, &params)?.iter().rev().map(past_run).collect())
+        self.read(|conn| {
+            let rows = conn.query(sql::PAST_RUNS, &params)?;
+            rows.iter().rev().map(|row| past_run(task, row)).collect()
+        })
     }
 
     /// What runs of the tasks of a lifecycle used before, by the first tag of their task, which is
@@ -330,12 +336,12 @@ fn write_facts(conn: &mut dyn Conn, id: TaskId, end: &RunEnd) -> Result<(), Stor
     let detail: String = end.finish.detail.chars().take(DETAIL_CHARS).collect();
     let mut columns = run.to_vec();
     columns.extend([
-        end.class.as_deref().into(),
+        end.class.map(FailureClass::as_str).into(),
         end.signature.as_deref().into(),
         end.session.as_deref().into(),
         end.agent.as_deref().into(),
         end.head.as_deref().into(),
-        end.level.as_deref().into(),
+        end.level.map(ProofLevel::as_str).into(),
         detail.into(),
         kept(end.input_tokens).into(),
         kept(end.output_tokens).into(),
@@ -374,7 +380,7 @@ fn open_run(row: &Row) -> Result<OpenRun, StoreError> {
     })
 }
 
-fn past_run(row: &Row) -> Result<PastRun, StoreError> {
+fn past_run(task: TaskId, row: &Row) -> Result<PastRun, StoreError> {
     let text =
         |at: usize| -> Result<Option<String>, DbError> { Ok(row.opt_text(at)?.map(str::to_owned)) };
     Ok(PastRun {
@@ -384,11 +390,11 @@ fn past_run(row: &Row) -> Result<PastRun, StoreError> {
         agent: text(3)?,
         session: text(4)?,
         outcome: text(5)?,
-        class: text(6)?,
+        class: parsed(row, 6, task)?,
         signature: text(7)?,
         detail: text(8)?,
         head: text(9)?,
-        level: text(10)?,
+        level: parsed(row, 10, task)?,
         tokens: row.int(11)?,
         cost_micros: row.int(12)?,
         started_at: Instant(row.int(13)?),
@@ -396,4 +402,14 @@ fn past_run(row: &Row) -> Result<PastRun, StoreError> {
         input_tokens: row.int(15)?,
         output_tokens: row.int(16)?,
     })
+}
+
+/// A word of a closed list, from the row of a run. A word that the list does not have is damage.
+fn parsed<T>(row: &Row, column: usize, task: TaskId) -> Result<Option<T>, StoreError>
+where
+    T: FromStr<Err: Display>,
+{
+    let damage =
+        |error: T::Err| StoreError::Corrupt { task, what: format!("one of its runs: {error}") };
+    row.opt_text(column)?.map(|text| text.parse().map_err(damage)).transpose()
 }

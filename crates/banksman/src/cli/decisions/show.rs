@@ -82,8 +82,7 @@ impl Diff {
     pub(super) fn of(context: &Context, question: &DecisionDetail) -> Option<Self> {
         let stored = &question.detail.stored;
         // A run without a commit, such as a planner's, ends where it began.
-        let has_commits =
-            |run: &&PastRun| run.level.as_deref() != Some(ProofLevel::Claimed.as_str());
+        let has_commits = |run: &&PastRun| run.level != Some(ProofLevel::Claimed);
         let last =
             || question.runs.iter().rev().filter(has_commits).find_map(|run| run.head.clone());
         let head = stored.text("pr_head").map(str::to_owned).or_else(last);
@@ -199,7 +198,7 @@ fn runs(question: &DecisionDetail, now: Instant) -> String {
             run.worker.as_str().into(),
             lasting(run.ended_at.unwrap_or(now).since(run.started_at)).into(),
             run.outcome.clone().unwrap_or_default().into(),
-            run.level.clone().unwrap_or_default().into(),
+            run.level.map_or("", ProofLevel::as_str).into(),
             money(run.cost_micros).into(),
             first_line(run.detail.as_deref().unwrap_or_default()).into(),
         ]

@@ -1,5 +1,6 @@
 //! Events of an agent and the facts of its end, as lines for people and as JSON for programs.
 
+use banksman_core::failure::FailureClass;
 use banksman_core::receipt::{AgentReport, CheckResult, EndCause, Evidence, Receipt};
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
@@ -110,7 +111,7 @@ impl Look<'_> {
             let mut document = json!({
                 "event": "end",
                 "outcome": judged.outcome,
-                "class": judged.class,
+                "class": judged.class.map(FailureClass::as_str),
                 "detail": judged.detail,
                 "tokens": judged.tokens,
                 "costMicros": judged.cost_micros,

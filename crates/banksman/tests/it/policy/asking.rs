@@ -4,6 +4,7 @@
 use std::fs;
 
 use banksman::store::Store;
+use banksman_core::failure::FailureClass;
 use banksman_core::ids::{DecisionId, TaskId};
 
 use crate::engine::harness::{Harness, state};
@@ -102,7 +103,7 @@ fn without_leave_the_next_run_is_stopped_again() {
     harness.ok(&["unblock", "t1"]);
     harness.until("the second run is stopped", |store| {
         let runs = store.past_runs(id, 10).expect("runs");
-        runs.len() == 2 && runs.iter().all(|run| run.class.as_deref() == Some("policy"))
+        runs.len() == 2 && runs.iter().all(|run| run.class == Some(FailureClass::Policy))
     });
     up.stop();
     assert_eq!(harness.state(id), "blocked");

@@ -4,6 +4,7 @@ use std::fs;
 
 use banksman::clock;
 use banksman::store::query::PAGE;
+use banksman_core::failure::FailureClass;
 use banksman_core::machine::Actor;
 
 use crate::engine::harness::{Harness, state};
@@ -68,8 +69,8 @@ fn the_same_failing_call_three_times_blocks_with_a_summary() {
     assert!(question.contains("make it") && question.contains("no rule to make it"), "{question}");
     let runs = harness.open().past_runs(id, 10).expect("runs");
     assert_eq!(
-        runs.iter().map(|run| run.class.as_deref()).collect::<Vec<_>>(),
-        [Some("model_loop")]
+        runs.iter().map(|run| run.class).collect::<Vec<_>>(),
+        [Some(FailureClass::ModelLoop)]
     );
 }
 
@@ -99,7 +100,7 @@ fn work_that_goes_to_and_fro_without_a_commit_blocks_with_a_summary() {
     assert!(question.starts_with(expected), "{question}");
     assert!(question.contains("send_back") && question.contains("still red"), "{question}");
     let runs = harness.open().past_runs(id, 10).expect("runs");
-    let classes: Vec<Option<&str>> = runs.iter().map(|run| run.class.as_deref()).collect();
-    assert_eq!(classes, [None, None, None, Some("model_loop")]);
+    let classes: Vec<Option<FailureClass>> = runs.iter().map(|run| run.class).collect();
+    assert_eq!(classes, [None, None, None, Some(FailureClass::ModelLoop)]);
     assert_eq!(harness.json(&["decisions"])["decisions"][0]["task"], "t1");
 }

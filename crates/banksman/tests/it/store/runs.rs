@@ -3,6 +3,7 @@
 use banksman::store::conn::Target;
 use banksman::store::runs::RoleAverage;
 use banksman::store::{Dispatch, NodeTime, PastRun, PauseRequest, RunEnd, Store, StoreError};
+use banksman_core::failure::{FailureClass, ProofLevel};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{Effect, Event, Finish, RejectReason, STALE_WRITE};
@@ -17,6 +18,7 @@ use super::world::World;
 
 on_both!(
     an_end_writes_everything_that_is_known,
+    an_unknown_word_in_the_row_of_a_run_is_damage,
     a_run_ends_once_with_everything,
     an_end_that_is_refused_writes_nothing,
     what_a_run_used_is_added_to_its_scopes,
@@ -45,12 +47,12 @@ fn known(epoch: i64) -> RunEnd {
         input_tokens: 0,
         output_tokens: 0,
         finish: Finish { tokens: 120, cost_micros: 3_400, ..finish(epoch, Outcome::Crashed) },
-        class: Some("agent_crash".to_owned()),
+        class: Some(FailureClass::Model),
         signature: Some("exit 1".to_owned()),
         session: Some("s-1".to_owned()),
         agent: Some("claude".to_owned()),
         head: Some("abc".to_owned()),
-        level: Some("observed".to_owned()),
+        level: Some(ProofLevel::Observed),
         pause: None,
         answers: false,
     }
@@ -84,11 +86,11 @@ fn an_end_writes_everything_that_is_known(world: &World) {
         agent: Some("claude".to_owned()),
         session: Some("s-1".to_owned()),
         outcome: Some("crashed".to_owned()),
-        class: Some("agent_crash".to_owned()),
+        class: Some(FailureClass::Model),
         signature: Some("exit 1".to_owned()),
         detail: Some("the rope broke".to_owned()),
         head: Some("abc".to_owned()),
-        level: Some("observed".to_owned()),
+        level: Some(ProofLevel::Observed),
         tokens: 120,
         cost_micros: 3_400,
         started_at: NOON,
@@ -98,6 +100,22 @@ fn an_end_writes_everything_that_is_known(world: &World) {
     assert_eq!((past.len(), past[1].epoch, past[1].ended_at), (2, 2, None));
     let last = store.past_runs(id, 1).unwrap();
     assert_eq!(last.iter().map(|run| run.epoch).collect::<Vec<_>>(), [2]);
+}
+
+fn an_unknown_word_in_the_row_of_a_run_is_damage(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let run = start(&store, "n1", NOON);
+    store.end_run(id, known(run.epoch), NOON).unwrap();
+    for (column, word, what) in
+        [("level", "proven", "proof level"), ("class", "agent_crash", "class of failures")]
+    {
+        world.raw().run(&format!("UPDATE runs SET {column} = '{word}'"));
+        let damage = store.past_runs(id, 1).expect_err("it is damaged").to_string();
+        let expected =
+            format!("task {id} is damaged in the store: one of its runs: `{word}` is not a {what}");
+        assert_eq!(damage, expected);
+    }
 }
 
 fn a_run_ends_once_with_everything(world: &World) {
