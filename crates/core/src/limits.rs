@@ -1,5 +1,7 @@
 //! Every limit of the system, with its unit and its reason.
 
+use crate::time::Span;
+
 /// The source of a lifecycle. The largest built-in one is under 20 KiB; the rest is room for
 /// generated ones.
 pub const LIFECYCLE_BYTES: usize = 1024 * 1024;
@@ -132,7 +134,18 @@ pub const PLAN_BYTES: usize = 64 * 1024;
 pub const PLAN_OBJECTION_BYTES: usize = 300;
 /// Planning iterations kept in the fields of a task; the history has all of them.
 pub const PLAN_ITERATIONS: usize = 12;
+<<<<<<< x
 /// The file of a policy.
+=======
+/// After this long without a sign of life a node counts as gone: three times the longest sleep of
+/// `up`.
+pub const NODE_GONE: Span = Span(180_000);
+/// Runs at once in a batch for which nobody chose a number.
+pub const BATCH_CONCURRENCY: u32 = 4;
+/// A signal file, in bytes: more than a reviewer writes, less than an agent pours out by mistake.
+pub const SIGNAL_BYTES: usize = 256 * 1024;
+/// A policy's file.
+>>>>>>> y
 pub const POLICY_BYTES: usize = 256 * 1024;
 /// Rules of one file: each is compared with every tool call.
 pub const POLICY_RULES: usize = 500;

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::ops::status::{ActiveRun, NeedsPerson, ParentProgress, PendingRetry, StatusSummary};
 use crate::ops::tasks::TaskView;
 use crate::ops::why;
-use crate::store::places::Batch;
+use crate::store::batches::Batch;
 use crate::store::health::HealthReport;
 use crate::store::query::{Overview, Progress};
 use crate::store::runs::PastRun;

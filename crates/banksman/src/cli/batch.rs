@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::output::{Cell, table};
 use crate::api::dto;
 use crate::ops::tasks::is_batch_name;
-use crate::store::places::{Batch, BatchChange, BudgetChange, NewBound};
+use crate::store::batches::{Batch, BatchChange, BudgetChange, NewBound};
 
 /// Tasks that belong together
 #[derive(Debug, Args)]
@@ -96,8 +96,6 @@ struct BoundsArgs {
 /// What lifts a bound.
 const NO_BOUND: &str = "none";
 
-/// How many tasks of a batch run at once, if nothing else is said.
-const CONCURRENCY: u32 = 4;
 /// Far beyond every bill, and far below what does not fit as millionths.
 const MOST_DOLLARS: f64 = 1e9;
 
@@ -105,8 +103,8 @@ pub(super) fn run(context: &Context, args: &BatchArgs) -> Result<Exit, Failure> 
     match &args.command {
         BatchCommand::Create(args) => {
             let name = &args.batch.name;
-            let at_once = args.concurrency.unwrap_or(CONCURRENCY);
-            context.store_or_new()?.put_batch(name, i64::from(at_once), context.now)?;
+            let at_once = args.concurrency.unwrap_or(limits::BATCH_CONCURRENCY);
+            context.store_or_new()?.put_batch(name, at_once, context.now)?;
             change(context, name, args.change())
         }
         BatchCommand::Set(args) => change(context, &args.batch.name, args.change()),

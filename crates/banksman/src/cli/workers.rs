@@ -1,8 +1,9 @@
 //! `banksman workers` and `accounts`: who can work, on which machine, and which provider has told
 //! us to wait.
 
+use banksman_core::limits::NODE_GONE;
 use banksman_core::schedule::Worker;
-use banksman_core::time::{Instant, Span};
+use banksman_core::time::Instant;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -67,9 +68,6 @@ struct ResumeArgs {
     name: String,
 }
 
-/// A machine that was silent for this long is shown as gone.
-const GONE: Span = Span(180_000);
-
 pub(super) fn workers(context: &Context, args: &WorkersArgs) -> Result<Exit, Failure> {
     let store = context.store()?;
     if let Some(name) = &args.forget {
@@ -102,7 +100,7 @@ fn at_work(node: &Node, worker: &Worker, runs: &[OpenRun]) -> usize {
 }
 
 fn is_gone(node: &Node, now: Instant) -> bool {
-    now.since(node.seen_at) > GONE
+    now.since(node.seen_at) > NODE_GONE
 }
 
 fn of_node(node: &Node, runs: &[OpenRun], now: Instant) -> Value {

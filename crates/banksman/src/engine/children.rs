@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use super::relay::EffectResult;
 use super::steps::{LED, StepTask, workflow_of};
 use super::{Engine, EngineError, TurnReport};
+use crate::store::batches::BatchChange;
 use crate::store::outbox::PendingEffect;
-use crate::store::places::BatchChange;
 use crate::store::{StoreError, Stored};
 
 /// What the engine asks of parts, where their lifecycles have it.

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::{Activity, StateKind};
+use banksman_core::limits::NODE_GONE;
 use banksman_core::machine::{Actor, Event, TransitionRequest};
 use banksman_core::receipt::EndCause;
 use banksman_core::schedule::{Ineligible, could_serve};
 use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
-use super::{Engine, EngineError, NODE_GONE, Notice, Project, TurnReport};
+use super::{Engine, EngineError, Notice, Project, TurnReport};
 use crate::exec::job::{JobId, JobSpec};
 use crate::exec::site::SiteError;
 use crate::store::{Claimed, Dispatch, StoreError, Stored};

@@ -45,9 +45,6 @@ use crate::exec::mailbox::MailboxError;
 use crate::exec::site::{JobStatus, Site, SiteError};
 use crate::store::{Node, Store, StoreError, Stored};
 
-/// Nodes that were not seen for this long do not count as live. Three times the longest sleep of
-/// `up`.
-const NODE_GONE: Span = Span(180_000);
 /// What is overdue and not yet to be had, such as a run that takes its time to end, is not looked
 /// at more often.
 const SHORTEST_SLEEP: Span = Span(50);

@@ -176,7 +176,8 @@ pub(super) fn allowed_in_words(allowed: &[Action]) -> String {
 /// Whether the last run had done its work and waited only for leave, which has been given.
 pub(super) fn waited_for_permission(earlier: &[&PastRun]) -> bool {
     let Some(last) = earlier.last() else { return false };
-    let asked = last.detail.as_deref().and_then(PermissionRequest::parse_actions).unwrap_or_default();
+    let asked =
+        last.detail.as_deref().and_then(PermissionRequest::parse_actions).unwrap_or_default();
     last.class == Some(FailureClass::Policy)
         && asked.iter().any(|action| matches!(action, Action::Write(_)))
 }

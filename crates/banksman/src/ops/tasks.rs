@@ -14,9 +14,6 @@ use super::{OpsError, refuse};
 use crate::store::query::{Dependency, Filter, PAGE, Progress};
 use crate::store::{Add, Applied, Edge, HistoryEntry, IdempotencyKey, Store, Stored};
 
-/// Tasks of a batch that run at the same time unless it is told otherwise (seed default).
-pub(super) const BATCH_CONCURRENCY: i64 = 4;
-
 #[derive(Debug, Clone, Default)]
 pub struct AddRequest {
     pub title: String,
@@ -47,7 +44,7 @@ pub fn add(
     let fields = coerced(&definition.lifecycle, &request.fields);
     let needs = edges(request)?;
     if let Some(batch) = &request.batch {
-        store.put_batch(named(batch)?, BATCH_CONCURRENCY, now)?;
+        store.put_batch(named(batch)?, limits::BATCH_CONCURRENCY, now)?;
     }
     let asked = json!([
         "add",

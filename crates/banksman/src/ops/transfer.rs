@@ -10,13 +10,14 @@ use std::io::BufRead;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::problem::suggestion;
 use banksman_core::lifecycle::{Lifecycle, StateId};
+use banksman_core::limits;
 use banksman_core::machine::{Actor, ImportedState, NewTask};
 use banksman_core::time::Instant;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::library::Library;
-use super::tasks::{BATCH_CONCURRENCY, key, named};
+use super::tasks::{key, named};
 use super::{OpsError, refuse};
 use crate::store::{Add, Applied, Definition, Edge, Store};
 
@@ -202,7 +203,7 @@ fn proven(
 
 fn add_to(store: &Store, add: Add, now: Instant) -> Result<Applied, OpsError> {
     if let Some(batch) = &add.new.batch {
-        store.put_batch(named(batch)?, BATCH_CONCURRENCY, now)?;
+        store.put_batch(named(batch)?, limits::BATCH_CONCURRENCY, now)?;
     }
     Ok(store.add(add, now)?)
 }

@@ -7,6 +7,7 @@ use banksman_core::lifecycle::expr::Type;
 use banksman_core::lifecycle::{
     Activity, Lifecycle, Requirement, RoleId, StateActivity, StateKind, Transition,
 };
+use banksman_core::limits::NODE_GONE;
 use banksman_core::machine::{Driver, TimerKind, hold};
 use banksman_core::panel::summary::line;
 use banksman_core::policy::ALLOW;
@@ -64,8 +65,6 @@ pub struct WhyLimits {
 
 /// What is shown of a reason.
 const REASON_CHARS: usize = 500;
-/// A machine that was not heard of for this long takes nothing.
-const GONE: Span = Span(180_000);
 
 pub fn why(
     store: &Store,
@@ -175,7 +174,7 @@ pub fn has_machines(store: &Store, now: Instant) -> Result<bool, OpsError> {
 }
 
 fn live_machines(store: &Store, now: Instant) -> Result<Vec<Node>, OpsError> {
-    let alive_after = Instant(now.0 - GONE.0);
+    let alive_after = Instant(now.0 - NODE_GONE.0);
     Ok(store.nodes()?.into_iter().filter(|node| node.seen_at > alive_after).collect())
 }
 
@@ -281,7 +280,7 @@ fn held_back(
     now: Instant,
 ) -> Result<(Vec<WaitReason>, Option<String>), OpsError> {
     let now = store.now(now)?;
-    let alive_after = Instant(now.0 - GONE.0);
+    let alive_after = Instant(now.0 - NODE_GONE.0);
     let live = live_machines(store, now)?;
     if live.is_empty() {
         let (waiting, what) = nobody_works();

@@ -17,11 +17,11 @@ use banksman_core::time::Instant;
 use serde_json::Value as Json;
 
 use super::apply::{IdempotencyKey, apply_to, load_for_update, replay};
+use super::batches::set_budget_if;
 use super::claim::readable;
 use super::conn::Conn;
 use super::definitions::Definitions;
 use super::dispatch::{batch_load, whole};
-use super::places::set_budget_if;
 use super::row::Stored;
 use super::spent::{batch_scope, day_scope, day_used, number, scope_name};
 use super::{Store, StoreError, sql};

@@ -16,10 +16,10 @@ use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
 use super::audit::{GENESIS, HistoryEntry};
+use super::batches::ensure_batch;
 use super::conn::{Conn, DbError, Value};
 use super::definitions::{Definition, Definitions};
 use super::follow::follow_up;
-use super::places::ensure_batch;
 use super::row::{Stored, changing, is_damage, json, lifecycle_version, stored};
 use super::spent::end_run;
 use super::{Store, StoreError, query, sql};

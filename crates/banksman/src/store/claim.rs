@@ -22,7 +22,7 @@ use super::{Store, StoreError, sql};
 
 /// How far a claim looks past tasks that this worker may not take. Beyond it, another worker has to
 /// come.
-const LOOK: i64 = 1_000;
+pub(super) const LOOK: i64 = 1_000;
 /// Rows after the first that are read, and on PostgreSQL locked, at once.
 const PAGE: i64 = 32;
 

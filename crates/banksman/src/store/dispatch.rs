@@ -18,12 +18,14 @@ use banksman_core::time::{Instant, Span};
 
 use super::accounts::{ACCOUNTS, AccountRow, account};
 use super::allowances::day_budget;
-use super::claim::{Claimed, Post, Queue, Tried, areas_of, place, readable, task_used, try_claim};
+use super::batches::{BATCHES, budget};
+use super::claim::{
+    Claimed, LOOK, Post, Queue, Tried, areas_of, place, readable, task_used, try_claim,
+};
 use super::conn::{Conn, Row};
 use super::definitions::Definitions;
 use super::grants::budget_of;
 use super::nodes::{NODES, workers_from};
-use super::places::budget;
 use super::query::task;
 use super::row::Stored;
 use super::runs::{OPEN_RUNS, name_of};
@@ -32,10 +34,6 @@ use super::{Store, StoreError, sql};
 
 /// Tasks that an answer names with what holds them back.
 const HELD: usize = 100;
-/// Tasks ahead in the queue that are looked at for what they are promised: as far as a walk looks.
-const AHEAD: i64 = 1_000;
-/// Batches with tasks in the queue that a snapshot holds.
-const BATCHES: i64 = 1_000;
 
 /// What a node can start, and the bounds that its settings name.
 #[derive(Debug, Clone)]
@@ -173,7 +171,7 @@ fn promise_ahead(
     if areas_of(&asked.task).is_empty() {
         return Ok(());
     }
-    let place = [rank.into(), asked.task.id.0.into(), AHEAD.into()];
+    let place = [rank.into(), asked.task.id.0.into(), LOOK.into()];
     for row in conn.query(sql::QUEUE_AHEAD, &place)? {
         let Some(found) = readable(conn, definitions, &row)? else { continue };
         let considered = considered(conn, &found, request)?;

@@ -11,6 +11,7 @@ pub mod accounts;
 pub mod allowances;
 mod apply;
 mod audit;
+pub mod batches;
 mod children;
 mod claim;
 #[cfg(test)]
@@ -25,7 +26,7 @@ mod grants;
 pub mod health;
 pub mod nodes;
 pub mod outbox;
-pub mod places;
+mod projects;
 pub mod query;
 mod row;
 pub mod runs;

@@ -12,9 +12,9 @@ use serde_json::Value as Json;
 use super::accounts::{AccountRow, account};
 use super::apply::Edge;
 use super::audit::{HistoryEntry, hex};
+use super::batches::{Batch, batches};
 use super::conn::{Conn, Row};
 use super::definitions::Definitions;
-use super::places::{Batch, batches};
 use super::row::{Stored, is_damage, lifecycle_version, stored};
 use super::{Store, StoreError, sql};
 

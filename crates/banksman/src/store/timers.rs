@@ -8,9 +8,9 @@ use banksman_core::machine::{self, Event, StepResult, TimerKind};
 use banksman_core::time::{Instant, Span};
 
 use super::apply::{load_for_update, save_if_version};
+use super::batches::{BatchChange, is_paused};
 use super::conn::Conn;
 use super::definitions::Definitions;
-use super::places::{BatchChange, is_paused};
 use super::row::is_damage;
 use super::{Store, StoreError, Stored, sql};
 

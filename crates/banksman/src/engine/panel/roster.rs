@@ -2,13 +2,14 @@
 //! names, or else those of the settings.
 
 use banksman_core::lifecycle::Activity;
+use banksman_core::limits::NODE_GONE;
 use banksman_core::panel::registry::{Reviewer, roster};
 use banksman_core::schedule::Worker;
 use banksman_core::time::Instant;
 
 use crate::config::{Panels, WorkerSetup};
 use crate::engine::steps::StepTask;
-use crate::engine::{Engine, EngineError, NODE_GONE};
+use crate::engine::{Engine, EngineError};
 use crate::store::Stored;
 
 /// Whose panel is the whole roster; a panel of another role has one seat of that name. Whoever

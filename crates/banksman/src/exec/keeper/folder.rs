@@ -7,6 +7,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use banksman_core::limits::{REPORTS, REPORTS_BYTES};
 use banksman_core::receipt::{AgentReport, Receipt};
 use banksman_core::time::Instant;
 use serde::de::DeserializeOwned;
@@ -14,11 +15,6 @@ use serde::{Deserialize, Serialize};
 
 use super::super::job::JobSpec;
 use super::heartbeat::KeeperStatus;
-
-/// How much of the reports that an agent makes through its tools goes into a receipt; the rest is
-/// not read.
-const REPORTS_BYTES: u64 = 1024 * 1024;
-const REPORTS: usize = 1_000;
 
 /// A job file could not be read or written.
 #[derive(Debug, thiserror::Error)]

@@ -8,12 +8,12 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use banksman_core::limits::SIGNAL_BYTES;
+
 use crate::exec::files::{self, Found};
 use crate::exec::git::MAILBOX;
 use crate::exec::mailbox::parse_step_signal;
 
-/// A signal says that a step is done and may add a few sentences.
-const SIGNAL_BYTES: u64 = 256 * 1024;
 /// How much of the sentences is kept.
 const NOTE_BYTES: usize = 2 * 1024;
 /// The most feedback for one attempt: an agent has to read it all.
@@ -50,11 +50,14 @@ pub(super) fn read_signal(root: &Path, path: &str) -> SignalState {
     match path.symlink_metadata() {
         Err(_) => return SignalState::Missing,
         Ok(found) if !found.is_file() => return SignalState::Unusable("it is not a plain file"),
-        Ok(found) if found.len() > SIGNAL_BYTES => return SignalState::Unusable("it is too large"),
+        Ok(found) if found.len() > SIGNAL_BYTES as u64 => {
+            return SignalState::Unusable("it is too large");
+        }
         Ok(_) => {}
     }
     let mut text = Vec::new();
-    let read = File::open(&path).and_then(|file| file.take(SIGNAL_BYTES).read_to_end(&mut text));
+    let read =
+        File::open(&path).and_then(|file| file.take(SIGNAL_BYTES as u64).read_to_end(&mut text));
     match read.map(|_| parse_signal(&text)) {
         Ok(Some(signal)) => SignalState::Complete { text, signal },
         Ok(None) => SignalState::Incomplete,

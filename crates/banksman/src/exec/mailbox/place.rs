@@ -6,9 +6,9 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{MailboxError, fault, make};
+use banksman_core::limits::FLOW_PATH_BYTES;
 
-const PATH_BYTES: usize = 1_000;
+use super::{MailboxError, fault, make};
 
 /// Normalises a path from the repository's root; an error if its components lead elsewhere.
 pub(super) fn plain(path: &str) -> Result<String, MailboxError> {
@@ -82,7 +82,7 @@ fn parts(path: &str) -> Result<Vec<&str>, MailboxError> {
         Some(GIT)
     } else if path.contains(char::is_control) {
         Some("contains a control character")
-    } else if path.len() > PATH_BYTES {
+    } else if path.len() > FLOW_PATH_BYTES {
         Some("is too long")
     } else {
         None
@@ -92,7 +92,7 @@ fn parts(path: &str) -> Result<Vec<&str>, MailboxError> {
 
 fn refused(path: &str, why: &'static str) -> MailboxError {
     let shown = path.chars().map(|char| if char.is_control() { '?' } else { char });
-    MailboxError::Path { path: shown.take(PATH_BYTES).collect(), why }
+    MailboxError::Path { path: shown.take(FLOW_PATH_BYTES).collect(), why }
 }
 
 #[cfg(test)]

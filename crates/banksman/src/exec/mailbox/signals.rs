@@ -7,6 +7,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use banksman_core::limits::SIGNAL_BYTES;
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -15,8 +16,6 @@ use super::disk::{self, Found};
 use super::names::{file_name, split_extension};
 use super::{MAX_SAME_NAME, Mailbox, MailboxError, SIGNALS, TAKEN, fault, place};
 
-/// More than a reviewer writes, less than an agent dumps by mistake.
-const SIGNAL_BYTES: usize = 256 * 1_024;
 /// Nobody takes longer to write a file.
 const WRITE_TIMEOUT: Span = Span(10 * 60_000);
 /// Fields that may hold a sentence, the likeliest first.

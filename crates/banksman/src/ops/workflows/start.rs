@@ -17,7 +17,7 @@ use super::{MANUAL, STEP, WORKFLOW, find_step, named_near, recent};
 use crate::ops::OpsError;
 use crate::ops::library::Library;
 use crate::ops::tasks::named;
-use crate::store::places::BatchChange;
+use crate::store::batches::BatchChange;
 use crate::store::{Add, Applied, Definition, Edge, IdempotencyKey, NewChild, Store, Stored};
 
 /// Neither a step nor a gate is taken away from whoever drives the workflow by hand.

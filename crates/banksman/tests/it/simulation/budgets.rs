@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use banksman::store::allowances::ALLOWANCE;
-use banksman::store::places::Batch;
+use banksman::store::batches::Batch;
 use banksman::store::{Stored, scope_name};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::StateKind;

@@ -10,6 +10,7 @@ use banksman::engine::{Engine, EngineConfig, TurnReport};
 use banksman::store::{Dispatch, StoreError, Stored};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::StateKind;
+use banksman_core::limits::NODE_GONE;
 use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
@@ -38,7 +39,6 @@ const IN_A_ROW: usize = 12;
 /// more.
 const ANSWERS: usize = 6;
 const ANSWERED: usize = 200;
-const NODE_GONE: i64 = 180_000;
 
 /// Where an engine fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Node {
             day_budget: agents.budgets.day,
             task_budget: agents.budgets.task,
             ttl: agents.limits.lease,
-            alive_after: Instant(now.0 - NODE_GONE),
+            alive_after: Instant(now.0 - NODE_GONE.0),
             token: None,
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! A refusal is an answer. What people do is never wrong here; what follows from it may be.
 
-use banksman::store::places::{BatchChange, BudgetChange, NewBound};
+use banksman::store::batches::{BatchChange, BudgetChange, NewBound};
 use banksman::store::{ClaimRequest, Store, StoreError, Stored};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::expr::Type;

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Barrier, LazyLock};
 use std::thread;
 
+use banksman::store::batches::{BudgetChange, NewBound};
 use banksman::store::conn::DbError;
 use banksman::store::outbox::PendingEffect;
-use banksman::store::places::{BudgetChange, NewBound};
 use banksman::store::{
     Add, Applied, ClaimRequest, Claimed, Definition, Dispatch, Dispatched, Edge, IdempotencyKey,
     Node, RunEnd, Store, StoreError,

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::thread;
 
 use banksman::store::allowances::{ALLOWANCE, BudgetAction, ExhaustedBudget};
-use banksman::store::places::BatchChange;
+use banksman::store::batches::BatchChange;
 use banksman::store::{Add, ClaimRequest, Definition, Dispatch, IdempotencyKey, Store, scope_name};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Outcome, builtin};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use banksman::store::places::BatchChange;
+use banksman::store::batches::BatchChange;
 use banksman::store::{Add, ClaimRequest, Dispatch, Dispatched, Node, Store};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;

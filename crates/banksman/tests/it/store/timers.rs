@@ -1,6 +1,6 @@
 //! Timers: each fires once, when it is due, and only if it still means something.
 
-use banksman::store::places::BatchChange;
+use banksman::store::batches::BatchChange;
 use banksman::store::{Add, TimerResult};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{Effect, Event, Finish, NewTask, TimerKind};

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use banksman::store::places::{Batch, BatchChange, BudgetChange, NewBound};
+use banksman::store::batches::{Batch, BatchChange, BudgetChange, NewBound};
 use banksman::store::{Add, Store, StoreError};
 use banksman_core::machine::NewTask;
 use banksman_core::schedule::{Budget, Used};

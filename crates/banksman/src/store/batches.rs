@@ -1,5 +1,6 @@
-//! Projects and batches: where tasks belong, and what a batch may use.
+//! Batches: their limits, their budgets and how far their tasks are.
 
+use banksman_core::limits::BATCH_CONCURRENCY;
 use banksman_core::schedule::{Budget, Used};
 use banksman_core::time::{Instant, Span};
 
@@ -7,10 +8,8 @@ use super::conn::{Conn, Row, Value};
 use super::spent::used;
 use super::{Store, StoreError, sql};
 
-/// Batches that are read at once.
-const BATCHES: i64 = 1_000;
-/// Runs at once in a batch of which nothing else is said.
-const CONCURRENCY: i64 = 4;
+/// Batches that one query reads.
+pub(super) const BATCHES: i64 = 1_000;
 
 /// A batch: what it may do, what it has used, and how far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,37 +76,9 @@ impl BudgetChange {
 }
 
 impl Store {
-    /// Makes a project known, or moves it to another folder. A name belongs to one folder: another
-    /// one must be chosen for a second repository of the same name.
-    pub fn put_project(&self, name: &str, path: &str, now: Instant) -> Result<(), StoreError> {
-        let (name, path) = (name.to_owned(), path.to_owned());
-        self.write(move |conn| {
-            let columns = [name.as_str().into(), path.as_str().into(), now.0.into()];
-            conn.write(sql::INSERT_PROJECT_IF_NEW, &columns)?;
-            let rows = conn.query(sql::PROJECT, &[name.as_str().into()])?;
-            let known = rows.first().map_or(Ok(path.as_str()), |row| row.text(0))?;
-            if known == path {
-                Ok(())
-            } else {
-                Err(StoreError::ProjectTaken(name.clone(), known.to_owned()))
-            }
-        })
-    }
-
-    /// The folder of a project.
-    pub fn project(&self, name: &str) -> Result<Option<String>, StoreError> {
-        self.read(|conn| {
-            let rows = conn.query(sql::PROJECT, &[name.into()])?;
-            rows.first()
-                .map(|row| row.text(0).map(str::to_owned))
-                .transpose()
-                .map_err(StoreError::from)
-        })
-    }
-
     /// Makes a batch known; one that exists stays as it is.
-    pub fn put_batch(&self, name: &str, concurrency: i64, now: Instant) -> Result<(), StoreError> {
-        let columns = [name.into(), concurrency.max(1).into(), now.0.into()];
+    pub fn put_batch(&self, name: &str, concurrency: u32, now: Instant) -> Result<(), StoreError> {
+        let columns = [name.into(), i64::from(concurrency.max(1)).into(), now.0.into()];
         self.write(move |conn| Ok(conn.write(sql::INSERT_BATCH, &columns)?))
     }
 
@@ -166,7 +137,10 @@ pub(super) fn ensure_batch(
     name: &str,
     now: Instant,
 ) -> Result<(), StoreError> {
-    Ok(conn.write(sql::INSERT_BATCH, &[name.into(), CONCURRENCY.into(), now.0.into()])?)
+    Ok(conn.write(
+        sql::INSERT_BATCH,
+        &[name.into(), i64::from(BATCH_CONCURRENCY).into(), now.0.into()],
+    )?)
 }
 
 pub(super) fn batches(conn: &mut dyn Conn) -> Result<Vec<Batch>, StoreError> {
