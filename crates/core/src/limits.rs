@@ -134,9 +134,9 @@ pub const PLAN_BYTES: usize = 64 * 1024;
 pub const PLAN_OBJECTION_BYTES: usize = 300;
 /// Planning iterations kept in the fields of a task; the history has all of them.
 pub const PLAN_ITERATIONS: usize = 12;
-<<<<<<< x
-/// The file of a policy.
-=======
+/// Refused limits that the requests about one budget remember: each node may have a limit of its own
+/// for the day. A limit that was refused before these is asked about again.
+pub const REFUSED_BUDGETS: usize = 20;
 /// After this long without a sign of life a node counts as gone: three times the longest sleep of
 /// `up`.
 pub const NODE_GONE: Span = Span(180_000);
@@ -144,8 +144,7 @@ pub const NODE_GONE: Span = Span(180_000);
 pub const BATCH_CONCURRENCY: u32 = 4;
 /// A signal file, in bytes: more than a reviewer writes, less than an agent pours out by mistake.
 pub const SIGNAL_BYTES: usize = 256 * 1024;
-/// A policy's file.
->>>>>>> y
+/// The file of a policy.
 pub const POLICY_BYTES: usize = 256 * 1024;
 /// Rules of one file: each is compared with every tool call.
 pub const POLICY_RULES: usize = 500;

@@ -1,43 +1,44 @@
-//! Asks people about budgets of a day or of a batch that are used up: one question for each,
-//! however many tasks wait.
+//! Carries out what `schedule::decide_budget` decides about the budgets of the day and of batches.
 //!
-//! What is used up and what was said is the store's to know; here the question is made, taken back
-//! when it is needed no more, and a yes is carried out. May be cut off anywhere and is found again
-//! by the next turn.
+//! One question for each budget, however many tasks wait and nodes look. A turn that ends in
+//! between loses nothing, because the next one decides again on what the store then holds.
 
 use std::sync::Arc;
 
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Setting, builtin};
 use banksman_core::machine::{Actor, NewTask};
-use banksman_core::schedule::{BudgetLimit, BudgetScope, Ineligible};
+use banksman_core::schedule::{
+    BUDGET_REQUEST, BudgetAction, BudgetFacts, BudgetLimit, BudgetScope, Ineligible,
+    RequestedBudget, decide_budget,
+};
 use banksman_core::time::{Instant, Span};
-use serde_json::json;
 
 use super::{Engine, EngineError};
-use crate::store::allowances::{ALLOWANCE, BudgetAction, ExhaustedBudget};
-use crate::store::{Add, Definition, IdempotencyKey, scope_name};
+use crate::store::{Add, Definition, scope_name};
 
-/// The move that takes a question back.
+/// The trigger that withdraws a question.
 const CLOSE: &str = "close";
-/// The setting for the time of an answer.
+/// The setting for the time in which a person answers.
 const PATIENCE: &str = "patience";
 const DAY_MILLIS: i64 = 86_400_000;
 
 impl Engine<'_> {
-    /// Closes what is needed no more, carries out every yes, and asks about what is used up.
+    /// Closes pointless questions, applies grants, and asks about budgets that are used up.
     pub(super) fn settle_budgets(&self, now: Instant) -> Result<(), EngineError> {
         let agents = &self.config.agents;
-        let day = &agents.budgets.day;
-        for id in self.store.moot_allowances(day, &agents.node, now)? {
-            self.ask(&self.store.task(id)?, CLOSE, now)?;
-        }
-        for used_up in self.store.used_up(day, now)? {
-            match &used_up.next {
-                BudgetAction::Nothing => {}
-                BudgetAction::Raise(asked) => self.store.raise_batch(*asked, now)?,
-                BudgetAction::Ask(key) => {
-                    self.store.add(question(&used_up, key, &agents.node, now), now)?;
+        for facts in self.store.budgets(&agents.budgets.day, now)? {
+            match decide_budget(&facts, &agents.node) {
+                BudgetAction::Nothing | BudgetAction::Wait => {}
+                BudgetAction::Close(task) => {
+                    self.ask(&self.store.task(task)?, CLOSE, now)?;
+                }
+                BudgetAction::Raise { batch, request, from, to } => {
+                    self.store.raise_batch(&batch, request, (from, to), now)?;
+                }
+                BudgetAction::Ask(budget) => {
+                    let request = budget_request(&facts, budget, &agents.node, now);
+                    self.store.add_budget_request(&facts, request, now)?;
                 }
             }
         }
@@ -45,8 +46,9 @@ impl Engine<'_> {
     }
 }
 
-fn question(used_up: &ExhaustedBudget, key: &str, node: &str, now: Instant) -> Add {
-    let overrides = match used_up.scope {
+/// The task that asks a person for more.
+fn budget_request(facts: &BudgetFacts, budget: RequestedBudget, node: &str, now: Instant) -> Add {
+    let overrides = match facts.scope {
         // Days are those of UTC.
         BudgetScope::Day => {
             let left = DAY_MILLIS - now.0.rem_euclid(DAY_MILLIS);
@@ -54,36 +56,26 @@ fn question(used_up: &ExhaustedBudget, key: &str, node: &str, now: Instant) -> A
         }
         BudgetScope::Batch(_) | BudgetScope::Task(_) => Overrides::new(),
     };
-    let checked = builtin::get(ALLOWANCE, &overrides).expect("it ships with the program");
+    let checked = builtin::get(BUDGET_REQUEST, &overrides).expect("it ships with the program");
     let lifecycle = checked.expect("it is sound with any time of at most a day");
-    let source = builtin::source(ALLOWANCE).unwrap_or_default().to_owned();
-    let (title, question) = words(used_up);
-    let ExhaustedBudget { used, limit, more, .. } = used_up;
-    let fields = json!({
-        "scope": scope_name(&used_up.scope, now),
-        "node": node,
-        "problem": question,
-        "used": used,
-        "limit": limit,
-        "more": more,
-    });
-    let fields = fields.as_object().cloned().unwrap_or_default();
+    let source = builtin::source(BUDGET_REQUEST).unwrap_or_default().to_owned();
+    let (title, question) = words(facts, &budget);
+    let fields = budget.fields(scope_name(&facts.scope, now), node, question);
     Add {
         new: NewTask { title, fields, ..NewTask::default() },
         definition: Definition { lifecycle: Arc::new(lifecycle), source, overrides },
         needs: Vec::new(),
         actor: Actor::system(),
-        // Whoever comes second has other numbers, and the same question.
-        key: Some(IdempotencyKey::new(key, key)),
+        key: None,
         arrival: None,
     }
 }
 
-/// A title that says how it stands, and what the answers mean.
-fn words(used_up: &ExhaustedBudget) -> (String, String) {
-    let ExhaustedBudget { scope, used, limit, .. } = used_up;
+/// A title with the numbers, and what each answer does.
+fn words(facts: &BudgetFacts, budget: &RequestedBudget) -> (String, String) {
+    let (scope, RequestedBudget { used, limit, .. }) = (&facts.scope, budget);
     let bounds: Vec<String> = limit.reached(used).iter().map(BudgetLimit::to_string).collect();
-    let waiting = match used_up.waiting {
+    let waiting = match facts.waiting {
         1 => "1 task waits".to_owned(),
         more => format!("{more} tasks wait"),
     };
@@ -100,7 +92,7 @@ fn words(used_up: &ExhaustedBudget) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use banksman_core::limits;
-    use banksman_core::schedule::{Budget, Used};
+    use banksman_core::schedule::{Budget, RequestLog, Used};
 
     use super::*;
 
@@ -116,16 +108,10 @@ mod tests {
             time: Some(Span(most)),
         };
         for scope in [BudgetScope::Day, BudgetScope::Batch("x".repeat(limits::NAME_BYTES))] {
-            let waiting = most;
-            let used_up = ExhaustedBudget {
-                scope,
-                used,
-                limit,
-                more: limit,
-                waiting,
-                next: BudgetAction::Nothing,
-            };
-            let asked = question(&used_up, "key", "node", Instant(DAY_MILLIS - 1));
+            let requests = RequestLog::default();
+            let facts = BudgetFacts { scope, limit: Some(limit), used, waiting: most, requests };
+            let budget = RequestedBudget { used, limit, more: limit };
+            let asked = budget_request(&facts, budget, "node", Instant(DAY_MILLIS - 1));
             let title = asked.new.title;
             assert!(title.contains("runs: ") && title.contains("time: "), "{title}");
             assert!(title.len() <= limits::TITLE_BYTES, "{title}");

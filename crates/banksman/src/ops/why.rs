@@ -333,7 +333,7 @@ fn what_is_asked(
     now: Instant,
 ) -> Result<Option<Decision>, OpsError> {
     let asked = if let Some(Ineligible::OverBudget { scope, .. }) = held {
-        store.allowance(scope, now)?
+        store.open_budget_request(scope, now)?
     } else if matches!(held, Some(Ineligible::BatchPaused { .. })) {
         store.task(id)?.task.parent
     } else {

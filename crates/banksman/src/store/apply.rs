@@ -146,7 +146,7 @@ impl Store {
 
     /// Two requests with one key may race past the look at the keys; the loser then finds the
     /// winner's answer.
-    fn once_more<T>(
+    pub(super) fn once_more<T>(
         &self,
         attempt: impl Fn(&Self) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {

@@ -11,8 +11,8 @@ use banksman_core::schedule::{Area, Budget, Used, areas};
 use banksman_core::time::{Instant, Span};
 use serde_json::Value as Json;
 
-use super::allowances::{day_budget, day_with_open_runs};
 use super::apply::{Applied, apply_to, checked};
+use super::budgets::{day_budget, day_with_open_runs};
 use super::conn::{Conn, Dialect, Row};
 use super::definitions::Definitions;
 use super::grants::budget_of;

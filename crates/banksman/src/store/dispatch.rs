@@ -17,8 +17,8 @@ use banksman_core::schedule::{
 use banksman_core::time::{Instant, Span};
 
 use super::accounts::{ACCOUNTS, AccountRow, account};
-use super::allowances::day_budget;
 use super::batches::{BATCHES, budget};
+use super::budgets::day_budget;
 use super::claim::{
     Claimed, LOOK, Post, Queue, Tried, areas_of, place, readable, task_used, try_claim,
 };

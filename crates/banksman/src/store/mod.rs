@@ -8,10 +8,10 @@
 //! and prompts are files and never come here.
 
 pub mod accounts;
-pub mod allowances;
 mod apply;
 mod audit;
 pub mod batches;
+mod budgets;
 mod children;
 mod claim;
 #[cfg(test)]
@@ -63,6 +63,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "spine", sql: include_str!("migrations/0001-spine.sql") },
     Migration { version: 2, name: "agents", sql: include_str!("migrations/0002-agents.sql") },
     Migration { version: 3, name: "parts", sql: include_str!("migrations/0003-parts.sql") },
+    Migration {
+        version: 4,
+        name: "budget-requests",
+        sql: include_str!("migrations/0004-budget-requests.sql"),
+    },
 ];
 
 #[derive(Debug, thiserror::Error)]

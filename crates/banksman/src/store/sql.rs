@@ -375,16 +375,14 @@ statements! {
     COUNT_QUEUE_NOT_PAUSED = "SELECT count(*) FROM tasks t WHERE t.queue_rank IS NOT NULL \
      AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.name = t.batch AND b.paused <> 0)";
     COUNT_QUEUE_OF_BATCH = "SELECT count(*) FROM tasks WHERE queue_rank IS NOT NULL AND batch = $1";
-    /// The task that the system, and nobody else, has made under a key.
-    MADE_BY_SYSTEM = select_task!(
-    "JOIN keys k ON k.task = t.id JOIN audit a ON a.task = k.task AND a.seq = k.seq \
-     WHERE k.key = $1 AND k.seq = 1 AND a.idempotency_key = k.key AND a.actor = 'system'"
-);
-    /// By their decisions, because few are open however many tasks there are.
-    OPEN_ALLOWANCES = select_task!(
-    "WHERE t.id IN (SELECT d.task FROM decisions d WHERE d.settled_at IS NULL) \
-     AND t.lifecycle IN (SELECT l.version FROM lifecycles l WHERE l.id = $1) ORDER BY t.id LIMIT $2"
-);
+    BUDGET_REQUEST = "SELECT number, task, granted, refused, applied FROM budget_requests WHERE scope = $1 \
+     ORDER BY number DESC LIMIT 1";
+    LAST_BUDGET_REQUEST = "SELECT number FROM budget_requests WHERE scope = $1 ORDER BY number DESC LIMIT 1";
+    INSERT_BUDGET_REQUEST = "INSERT INTO budget_requests (scope, number, task, granted, refused) VALUES ($1, $2, $3, $4, $5)";
+    APPLY_BUDGET_REQUEST = "UPDATE budget_requests SET applied = 1 WHERE task = $1 AND applied = 0 RETURNING number";
+    /// By their decisions, because few are open however many requests there are.
+    OPEN_BUDGET_REQUESTS = "SELECT q.scope FROM decisions d JOIN budget_requests q ON q.task = d.task \
+     WHERE d.settled_at IS NULL ORDER BY d.task LIMIT $1";
     /// With its bounds, whose row is held from then on.
     SET_BATCH = "UPDATE batches SET concurrency = coalesce($2, concurrency), paused = coalesce($3, paused) WHERE name = $1 \
      RETURNING budget_runs, budget_tokens, budget_cost_micros, budget_millis";

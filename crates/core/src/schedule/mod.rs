@@ -20,6 +20,7 @@
 
 mod areas;
 mod budget;
+mod budget_request;
 mod choose;
 mod ineligible;
 
@@ -33,6 +34,10 @@ use crate::time::Instant;
 
 pub use areas::{Area, areas, overlap};
 pub use budget::{Budget, BudgetLimit, BudgetScope, Used};
+pub use budget_request::{
+    BUDGET_REQUEST, BudgetAction, BudgetFacts, BudgetRequest, RequestLog, RequestState,
+    RequestedBudget, decide as decide_budget,
+};
 pub use choose::{choose, could_serve};
 pub use ineligible::Ineligible;
 

@@ -6,7 +6,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use banksman_core::limits::FLOW_PATH_BYTES;
+use banksman_core::limits::WORKFLOW_PATH_BYTES;
 
 use super::{MailboxError, fault, make};
 
@@ -82,7 +82,7 @@ fn parts(path: &str) -> Result<Vec<&str>, MailboxError> {
         Some(GIT)
     } else if path.contains(char::is_control) {
         Some("contains a control character")
-    } else if path.len() > FLOW_PATH_BYTES {
+    } else if path.len() > WORKFLOW_PATH_BYTES {
         Some("is too long")
     } else {
         None
@@ -92,7 +92,7 @@ fn parts(path: &str) -> Result<Vec<&str>, MailboxError> {
 
 fn refused(path: &str, why: &'static str) -> MailboxError {
     let shown = path.chars().map(|char| if char.is_control() { '?' } else { char });
-    MailboxError::Path { path: shown.take(FLOW_PATH_BYTES).collect(), why }
+    MailboxError::Path { path: shown.take(WORKFLOW_PATH_BYTES).collect(), why }
 }
 
 #[cfg(test)]

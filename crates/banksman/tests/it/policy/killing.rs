@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use banksman::store::Stored;
 use banksman_core::ids::TaskId;
+use banksman_core::schedule::BUDGET_REQUEST;
 use banksman_core::time::Span;
 use serde_json::Value;
 
@@ -87,7 +88,7 @@ impl Desk {
             let moves = history.iter().map(|entry| &entry.record);
             moves.map(|record| format!("{} -> {}", record.trigger, record.to)).collect()
         };
-        let questions = all.iter().filter(|stored| stored.lifecycle.id == "allowance");
+        let questions = all.iter().filter(|stored| stored.lifecycle.id == BUDGET_REQUEST);
         let batches = self.harness.json(&["batch", "list"]);
         let mut starts = self.harness.starts();
         starts.sort();
@@ -182,14 +183,14 @@ const ASKING: [&str; 4] = [
     "INSERT ON runs WHEN NEW.task = 1",
     "INSERT ON tasks WHEN NEW.title LIKE 'The budget%'",
     "INSERT ON decisions",
-    "INSERT ON keys WHEN NEW.key LIKE 'allowance-batch%'",
+    "INSERT ON budget_requests",
 ];
 /// A yes, as the person's own process writes it.
 const ANSWERING: [&str; 2] = ["UPDATE ON tasks WHEN NEW.state = 'granted'", "UPDATE ON decisions"];
 /// The budget that is raised, what says that it was, and the next run.
 const GOING_ON: [&str; 3] = [
     "UPDATE OF budget_runs ON batches",
-    "INSERT ON keys WHEN NEW.key LIKE 'allowance-raised%'",
+    "UPDATE OF applied ON budget_requests",
     "INSERT ON runs WHEN NEW.task = 2",
 ];
 

@@ -6,12 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use banksman::store::allowances::ALLOWANCE;
 use banksman::store::batches::Batch;
 use banksman::store::{Stored, scope_name};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::StateKind;
-use banksman_core::schedule::{Budget, BudgetScope};
+use banksman_core::schedule::{BUDGET_REQUEST, Budget, BudgetScope};
 use banksman_core::time::Instant;
 
 use super::life::Life;
@@ -104,7 +103,7 @@ impl Life {
     fn questions(&self) -> impl Iterator<Item = Stored> {
         let tasks = self.ledger.store.tasks_from(TaskId(0)).expect("the tasks are read");
         let tasks = tasks.into_iter().map(|(stored, _)| stored);
-        tasks.filter(|stored| stored.lifecycle.id == ALLOWANCE)
+        tasks.filter(|stored| stored.lifecycle.id == BUDGET_REQUEST)
     }
 
     /// However many nodes see it and whatever strikes them, people are asked once.

@@ -11,8 +11,8 @@ pub(crate) mod world;
 
 mod accounts;
 mod adding;
-mod allowances;
 mod batches;
+mod budgets;
 mod children;
 mod claiming;
 mod damage;

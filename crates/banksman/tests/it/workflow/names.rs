@@ -10,9 +10,10 @@ use banksman::prompts::BUILT_IN;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Lifecycle, builtin};
 use banksman_core::panel::fields;
+use banksman_core::schedule::BUDGET_REQUEST;
 
 /// What is made by the engine, or led by it.
-const LED: [&str; 5] = ["workflow", "step", "seat", "leaf", "allowance"];
+const LED: [&str; 5] = ["workflow", "step", "seat", "leaf", BUDGET_REQUEST];
 /// Files that know these lifecycles; folders stand for all that is in them.
 const KNOWING: [&str; 8] = [
     "engine/steps.rs",
@@ -20,7 +21,7 @@ const KNOWING: [&str; 8] = [
     "engine/errand.rs",
     "engine/panel.rs",
     "engine/panel",
-    "engine/allowances.rs",
+    "engine/budgets.rs",
     "ops/workflows.rs",
     "ops/workflows",
 ];

@@ -3,19 +3,22 @@
 use std::sync::LazyLock;
 use std::thread;
 
-use banksman::store::allowances::{ALLOWANCE, BudgetAction, ExhaustedBudget};
 use banksman::store::batches::BatchChange;
+use banksman::store::conn::Target;
 use banksman::store::{Add, ClaimRequest, Definition, Dispatch, IdempotencyKey, Store, scope_name};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Outcome, builtin};
-use banksman_core::machine::{Actor, Event, Finish, NewTask};
-use banksman_core::schedule::{Budget, BudgetScope};
+use banksman_core::machine::{Actor, Event, Finish, HistoryNote, NewTask};
+use banksman_core::schedule::{
+    BUDGET_REQUEST, Budget, BudgetAction, BudgetFacts, BudgetScope, RequestLog, RequestedBudget,
+    Used, decide_budget,
+};
 use banksman_core::time::Instant;
 use serde_json::json;
 
 use super::acts::{
     DAY, HOUR, MINUTE, NOON, TTL, actor, add, added, apply, ask, at_once, definition, exactly,
-    finish, load, node, request, state, worker,
+    finish, key, load, node, request, state, worker,
 };
 use super::on_both;
 use super::world::World;
@@ -34,7 +37,8 @@ on_both!(
     nothing_is_asked_where_a_yes_would_change_nothing,
     a_day_is_not_asked_for_while_all_that_waits_is_paused,
     nodes_that_see_the_same_ask_once,
-    a_key_that_belongs_to_something_else_grants_nothing,
+    a_task_that_only_looks_like_a_request_grants_nothing,
+    requests_of_a_former_build_are_carried_over,
 );
 
 const RUN: Budget = Budget { runs: Some(1), tokens: None, cost_micros: None, time: None };
@@ -42,39 +46,70 @@ const RUNS: fn(i64) -> Budget = |runs| Budget { runs: Some(runs), ..RUN };
 const BATCH: &str = "friday";
 
 static QUESTION: LazyLock<Definition> =
-    LazyLock::new(|| definition(builtin::source(ALLOWANCE).expect("it ships")));
+    LazyLock::new(|| definition(builtin::source(BUDGET_REQUEST).expect("it ships")));
 
 fn load_of_batch(title: &str) -> Add {
     let new = NewTask { batch: Some(BATCH.to_owned()), ..load(title).new };
     Add { new, ..load(title) }
 }
 
-fn question(used_up: &ExhaustedBudget, key: &str, node: &str, now: Instant) -> Add {
-    let fields = json!({
-        "scope": scope_name(&used_up.scope, now), "node": node, "problem": "more?",
-        "used": used_up.used, "limit": used_up.limit, "more": used_up.more,
-    });
-    let fields = fields.as_object().cloned().expect("an object");
-    let (actor, key) = (Actor::system(), Some(IdempotencyKey::new(key, key)));
-    let new = NewTask { title: "more?".to_owned(), fields, ..NewTask::default() };
-    Add { new, definition: QUESTION.clone(), needs: Vec::new(), actor, key, arrival: None }
+/// The request that a node adds for what it has decided to ask.
+fn question(facts: &BudgetFacts, budget: RequestedBudget, node: &str, now: Instant) -> Add {
+    let (title, actor) = ("more?".to_owned(), Actor::system());
+    let fields = budget.fields(scope_name(&facts.scope, now), node, title.clone());
+    let new = NewTask { title, fields, ..NewTask::default() };
+    Add { new, definition: QUESTION.clone(), needs: Vec::new(), actor, key: None, arrival: None }
 }
 
-/// The one budget that is used up.
-fn used_up(store: &Store, day: &Budget, now: Instant) -> ExhaustedBudget {
-    let mut found = store.used_up(day, now).expect("it is read");
+/// The one budget that has to be looked at.
+fn only_budget(store: &Store, day: &Budget, now: Instant) -> BudgetFacts {
+    let mut found = store.budgets(day, now).expect("it is read");
     assert_eq!(found.len(), 1, "{found:?}");
     found.remove(0)
 }
 
+/// What node `n1` decides about it.
+fn decided(store: &Store, day: &Budget, now: Instant) -> BudgetAction {
+    decide_budget(&only_budget(store, day, now), "n1")
+}
+
+/// What a node would withdraw.
+fn moot(store: &Store, day: &Budget, node: &str, now: Instant) -> Vec<TaskId> {
+    let found = store.budgets(day, now).expect("it is read");
+    let closed = found.iter().filter_map(|facts| match decide_budget(facts, node) {
+        BudgetAction::Close(task) => Some(task),
+        BudgetAction::Nothing
+        | BudgetAction::Wait
+        | BudgetAction::Ask(_)
+        | BudgetAction::Raise { .. } => None,
+    });
+    closed.collect()
+}
+
 /// Asks as node `n1` does, and answers with the question.
 fn asks(store: &Store, day: &Budget, now: Instant) -> TaskId {
-    let found = used_up(store, day, now);
-    let BudgetAction::Ask(key) = &found.next else { panic!("{found:?}") };
-    let id = store.add(question(&found, key, "n1", now), now).expect("added").stored.task.id;
-    assert_eq!(used_up(store, day, now).next, BudgetAction::Nothing, "it is asked already");
-    assert_eq!(store.allowance(&found.scope, now).expect("it is read"), Some(id));
+    let facts = only_budget(store, day, now);
+    let BudgetAction::Ask(budget) = decide_budget(&facts, "n1") else { panic!("{facts:?}") };
+    let add = question(&facts, budget, "n1", now);
+    let id = store.add_budget_request(&facts, add, now).expect("written").expect("added");
+    assert_eq!(decided(store, day, now), BudgetAction::Wait, "it is asked already");
+    assert_eq!(store.open_budget_request(&facts.scope, now).expect("it is read"), Some(id));
     id
+}
+
+/// The numbers of what node `n1` would ask.
+fn asked_numbers(store: &Store, day: &Budget, now: Instant) -> RequestedBudget {
+    let action = decided(store, day, now);
+    let BudgetAction::Ask(budget) = action else { panic!("{action:?}") };
+    budget
+}
+
+/// Applies the grant that the store has to apply.
+fn raises(store: &Store, id: TaskId) {
+    let action = decided(store, &Budget::default(), NOON);
+    let BudgetAction::Raise { batch, request, from, to } = action else { panic!("{action:?}") };
+    assert_eq!((batch.as_str(), request), (BATCH, id));
+    store.raise_batch(&batch, request, (from, to), NOON).expect("it is raised");
 }
 
 fn says(store: &Store, id: TaskId, to: &str, now: Instant) {
@@ -128,9 +163,9 @@ fn a_yes_gives_a_day_as_much_again_and_the_next_question_is_another_one(world: &
     for number in 0..5 {
         add(&store, &format!("lift {number}"));
     }
-    assert_eq!(store.used_up(&RUN, NOON).unwrap(), []);
+    assert_eq!(store.budgets(&RUN, NOON).unwrap(), []);
     assert!(claims(&store, RUN, NOON) && !claims(&store, RUN, NOON));
-    let found = used_up(&store, &RUN, NOON);
+    let found = only_budget(&store, &RUN, NOON);
     assert_eq!((found.scope.clone(), found.used.runs, found.waiting), (BudgetScope::Day, 1, 5));
 
     let first = asks(&store, &RUN, NOON);
@@ -141,7 +176,8 @@ fn a_yes_gives_a_day_as_much_again_and_the_next_question_is_another_one(world: &
     assert_ne!(first, second);
     says(&store, second, "granted", NOON);
     assert!(claims(&store, RUN, NOON) && !claims(&store, RUN, NOON));
-    assert_eq!(used_up(&store, &RUN, NOON).limit, RUNS(3));
+    let used_up = asked_numbers(&store, &RUN, NOON);
+    assert_eq!(used_up.limit, RUNS(3));
 }
 
 /// Whoever says yes all day long is asked all day long, each time by one question.
@@ -158,7 +194,7 @@ fn people_are_asked_however_often_they_were_before(world: &World) {
         says(&store, id, "granted", NOON);
         assert!(claims(&store, RUN, NOON), "the yes number {number} counts");
     }
-    assert_eq!(used_up(&store, &RUN, NOON).limit, RUNS(OFTEN + 1));
+    assert_eq!(asked_numbers(&store, &RUN, NOON).limit, RUNS(OFTEN + 1));
 }
 
 fn a_no_holds_for_the_bounds_that_it_was_about(world: &World) {
@@ -169,7 +205,7 @@ fn a_no_holds_for_the_bounds_that_it_was_about(world: &World) {
     assert!(claims(&store, RUN, NOON));
     let id = asks(&store, &RUN, NOON);
     says(&store, id, "refused", NOON);
-    assert_eq!(used_up(&store, &RUN, NOON).next, BudgetAction::Nothing, "nobody is asked again");
+    assert_eq!(decided(&store, &RUN, NOON), BudgetAction::Wait, "nobody is asked again");
     assert!(!claims(&store, RUN, NOON));
     // Somebody changes the settings after all, and those are used up as well.
     assert!(claims(&store, RUNS(2), NOON) && !claims(&store, RUNS(2), NOON));
@@ -183,9 +219,8 @@ fn a_day_that_is_over_asks_no_more(world: &World) {
     assert!(claims(&store, RUN, NOON));
     let id = asks(&store, &RUN, NOON);
     let tomorrow = NOON.plus(DAY);
-    assert_eq!(store.used_up(&RUN, tomorrow).unwrap(), []);
     // Whichever node looks: the day is over for all of them.
-    assert_eq!(store.moot_allowances(&RUN, "n2", tomorrow).unwrap(), [id]);
+    assert_eq!(moot(&store, &RUN, "n2", tomorrow), [id]);
     says(&store, id, "granted", tomorrow);
     assert!(claims(&store, RUN, tomorrow), "the day has its own budget");
     assert!(!claims(&store, RUN, tomorrow), "and a yes to the day before adds nothing to it");
@@ -196,12 +231,12 @@ fn a_batch_is_raised_once_and_stays_as_a_person_has_set_it_since(world: &World) 
     batch_used_up(&store, 1);
     let id = asks(&store, &Budget::default(), NOON);
     says(&store, id, "granted", NOON);
-    assert_eq!(used_up(&store, &Budget::default(), NOON).next, BudgetAction::Raise(id));
     let others: Vec<Store> = (0..4).map(|_| world.open()).collect();
-    at_once(4, |number| others[number].raise_batch(id, NOON).expect("it is raised"));
+    let raise = |store: &Store| store.raise_batch(BATCH, id, (RUN, RUNS(2)), NOON);
+    at_once(4, |number| raise(&others[number]).expect("it is raised"));
     assert_eq!(batch_runs(&store), Some(2));
     set_runs(&store, 1);
-    store.raise_batch(id, NOON).unwrap();
+    raise(&store).unwrap();
     assert_eq!(batch_runs(&store), Some(1));
     // It is used up again, so there is another question.
     assert_ne!(asks(&store, &Budget::default(), NOON), id);
@@ -215,7 +250,7 @@ fn a_yes_does_not_undo_what_somebody_sets_at_the_same_time(world: &World) {
     let mut somebody = world.raw();
     somebody.run(&format!("BEGIN; UPDATE batches SET budget_runs = 9 WHERE name = '{BATCH}'"));
     thread::scope(|scope| {
-        let raising = scope.spawn(|| store.raise_batch(id, NOON));
+        let raising = scope.spawn(|| store.raise_batch(BATCH, id, (RUN, RUNS(2)), NOON));
         wait_until("the yes waits for them", || somebody.is_waited_for() != Some(false));
         somebody.run("COMMIT");
         raising.join().expect("no panic").expect("it is on record");
@@ -229,7 +264,7 @@ fn another_yes_adds_as_much_to_a_batch_as_the_first(world: &World) {
     for limit in [4, 6] {
         let id = asks(&store, &Budget::default(), NOON);
         says(&store, id, "granted", NOON);
-        store.raise_batch(id, NOON).unwrap();
+        raises(&store, id);
         assert_eq!(batch_runs(&store), Some(limit));
         while claims(&store, Budget::default(), NOON) {}
     }
@@ -239,7 +274,7 @@ fn another_yes_adds_as_much_to_a_batch_as_the_first(world: &World) {
     let late = asks(&store, &Budget::default(), NOON);
     says(&store, late, "granted", NOON);
     set_runs(&store, 3);
-    store.raise_batch(late, NOON).unwrap();
+    raises(&store, late);
     assert_eq!(batch_runs(&store), Some(3));
 }
 
@@ -247,7 +282,7 @@ fn a_question_is_moot_when_the_budget_was_raised(world: &World) {
     let store = world.open();
     batch_used_up(&store, 1);
     let id = asks(&store, &Budget::default(), NOON);
-    let moot = || store.moot_allowances(&Budget::default(), "n2", NOON.plus(HOUR)).unwrap();
+    let moot = || moot(&store, &Budget::default(), "n2", NOON.plus(HOUR));
     assert_eq!(moot(), []);
     set_runs(&store, 2);
     assert_eq!(moot(), [id]);
@@ -265,26 +300,26 @@ fn only_the_node_that_asked_about_the_day_takes_its_question_back(world: &World)
     let id = asks(&store, &RUN, NOON);
     // Another node with other settings does not see the day used up; the question stands none the
     // less.
-    assert_eq!(store.moot_allowances(&RUNS(9), "n2", NOON).unwrap(), []);
-    assert_eq!(store.moot_allowances(&RUN, "n1", NOON).unwrap(), []);
-    assert_eq!(store.moot_allowances(&RUNS(9), "n1", NOON).unwrap(), [id]);
+    assert_eq!(moot(&store, &RUNS(9), "n2", NOON), []);
+    assert_eq!(moot(&store, &RUN, "n1", NOON), []);
+    assert_eq!(moot(&store, &RUNS(9), "n1", NOON), [id]);
 }
 
 fn nothing_is_asked_where_a_yes_would_change_nothing(world: &World) {
     let store = world.open();
-    assert_eq!(store.used_up(&RUNS(0), NOON).unwrap(), [], "nothing waits");
+    assert_eq!(store.budgets(&RUNS(0), NOON).unwrap(), [], "nothing waits");
     add(&store, "lift");
     // A bound of nothing is a stop.
-    assert_eq!(used_up(&store, &RUNS(0), NOON).next, BudgetAction::Nothing);
+    assert_eq!(decided(&store, &RUNS(0), NOON), BudgetAction::Wait);
     let waits = added(&store, load_of_batch("lift")).stored.task.id;
     set_runs(&store, 0);
-    assert_eq!(used_up(&store, &Budget::default(), NOON).next, BudgetAction::Nothing);
+    assert_eq!(decided(&store, &Budget::default(), NOON), BudgetAction::Wait);
     store.set_paused(true, "kim", NOON).unwrap();
-    assert_eq!(store.used_up(&RUNS(0), NOON).unwrap(), [], "everything is paused");
+    assert_eq!(store.budgets(&RUNS(0), NOON).unwrap(), [], "everything is paused");
     store.set_paused(false, "kim", NOON).unwrap();
     let change = BatchChange { paused: Some(true), ..BatchChange::default() };
     assert!(store.set_batch(BATCH, change).unwrap());
-    assert_eq!(store.used_up(&Budget::default(), NOON).unwrap(), [], "{waits} is paused");
+    assert_eq!(store.budgets(&Budget::default(), NOON).unwrap(), [], "{waits} is paused");
 }
 
 fn a_day_is_not_asked_for_while_all_that_waits_is_paused(world: &World) {
@@ -293,7 +328,7 @@ fn a_day_is_not_asked_for_while_all_that_waits_is_paused(world: &World) {
     assert!(claims(&store, RUN, NOON));
     let paused = |paused| BatchChange { paused: Some(paused), ..BatchChange::default() };
     assert!(store.set_batch(BATCH, paused(true)).unwrap());
-    assert_eq!(store.used_up(&RUN, NOON).unwrap(), []);
+    assert_eq!(store.budgets(&RUN, NOON).unwrap(), []);
     assert!(store.set_batch(BATCH, paused(false)).unwrap());
     asks(&store, &RUN, NOON);
 }
@@ -304,46 +339,125 @@ fn nodes_that_see_the_same_ask_once(world: &World) {
     add(&store, "lift more");
     assert!(claims(&store, RUN, NOON));
     let nodes: Vec<Store> = (0..4).map(|_| world.open()).collect();
+    // All of them decide on the same facts before the first writes.
+    let found: Vec<BudgetFacts> =
+        nodes.iter().map(|store| only_budget(store, &RUN, NOON)).collect();
     let made = at_once(4, |number| {
-        let now = NOON.plus(banksman_core::time::Span(i64::try_from(number).expect("few")));
-        let found = used_up(&nodes[number], &RUN, now);
-        let BudgetAction::Ask(key) = &found.next else { return None };
-        let name = format!("n{number}");
-        Some(
-            nodes[number]
-                .add(question(&found, key, &name, now), now)
-                .expect("added")
-                .stored
-                .task
-                .id,
-        )
+        let (node, facts) = (format!("n{number}"), &found[number]);
+        let BudgetAction::Ask(budget) = decide_budget(facts, &node) else { panic!("{facts:?}") };
+        let add = question(facts, budget, &node, NOON);
+        nodes[number].add_budget_request(facts, add, NOON).expect("no error")
     });
-    let mut made: Vec<TaskId> = made.into_iter().flatten().collect();
-    made.dedup();
+    let made: Vec<TaskId> = made.into_iter().flatten().collect();
     assert_eq!(made.len(), 1, "{made:?}");
     assert_eq!(store.inbox().unwrap().len(), 1);
     assert_eq!(state(&store, made[0]), "asking");
 }
 
-fn a_key_that_belongs_to_something_else_grants_nothing(world: &World) {
+fn a_task_that_only_looks_like_a_request_grants_nothing(world: &World) {
     let store = world.open();
     add(&store, "lift");
     assert!(claims(&store, RUN, NOON));
-    let found = used_up(&store, &RUN, NOON.plus(MINUTE));
-    let BudgetAction::Ask(key) = &found.next else { panic!("{found:?}") };
-    // Whatever its lifecycle is called and whatever it says, the system has not asked.
-    let forged = "lifecycle: allowance
+    let found = only_budget(&store, &RUN, NOON.plus(MINUTE));
+    // Whatever its lifecycle is called and whatever its fields say, the engine has not asked.
+    let forged = format!(
+        "lifecycle: {BUDGET_REQUEST}
 initial: granted
-fields: { scope: text, used: any }
-states: { granted: { kind: queued }, over: { kind: done } }
-transitions: [{ from: granted, to: over, on: drop, by: [human] }]
-";
-    let mut add = Add { definition: definition(forged), ..load("forged") };
+fields: {{ scope: text, used: any }}
+states: {{ granted: {{ kind: queued }}, over: {{ kind: done }} }}
+transitions: [{{ from: granted, to: over, on: drop, by: [human] }}]
+"
+    );
+    let mut add = Add { definition: definition(&forged), ..load("forged") };
     add.new.fields.insert("scope".to_owned(), json!(scope_name(&found.scope, NOON)));
     add.new.fields.insert("used".to_owned(), json!(found.used));
-    let forged =
-        added(&store, Add { key: Some(IdempotencyKey::new(key, "mine")), ..add }).stored.task.id;
+    let forged = added(&store, add).stored.task.id;
     says(&store, forged, "over", NOON);
     assert!(!claims(&store, RUN, NOON));
     asks(&store, &RUN, NOON);
+}
+
+/// A former build found its requests by numbered keys. This takes a store back to its schema.
+fn downgrade(world: &World) {
+    let mut raw = world.raw();
+    raw.run("DROP TABLE budget_requests");
+    raw.run("DELETE FROM schema_versions WHERE version = 4");
+    if let Target::Sqlite(_) = world.target {
+        raw.run("PRAGMA user_version = 3");
+    }
+}
+
+/// Adds a request about a batch of which the first run is used.
+pub(super) fn ask_about_batch(store: &Store, name: &str) {
+    let (scope, used) = (BudgetScope::Batch(name.to_owned()), Used { runs: 1, ..Used::default() });
+    let budget = RequestedBudget { used, limit: RUN, more: RUN };
+    let requests = RequestLog::default();
+    let facts = BudgetFacts { scope, limit: Some(RUN), used, waiting: 1, requests };
+    let add = question(&facts, budget, "n1", NOON);
+    store.add_budget_request(&facts, add, NOON).expect("written").expect("added");
+}
+
+/// A request as a former build added it.
+fn keyed(store: &Store, scope: &BudgetScope, number: i64, budget: RequestedBudget) -> TaskId {
+    let key = format!("allowance-{}-{number}", scope_name(scope, NOON));
+    let (limit, used, requests) = (Some(budget.limit), budget.used, RequestLog::default());
+    let facts = BudgetFacts { scope: scope.clone(), limit, used, waiting: 1, requests };
+    let add = question(&facts, budget, "n1", NOON);
+    added(store, Add { key: Some(IdempotencyKey::new(&key, &key)), ..add }).stored.task.id
+}
+
+fn requests_of_a_former_build_are_carried_over(world: &World) {
+    let store = world.open();
+    for number in 0..6 {
+        add(&store, &format!("lift {number}"));
+    }
+    let day = |used: i64, limit| RequestedBudget {
+        used: Used { runs: used, ..Used::default() },
+        limit: RUNS(limit),
+        more: RUN,
+    };
+    let batch = |name: &str| BudgetScope::Batch(name.to_owned());
+    // A day with a grant and a refusal after it, a batch whose grant was applied, and one whose
+    // grant was not. A batch may be called as if it had a number.
+    let granted = keyed(&store, &BudgetScope::Day, 1, day(1, 1));
+    says(&store, granted, "granted", NOON);
+    let refused = keyed(&store, &BudgetScope::Day, 2, day(2, 2));
+    says(&store, refused, "refused", NOON);
+    let [applied, unapplied, open] =
+        ["a-1", "a-1-1", "b"].map(|name| keyed(&store, &batch(name), 1, day(1, 1)));
+    for id in [applied, unapplied] {
+        says(&store, id, "granted", NOON);
+    }
+    let note = HistoryNote { actor: Actor::system(), trigger: "raised".to_owned() };
+    let raised = key(&format!("allowance-raised-{applied}"), "raised");
+    store.apply(applied, Event::Noted(note), raised, NOON).unwrap();
+    let forged = Add { key: key("allowance-batch:c-1", "mine"), ..load("forged") };
+    added(&store, forged);
+    drop(store);
+    downgrade(world);
+
+    let store = world.open();
+    let rows = world.raw().rows(
+        "SELECT scope, number, task, granted, refused, applied FROM budget_requests ORDER BY task",
+    );
+    let today = scope_name(&BudgetScope::Day, NOON);
+    let expected = [
+        (today.as_str(), 1, granted, None, 0),
+        (today.as_str(), 2, refused, Some(granted), 0),
+        ("batch:a-1", 1, applied, None, 1),
+        ("batch:a-1-1", 1, unapplied, None, 0),
+        ("batch:b", 1, open, None, 0),
+    ];
+    let expected = expected.map(|(scope, number, task, granted, applied)| {
+        let text = |text: &dyn ToString| Some(text.to_string());
+        let granted = granted.map(|granted: TaskId| granted.0.to_string());
+        vec![text(&scope), text(&number), text(&task.0), granted, text(&"[]"), text(&applied)]
+    });
+    assert_eq!(rows, expected);
+    assert_eq!(store.open_budget_request(&batch("b"), NOON).unwrap(), Some(open));
+    // The grant still counts, and so does the refusal.
+    assert!(claims(&store, RUN, NOON) && claims(&store, RUN, NOON) && !claims(&store, RUN, NOON));
+    let found = store.budgets(&RUN, NOON).unwrap();
+    let of_day = found.iter().find(|facts| facts.scope == BudgetScope::Day).expect("it is used up");
+    assert_eq!(decide_budget(of_day, "n1"), BudgetAction::Wait);
 }
