@@ -117,8 +117,8 @@ pub fn back_and_forth(samples: &[LoopSample<'_>], limit: u32) -> Option<String> 
         // A record holds only the fields that changed, so a repeated message is in an earlier
         // record.
         let mut same_trigger = moves[at..].iter().filter(|other| other.trigger == record.trigger);
-        let words = same_trigger.find_map(|record| first_text(record)).unwrap_or_default();
-        format!("- {} by {} ({}) {}", record.to, record.actor, record.trigger, start_of(words))
+        let message = same_trigger.find_map(|record| first_text(record)).unwrap_or_default();
+        format!("- {} by {} ({}) {}", record.to, record.actor, record.trigger, start_of(message))
     });
     let messages: Vec<String> = messages.map(|line| line.trim_end().to_owned()).collect();
     Some(format!(

@@ -109,7 +109,7 @@ pub fn has_answers(text: &str) -> bool {
 }
 
 fn is_to_be_looked_at(entry: &NoteEntry) -> bool {
-    entry.said != NoteAnswer::Nothing && !entry.is_processed
+    entry.answer != NoteAnswer::Nothing && !entry.is_processed
 }
 
 fn made(
@@ -140,7 +140,7 @@ fn answers(
 ) -> Result<BTreeMap<DecisionId, EntryOutcome>, OpsError> {
     let mut reports = BTreeMap::new();
     for entry in daily::parse(text).entries.iter().filter(|entry| is_to_be_looked_at(entry)) {
-        let report = match &entry.said {
+        let report = match &entry.answer {
             NoteAnswer::Nothing => continue,
             NoteAnswer::Unclear(why) => EntryOutcome::Refused(why.clone()),
             NoteAnswer::Answer { word, note } => {

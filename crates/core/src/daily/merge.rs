@@ -116,8 +116,8 @@ impl Entries {
         };
         // An answer stays pinned to the version that its writer saw. An entry without one shows the
         // current version.
-        let says_nothing = raw.entry().said == NoteAnswer::Nothing;
-        let version = if says_nothing { one.version } else { raw.pin.version };
+        let is_unanswered = raw.entry().answer == NoteAnswer::Nothing;
+        let version = if is_unanswered { one.version } else { raw.pin.version };
         let pin = Pin { version, ..raw.pin };
         let text =
             EntryText { pin, fingerprint: None, head: head(one, refused), body: raw.human_text() };
@@ -135,16 +135,16 @@ impl Entries {
 /// An entry that needs no answer any more, with what people wrote in it.
 fn closed(raw: &RawEntry<'_>, report: Option<&EntryOutcome>) -> EntryText {
     let body = raw.human_text();
-    let said = |what: &str| {
+    let head_lines = |what: &str| {
         let lines = raw.head.iter().filter(|line| line.starts_with(what));
         lines.map(|line| format!("{}\n", line.trim_end())).collect::<String>()
     };
     let news = match report {
         Some(EntryOutcome::Answered(what)) => format!("{DONE} {}\n", escaped(what)),
-        Some(EntryOutcome::Refused(why)) => format!("{}{}", said(DONE), refusal(why)),
-        None if raw.fingerprint.is_some() => format!("{}{}", said(DONE), said(REFUSED)),
+        Some(EntryOutcome::Refused(why)) => format!("{}{}", head_lines(DONE), refusal(why)),
+        None if raw.fingerprint.is_some() => format!("{}{}", head_lines(DONE), head_lines(REFUSED)),
         None => refusal("this decision is no longer open"),
     };
     let fingerprint = Some(fingerprint_of(&body));
-    EntryText { pin: raw.pin, fingerprint, head: format!("{}\n{news}", said("#### ")), body }
+    EntryText { pin: raw.pin, fingerprint, head: format!("{}\n{news}", head_lines("#### ")), body }
 }

@@ -25,7 +25,7 @@ pub struct Parsed {
 pub struct NoteEntry {
     pub id: DecisionId,
     pub version: i64,
-    pub said: NoteAnswer,
+    pub answer: NoteAnswer,
     /// Whether the entry is closed and nobody has changed it since.
     pub is_processed: bool,
     /// Whether a person changed anything in it.
@@ -171,14 +171,14 @@ fn push_lines<'t>(entry: Option<(RawEntry<'t>, bool)>, parts: &mut Vec<NoteRegio
 
 impl RawEntry<'_> {
     pub(super) fn entry(&self) -> NoteEntry {
-        let said = self.said();
+        let answer = self.answer();
         let is_processed =
             self.fingerprint.as_ref().is_some_and(|fingerprint| *fingerprint == self.fingerprint());
         NoteEntry {
             id: self.pin.id,
             version: self.pin.version,
-            is_edited: said != NoteAnswer::Nothing || self.has_edits(),
-            said,
+            is_edited: answer != NoteAnswer::Nothing || self.has_edits(),
+            answer,
             is_processed,
         }
     }
@@ -208,7 +208,7 @@ impl RawEntry<'_> {
         self.body.iter().any(is_own) || self.head.iter().any(|line| !is_generated_head(line))
     }
 
-    fn said(&self) -> NoteAnswer {
+    fn answer(&self) -> NoteAnswer {
         let ticked = self.body.iter().filter_map(|line| tick(line)).filter(|(is_set, _)| *is_set);
         let fields = self.body.iter().filter_map(|line| line.trim().strip_prefix(ACTION));
         let given = ticked.map(|(_, label)| label).chain(fields.map(str::trim));

@@ -71,8 +71,9 @@ fn reported(text: &str, page: &NotePage, id: i64, report: EntryOutcome) -> Strin
 }
 
 fn said(text: &str) -> Vec<(String, i64, NoteAnswer)> {
-    let edited = parse(text).entries.into_iter().filter(|entry| entry.said != NoteAnswer::Nothing);
-    edited.map(|entry| (entry.id.to_string(), entry.version, entry.said)).collect()
+    let edited =
+        parse(text).entries.into_iter().filter(|entry| entry.answer != NoteAnswer::Nothing);
+    edited.map(|entry| (entry.id.to_string(), entry.version, entry.answer)).collect()
 }
 
 fn answer(word: &str, note: Option<&str>) -> NoteAnswer {
@@ -166,7 +167,7 @@ fn an_answered_entry_is_kept_and_asks_for_nothing() {
     // Another person ticks another box: it is read, and refused.
     let other = note.replace("[x] Approve", "[ ] Approve").replace("[ ] Send", "[x] Send");
     let [entry] = &parse(&other).entries[..] else { panic!("{other}") };
-    assert_eq!((entry.is_processed, &entry.said), (false, &answer("back", None)));
+    assert_eq!((entry.is_processed, &entry.answer), (false, &answer("back", None)));
     let late = EntryOutcome::Refused("d1 is settled".to_owned());
     let note = reported(&other, &NotePage::default(), 1, late);
     assert!(
@@ -289,7 +290,7 @@ proptest! {
         let entries = parse(&note).entries;
         let ids: Vec<i64> = entries.iter().map(|entry| entry.id.0).collect();
         prop_assert_eq!(ids, [1, 2, 3]);
-        prop_assert!(entries.iter().all(|entry| entry.said == NoteAnswer::Nothing && !entry.is_edited));
+        prop_assert!(entries.iter().all(|entry| entry.answer == NoteAnswer::Nothing && !entry.is_edited));
         prop_assert_eq!(merged(&note, &page), note);
     }
 

@@ -405,13 +405,13 @@ impl<'a> RunFacts<'a> {
         };
         // The signature covers how the run failed; an agent words its own report differently each
         // time.
-        let said = start_of(self.text(), DETAIL_BYTES / 2);
+        let message = start_of(self.text(), DETAIL_BYTES / 2);
         let detail = match self.receipt.objections.as_slice() {
-            [] if said.is_empty() => why.clone(),
-            [] => format!("{why}: {said}"),
+            [] if message.is_empty() => why.clone(),
+            [] => format!("{why}: {message}"),
             objections => {
                 let objections = objections.join("; ");
-                format!("{why}: {}\n{said}", start_of(&objections, DETAIL_BYTES / 4))
+                format!("{why}: {}\n{message}", start_of(&objections, DETAIL_BYTES / 4))
             }
         };
         let is_hopeless = self.receipt.ended == EndCause::Hopeless;

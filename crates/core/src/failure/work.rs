@@ -33,12 +33,12 @@ fn ran_on_head(evidence: &Evidence, check: &CheckResult) -> bool {
 /// A message about the changed paths that may not be changed.
 pub(super) fn forbidden_paths(evidence: &Evidence) -> Option<String> {
     let groups = [("denied", &evidence.denied), ("not allowed", &evidence.outside)];
-    let told: Vec<String> = groups
+    let parts: Vec<String> = groups
         .into_iter()
         .filter(|(_, paths)| !paths.is_empty())
         .map(|(what, paths)| format!("{what}: {}", list(paths)))
         .collect();
-    (!told.is_empty()).then(|| format!("the run changed paths that are {}", told.join("; ")))
+    (!parts.is_empty()).then(|| format!("the run changed paths that are {}", parts.join("; ")))
 }
 
 pub(super) fn list(paths: &[String]) -> String {

@@ -126,7 +126,7 @@ fn fit_fairly<T>(mut all: Vec<Vec<T>>, most: usize, bytes: impl Fn(&T) -> usize)
 
 /// How a concern was defended: the last reply of its reviewer.
 fn response(assignment: &ReviewAssignment) -> String {
-    let said = assignment.replies.iter().rev().find_map(|reply| match reply {
+    let reply_text = assignment.replies.iter().rev().find_map(|reply| match reply {
         DebateReply::Withdraw { why } | DebateReply::Maintain { why } if !why.is_empty() => {
             Some(why.clone())
         }
@@ -140,7 +140,7 @@ fn response(assignment: &ReviewAssignment) -> String {
     } else {
         "none; silence counts as MAINTAIN"
     };
-    said.unwrap_or_else(|| none.to_owned())
+    reply_text.unwrap_or_else(|| none.to_owned())
 }
 
 /// What a person has to decide about.
@@ -231,13 +231,13 @@ pub fn transcript(panel: &Panel, wanted: impl Fn(&str) -> bool) -> String {
             }
         }
         for (at, reply) in assignment.replies.iter().enumerate() {
-            let said = match reply {
+            let reply_text = match reply {
                 DebateReply::Awaited => continue,
                 DebateReply::Withdraw { why } => format!("WITHDRAW: {why}"),
                 DebateReply::Maintain { why } => format!("MAINTAIN: {why}"),
                 DebateReply::Missing { .. } => "no reply, which counts as MAINTAIN".to_owned(),
             };
-            text += &format!("{name}, round {}: {said}\n", at + 1);
+            text += &format!("{name}, round {}: {reply_text}\n", at + 1);
         }
     }
     text.truncate(text.floor_char_boundary(limits::PANEL_SUMMARY_BYTES));

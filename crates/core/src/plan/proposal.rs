@@ -110,9 +110,10 @@ pub fn proposal(version: u32, plan: &Plan) -> String {
 
 /// The spikes that block a subtask without an explicit edge.
 fn spikes_of(plan: &Plan, subtask: &Subtask) -> Vec<String> {
-    let said = |id: &str| plan.edges.iter().any(|edge| edge.from == id && edge.to == subtask.id);
+    let has_edge =
+        |id: &str| plan.edges.iter().any(|edge| edge.from == id && edge.to == subtask.id);
     let spikes =
-        plan.spikes.iter().filter(|spike| spike.blocks_subtask(subtask) && !said(&spike.id));
+        plan.spikes.iter().filter(|spike| spike.blocks_subtask(subtask) && !has_edge(&spike.id));
     spikes.map(|spike| format!("{} -> {} (blocks)\n", spike.id, subtask.id)).collect()
 }
 

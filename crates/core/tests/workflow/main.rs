@@ -4,11 +4,11 @@
 #![cfg(test)]
 
 mod broken;
-mod doubts;
 mod examples;
 mod forms;
 mod includes;
 mod laws;
+mod lint;
 mod schema;
 
 use std::collections::BTreeMap;
