@@ -408,7 +408,7 @@ fn a_plan_of_before_is_still_read() {
         assert!(checks.remove(key).is_some(), "{key}");
     }
     let workspace = value["workspace"].as_object_mut().unwrap();
-    for key in ["brings", "retry"] {
+    for key in ["produces", "retry"] {
         assert!(workspace.remove(key).is_some(), "{key}");
     }
     let read: JobSpec = serde_json::from_value(value).unwrap();
