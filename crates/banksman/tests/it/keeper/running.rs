@@ -133,7 +133,10 @@ fn an_answer_of_the_wrong_shape_is_asked_for_once_more() {
         assert_eq!(receipt.objections, objections);
         assert_eq!(reading.answer, Some(given));
         assert_eq!(reading.input_tokens, 20, "both turns count");
-        assert_eq!(world.file(name, "work/prompts").matches("once more").count(), 1);
+        assert_eq!(
+            world.file(name, "work/prompts").matches("Give the whole answer again").count(),
+            1
+        );
     }
 }
 
