@@ -1,6 +1,7 @@
 #!/bin/sh
-# The scripted agent of the demo. It speaks as any program may that Banksman runs (see docs/agents.md), and plays a part
-# for each task: most do their work, one crashes, one has used up its quota, one lies, one strays, one needs a person.
+# The scripted agent of the demo. It uses the protocol for arbitrary programs (see docs/agents.md) and follows a script per
+# task: most succeed, one crashes, one runs out of quota, one falsely claims to be done, one writes outside its paths, and
+# one needs a person.
 set -eu
 
 demo=$1
@@ -19,9 +20,9 @@ fails_with() {
     printf '{"type":"result","status":"error","text":"%s","error":{"kind":"%s","message":"%s"%s}}\n' "$2" "$1" "$2" "$3"
     exit 1
 }
-# Thinking takes a moment.
+# Simulate a delay.
 think() { sleep "0.$1"; }
-# write NAME < TEXT: a function of the library, committed.
+# write NAME < TEXT: write and commit a function of the library.
 write() {
     cat >"lib/$1.sh"
     git add "lib/$1.sh"
@@ -29,7 +30,7 @@ write() {
     say "wrote lib/$1.sh"
 }
 
-say "looking at the tests"
+say "reading the tests"
 think 4
 case $BANKSMAN_TASK in
 t1)
@@ -44,7 +45,7 @@ EOF
     done_with "max finds the largest; its test passes" ;;
 t3)
     if [ "$attempt" = 1 ]; then
-        say "half-way through"
+        say "halfway through"
         echo "reverse() {" >lib/reverse.sh
         kill -SEGV $$
     fi
@@ -68,7 +69,7 @@ t5)
     write trim <<'EOF'
 trim() { text=$1; text=${text#"${text%%[! ]*}"}; text=${text%"${text##*[! ]}"}; echo "$text"; }
 EOF
-    done_with "trim removes the blanks at both ends; this time it is there" ;;
+    done_with "trim removes the blanks at both ends; now it is really written" ;;
 t6)
     if [ "$attempt" = 1 ]; then
         printf 'exit 0\n' >tests/run.sh
@@ -83,19 +84,19 @@ upper() { echo "$1" | tr '[:lower:]' '[:upper:]'; }
 EOF
     done_with "left the tests alone and wrote the function" ;;
 t7)
-    # What a person has answered is in the prompt of the next attempt.
+    # The person's answer is in the prompt of the next attempt.
     licence=$(printf '%s' "$prompt" | grep -o -m 1 -e MIT -e Apache-2.0 | tail -n 1) || licence=
     if [ "$attempt" -gt 1 ] && [ -n "$licence" ]; then
         echo "$licence" >LICENCE
         done_with "the licence is $licence"
     fi
-    printf '{"type":"report","tell":"needs_person","question":"Which licence shall it be? Only you can decide that."}\n'
-    done_with "I have asked" ;;
+    printf '{"type":"report","tell":"needs_person","question":"Which licence should the project use? Only you can decide that."}\n'
+    done_with "asked for the licence" ;;
 t8)
     {
         echo "# The library"
         for file in lib/*.sh; do name=${file#lib/}; echo "- ${name%.sh}"; done
     } >MANUAL.md
-    # Not committed: Banksman does that for agents that forget or cannot.
+    # Not committed: Banksman commits for agents that forget to or cannot.
     done_with "the manual lists every function" ;;
 esac

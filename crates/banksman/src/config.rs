@@ -1,8 +1,8 @@
-//! Settings: flags, environment and files become one checked [`Config`] before anything runs.
+//! Settings: combines flags, environment and files into one checked [`Config`] before anything
+//! runs.
 //!
-//! `default-config.toml` is the source of the defaults. Nothing else in the program reads the
-//! environment, and no message of this module repeats a value, because a store's address may hold a
-//! password.
+//! `default-config.toml` holds the defaults. No other module reads the environment. Messages of
+//! this module never repeat a value, because a store's address may hold a password.
 
 mod agents;
 mod ancestors;
@@ -35,15 +35,15 @@ pub use policy::PolicyFile;
 use environment::EnvVars as Var;
 use keys::Raw;
 
-/// The manual, the template and the defaults at once.
+/// The manual, the template and the defaults in one file.
 pub const DEFAULTS: &str = include_str!("../default-config.toml");
 
 /// The folder of a project that holds its settings and lifecycles.
 pub const FOLDER: &str = ".banksman";
 const FILE: &str = "config.toml";
 const LIFECYCLES: &str = "lifecycles";
-/// Settings that are paths, and begin at the base of the file that they stand in.
-const PLACES: [&str; 3] = ["store", "home", "daily.folder"];
+/// Settings that are paths, relative to the base of the file they are in.
+const PATHS: [&str; 3] = ["store", "home", "daily.folder"];
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -57,7 +57,7 @@ pub enum ConfigError {
     },
     #[error("the environment variable {name} is not UTF-8")]
     Variable { name: &'static str },
-    #[error("failed to find out the current folder")]
+    #[error("failed to find the current folder")]
     Folder(#[source] io::Error),
 }
 
@@ -70,14 +70,14 @@ impl ConfigError {
     pub fn hint(&self) -> &str {
         match self {
             Self::Value { hint, .. } => hint,
-            Self::Read { .. } => "`banksman config path` lists the files that are read",
-            Self::Variable { .. } => "set it to a text in UTF-8, or unset it",
+            Self::Read { .. } => "`banksman config path` lists the settings files",
+            Self::Variable { .. } => "set it to UTF-8 text, or unset it",
             Self::Folder(_) => "change to a folder that exists",
         }
     }
 }
 
-/// Settings that were given as flags, by the names of their keys.
+/// Settings given as flags, by key.
 pub type Flags = BTreeMap<&'static str, String>;
 
 /// Where a value comes from.
@@ -100,7 +100,7 @@ impl std::fmt::Display for SettingOrigin {
     }
 }
 
-/// A setting that holds, and where it is from.
+/// An effective setting and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EffectiveSetting {
     pub key: String,
@@ -108,7 +108,7 @@ pub struct EffectiveSetting {
     pub origin: SettingOrigin,
 }
 
-/// A file that settings are read from, if it is there.
+/// A possible settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFile {
     pub scope: &'static str,
@@ -123,7 +123,7 @@ pub enum Color {
     Never,
 }
 
-/// Where each agent that is started gets a window.
+/// Where agents get a window when they start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Windows {
     None,
@@ -135,28 +135,28 @@ pub enum Windows {
 /// All settings, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where the program was started.
+    /// The current folder.
     pub folder: PathBuf,
-    /// The root of the repository, or the folder itself.
+    /// The root of the repository, or the current folder.
     pub root: PathBuf,
-    /// A path or a URL; never to be shown as it is, because it may hold a password. `None`: there
-    /// is no home folder that the default could be in.
+    /// A path or a URL. Never print it as it is, because it may hold a password. `None` if there is
+    /// no home folder for the default.
     pub store: Option<String>,
     pub actor: Actor,
     pub lifecycle: String,
     pub project: Option<String>,
     pub color: Color,
     pub windows: Windows,
-    /// Whether more than ASCII can be shown.
+    /// Whether the terminal shows more than ASCII.
     pub is_utf8: bool,
-    /// Whether an agent's run has started the program.
-    pub is_of_run: bool,
-    /// The run that did so, as far as its environment names it.
+    /// Whether the program runs inside an agent's run.
+    pub is_inside_run: bool,
+    /// That run, if its environment names it.
     pub run: Option<String>,
     pub busy_timeout: Duration,
     pub statement_timeout: Duration,
     pub connections: usize,
-    /// Everything about agents at work.
+    /// The settings of agents and their runs.
     pub agents: Agents,
     pub daily: Daily,
     pub overrides: BTreeMap<String, Overrides>,
@@ -165,20 +165,20 @@ pub struct Config {
 }
 
 impl Config {
-    /// The project's own lifecycles.
+    /// The folder of the project's own lifecycles.
     #[must_use]
     pub fn lifecycles(&self) -> PathBuf {
         self.root.join(FOLDER).join(LIFECYCLES)
     }
 
-    /// The project's own settings.
+    /// The project's own settings file.
     #[must_use]
     pub fn project_file(&self) -> PathBuf {
         self.root.join(FOLDER).join(FILE)
     }
 }
 
-/// Puts all settings together for a program that was started in `folder`.
+/// Combines all settings for a program that was started in `folder`.
 pub fn resolve(
     flags: &Flags,
     environment: &Environment,
@@ -187,7 +187,7 @@ pub fn resolve(
     let root = root_of(folder);
     let mut layers = Layers::defaults()?;
     let mut sources = sources(environment, &root);
-    // The strongest is listed first and applied last.
+    // The file with the highest precedence is listed first and applied last.
     for source in sources.iter_mut().rev() {
         source.exists = layers.file(source, &root, environment)?;
     }
@@ -196,7 +196,7 @@ pub fn resolve(
     layers.into_config(environment, folder, root, sources)
 }
 
-/// The nearest folder upward that is a repository or has settings, else the folder itself.
+/// The nearest parent folder that is a repository or has settings, else the folder itself.
 fn root_of(folder: &Path) -> PathBuf {
     let is_root =
         |candidate: &&Path| candidate.join(".git").exists() || candidate.join(FOLDER).is_dir();
@@ -218,7 +218,7 @@ fn sources(environment: &Environment, root: &Path) -> Vec<ConfigFile> {
     list
 }
 
-/// Values by key; what comes later replaces what was there.
+/// Values by key; later layers replace earlier ones.
 struct Layers(BTreeMap<String, (Raw, SettingOrigin)>);
 
 impl Layers {
@@ -242,8 +242,8 @@ impl Layers {
         let base = if source.scope == "project" { Some(root) } else { source.path.parent() };
         for given in layer::parse(&text, &source.path.display().to_string())? {
             let value = match given.value {
-                Raw::Text(text) if PLACES.contains(&given.key.as_str()) => {
-                    Raw::Text(placed(&text, base, environment))
+                Raw::Text(text) if PATHS.contains(&given.key.as_str()) => {
+                    Raw::Text(absolute(&text, base, environment))
                 }
                 value @ (Raw::Text(_) | Raw::Number(_) | Raw::Flag(_) | Raw::List(_)) => value,
             };
@@ -280,7 +280,7 @@ impl Layers {
         origin: SettingOrigin,
     ) -> Result<(), ConfigError> {
         let raw = Raw::Text(text.to_owned());
-        key.holds.check(&raw).map_err(|message| {
+        key.setting_type.check(&raw).map_err(|message| {
             ConfigError::value(
                 &origin.to_string(),
                 format!("`{}` {message}", key.name),
@@ -298,20 +298,20 @@ impl Layers {
         root: PathBuf,
         sources: Vec<ConfigFile>,
     ) -> Result<Config, ConfigError> {
-        if self.shown("store").is_empty() {
+        if self.text_of("store").is_empty() {
             self.fill("store", default_store(environment));
         }
-        if self.shown("actor").is_empty() {
+        if self.text_of("actor").is_empty() {
             self.fill("actor", default_actor(environment));
         }
-        let actor = self.shown("actor").parse();
+        let actor = self.text_of("actor").parse();
         let actor = actor.map_err(|error: banksman_core::machine::NotAnActor| {
             ConfigError::value(&self.origin("actor"), error.to_string(), "for example human:kim")
         })?;
-        if self.shown("home").is_empty() {
-            self.fill("home", agents::default_home(&self.shown("store"), environment));
+        if self.text_of("home").is_empty() {
+            self.fill("home", agents::default_home(&self.text_of("store"), environment));
         }
-        if self.shown("node").is_empty() {
+        if self.text_of("node").is_empty() {
             self.fill("node", agents::host_name());
         }
         let agents = agents::agents(&self, &root)?;
@@ -319,27 +319,27 @@ impl Layers {
         Ok(Config {
             folder: folder.to_owned(),
             root,
-            store: Some(self.shown("store")).filter(|store| !store.is_empty()),
+            store: Some(self.text_of("store")).filter(|store| !store.is_empty()),
             actor,
-            lifecycle: self.shown("lifecycle"),
-            project: Some(self.shown("project")).filter(|name| !name.is_empty()),
-            color: match self.shown("color").as_str() {
+            lifecycle: self.text_of("lifecycle"),
+            project: Some(self.text_of("project")).filter(|name| !name.is_empty()),
+            color: match self.text_of("color").as_str() {
                 "always" => Color::Always,
                 "never" => Color::Never,
                 _ => Color::Auto,
             },
-            windows: match self.shown("windows").as_str() {
+            windows: match self.text_of("windows").as_str() {
                 "auto" => Windows::Auto,
                 "tmux" => Windows::Tmux,
                 "tabby" => Windows::Tabby,
                 _ => Windows::None,
             },
             is_utf8: environment.is_utf8(),
-            is_of_run: environment.is_of_run(),
+            is_inside_run: environment.is_inside_run(),
             run: environment.run(),
             busy_timeout: self.duration("sqlite.busy_timeout"),
             statement_timeout: self.duration("postgres.statement_timeout"),
-            connections: usize::try_from(self.whole("postgres.connections")).unwrap_or(1),
+            connections: usize::try_from(self.number("postgres.connections")).unwrap_or(1),
             agents,
             daily,
             overrides: self.overrides(),
@@ -352,27 +352,27 @@ impl Layers {
         self.0.insert(key.to_owned(), (Raw::Text(value), SettingOrigin::Default));
     }
 
-    fn shown(&self, key: &str) -> String {
-        self.0.get(key).map(|(raw, _)| raw.shown()).unwrap_or_default()
+    fn text_of(&self, key: &str) -> String {
+        self.0.get(key).map(|(raw, _)| raw.text_of()).unwrap_or_default()
     }
 
     fn origin(&self, key: &str) -> String {
         self.0.get(key).map(|(_, origin)| origin.to_string()).unwrap_or_default()
     }
 
-    /// Where the first setting with this prefix comes from.
+    /// The origin of the first setting with this prefix.
     fn origin_below(&self, prefix: &str) -> String {
         let first = self.0.iter().find(|(key, _)| key.starts_with(prefix));
         first.map(|(_, (_, origin))| origin.to_string()).unwrap_or_default()
     }
 
     fn duration(&self, key: &str) -> Duration {
-        keys::duration(&self.shown(key))
-            .expect("every layer checks its spans of time, and the defaults have them all")
+        keys::duration(&self.text_of(key))
+            .expect("every layer checks its spans, and every span has a default")
     }
 
-    fn whole(&self, key: &str) -> u64 {
-        self.0.get(key).and_then(|(raw, _)| keys::whole(raw)).unwrap_or_default()
+    fn number(&self, key: &str) -> u64 {
+        self.0.get(key).and_then(|(raw, _)| keys::number(raw)).unwrap_or_default()
     }
 
     fn list(&self, key: &str) -> Vec<String> {
@@ -402,15 +402,15 @@ impl Layers {
         let named = self.0.iter().filter(|(key, _)| is_named(key));
         let entry = |(key, (raw, origin)): (&String, &(Raw, SettingOrigin))| EffectiveSetting {
             key: key.clone(),
-            // A variable of a worker may be a key; it is used and never shown.
-            value: if key.contains(".env.") { "(set)".to_owned() } else { raw.shown() },
+            // A worker's variable may be a secret, so its value is never printed.
+            value: if key.contains(".env.") { "(set)".to_owned() } else { raw.text_of() },
             origin: origin.clone(),
         };
         of_keys.chain(named).map(entry).collect()
     }
 }
 
-/// Reads a text as a lifecycle's own settings are read: a span of time if it is one.
+/// Parses a text as a lifecycle's own settings are parsed: a span if it is one.
 fn override_of(raw: &Raw) -> Setting {
     match raw {
         Raw::Number(number) => Setting::Number(*number),
@@ -420,9 +420,8 @@ fn override_of(raw: &Raw) -> Setting {
     }
 }
 
-/// A store's path in a file begins at a folder that does not depend on where the program is
-/// started.
-fn placed(text: &str, base: Option<&Path>, environment: &Environment) -> String {
+/// Makes a path in a settings file absolute, so that it does not depend on the current folder.
+fn absolute(text: &str, base: Option<&Path>, environment: &Environment) -> String {
     let (scheme, path) = match text.strip_prefix("sqlite:") {
         Some(path) => ("sqlite:", path),
         None => ("", text),

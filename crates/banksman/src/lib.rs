@@ -1,4 +1,5 @@
-//! The program: a library, so that tests and benches can reach every part, and a small `main`.
+//! The program as a library, so that tests and benchmarks can reach every module; `main` only calls
+//! it.
 
 pub mod api;
 pub mod cli;

@@ -1,7 +1,7 @@
-//! The program's entry: everything is in the library.
+//! The program's entry point; everything else is in the library.
 //!
-//! A keeper is told apart before anything of the command line is touched, because there may be many
-//! and each shall be small.
+//! It recognises a keeper before it touches the command line: there may be many keepers, and each
+//! should stay small.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Questions for people as JSON, in lists and with all that is needed to answer.
+//! Decisions as JSON, in lists and with everything needed to answer.
 
 use banksman_core::lifecycle::expr::Type;
 use banksman_core::machine::FieldError;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::dto::Run;
 use crate::ops::decisions::{DecisionDetail, InboxItem, Lapse, Offer, ReviewerVerdict};
 
-/// A question in the inbox.
+/// A decision in the inbox.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
@@ -20,7 +20,7 @@ pub struct Decision {
     pub lifecycle: String,
     pub state: String,
     pub asks: String,
-    /// The actions that can be chosen.
+    /// The actions that the decision offers.
     pub offers: Vec<String>,
     pub escalated: bool,
     pub opened_at: Instant,
@@ -28,9 +28,9 @@ pub struct Decision {
     /// What happens at the deadline.
     pub then: Option<Value>,
     pub snoozed_until: Option<Instant>,
-    /// The version of the task that the question was opened with.
+    /// The version of the task when the decision was opened.
     pub seq: i64,
-    /// The version of the task that this was read from: answer with `--seen` this.
+    /// The version of the task that was read; answer with `--seen VERSION`.
     pub version: i64,
     pub settled: Option<Value>,
 }
@@ -61,7 +61,7 @@ impl From<&InboxItem> for Decision {
     }
 }
 
-/// A question with everything that is needed to answer it.
+/// A decision with everything needed to answer it.
 #[must_use]
 pub fn question(question: &DecisionDetail, diff: Option<&str>) -> Value {
     let DecisionDetail { item, detail, opened, offers, verdicts, runs, spent, .. } = question;
@@ -71,7 +71,7 @@ pub fn question(question: &DecisionDetail, diff: Option<&str>) -> Value {
     document["openedBy"] = json!(opened.as_ref().map(|entry| entry.record.actor.to_string()));
     document["body"] = json!(task.body);
     document["fields"] = json!(texts(question));
-    document["voices"] = verdicts.iter().map(verdict).collect();
+    document["verdicts"] = verdicts.iter().map(verdict).collect();
     document["spent"] =
         json!({ "runs": spent.runs, "tokens": spent.tokens, "costMicros": spent.cost_micros });
     document["runs"] = runs.iter().map(|run| json!(Run::of(task.id, run))).collect();
@@ -79,7 +79,7 @@ pub fn question(question: &DecisionDetail, diff: Option<&str>) -> Value {
     document
 }
 
-/// What the fields of a task say in words.
+/// The text fields of the task.
 #[must_use]
 pub fn texts(question: &DecisionDetail) -> Map<String, Value> {
     let stored = &question.detail.stored;

@@ -1,7 +1,7 @@
-//! Wire types: each domain type is turned into JSON here, once, for every surface.
+//! Wire types: the only place where domain types become JSON, for every surface.
 //!
-//! Names and shapes are a promise. A key may be added; none may be renamed, removed or given
-//! another type without a note to users. Times are RFC 3339 in UTC, ids are texts such as `t12`.
+//! Keys and types are a contract: keys may be added; renames, removals and type changes need a note
+//! in the change log. Times are RFC 3339 in UTC, ids are strings such as `t12`.
 
 mod table;
 
@@ -44,12 +44,12 @@ pub struct Task {
     pub parent: Option<String>,
     /// Tasks that must be done first.
     pub needs: Vec<String>,
-    /// Tasks whose result is of interest.
+    /// Tasks whose results the agent is told.
     pub informed_by: Vec<String>,
-    /// How far its parts are; only for a task that has some.
+    /// The progress of its children; only for a task that has some.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub parts: Option<Parts>,
-    /// The fields of the lifecycle, its counters among them.
+    pub children: Option<ChildProgress>,
+    /// The lifecycle's fields, including its counters.
     pub fields: Map<String, Value>,
     pub lease: Option<Lease>,
     pub not_before: Option<Instant>,
@@ -58,22 +58,22 @@ pub struct Task {
     pub entered_at: Instant,
 }
 
-/// How far the parts of a task are. Those that are none of these wait for their turn.
+/// The progress of a task's children. Those that are none of these are queued.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Parts {
+pub struct ChildProgress {
     pub done: i64,
     pub total: i64,
     pub at_work: i64,
-    pub held: i64,
+    pub blocked: i64,
     pub failed: i64,
     pub cancelled: i64,
 }
 
-impl From<&Progress> for Parts {
+impl From<&Progress> for ChildProgress {
     fn from(progress: &Progress) -> Self {
-        let Progress { total, done, at_work, held, failed, cancelled } = *progress;
-        Self { done, total, at_work, held, failed, cancelled }
+        let Progress { total, done, at_work, held: blocked, failed, cancelled } = *progress;
+        Self { done, total, at_work, blocked, failed, cancelled }
     }
 }
 
@@ -115,7 +115,7 @@ impl From<&TaskView> for Task {
             parent: task.parent.map(|id| id.to_string()),
             needs: needs(Edge::Blocks),
             informed_by: needs(Edge::Informs),
-            parts: view.progress.as_ref().map(Parts::from),
+            children: view.progress.as_ref().map(ChildProgress::from),
             fields: fields(lifecycle, task),
             lease: lease(task),
             not_before: task.not_before,
@@ -143,18 +143,18 @@ fn lease(task: &machine::Task) -> Option<Lease> {
     })
 }
 
-/// A task, and where the asker could move it.
+/// A task, and where the actor may move it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskDetail {
     #[serde(flatten)]
     pub task: Task,
     pub allowed_transitions: Vec<String>,
-    /// Its last runs, the oldest first.
+    /// Its last runs, oldest first.
     pub runs: Vec<Run>,
 }
 
-/// A run as it is remembered.
+/// A run, current or past.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
@@ -167,7 +167,7 @@ pub struct Run {
     pub class: Option<String>,
     pub detail: Option<String>,
     pub head: Option<String>,
-    /// How far its work is proven.
+    /// How far its work is verified.
     pub level: Option<String>,
     pub tokens: i64,
     pub cost_micros: i64,
@@ -200,7 +200,7 @@ impl Run {
 #[derive(Debug, Clone, Serialize)]
 pub struct TaskPage {
     pub tasks: Vec<Task>,
-    /// Where the next page begins.
+    /// The id to pass as `before` to get the next page.
     pub next: Option<String>,
 }
 
@@ -221,7 +221,7 @@ pub enum TransitionResponse {
     },
 }
 
-/// Serializes as `true`, so that the shape of an answer and what it says cannot differ.
+/// Serializes as `true`, so that the shape of an answer always matches its `success`.
 #[derive(Debug, Clone, Copy)]
 pub struct True;
 /// Serializes as `false`.
@@ -341,7 +341,7 @@ impl From<&why::Explanation> for Why {
     }
 }
 
-/// Everything that is going on.
+/// The output of `status`.
 #[must_use]
 pub fn summary(summary: &StatusSummary) -> Value {
     let mut document = overview(&summary.overview);
@@ -353,7 +353,7 @@ pub fn summary(summary: &StatusSummary) -> Value {
     document["running"] = summary.at_work.iter().map(at_work).collect();
     document["retrying"] = summary.retries.iter().map(retry).collect();
     document["needsPerson"] = summary.asks.iter().map(ask).collect();
-    document["inParts"] = summary.parents.iter().map(whole).collect();
+    document["parents"] = summary.parents.iter().map(parent).collect();
     document
 }
 
@@ -393,16 +393,16 @@ fn ask(ask: &NeedsPerson) -> Value {
     })
 }
 
-fn whole(whole: &ParentProgress) -> Value {
+fn parent(parent: &ParentProgress) -> Value {
     json!({
-        "task": whole.task.to_string(),
-        "title": whole.title,
-        "state": whole.state,
-        "parts": Parts::from(&whole.progress),
+        "task": parent.task.to_string(),
+        "title": parent.title,
+        "state": parent.state,
+        "children": ChildProgress::from(&parent.progress),
     })
 }
 
-/// The store at a glance.
+/// The counts of the store.
 #[must_use]
 pub fn overview(overview: &Overview) -> Value {
     let states = overview
@@ -423,7 +423,7 @@ pub fn overview(overview: &Overview) -> Value {
     })
 }
 
-/// A batch: its bounds, what it has used, and how far it is.
+/// A batch: its limits, its use and its progress.
 #[must_use]
 pub fn batch(batch: &Batch) -> Value {
     let Batch { budget, used, .. } = batch;
@@ -450,7 +450,7 @@ pub fn batch(batch: &Batch) -> Value {
     })
 }
 
-/// What a look at everything found.
+/// The findings of `check`.
 #[must_use]
 pub fn report(report: &HealthReport) -> Value {
     let findings = report
@@ -466,7 +466,7 @@ pub fn report(report: &HealthReport) -> Value {
     })
 }
 
-/// What a look at every history found, and the digest of them all.
+/// The findings of `audit verify`, and the digest of all histories.
 #[must_use]
 pub fn verification(report: &HealthReport, expected: Option<&str>) -> Value {
     let mut document = self::report(report);

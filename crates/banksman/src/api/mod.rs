@@ -1,4 +1,4 @@
-//! The contract with programs: the JSON that scripts and other surfaces rely on.
+//! The JSON contract with scripts and other surfaces.
 
 pub mod decision;
 pub mod dto;

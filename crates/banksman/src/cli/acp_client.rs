@@ -1,6 +1,6 @@
-//! `banksman acp-client`: speaks the Agent Client Protocol with one agent, for the keeper of a run.
+//! `banksman acp-client`: speaks the Agent Client Protocol with one agent on behalf of a keeper.
 //!
-//! Not for people, so it is not in the help. What it prints is the run's event stream.
+//! Only keepers call it, so the help does not list it. It prints the run's event stream.
 
 use std::error::Error;
 use std::io;
@@ -15,7 +15,7 @@ use crate::exec::agent::acp_client;
 #[derive(Debug, Args)]
 #[command(hide = true)]
 pub(super) struct AcpClientArgs {
-    /// Read and write files for the agent
+    /// Serve file reads and writes to the agent
     #[arg(long)]
     files: bool,
     /// The agent's program and its arguments
@@ -35,12 +35,12 @@ pub(super) fn run(args: &AcpClientArgs) -> Result<Exit, Failure> {
         Ok(false) => Ok(Exit::Failed),
         Err(error) => Err(Failure::Input {
             message: with_causes(&error),
-            hint: "what the agent said itself is above".to_owned(),
+            hint: "the agent's own output is above".to_owned(),
         }),
     }
 }
 
-/// The error and what it came from, in one line.
+/// The error and its causes, on one line.
 fn with_causes(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! `banksman add`: a new task.
+//! `banksman add`: adds a task.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::files;
-use super::output::shown;
+use super::output::sanitize;
 use crate::api::dto::TransitionResponse;
 use crate::ops::tasks::{self, AddRequest};
 
@@ -25,36 +25,36 @@ use crate::ops::tasks::{self, AddRequest};
   id=$(banksman add -q 'Fix the login')
 ")]
 pub(super) struct AddArgs {
-    /// What is to be done, on one line
+    /// The title, on one line
     title: String,
-    /// A file with the whole story; `-` reads standard input
+    /// Read the description from FILE; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
-    /// A word to find it by
+    /// Tag the task; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Higher goes first; one step is worth a day of waiting
+    /// Higher runs first; one step outweighs one day of waiting
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     priority: i32,
-    /// A task that must be done first
+    /// A task that must be done first; may be repeated
     #[arg(long, value_name = "ID")]
     after: Vec<TaskId>,
-    /// A task whose result is of interest
+    /// A task whose result the agent is told; may be repeated
     #[arg(long, value_name = "ID")]
     informed_by: Vec<TaskId>,
-    /// The task that this one is a part of
+    /// The parent task
     #[arg(long, value_name = "ID")]
     parent: Option<TaskId>,
-    /// What may happen to it, see `banksman lifecycle list`
+    /// The lifecycle, see `banksman lifecycle list`
     #[arg(long, value_name = "NAME")]
     lifecycle: Option<String>,
-    /// The batch that it belongs to
+    /// The batch to add the task to
     #[arg(long, value_name = "NAME")]
     batch: Option<String>,
-    /// Nobody takes it before this time
+    /// Start the task no earlier than this
     #[arg(long, value_name = "TIME|SPAN", value_parser = when)]
     not_before: Option<When>,
-    /// Makes a repeated request harmless: the same key gives the same task
+    /// Idempotency key: repeating the command with the same key returns the same task
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     #[command(flatten)]
@@ -96,13 +96,13 @@ pub(super) fn run(context: &Context, args: &AddArgs) -> Result<Exit, Failure> {
             if context.out.quiet {
                 return format!("{}\n", task.id);
             }
-            let again = if added.replayed { "  (added before with this key)" } else { "" };
+            let again = if added.replayed { "  (already added with this key)" } else { "" };
             format!(
                 "{} {}  {}  {}{again}\n",
-                context.out.signs.of(state.kind),
+                context.out.symbols.of(state.kind),
                 task.id,
                 state.name,
-                shown(&task.title)
+                sanitize(&task.title)
             )
         },
     )?;

@@ -1,4 +1,4 @@
-//! `banksman agents`: what the event stream of an agent means.
+//! `banksman agents`: reads recorded event streams of agents.
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::files;
-use super::output::{Cell, shown_lines, table};
-use super::signs::local;
+use super::output::{Cell, sanitize_lines, table};
+use super::symbols::local;
 use crate::exec::agent::{self, AgentKind, PriorUsage};
 
-/// Look into what agents write
+/// Inspect what agents write
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman agents read claude out.jsonl --exit 1
@@ -35,28 +35,28 @@ enum AgentsCommand {
 
 /// Read a recorded event stream as a run would
 ///
-/// Says how such a run ends, by the stream, the standard error and the exit alone: the work itself
-/// is not looked at.
+/// Prints how such a run ends, judged by the stream, standard error and the exit status alone. The
+/// work itself is not checked.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman agents read claude out.jsonl
   banksman agents read codex out.jsonl --stderr err.log --exit 1 --json
 ")]
 struct ReadArgs {
-    /// Whose stream it is
+    /// The agent that wrote the stream
     #[arg(value_name = "AGENT", value_parser = kinds())]
     agent: AgentKind,
-    /// What it wrote to standard output; `-` reads standard input
+    /// Its standard output; `-` reads standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What it wrote to standard error
+    /// Its standard error
     #[arg(long, value_name = "FILE")]
     stderr: Option<PathBuf>,
-    /// How it exited: a code, or a signal as a negative number
+    /// Its exit code, or a signal as a negative number
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     exit: i32,
-    /// When it was written, in RFC 3339: a time such as `try again at 5 pm` counts from then. Left
-    /// out: now
+    /// When the stream was written, in RFC 3339; times such as `try again at 5 pm` count from then
+    /// [default: now]
     #[arg(long, value_name = "TIME")]
     at: Option<Instant>,
 }
@@ -94,7 +94,7 @@ fn read(context: &Context, args: &ReadArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// As wait statuses are written by most programs: below zero is a signal.
+/// Most programs report a signal as a negative number.
 fn exit_of(number: i32) -> AgentExit {
     if number < 0 {
         AgentExit { code: None, signal: Some(number.saturating_neg()) }
@@ -103,8 +103,8 @@ fn exit_of(number: i32) -> AgentExit {
     }
 }
 
-/// Each line that is not longer than a run would read, without its end. Bytes that are not UTF-8
-/// are replaced.
+/// Calls `take` with each line, without its line end. Skips lines that are longer than a run would
+/// read; replaces bytes that are not UTF-8.
 fn each_line(path: &Path, mut take: impl FnMut(&str)) -> Result<(), Failure> {
     let mut input = files::open(path)?;
     let mut line = Vec::new();
@@ -156,14 +156,14 @@ fn detail(reading: &StreamSummary, exit: AgentExit) -> Option<String> {
         return Some(fault.detail.clone());
     }
     let ending = match (exit.signal, exit.code) {
-        (Some(signal), _) => format!("it was ended by signal {signal}"),
-        (None, Some(code)) => format!("it exited with {code}"),
-        (None, None) => "its exit is not known".to_owned(),
+        (Some(signal), _) => format!("killed by signal {signal}"),
+        (None, Some(code)) => format!("exited with {code}"),
+        (None, None) => "exit status unknown".to_owned(),
     };
     match reading.terminal {
         Some(Terminal::Success) if exit.code == Some(0) => None,
-        Some(Terminal::Success) => Some(format!("{ending} after its success")),
-        Some(Terminal::Error) => Some(format!("{ending} after an error")),
+        Some(Terminal::Success) => Some(format!("{ending} after reporting success")),
+        Some(Terminal::Error) => Some(format!("{ending} after reporting an error")),
         None => Some(format!("{ending} without a terminal event")),
     }
 }
@@ -186,7 +186,7 @@ fn text(reading: &StreamSummary, exit: AgentExit) -> String {
     let said = if reading.text.is_empty() {
         String::new()
     } else {
-        format!("\n{}\n", shown_lines(&reading.text))
+        format!("\n{}\n", sanitize_lines(&reading.text))
     };
     table + &said
 }

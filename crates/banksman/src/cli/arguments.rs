@@ -1,4 +1,4 @@
-//! Arguments that several commands share, and how their texts become values.
+//! Arguments that several commands share, and their parsers.
 
 use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
@@ -7,15 +7,15 @@ use serde_json::{Map, Value};
 
 use super::failure::Failure;
 
-/// Who asks.
+/// The acting role.
 #[derive(Debug, Args)]
 pub(super) struct ActorArgs {
-    /// Who does it, such as human:kim or worker
+    /// Act as this role and name, such as human:kim or worker
     #[arg(long = "as", value_name = "ROLE[:NAME]")]
     pub(super) actor: Option<Actor>,
 }
 
-/// Fields to set.
+/// Field assignments.
 #[derive(Debug, Args)]
 pub(super) struct FieldArgs {
     /// Set a field of the task; lists and records are JSON, `record.member` sets one member
@@ -28,8 +28,8 @@ impl FieldArgs {
         let mut fields = Map::new();
         for (name, value) in &self.set {
             if fields.insert(name.clone(), Value::String(value.clone())).is_some() {
-                let message = format!("`--set {name}` is given twice");
-                return Err(Failure::Argument { message, hint: "give each field once".to_owned() });
+                let message = format!("`--set {name}` appears twice");
+                return Err(Failure::Argument { message, hint: "set each field once".to_owned() });
             }
         }
         Ok(fields)
@@ -43,7 +43,7 @@ fn field(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A time that is a point or lies a span ahead.
+/// A point in time, given directly or as a span from now.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum When {
     At(Instant),

@@ -1,4 +1,5 @@
-//! `banksman attach`: where an agent works, and a window that follows it. It only looks.
+//! `banksman attach`: shows where an agent works and opens a window that follows it. It never
+//! changes anything.
 
 use std::env;
 use std::path::PathBuf;
@@ -20,11 +21,11 @@ use crate::exec::process::{PlainRunner, quoted};
 use crate::exec::window::{self, WindowHost};
 use crate::store::runs::PastRun;
 
-/// Show where an agent works: its folder, branch, log, processes and session
+/// Show where an agent works: its worktree, branch, log, processes and session
 ///
-/// With `--tmux` or `--tabby` it opens a window that follows the log. The agent does not notice: a
-/// window can be closed at any time. To take over its session by hand, wait until the run has
-/// ended, or end it with `banksman cancel`.
+/// `--tmux` or `--tabby` opens a window that follows the log. The agent does not notice, and you
+/// can close the window at any time. To continue the session yourself, wait until the run has
+/// ended, or stop it with `banksman cancel`.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman attach t12
@@ -43,8 +44,8 @@ pub(super) struct AttachArgs {
     tabby: bool,
 }
 
-/// Where a run is, as far as it is known by now.
-struct Place {
+/// Where a run works, as far as it is known by now.
+struct RunLocation {
     run: RunId,
     folder: PathBuf,
     worktree: Option<PathBuf>,
@@ -52,7 +53,7 @@ struct Place {
     keeper: Option<i32>,
     agent: Option<i32>,
     session: Option<String>,
-    /// What resumes its session by hand.
+    /// The command that resumes the session in a terminal.
     resume: Option<String>,
 }
 
@@ -61,22 +62,22 @@ pub(super) fn run(context: &Context, args: &AttachArgs) -> Result<Exit, Failure>
     let run = last_run(&store, args.id)?;
     let past = past_run(&store, run)?;
     let folder = folder_of(context, run, &past)?;
-    let place = Place::of(run, &folder, &past)?;
-    let screen = match (args.tmux, args.tabby) {
+    let location = RunLocation::of(run, &folder, &past)?;
+    let host = match (args.tmux, args.tabby) {
         (true, _) => Some(WindowHost::Tmux),
         (false, true) => Some(WindowHost::Tabby),
         (false, false) => None,
     };
-    if let Some(screen) = screen {
-        open_window(&context.config, screen, run)?;
+    if let Some(host) = host {
+        open_window(&context.config, host, run)?;
     }
     if context.out.quiet && !context.out.json {
-        let path = place.worktree.unwrap_or(place.folder);
+        let path = location.worktree.unwrap_or(location.folder);
         context.out.text(&format!("{}\n", path.display()))?;
         return Ok(Exit::Done);
     }
-    context.out.answer(|| place.document(screen), || place.text())?;
-    let opened = screen.map(|screen| format!("a window of {} follows {run}", screen.as_str()));
+    context.out.answer(|| location.document(host), || location.text())?;
+    let opened = host.map(|host| format!("opened a {} window that follows {run}", host.as_str()));
     if let Some(opened) = opened {
         context.out.say(&opened);
     }
@@ -84,17 +85,17 @@ pub(super) fn run(context: &Context, args: &AttachArgs) -> Result<Exit, Failure>
     Ok(Exit::Done)
 }
 
-impl Place {
+impl RunLocation {
     fn of(run: RunId, folder: &JobFolder, past: &PastRun) -> Result<Self, Failure> {
         let plan = folder.plan()?;
         let is_alive = folder.is_locked()?;
         let begun = folder.begun()?.filter(|_| is_alive);
         let heartbeat = folder.heartbeat()?.filter(|_| is_alive);
         let receipt = folder.receipt()?;
-        let told = receipt.and_then(|receipt| receipt.reading).and_then(|said| said.session);
+        let reported = receipt.and_then(|receipt| receipt.reading).and_then(|said| said.session);
         let workspace = plan.as_ref().and_then(|plan| plan.workspace.as_ref());
         let session =
-            told.or_else(|| past.session.clone()).or_else(|| asked_session(plan.as_ref()));
+            reported.or_else(|| past.session.clone()).or_else(|| requested_session(plan.as_ref()));
         let resume =
             session.as_deref().and_then(|session| resume(setup_of(plan.as_ref()?)?, session));
         Ok(Self {
@@ -109,7 +110,7 @@ impl Place {
         })
     }
 
-    fn document(&self, screen: Option<WindowHost>) -> serde_json::Value {
+    fn document(&self, host: Option<WindowHost>) -> serde_json::Value {
         json!({
             "run": self.run.to_string(),
             "folder": self.folder,
@@ -120,14 +121,14 @@ impl Place {
             "agentPid": self.agent,
             "session": self.session,
             "resume": self.resume,
-            "window": screen.map(WindowHost::as_str),
+            "window": host.map(WindowHost::as_str),
         })
     }
 
     fn text(&self) -> String {
         let path = |path: &PathBuf| path.display().to_string();
         let pid = |pid: Option<i32>| pid.map(|pid| pid.to_string()).unwrap_or_default();
-        let state = if self.keeper.is_some() { "at work" } else { "not at work" };
+        let state = if self.keeper.is_some() { "running" } else { "not running" };
         let resume = match (&self.worktree, &self.resume) {
             (Some(worktree), Some(resume)) => {
                 format!("cd {} && {resume}", quoted(&worktree.display().to_string()))
@@ -143,7 +144,7 @@ impl Place {
             ("keeper", pid(self.keeper)),
             ("agent", pid(self.agent)),
             ("session", self.session.clone().unwrap_or_default()),
-            ("by hand", resume),
+            ("resume", resume),
         ])
     }
 }
@@ -152,12 +153,12 @@ fn setup_of(plan: &JobSpec) -> Option<&AgentSetup> {
     Some(&plan.agent()?.setup)
 }
 
-fn asked_session(plan: Option<&JobSpec>) -> Option<String> {
+fn requested_session(plan: Option<&JobSpec>) -> Option<String> {
     plan?.agent()?.ask.session.clone()
 }
 
-/// What a person types to go on with a session. The flags of a run are not repeated: a person is
-/// asked before a tool is used.
+/// The command that continues a session in a terminal. It leaves out the flags of the run, so that
+/// the agent asks the person before it uses a tool.
 fn resume(setup: &AgentSetup, session: &str) -> Option<String> {
     let flag = setup.kind.adapter().resume?;
     let mut words: Vec<String> = setup.command.iter().map(|word| quoted(word)).collect();
@@ -168,8 +169,8 @@ fn resume(setup: &AgentSetup, session: &str) -> Option<String> {
     Some(words.join(" "))
 }
 
-/// The terminal in which runs get windows by themselves, if the settings want any.
-pub(super) fn wanted_screen(windows: Windows) -> Option<WindowHost> {
+/// The terminal that opens windows for runs, if the settings ask for any.
+pub(super) fn window_host(windows: Windows) -> Option<WindowHost> {
     match windows {
         Windows::None => None,
         Windows::Auto => WindowHost::around(&window::environment()),
@@ -179,10 +180,10 @@ pub(super) fn wanted_screen(windows: Windows) -> Option<WindowHost> {
 }
 
 /// Opens a window that follows the log of a run.
-pub(super) fn open_window(config: &Config, screen: WindowHost, run: RunId) -> Result<(), Failure> {
+pub(super) fn open_window(config: &Config, host: WindowHost, run: RunId) -> Result<(), Failure> {
     let program = env::current_exe().map_err(Failure::Program)?;
     let agents = &config.agents;
-    // A window has the environment of its terminal and not ours.
+    // The window gets the environment of its terminal, not ours.
     let mut command = vec![
         "env".to_owned(),
         format!("{}={}", EnvVars::BANKSMAN_HOME, agents.home.display()),
@@ -194,21 +195,23 @@ pub(super) fn open_window(config: &Config, screen: WindowHost, run: RunId) -> Re
     ];
     let address = config.store.clone().unwrap_or_default();
     let target = super::context::target(config)?;
-    // Everybody can read the arguments of a program, so an address with a password has to come from
-    // the settings.
+    // Everybody on the machine can read a program's arguments, so an address with a password must
+    // come from the settings.
     if !address.contains("://") || target.to_string() == address {
         command.extend(["--store".to_owned(), address]);
     }
     let env = window::environment();
     let name = run.to_string();
-    let opened = window::open(screen, &mut PlainRunner, &name, &command, &config.folder, &env);
+    let opened = window::open(host, &mut PlainRunner, &name, &command, &config.folder, &env);
     opened.map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
         Failure::Input {
             message: format!("{error}{}", cause.unwrap_or_default()),
-            hint: match screen {
-                WindowHost::Tmux => "run it inside of tmux".to_owned(),
-                WindowHost::Tabby => "run it inside of Tabby, with `tabby` on the PATH".to_owned(),
+            hint: match host {
+                WindowHost::Tmux => "run this command inside tmux".to_owned(),
+                WindowHost::Tabby => {
+                    "run this command inside Tabby, with `tabby` on the PATH".to_owned()
+                }
             },
         }
     })
@@ -222,7 +225,7 @@ mod tests {
     use crate::exec::agent::AgentKind;
 
     #[test]
-    fn a_session_is_resumed_by_the_agent_s_own_command() {
+    fn resume_uses_the_agents_own_command() {
         let check = |kind: AgentKind, command: &[&str], expected: Option<&str>| {
             let command = command.iter().map(|word| (*word).to_owned()).collect();
             let setup =

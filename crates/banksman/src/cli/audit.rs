@@ -1,4 +1,4 @@
-//! `banksman audit`: the history of everything, verified or written out.
+//! `banksman audit`: verifies or exports the history of all tasks.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::json_line;
+use super::symbols::counted;
 use super::{check, files};
 use crate::api::dto::{self, Record};
 use crate::ops::tasks;
@@ -32,17 +33,17 @@ enum AuditCommand {
     Export(ExportArgs),
 }
 
-/// Verify every history: its chain of hashes, and that it leads to what is there
+/// Verify every history: its hash chain, and that it leads to the stored state
 ///
-/// The digest stands for all histories together. Note it down elsewhere and give it with --expect
-/// to notice even that a whole task has gone. Exit code 5 when something is found.
+/// The digest covers all histories. Store it elsewhere and pass it with --expect to detect even a
+/// deleted task. Exits with 5 if something is wrong.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman audit verify
   banksman audit verify --expect 3f0a…
 ")]
 struct VerifyArgs {
-    /// The digest that an earlier verification gave
+    /// The digest that an earlier verification printed
     #[arg(long, value_name = "DIGEST")]
     expect: Option<String>,
 }
@@ -57,7 +58,7 @@ struct ExportArgs {
     /// Only this task
     #[arg(value_name = "ID")]
     id: Option<TaskId>,
-    /// A file instead of standard output
+    /// Write to FILE instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -78,12 +79,12 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {
             let differs = if is_expected {
                 ""
             } else {
-                "the digest is not the expected one: a task is new, has moved on, or is gone\n"
+                "the digest differs from the expected one: a task was added, changed or deleted\n"
             };
             let found = if report.findings.is_empty() {
-                "nothing found".to_owned()
+                "no problems".to_owned()
             } else {
-                format!("{} found", report.findings.len())
+                counted(report.findings.len(), "problem")
             };
             format!(
                 "{}{differs}{} tasks, {} records, {found}\ndigest {}\n",

@@ -1,5 +1,5 @@
-//! `banksman batch`: tasks that belong together, how many of them run at once, and what they may
-//! use up.
+//! `banksman batch`: creates and changes batches, sets of tasks with a shared limit, budget and
+//! pause switch.
 
 use std::str::FromStr;
 
@@ -17,7 +17,7 @@ use crate::api::dto;
 use crate::ops::tasks::is_batch_name;
 use crate::store::batches::{Batch, BatchChange, BudgetChange, NewBound};
 
-/// Tasks that belong together
+/// Manage batches: sets of tasks that share limits
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman batch create spring --concurrency 3
@@ -32,13 +32,13 @@ pub(super) struct BatchArgs {
 
 #[derive(Debug, Subcommand)]
 enum BatchCommand {
-    /// Make a batch
+    /// Create a batch
     #[command(before_long_help = "Examples:
   banksman batch create spring --concurrency 3
   banksman batch create spring --cost 20
 ")]
     Create(BoundsArgs),
-    /// Change the bounds of a batch; those that are not named stay
+    /// Change the limits of a batch; limits that are not given stay
     #[command(before_long_help = "Examples:
   banksman batch set spring --concurrency 6
   banksman batch set spring --cost 40
@@ -46,12 +46,12 @@ enum BatchCommand {
 ")]
     Set(BoundsArgs),
     List(ListArgs),
-    /// Start no more tasks of a batch; those at work go on
+    /// Stop starting tasks of a batch; running agents continue
     #[command(before_long_help = "Examples:
   banksman batch pause spring
 ")]
     Pause(NameArgs),
-    /// Let tasks of a batch be started again
+    /// Start tasks of a batch again
     #[command(before_long_help = "Examples:
   banksman batch resume spring
 ")]
@@ -76,27 +76,27 @@ struct NameArgs {
 struct BoundsArgs {
     #[command(flatten)]
     batch: NameArgs,
-    /// Tasks of it that run at once
+    /// How many of its tasks may run at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     concurrency: Option<u32>,
-    /// Runs that it may use up in all; `none` lifts the bound
+    /// Total runs allowed; `none` removes the limit
     #[arg(long, value_name = "N|none", value_parser = bound(count))]
     runs: Option<NewBound<i64>>,
-    /// Tokens that it may use up in all; `none` lifts the bound
+    /// Total tokens allowed; `none` removes the limit
     #[arg(long, value_name = "N|none", value_parser = bound(count))]
     tokens: Option<NewBound<i64>>,
-    /// US dollars that it may use up in all; `none` lifts the bound
+    /// Total cost allowed, in US dollars; `none` removes the limit
     #[arg(long, value_name = "DOLLARS|none", value_parser = bound(micros))]
     cost: Option<NewBound<i64>>,
-    /// Time of runs that it may use up in all; `none` lifts the bound
+    /// Total run time allowed; `none` removes the limit
     #[arg(long, value_name = "SPAN|none", value_parser = bound(Span::from_str))]
     time: Option<NewBound<Span>>,
 }
 
-/// What lifts a bound.
+/// The value that removes a limit.
 const NO_BOUND: &str = "none";
 
-/// Far beyond every bill, and far below what does not fit as millionths.
+/// More than any bill, and far from overflowing when counted in millionths.
 const MOST_DOLLARS: f64 = 1e9;
 
 pub(super) fn run(context: &Context, args: &BatchArgs) -> Result<Exit, Failure> {
@@ -134,7 +134,7 @@ impl BoundsArgs {
     }
 }
 
-/// A name that tasks can give as theirs.
+/// Accepts the same names as `add --batch`.
 fn name(text: &str) -> Result<String, String> {
     if is_batch_name(text) {
         return Ok(text.to_owned());
@@ -142,7 +142,7 @@ fn name(text: &str) -> Result<String, String> {
     let word = text.split_whitespace().collect::<Vec<_>>().join("-");
     let example = Some(word).filter(|word| is_batch_name(word));
     let example = example.map(|word| format!(", such as {word}")).unwrap_or_default();
-    Err(format!("a batch is one word of at most {} bytes{example}", limits::NAME_BYTES))
+    Err(format!("a batch name is one word of at most {} bytes{example}", limits::NAME_BYTES))
 }
 
 fn bound<T, E: ToString>(
@@ -156,15 +156,17 @@ fn bound<T, E: ToString>(
 
 fn count(text: &str) -> Result<i64, String> {
     let count = text.parse().ok().filter(|count| *count > 0);
-    count.ok_or_else(|| format!("write a number from 1 on, or {NO_BOUND}"))
+    count.ok_or_else(|| format!("expected a number of at least 1, or {NO_BOUND}"))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "it is bounded first")]
+#[expect(clippy::cast_possible_truncation, reason = "the value is range-checked first")]
 fn micros(text: &str) -> Result<i64, String> {
     let dollars = text.parse::<f64>().ok().filter(|dollars| (0.0..=MOST_DOLLARS).contains(dollars));
     let micros = dollars.map(|dollars| (dollars * 1e6).round() as i64);
     micros.ok_or_else(|| {
-        format!("write an amount of dollars from 0 to {MOST_DOLLARS} such as 2.50, or {NO_BOUND}")
+        format!(
+            "expected an amount in dollars from 0 to {MOST_DOLLARS}, such as 2.50, or {NO_BOUND}"
+        )
     })
 }
 
@@ -175,7 +177,7 @@ fn change(context: &Context, name: &str, change: BatchChange) -> Result<Exit, Fa
     let Some(batch) = batches.iter().find(|batch| batch.name == name).filter(|_| known) else {
         return Err(Failure::Argument {
             message: format!("there is no batch `{name}`"),
-            hint: format!("`banksman batch create {name}` makes it"),
+            hint: format!("create it: banksman batch create {name}"),
         });
     };
     context.out.answer(|| dto::batch(batch), || rows(std::slice::from_ref(batch)))?;
@@ -210,5 +212,5 @@ fn rows(batches: &[Batch]) -> String {
         ]
     };
     let rows: Vec<Vec<Cell>> = batches.iter().map(row).collect();
-    table(&["BATCH", "", "DONE", "RUNNING", "GIVEN UP", "RUNS", "BUDGET"], &rows)
+    table(&["BATCH", "", "DONE", "RUNNING", "FAILED", "RUNS", "BUDGET"], &rows)
 }

@@ -1,17 +1,18 @@
-//! `banksman check`: proves that nothing in the store is stranded or impossible.
+//! `banksman check`: checks the store for stuck or invalid tasks.
 
 use clap::Args;
 
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::shown;
+use super::output::sanitize;
+use super::symbols::counted;
 use crate::api::dto;
 use crate::store::health::HealthReport;
 
-/// Prove that no task is stranded or impossible
+/// Check the store for stuck or invalid tasks
 ///
-/// Exit code 5 when something is found.
+/// Exits with 5 if it finds any.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman check
@@ -24,8 +25,13 @@ pub(super) fn run(context: &Context, _: &CheckArgs) -> Result<Exit, Failure> {
     context.out.answer(
         || dto::report(&report),
         || match report.findings.len() + report.faults.len() {
-            0 => format!("{} tasks, nothing found\n", report.tasks),
-            found => format!("{}{} tasks, {found} found\n", findings(&report), report.tasks),
+            0 => format!("{} tasks, no problems\n", report.tasks),
+            found => format!(
+                "{}{} tasks, {}\n",
+                findings(&report),
+                report.tasks,
+                counted(found, "problem")
+            ),
         },
     )?;
     Ok(exit(&report))
@@ -33,8 +39,9 @@ pub(super) fn run(context: &Context, _: &CheckArgs) -> Result<Exit, Failure> {
 
 pub(super) fn findings(report: &HealthReport) -> String {
     let of_tasks = report.findings.iter();
-    let of_tasks = of_tasks.map(|finding| format!("{}: {}\n", finding.task, shown(&finding.what)));
-    of_tasks.chain(report.faults.iter().map(|fault| format!("{}\n", shown(fault)))).collect()
+    let of_tasks =
+        of_tasks.map(|finding| format!("{}: {}\n", finding.task, sanitize(&finding.what)));
+    of_tasks.chain(report.faults.iter().map(|fault| format!("{}\n", sanitize(fault)))).collect()
 }
 
 pub(super) fn exit(report: &HealthReport) -> Exit {

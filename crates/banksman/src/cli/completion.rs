@@ -1,4 +1,4 @@
-//! `banksman completion`: a script that teaches a shell our commands.
+//! `banksman completion`: prints a shell completion script.
 
 use clap::Args;
 use clap_complete::Shell;

@@ -1,4 +1,4 @@
-//! `banksman config`: the settings that hold, and where they come from.
+//! `banksman config`: shows the effective settings and their origins.
 
 use banksman_core::lifecycle::problem::suggestion;
 use clap::{Args, Subcommand};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{Cell, shown, table};
+use super::output::{Cell, sanitize, table};
 use crate::config::{ConfigFile, EffectiveSetting};
 
-/// Show the settings that hold
+/// Show the effective settings
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman config list --show-origin
@@ -29,14 +29,14 @@ enum ConfigCommand {
     Path(PathArgs),
 }
 
-/// List every setting that holds
+/// List every effective setting
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman config list
   banksman config list --show-origin
 ")]
 struct ListArgs {
-    /// Say where each one comes from
+    /// Show where each setting comes from
     #[arg(long)]
     show_origin: bool,
 }
@@ -53,7 +53,7 @@ struct GetArgs {
     key: String,
 }
 
-/// List the files that settings are read from, the strongest first
+/// List the settings files, highest precedence first
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman config path
@@ -84,7 +84,7 @@ fn document(setting: &EffectiveSetting) -> Value {
 
 fn plain(settings: &[EffectiveSetting]) -> String {
     let line =
-        |setting: &EffectiveSetting| format!("{} = {}\n", setting.key, shown(&setting.value));
+        |setting: &EffectiveSetting| format!("{} = {}\n", setting.key, sanitize(&setting.value));
     settings.iter().map(line).collect()
 }
 
@@ -96,13 +96,12 @@ fn with_origins(settings: &[EffectiveSetting]) -> String {
     table(&["ORIGIN", "KEY", "VALUE"], &settings.iter().map(row).collect::<Vec<_>>())
 }
 
-/// The settings as they may be shown: the store without its password.
+/// The settings for display: the store's address without its password.
 fn settings(context: &Context) -> Vec<EffectiveSetting> {
     let mut settings = context.config.effective.clone();
     for setting in settings.iter_mut().filter(|setting| setting.key == "store") {
-        setting.value = context
-            .target()
-            .map_or_else(|_| "(cannot be used)".to_owned(), |target| target.to_string());
+        setting.value =
+            context.target().map_or_else(|_| "(invalid)".to_owned(), |target| target.to_string());
     }
     settings
 }
@@ -118,7 +117,7 @@ fn get(context: &Context, args: &GetArgs) -> Result<Exit, Failure> {
     };
     context.out.answer(
         || json!({ "key": setting.key, "value": setting.value }),
-        || format!("{}\n", shown(&setting.value)),
+        || format!("{}\n", sanitize(&setting.value)),
     )?;
     Ok(Exit::Done)
 }
@@ -126,7 +125,7 @@ fn get(context: &Context, args: &GetArgs) -> Result<Exit, Failure> {
 fn path(context: &Context) -> Result<Exit, Failure> {
     let document = |source: &ConfigFile| json!({ "scope": source.scope, "path": source.path, "exists": source.exists });
     let row = |source: &ConfigFile| -> Vec<Cell> {
-        let state = if source.exists { "read" } else { "not there" };
+        let state = if source.exists { "read" } else { "missing" };
         vec![source.scope.into(), state.into(), source.path.display().to_string().into()]
     };
     let sources = &context.config.sources;

@@ -1,4 +1,4 @@
-//! What a command works with: the settings, the way to answer, and the one place where the command
+//! What a command works with: the settings and the output. This is the only place where the command
 //! line opens a store.
 
 use std::env;
@@ -10,7 +10,7 @@ use super::GlobalArgs;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Output;
-use super::signs::Signs;
+use super::symbols::Symbols;
 use crate::api::dto::TransitionResponse;
 use crate::clock;
 use crate::config::{self, Color, Config, ConfigError, Environment, Flags};
@@ -24,7 +24,7 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     pub(crate) out: Output,
     pub(crate) now: Instant,
-    /// The project that was asked for on the command line.
+    /// The project given on the command line.
     pub(crate) project_flag: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Context {
             json: args.json,
             quiet: args.quiet,
             color: choice(config.color),
-            signs: if config.is_utf8 { Signs::Unicode } else { Signs::Ascii },
+            symbols: if config.is_utf8 { Symbols::Unicode } else { Symbols::Ascii },
         };
         Ok(Self { config, out, now: clock::now(), project_flag: args.project.clone() })
     }
@@ -49,8 +49,8 @@ impl Context {
         target(&self.config)
     }
 
-    /// A store that is there. Only the commands that put something into it make a new one, so that
-    /// a mistyped path is noticed.
+    /// Opens an existing store. Only commands that add something create one, so that a mistyped
+    /// path is noticed.
     pub(crate) fn store(&self) -> Result<Store, Failure> {
         match self.target()? {
             Target::Sqlite(path) if !path.try_exists().unwrap_or(true) => {
@@ -60,30 +60,34 @@ impl Context {
         }
     }
 
-    /// The store, made if it is not there.
+    /// Opens the store and creates it if it does not exist.
     pub(crate) fn store_or_new(&self) -> Result<Store, Failure> {
         open(&self.config, &self.target()?)
     }
 
     pub(crate) fn library(&self) -> Library {
         Library::new(Some(self.config.lifecycles()), self.config.overrides.clone())
-            .with_leads(self.config.agents.policy.lets_leads_close())
+            .with_leads(self.config.agents.policy.leads_may_close())
     }
 
-    /// Who asks: the flag, or who the settings say. Inside of a run that is never a person,
-    /// whatever it says.
+    /// The acting role: the flag, else the settings. Inside a run it is never a person, whatever
+    /// the flag says.
     pub(crate) fn actor(&self, flag: Option<&Actor>) -> Actor {
         let actor = flag.unwrap_or(&self.config.actor).clone();
-        if self.config.is_of_run && actor.role == Actor::human("").role {
+        if self.config.is_inside_run && actor.role == Actor::human("").role {
             return Actor { role: "agent".to_owned(), ..actor };
         }
         actor
     }
 
-    /// Refuses what would settle a question if an agent's run asks for it, whoever it says it is,
-    /// and puts that on record.
-    pub(crate) fn no_run_decides(&self, store: &Store, which: DecisionRef) -> Result<(), Failure> {
-        if !self.config.is_of_run {
+    /// Refuses a request that would answer an open decision when an agent's run sends it, whatever
+    /// role it claims, and records the attempt.
+    pub(crate) fn refuse_decision_by_run(
+        &self,
+        store: &Store,
+        which: DecisionRef,
+    ) -> Result<(), Failure> {
+        if !self.config.is_inside_run {
             return Ok(());
         }
         let is_open = decisions::find(store, which).is_ok_and(|found| found.settled.is_none());
@@ -95,8 +99,8 @@ impl Context {
         Err(decisions::refuse_run(store, which, self.config.run.as_deref(), self.now)?.into())
     }
 
-    /// A refusal of the machine is an answer, so programs get it on stdout; all other errors are
-    /// failures.
+    /// A rejection by the lifecycle is an answer, so with --json it goes to stdout. All other
+    /// errors are failures.
     pub(crate) fn refused(&self, error: OpsError) -> Result<Exit, Failure> {
         match &error {
             OpsError::Store(StoreError::Rejected(rejected)) if self.out.json => {
@@ -113,7 +117,7 @@ impl Context {
         }
     }
 
-    /// The project that new tasks belong to.
+    /// The project of new tasks.
     pub(crate) fn project(&self, store: &Store) -> Result<String, Failure> {
         if let Some(name) = &self.config.project {
             return Ok(name.clone());

@@ -1,5 +1,5 @@
-//! `banksman daily`: the note of a day is written and its answers are taken; and the same for every
-//! turn of `up` and `pulse`.
+//! `banksman daily`: writes the note of a day and applies the answers in it. `up` and `pulse` do
+//! the same on every turn.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,61 +17,61 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::shown;
+use super::output::sanitize;
 use crate::config::Config;
 use crate::exec::note;
 use crate::ops::daily::{self, LocalDay, RefreshedNote};
 use crate::ops::decisions::DecisionError;
 use crate::store::Store;
 
-/// The folder in `home`, where none is set.
+/// The default folder, below `home`.
 const FOLDER: &str = "daily";
-/// How often a note is looked at anew because somebody has written meanwhile.
-const TRIES: usize = 5;
-/// `up` does not make the note anew more often than this, however much happens.
-const PACE: Span = Span(2_000);
+/// How often the note is read again because somebody saved it meanwhile.
+const ATTEMPTS: usize = 5;
+/// The shortest time between two updates of the note by `up`.
+const MIN_INTERVAL: Span = Span(2_000);
 
-/// Write the note of the day, and take the answers that you ticked in it
+/// Write today's note and apply the answers in it
 ///
-/// The note is a Markdown file: what waits for you, what is ready to merge, what was completed, and
-/// alerts. A ticked box or a word behind `Action` is an answer; words behind `Note` go with it.
-/// What you write around the sections stays as it is. With the setting `daily.folder`, `up` and
-/// `pulse` do this by themselves.
+/// The note is a Markdown file that lists open decisions, work that is ready to merge, completed
+/// tasks and alerts. To answer, tick a box or write an action after `Action`; text after `Note`
+/// goes with the answer. Banksman keeps everything you write outside its sections. With the setting
+/// `daily.folder`, `up` and `pulse` update the note themselves.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
-  banksman daily                     write today's note and say where it is
-  banksman daily --print             show it, and neither write nor answer
-  banksman daily --date 2026-11-14   the note of another day
+  banksman daily                     write today's note and print its path
+  banksman daily --print             print the note; write and answer nothing
+  banksman daily --date 2026-11-14   write the note of another day
 ")]
 pub(super) struct DailyArgs {
-    /// Another day than today, such as 2026-11-14
+    /// The day, such as 2026-11-14 [default: today]
     #[arg(long, value_name = "DATE")]
     date: Option<Date>,
-    /// Show the note instead of writing it; no answer is taken
+    /// Print the note instead of writing it; answers are not applied
     #[arg(long)]
     print: bool,
 }
 
 pub(super) fn run(context: &Context, args: &DailyArgs) -> Result<Exit, Failure> {
-    if context.config.is_of_run && !args.print {
+    if context.config.is_inside_run && !args.print {
         return Err(Failure::Ops(DecisionError::OfRun.into()));
     }
     let store = context.store()?;
-    let day = wanted(context.now, args.date)?;
+    let day = day_of(context.now, args.date)?;
     let owner = &context.config.daily.owner;
     let folder = folder(&context.config)?;
     if args.print {
         let path = folder.join(day.file_name());
         let text = note::read(&path)?.map(|seen| seen.text).unwrap_or_default();
-        let shown = daily::preview(&store, owner, &day, &text, context.now)?;
-        context.out.answer(|| document(&day, &path, &shown, None), || shown.text.clone())?;
+        let preview = daily::preview(&store, owner, &day, &text, context.now)?;
+        context.out.answer(|| document(&day, &path, &preview, None), || preview.text.clone())?;
         return Ok(Exit::Done);
     }
     let path = open(&folder, &store)?.join(day.file_name());
     let (refreshed, written) = sync(&path, &store, owner, &day, context.now)?;
     context.out.answer(
         || document(&day, &path, &refreshed, Some(written)),
-        || format!("{}\n", shown(&path.display().to_string())),
+        || format!("{}\n", sanitize(&path.display().to_string())),
     )?;
     for (_, line) in lines(&refreshed.reports) {
         context.out.say(&line);
@@ -81,17 +81,17 @@ pub(super) fn run(context: &Context, args: &DailyArgs) -> Result<Exit, Failure> 
     Ok(if any_refused { Exit::Failed } else { Exit::Done })
 }
 
-fn wanted(now: Instant, date: Option<Date>) -> Result<LocalDay, Failure> {
+fn day_of(now: Instant, date: Option<Date>) -> Result<LocalDay, Failure> {
     let zone = TimeZone::system();
     let wrong = |message: &str| Failure::Argument {
         message: message.to_owned(),
-        hint: "a date is written as 2026-11-14".to_owned(),
+        hint: "write the date as 2026-11-14".to_owned(),
     };
-    let today = LocalDay::at(now, &zone).ok_or_else(|| wrong("there is no such day"))?;
+    let today = LocalDay::at(now, &zone).ok_or_else(|| wrong("invalid date"))?;
     match date {
         None => Ok(today),
-        Some(date) if date > today.date => Err(wrong("this day is yet to come")),
-        Some(date) => LocalDay::new(date, &zone).ok_or_else(|| wrong("there is no such day")),
+        Some(date) if date > today.date => Err(wrong("the date is in the future")),
+        Some(date) => LocalDay::new(date, &zone).ok_or_else(|| wrong("invalid date")),
     }
 }
 
@@ -108,8 +108,8 @@ fn open(folder: &Path, store: &Store) -> Result<PathBuf, Failure> {
     Ok(note::open_folder(folder, &projects.collect::<Vec<_>>())?)
 }
 
-/// Takes the answers and writes the note, unless it is as it should be already. Says whether it was
-/// written.
+/// Applies the answers and writes the note unless it is up to date. Returns whether it wrote the
+/// note.
 fn sync(
     path: &Path,
     store: &Store,
@@ -118,7 +118,7 @@ fn sync(
     now: Instant,
 ) -> Result<(RefreshedNote, bool), Failure> {
     let mut reports: BTreeMap<DecisionId, EntryOutcome> = BTreeMap::new();
-    for _ in 0..TRIES {
+    for _ in 0..ATTEMPTS {
         let seen = note::read(path)?.map(|seen| seen.text);
         let text = seen.as_deref().unwrap_or_default();
         let mut refreshed = daily::refresh(store, owner, day, text, now)?;
@@ -130,17 +130,19 @@ fn sync(
         }
     }
     Err(Failure::Input {
-        message: format!("`{}` is being written all the time", path.display()),
-        hint: "its answers were taken; try again when nobody saves it".to_owned(),
+        message: format!("`{}` keeps changing while it is updated", path.display()),
+        hint: "its answers were applied; try again when no editor is saving it".to_owned(),
     })
 }
 
-/// What became of answers, in one line each, and whether it needs a look.
+/// The result of each answer on one line, and whether it needs attention.
 fn lines(reports: &BTreeMap<DecisionId, EntryOutcome>) -> Vec<(bool, String)> {
     let line = |(id, report): (&DecisionId, &EntryOutcome)| match report {
-        EntryOutcome::Answered(what) => (false, format!("{id} in the daily note: {}", shown(what))),
+        EntryOutcome::Answered(what) => {
+            (false, format!("{id} in the daily note: {}", sanitize(what)))
+        }
         EntryOutcome::Refused(why) => {
-            (true, format!("{id} in the daily note was not carried out: {}", shown(why)))
+            (true, format!("{id} in the daily note was rejected: {}", sanitize(why)))
         }
     };
     reports.iter().map(line).collect()
@@ -171,123 +173,132 @@ fn document(day: &LocalDay, path: &Path, note: &RefreshedNote, written: Option<b
     document
 }
 
-/// The note that `up` and `pulse` look after.
-pub(super) struct Desk {
+/// The daily note as `up` and `pulse` maintain it.
+pub(super) struct DailyNote {
     folder: PathBuf,
     owner: Actor,
     settle: Span,
-    pace: Span,
-    last: RefCell<Option<Last>>,
-    /// The refusals and faults that were told, so that each turn does not tell them again.
-    told: RefCell<Vec<String>>,
+    min_interval: Span,
+    last: RefCell<Option<LastWrite>>,
+    /// Rejections and errors that were already reported, so that later turns do not repeat them.
+    reported: RefCell<Vec<String>>,
 }
 
-/// The note as we left it.
-struct Last {
+/// The note as Banksman last wrote it.
+struct LastWrite {
     path: PathBuf,
     text: String,
     at: Instant,
 }
 
-/// What a look at the note came to.
+/// The result of one update of the note.
 #[derive(Default)]
-pub(super) struct Turn {
-    /// What people should hear of, and whether it is urgent.
+pub(super) struct NoteUpdate {
+    /// Messages for people, and whether each is urgent.
     pub(super) notices: Vec<(bool, String)>,
-    /// When it is to be looked at again, at the latest.
-    pub(super) again: Option<Span>,
+    /// The note must be read again after at most this time.
+    pub(super) retry_after: Option<Span>,
 }
 
-impl Turn {
-    /// What stands in the note already was told before.
-    fn tell(&mut self, refreshed: &RefreshedNote, written: bool) {
+impl NoteUpdate {
+    /// A note that was not rewritten has nothing new to report.
+    fn report(&mut self, refreshed: &RefreshedNote, written: bool) {
         if written {
             self.notices.extend(lines(&refreshed.reports));
         }
     }
 }
 
-impl Desk {
-    /// None where the note is not written by itself. What an agent's run has started answers
-    /// nothing.
+impl DailyNote {
+    /// None unless the settings ask for an automatic note. Inside an agent's run there is none,
+    /// because a run must not answer decisions.
     pub(super) fn of(config: &Config) -> Option<Self> {
-        let folder = config.daily.folder.clone().filter(|_| !config.is_of_run)?;
+        let folder = config.daily.folder.clone().filter(|_| !config.is_inside_run)?;
         Some(Self {
             folder,
             owner: config.daily.owner.clone(),
             settle: config.daily.settle,
-            pace: Span(0),
+            min_interval: Span(0),
             last: RefCell::default(),
-            told: RefCell::default(),
+            reported: RefCell::default(),
         })
     }
 
-    pub(super) fn at_a_pace(self) -> Self {
-        Self { pace: PACE, ..self }
+    pub(super) fn throttled(self) -> Self {
+        Self { min_interval: MIN_INTERVAL, ..self }
     }
 
-    /// Where people write.
+    /// The folder of the notes.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Takes answers and makes the note anew. Whatever is wrong with the note is told and holds up
-    /// nothing else.
-    pub(super) fn turn(&self, store: &Store, now: Instant) -> Turn {
-        let mut turn = Turn::default();
-        if let Err(failure) = self.look(store, now, &mut turn) {
-            turn.notices.push((true, format!("daily note: {}", shown(&failure.to_string()))));
+    /// Applies answers and updates the note. A faulty note is reported and stops nothing else.
+    pub(super) fn update(&self, store: &Store, now: Instant) -> NoteUpdate {
+        let mut update = NoteUpdate::default();
+        if let Err(failure) = self.sync_notes(store, now, &mut update) {
+            update.notices.push((true, format!("daily note: {}", sanitize(&failure.to_string()))));
         }
-        let mut told = self.told.borrow_mut();
-        let urgent = turn.notices.iter().filter(|(urgent, _)| *urgent);
-        let now_told: Vec<String> = urgent.map(|(_, text)| text.clone()).collect();
-        turn.notices.retain(|(urgent, text)| !*urgent || !told.contains(text));
-        if turn.again.is_none() {
-            *told = now_told;
+        let mut reported = self.reported.borrow_mut();
+        let urgent = update.notices.iter().filter(|(urgent, _)| *urgent);
+        let reported_now: Vec<String> = urgent.map(|(_, text)| text.clone()).collect();
+        update.notices.retain(|(urgent, text)| !*urgent || !reported.contains(text));
+        if update.retry_after.is_none() {
+            *reported = reported_now;
         }
-        turn
+        update
     }
 
-    fn look(&self, store: &Store, now: Instant, turn: &mut Turn) -> Result<(), Failure> {
-        let today = wanted(now, None)?;
+    fn sync_notes(
+        &self,
+        store: &Store,
+        now: Instant,
+        update: &mut NoteUpdate,
+    ) -> Result<(), Failure> {
+        let today = day_of(now, None)?;
         let folder = open(&self.folder, store)?;
         if let Some(yesterday) = today.yesterday() {
-            // Around midnight people still have the old one before them.
+            // Around midnight people may still edit yesterday's note.
             let path = folder.join(yesterday.file_name());
             let is_answered = note::read(&path)?.is_some_and(|seen| daily::has_answers(&seen.text));
-            if is_answered && self.is_at_rest(&path, now, turn)? {
+            if is_answered && self.is_settled(&path, now, update)? {
                 let (refreshed, written) = sync(&path, store, &self.owner, &yesterday, now)?;
-                turn.tell(&refreshed, written);
+                update.report(&refreshed, written);
             }
         }
         let path = folder.join(today.file_name());
-        if !self.is_at_rest(&path, now, turn)? {
+        if !self.is_settled(&path, now, update)? {
             return Ok(());
         }
         let (refreshed, written) = sync(&path, store, &self.owner, &today, now)?;
-        turn.tell(&refreshed, written);
-        *self.last.borrow_mut() = Some(Last { path, text: refreshed.text, at: now });
+        update.report(&refreshed, written);
+        *self.last.borrow_mut() = Some(LastWrite { path, text: refreshed.text, at: now });
         Ok(())
     }
 
-    /// Whether nobody writes to it at the moment; and if only we did, whether that is long enough
-    /// ago.
-    fn is_at_rest(&self, path: &Path, now: Instant, turn: &mut Turn) -> Result<bool, Failure> {
+    /// Whether nobody is editing the note, and, if Banksman wrote it last, whether that was long
+    /// enough ago.
+    fn is_settled(
+        &self,
+        path: &Path,
+        now: Instant,
+        update: &mut NoteUpdate,
+    ) -> Result<bool, Failure> {
         let Some(seen) = note::read(path)? else { return Ok(true) };
         let last = self.last.borrow();
         let own = last.as_ref().filter(|last| last.path == path && last.text == seen.text);
         let (since, rest) = match own {
-            Some(last) => (last.at, self.pace),
+            Some(last) => (last.at, self.min_interval),
             None => (seen.modified, self.settle),
         };
-        // What was written in the future was written by another clock, long enough ago for all we
-        // know.
+        // A modification time in the future comes from another clock; treat it as old enough.
         let past = now.since(since);
         if past >= rest || since > now {
             return Ok(true);
         }
         let left = Span(rest.0 - past.0);
-        turn.again = Some(turn.again.map_or(left, |again| again.min(left)));
+        update.retry_after =
+            Some(update.retry_after.map_or(left, |retry_after| retry_after.min(left)));
         Ok(false)
     }
 }

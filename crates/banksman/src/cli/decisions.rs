@@ -1,4 +1,4 @@
-//! `banksman decisions`: what waits for a person, all that is needed to decide, and the answers.
+//! `banksman decisions`: lists open decisions, shows one in full, and answers them.
 
 mod answer;
 pub(super) mod show;
@@ -13,15 +13,15 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, table};
-use super::signs::{Signs, first_line, lasting, local};
+use super::symbols::{Symbols, first_line, format_span, local};
 use crate::api::decision::Decision;
 use crate::ops::decisions::{self, DecisionError, DecisionRef, InboxItem, UNDO_WINDOW};
 use crate::store::query::PAGE;
 
-/// List what waits for you, and answer it
+/// List the open decisions, and answer them
 ///
-/// Without a command: the open decisions, the one that is due first in front. `!!` marks what was
-/// escalated.
+/// Without a subcommand it lists the open decisions, the most urgent deadline first. `!!` marks
+/// escalated decisions.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(before_long_help = "Examples:
@@ -30,15 +30,15 @@ use crate::store::query::PAGE;
   banksman decisions show d12
   banksman decisions approve d12 --note 'proceed with caution'
   banksman decisions changes d12 'need a spike on X first'
-  banksman decisions triage              one key each
+  banksman decisions triage              answer each with one key
 ")]
 pub(super) struct DecisionsArgs {
     #[command(subcommand)]
     command: Option<DecisionsCommand>,
-    /// Only those that were escalated
+    /// Only escalated decisions
     #[arg(long)]
     escalated: bool,
-    /// Also those that were put off
+    /// Also snoozed decisions
     #[arg(long)]
     snoozed: bool,
 }
@@ -46,7 +46,7 @@ pub(super) struct DecisionsArgs {
 #[derive(Debug, Subcommand)]
 enum DecisionsCommand {
     Show(show::ShowArgs),
-    /// Say yes
+    /// Approve
     #[command(before_long_help = "Examples:
   banksman decisions approve d12
   banksman decisions approve d12 --note 'proceed with caution'
@@ -54,18 +54,18 @@ enum DecisionsCommand {
   banksman decisions approve --all
 ")]
     Approve(answer::AnswerArgs),
-    /// Let an agent do what it has asked for, exactly that, and go on
+    /// Allow exactly what the agent asked for, and continue
     #[command(before_long_help = "Examples:
   banksman decisions allow d12
 ")]
     Allow(answer::AnswerArgs),
-    /// Let the task go on; what it has asked leave for stays forbidden
+    /// Continue without granting the permission
     #[command(before_long_help = "Examples:
   banksman decisions resume d12
   banksman decisions resume d12 'find another way'
 ")]
     Resume(answer::AnswerArgs),
-    /// Ask for changes, and say which
+    /// Request changes, and say which
     #[command(before_long_help = "Examples:
   banksman decisions changes d12 'need a spike on X first'
 ")]
@@ -80,12 +80,12 @@ enum DecisionsCommand {
   banksman decisions backburner d12
 ")]
     Backburner(answer::AnswerArgs),
-    /// Abandon the task, and say why
+    /// Cancel the task, and say why
     #[command(before_long_help = "Examples:
   banksman decisions cancel d12 'out of scope'
 ")]
     Cancel(answer::AnswerArgs),
-    /// Let the work be merged
+    /// Merge the work
     #[command(before_long_help = "Examples:
   banksman decisions merge d12
 ")]
@@ -96,15 +96,15 @@ enum DecisionsCommand {
     Triage(triage::TriageArgs),
 }
 
-/// Put a decision off: it leaves the list and its reminders wait
+/// Snooze a decision: hide it from the list and delay its reminders
 ///
-/// The deadline stays. A time that ends after it is refused.
+/// The deadline stays; the snooze must end before it.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman decisions snooze d12 2h
 ")]
 struct SnoozeArgs {
-    /// The decision, or its task
+    /// The decision or its task
     #[arg(value_name = "ID")]
     which: DecisionRef,
     /// For how long, such as 30min, 2h or 1d
@@ -112,18 +112,18 @@ struct SnoozeArgs {
     span: Span,
 }
 
-/// Take an answer back, within five minutes and where the lifecycle has a way back
+/// Undo an answer within five minutes, if the lifecycle allows a way back
 ///
-/// An answer is carried out at once. If nothing has happened since, the task is moved back by an
-/// ordinary move that the lifecycle allows people, recorded with the key `undo-d12`. Where there is
-/// no such move, nothing is changed.
+/// An answer takes effect at once. If the task has not changed since, undo moves it back with an
+/// ordinary transition that the lifecycle allows people, recorded with the key `undo-d12`. If there
+/// is no such transition, undo changes nothing.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
-  banksman decisions undo           your last answer
+  banksman decisions undo           undo your last answer
   banksman decisions undo d12
 ")]
 struct UndoArgs {
-    /// The decision, or its task. Left out: what you answered last
+    /// The decision or its task [default: your last answer]
     #[arg(value_name = "ID")]
     which: Option<DecisionRef>,
     #[command(flatten)]
@@ -149,9 +149,9 @@ pub(super) fn run(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failu
     }
 }
 
-/// Nothing that an agent has started may decide, whoever it says it is.
-fn only_people(context: &Context, which: &[DecisionRef]) -> Result<(), Failure> {
-    if !context.config.is_of_run {
+/// Refuses every answer that comes from an agent's run, whatever role it claims.
+fn require_person(context: &Context, which: &[DecisionRef]) -> Result<(), Failure> {
+    if !context.config.is_inside_run {
         return Ok(());
     }
     let store = context.store()?;
@@ -170,7 +170,7 @@ fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failure> {
     items.retain(|item| args.snoozed || !is_snoozed(item, now));
     let snoozed = all - items.len();
     if i64::try_from(all).is_ok_and(|all| all >= PAGE) {
-        context.out.say(&format!("only the first {PAGE} are looked at"));
+        context.out.say(&format!("only the first {PAGE} are read"));
     }
     if context.out.quiet && !context.out.json {
         let ids: Vec<String> = items.iter().map(|item| format!("{}\n", item.decision.id)).collect();
@@ -182,10 +182,10 @@ fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failure> {
             let list: Vec<Decision> = items.iter().map(Decision::from).collect();
             json!({ "decisions": list, "snoozed": snoozed })
         },
-        || text(context.out.signs, &items, now),
+        || text(context.out.symbols, &items, now),
     )?;
     if snoozed > 0 {
-        context.out.say(&format!("{snoozed} put off; `--snoozed` lists them too"));
+        context.out.say(&format!("{snoozed} snoozed (--snoozed shows them)"));
     }
     if let Some(first) = items.first() {
         let id = first.decision.id;
@@ -198,9 +198,9 @@ fn is_snoozed(item: &InboxItem, now: Instant) -> bool {
     item.decision.snoozed_until.is_some_and(|until| until > now)
 }
 
-fn text(signs: Signs, items: &[InboxItem], now: Instant) -> String {
+fn text(symbols: Symbols, items: &[InboxItem], now: Instant) -> String {
     if items.is_empty() {
-        return "nothing waits for you\n".to_owned();
+        return "no open decisions\n".to_owned();
     }
     let row = |item: &InboxItem| -> Vec<Cell> {
         let decision = &item.decision;
@@ -210,9 +210,9 @@ fn text(signs: Signs, items: &[InboxItem], now: Instant) -> String {
             mark(item).into(),
             decision.id.to_string().into(),
             decision.task.to_string().into(),
-            lasting(now.since(decision.opened_at)).into(),
-            decision.deadline.map(|at| lasting(at.since(now))).unwrap_or_default().into(),
-            lapse(signs, item).into(),
+            format_span(now.since(decision.opened_at)).into(),
+            decision.deadline.map(|at| format_span(at.since(now))).unwrap_or_default().into(),
+            lapse(symbols, item).into(),
             actions.join(" ").into(),
             format!("{}: {}", first_line(&decision.title), decision.asks).into(),
         ]
@@ -225,12 +225,12 @@ fn mark(item: &InboxItem) -> &'static str {
     if item.escalated { "!!" } else { "!" }
 }
 
-fn lapse(signs: Signs, item: &InboxItem) -> String {
-    item.lapse.as_ref().map(|lapse| format!("{} {}", signs.arrow(), lapse.to)).unwrap_or_default()
+fn lapse(symbols: Symbols, item: &InboxItem) -> String {
+    item.lapse.as_ref().map(|lapse| format!("{} {}", symbols.arrow(), lapse.to)).unwrap_or_default()
 }
 
 fn snooze(context: &Context, args: &SnoozeArgs) -> Result<Exit, Failure> {
-    only_people(context, &[args.which])?;
+    require_person(context, &[args.which])?;
     let store = context.store()?;
     let decision = decisions::snooze(&store, args.which, args.span, context.now)?;
     let (id, until) = (decision.id, decision.snoozed_until);
@@ -238,19 +238,19 @@ fn snooze(context: &Context, args: &SnoozeArgs) -> Result<Exit, Failure> {
         || json!({ "decision": id.to_string(), "snoozedUntil": until, "deadline": decision.deadline }),
         || {
             let until = until.map(local).unwrap_or_default();
-            let due = decision.deadline.map(|at| format!("; it is due at {}", local(at)));
-            format!("{id} is put off until {until}{}\n", due.unwrap_or_default())
+            let due = decision.deadline.map(|at| format!("; due at {}", local(at)));
+            format!("{id} is snoozed until {until}{}\n", due.unwrap_or_default())
         },
     )?;
     Ok(Exit::Done)
 }
 
 fn undo(context: &Context, args: &UndoArgs) -> Result<Exit, Failure> {
-    only_people(context, args.which.as_slice())?;
+    require_person(context, args.which.as_slice())?;
     let store = context.store()?;
     let actor = context.actor(args.actor.actor.as_ref());
     match decisions::undo(&store, &actor, args.which, UNDO_WINDOW, context.now) {
-        Ok(undone) => answer::shown(context, &store, undone),
+        Ok(undone) => answer::print_answer(context, &store, undone),
         Err(error) => context.refused(error),
     }
 }

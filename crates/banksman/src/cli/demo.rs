@@ -1,5 +1,5 @@
-//! `banksman demo`: eight tasks, scripted agents, real worktrees; no key, no network, under a
-//! minute.
+//! `banksman demo`: runs eight tasks with scripted agents in real worktrees, without keys or
+//! network, in under a minute.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use serde_json::{Map, Value, json};
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{Cell, shown, table};
-use super::signs::style;
-use super::up::Parts;
+use super::output::{Cell, sanitize, table};
+use super::symbols::style;
+use super::up::Runtime;
 use crate::clock;
 use crate::config::{self, Environment, Flags};
 use crate::engine::wake::{WakeReason, Waker};
@@ -31,16 +31,16 @@ use crate::store::{Store, Stored};
 
 /// Watch scripted agents work through eight tasks, without keys or network
 ///
-/// It makes a scratch repository with failing tests, lets scripted agents work on it in real
-/// worktrees, and merges what is proven. One crashes, one has used up its quota, one lies about
-/// being done, one writes where it must not, one needs you.
+/// Creates a scratch repository with failing tests, runs scripted agents on it in real worktrees,
+/// and merges the work that its checks verified. One agent crashes, one runs out of quota, one
+/// falsely claims to be done, one writes outside its paths, and one needs you.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman demo
   banksman demo --folder /tmp/my-demo
 ")]
 pub(super) struct DemoArgs {
-    /// Where to make it; a new folder. Left out: one in the folder for temporary files
+    /// The new folder to create [default: a temporary folder]
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }
@@ -49,87 +49,94 @@ const LIFECYCLE: &str = include_str!("../../demo/lifecycle.yaml");
 const AGENT: &str = include_str!("../../demo/agent.sh");
 const TESTS: &str = include_str!("../../demo/run.sh");
 
-/// What a newcomer may want to type next, in the repository's folder.
-const LOOK_AROUND: [(&str, &str); 6] = [
-    ("git log --oneline --graph main", "what was merged"),
-    ("banksman log t5", "the agent that lied, and its second attempt"),
-    ("banksman history t4", "the quota, and the way back"),
-    ("banksman show t6", "what strayed, and what became of it"),
-    ("banksman why t7", "what it needs from you"),
-    ("banksman unblock t7 MIT", "your answer; then `banksman up` until it is merged"),
+/// Commands to try next, in the repository's folder.
+const NEXT_COMMANDS: [(&str, &str); 6] = [
+    ("git log --oneline --graph main", "the merged work"),
+    ("banksman log t5", "the agent that claimed to be done, and its second attempt"),
+    ("banksman history t4", "the quota pause, and how the task resumed"),
+    ("banksman show t6", "the write outside its paths, and the retry"),
+    ("banksman why t7", "what the task needs from you"),
+    ("banksman unblock t7 MIT", "answer it; then run `banksman up` until it is merged"),
 ];
 
-/// After this time it says what is still going on and ends.
-const LONGEST: Span = Span(55_000);
+/// After this time the demo prints the current state and ends.
+const TIME_LIMIT: Span = Span(55_000);
 
-/// A task of the demo: its function, its title, and the tasks that come first.
-struct Part {
+/// A task of the demo: its function, its title, and the tasks it depends on.
+struct DemoTask {
     name: &'static str,
     title: &'static str,
     after: &'static [i64],
     path: &'static str,
 }
 
-const PARTS: [Part; 8] = [
-    Part { name: "sum", title: "Add up numbers", after: &[], path: "lib/sum.sh" },
-    Part { name: "max", title: "Find the largest number", after: &[1], path: "lib/max.sh" },
-    Part { name: "reverse", title: "Reverse a word", after: &[], path: "lib/reverse.sh" },
-    Part { name: "words", title: "Count words", after: &[], path: "lib/words.sh" },
-    Part { name: "trim", title: "Trim blanks", after: &[], path: "lib/trim.sh" },
-    Part { name: "upper", title: "Write in capitals", after: &[1], path: "lib/upper.sh" },
-    Part { name: "licence", title: "Choose a licence", after: &[], path: "LICENCE" },
-    Part { name: "manual", title: "Write the manual", after: &[2, 3, 4, 5, 6], path: "MANUAL.md" },
+const TASKS: [DemoTask; 8] = [
+    DemoTask { name: "sum", title: "Add up numbers", after: &[], path: "lib/sum.sh" },
+    DemoTask { name: "max", title: "Find the largest number", after: &[1], path: "lib/max.sh" },
+    DemoTask { name: "reverse", title: "Reverse a word", after: &[], path: "lib/reverse.sh" },
+    DemoTask { name: "words", title: "Count words", after: &[], path: "lib/words.sh" },
+    DemoTask { name: "trim", title: "Trim blanks", after: &[], path: "lib/trim.sh" },
+    DemoTask { name: "upper", title: "Write in capitals", after: &[1], path: "lib/upper.sh" },
+    DemoTask { name: "licence", title: "Choose a licence", after: &[], path: "LICENCE" },
+    DemoTask {
+        name: "manual",
+        title: "Write the manual",
+        after: &[2, 3, 4, 5, 6],
+        path: "MANUAL.md",
+    },
 ];
 
 pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit, Failure> {
     let folder = new_folder(args.folder.as_deref())?;
-    let repo = lay_out(&folder)?;
-    let parts = parts(&folder, &repo)?;
-    add_tasks(&parts.store, &repo)?;
-    context.out.say(&format!("a scratch repository with failing tests: {}", repo.display()));
-    context.out.say("eight tasks, four agents at once, each in a worktree of its own\n");
+    let repo = create_files(&folder)?;
+    let runtime = runtime(&folder, &repo)?;
+    add_tasks(&runtime.store, &repo)?;
+    context
+        .out
+        .say(&format!("created a scratch repository with failing tests: {}", repo.display()));
+    context.out.say("eight tasks, four agents at once, each in its own worktree\n");
     let began = clock::now();
-    let mut story = Story::new(began);
-    let waker = Waker::hang(&parts.store, &parts.site.ended_folder())?;
+    let mut log = ProgressLog::new(began);
+    let waker = Waker::hang(&runtime.store, &runtime.site.ended_folder())?;
     loop {
-        let pulse = parts.engine().pulse(clock::now())?;
-        story.tell(context, &parts.store)?;
+        let pulse = runtime.engine().pulse(clock::now())?;
+        log.print_new(context, &runtime.store)?;
         let now = clock::now();
-        if is_over(&parts.store)? || now.since(began) > LONGEST {
+        if is_over(&runtime.store)? || now.since(began) > TIME_LIMIT {
             break;
         }
         let next = pulse.next.map_or(1_000, |next| (next.0 - now.0).clamp(10, 1_000));
         let at_most = Duration::from_millis(u64::try_from(next).unwrap_or(1_000));
         if waker.wait(at_most) == WakeReason::Stop {
-            context.out.say("stopped; agents at work go on by themselves");
+            context.out.say("stopped; running agents continue");
             break;
         }
     }
     let took = clock::now().since(began);
-    let tasks = all(&parts.store)?;
+    let tasks = demo_tasks(&runtime.store)?;
     context.out.answer(
         || document(&tasks, &folder, &repo, took),
-        || summary(&tasks, &parts.store, &folder, &repo, took),
+        || summary(&tasks, &runtime.store, &folder, &repo, took),
     )?;
     let done = tasks.iter().filter(|task| kind(task) == StateKind::Done).count();
-    Ok(if done == PARTS.len() - 1 { Exit::Done } else { Exit::Failed })
+    Ok(if done == TASKS.len() - 1 { Exit::Done } else { Exit::Failed })
 }
 
-/// A folder that is ours alone.
+/// Creates a new folder, so that nothing of the user is overwritten.
 fn new_folder(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
     let named = || std::env::temp_dir().join(format!("banksman-demo-{:x}", clock::nonce()));
     let folder = wanted.map_or_else(named, Path::to_owned);
-    fs::create_dir_all(folder.parent().unwrap_or(Path::new("/"))).map_err(made(&folder))?;
-    fs::create_dir(&folder).map_err(made(&folder))?;
-    fs::canonicalize(&folder).map_err(made(&folder))
+    fs::create_dir_all(folder.parent().unwrap_or(Path::new("/"))).map_err(create_error(&folder))?;
+    fs::create_dir(&folder).map_err(create_error(&folder))?;
+    fs::canonicalize(&folder).map_err(create_error(&folder))
 }
 
-fn made(path: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
-    move |source| Failure::File { operation: "make", path: path.to_owned(), source }
+fn create_error(path: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
+    move |source| Failure::File { operation: "create", path: path.to_owned(), source }
 }
 
-/// The repository, its lifecycle and the scripted agent.
-fn lay_out(folder: &Path) -> Result<PathBuf, Failure> {
+/// Writes the repository, its lifecycle and the scripted agent.
+fn create_files(folder: &Path) -> Result<PathBuf, Failure> {
     let repo = folder.join("library");
     let config = format!(
         "lifecycle = \"demo\"\nstore = {:?}\n\n{}{}",
@@ -144,21 +151,21 @@ fn lay_out(folder: &Path) -> Result<PathBuf, Failure> {
         (repo.join(".banksman/lifecycles/demo.yaml"), LIFECYCLE),
         (repo.join(".banksman/config.toml"), &config),
     ];
-    fs::create_dir_all(folder.join("attempts")).map_err(made(folder))?;
+    fs::create_dir_all(folder.join("attempts")).map_err(create_error(folder))?;
     for (path, text) in files {
-        fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(made(&path))?;
-        fs::write(&path, text).map_err(made(&path))?;
+        fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(create_error(&path))?;
+        fs::write(&path, text).map_err(create_error(&path))?;
     }
     let env = Environment::passed(&["PATH".to_owned(), "HOME".to_owned()]);
-    let made = scratch::repository(&repo, "The library and tests that fail", &env);
-    made.map_err(|error| Failure::Input {
-        message: format!("failed to make a git repository: {error}"),
+    let created = scratch::repository(&repo, "The library and tests that fail", &env);
+    created.map_err(|error| Failure::Input {
+        message: format!("failed to create a git repository: {error}"),
         hint: "the demo needs git 2.40 or newer on the PATH".to_owned(),
     })?;
     Ok(repo)
 }
 
-/// Two providers, so that one can run out of quota while the other goes on.
+/// Two accounts, so that one can run out of quota while the other continues.
 fn worker(name: &str, account: &str, folder: &Path) -> String {
     let (script, folder) = (folder.join("agent.sh"), folder.display());
     let script = script.display().to_string();
@@ -169,15 +176,15 @@ fn worker(name: &str, account: &str, folder: &Path) -> String {
     )
 }
 
-fn parts(folder: &Path, repo: &Path) -> Result<Parts, Failure> {
+fn runtime(folder: &Path, repo: &Path) -> Result<Runtime, Failure> {
     let environment = Environment::of_process()?;
     let store = folder.join("banksman.db").display().to_string();
     let flags = Flags::from([("store", store)]);
     let config = config::resolve(&flags, &environment, repo)?;
-    let mut parts = Parts::of(&config)?;
-    // The demo must not take an hour: failures are tried again at once.
-    parts.terms.policy = RetryPolicy::default().with_delay_cap(Span(1_500));
-    Ok(parts)
+    let mut runtime = Runtime::of(&config)?;
+    // The demo must not take an hour: it retries failures at once.
+    runtime.engine_config.policy = RetryPolicy::default().with_delay_cap(Span(1_500));
+    Ok(runtime)
 }
 
 fn add_tasks(store: &Store, repo: &Path) -> Result<(), Failure> {
@@ -185,17 +192,20 @@ fn add_tasks(store: &Store, repo: &Path) -> Result<(), Failure> {
     let project = projects::init(store, Some("library"), repo, now)?;
     let folder = repo.join(config::FOLDER).join("lifecycles");
     let library = Library::new(Some(folder), std::collections::BTreeMap::new());
-    for part in &PARTS {
+    for demo_task in &TASKS {
         let mut fields = Map::new();
-        fields.insert("allowed_paths".to_owned(), json!([part.path]));
-        fields.insert("target_area".to_owned(), json!(part.path));
-        fields.insert("verify".to_owned(), json!([format!("sh tests/run.sh {}", part.name)]));
+        fields.insert("allowed_paths".to_owned(), json!([demo_task.path]));
+        fields.insert("target_area".to_owned(), json!(demo_task.path));
+        fields.insert("verify".to_owned(), json!([format!("sh tests/run.sh {}", demo_task.name)]));
         let request = AddRequest {
-            title: part.title.to_owned(),
-            body: format!("Make `sh tests/run.sh {}` pass. Change {} only.", part.name, part.path),
+            title: demo_task.title.to_owned(),
+            body: format!(
+                "Make `sh tests/run.sh {}` pass. Change {} only.",
+                demo_task.name, demo_task.path
+            ),
             project: project.clone(),
             lifecycle: "demo".to_owned(),
-            after: part.after.iter().map(|id| TaskId(*id)).collect(),
+            after: demo_task.after.iter().map(|id| TaskId(*id)).collect(),
             fields,
             ..AddRequest::default()
         };
@@ -204,9 +214,9 @@ fn add_tasks(store: &Store, repo: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn all(store: &Store) -> Result<Vec<Stored>, Failure> {
+fn demo_tasks(store: &Store) -> Result<Vec<Stored>, Failure> {
     let ids = 1_i64..;
-    let tasks = ids.zip(&PARTS).map(|(id, _)| store.task(TaskId(id)));
+    let tasks = ids.zip(&TASKS).map(|(id, _)| store.task(TaskId(id)));
     Ok(tasks.collect::<Result<_, _>>()?)
 }
 
@@ -214,30 +224,30 @@ fn kind(stored: &Stored) -> StateKind {
     stored.state().kind
 }
 
-/// Nothing moves any more without a person.
+/// Whether no task can continue without a person.
 fn is_over(store: &Store) -> Result<bool, Failure> {
     let moving = |stored: &Stored| matches!(kind(stored), StateKind::Queued | StateKind::Working);
-    Ok(!all(store)?.iter().any(moving))
+    Ok(!demo_tasks(store)?.iter().any(moving))
 }
 
-/// Tells what has happened since it last looked, from the history.
-struct Story {
+/// Prints what happened since the last call, from the history.
+struct ProgressLog {
     began: Instant,
-    told: [i64; PARTS.len()],
+    printed: [i64; TASKS.len()],
 }
 
-impl Story {
+impl ProgressLog {
     fn new(began: Instant) -> Self {
-        Self { began, told: [0; PARTS.len()] }
+        Self { began, printed: [0; TASKS.len()] }
     }
 
-    fn tell(&mut self, context: &Context, store: &Store) -> Result<(), Failure> {
+    fn print_new(&mut self, context: &Context, store: &Store) -> Result<(), Failure> {
         let mut lines = Vec::new();
-        for ((told, part), id) in self.told.iter_mut().zip(&PARTS).zip(1_i64..) {
-            for entry in store.history(TaskId(id), *told)? {
-                *told = entry.seq;
-                if let Some(what) = sentence(&entry.record.trigger, &entry.record.to) {
-                    lines.push((entry.ts, TaskId(id), part.title, what));
+        for ((printed, demo_task), id) in self.printed.iter_mut().zip(&TASKS).zip(1_i64..) {
+            for entry in store.history(TaskId(id), *printed)? {
+                *printed = entry.seq;
+                if let Some(what) = describe(&entry.record.trigger, &entry.record.to) {
+                    lines.push((entry.ts, TaskId(id), demo_task.title, what));
                 }
             }
         }
@@ -251,19 +261,19 @@ impl Story {
     }
 }
 
-/// A record in plain words; none for what would only be noise.
-fn sentence(trigger: &str, to: &str) -> Option<&'static str> {
+/// A history record in words; none for records that only add noise.
+fn describe(trigger: &str, to: &str) -> Option<&'static str> {
     match (trigger, to) {
-        ("claim", _) => Some("an agent starts"),
-        ("crashed", _) => Some("the agent crashed; it is tried again"),
-        ("quota", _) => Some("the quota is used up; the account waits, the others go on"),
-        ("policy", _) => Some("it wrote where it must not; tried again"),
-        ("verify_failed", _) => Some("it says that it is done, and it is not; tried again"),
-        ("ended", _) => Some("proven by its check; on to the merge"),
-        ("rework", _) => Some("it does not go together with the others; back to work"),
+        ("claim", _) => Some("agent started"),
+        ("crashed", _) => Some("the agent crashed; retrying"),
+        ("quota", _) => Some("out of quota; the account pauses, the other continues"),
+        ("policy", _) => Some("the agent wrote outside its paths; retrying"),
+        ("verify_failed", _) => Some("the agent claims to be done, but the check fails; retrying"),
+        ("ended", _) => Some("verified by its check; merging"),
+        ("rework", _) => Some("conflicts with merged work; back to the agent"),
         ("merged", _) => Some("merged"),
-        ("ask", _) => Some("it needs a person: that is you"),
-        (_, "failed") => Some("given up"),
+        ("ask", _) => Some("needs a person: you"),
+        (_, "failed") => Some("failed for good"),
         _ => None,
     }
 }
@@ -295,28 +305,29 @@ fn summary(tasks: &[Stored], store: &Store, folder: &Path, repo: &Path, took: Sp
             Cell { style: style(state.kind), ..state.name.as_str().into() },
             stored.task.spent.runs.to_string().into(),
             stored.task.title.as_str().into(),
-            troubles(&past).into(),
+            failed_outcomes(&past).into(),
         ]
     };
     let rows: Vec<Vec<Cell>> = tasks.iter().map(row).collect();
     let done = tasks.iter().filter(|task| kind(task) == StateKind::Done).count();
     let seconds = took.0 / 1_000;
-    let mut text = format!("\n{}", table(&["TASK", "STATE", "RUNS", "TITLE", "ON THE WAY"], &rows));
+    let mut text =
+        format!("\n{}", table(&["TASK", "STATE", "RUNS", "TITLE", "FAILED RUNS"], &rows));
     text.push_str(&format!(
-        "\n{done} of {} merged in {seconds} s, each proven by its own check; t7 waits for you.\n\nLook around:\n",
-        PARTS.len()
+        "\n{done} of {} merged in {seconds} s, each verified by its own check; t7 waits for you.\n\nTry next:\n",
+        TASKS.len()
     ));
-    text.push_str(&format!("  cd {}\n", shown(&repo.display().to_string())));
-    for (command, what) in LOOK_AROUND {
+    text.push_str(&format!("  cd {}\n", sanitize(&repo.display().to_string())));
+    for (command, what) in NEXT_COMMANDS {
         text.push_str(&format!("  {command:<32}  # {what}\n"));
     }
-    let folder = shown(&folder.display().to_string());
-    text.push_str(&format!("\nThe folder {folder} can be removed at any time.\n"));
+    let folder = sanitize(&folder.display().to_string());
+    text.push_str(&format!("\nYou can delete {folder} at any time.\n"));
     text
 }
 
-/// How its runs ended before the last one.
-fn troubles(past: &[PastRun]) -> String {
+/// The outcomes of the failed runs.
+fn failed_outcomes(past: &[PastRun]) -> String {
     let words: Vec<&str> = past
         .iter()
         .filter_map(|run| run.outcome.as_deref())

@@ -1,7 +1,7 @@
-//! `banksman down`: ends a running `up` of this home, and its agents if that is asked for.
+//! `banksman down`: stops the `up` of this home and, with `--agents`, its agents.
 //!
-//! A process is signalled only while it holds the lock of this home: a number in a file may belong
-//! to anybody by now.
+//! It signals a process only while that process holds the lock of this home: a process id in a file
+//! may have been reused.
 
 use std::env;
 use std::fs::{File, TryLockError};
@@ -23,36 +23,35 @@ use crate::exec::job::JobId;
 use crate::exec::site::{JobStatus, LocalSite, Site};
 
 /// A turn of `up` may be waiting for a busy store.
-const UP_ENDS_WITHIN: Duration = Duration::from_secs(60);
-/// Beyond twice the grace of an agent: what is found in its worktree is put on record before its
-/// keeper goes.
-const KEEPER_ENDS_WITHIN: Duration = Duration::from_secs(60);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+const UP_STOP_TIMEOUT: Duration = Duration::from_secs(60);
+/// On top of twice the grace period: the keeper records the state of the worktree before it exits.
+const KEEPER_STOP_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// End a running `up`; agents go on unless `--agents` is given
+/// Stop a running `up`; agents continue unless `--agents` is given
 ///
-/// With `--agents` every agent of this machine is told to end, and killed if it does not. What it
-/// has done so far stays in its worktree, and its task comes back to the queue at the next pulse.
+/// With `--agents`, every agent of this machine is asked to exit, and killed if it does not. Its
+/// work so far stays in its worktree, and its task returns to the queue at the next pulse.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman down
   banksman down --agents
-  banksman pause && banksman down --agents      and start none until `resume`
+  banksman pause && banksman down --agents      stop all, start none until `resume`
 ")]
 pub(super) struct DownArgs {
-    /// End the agents of this machine as well
+    /// Stop the agents of this machine as well
     #[arg(long)]
     agents: bool,
 }
 
 pub(super) fn run(context: &Context, args: &DownArgs) -> Result<Exit, Failure> {
     let home = &context.config.agents.home;
-    let up = Up::of(home)?;
+    let up = RunningUp::of(home)?;
     let pid = match &up {
         Some(up) => Some(up.end()?),
         None => None,
     };
-    let ended = if args.agents { end_agents(context)? } else { Agents::default() };
+    let ended = if args.agents { stop_agents(context)? } else { StoppedJobs::default() };
     context.out.answer(
         || {
             json!({
@@ -74,32 +73,32 @@ fn names(jobs: &[JobId]) -> Vec<String> {
     jobs.iter().map(ToString::to_string).collect()
 }
 
-fn text(pid: Option<Pid>, with_agents: bool, agents: &Agents) -> String {
+fn text(pid: Option<Pid>, with_agents: bool, agents: &StoppedJobs) -> String {
     let mut text = match pid {
-        Some(pid) => format!("ended `up`, process {}\n", pid.as_raw_pid()),
-        None => "no `up` is at work here\n".to_owned(),
+        Some(pid) => format!("stopped `up`, process {}\n", pid.as_raw_pid()),
+        None => "`up` is not running here\n".to_owned(),
     };
     for job in &agents.ended {
-        text.push_str(&format!("ended {job} of {}\n", job.task()));
+        text.push_str(&format!("stopped {job} of {}\n", job.task()));
     }
     for job in &agents.still_running {
-        text.push_str(&format!("{job} of {} has not ended yet; try again\n", job.task()));
+        text.push_str(&format!("{job} of {} is still running; try again\n", job.task()));
     }
     if with_agents && agents.ended.is_empty() && agents.still_running.is_empty() {
-        text.push_str("no agent was at work\n");
+        text.push_str("no agent was running\n");
     }
     text
 }
 
 /// An `up` that holds the lock of its home.
-struct Up {
+struct RunningUp {
     path: PathBuf,
     file: File,
     pid: Pid,
 }
 
-impl Up {
-    /// None when nobody holds the lock.
+impl RunningUp {
+    /// None when no process holds the lock.
     fn of(home: &Path) -> Result<Option<Self>, Failure> {
         let path = home.join("up.lock");
         let file = match File::open(&path) {
@@ -107,45 +106,48 @@ impl Up {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(read_error(&path, source)),
         };
-        let mut looks = 0;
+        let mut polls = 0;
         let mut before = None;
-        // It writes its number right after it has got the lock, so the number of the one before may
-        // stand there for a moment: only what stays is believed.
+        // `up` writes its process id right after it takes the lock, so the file may hold the id of
+        // its predecessor for a moment. Only an id that stays is trusted.
         while is_held(&file).map_err(|source| read_error(&path, source))? {
             let pid = pid_in(&file).map_err(|source| read_error(&path, source))?;
             if let Some(pid) = pid.filter(|_| pid == before) {
                 return Ok(Some(Self { path, file, pid }));
             }
             before = pid;
-            looks += 1;
-            if looks > 100 {
+            polls += 1;
+            if polls > 100 {
                 return Err(Failure::Input {
-                    message: format!("`{}` does not say which process holds it", path.display()),
-                    hint: "end it by hand".to_owned(),
+                    message: format!(
+                        "`{}` does not name the process that holds it",
+                        path.display()
+                    ),
+                    hint: "find the process and stop it yourself".to_owned(),
                 });
             }
-            thread::sleep(BETWEEN_LOOKS);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(None)
     }
 
-    /// Asks it to end and waits until it is gone.
+    /// Asks it to exit and waits until it is gone.
     fn end(&self) -> Result<Pid, Failure> {
         let held = || is_held(&self.file).map_err(|source| read_error(&self.path, source));
-        let until = clock::monotonic() + UP_ENDS_WITHIN;
+        let until = clock::monotonic() + UP_STOP_TIMEOUT;
         if held()? {
             match kill_process(self.pid, Signal::TERM) {
-                // It is gone already.
+                // The process is already gone.
                 Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-                Err(error) => return Err(self.failed("may not be ended by you", &error.into())),
+                Err(error) => return Err(self.failed("cannot be stopped by you", &error.into())),
             }
         }
         while held()? {
             if clock::monotonic() > until {
                 let source = io::Error::from(io::ErrorKind::TimedOut);
-                return Err(self.failed("still runs after it was told to end", &source));
+                return Err(self.failed("is still running after it was told to stop", &source));
             }
-            thread::sleep(BETWEEN_LOOKS);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(self.pid)
     }
@@ -154,7 +156,7 @@ impl Up {
         let pid = self.pid.as_raw_pid();
         Failure::Input {
             message: format!("`up`, process {pid}, {what}: {source}"),
-            hint: format!("look at it: ps -p {pid}"),
+            hint: format!("inspect it: ps -p {pid}"),
         }
     }
 }
@@ -163,7 +165,7 @@ fn read_error(path: &Path, source: io::Error) -> Failure {
     Failure::File { operation: "read", path: path.to_owned(), source }
 }
 
-/// A shared lock is free again at once, and lookers do not see each other.
+/// A shared lock can be released at once, and several readers do not see each other.
 fn is_held(file: &File) -> io::Result<bool> {
     match file.try_lock_shared() {
         Ok(()) => file.unlock().map(|()| false),
@@ -180,14 +182,14 @@ fn pid_in(mut file: &File) -> io::Result<Option<Pid>> {
 }
 
 #[derive(Default)]
-struct Agents {
+struct StoppedJobs {
     ended: Vec<JobId>,
     still_running: Vec<JobId>,
 }
 
-/// Ends all jobs of this home, checks and merges among them, and waits until their keepers have put
-/// that on record.
-fn end_agents(context: &Context) -> Result<Agents, Failure> {
+/// Stops all jobs of this home, including checks and merges, and waits until their keepers have
+/// written receipts.
+fn stop_agents(context: &Context) -> Result<StoppedJobs, Failure> {
     let agents = &context.config.agents;
     let program = env::current_exe().map_err(Failure::Program)?;
     let site = LocalSite::open(&agents.home, &program)?;
@@ -201,8 +203,8 @@ fn end_agents(context: &Context) -> Result<Agents, Failure> {
     }
     let Span(grace) = agents.limits.grace;
     let grace = Duration::from_millis(u64::try_from(grace).unwrap_or_default());
-    let until = clock::monotonic() + 2 * grace + KEEPER_ENDS_WITHIN;
-    let mut ended = Agents { ended: Vec::new(), still_running: running };
+    let until = clock::monotonic() + 2 * grace + KEEPER_STOP_TIMEOUT;
+    let mut ended = StoppedJobs { ended: Vec::new(), still_running: running };
     loop {
         let mut left = Vec::new();
         for job in ended.still_running {
@@ -214,6 +216,6 @@ fn end_agents(context: &Context) -> Result<Agents, Failure> {
         if ended.still_running.is_empty() || clock::monotonic() > until {
             return Ok(ended);
         }
-        thread::sleep(BETWEEN_LOOKS);
+        thread::sleep(POLL_INTERVAL);
     }
 }

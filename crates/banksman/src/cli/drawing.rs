@@ -1,4 +1,4 @@
-//! What the commands that draw have in common: the form of a drawing, and where it goes.
+//! What the drawing commands share: the format of a drawing, and where it is written.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use super::files;
 
 #[derive(Debug, Args)]
 pub(super) struct DrawingArgs {
-    /// Mermaid text or an SVG picture; the file's ending decides if left out
+    /// Mermaid text or an SVG picture [default: by the file's extension]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// A file instead of standard output
+    /// Write to FILE instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -26,7 +26,7 @@ enum Format {
 }
 
 impl DrawingArgs {
-    /// Calls the one of the two that is asked for, and writes what it has drawn.
+    /// Calls the requested renderer and writes its drawing.
     pub(super) fn draw(
         &self,
         context: &Context,

@@ -30,15 +30,15 @@ impl Exit {
 
     pub(crate) fn meaning(self) -> &'static str {
         match self {
-            Self::Done => "it is done",
-            Self::Failed => "it was refused, or it failed",
-            Self::Usage => "the command line or the settings are wrong; nothing was done",
-            Self::GaveUp => "it was cancelled, took too long, or waits for a person; go on later",
+            Self::Done => "success",
+            Self::Failed => "the request was refused or failed",
+            Self::Usage => "the command line or the settings are invalid; nothing was done",
+            Self::GaveUp => "cancelled, timed out, or waiting for a person; try again later",
             Self::NoStore => {
-                "the store cannot be used: missing, no permission, unreachable, full or damaged"
+                "the store is unusable: missing, not permitted, unreachable, full or damaged"
             }
             Self::Findings => {
-                "a check found something wrong (check, audit verify, lifecycle lint, workflow lint)"
+                "a check found problems (check, audit verify, lifecycle lint, workflow lint)"
             }
         }
     }
@@ -50,7 +50,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What went wrong, as programs tell it apart. A code keeps its meaning for ever.
+/// What went wrong, for programs. A code never changes its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     Usage,
@@ -64,8 +64,8 @@ pub(crate) enum Code {
     NoTask,
     ProjectTaken,
     NoLifecycle,
-    UnsoundLifecycle,
-    UnsoundWorkflow,
+    InvalidLifecycle,
+    InvalidWorkflow,
     NoDecision,
     NoStore,
     NoAccess,
@@ -94,8 +94,8 @@ impl Code {
         Self::NoTask,
         Self::ProjectTaken,
         Self::NoLifecycle,
-        Self::UnsoundLifecycle,
-        Self::UnsoundWorkflow,
+        Self::InvalidLifecycle,
+        Self::InvalidWorkflow,
         Self::NoDecision,
         Self::NoStore,
         Self::NoAccess,
@@ -125,48 +125,56 @@ impl Code {
 
     fn row(self) -> (&'static str, Exit, &'static str) {
         match self {
-            Self::Usage => ("BM-E001", Exit::Usage, "the command line cannot be understood"),
-            Self::Settings => ("BM-E002", Exit::Usage, "a setting cannot be used"),
-            Self::Input => ("BM-E003", Exit::Failed, "what was given cannot be used"),
+            Self::Usage => ("BM-E001", Exit::Usage, "the command line is invalid"),
+            Self::Settings => ("BM-E002", Exit::Usage, "a setting is invalid"),
+            Self::Input => ("BM-E003", Exit::Failed, "the input is invalid"),
             Self::File => ("BM-E004", Exit::Failed, "a file could not be read or written"),
             Self::Refused => (
                 "BM-E010",
                 Exit::Failed,
-                "the lifecycle refuses it, with the fields that are wrong",
+                "the lifecycle refuses the request; the message names the fields",
             ),
-            Self::Forbidden => ("BM-E011", Exit::Failed, "the move exists, but not for this role"),
-            Self::Stale => ("BM-E012", Exit::Failed, "the task has changed since it was looked at"),
+            Self::Forbidden => {
+                ("BM-E011", Exit::Failed, "the transition is not allowed for this role")
+            }
+            Self::Stale => ("BM-E012", Exit::Failed, "the task has changed since it was read"),
             Self::KeyTaken => {
                 ("BM-E013", Exit::Failed, "the idempotency key was used for another request")
             }
             Self::NoTask => ("BM-E014", Exit::Failed, "there is no such task"),
             Self::ProjectTaken => {
-                ("BM-E015", Exit::Failed, "the project's name belongs to another folder")
+                ("BM-E015", Exit::Failed, "the project name belongs to another folder")
             }
             Self::NoLifecycle => ("BM-E016", Exit::Failed, "there is no such lifecycle"),
-            Self::UnsoundLifecycle => ("BM-E017", Exit::Failed, "the lifecycle is not sound"),
-            Self::UnsoundWorkflow => ("BM-E018", Exit::Failed, "the workflow is not sound"),
+            Self::InvalidLifecycle => ("BM-E017", Exit::Failed, "the lifecycle is invalid"),
+            Self::InvalidWorkflow => ("BM-E018", Exit::Failed, "the workflow is invalid"),
             Self::NoDecision => ("BM-E019", Exit::Failed, "there is no such decision"),
             Self::NoStore => ("BM-E020", Exit::NoStore, "there is no store yet"),
-            Self::NoAccess => ("BM-E021", Exit::NoStore, "the store may not be read or written"),
+            Self::NoAccess => {
+                ("BM-E021", Exit::NoStore, "no permission to read or write the store")
+            }
             Self::Unreachable => ("BM-E022", Exit::NoStore, "the store cannot be reached"),
             Self::NotAStore => ("BM-E023", Exit::NoStore, "the file is not a store"),
-            Self::NewerStore => ("BM-E024", Exit::NoStore, "the store belongs to a newer version"),
+            Self::NewerStore => {
+                ("BM-E024", Exit::NoStore, "the store was written by a newer version")
+            }
             Self::DamagedStore => ("BM-E025", Exit::NoStore, "the store is damaged"),
-            Self::Full => ("BM-E026", Exit::NoStore, "no space is left; nothing was changed"),
-            Self::Busy => ("BM-E027", Exit::GaveUp, "another process held the store for too long"),
+            Self::Full => ("BM-E026", Exit::NoStore, "the disk is full; nothing was changed"),
+            Self::Busy => {
+                ("BM-E027", Exit::GaveUp, "another process kept the store locked for too long")
+            }
             Self::Unknown => (
                 "BM-E028",
                 Exit::Failed,
-                "the connection broke at the end; look whether it was done",
+                "the connection broke during the commit; check whether the change was made",
             ),
             Self::DamagedTask => (
                 "BM-E030",
                 Exit::Failed,
-                "one task of the store is damaged; the others are not touched by it",
+                "one task in the store is damaged; the others are not affected",
             ),
-            Self::Database => ("BM-E031", Exit::Failed, "the database failed in another way"),
-            Self::Bug => ("BM-E099", Exit::Failed, "a fault of Banksman; nothing was changed"),
+            Self::Database => ("BM-E031", Exit::Failed, "another database error"),
+            Self::Bug => ("BM-E099", Exit::Failed, "a bug in Banksman; nothing was changed"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `banksman export`: every task as a line of JSON.
+//! `banksman export`: writes every task as a line of JSON.
 
 use clap::Args;
 

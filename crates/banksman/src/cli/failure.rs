@@ -1,4 +1,4 @@
-//! Why a command failed: the one table from errors to codes and hints. `report` shows it.
+//! Why a command failed: the one table from errors to codes and hints. `report` prints it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(crate) enum Failure {
     Argument { message: String, hint: String },
     #[error("{message}")]
     Input { message: String, hint: String },
-    /// A refusal for which there is better advice than the general one.
+    /// A refusal with better advice than the general one.
     #[error("{rejected}")]
     Refused { rejected: Rejected, hint: String },
     #[error("failed to {operation} `{}`", path.display())]
@@ -45,17 +45,17 @@ pub(crate) enum Failure {
     },
     #[error("there is no store at `{0}`")]
     NoStore(String),
-    #[error("there is no place for the store: neither HOME nor XDG_DATA_HOME is set")]
+    #[error("no location for the store: neither HOME nor XDG_DATA_HOME is set")]
     NoHome,
-    #[error("failed to write the answer")]
+    #[error("failed to write the output")]
     Output(#[source] io::Error),
-    #[error("failed to find our own program")]
+    #[error("failed to find the path of the running program")]
     Program(#[source] io::Error),
     #[error(transparent)]
     Engine(EngineError),
     #[error(transparent)]
     Wake(#[from] WakeError),
-    #[error("`up` is already at work here, as process {pid}")]
+    #[error("`up` is already running here, as process {pid}")]
     AlreadyUp { pid: String },
     #[error(transparent)]
     Note(NoteError),
@@ -99,7 +99,7 @@ impl From<PromptError> for Failure {
             PromptError::Read { path, source } => Self::File { operation: "read", path, source },
             PromptError::Unsound { .. } => Self::Input {
                 message: error.to_string(),
-                hint: "mend it until `banksman prompts lint` is content".to_owned(),
+                hint: "fix what `banksman prompts lint` reports".to_owned(),
             },
         }
     }
@@ -129,7 +129,7 @@ impl From<DbError> for Failure {
     }
 }
 
-/// The message of a usage error without its colours and its tail.
+/// The first line of a usage error, without colours.
 fn first_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
@@ -150,38 +150,36 @@ impl Failure {
                 "`banksman help` lists the commands, `banksman help COMMAND` explains one",
             ),
             Self::Settings(error) => hinted(Code::Settings, error.hint()),
-            Self::Ops(error) => of_ops(error),
+            Self::Ops(error) => classify_ops(error),
             Self::Argument { hint, .. } => hinted(Code::Usage, hint),
             Self::Input { hint, .. } => hinted(Code::Input, hint),
-            Self::Refused { rejected, hint } => hinted(of_rejected(rejected), hint),
-            Self::File { .. } => {
-                hinted(Code::File, "check that the path is right and that you may use it")
-            }
+            Self::Refused { rejected, hint } => hinted(rejection_code(rejected), hint),
+            Self::File { .. } => hinted(Code::File, "check the path and its permissions"),
             Self::NoStore(_) => hinted(
                 Code::NoStore,
-                "`banksman init` makes it; `banksman config list` says where it is to be",
+                "`banksman init` creates it; `banksman config get store` prints its location",
             ),
-            Self::NoHome => hinted(Code::Settings, "say where it is: --store PATH"),
+            Self::NoHome => hinted(Code::Settings, "choose a location: --store PATH"),
             Self::Output(_) | Self::Program(_) => (Code::File, None),
             Self::Engine(EngineError::Project { .. }) => {
-                hinted(Code::Settings, "mend its .banksman/config.toml")
+                hinted(Code::Settings, "fix its .banksman/config.toml")
             }
             Self::Engine(
                 EngineError::Store(_) | EngineError::Site(_) | EngineError::Mailbox(_),
             )
             | Self::Wake(_) => hinted(
                 Code::File,
-                "check the folder of runs: `banksman config get home`, and the space on its disk",
+                "check the home folder (`banksman config get home`) and its free disk space",
             ),
             Self::Note(NoteError::Place { .. }) => hinted(
                 Code::Settings,
-                "set `daily.folder` to a folder of your own, such as ~/notes",
+                "set `daily.folder` to a folder outside your projects, such as ~/notes",
             ),
             Self::Note(NoteError::Unusable { .. } | NoteError::File(_)) => {
-                hinted(Code::File, "put a plain text file in its place, or move it away")
+                hinted(Code::File, "replace it with a plain text file, or move it away")
             }
             Self::AlreadyUp { .. } => {
-                hinted(Code::Busy, "`banksman status` shows what it does, `banksman down` ends it")
+                hinted(Code::Busy, "`banksman status` shows its work, `banksman down` stops it")
             }
         }
     }
@@ -198,134 +196,138 @@ impl Failure {
         }
     }
 
-    /// The reader of our output went away, as in `banksman list | head -1`. That is not an error.
+    /// The reader of the output closed it, as in `banksman list | head -1`. That is not an error.
     pub(super) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 
-/// The task that somebody has named in place of a file.
+/// The task that somebody named in place of a file.
 fn named_task(path: &Path) -> Option<TaskId> {
     path.to_str()?.parse().ok()
 }
 
-fn of_ops(error: &OpsError) -> Class {
+fn classify_ops(error: &OpsError) -> Class {
     match error {
-        OpsError::Store(error) => of_store(error),
-        OpsError::Library(error) => of_library(error),
+        OpsError::Store(error) => classify_store(error),
+        OpsError::Library(error) => classify_library(error),
         OpsError::Workflow(WorkflowError::Read { path, .. }) => match named_task(path) {
-            Some(id) => hinted(
-                Code::File,
-                format!("a file is wanted; if you mean the task, `banksman up` goes on with {id}"),
-            ),
-            None => hinted(Code::File, "check that the file is there and that you may read it"),
+            Some(_) => {
+                hinted(Code::File, "expected a file; to continue the task, run `banksman up`")
+            }
+            None => hinted(Code::File, "check that the file exists and is readable"),
         },
         OpsError::Workflow(WorkflowError::Unsound(_)) => {
-            hinted(Code::UnsoundWorkflow, "mend it until `banksman workflow lint FILE` is content")
+            hinted(Code::InvalidWorkflow, "fix what `banksman workflow lint FILE` reports")
         }
-        OpsError::Decision(error) => of_decision(error),
-        OpsError::Id(_) => hinted(Code::Input, "a task's id is a number, with or without its `t`"),
+        OpsError::Decision(error) => classify_decision(error),
+        OpsError::Id(_) => {
+            hinted(Code::Input, "a task id is a number, with or without a leading `t`")
+        }
         OpsError::Line { source, .. } => {
-            let (code, _) = of_ops(source);
+            let (code, _) = classify_ops(source);
             hinted(
                 code,
-                "mend the line and import the file again: what is already there is not imported twice",
+                "fix the line and import the file again; imported tasks are not added twice",
             )
         }
         OpsError::Input { hint, .. } => hinted(Code::Input, hint),
     }
 }
 
-fn of_decision(error: &DecisionError) -> Class {
-    const INBOX: &str = "`banksman decisions` lists what is open";
+fn classify_decision(error: &DecisionError) -> Class {
+    const INBOX: &str = "`banksman decisions` lists the open decisions";
     match error {
         DecisionError::Unknown(_)
         | DecisionError::NothingAsked(_)
         | DecisionError::NothingToUndo { .. } => hinted(Code::NoDecision, INBOX),
-        DecisionError::NotOffered { id, .. } => {
-            hinted(Code::Refused, format!("`banksman decisions show {id}` says what each would do"))
-        }
+        DecisionError::NotOffered { id, .. } => hinted(
+            Code::Refused,
+            format!("`banksman decisions show {id}` shows what each answer does"),
+        ),
         DecisionError::Settled { task, .. } => {
-            hinted(Code::Stale, format!("`banksman history {task}` has all of it"))
+            hinted(Code::Stale, format!("`banksman history {task}` shows what happened"))
         }
         DecisionError::MovedOn { id, .. } => hinted(
             Code::Stale,
             format!(
-                "look again: `banksman decisions show {id}` says which `--seen N` to answer with"
+                "`banksman decisions show {id}` shows the new state and the `--seen N` to answer with"
             ),
         ),
         DecisionError::NeedsWords { id, action, .. } => {
             hinted(Code::Refused, format!("banksman decisions answer {id} {action} --note TEXT"))
         }
         DecisionError::NoPlaceForWords { .. } => {
-            hinted(Code::Refused, "leave the note out, or give a field with `--set FIELD=VALUE`")
+            hinted(Code::Refused, "remove the note, or set a field with `--set FIELD=VALUE`")
         }
         DecisionError::NothingToAllow(id) => {
             hinted(Code::Refused, format!("`banksman decisions show {id}` lists the answers"))
         }
         DecisionError::OfRun => hinted(
             Code::Forbidden,
-            "report what you need and end; a person answers outside of the run",
+            "report what you need and stop; a person answers outside the run",
         ),
         DecisionError::NotAPerson(_) => {
-            hinted(Code::Forbidden, "say who you are with `--as human:NAME`")
+            hinted(Code::Forbidden, "identify yourself with `--as human:NAME`")
         }
         DecisionError::DueBefore { .. } | DecisionError::TooLong => {
-            hinted(Code::Refused, "choose a shorter time, or decide now")
+            hinted(Code::Refused, "choose a shorter time, or answer now")
         }
         DecisionError::StillOpen(id) => {
             hinted(Code::Refused, format!("banksman decisions show {id}"))
         }
         DecisionError::NotYours { .. } | DecisionError::TooLate { .. } => {
-            hinted(Code::Refused, "`banksman move ID STATE` makes any move that is allowed")
+            hinted(Code::Refused, "`banksman move ID STATE` makes any allowed move")
         }
         DecisionError::GoneOn { task, .. } => {
-            hinted(Code::Stale, format!("`banksman show {task}` says where you may move it"))
+            hinted(Code::Stale, format!("`banksman show {task}` lists the allowed moves"))
         }
         DecisionError::NoWayBack { task, .. } => {
-            hinted(Code::Refused, format!("`banksman show {task}` says where you may move it"))
+            hinted(Code::Refused, format!("`banksman show {task}` lists the allowed moves"))
         }
     }
 }
 
-fn of_library(error: &LibraryError) -> Class {
+fn classify_library(error: &LibraryError) -> Class {
     match error {
         LibraryError::Unknown { .. } => {
-            hinted(Code::NoLifecycle, "`banksman lifecycle list` shows which there are")
+            hinted(Code::NoLifecycle, "`banksman lifecycle list` lists the lifecycles")
         }
         LibraryError::Read { .. } => {
-            hinted(Code::File, "check that the file is there and that you may read it")
+            hinted(Code::File, "check that the file exists and is readable")
         }
         LibraryError::Unsound(_) => {
-            hinted(Code::UnsoundLifecycle, "mend it until `banksman lifecycle lint` is content")
+            hinted(Code::InvalidLifecycle, "fix what `banksman lifecycle lint` reports")
         }
     }
 }
 
-fn of_store(error: &StoreError) -> Class {
+fn classify_store(error: &StoreError) -> Class {
     match error {
-        StoreError::Db(error) => (of_db(error), error.hint().map(str::to_owned)),
+        StoreError::Db(error) => (db_code(error), error.hint().map(str::to_owned)),
         StoreError::Rejected(rejected) => {
             let hint = match rejected.why {
                 RejectReason::Invalid => missing_field(rejected),
-                RejectReason::Forbidden => Some("say who you are with `--as ROLE:NAME`".to_owned()),
+                RejectReason::Forbidden => {
+                    Some("identify yourself with `--as ROLE:NAME`".to_owned())
+                }
                 RejectReason::StaleLease | RejectReason::StaleVersion => {
-                    Some("look again with `banksman show ID`, then decide anew".to_owned())
+                    Some("read the task again with `banksman show ID`, then retry".to_owned())
                 }
             };
-            (of_rejected(rejected), hint)
+            (rejection_code(rejected), hint)
         }
-        StoreError::NoTask(_) => hinted(Code::NoTask, "`banksman list` shows the tasks"),
+        StoreError::NoTask(_) => hinted(Code::NoTask, "`banksman list` lists the tasks"),
         StoreError::KeyTaken { .. } => hinted(Code::KeyTaken, "use a new key for a new request"),
         StoreError::Corrupt { .. } => hinted(
             Code::DamagedTask,
-            "`banksman check` and `banksman audit verify` say what is wrong",
+            "`banksman check` and `banksman audit verify` show the details",
         ),
         StoreError::Bug { .. } => {
             hinted(Code::Bug, "please report it, with the output of `banksman version`")
         }
         StoreError::Definition { .. } | StoreError::NoDefinition(_) => {
-            hinted(Code::DamagedTask, "`banksman check` says which tasks it concerns")
+            hinted(Code::DamagedTask, "`banksman check` lists the affected tasks")
         }
         StoreError::ProjectTaken(..) => {
             hinted(Code::ProjectTaken, "choose another name: `banksman init --name NAME`")
@@ -333,7 +335,7 @@ fn of_store(error: &StoreError) -> Class {
     }
 }
 
-fn of_rejected(rejected: &Rejected) -> Code {
+fn rejection_code(rejected: &Rejected) -> Code {
     match rejected.why {
         RejectReason::Invalid => Code::Refused,
         RejectReason::Forbidden => Code::Forbidden,
@@ -341,16 +343,16 @@ fn of_rejected(rejected: &Rejected) -> Code {
     }
 }
 
-/// What to do about a field that is missing or wrong; what is wrong with the rest says so itself.
+/// The hint for a missing or invalid field. Fields that every task has need no hint.
 fn missing_field(rejected: &Rejected) -> Option<String> {
     const OF_EVERY_TASK: [&str; 10] =
         ["to", "state", "title", "body", "tags", "priority", "needs", "batch", "key", "now"];
     let is_own = |error: &FieldError| !OF_EVERY_TASK.contains(&error.field.as_str());
     let has_own = rejected.errors.iter().any(is_own);
-    has_own.then(|| "give a field with `--set FIELD=VALUE`".to_owned())
+    has_own.then(|| "set a field with `--set FIELD=VALUE`".to_owned())
 }
 
-fn of_db(error: &DbError) -> Code {
+fn db_code(error: &DbError) -> Code {
     match error {
         DbError::Busy { .. } | DbError::Timeout { .. } => Code::Busy,
         DbError::Disconnected { .. } | DbError::Open { .. } => Code::Unreachable,
@@ -361,7 +363,7 @@ fn of_db(error: &DbError) -> Code {
         DbError::NotADatabase { .. } | DbError::Foreign { .. } => Code::NotAStore,
         DbError::NewerSchema { .. } => Code::NewerStore,
         DbError::Target { .. } => Code::Settings,
-        DbError::Migration { source, .. } => of_db(source),
+        DbError::Migration { source, .. } => db_code(source),
         DbError::Other { .. } => Code::Database,
         DbError::Unique { .. }
         | DbError::WriteInRead

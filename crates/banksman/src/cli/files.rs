@@ -1,4 +1,4 @@
-//! Files that people name: read with a bound, written whole or not at all.
+//! Reads files that people name, up to a size limit, and writes files completely or not at all.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 
-/// What is written in place of a file's name to mean standard input.
+/// The file name that means standard input.
 const STANDARD: &str = "-";
 
-/// A file or standard input, for reading.
+/// Opens a file or standard input.
 pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
     if path == Path::new(STANDARD) {
         return Ok(Box::new(BufReader::new(io::stdin())));
@@ -22,8 +22,7 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
     Ok(Box::new(BufReader::new(file)))
 }
 
-/// The text of a file or of standard input, which must be UTF-8 and not larger than `at_most`
-/// bytes.
+/// Reads a file or standard input, which must be UTF-8 and at most `at_most` bytes long.
 pub(super) fn read_text(path: &Path, at_most: usize) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = open(path)?.take(at_most as u64 + 1).read_to_end(&mut bytes);
@@ -35,7 +34,7 @@ pub(super) fn read_text(path: &Path, at_most: usize) -> Result<String, Failure> 
     if bytes.len() > at_most {
         return Err(wrong(
             format!("is larger than {} KiB", at_most / 1024),
-            "leave the long part in a file and name that",
+            "put the long part into a file and refer to it",
         ));
     }
     String::from_utf8(bytes).map_err(|error| {
@@ -46,9 +45,9 @@ pub(super) fn read_text(path: &Path, at_most: usize) -> Result<String, Failure> 
     })
 }
 
-/// Writes a file under another name and renames it when it is complete, so that what was there is
-/// never half lost. What is there and no plain file, such as a pipe or a device, is written to as
-/// it is.
+/// Writes a draft and renames it when it is complete, so that the old file is never half
+/// overwritten. A path that is not a regular file, such as a pipe or a device, is written to
+/// directly.
 pub(super) fn write(
     path: &Path,
     content: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
@@ -58,7 +57,7 @@ pub(super) fn write(
         let mut file = File::options().write(true).open(path).map_err(failed)?;
         return content(&mut file);
     }
-    // Through a link the file is replaced, and the link stays.
+    // A symbolic link stays; the file behind it is replaced.
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut name = real.clone().into_os_string();
     name.push(format!(".new-{}", std::process::id()));
@@ -71,7 +70,7 @@ pub(super) fn write(
     };
     let written = File::create(&draft).map_err(failed).and_then(fill);
     if written.is_err() {
-        // The error that matters is about to be reported, and a draft does no harm.
+        // The more important error is reported below, and a leftover draft does no harm.
         drop(fs::remove_file(&draft));
     }
     written

@@ -1,4 +1,4 @@
-//! `banksman help`: commands and topics.
+//! `banksman help`: explains commands and topics.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::command;
 use super::exit::{Code, Exit};
 use super::failure::Failure;
 use super::output::Output;
-use super::signs::Signs;
+use super::symbols::Symbols;
 use crate::config::DOCUMENTED;
 
 /// Explain a command or a topic
@@ -38,13 +38,13 @@ pub(super) fn run(out: Output, args: &HelpArgs) -> Result<Exit, Failure> {
     let topic = TOPICS.iter().find(|(name, _)| args.about.len() == 1 && args.about[0] == *name);
     let text = match topic {
         Some((_, text)) => text(),
-        None => of_command(&args.about)?,
+        None => command_help(&args.about)?,
     };
     out.text(&text)?;
     Ok(Exit::Done)
 }
 
-fn of_command(path: &[String]) -> Result<String, Failure> {
+fn command_help(path: &[String]) -> Result<String, Failure> {
     let mut found = command();
     found.build();
     for name in path {
@@ -57,7 +57,7 @@ fn of_command(path: &[String]) -> Result<String, Failure> {
                 known.iter().map(String::as_str).chain(topics),
             );
             return Err(Failure::Argument {
-                message: format!("there is no command or topic `{name}`"),
+                message: format!("unknown command or topic `{name}`"),
                 hint,
             });
         };
@@ -66,7 +66,7 @@ fn of_command(path: &[String]) -> Result<String, Failure> {
     Ok(found.render_long_help().ansi().to_string())
 }
 
-/// Writes a line of a topic.
+/// Appends a line to a topic.
 macro_rules! line {
     ($text:expr, $($what:tt)*) => {
         writeln!($text, $($what)*).expect("a String takes any text")
@@ -78,8 +78,8 @@ fn exit_codes() -> String {
     for exit in Exit::ALL {
         line!(text, "  {}  {}", exit.number(), exit.meaning());
     }
-    line!(text, "  130  Ctrl-C, as shells report it");
-    text.push_str("\nError codes, in messages and in JSON; a code keeps its meaning\n\n");
+    line!(text, "  130  interrupted by Ctrl-C, as shells report it");
+    text.push_str("\nError codes, in messages and in JSON; a code never changes its meaning\n\n");
     for code in Code::ALL {
         line!(text, "  {}  exit {}  {}", code.as_str(), code.exit().number(), code.meaning());
     }
@@ -91,38 +91,38 @@ fn environment() -> String {
     for (name, meaning) in DOCUMENTED {
         line!(text, "  {name:<36}{meaning}");
     }
-    text + "\nA flag is stronger than a variable, a variable stronger than a file: `banksman config list --show-origin`.\n"
+    text + "\nFlags override variables, and variables override files: `banksman config list --show-origin`.\n"
 }
 
 fn states() -> String {
     let mut text = String::from(
-        "States\n\nEach lifecycle names its own states (`banksman lifecycle show NAME`). Every state is of one kind:\n\n",
+        "States\n\nEach lifecycle names its own states (`banksman lifecycle show NAME`). Every state has one kind:\n\n",
     );
     for kind in StateKind::ALL {
         line!(
             text,
             "  {} {}  {:<10} {}",
-            Signs::Unicode.of(kind),
-            Signs::Ascii.of(kind),
+            Symbols::Unicode.of(kind),
+            Symbols::Ascii.of(kind),
             kind.as_str(),
             meaning(kind)
         );
     }
     text + "\nA state such as `blocked(quota_wait)` belongs to the group `blocked`. `list --state` takes a state, a group or a \
-            kind.\nThe second sign is shown where the terminal has no UTF-8.\n"
+            kind.\nThe second symbol is used on terminals without UTF-8.\n"
 }
 
 fn meaning(kind: StateKind) -> &'static str {
     match kind {
-        StateKind::Queued => "waits in the queue for a worker",
-        StateKind::Working => "an agent is at work, or about to be",
-        StateKind::Reviewing => "others look at the work",
-        StateKind::Waiting => "needs you: a person has to answer",
-        StateKind::Blocked => "something outside has to happen first",
+        StateKind::Queued => "in the queue for a worker",
+        StateKind::Working => "an agent is running, or about to start",
+        StateKind::Reviewing => "the work is under review",
+        StateKind::Waiting => "needs you: a person must answer",
+        StateKind::Blocked => "waits for something outside",
         StateKind::Parked => "put aside by a person",
-        StateKind::Done => "ended as it should",
+        StateKind::Done => "completed",
         StateKind::Failed => "ended without success",
-        StateKind::Cancelled => "ended because nobody wants it any more",
+        StateKind::Cancelled => "abandoned by a person",
     }
 }
 
@@ -132,16 +132,16 @@ fn formatting() -> String {
 
 const FORMATTING: &str = "Formatting
 
-  Data goes to stdout, talk and errors to stderr. Colours only repeat what signs and words say.
+  Data goes to stdout, messages and errors to stderr. Colour never carries meaning alone: symbols and words say the same.
 
   --json     The answer is one JSON document on stdout (`export` and `audit export` always write JSON lines).
              A refusal by the lifecycle is an answer: {\"success\": false, \"errors\": [...], \"allowedTransitions\": [...]},
-             with exit code 1. A check that finds something is an answer too, with exit code 5.
+             with exit code 1. A check that finds problems is an answer too, with exit code 5.
              Every other failure leaves stdout empty and writes {\"error\": {\"code\", \"message\", \"hint\"}} to stderr.
-  -q         Only the essential: `add` and `list` print ids, no next steps are offered.
+  -q         Only the essentials: `add` and `list` print ids; no next commands are suggested.
   --color    auto, always or never; NO_COLOR, CLICOLOR_FORCE and TERM=dumb are respected.
 
-  Times are RFC 3339 in UTC in JSON, and local for people. Spans are a number and a unit: 30s, 10min, 2h, 7d.
-  Ids are `t12` or `12`. Control characters in somebody's text are shown as a replacement sign, in JSON as an escape.
-  Keys of JSON documents may be added, but not renamed or removed without a note in the change log.
+  Times are RFC 3339 in UTC in JSON, and local otherwise. Spans are a number and a unit: 30s, 10min, 2h, 7d.
+  Ids are `t12` or `12`. Control characters in texts are shown as a replacement character, and escaped in JSON.
+  JSON keys may be added; renames and removals are listed in the change log.
 ";

@@ -1,4 +1,4 @@
-//! `banksman history`: what happened to a task.
+//! `banksman history`: shows what happened to a task.
 
 use banksman_core::ids::TaskId;
 use clap::Args;
@@ -7,11 +7,11 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, json_line, table};
-use super::signs::local;
+use super::symbols::local;
 use crate::api::dto::Record;
 use crate::ops::tasks;
 
-/// Show what happened to a task, oldest first
+/// Show the history of a task, oldest record first
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman history t12
@@ -44,7 +44,7 @@ pub(super) fn run(context: &Context, args: &HistoryArgs) -> Result<Exit, Failure
 fn row(context: &Context, record: &Record) -> Vec<Cell> {
     let step = match &record.from {
         Some(from) if *from != record.to => {
-            format!("{from} {} {}", context.out.signs.arrow(), record.to)
+            format!("{from} {} {}", context.out.symbols.arrow(), record.to)
         }
         Some(_) | None => record.to.clone(),
     };

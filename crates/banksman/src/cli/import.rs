@@ -1,4 +1,4 @@
-//! `banksman import`: tasks from lines of JSON.
+//! `banksman import`: adds tasks from lines of JSON.
 
 use std::path::PathBuf;
 
@@ -10,20 +10,20 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::files;
-use super::output::shown;
+use super::output::sanitize;
 use crate::ops::transfer::{self, Defaults, Imported};
 
 /// Add tasks from lines of JSON, as `banksman export` writes them
 ///
-/// Tasks get new ids, and `needs` and `parent` follow them. A line that was imported before is not
-/// imported twice, so an import that failed in the middle can be repeated.
+/// Tasks get new ids, and `needs` and `parent` are adjusted. A line that was imported before is not
+/// added twice, so a failed import can be repeated.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman import tasks.jsonl
   echo '{\"title\":\"Fix the login\"}' | banksman import
 ")]
 pub(super) struct ImportArgs {
-    /// A file; `-` reads standard input
+    /// The file; `-` reads standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
@@ -46,7 +46,9 @@ pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<Exit, Failure>
         || imported.iter().map(|task| line(context, task)).collect(),
     )?;
     let known = imported.iter().filter(|task| task.known).count();
-    context.out.say(&format!("{} imported, {known} were already there", imported.len() - known));
+    context
+        .out
+        .say(&format!("{} imported, {known} skipped as already imported", imported.len() - known));
     Ok(Exit::Done)
 }
 
@@ -54,8 +56,8 @@ fn line(context: &Context, task: &Imported) -> String {
     let from = task
         .from
         .as_deref()
-        .map(|from| format!("{} {} ", shown(from), context.out.signs.arrow()))
+        .map(|from| format!("{} {} ", sanitize(from), context.out.symbols.arrow()))
         .unwrap_or_default();
-    let known = if task.known { "  (known)" } else { "" };
+    let known = if task.known { "  (already imported)" } else { "" };
     if context.out.quiet { format!("{}\n", task.to) } else { format!("{from}{}{known}\n", task.to) }
 }

@@ -1,4 +1,4 @@
-//! `banksman init`: makes a repository known to the store.
+//! `banksman init`: sets up Banksman in a repository.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,14 +9,14 @@ use serde_json::json;
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::shown;
+use super::output::sanitize;
 use crate::config::{self, DEFAULTS};
 use crate::ops::projects;
 
-/// Make this repository known, with a file for its settings
+/// Set up Banksman in this repository
 ///
-/// The root of the repository is the nearest folder upward with a `.git`, else the folder you are
-/// in. Running it again changes nothing.
+/// Registers the project and writes a settings file. The project's root is the nearest parent
+/// folder with a `.git`, else the current folder. Running it again changes nothing.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman init
@@ -24,7 +24,7 @@ use crate::ops::projects;
   banksman init --store postgres://me@localhost/banksman
 ")]
 pub(super) struct InitArgs {
-    /// The project's name; the folder's name if left out
+    /// The project's name [default: the folder's name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }
@@ -47,18 +47,18 @@ pub(super) fn run(context: &Context, args: &InitArgs) -> Result<Exit, Failure> {
             if context.out.quiet {
                 return format!("{name}\n");
             }
-            let written = if is_new { "written" } else { "left as it is" };
+            let written = if is_new { "written" } else { "unchanged" };
             let lines = [
                 format!("project   {name}"),
-                format!("folder    {}", shown(&root.display().to_string())),
-                format!("store     {}", shown(&target)),
-                format!("settings  {} ({written})", shown(&file.display().to_string())),
+                format!("folder    {}", sanitize(&root.display().to_string())),
+                format!("store     {}", sanitize(&target)),
+                format!("settings  {} ({written})", sanitize(&file.display().to_string())),
             ];
             lines.join("\n") + "\n"
         },
     )?;
-    // What a project brings along may be wrong, and it is better known before an agent is to work
-    // with it.
+    // The project's own policy and prompts may be invalid; suggest to check them before an agent
+    // uses them.
     let produces = |name: &str| root.join(config::FOLDER).join(name).exists();
     let own = [("policy.yaml", "policy lint"), ("prompts", "prompts lint")];
     let own = own.into_iter().filter(|(file, _)| produces(file)).map(|(_, command)| command);
@@ -67,7 +67,7 @@ pub(super) fn run(context: &Context, args: &InitArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Writes the template unless there is a file, and says whether it did.
+/// Writes the template unless the file exists; returns whether it did.
 fn write_settings(context: &Context) -> Result<bool, Failure> {
     let path = context.config.project_file();
     let failed = |source| Failure::File { operation: "write", path: path.clone(), source };
@@ -81,7 +81,7 @@ fn write_settings(context: &Context) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// The defaults with every value as a comment, so that later versions may change them.
+/// The defaults with every value commented out, so that later versions may change them.
 fn template() -> String {
     let is_value =
         |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.starts_with('[');

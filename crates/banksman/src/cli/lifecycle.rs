@@ -1,4 +1,4 @@
-//! `banksman lifecycle`: what may happen to tasks, listed, shown, proven and drawn.
+//! `banksman lifecycle`: lists, shows, checks and draws lifecycles.
 
 mod graph;
 mod lint;
@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::output::{Cell, table};
 use crate::ops::library::{Library, LibraryError, LifecycleOrigin};
 
-/// List, show, prove and draw lifecycles
+/// List, show, check and draw lifecycles
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman lifecycle list
@@ -80,14 +80,14 @@ fn list(context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The version and what it is about; one that is not sound has no version.
+/// The version and the description; an invalid lifecycle has no version.
 fn summary(library: &Library, name: &str) -> Result<(Option<String>, String), Failure> {
     match library.definition(name) {
         Ok(definition) => {
             Ok((Some(definition.lifecycle.version.clone()), definition.lifecycle.about.clone()))
         }
         Err(LibraryError::Unsound(_)) => {
-            Ok((None, "not sound, see `banksman lifecycle lint`".to_owned()))
+            Ok((None, "invalid, see `banksman lifecycle lint`".to_owned()))
         }
         Err(error @ (LibraryError::Unknown { .. } | LibraryError::Read { .. })) => {
             Err(error.into())
@@ -95,7 +95,7 @@ fn summary(library: &Library, name: &str) -> Result<(Option<String>, String), Fa
     }
 }
 
-/// Where a lifecycle is from; its file as seen from the root of the project.
+/// The origin of a lifecycle; a file is shown relative to the project's root.
 fn origin_text(context: &Context, origin: &LifecycleOrigin) -> String {
     match origin {
         LifecycleOrigin::BuiltIn => "built-in".to_owned(),

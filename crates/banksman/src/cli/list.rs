@@ -1,4 +1,4 @@
-//! `banksman list`: tasks that fit, newest first.
+//! `banksman list`: lists matching tasks, newest first.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::problem::nearest;
@@ -7,8 +7,8 @@ use clap::Args;
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{Cell, shown, table};
-use super::signs::{about, ended_reviewers, style};
+use super::output::{Cell, sanitize, table};
+use super::symbols::{finished_reviews, rough_span, style};
 use crate::api::dto::{Task, TaskPage};
 use crate::ops::tasks::{self, TaskListing};
 use crate::store::Stored;
@@ -18,14 +18,14 @@ use crate::store::query::{Filter, PAGE, Progress};
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman list
-  banksman list --state blocked         a state, a group of states or a kind
+  banksman list --state blocked         by state, group of states or kind
   banksman list --project shop --tag bug
-  banksman list --all                   also reviewers who have answered
-  banksman list -q --state done         only ids
+  banksman list --all                   with finished reviews
+  banksman list -q --state done         print only ids
   banksman list --json --limit 100 --before t40
 ")]
 pub(super) struct ListArgs {
-    /// A state, a group of states or a kind (see `banksman help states`)
+    /// Only tasks in this state, group of states or kind (see `banksman help states`)
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
     /// Only tasks of this batch
@@ -34,13 +34,13 @@ pub(super) struct ListArgs {
     /// Only tasks with this tag
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
-    /// How many at most
+    /// The maximum number of tasks
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=PAGE))]
     limit: i64,
-    /// Begin after this one, going back in time
+    /// Only tasks older than this one
     #[arg(long, value_name = "ID")]
     before: Option<TaskId>,
-    /// Also the reviewers of panels who have come to their end; --json and -q always have them
+    /// Also list finished reviews; --json and -q always do
     #[arg(long)]
     all: bool,
 }
@@ -72,8 +72,8 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if tasks.is_empty() {
-        context.out.say(&nothing(context, args)?);
-        say_left_out(context, left_out);
+        context.out.say(&empty_reason(context, args)?);
+        say_hidden(context, left_out);
         context.out.next(&["add 'TITLE'", "status"]);
         return Ok(Exit::Done);
     }
@@ -81,7 +81,7 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
     let row = |stored: &Stored| row(context, stored, progress.get(&stored.task.id));
     let rows: Vec<Vec<Cell>> = tasks.iter().map(row).collect();
     context.out.text(&table(&["", "ID", "STATE", "SINCE", "PROJECT", "TITLE"], &rows))?;
-    say_left_out(context, left_out);
+    say_hidden(context, left_out);
     match next {
         Some(id) => context.out.next(&[&format!("list --before {id}")]),
         None => context.out.next(&["show ID", "why ID"]),
@@ -89,24 +89,31 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn say_left_out(context: &Context, reviewers: i64) {
-    if reviewers > 0 {
-        context.out.say(&format!("left out: {}", ended_reviewers(reviewers)));
+fn say_hidden(context: &Context, reviews: i64) {
+    if reviews > 0 {
+        context.out.say(&format!(
+            "{} hidden (--all shows {})",
+            finished_reviews(reviews),
+            if reviews == 1 { "it" } else { "them" }
+        ));
     }
 }
 
-/// No task fits; perhaps because there is no such state.
-fn nothing(context: &Context, args: &ListArgs) -> Result<String, Failure> {
-    let Some(state) = &args.state else { return Ok("no task fits".to_owned()) };
+/// Why the list is empty; perhaps there is no such state.
+fn empty_reason(context: &Context, args: &ListArgs) -> Result<String, Failure> {
+    let Some(state) = &args.state else { return Ok("no matching tasks".to_owned()) };
     let words = context.library().state_words()?;
     if words.contains(state) {
-        return Ok("no task fits".to_owned());
+        return Ok("no matching tasks".to_owned());
     }
     let hint = match nearest(state, words.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
         None => "see `banksman help states`".to_owned(),
     };
-    Ok(format!("no task fits, and no lifecycle here has a state `{}`; {hint}", shown(state)))
+    Ok(format!(
+        "no matching tasks, and no lifecycle here has a state `{}`; {hint}",
+        sanitize(state)
+    ))
 }
 
 fn row(context: &Context, stored: &Stored, children: Option<&Progress>) -> Vec<Cell> {
@@ -114,16 +121,16 @@ fn row(context: &Context, stored: &Stored, children: Option<&Progress>) -> Vec<C
     let state = stored.lifecycle.state(task.state);
     let children = children.map(|children| format!(" ({} of {})", children.done, children.total));
     let text = format!("{}{}", state.name, children.unwrap_or_default());
-    let signs = context.out.signs;
+    let symbols = context.out.symbols;
     let sign = match tasks::tried_again_at(stored) {
-        Some(_) => signs.retrying_cell(),
-        None => signs.sign_cell(state.kind),
+        Some(_) => symbols.retrying_cell(),
+        None => symbols.symbol_cell(state.kind),
     };
     vec![
         sign,
         task.id.to_string().into(),
         Cell { text, style: style(state.kind) },
-        about(context.now.since(task.entered_at)).into(),
+        rough_span(context.now.since(task.entered_at)).into(),
         task.project.as_str().into(),
         task.title.as_str().into(),
     ]

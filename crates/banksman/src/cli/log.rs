@@ -1,4 +1,4 @@
-//! `banksman log`: what an agent did and said, and how it ended. It only looks.
+//! `banksman log`: shows what an agent did and how its run ended. It never changes anything.
 
 mod follow;
 mod render;
@@ -16,50 +16,50 @@ use clap::Args;
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{Output, shown, shown_lines};
-use super::signs::local;
+use super::output::{Output, sanitize, sanitize_lines};
+use super::symbols::local;
 use crate::exec::agent::{AgentEvent, StreamReader, reader};
 use crate::exec::job::{JobId, JobSpec};
 use crate::exec::keeper::{JobFolder, Lines};
 use crate::exec::site::LocalSite;
 use crate::store::Store;
 use crate::store::runs::PastRun;
-use render::Look;
+use render::EventFormat;
 use tail::{Piece, Tail};
 
-/// Files of a run's folder; the keeper writes them.
+/// Files in a run's folder; the keeper writes them.
 const OUT: &str = "out.jsonl";
 const ERR: &str = "err.log";
 const REPORTS: &str = "reports.jsonl";
-/// Runs of a task among which one is looked for.
+/// How many runs of a task are searched.
 const RUNS: i64 = 1_000;
 
-/// Show what an agent did: the last run of a task, or a run of your choice
+/// Show what an agent did: the last run of a task, or a given run
 ///
-/// With `-f` it goes on as the agent does. When a run has ended and its task is tried again, it
-/// goes on with the next run, until the task is over or needs a person.
+/// With `-f` it follows the run live. When the run has ended and its task is retried, it continues
+/// with the next run, until the task ends or needs a person.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
-  banksman log t12                   the last run of the task
-  banksman log t12 -f                as it happens
-  banksman log t12 --run 1           the first run
-  banksman log r12.1 --stderr        what it printed on standard error
+  banksman log t12                   show the last run of the task
+  banksman log t12 -f                follow it live
+  banksman log t12 --run 1           show the first run
+  banksman log r12.1 --stderr        show its standard error
   banksman log t12 --raw > t12.jsonl
 ")]
 pub(super) struct LogArgs {
     /// A task such as t12, or a run such as r12.2
     #[arg(value_name = "ID|RUN")]
     target: LogTarget,
-    /// Go on as the agent does
+    /// Follow the run live
     #[arg(short, long)]
     follow: bool,
-    /// The agent's own bytes, not read and not rendered
+    /// Print the agent's output unchanged
     #[arg(long)]
     raw: bool,
-    /// Standard error, not standard output
+    /// Show standard error instead of standard output
     #[arg(long)]
     stderr: bool,
-    /// The nth run of the task
+    /// The number of the run, counted from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     run: Option<i64>,
 }
@@ -92,23 +92,23 @@ pub(super) fn run(context: &Context, args: &LogArgs) -> Result<Exit, Failure> {
     };
     let past = past_run(&store, run)?;
     let folder = if args.follow {
-        follow::begun(context, run, &past)?
+        follow::wait_for_folder(context, run, &past)?
     } else {
         folder_of(context, run, &past)?
     };
-    let mut log = Shown::new(context, run, &folder, args)?;
+    let mut log = LogPrinter::new(context, run, &folder, args)?;
     if args.follow {
         follow::follow(context, &store, log, args, is_chosen)?;
         return Ok(Exit::Done);
     }
     log.heading(context, &past);
-    log.more(folder.path(), None)?;
+    log.print_new(folder.path(), None)?;
     log.finish(None)?;
     log.end(&folder, &past)?;
     if past.ended_at.is_none() {
         context.out.next(&[&format!("log {run} -f")]);
     } else if args.target.is_task() {
-        hint_at_others(context, &folder, &past, run, args);
+        suggest_next(context, &folder, &past, run, args);
     }
     Ok(Exit::Done)
 }
@@ -119,13 +119,7 @@ impl LogTarget {
     }
 }
 
-fn hint_at_others(
-    context: &Context,
-    folder: &JobFolder,
-    past: &PastRun,
-    run: RunId,
-    args: &LogArgs,
-) {
+fn suggest_next(context: &Context, folder: &JobFolder, past: &PastRun, run: RunId, args: &LogArgs) {
     let has_more = std::fs::metadata(folder.path().join(ERR)).is_ok_and(|file| file.len() > 0);
     let mut next = Vec::new();
     if has_more && !args.stderr {
@@ -143,8 +137,8 @@ pub(super) fn last_run(store: &Store, task: TaskId) -> Result<RunId, Failure> {
     let epoch = store.task(task)?.task.epoch;
     if epoch == 0 {
         return Err(Failure::Input {
-            message: format!("no agent has worked on {task} yet"),
-            hint: format!("`banksman why {task}` says what it waits for"),
+            message: format!("{task} has no runs yet"),
+            hint: format!("`banksman why {task}` explains what it waits for"),
         });
     }
     Ok(RunId { task, epoch })
@@ -155,11 +149,11 @@ pub(super) fn past_run(store: &Store, run: RunId) -> Result<PastRun, Failure> {
     let mut runs = store.past_runs(run.task, RUNS)?.into_iter();
     runs.find(|past| past.epoch == run.epoch).ok_or_else(|| Failure::Input {
         message: format!("there is no run {run}"),
-        hint: format!("`banksman show {}` lists the runs of the task", run.task),
+        hint: format!("`banksman show {}` lists its runs", run.task),
     })
 }
 
-/// The folder of a run of this machine, or where else it is.
+/// The folder of a run of this machine; the error names the machine that has it.
 pub(super) fn folder_of(
     context: &Context,
     run: RunId,
@@ -171,32 +165,30 @@ pub(super) fn folder_of(
     }
     let (message, hint) = match &past.node {
         Some(node) if *node != agents.node => (
-            format!("the log of {run} is on the machine `{node}`"),
-            format!("ask there: banksman log {run}"),
+            format!("the log of {run} is on machine `{node}`"),
+            format!("run `banksman log {run}` there"),
         ),
         Some(_) if past.ended_at.is_none() => (
-            format!("{run} has not begun yet"),
-            format!(
-                "`banksman log {run} -f` waits for it; `banksman pulse` begins what was claimed"
-            ),
+            format!("{run} has not started yet"),
+            format!("`banksman log {run} -f` waits for it; `banksman pulse` starts claimed runs"),
         ),
         Some(_) => (
-            format!("the log of {run} is no longer kept"),
+            format!("the log of {run} was deleted"),
             format!(
-                "`banksman show {}` has how it ended, `banksman config get home` where logs are",
+                "`banksman show {}` shows how it ended, `banksman config get home` where logs are kept",
                 run.task
             ),
         ),
         None => (
-            format!("{run} is the work of {}, who is not one of our agents", past.worker),
-            format!("`banksman history {}` has what is known of it", run.task),
+            format!("{run} belongs to {}, a worker outside Banksman", past.worker),
+            format!("`banksman history {}` shows what it reported", run.task),
         ),
     };
     Err(Failure::Input { message, hint })
 }
 
-/// A run's log on its way to stdout.
-struct Shown {
+/// Writes the log of one run to stdout.
+struct LogPrinter {
     run: RunId,
     name: String,
     out: Output,
@@ -218,7 +210,7 @@ struct Events {
     report_lines: Lines,
 }
 
-impl Shown {
+impl LogPrinter {
     fn new(
         context: &Context,
         run: RunId,
@@ -244,12 +236,12 @@ impl Shown {
         let node = past.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
         let since = local(past.started_at);
         let text = format!("{} of {}{node}, since {since}", self.name, past.worker);
-        context.out.say(&shown(&text));
+        context.out.say(&sanitize(&text));
     }
 
-    /// Shows what has come since the last time.
-    fn more(&mut self, folder: &Path, at: Option<Instant>) -> Result<(), Failure> {
-        let look = look(self.out, self.is_timed, &self.name);
+    /// Writes what was logged since the last call.
+    fn print_new(&mut self, folder: &Path, at: Option<Instant>) -> Result<(), Failure> {
+        let event_format = event_format(self.out, self.is_timed, &self.name);
         let mut text = String::new();
         let out = self.out;
         match &mut self.mode {
@@ -257,9 +249,11 @@ impl Shown {
             Mode::Lines(tail, lines) => tail.read(folder, &mut |piece| {
                 match piece {
                     Piece::Bytes(bytes) => {
-                        lines.push(bytes, &mut |line| text.push_str(&look.error_line(line, at)));
+                        lines.push(bytes, &mut |line| {
+                            text.push_str(&event_format.error_line(line, at))
+                        });
                     }
-                    Piece::Gap => text.push_str(&look.gap()),
+                    Piece::Gap => text.push_str(&event_format.gap()),
                 }
                 out.text(&std::mem::take(&mut text))
             }),
@@ -268,16 +262,21 @@ impl Shown {
                 tail.read::<Failure>(folder, &mut |piece| {
                     match piece {
                         Piece::Bytes(bytes) => lines.push(bytes, &mut |line| {
-                            text.push_str(&event_lines(&look, reader.as_deref_mut(), line, at));
+                            text.push_str(&event_lines(
+                                &event_format,
+                                reader.as_deref_mut(),
+                                line,
+                                at,
+                            ));
                         }),
-                        Piece::Gap => text.push_str(&look.gap()),
+                        Piece::Gap => text.push_str(&event_format.gap()),
                     }
                     out.text(&std::mem::take(&mut text))
                 })?;
                 reports.read(folder, &mut |piece| {
                     if let Piece::Bytes(bytes) = piece {
                         report_lines.push(bytes, &mut |line| {
-                            text.push_str(&report_line(&look, line, at));
+                            text.push_str(&report_line(&event_format, line, at));
                         });
                     }
                     out.text(&std::mem::take(&mut text))
@@ -286,19 +285,19 @@ impl Shown {
         }
     }
 
-    /// The run is over: what stands behind the last line end counts, too.
+    /// The run has ended: a last line without a line end counts as well.
     fn finish(&mut self, at: Option<Instant>) -> Result<(), Failure> {
         let mut text = String::new();
-        let look = look(self.out, self.is_timed, &self.name);
+        let event_format = event_format(self.out, self.is_timed, &self.name);
         match &mut self.mode {
             Mode::Raw(_) => {}
             Mode::Lines(_, lines) => {
-                lines.finish(&mut |line| text.push_str(&look.error_line(line, at)));
+                lines.finish(&mut |line| text.push_str(&event_format.error_line(line, at)));
             }
             Mode::Events(events) => {
                 let Events { lines, reader, .. } = events.as_mut();
                 lines.finish(&mut |line| {
-                    text.push_str(&event_lines(&look, reader.as_deref_mut(), line, at));
+                    text.push_str(&event_lines(&event_format, reader.as_deref_mut(), line, at));
                 });
             }
         }
@@ -310,12 +309,13 @@ impl Shown {
         if matches!(self.mode, Mode::Raw(_)) || (receipt.is_none() && past.ended_at.is_none()) {
             return Ok(());
         }
-        self.out.text(&look(self.out, self.is_timed, &self.name).end(receipt.as_ref(), past))
+        self.out
+            .text(&event_format(self.out, self.is_timed, &self.name).end(receipt.as_ref(), past))
     }
 }
 
-fn look(out: Output, timed: bool, run: &str) -> Look<'_> {
-    Look { json: out.json, signs: out.signs, timed, run }
+fn event_format(out: Output, timed: bool, run: &str) -> EventFormat<'_> {
+    EventFormat { json: out.json, symbols: out.symbols, timed, run }
 }
 
 fn reader_of(folder: &JobFolder) -> Result<Option<Box<dyn StreamReader>>, Failure> {
@@ -325,7 +325,7 @@ fn reader_of(folder: &JobFolder) -> Result<Option<Box<dyn StreamReader>>, Failur
 }
 
 fn event_lines(
-    look: &Look<'_>,
+    event_format: &EventFormat<'_>,
     reader: Option<&mut (dyn StreamReader + 'static)>,
     line: &str,
     at: Option<Instant>,
@@ -335,20 +335,22 @@ fn event_lines(
         Some(reader) => reader.line(line, &mut seen),
         None => seen.push(AgentEvent::Text { text: line.to_owned() }),
     }
-    seen.iter().filter_map(|seen| look.event(seen, at)).collect()
+    seen.iter().filter_map(|seen| event_format.event(seen, at)).collect()
 }
 
-/// A line that says nothing known is passed over: the agent could write here itself.
-fn report_line(look: &Look<'_>, line: &str, at: Option<Instant>) -> String {
-    serde_json::from_str::<AgentReport>(line).map(|told| look.told(&told, at)).unwrap_or_default()
+/// Ignores lines that are not reports: the agent can write to this file itself.
+fn report_line(event_format: &EventFormat<'_>, line: &str, at: Option<Instant>) -> String {
+    serde_json::from_str::<AgentReport>(line)
+        .map(|report| event_format.report(&report, at))
+        .unwrap_or_default()
 }
 
-/// The bytes as they are. A terminal would obey some of them, so there they are made harmless.
+/// Writes the bytes unchanged, except to a terminal, where control characters are replaced.
 fn raw(piece: &Piece<'_>) -> Result<(), Failure> {
     let Piece::Bytes(bytes) = piece else { return Ok(()) };
     let mut stdout = io::stdout().lock();
     let written = if stdout.is_terminal() {
-        stdout.write_all(shown_lines(&String::from_utf8_lossy(bytes)).as_bytes())
+        stdout.write_all(sanitize_lines(&String::from_utf8_lossy(bytes)).as_bytes())
     } else {
         stdout.write_all(bytes)
     };

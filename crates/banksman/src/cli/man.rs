@@ -1,4 +1,4 @@
-//! `banksman man`: manual pages, made from the same data as the help.
+//! `banksman man`: writes manual pages from the same data as the help.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(super) fn run(out: Output, args: &ManArgs) -> Result<Exit, Failure> {
     match &args.output {
         Some(folder) => {
             fs::create_dir_all(folder).map_err(|source| Failure::File {
-                operation: "make",
+                operation: "create",
                 path: folder.clone(),
                 source,
             })?;
@@ -43,13 +43,13 @@ pub(super) fn run(out: Output, args: &ManArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Commands are nested two deep.
+/// Subcommands are nested at most two levels deep.
 fn write_pages(folder: &Path, command: &Command) -> Result<(), Failure> {
     let content = page(command)?;
     let path = folder.join(format!("{}.1", name(command)));
     files::write(&path, |out| out.write_all(&content).map_err(Failure::Output))?;
-    let mut shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
-    shown.try_for_each(|inner| write_pages(folder, inner))
+    let mut visible = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+    visible.try_for_each(|inner| write_pages(folder, inner))
 }
 
 /// `banksman-lifecycle-show`.
@@ -57,7 +57,7 @@ fn name(command: &Command) -> String {
     command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
 }
 
-/// Manual pages have their examples at the end, where readers of manuals look for them.
+/// Manual pages have their examples at the end.
 fn page(command: &Command) -> Result<Vec<u8>, Failure> {
     let examples = command.get_before_long_help().map(ToString::to_string).unwrap_or_default();
     let own = command.clone().after_help(examples);

@@ -1,4 +1,4 @@
-//! `banksman mcp`: the tools of a run, for its agent.
+//! `banksman mcp`: serves the tools of a run to its agent.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use crate::mcp::{McpError, RunFolder, serve};
 
 /// Serve the tools of a run to its agent (MCP over stdin and stdout)
 ///
-/// It works for the run whose folder is in BANKSMAN_RUN_FOLDER. Agents that Banksman starts have
-/// that variable and are told of this server.
+/// Serves the run whose folder is in BANKSMAN_RUN_FOLDER. Agents that Banksman starts have that
+/// variable and know this server.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   claude --mcp-config '{\"mcpServers\":{\"banksman\":{\"command\":\"banksman\",\"args\":[\"mcp\"]}}}'
@@ -24,8 +24,8 @@ pub(super) fn run(_: &McpArgs) -> Result<Exit, Failure> {
     let environment = Environment::of_process()?;
     let Some(folder) = environment.get(EnvVars::RUN_FOLDER).map(PathBuf::from) else {
         return Err(Failure::Argument {
-            message: format!("there is no run to work for: {} is not set", EnvVars::RUN_FOLDER),
-            hint: "this command is started by the agent of a run".to_owned(),
+            message: format!("no run to serve: {} is not set", EnvVars::RUN_FOLDER),
+            hint: "the agent of a run starts this command".to_owned(),
         });
     };
     if !folder.is_dir() {

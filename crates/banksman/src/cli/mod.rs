@@ -1,8 +1,8 @@
 //! The command line: each command parses its arguments, calls one use case, and shows the result.
 //!
-//! One file per command. Nothing here decides anything about a task, and nothing but `context`
-//! opens a store. Output goes through `output`, failures through `failure`, so that data is on
-//! stdout, talk on stderr, and exit codes are stable.
+//! One file per command. Commands decide nothing about a task, and only `context` opens a store.
+//! Output goes through `output` and failures through `failure`, so that data is on stdout, messages
+//! are on stderr, and exit codes are stable.
 
 mod acp_client;
 mod add;
@@ -40,9 +40,9 @@ mod policy;
 mod prompts;
 mod report;
 mod show;
-mod signs;
 mod status;
 mod steer;
+mod symbols;
 mod up;
 mod version;
 mod why;
@@ -62,10 +62,10 @@ use context::Context;
 use exit::Exit;
 use failure::Failure;
 use output::Output;
-use report::Manner;
-use signs::Signs;
+use report::ErrorFormat;
+use symbols::Symbols;
 
-/// Examples come before the list of options, because they are what people look for.
+/// Examples come before the options, because people look for them first.
 const TEMPLATE: &str =
     "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
@@ -77,13 +77,13 @@ const TEMPLATE: &str =
     disable_help_subcommand = true
 )]
 #[command(before_long_help = "Examples:
-  banksman init                            make this repository known
-  banksman add 'Fix the login' --tag bug   a new task
-  banksman list --state queued             what waits for a worker
-  banksman show t1                         everything about one task
-  banksman why t1                          what it waits for
-  banksman up                              let agents work
-  banksman log t1 -f                       watch one of them
+  banksman init                            set up Banksman in this repository
+  banksman add 'Fix the login' --tag bug   add a task
+  banksman list --state queued             list the tasks that wait for a worker
+  banksman show t1                         show everything about one task
+  banksman why t1                          explain what it waits for
+  banksman up                              run agents
+  banksman log t1 -f                       follow the agent of a task
 ")]
 #[command(after_help = "Topics: banksman help exit-codes, environment, states, formatting")]
 struct Cli {
@@ -96,19 +96,19 @@ struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 struct GlobalArgs {
-    /// Answer with JSON on stdout
+    /// Write the answer as JSON to stdout
     #[arg(long, global = true)]
     json: bool,
-    /// Where tasks are kept: a path, or postgres://USER@HOST/DATABASE
+    /// The store: a path, or postgres://USER@HOST/DATABASE
     #[arg(long, global = true, value_name = "URL")]
     store: Option<String>,
-    /// The project: of a new task, or to show only its tasks
+    /// The project of a new task, or the only project to show
     #[arg(long, global = true, value_name = "NAME")]
     project: Option<String>,
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", value_parser = COLORS.to_vec())]
     color: Option<String>,
-    /// Only the essential answer, such as ids
+    /// Print only the essentials, such as ids
     #[arg(short, long, global = true)]
     quiet: bool,
 }
@@ -123,7 +123,7 @@ enum Command {
     Run(Run),
 }
 
-/// Commands that work with the settings and, most of them, with the store.
+/// Commands that need the settings; most of them also open the store.
 #[derive(Debug, Subcommand)]
 enum Work {
     Demo(demo::DemoArgs),
@@ -165,8 +165,8 @@ enum Work {
     Renew(up::RenewArgs),
 }
 
-/// Commands about the program itself. They need no settings, so that wrong ones cannot stand in
-/// their way.
+/// Commands about the program itself. They read no settings, so that invalid settings cannot break
+/// them.
 #[derive(Debug, Subcommand)]
 enum Guide {
     Completion(completion::CompletionArgs),
@@ -175,7 +175,7 @@ enum Guide {
     Version(version::VersionArgs),
 }
 
-/// Commands that are started on behalf of a run. They too need no settings and no store.
+/// Commands that are started on behalf of a run. They need neither settings nor a store.
 #[derive(Debug, Subcommand)]
 enum Run {
     Mcp(mcp::McpArgs),
@@ -187,20 +187,20 @@ enum Run {
 pub fn run() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let options = args.iter().take_while(|arg| *arg != "--");
-    let mut manner = Manner {
+    let mut error_format = ErrorFormat {
         json: options.into_iter().any(|arg| arg == "--json"),
         color: anstream::ColorChoice::Auto,
     };
     let outcome = parse(&args).and_then(|parsed| match parsed {
-        Parsed::Text(text) => plain(manner.json).text(&text).map(|()| Exit::Done),
-        Parsed::Cli(cli) => execute(&cli, &mut manner),
+        Parsed::Text(text) => plain(error_format.json).text(&text).map(|()| Exit::Done),
+        Parsed::Cli(cli) => execute(&cli, &mut error_format),
     });
-    outcome.unwrap_or_else(|failure| report::report(&failure, manner)).into()
+    outcome.unwrap_or_else(|failure| report::report(&failure, error_format)).into()
 }
 
 enum Parsed {
     Cli(Box<Cli>),
-    /// Help or the version, which was asked for and is therefore an answer.
+    /// Help or the version: the user asked for it, so it goes to stdout.
     Text(String),
 }
 
@@ -213,21 +213,21 @@ fn parse(args: &[OsString]) -> Result<Parsed, Failure> {
     }
 }
 
-/// The whole command line as data, for parsing, help, completions and manuals.
+/// The complete command line as data, for parsing, help, completions and manual pages.
 fn command() -> clap::Command {
     with_template(Cli::command())
 }
 
-/// Commands are nested two deep.
+/// Subcommands are nested at most two levels deep.
 fn with_template(command: clap::Command) -> clap::Command {
     command.help_template(TEMPLATE).mut_subcommands(with_template)
 }
 
-fn execute(cli: &Cli, manner: &mut Manner) -> Result<Exit, Failure> {
+fn execute(cli: &Cli, error_format: &mut ErrorFormat) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Work(work) => {
             let context = Context::new(&cli.global)?;
-            manner.color = context.out.color;
+            error_format.color = context.out.color;
             work.run(&context)
         }
         Command::Guide(guide) => guide.run(plain(cli.global.json)),
@@ -290,7 +290,7 @@ impl Guide {
     }
 }
 
-/// The way to answer when there are no settings.
+/// The output format before any settings are read.
 fn plain(json: bool) -> Output {
-    Output { json, quiet: false, color: anstream::ColorChoice::Auto, signs: Signs::Ascii }
+    Output { json, quiet: false, color: anstream::ColorChoice::Auto, symbols: Symbols::Ascii }
 }

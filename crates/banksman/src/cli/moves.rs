@@ -1,4 +1,4 @@
-//! `banksman move`: asks for a move of a task.
+//! `banksman move`: requests a transition of a task.
 
 use banksman_core::ids::TaskId;
 use banksman_core::machine::Actor;
@@ -15,8 +15,8 @@ use crate::store::{Applied, Store};
 
 /// Move a task to another state
 ///
-/// A move that is refused changes nothing, ends with exit code 1, and says what is missing and
-/// which moves are allowed.
+/// A refused move changes nothing, exits with 1, and prints what is missing and which moves are
+/// allowed.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman move t12 active --as worker:ada
@@ -28,16 +28,16 @@ pub(super) struct MoveArgs {
     /// The task
     #[arg(value_name = "ID")]
     id: TaskId,
-    /// Where to; may be left out with --on
+    /// The target state; optional with --on
     #[arg(value_name = "STATE", required_unless_present = "trigger")]
     to: Option<String>,
-    /// By which trigger, where several lead to the same state
+    /// The trigger, if several lead to the same state
     #[arg(long = "on", value_name = "TRIGGER", id = "trigger")]
     trigger: Option<String>,
-    /// Makes a repeated request harmless: the same key gives the first answer again
+    /// Idempotency key: repeating the command with the same key returns the first answer
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Only if the task still has this version
+    /// Move only if the task still has this version
     #[arg(long, value_name = "N")]
     version: Option<i64>,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub(super) fn run(context: &Context, args: &MoveArgs) -> Result<Exit, Failure> {
     ask(context, args.id, &context.actor(args.actor.actor.as_ref()), &request)
 }
 
-/// Asks for a move and shows what came of it.
+/// Requests a move and prints the result.
 pub(super) fn ask(
     context: &Context,
     id: TaskId,
@@ -66,14 +66,14 @@ pub(super) fn ask(
     request: &MoveRequest,
 ) -> Result<Exit, Failure> {
     let store = context.store()?;
-    context.no_run_decides(&store, DecisionRef::Task(id))?;
+    context.refuse_decision_by_run(&store, DecisionRef::Task(id))?;
     match tasks::move_task(&store, id, actor, request, context.now) {
         Ok(moved) => show(context, &store, moved, &[&format!("show {id}"), &format!("why {id}")]),
         Err(error) => context.refused(error),
     }
 }
 
-/// Shows what came of a move that was asked for, and what to type next.
+/// Prints the result of a move, and what to type next.
 pub(super) fn show(
     context: &Context,
     store: &Store,
@@ -85,23 +85,23 @@ pub(super) fn show(
     context.out.answer(
         || TransitionResponse::made(&view, moved.entry.as_ref()),
         || {
-            let signs = context.out.signs;
+            let symbols = context.out.symbols;
             let state = view.stored.state();
             let how = moved.entry.as_ref().map_or_else(
-                || "nothing has changed".to_owned(),
+                || "unchanged".to_owned(),
                 |entry| {
                     let from = entry.record.from.as_deref().unwrap_or_default();
                     format!(
                         "{from} {} {} by {} ({})",
-                        signs.arrow(),
+                        symbols.arrow(),
                         entry.record.to,
                         entry.record.actor,
                         entry.record.trigger
                     )
                 },
             );
-            let again = if moved.replayed { "  (done before with this key)" } else { "" };
-            format!("{} {}  {how}{again}\n", signs.of(state.kind), id)
+            let again = if moved.replayed { "  (already done with this key)" } else { "" };
+            format!("{} {}  {how}{again}\n", symbols.of(state.kind), id)
         },
     )?;
     context.out.next(next);

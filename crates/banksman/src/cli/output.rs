@@ -1,5 +1,5 @@
-//! What goes to the terminal: data on stdout, talk on stderr, and never a raw control character of
-//! somebody else's text.
+//! Writes to the terminal: data to stdout, messages to stderr, and never a raw control character
+//! from another's text.
 
 use std::io::{self, BufWriter, Write};
 
@@ -8,19 +8,19 @@ use anstyle::Style;
 use serde::Serialize;
 
 use super::failure::Failure;
-use super::signs::Signs;
+use super::symbols::Symbols;
 
-/// How a command shows its answer.
+/// How a command prints its answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
     pub(crate) color: ColorChoice,
-    pub(crate) signs: Signs,
+    pub(crate) symbols: Symbols,
 }
 
 impl Output {
-    /// Answers with a document for programs, or a text for people.
+    /// Prints a document for programs, or a text for people.
     pub(crate) fn answer<T: Serialize>(
         &self,
         document: impl FnOnce() -> T,
@@ -37,7 +37,7 @@ impl Output {
         self.text(&format!("{}\n", json_text(value)))
     }
 
-    /// For answers that are too long to be held in memory.
+    /// For answers that are too long to hold in memory.
     pub(crate) fn stream(
         &self,
         write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
@@ -47,27 +47,27 @@ impl Output {
         out.flush().map_err(Failure::Output)
     }
 
-    /// A word to the person beside the answer; programs and quiet people do not get it.
+    /// A message beside the answer, on stderr; not printed with --json or -q.
     pub(crate) fn say(&self, text: &str) {
         if self.json || self.quiet {
             return;
         }
         let mut stderr = AutoStream::new(io::stderr().lock(), self.color);
-        // It is only talk: the answer is on stdout.
+        // The answer on stdout is what matters, so a failure here is ignored.
         drop(writeln!(stderr, "{text}"));
     }
 
-    /// What to type next.
+    /// Suggests what to type next.
     pub(crate) fn next(&self, commands: &[&str]) {
         let dim = Style::new().dimmed();
         let commands: Vec<String> =
             commands.iter().map(|command| format!("banksman {command}")).collect();
-        self.say(&format!("{dim}next: {}{dim:#}", commands.join(self.signs.or())));
+        self.say(&format!("{dim}next: {}{dim:#}", commands.join(self.symbols.or())));
     }
 }
 
-/// JSON whose texts cannot move a terminal's cursor: serde leaves the controls above ASCII as they
-/// are.
+/// JSON whose strings cannot move a terminal's cursor: serde does not escape control characters
+/// above ASCII.
 pub(crate) fn json_text<T: Serialize>(value: &T) -> String {
     escaped(&serde_json::to_string_pretty(value).expect("wire types are made of plain data"))
 }
@@ -77,8 +77,7 @@ pub(crate) fn json_line<T: Serialize>(value: &T) -> String {
     escaped(&serde_json::to_string(value).expect("wire types are made of plain data"))
 }
 
-/// Outside of texts JSON has no such characters but line breaks, so all others stand in texts and
-/// may be escaped.
+/// Outside strings, JSON has no such characters but line breaks, so all others can be escaped.
 fn escaped(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for c in json.chars() {
@@ -91,13 +90,13 @@ fn escaped(json: &str) -> String {
     safe
 }
 
-/// Somebody's text on one line.
-pub(crate) fn shown(text: &str) -> String {
+/// Another's text, safe to print on one line.
+pub(crate) fn sanitize(text: &str) -> String {
     text.chars().map(|c| if is_unsafe(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// Somebody's text with its line breaks and tabs.
-pub(crate) fn shown_lines(text: &str) -> String {
+/// Another's text, safe to print, with its line breaks and tabs.
+pub(crate) fn sanitize_lines(text: &str) -> String {
     text.chars()
         .map(
             |c| {
@@ -107,12 +106,12 @@ pub(crate) fn shown_lines(text: &str) -> String {
         .collect()
 }
 
-/// Control characters, and those that make text read in another order than it is written.
+/// Control characters, and characters that change the direction of text.
 fn is_unsafe(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// One field of a table.
+/// One cell of a table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cell {
     pub(crate) text: String,
@@ -121,7 +120,7 @@ pub(crate) struct Cell {
 
 impl From<String> for Cell {
     fn from(text: String) -> Self {
-        Self { text: shown(&text), style: Style::new() }
+        Self { text: sanitize(&text), style: Style::new() }
     }
 }
 
@@ -132,24 +131,23 @@ impl From<&str> for Cell {
 }
 
 impl Cell {
-    /// A text that keeps its lines. It belongs into the last column.
+    /// A text that keeps its line breaks; only for the last column.
     pub(crate) fn lines(text: &str) -> Self {
-        Self { text: shown_lines(text.trim_end()), style: Style::new() }
+        Self { text: sanitize_lines(text.trim_end()), style: Style::new() }
     }
 }
 
-/// What is known of something, a name and a value each; what there is nothing to say about is left
-/// out.
+/// Names and values, one per line; empty values are left out.
 pub(crate) fn facts<'n>(facts: impl IntoIterator<Item = (&'n str, String)>) -> String {
     let known = facts.into_iter().filter(|(_, value)| !value.trim().is_empty());
     let rows: Vec<Vec<Cell>> =
         known.map(|(name, value)| vec![name.into(), Cell::lines(&value)]).collect();
-    // The first line of a table is its header, and these lines need none.
+    // These lines need no header.
     table(&["", ""], &rows).split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
 }
 
-/// Aligned columns. Free text belongs into the last one, which needs no width; all its lines begin
-/// there.
+/// Aligned columns. Free text goes into the last column, which has no fixed width and may have
+/// several lines.
 pub(crate) fn table(header: &[&str], rows: &[Vec<Cell>]) -> String {
     let dim = Style::new().dimmed();
     let header: Vec<Cell> =

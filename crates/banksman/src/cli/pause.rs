@@ -1,4 +1,4 @@
-//! `banksman pause` and `resume`: whether anything may start.
+//! `banksman pause` and `resume`: switches the start of agents off and on.
 
 use clap::Args;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 
-/// Start no more agents; those at work go on
+/// Stop starting agents; running agents continue
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman pause
@@ -15,7 +15,7 @@ use super::failure::Failure;
 ")]
 pub(super) struct PauseArgs {}
 
-/// Let agents be started again
+/// Start agents again
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman resume
@@ -37,10 +37,12 @@ fn switch(context: &Context, paused: bool) -> Result<Exit, Failure> {
     context.out.answer(
         || json!({ "paused": paused, "atWork": at_work }),
         || match (paused, at_work) {
-            (true, 0) => "paused: no agent is started, none is at work\n".to_owned(),
-            (true, 1) => "paused: no agent is started, 1 at work goes on\n".to_owned(),
-            (true, more) => format!("paused: no agent is started, {more} at work go on\n"),
-            (false, _) => "resumed: agents are started again\n".to_owned(),
+            (true, 0) => "paused: no agents will start; none is running\n".to_owned(),
+            (true, 1) => "paused: no agents will start; 1 running agent continues\n".to_owned(),
+            (true, more) => {
+                format!("paused: no agents will start; {more} running agents continue\n")
+            }
+            (false, _) => "resumed: agents will start again\n".to_owned(),
         },
     )?;
     context.out.next(&[if paused { "resume" } else { "status" }]);

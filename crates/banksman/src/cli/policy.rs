@@ -1,4 +1,5 @@
-//! `banksman policy`: what agents may do by themselves, how an action is classed, and leave for it.
+//! `banksman policy`: shows the rules for agents' actions, classifies an action, requests and
+//! grants permissions.
 
 mod allow;
 mod request;
@@ -11,10 +12,10 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 
-/// What agents may do by themselves, and what they have to ask for
+/// Show and test what agents may do without asking
 ///
-/// Each command, path and tool is GREEN, YELLOW or RED by the built-in rules and those of
-/// `.banksman/policy.yaml`.
+/// The built-in rules and those in `.banksman/policy.yaml` classify each command, path and tool as
+/// GREEN, YELLOW or RED.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman policy show
@@ -36,20 +37,20 @@ enum PolicyCommand {
     Allow(allow::AllowArgs),
 }
 
-/// One action, in one of the ways in which it can be named.
+/// One action: a command, a path or a tool.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct ActionArgs {
     /// A command line
     #[arg(value_name = "COMMAND")]
     command: Option<String>,
-    /// A path that is written
+    /// A path to write
     #[arg(long, value_name = "PATH")]
     write: Option<String>,
-    /// A path that is read
+    /// A path to read
     #[arg(long, value_name = "PATH")]
     read: Option<String>,
-    /// A tool, by its name
+    /// The name of a tool
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
 }

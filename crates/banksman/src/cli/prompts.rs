@@ -1,4 +1,4 @@
-//! `banksman prompts`: what agents are told, listed, shown, checked, and rendered for a task.
+//! `banksman prompts`: lists, shows, checks and renders the prompts of agents.
 
 mod render;
 
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{Cell, shown, shown_lines, table};
+use super::output::{Cell, sanitize, sanitize_lines, table};
 use crate::ops::prompts::{
     PromptEntry, PromptFinding, find, lint as findings, list as listed, values,
 };
 use crate::prompts::{Prompts, built_in};
 
-/// List, show, check and render what agents are told
+/// List, show, check and render the prompts of agents
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman prompts list
@@ -37,7 +37,7 @@ enum PromptsCommand {
     Render(render::RenderArgs),
 }
 
-/// List the templates of this project, and who is told them
+/// List the prompt templates of this project
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman prompts list
@@ -56,18 +56,18 @@ struct ShowArgs {
     /// The template
     #[arg(value_name = "NAME")]
     name: String,
-    /// As it ships with the program, whatever the project says
+    /// Show the built-in template, even if the project overrides it
     #[arg(long)]
     builtin: bool,
-    /// The shape of the answer that it asks for
+    /// Show the JSON schema of the answer that it asks for
     #[arg(long, conflicts_with = "builtin")]
     schema: bool,
 }
 
-/// Check the templates of this project
+/// Check the prompt templates of this project
 ///
-/// Every value is known and none that matters is missing. Silent when all is sound; exit code 5
-/// when something is found.
+/// Checks that every placeholder is known and that no required one is missing. Prints nothing if
+/// all are valid; exits with 5 otherwise.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman prompts lint
@@ -90,7 +90,7 @@ fn list(context: &Context) -> Result<Exit, Failure> {
         || json!({ "prompts": list.iter().map(|one| document(context, one)).collect::<Vec<_>>() }),
         || {
             let rows: Vec<Vec<Cell>> = list.iter().map(|one| row(context, one)).collect();
-            table(&["NAME", "FROM", "ANSWER", "WHO IS TOLD IT"], &rows)
+            table(&["NAME", "FROM", "ANSWER", "FOR"], &rows)
         },
     )?;
     context.out.next(&["prompts show NAME", "prompts render TASK"]);
@@ -123,7 +123,7 @@ fn document(context: &Context, one: &PromptEntry) -> Value {
 
 fn row(context: &Context, one: &PromptEntry) -> Vec<Cell> {
     let told =
-        if one.is_sound { one.told.as_str() } else { "not sound, see `banksman prompts lint`" };
+        if one.is_sound { one.told.as_str() } else { "invalid, see `banksman prompts lint`" };
     vec![
         one.name.as_str().into(),
         origin(context, one.file.as_deref()).into(),
@@ -143,11 +143,8 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     if args.schema {
         let Some(schema) = schema else {
             return Err(Failure::Argument {
-                message: format!(
-                    "the prompt `{}` asks for no answer of a fixed shape",
-                    shown(&args.name)
-                ),
-                hint: "`banksman prompts list` says which of them do".to_owned(),
+                message: format!("the prompt `{}` has no answer schema", sanitize(&args.name)),
+                hint: "`banksman prompts list` shows which prompts have one".to_owned(),
             });
         };
         context.out.answer(|| schema.value(), || schema.text.to_owned())?;
@@ -164,7 +161,7 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
                 "values": built_in.map(values).unwrap_or_default(),
             })
         },
-        || shown_lines(&source.text),
+        || sanitize_lines(&source.text),
     )?;
     Ok(Exit::Done)
 }
@@ -182,7 +179,7 @@ fn lint(context: &Context) -> Result<Exit, Failure> {
     let line = |PromptFinding { path, problem }: &PromptFinding| {
         let place = below_root(context, path);
         let text = format!("{place}:{}: {}; {}", problem.line, problem.message, problem.help);
-        format!("{}\n", shown(&text))
+        format!("{}\n", sanitize(&text))
     };
     context.out.answer(
         || json!({ "ok": found.is_empty(), "findings": found.iter().map(document).collect::<Vec<_>>() }),

@@ -1,4 +1,4 @@
-//! Shows a failure, once: to people with its causes and a hint, to programs as JSON.
+//! Prints a failure once: to people with its causes and a hint, to programs as JSON.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -8,28 +8,28 @@ use serde_json::json;
 
 use super::exit::{Code, Exit};
 use super::failure::Failure;
-use super::output::{json_text, shown, shown_lines};
+use super::output::{json_text, sanitize, sanitize_lines};
 
-/// How a failure is to be shown.
+/// How to print a failure.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct ErrorFormat {
     pub(crate) json: bool,
     pub(crate) color: anstream::ColorChoice,
 }
 
-/// Tells the user, once, and says how the program ends.
-pub(crate) fn report(failure: &Failure, manner: Manner) -> Exit {
+/// Prints the failure and returns the exit code.
+pub(crate) fn report(failure: &Failure, error_format: ErrorFormat) -> Exit {
     if failure.is_broken_pipe() {
         return Exit::Done;
     }
     let (code, hint) = failure.class();
-    let text = if manner.json {
+    let text = if error_format.json {
         as_json(failure, code, hint.as_deref())
     } else {
         as_text(failure, code, hint.as_deref())
     };
-    let mut stderr = anstream::AutoStream::new(io::stderr().lock(), manner.color);
-    // There is nobody left to tell if this fails; the exit code still does.
+    let mut stderr = anstream::AutoStream::new(io::stderr().lock(), error_format.color);
+    // If this fails, only the exit code can report it.
     drop(stderr.write_all(text.as_bytes()));
     code.exit()
 }
@@ -44,8 +44,8 @@ fn as_json(failure: &Failure, code: Code, hint: Option<&str>) -> String {
 fn as_text(failure: &Failure, code: Code, hint: Option<&str>) -> String {
     let (red, cyan) = (bold(AnsiColor::Red), bold(AnsiColor::Cyan));
     if let Failure::Usage(error) = failure {
-        // It quotes the arguments as they are, so its own colours cannot be told from theirs.
-        let text = shown_lines(&error.render().to_string());
+        // It quotes the arguments as they are, so its colours cannot be told from theirs.
+        let text = sanitize_lines(&error.render().to_string());
         let text = text.strip_prefix("error:").unwrap_or(&text);
         return format!("{red}error:{red:#}{text}");
     }
@@ -56,7 +56,7 @@ fn as_text(failure: &Failure, code: Code, hint: Option<&str>) -> String {
             rejected
                 .errors
                 .iter()
-                .map(|error| format!("  {}: {}", shown(&error.field), shown(&error.message))),
+                .map(|error| format!("  {}: {}", sanitize(&error.field), sanitize(&error.message))),
         );
         if !rejected.allowed.is_empty() {
             lines.push(format!("  allowed now: {}", rejected.allowed.join(", ")));
@@ -64,14 +64,14 @@ fn as_text(failure: &Failure, code: Code, hint: Option<&str>) -> String {
     } else {
         let mut messages = messages(failure).into_iter();
         let first = messages.next().unwrap_or_default();
-        // What is wrong with a lifecycle comes as a text of several lines with its own `error:`.
-        let first = shown_lines(first.trim_end().trim_start_matches("error: "));
+        // A lifecycle's problems come as a text of several lines with its own `error:`.
+        let first = sanitize_lines(first.trim_end().trim_start_matches("error: "));
         let (first, rest) = first.split_once('\n').unwrap_or((&first, ""));
         lines.push(format!("{red}error:{red:#} {first} ({})", code.as_str()));
         lines.extend((!rest.is_empty()).then(|| rest.to_owned()));
-        lines.extend(messages.map(|cause| format!("  because: {}", shown_lines(&cause))));
+        lines.extend(messages.map(|cause| format!("  because: {}", sanitize_lines(&cause))));
     }
-    lines.extend(hint.map(|hint| format!("{cyan}hint:{cyan:#} {}", shown(hint))));
+    lines.extend(hint.map(|hint| format!("{cyan}hint:{cyan:#} {}", sanitize(hint))));
     lines.join("\n") + "\n"
 }
 
@@ -79,7 +79,7 @@ fn bold(color: AnsiColor) -> Style {
     Style::new().bold().fg_color(Some(color.into()))
 }
 
-/// The message and its causes, without those that only repeat what was said.
+/// The message and its causes, without those that repeat an earlier one.
 fn messages(failure: &Failure) -> Vec<String> {
     const MOST: usize = 10;
     let mut messages = vec![failure.to_string()];

@@ -1,4 +1,4 @@
-//! `banksman show`: everything about one task.
+//! `banksman show`: prints everything about one task.
 
 use banksman_core::failure::FailureClass;
 use banksman_core::ids::{RunId, TaskId};
@@ -13,8 +13,8 @@ use super::context::Context;
 use super::decisions::show::verdicts;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{self, Cell, json_line, shown, shown_lines, table};
-use super::signs::{amount, first_line, lasting, local, money, progress, style};
+use super::output::{self, Cell, json_line, sanitize, sanitize_lines, table};
+use super::symbols::{first_line, format_cost, format_span, format_tokens, local, progress, style};
 use crate::api::dto::{Run, Task, TaskDetail};
 use crate::ops::decisions::on_record;
 use crate::ops::panels::is_review;
@@ -23,12 +23,12 @@ use crate::store::query::{Dependency, Detail, Progress};
 use crate::store::runs::PastRun;
 use crate::store::{Edge, Stored};
 
-/// Show a task
+/// Show everything about a task
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman show t12
   banksman show 12 --json
-  banksman show t12 --as worker      with the moves that a worker could make
+  banksman show t12 --as worker      with the moves that a worker may make
 ")]
 pub(super) struct ShowArgs {
     /// The task
@@ -38,9 +38,9 @@ pub(super) struct ShowArgs {
     actor: ActorArgs,
 }
 
-/// Parts that are shown.
-const PARTS: usize = 20;
-/// Runs that are shown; `log --run N` finds all of them.
+/// How many children are shown.
+const CHILDREN: usize = 20;
+/// How many runs are shown; `log --run N` finds the others.
 const RUNS: i64 = 20;
 
 pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
@@ -58,13 +58,13 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let mut text = heading(context, &detail);
-    text.push_str(&verdicts(context.out.signs, &on_record(&detail.stored)));
+    text.push_str(&verdicts(context.out.symbols, &on_record(&detail.stored)));
     text.push_str(&facts(&detail, &task, progress, &allowed_transitions));
     if !detail.stored.task.body.is_empty() {
-        text.push_str(&format!("\n{}\n", shown_lines(detail.stored.task.body.trim_end())));
+        text.push_str(&format!("\n{}\n", sanitize_lines(detail.stored.task.body.trim_end())));
     }
     if progress.is_some() {
-        text.push_str(&parts(context, store.children(args.id)?));
+        text.push_str(&children(context, store.children(args.id)?));
     }
     text.push_str(&runs(args.id, &past, context.now));
     context.out.text(&text)?;
@@ -82,17 +82,17 @@ fn heading(context: &Context, detail: &Detail) -> String {
     let style = style(state.kind);
     format!(
         "{style}{}{style:#} {}  {}\n",
-        context.out.signs.of(state.kind),
+        context.out.symbols.of(state.kind),
         task.id,
-        shown(&task.title)
+        sanitize(&task.title)
     )
 }
 
-/// What is known of the task.
+/// The properties of the task.
 fn facts(
     detail: &Detail,
     shown_task: &Task,
-    parts: Option<Progress>,
+    children: Option<Progress>,
     allowed: &[String],
 ) -> String {
     let task = &detail.stored.task;
@@ -117,9 +117,9 @@ fn facts(
             .unwrap_or_default(),
     );
     fact("parent", shown_task.parent.clone().unwrap_or_default());
-    fact("parts", parts.map(progress).unwrap_or_default());
+    fact("children", children.map(progress).unwrap_or_default());
     for need in &detail.needs {
-        fact(needed_as(need.edge), needed(need));
+        fact(edge_label(need.edge), dependency(need));
     }
     fact("not before", task.not_before.map(local).unwrap_or_default());
     if let Some(lease) = &shown_task.lease {
@@ -128,7 +128,7 @@ fn facts(
             format!("{} of {}, until {}", lease.run, lease.worker, local(lease.expires_at)),
         );
     }
-    // What reviewers said stands above, in words.
+    // The verdicts are printed above, in words.
     let is_above = |name: &str, value: &Value| REVIEW_FIELDS.contains(&name) && value.is_array();
     for (name, value) in shown_task.fields.iter().filter(|(name, value)| !is_above(name, value)) {
         let text = match value {
@@ -144,40 +144,40 @@ fn facts(
     if let Some(decision) = &detail.decision {
         let actions: Vec<&str> =
             decision.offers.iter().map(|(action, _)| action.as_str()).collect();
-        fact("asks", format!("{} ({})", decision.asks, actions.join(", ")));
+        fact("question", format!("{} ({})", decision.asks, actions.join(", ")));
     }
     fact("added", local(task.created_at));
     fact("changed", format!("{}, version {}", local(task.updated_at), task.version));
-    fact("you may", allowed.join(", "));
+    fact("allowed", allowed.join(", "));
     output::facts(rows)
 }
 
-/// Its parts in the order in which they were made. Of many those are shown first that are not done.
-fn parts(context: &Context, mut parts: Vec<Stored>) -> String {
-    parts.retain(|part| !is_review(part));
-    let all = parts.len();
-    if all > PARTS {
-        parts.sort_by_key(|part| part.state().kind == StateKind::Done);
-        parts.truncate(PARTS);
+/// The children in the order of their creation. If there are many, unfinished ones come first.
+fn children(context: &Context, mut children: Vec<Stored>) -> String {
+    children.retain(|child| !is_review(child));
+    let all = children.len();
+    if all > CHILDREN {
+        children.sort_by_key(|child| child.state().kind == StateKind::Done);
+        children.truncate(CHILDREN);
     }
-    let row = |part: &Stored| -> Vec<Cell> {
-        let state = part.state();
+    let row = |child: &Stored| -> Vec<Cell> {
+        let state = child.state();
         vec![
-            context.out.signs.sign_cell(state.kind),
-            part.task.id.to_string().into(),
+            context.out.symbols.symbol_cell(state.kind),
+            child.task.id.to_string().into(),
             Cell { text: state.name.clone(), style: style(state.kind) },
-            part.task.title.as_str().into(),
+            child.task.title.as_str().into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = parts.iter().map(row).collect();
-    let more = match all - parts.len() {
+    let rows: Vec<Vec<Cell>> = children.iter().map(row).collect();
+    let more = match all - children.len() {
         0 => String::new(),
         more => format!("... and {more} more\n"),
     };
-    format!("\n{}{more}", table(&["", "PART", "STATE", "TITLE"], &rows))
+    format!("\n{}{more}", table(&["", "CHILD", "STATE", "TITLE"], &rows))
 }
 
-/// Its runs, the oldest first, and how each ended.
+/// The runs, oldest first, and how each ended.
 fn runs(task: TaskId, past: &[PastRun], now: Instant) -> String {
     if past.is_empty() {
         return String::new();
@@ -186,18 +186,18 @@ fn runs(task: TaskId, past: &[PastRun], now: Instant) -> String {
         let outcome = match (&run.outcome, run.ended_at) {
             (Some(outcome), _) => outcome.as_str(),
             (None, Some(_)) => "ended",
-            (None, None) => "at work",
+            (None, None) => "running",
         };
         let took = run.ended_at.unwrap_or(now).since(run.started_at);
         vec![
             RunId { task, epoch: run.epoch }.to_string().into(),
             run.worker.as_str().into(),
             local(run.started_at).into(),
-            lasting(took).into(),
+            format_span(took).into(),
             outcome.into(),
             run.class.map_or("", FailureClass::as_str).into(),
-            amount(run.tokens).into(),
-            money(run.cost_micros).into(),
+            format_tokens(run.tokens).into(),
+            format_cost(run.cost_micros).into(),
             first_line(run.detail.as_deref().unwrap_or_default()).into(),
         ]
     };
@@ -206,14 +206,14 @@ fn runs(task: TaskId, past: &[PastRun], now: Instant) -> String {
     format!("\n{}", table(&header, &past.iter().map(row).collect::<Vec<_>>()))
 }
 
-/// In the words of the flags of `banksman add`.
-fn needed_as(edge: Edge) -> &'static str {
+/// Named as the flags of `banksman add`.
+fn edge_label(edge: Edge) -> &'static str {
     match edge {
         Edge::Blocks => "after",
         Edge::Informs => "informed by",
     }
 }
 
-fn needed(need: &Dependency) -> String {
+fn dependency(need: &Dependency) -> String {
     format!("{} {}: {}", need.task, need.state, need.title)
 }

@@ -1,4 +1,5 @@
-//! `banksman status`: everything that is going on, at a glance. It only looks.
+//! `banksman status`: summarizes the store, running agents and open questions. It never changes
+//! anything.
 
 mod live;
 
@@ -14,9 +15,10 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{Cell, shown, table};
-use super::signs::{
-    Signs, amount, ended_reviewers, first_line, kind_named, lasting, local, money, progress, style,
+use super::output::{Cell, sanitize, table};
+use super::symbols::{
+    Symbols, finished_reviews, first_line, format_cost, format_span, format_tokens, kind_named,
+    local, progress, style,
 };
 use crate::api::dto;
 use crate::config::Config;
@@ -30,31 +32,31 @@ use crate::ops::status::{
 };
 use crate::store::query::StateCount;
 
-/// Files that are counted before the use of the disk is only said to be more than that.
+/// How many files are counted before the disk usage is only a lower bound.
 const DISK_ENTRIES: u64 = 20_000;
 
-/// Show what is going on: states, agents at work, retries, and what waits for you
+/// Show the status: tasks by state, running agents, retries, and what needs you
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman status
-  banksman status --watch        live, until you press q
+  banksman status --watch        update live until you press q
   banksman status --json
 ")]
 pub(super) struct StatusArgs {
-    /// Stay and show changes as they happen; plain output where there is no terminal
+    /// Update live until you press q; without a terminal, print once
     #[arg(short, long)]
     watch: bool,
 }
 
-/// Everything that is shown, from the store and from the folders of this machine.
-struct Picture {
+/// Everything on the page, from the store and from the folders of this machine.
+struct StatusPage {
     summary: StatusSummary,
-    /// What the runs of this machine say of themselves, by their names.
+    /// The heartbeats of this machine's runs, by run.
     heartbeats: BTreeMap<String, KeeperStatus>,
     home: Home,
 }
 
-/// What lies in the folder of runs and in worktrees, wherever they are.
+/// Worktrees and disk usage of this machine, wherever they are.
 #[derive(Clone, Copy)]
 struct Home {
     worktrees: usize,
@@ -70,14 +72,14 @@ pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure>
     let summary = summary(&store)?;
     let heartbeats = heartbeats(&context.config, &summary);
     let home = home(&context.config, &summary);
-    let picture = Picture { summary, heartbeats, home };
+    let page = StatusPage { summary, heartbeats, home };
     context.out.answer(
-        || document(&picture),
-        || text(context.out.signs, &context.config, &picture, context.now),
+        || document(&page),
+        || text(context.out.symbols, &context.config, &page, context.now),
     )?;
-    let is_empty = picture.summary.overview.states.is_empty();
+    let is_empty = page.summary.overview.states.is_empty();
     let mut next = vec![if is_empty { "add 'TITLE'" } else { "list --state STATE" }];
-    if !picture.summary.at_work.is_empty() {
+    if !page.summary.at_work.is_empty() {
         next.push("log ID -f");
     }
     context.out.next(&next);
@@ -87,7 +89,7 @@ pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure>
 fn heartbeats(config: &Config, summary: &StatusSummary) -> BTreeMap<String, KeeperStatus> {
     let heartbeat = |at_work: &ActiveRun| {
         let folder = LocalSite::find(&config.agents.home, JobId::Run(at_work.run))?;
-        // A beat that cannot be read is only missed.
+        // A heartbeat that cannot be read is left out.
         Some((at_work.run.to_string(), folder.heartbeat().ok()??))
     };
     summary.at_work.iter().filter_map(heartbeat).collect()
@@ -97,7 +99,7 @@ fn home(config: &Config, summary: &StatusSummary) -> Home {
     let home = &config.agents.home;
     let repos: Vec<PathBuf> =
         summary.overview.projects.iter().map(|(_, path)| PathBuf::from(path)).collect();
-    // A folder that cannot be read has nothing that could be counted.
+    // A folder that cannot be read counts as empty.
     let worktrees = mark::worktrees(home, &repos).unwrap_or_default();
     let mut disk = disk_use(home, DISK_ENTRIES);
     let real_home = home.canonicalize().unwrap_or_else(|_| home.clone());
@@ -111,11 +113,11 @@ fn home(config: &Config, summary: &StatusSummary) -> Home {
     Home { worktrees: worktrees.len(), disk }
 }
 
-fn document(picture: &Picture) -> Value {
-    let mut document = dto::summary(&picture.summary);
+fn document(page: &StatusPage) -> Value {
+    let mut document = dto::summary(&page.summary);
     let running = document["running"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
     for run in running {
-        let heartbeat = run["run"].as_str().and_then(|name| picture.heartbeats.get(name));
+        let heartbeat = run["run"].as_str().and_then(|name| page.heartbeats.get(name));
         run["live"] = heartbeat.map_or(Value::Null, |heartbeat| {
             json!({
                 "stage": heartbeat.stage,
@@ -126,33 +128,33 @@ fn document(picture: &Picture) -> Value {
             })
         });
     }
-    let Home { worktrees, disk } = picture.home;
+    let Home { worktrees, disk } = page.home;
     document["worktrees"] = json!(worktrees);
     document["disk"] = json!({ "bytes": disk.bytes, "complete": disk.complete });
     document
 }
 
-fn text(signs: Signs, config: &Config, picture: &Picture, now: Instant) -> String {
-    let summary = &picture.summary;
-    let mut text = states(signs, summary);
-    text.push_str(&facts(config, picture, now));
-    text.push_str(&at_work(signs, picture, now));
+fn text(symbols: Symbols, config: &Config, page: &StatusPage, now: Instant) -> String {
+    let summary = &page.summary;
+    let mut text = states(symbols, summary);
+    text.push_str(&facts(config, page, now));
+    text.push_str(&at_work(symbols, page, now));
     text.push_str(&parents(&summary.parents));
-    text.push_str(&retries(signs, &summary.retries, now));
-    text.push_str(&asks(signs, &summary.asks, now));
+    text.push_str(&retries(symbols, &summary.retries, now));
+    text.push_str(&asks(symbols, &summary.asks, now));
     text
 }
 
-fn states(signs: Signs, summary: &StatusSummary) -> String {
+fn states(symbols: Symbols, summary: &StatusSummary) -> String {
     let retrying = summary.retries_by_state();
     let row = |count: &StateCount| -> Vec<Cell> {
         let kind = kind_named(&count.kind);
-        let sign = kind.map(|kind| signs.sign_cell(kind)).unwrap_or_default();
+        let sign = kind.map(|kind| symbols.symbol_cell(kind)).unwrap_or_default();
         let state =
             Cell { style: kind.map(style).unwrap_or_default(), ..count.state.as_str().into() };
         let retrying = retrying.get(count.state.as_str());
         let note = retrying
-            .map(|tasks| format!("{} {tasks} to be tried again", signs.retrying()))
+            .map(|tasks| format!("{} {tasks} to retry", symbols.retrying()))
             .unwrap_or_default();
         let tasks = count.tasks.to_string();
         vec![sign, state, count.kind.as_str().into(), tasks.into(), note.into()]
@@ -167,7 +169,7 @@ fn states(signs: Signs, summary: &StatusSummary) -> String {
     table(&["", "STATE", "KIND", "TASKS", ""], &rows)
 }
 
-/// What is left of the tasks in a state without the reviewers who have come to their end.
+/// The count of tasks in a state without finished reviews.
 fn without(count: &StateCount, reviews: &[StateCount]) -> StateCount {
     let is_same =
         |reviews: &&StateCount| reviews.state == count.state && reviews.kind == count.kind;
@@ -175,23 +177,23 @@ fn without(count: &StateCount, reviews: &[StateCount]) -> StateCount {
     StateCount { tasks: count.tasks - ended, ..count.clone() }
 }
 
-fn facts(config: &Config, picture: &Picture, now: Instant) -> String {
-    let overview = &picture.summary.overview;
+fn facts(config: &Config, page: &StatusPage, now: Instant) -> String {
+    let overview = &page.summary.overview;
     let mut text = String::new();
     let mut fact =
-        |name: &str, value: String| text.push_str(&format!("{name:<11}{}\n", shown(&value)));
+        |name: &str, value: String| text.push_str(&format!("{name:<11}{}\n", sanitize(&value)));
     if overview.paused {
-        fact("paused", "no agent is started until `banksman resume`".to_owned());
+        fact("paused", "no agents start until `banksman resume`".to_owned());
     }
     let ended: i64 = overview.ended_reviews.iter().map(|reviews| reviews.tasks).sum();
     if ended > 0 {
-        fact("left out", ended_reviewers(ended));
+        fact("hidden", format!("{} (banksman list --all)", finished_reviews(ended)));
     }
     fact("ready", overview.ready.to_string());
     fact("running", overview.running.to_string());
     fact("decisions", format!("{} open", overview.open_decisions));
     let dead = if overview.dead_effects > 0 {
-        format!(", {} given up", overview.dead_effects)
+        format!(", {} failed for good", overview.dead_effects)
     } else {
         String::new()
     };
@@ -200,7 +202,8 @@ fn facts(config: &Config, picture: &Picture, now: Instant) -> String {
         fact("next timer", local(due));
     }
     for (name, account) in &overview.paused_accounts {
-        let wait = account.paused_until.map(|until| lasting(until.since(now))).unwrap_or_default();
+        let wait =
+            account.paused_until.map(|until| format_span(until.since(now))).unwrap_or_default();
         fact("account", format!("{name}  paused for {wait}: {}", first_line(&account.reason)));
     }
     for (name, path) in &overview.projects {
@@ -208,62 +211,59 @@ fn facts(config: &Config, picture: &Picture, now: Instant) -> String {
     }
     for batch in &overview.batches {
         let paused = if batch.paused { ", paused" } else { "" };
-        let given_up = if batch.given_up > 0 {
-            format!(", {} given up", batch.given_up)
-        } else {
-            String::new()
-        };
+        let given_up =
+            if batch.given_up > 0 { format!(", {} failed", batch.given_up) } else { String::new() };
         fact(
             "batch",
             format!(
-                "{}  {} of {} done{given_up}, {} of {} at work{paused}",
+                "{}  {} of {} done{given_up}, {} of {} running{paused}",
                 batch.name, batch.done, batch.tasks, batch.running, batch.concurrency
             ),
         );
     }
-    let Home { worktrees, disk } = picture.home;
+    let Home { worktrees, disk } = page.home;
     if worktrees > 0 {
         let at_least = if disk.complete { "" } else { "more than " };
         let size = disk.bytes / (1024 * 1024);
-        fact("worktrees", format!("{worktrees}, {at_least}{size} MB with all of the home folder"));
+        fact("worktrees", format!("{worktrees}, {at_least}{size} MB including the home folder"));
     }
     let most = config.agents.worktrees.warn_above;
     if worktrees > usize::try_from(most).unwrap_or(usize::MAX) {
-        fact("warning", format!("more than {most} worktrees; finished tasks give theirs back"));
+        fact("warning", format!("more than {most} worktrees; finished tasks release theirs"));
     }
     text
 }
 
-fn at_work(signs: Signs, picture: &Picture, now: Instant) -> String {
+fn at_work(symbols: Symbols, page: &StatusPage, now: Instant) -> String {
     let row = |at_work: &ActiveRun| -> Vec<Cell> {
-        let heartbeat = picture.heartbeats.get(&at_work.run.to_string());
-        let tokens =
-            heartbeat.map(|heartbeat| amount(heartbeat.input_tokens + heartbeat.output_tokens));
-        let cost = heartbeat.and_then(|heartbeat| heartbeat.cost_micros).map(money);
+        let heartbeat = page.heartbeats.get(&at_work.run.to_string());
+        let tokens = heartbeat
+            .map(|heartbeat| format_tokens(heartbeat.input_tokens + heartbeat.output_tokens));
+        let cost = heartbeat.and_then(|heartbeat| heartbeat.cost_micros).map(format_cost);
         let stage = heartbeat.map_or("", |heartbeat| stage(heartbeat.stage));
         let last =
             heartbeat.map(|heartbeat| first_line(&heartbeat.last)).filter(|last| !last.is_empty());
         vec![
-            signs.sign_cell(StateKind::Working),
+            symbols.symbol_cell(StateKind::Working),
             at_work.run.task.to_string().into(),
             at_work.run.to_string().into(),
             at_work.run.epoch.to_string().into(),
             at_work.worker.as_str().into(),
             at_work.node.clone().unwrap_or_default().into(),
             stage.into(),
-            lasting(now.since(at_work.started_at)).into(),
+            format_span(now.since(at_work.started_at)).into(),
             tokens.unwrap_or_default().into(),
             cost.unwrap_or_default().into(),
             last.unwrap_or_else(|| first_line(&at_work.title)).into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = picture.summary.at_work.iter().map(row).collect();
+    let rows: Vec<Vec<Cell>> = page.summary.at_work.iter().map(row).collect();
     let header =
-        ["", "TASK", "RUN", "TRY", "WORKER", "NODE", "STAGE", "FOR", "TOKENS", "COST", "AT WORK"];
+        ["", "TASK", "RUN", "TRY", "WORKER", "NODE", "STAGE", "FOR", "TOKENS", "COST", "ACTIVITY"];
     section(&header, &rows)
 }
 
-/// Tasks whose work is done in parts, and how far those are.
+/// Parent tasks, and the progress of their children.
 fn parents(parents: &[ParentProgress]) -> String {
     let row = |parent: &ParentProgress| -> Vec<Cell> {
         vec![
@@ -274,21 +274,22 @@ fn parents(parents: &[ParentProgress]) -> String {
         ]
     };
     let rows: Vec<Vec<Cell>> = parents.iter().map(row).collect();
-    section(&["TASK", "STATE", "PARTS", "TITLE"], &rows)
+    section(&["TASK", "STATE", "CHILDREN", "TITLE"], &rows)
 }
 
-/// A task that is to be tried again has a sign of its own: it is neither at work nor has it failed.
-fn retries(signs: Signs, retries: &[PendingRetry], now: Instant) -> String {
+/// Pending retries have their own symbol: such a task is neither running nor failed.
+fn retries(symbols: Symbols, retries: &[PendingRetry], now: Instant) -> String {
     let row = |retry: &PendingRetry| -> Vec<Cell> {
         let wait = retry.at.since(now);
-        let when = if wait > Span(0) { format!("in {}", lasting(wait)) } else { "now".to_owned() };
+        let when =
+            if wait > Span(0) { format!("in {}", format_span(wait)) } else { "now".to_owned() };
         let error = if retry.error.is_empty() {
             retry.outcome.clone()
         } else {
             format!("{}: {}", retry.outcome, first_line(&retry.error))
         };
         vec![
-            signs.retrying_cell(),
+            symbols.retrying_cell(),
             retry.task.to_string().into(),
             when.into(),
             retry.attempt.to_string().into(),
@@ -300,14 +301,14 @@ fn retries(signs: Signs, retries: &[PendingRetry], now: Instant) -> String {
     section(&["", "TASK", "NEXT TRY", "ATTEMPT", "TITLE", "LAST ERROR"], &rows)
 }
 
-fn asks(signs: Signs, asks: &[NeedsPerson], now: Instant) -> String {
+fn asks(symbols: Symbols, asks: &[NeedsPerson], now: Instant) -> String {
     let row = |ask: &NeedsPerson| -> Vec<Cell> {
-        let until = ask.until.map(|until| lasting(until.since(now))).unwrap_or_default();
+        let until = ask.until.map(|until| format_span(until.since(now))).unwrap_or_default();
         vec![
-            signs.sign_cell(StateKind::Waiting),
+            symbols.symbol_cell(StateKind::Waiting),
             ask.task.to_string().into(),
             ask.state.as_str().into(),
-            lasting(now.since(ask.since)).into(),
+            format_span(now.since(ask.since)).into(),
             until.into(),
             first_line(&ask.title).into(),
             first_line(&ask.what).into(),
@@ -317,7 +318,7 @@ fn asks(signs: Signs, asks: &[NeedsPerson], now: Instant) -> String {
     section(&["", "TASK", "STATE", "FOR", "LEFT", "TITLE", "NEEDS YOU"], &rows)
 }
 
-/// A table with a line above it, or nothing.
+/// A table after a blank line, or nothing.
 fn section(header: &[&str], rows: &[Vec<Cell>]) -> String {
     if rows.is_empty() { String::new() } else { format!("\n{}", table(header, rows)) }
 }

@@ -1,5 +1,4 @@
-//! `banksman retry`, `unblock`, `cancel` and `escalate`: the moves that people ask for most, by
-//! their names.
+//! `banksman retry`, `unblock`, `cancel` and `escalate`: the most common moves, by name.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
@@ -16,9 +15,9 @@ use crate::ops::decisions::DecisionRef;
 use crate::ops::policy;
 use crate::ops::tasks::{self, MoveRequest};
 
-/// Try a task again that has failed
+/// Retry a failed task
 ///
-/// One that is to be tried again by itself, only later, is tried now.
+/// If the task already waits for a retry, the retry starts now.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman retry t12
@@ -28,12 +27,12 @@ pub(super) struct RetryArgs {
     /// The task
     #[arg(value_name = "ID")]
     id: TaskId,
-    /// Why it will go better this time, where the lifecycle asks for it
+    /// Why it should succeed this time, if the lifecycle asks for it
     #[arg(long, value_name = "TEXT")]
     confirm: Option<String>,
 }
 
-/// Let a blocked task go on
+/// Continue a blocked task
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman unblock t12
@@ -43,35 +42,35 @@ pub(super) struct UnblockArgs {
     /// The task
     #[arg(value_name = "ID")]
     id: TaskId,
-    /// What the agent shall know; it is told with its next attempt
+    /// A note for the agent, added to its next prompt
     #[arg(value_name = "NOTE")]
     note: Option<String>,
 }
 
-/// Abandon a task; its agent is ended and its work is kept under a rescue ref
+/// Cancel a task; its agent is stopped and its work is kept under a rescue ref
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
-  banksman cancel t12 'not needed any more'
+  banksman cancel t12 'no longer needed'
 ")]
 pub(super) struct CancelArgs {
     /// The task
     #[arg(value_name = "ID")]
     id: TaskId,
-    /// Why
+    /// The reason
     #[arg(value_name = "REASON")]
     reason: String,
 }
 
-/// Ask a person about a task, whatever it is doing
+/// Ask a person about a task, whatever its state
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
-  banksman escalate t12 'this needs more money than it has'
+  banksman escalate t12 'this needs a larger budget'
 ")]
 pub(super) struct EscalateArgs {
     /// The task
     #[arg(value_name = "ID")]
     id: TaskId,
-    /// What has to be decided
+    /// The question to decide
     #[arg(value_name = "REASON")]
     reason: String,
     #[command(flatten)]
@@ -80,7 +79,7 @@ pub(super) struct EscalateArgs {
 
 pub(super) fn escalate(context: &Context, args: &EscalateArgs) -> Result<Exit, Failure> {
     let store = context.store()?;
-    context.no_run_decides(&store, DecisionRef::Task(args.id))?;
+    context.refuse_decision_by_run(&store, DecisionRef::Task(args.id))?;
     let actor = context.actor(args.actor.actor.as_ref());
     match policy::escalate(&store, args.id, &actor, &args.reason, context.now) {
         Ok(moved) => moves::show(context, &store, moved, &["decisions"]),
@@ -90,14 +89,14 @@ pub(super) fn escalate(context: &Context, args: &EscalateArgs) -> Result<Exit, F
 
 pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit, Failure> {
     let store = context.store()?;
-    context.no_run_decides(&store, DecisionRef::Task(args.id))?;
+    context.refuse_decision_by_run(&store, DecisionRef::Task(args.id))?;
     let known = store.task(args.id)?.lifecycle;
     let fields = known_fields(&known, &[("confirmation", args.confirm.as_deref())]);
     let (id, actor) = (args.id, context.actor(None));
     match tasks::retry(&store, id, &actor, fields, context.now) {
         Ok(moved) => {
             if moved.entry.as_ref().is_some_and(|entry| entry.record.trigger == DELAY_SKIPPED) {
-                context.out.say("it is tried again now, and not only at its time");
+                context.out.say("retrying now instead of waiting");
             }
             let next = [format!("show {id}"), format!("why {id}")];
             moves::show(context, &store, moved, &next.each_ref().map(String::as_str))
@@ -107,8 +106,7 @@ pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit, Failure
 }
 
 pub(super) fn unblock(context: &Context, args: &UnblockArgs) -> Result<Exit, Failure> {
-    // Where a lifecycle keeps what people say to an agent differs; what it does not know is left
-    // out.
+    // Lifecycles keep a person's text in different fields; unknown ones are left out.
     let note = args.note.as_deref();
     steer(context, args.id, "unblock", &[("note", note), ("feedback", note)])
 }
@@ -135,7 +133,7 @@ fn steer(
     moves::ask(context, id, &context.actor(None), &request)
 }
 
-/// A lifecycle without such a field asks for none.
+/// Keeps only the fields that the lifecycle declares.
 fn known_fields(lifecycle: &Lifecycle, given: &[(&str, Option<&str>)]) -> Map<String, Value> {
     let mut fields = Map::new();
     for (name, value) in given {

@@ -1,4 +1,4 @@
-//! The command line as data: that it is consistent, and that its codes are told apart.
+//! Tests that the command line is consistent and that its codes are distinct.
 
 use std::collections::BTreeSet;
 

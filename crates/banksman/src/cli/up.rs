@@ -1,5 +1,5 @@
-//! `banksman up`, `pulse` and `renew`: the one place of the command line that puts store, site and
-//! engine together.
+//! `banksman up`, `pulse` and `renew`: the only place where the command line combines store, site
+//! and engine.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,13 +16,13 @@ use banksman_core::time::{Instant, Span};
 use clap::Args;
 use serde_json::json;
 
-use super::attach::{open_window, wanted_screen};
+use super::attach::{open_window, window_host};
 use super::context::{Context, open, target};
-use super::daily::{Desk, Turn};
+use super::daily::{DailyNote, NoteUpdate};
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{json_line, shown};
-use super::signs::local_time;
+use super::output::{json_line, sanitize};
+use super::symbols::local_time;
 use crate::clock;
 use crate::config::{self, Config, EnvVars, Environment, Flags, PolicyFile};
 use crate::engine::wake::{WakeReason, Waker};
@@ -35,28 +35,27 @@ use crate::exec::site::LocalSite;
 use crate::exec::window;
 use crate::store::{Store, StoreError};
 
-/// The longest sleep of `up`: a node that is not heard of for three of them counts as gone.
-const LONGEST_SLEEP: Duration = Duration::from_secs(60);
-/// It has taken longer than there was time for: what is due is looked at almost at once.
-const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
-/// The same while there are keepers that an earlier `up` or a `pulse` has started: nobody tells us
-/// when one of them is killed.
-const LONGEST_SLEEP_BESIDE_OTHERS: Duration = Duration::from_secs(5);
-/// Somebody looks at the screen meanwhile.
-const LONGEST_SLEEP_OF_ONE_WHO_WAITS: Duration = Duration::from_secs(1);
-/// Worktrees that nobody took away are looked for this often.
-const BETWEEN_SWEEPS: Span = Span(60 * 60_000);
-/// How long a start waits for an `up` that is on its way out: a second.
+/// The longest sleep of `up`: a node that misses three of them counts as gone.
+const MAX_SLEEP: Duration = Duration::from_secs(60);
+/// The sleep after a turn that took longer than the time until the next one.
+const MIN_SLEEP: Duration = Duration::from_millis(1);
+/// The longest sleep while keepers from an earlier `up` or `pulse` are running: their death
+/// triggers no event.
+const MAX_SLEEP_WITH_OTHER_KEEPERS: Duration = Duration::from_secs(5);
+/// The longest sleep while a person waits at the terminal.
+const MAX_SLEEP_INTERACTIVE: Duration = Duration::from_secs(1);
+/// How often leftover worktrees are removed.
+const SWEEP_INTERVAL: Span = Span(60 * 60_000);
+/// How long a start waits for an `up` that is exiting: one second.
 const LOCK_TRIES: u32 = 20;
-const BETWEEN_LOCK_TRIES: Duration = Duration::from_millis(50);
-/// After a turn that failed, such as by a store that cannot be reached.
-const AFTER_FAILURE: Duration = Duration::from_secs(5);
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(50);
+/// The sleep after a failed turn, for example because the store cannot be reached.
+const FAILURE_DELAY: Duration = Duration::from_secs(5);
 
 /// Run agents on the tasks of the store until you stop it
 ///
-/// It starts agents for tasks that are ready, watches over them, and wakes only when something
-/// happens. Ending it leaves agents at work: they go on, and the next `up` or `pulse` takes their
-/// results.
+/// Starts agents for ready tasks, supervises them, and sleeps until something happens. When you
+/// stop it, running agents continue, and the next `up` or `pulse` collects their results.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman up
@@ -64,9 +63,9 @@ const AFTER_FAILURE: Duration = Duration::from_secs(5);
 ")]
 pub(super) struct UpArgs {}
 
-/// Do everything that is due, once, and exit
+/// Do one turn of `up` and exit
 ///
-/// For cron: agents that are started go on by themselves, and a later pulse takes their results.
+/// For cron: agents that it starts continue on their own, and a later pulse collects their results.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman pulse
@@ -80,23 +79,23 @@ pub(super) struct RenewArgs {
     /// The run
     #[arg(value_name = "RUN")]
     run: RunId,
-    /// For how long
+    /// The new duration of the lease
     #[arg(long, value_name = "SPAN")]
     ttl: Span,
-    /// It has got on since the last time
+    /// The run has made progress since the last renewal
     #[arg(long)]
     progressed: bool,
 }
 
-/// Everything that an engine is made of.
-pub(super) struct Parts {
+/// Everything that an engine needs.
+pub(super) struct Runtime {
     pub(super) store: Store,
     pub(super) site: LocalSite,
-    projects: OnDisk,
-    pub(super) terms: EngineConfig,
+    projects: ProjectsOnDisk,
+    pub(super) engine_config: EngineConfig,
 }
 
-impl Parts {
+impl Runtime {
     pub(super) fn of(config: &Config) -> Result<Self, Failure> {
         let target = target(config)?;
         let store = open(config, &target)?;
@@ -104,34 +103,35 @@ impl Parts {
         let program = env::current_exe().map_err(Failure::Program)?;
         let path = Environment::passed(&["PATH".to_owned()]).remove("PATH").unwrap_or_default();
         let workers = agents.workers_or_found(&path);
-        // Keepers renew their leases by the same store, whatever named it; an address may hold a
-        // password, so it does not go into their arguments.
+        // Keepers renew their leases in the same store, wherever its address came from. The address
+        // may hold a password, so it must not be in their arguments.
         let address = config.store.clone().unwrap_or_default();
         let site = LocalSite::open(&agents.home, &program)?.with_env(EnvVars::STORE, &address);
         let environment = Environment::of_process()?;
         let (known, policies) = (RefCell::default(), RefCell::default());
-        let projects = OnDisk { store: store.clone(), environment, known, policies };
+        let projects = ProjectsOnDisk { store: store.clone(), environment, known, policies };
         let policy = RetryPolicy::default();
-        let terms = EngineConfig { agents, workers, program, policy, secret: clock::secret };
-        Ok(Self { store, site, projects, terms })
+        let engine_config =
+            EngineConfig { agents, workers, program, policy, secret: clock::secret };
+        Ok(Self { store, site, projects, engine_config })
     }
 
     pub(super) fn engine(&self) -> Engine<'_> {
-        Engine::new(&self.store, &self.site, &self.projects, &self.terms)
+        Engine::new(&self.store, &self.site, &self.projects, &self.engine_config)
     }
 }
 
-/// Projects with the settings of their folders, as they were when the project was first needed.
-struct OnDisk {
+/// Projects with the settings of their folders, read when a project is first needed in a turn.
+struct ProjectsOnDisk {
     store: Store,
     environment: Environment,
     known: RefCell<BTreeMap<String, Option<Project>>>,
-    /// By project, so that a policy is made sense of only when its file has changed.
+    /// By project, so that a policy is parsed only when its file has changed.
     policies: RefCell<BTreeMap<String, PolicyFile>>,
 }
 
-impl OnDisk {
-    fn look(&self, name: &str) -> Result<Option<Project>, EngineError> {
+impl ProjectsOnDisk {
+    fn load(&self, name: &str) -> Result<Option<Project>, EngineError> {
         let Some(path) = self.store.project(name)? else { return Ok(None) };
         let path = PathBuf::from(path);
         if !path.join(".git").exists() {
@@ -143,7 +143,7 @@ impl OnDisk {
         let mut agents = config.agents;
         let mut policies = self.policies.borrow_mut();
         if let Some(earlier) = policies.get(name) {
-            agents.policy.remember(earlier);
+            agents.policy.reuse(earlier);
         }
         policies.insert(name.to_owned(), agents.policy.clone());
         let base = agents.worktrees.base.clone().or_else(|| repo::base_branch(&path));
@@ -152,215 +152,216 @@ impl OnDisk {
     }
 }
 
-impl Projects for OnDisk {
+impl Projects for ProjectsOnDisk {
     fn find(&self, name: &str) -> Result<Option<Project>, EngineError> {
         if let Some(known) = self.known.borrow().get(name) {
             return Ok(known.clone());
         }
-        let found = self.look(name)?;
+        let found = self.load(name)?;
         self.known.borrow_mut().insert(name.to_owned(), found.clone());
         Ok(found)
     }
 }
 
 pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit, Failure> {
-    let parts = Parts::of(&context.config)?;
-    let desk = Desk::of(&context.config);
-    let answers = look_at_note(desk.as_ref(), &parts, context.now);
-    let mut pulse = parts.engine().pulse(context.now)?;
-    after_note(desk.as_ref(), &parts, answers, &mut pulse, context.now);
+    let runtime = Runtime::of(&context.config)?;
+    let note = DailyNote::of(&context.config);
+    let answers = apply_note_answers(note.as_ref(), &runtime, context.now);
+    let mut pulse = runtime.engine().pulse(context.now)?;
+    update_note(note.as_ref(), &runtime, answers, &mut pulse, context.now);
     open_windows(context, &pulse);
-    parts.engine().sweep()?;
+    runtime.engine().sweep()?;
     context.out.answer(|| document(&pulse), || lines(&pulse, context.now))?;
     Ok(Exit::Done)
 }
 
 pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
-    let parts = Parts::of(&context.config)?;
-    let _only = only_one(&parts.terms.agents.home)?;
-    let mut waker = Waker::hang(&parts.store, &parts.site.ended_folder())?;
-    welcome(context, &parts);
-    let desk = Desk::of(&context.config).map(Desk::at_a_pace);
+    let runtime = Runtime::of(&context.config)?;
+    let _only = lock_home(&runtime.engine_config.agents.home)?;
+    let mut waker = Waker::hang(&runtime.store, &runtime.site.ended_folder())?;
+    print_start(context, &runtime);
+    let note = DailyNote::of(&context.config).map(DailyNote::throttled);
     let mut swept = Instant(0);
     loop {
-        parts.projects.known.borrow_mut().clear();
+        runtime.projects.known.borrow_mut().clear();
         let (now, began) = (clock::now(), clock::monotonic());
-        let answers = look_at_note(desk.as_ref(), &parts, now);
-        let sleep = match parts.engine().pulse(now) {
+        let answers = apply_note_answers(note.as_ref(), &runtime, now);
+        let sleep = match runtime.engine().pulse(now) {
             Ok(mut pulse) => {
-                after_note(desk.as_ref(), &parts, answers, &mut pulse, now);
+                update_note(note.as_ref(), &runtime, answers, &mut pulse, now);
                 open_windows(context, &pulse);
                 waker.watch_signals(&pulse.watched);
                 show(context, &pulse, now)?;
-                // A folder that cannot be read is told of by the next turn.
-                let others = parts.site.has_others_keepers().unwrap_or(true);
-                let longest = if others { LONGEST_SLEEP_BESIDE_OTHERS } else { LONGEST_SLEEP };
+                // The next turn reports a folder that cannot be read.
+                let others = runtime.site.has_others_keepers().unwrap_or(true);
+                let longest = if others { MAX_SLEEP_WITH_OTHER_KEEPERS } else { MAX_SLEEP };
                 sleep_after(&pulse, clock::monotonic().duration_since(began)).min(longest)
             }
             Err(error) => {
                 let failure = Failure::from(error);
                 context.out.say(&format!("{} {failure}", local_time(now)));
-                AFTER_FAILURE
+                FAILURE_DELAY
             }
         };
-        if now.since(swept) > BETWEEN_SWEEPS {
+        if now.since(swept) > SWEEP_INTERVAL {
             swept = now;
-            if let Err(error) = parts.engine().sweep() {
+            if let Err(error) = runtime.engine().sweep() {
                 context.out.say(&format!("{} {}", local_time(now), Failure::from(error)));
             }
         }
         if waker.wait(sleep) == WakeReason::Stop {
-            return farewell(context, &parts);
+            return print_stop(context, &runtime);
         }
     }
 }
 
-/// Answers in the daily note come first, so that the turn carries them out.
-fn look_at_note(desk: Option<&Desk>, parts: &Parts, now: Instant) -> Turn {
-    desk.map(|desk| desk.turn(&parts.store, now)).unwrap_or_default()
+/// Applies the answers in the daily note before the turn, so that the turn carries them out.
+fn apply_note_answers(note: Option<&DailyNote>, runtime: &Runtime, now: Instant) -> NoteUpdate {
+    note.map(|note| note.update(&runtime.store, now)).unwrap_or_default()
 }
 
-/// Tells what came of the answers, and puts into the note what the turn has changed.
-fn after_note(
-    desk: Option<&Desk>,
-    parts: &Parts,
-    before: Turn,
+/// Reports the results of the answers, and updates the note with what the turn has changed.
+fn update_note(
+    note: Option<&DailyNote>,
+    runtime: &Runtime,
+    before: NoteUpdate,
     pulse: &mut TurnReport,
     now: Instant,
 ) {
-    let Some(desk) = desk else { return };
+    let Some(note) = note else { return };
     let is_idle = pulse.ended.is_empty()
         && pulse.started.is_empty()
         && pulse.recovered.is_empty()
         && pulse.timers + pulse.effects == 0;
-    let after = if is_idle { Turn::default() } else { desk.turn(&parts.store, now) };
-    pulse.watched.push(desk.folder().to_owned());
-    for turn in [before, after] {
-        let told = turn.notices.into_iter();
+    let after = if is_idle { NoteUpdate::default() } else { note.update(&runtime.store, now) };
+    pulse.watched.push(note.folder().to_owned());
+    for update in [before, after] {
+        let told = update.notices.into_iter();
         pulse.notices.extend(told.map(|(urgent, text)| Notice { task: None, urgent, text }));
-        if let Some(again) = turn.again.map(|again| pulse.at.plus(again)) {
-            pulse.next = Some(pulse.next.map_or(again, |next| next.min(again)));
+        if let Some(retry_after) = update.retry_after.map(|retry_after| pulse.at.plus(retry_after))
+        {
+            pulse.next = Some(pulse.next.map_or(retry_after, |next| next.min(retry_after)));
         }
     }
 }
 
-/// How a stay ended.
+/// Why `drive` returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Drove {
+pub(super) enum DriveEnd {
     Enough,
-    /// By a signal.
+    /// A signal told it to stop.
     Stopped,
 }
 
-/// Does what `up` does until it is said to be enough. Where an `up` is at work already, it only
-/// looks on.
+/// Works as `up` does until `is_enough` holds. If an `up` is already running, it only watches.
 pub(super) fn drive(
     context: &Context,
     mut is_enough: impl FnMut(&Store) -> Result<bool, Failure>,
-) -> Result<Drove, Failure> {
-    let parts = Parts::of(&context.config)?;
-    let only = match only_one(&parts.terms.agents.home) {
+) -> Result<DriveEnd, Failure> {
+    let runtime = Runtime::of(&context.config)?;
+    let only = match lock_home(&runtime.engine_config.agents.home) {
         Ok(lock) => Some(lock),
         Err(Failure::AlreadyUp { .. }) => None,
         Err(failure) => return Err(failure),
     };
-    let mut waker = Waker::hang(&parts.store, &parts.site.ended_folder())?;
+    let mut waker = Waker::hang(&runtime.store, &runtime.site.ended_folder())?;
     if only.is_some() {
-        say_if_nobody_works(context, &parts);
+        warn_without_workers(context, &runtime);
     }
     loop {
         let sleep = match only {
             Some(_) => {
-                parts.projects.known.borrow_mut().clear();
+                runtime.projects.known.borrow_mut().clear();
                 let began = clock::monotonic();
-                let pulse = parts.engine().pulse(clock::now())?;
+                let pulse = runtime.engine().pulse(clock::now())?;
                 open_windows(context, &pulse);
                 waker.watch_signals(&pulse.watched);
                 say_notices(context, &pulse);
                 sleep_after(&pulse, clock::monotonic().duration_since(began))
             }
-            None => LONGEST_SLEEP,
+            None => MAX_SLEEP,
         };
-        if is_enough(&parts.store)? {
-            return Ok(Drove::Enough);
+        if is_enough(&runtime.store)? {
+            return Ok(DriveEnd::Enough);
         }
         if waker.wait(sleep) == WakeReason::Stop {
-            return Ok(Drove::Stopped);
+            return Ok(DriveEnd::Stopped);
         }
     }
 }
 
-/// What follows from what has happened, for a workflow that somebody drives by hand: no `up` need
-/// be at work for it, and no agent is started.
+/// Carries out what follows from past events of a manual workflow, without a running `up`. It
+/// starts no agent.
 pub(super) fn follow_up(context: &Context) -> Result<(), Failure> {
-    Parts::of(&context.config)?.engine().follow_up(clock::now())?;
+    Runtime::of(&context.config)?.engine().follow_up(clock::now())?;
     Ok(())
 }
 
-/// The same until it is said to be enough, which the first turn may be.
+/// The same until `is_enough` holds, which may be after the first turn.
 pub(super) fn follow_up_until(
     context: &Context,
     mut is_enough: impl FnMut(&Store) -> Result<bool, Failure>,
-) -> Result<Drove, Failure> {
-    let parts = Parts::of(&context.config)?;
+) -> Result<DriveEnd, Failure> {
+    let runtime = Runtime::of(&context.config)?;
     let mut waker = None;
     loop {
-        parts.engine().follow_up(clock::now())?;
-        if is_enough(&parts.store)? {
-            return Ok(Drove::Enough);
+        runtime.engine().follow_up(clock::now())?;
+        if is_enough(&runtime.store)? {
+            return Ok(DriveEnd::Enough);
         }
-        // What happens between a turn and the first bell is found by the turn after it.
+        // Events between a turn and the first wake-up are found by the next turn.
         let Some(waker) = &waker else {
-            waker = Some(Waker::hang(&parts.store, &parts.site.ended_folder())?);
+            waker = Some(Waker::hang(&runtime.store, &runtime.site.ended_folder())?);
             continue;
         };
-        if waker.wait(LONGEST_SLEEP_OF_ONE_WHO_WAITS) == WakeReason::Stop {
-            return Ok(Drove::Stopped);
+        if waker.wait(MAX_SLEEP_INTERACTIVE) == WakeReason::Stop {
+            return Ok(DriveEnd::Stopped);
         }
     }
 }
 
 fn say_notices(context: &Context, pulse: &TurnReport) {
     for notice in &pulse.notices {
-        context.out.say(&shown(&notice.text));
+        context.out.say(&sanitize(&notice.text));
     }
 }
 
-/// A window that cannot be opened is a pity and nothing more.
+/// A window that cannot be opened is reported and otherwise ignored.
 fn open_windows(context: &Context, pulse: &TurnReport) {
-    let Some(screen) = wanted_screen(context.config.windows) else { return };
+    let Some(host) = window_host(context.config.windows) else { return };
     for (job, _) in &pulse.started {
         let opened = match job {
-            JobId::Run(run) => open_window(&context.config, screen, *run),
+            JobId::Run(run) => open_window(&context.config, host, *run),
             JobId::Activity { .. } | JobId::CleanUp { .. } | JobId::Look { .. } => Ok(()),
         };
         if let Err(failure) = opened {
-            context.out.say(&format!("no window for {job}: {}", shown(&failure.to_string())));
+            context.out.say(&format!(
+                "failed to open a window for {job}: {}",
+                sanitize(&failure.to_string())
+            ));
         }
     }
     for step in &pulse.manual_steps {
         let command = ["sh", "-c", step.command.as_str()].map(str::to_owned);
         let env = window::environment();
-        let opened =
-            window::open(screen, &mut PlainRunner, &step.name, &command, &step.folder, &env);
+        let opened = window::open(host, &mut PlainRunner, &step.name, &command, &step.folder, &env);
         if let Err(error) = opened {
-            context.out.say(&format!("no window for {}: {error}", step.name));
+            context.out.say(&format!("failed to open a window for {}: {error}", step.name));
         }
     }
 }
 
-/// How long there is nothing to do after a turn that took so long. The times of a turn are by the
-/// store's clock, and the clock of this machine may be minutes ahead: measured by it, everything
-/// would be overdue and no sleep long enough.
+/// How long to sleep after a turn that took `took`. The times of a turn come from the store's
+/// clock. This machine's clock may be minutes ahead; measured by it, everything would be overdue.
 fn sleep_after(pulse: &TurnReport, took: Duration) -> Duration {
-    let Some(next) = pulse.next else { return LONGEST_SLEEP };
+    let Some(next) = pulse.next else { return MAX_SLEEP };
     let millis = u64::try_from(next.since(pulse.at).0).unwrap_or(u64::MAX);
     let left = Duration::from_millis(millis).saturating_sub(took);
-    left.clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
+    left.clamp(MIN_SLEEP, MAX_SLEEP)
 }
 
-/// Two of them on one folder of runs would be one too many.
-fn only_one(home: &Path) -> Result<File, Failure> {
+/// Locks the home folder: two `up` on one home would conflict.
+fn lock_home(home: &Path) -> Result<File, Failure> {
     let path = home.join("up.lock");
     let failed = |source| Failure::File { operation: "lock", path: path.clone(), source };
     fs::create_dir_all(home).map_err(failed)?;
@@ -371,8 +372,8 @@ fn only_one(home: &Path) -> Result<File, Failure> {
         .truncate(false)
         .open(&path)
         .map_err(failed)?;
-    // One that was just killed holds its lock until the system has cleared it away.
-    match lock_within(&file, LOCK_TRIES, BETWEEN_LOCK_TRIES) {
+    // An `up` that was just killed holds its lock until the system has cleaned up.
+    match lock_within(&file, LOCK_TRIES, LOCK_RETRY_DELAY) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut pid = String::new();
@@ -387,34 +388,33 @@ fn only_one(home: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-fn welcome(context: &Context, parts: &Parts) {
-    let terms = &parts.terms;
-    let names: Vec<&str> = terms.workers.iter().map(|setup| setup.worker.name.as_str()).collect();
+fn print_start(context: &Context, runtime: &Runtime) {
+    let engine_config = &runtime.engine_config;
+    let names: Vec<&str> =
+        engine_config.workers.iter().map(|setup| setup.worker.name.as_str()).collect();
     let workers = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    let at_once = terms.agents.limits.agents;
+    let at_once = engine_config.agents.limits.agents;
     context.out.say(&format!(
-        "up on {} with {at_once} agents at once; workers: {workers}; Ctrl-C ends it and leaves agents at work",
-        shown(&terms.agents.node)
+        "up on {} with at most {at_once} agents; workers: {workers}; Ctrl-C stops it, running agents continue",
+        sanitize(&engine_config.agents.node)
     ));
-    say_if_nobody_works(context, parts);
+    warn_without_workers(context, runtime);
 }
 
-/// Without a word of it, somebody who has no agent yet would wait for nothing to happen.
-fn say_if_nobody_works(context: &Context, parts: &Parts) {
-    if parts.terms.workers.is_empty() {
-        context.out.say("no agent was found on the PATH; see `banksman help workers`");
+/// Without this message, a user without agents would wait for nothing.
+fn warn_without_workers(context: &Context, runtime: &Runtime) {
+    if runtime.engine_config.workers.is_empty() {
+        context.out.say("no agent found on the PATH; see `banksman help workers`");
     }
 }
 
-fn farewell(context: &Context, parts: &Parts) -> Result<Exit, Failure> {
-    let runs = parts.store.open_runs(Some(&parts.terms.agents.node))?;
+fn print_stop(context: &Context, runtime: &Runtime) -> Result<Exit, Failure> {
+    let runs = runtime.store.open_runs(Some(&runtime.engine_config.agents.node))?;
     context.out.say(&match runs.len() {
-        0 => "stopped; no agent was at work".to_owned(),
-        1 => "stopped; 1 agent goes on by itself (`banksman down --agents` ends it)".to_owned(),
+        0 => "stopped; no agent was running".to_owned(),
+        1 => "stopped; 1 running agent continues (`banksman down --agents` stops it)".to_owned(),
         more => {
-            format!(
-                "stopped; {more} agents go on by themselves (`banksman down --agents` ends them)"
-            )
+            format!("stopped; {more} running agents continue (`banksman down --agents` stops them)")
         }
     });
     Ok(Exit::Done)
@@ -452,13 +452,12 @@ fn document(pulse: &TurnReport) -> serde_json::Value {
     })
 }
 
-/// In the order of a turn: what has ended comes first, and what that has made room for is started
-/// last.
+/// In the order of a turn: ended runs first, and the runs started in their place last.
 fn lines(pulse: &TurnReport, now: Instant) -> String {
     let at = local_time(now);
     let mut text = String::new();
     for (job, outcome) in &pulse.ended {
-        text.push_str(&format!("{at} ended     {job}  {}\n", shown(outcome)));
+        text.push_str(&format!("{at} ended     {job}  {}\n", sanitize(outcome)));
     }
     for job in &pulse.recovered {
         text.push_str(&format!("{at} recovered {job}\n"));
@@ -466,16 +465,16 @@ fn lines(pulse: &TurnReport, now: Instant) -> String {
     for notice in &pulse.notices {
         let word = if notice.urgent { "alert    " } else { "notice   " };
         let said = notice.text.split_whitespace().collect::<Vec<_>>().join(" ");
-        text.push_str(&format!("{at} {word} {}\n", shown(&said)));
+        text.push_str(&format!("{at} {word} {}\n", sanitize(&said)));
     }
     for (job, title) in &pulse.started {
-        text.push_str(&format!("{at} started   {job}  {}\n", shown(title)));
+        text.push_str(&format!("{at} started   {job}  {}\n", sanitize(title)));
     }
     text
 }
 
-/// Prints the new expiry, or `lost`, which the keeper obeys. Every other end is a fault that may
-/// pass.
+/// Prints the new expiry, or `lost`, on which the keeper stops. Every other failure may be
+/// temporary.
 pub(super) fn renew(context: &Context, args: &RenewArgs) -> Result<Exit, Failure> {
     let store = context.store()?;
     let answer = match store.renew(args.run, args.ttl, args.progressed, context.now) {
@@ -503,9 +502,9 @@ mod tests {
         assert!(told.ends_with(end), "{told}");
     }
 
-    /// Whatever the clock of this machine shows: it is not asked.
+    /// The clock of this machine is not used.
     #[test]
-    fn a_sleep_is_measured_by_the_clock_that_named_its_end() {
+    fn a_sleep_is_measured_by_the_stores_clock() {
         let at = Instant(1_000_000);
         let after = |next: Option<i64>, took: u64| {
             let next = next.map(|millis| at.plus(Span(millis)));
@@ -513,8 +512,8 @@ mod tests {
             sleep_after(&pulse, Duration::from_millis(took))
         };
         assert_eq!(after(Some(10_000), 400), Duration::from_millis(9_600));
-        assert_eq!(after(Some(50), 400), SHORTEST_SLEEP);
-        assert_eq!(after(Some(240_000), 0), LONGEST_SLEEP);
-        assert_eq!(after(None, 0), LONGEST_SLEEP);
+        assert_eq!(after(Some(50), 400), MIN_SLEEP);
+        assert_eq!(after(Some(240_000), 0), MAX_SLEEP);
+        assert_eq!(after(None, 0), MAX_SLEEP);
     }
 }

@@ -1,4 +1,4 @@
-//! `banksman version`: which program this is.
+//! `banksman version`: prints the version of the program.
 
 use clap::Args;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Output;
 
-/// The commit that the program was built from, where the build says so.
+/// The commit that the program was built from, if the build sets it.
 const COMMIT: Option<&str> = option_env!("BANKSMAN_COMMIT");
 
 /// Print the version

@@ -1,4 +1,4 @@
-//! `banksman why`: what a task waits for.
+//! `banksman why`: explains what a task waits for.
 
 use banksman_core::ids::TaskId;
 use clap::Args;
@@ -6,8 +6,8 @@ use clap::Args;
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{Cell, shown, table};
-use super::signs::local;
+use super::output::{Cell, sanitize, table};
+use super::symbols::local;
 use crate::api::dto;
 use crate::ops::why;
 
@@ -51,5 +51,5 @@ fn text(why: &why::Explanation) -> String {
         let rows: Vec<Vec<Cell>> = why.waiting_for.iter().map(row).collect();
         text.push_str(&table(&["WAITS FOR", "UNTIL", "WHO", "WHAT"], &rows));
     }
-    text + &format!("then: {}\n", shown(&why.next))
+    text + &format!("then: {}\n", sanitize(&why.next))
 }

@@ -1,5 +1,5 @@
-//! `banksman workers` and `accounts`: who can work, on which machine, and which provider has told
-//! us to wait.
+//! `banksman workers` and `accounts`: lists the workers of all machines, and the paused provider
+//! accounts.
 
 use banksman_core::limits::NODE_GONE;
 use banksman_core::schedule::Worker;
@@ -11,7 +11,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, table};
-use super::signs::{about, local};
+use super::symbols::{local, rough_span};
 use crate::store::accounts::AccountRow;
 use crate::store::nodes::Node;
 use crate::store::runs::OpenRun;
@@ -24,16 +24,16 @@ use crate::store::runs::OpenRun;
   banksman workers --forget old-laptop
 ")]
 pub(super) struct WorkersArgs {
-    /// This machine is gone for good: what only it could do, such as a merge of its branches, is
-    /// everybody's from now on
+    /// Remove a machine that is gone for good; work that only it could do, such as merging its
+    /// branches, becomes available to all
     #[arg(long, value_name = "NODE")]
     forget: Option<String>,
-    /// As other lists are asked for
+    /// Accepted for consistency with other lists
     #[arg(value_name = "list", value_parser = ["list"], hide = true)]
     _list: Option<String>,
 }
 
-/// Provider accounts that were paused
+/// List and resume paused provider accounts
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman accounts list
@@ -73,27 +73,27 @@ pub(super) fn workers(context: &Context, args: &WorkersArgs) -> Result<Exit, Fai
     if let Some(name) = &args.forget {
         if !store.remove_node(name)? {
             return Err(Failure::Argument {
-                message: format!("no machine `{name}` has worked on this store"),
-                hint: "`banksman workers` lists those that have".to_owned(),
+                message: format!("no machine `{name}` is known to this store"),
+                hint: "`banksman workers` lists the machines".to_owned(),
             });
         }
         context.out.say(&format!(
-            "{name} is forgotten; its runs are taken over when their leases run out"
+            "removed {name}; other machines take over its runs when their leases expire"
         ));
     }
     let (nodes, runs) = (store.nodes()?, store.open_runs(None)?);
     context.out.answer(
-        || json!({ "nodes": nodes.iter().map(|node| of_node(node, &runs, context.now)).collect::<Vec<_>>() }),
+        || json!({ "nodes": nodes.iter().map(|node| node_document(node, &runs, context.now)).collect::<Vec<_>>() }),
         || text(&nodes, &runs, context.now),
     )?;
     if nodes.is_empty() {
-        context.out.say("no machine has worked on this store yet");
+        context.out.say("no machine has used this store yet");
         context.out.next(&["up"]);
     }
     Ok(Exit::Done)
 }
 
-fn at_work(node: &Node, worker: &Worker, runs: &[OpenRun]) -> usize {
+fn running_count(node: &Node, worker: &Worker, runs: &[OpenRun]) -> usize {
     let mine =
         |run: &&OpenRun| run.node.as_deref() == Some(&node.name) && run.worker == worker.name;
     runs.iter().filter(mine).count()
@@ -103,7 +103,7 @@ fn is_gone(node: &Node, now: Instant) -> bool {
     now.since(node.seen_at) > NODE_GONE
 }
 
-fn of_node(node: &Node, runs: &[OpenRun], now: Instant) -> Value {
+fn node_document(node: &Node, runs: &[OpenRun], now: Instant) -> Value {
     let worker = |worker: &Worker| {
         json!({
             "name": worker.name,
@@ -113,7 +113,7 @@ fn of_node(node: &Node, runs: &[OpenRun], now: Instant) -> Value {
             "speed": worker.speed,
             "maxConcurrent": worker.max_concurrent,
             "account": worker.account,
-            "atWork": at_work(node, worker, runs),
+            "atWork": running_count(node, worker, runs),
         })
     };
     json!({
@@ -130,7 +130,8 @@ fn text(nodes: &[Node], runs: &[OpenRun], now: Instant) -> String {
     for node in nodes {
         let seen = if is_gone(node, now) { "gone" } else { "live" };
         for worker in &node.workers {
-            let busy = format!("{} of {}", at_work(node, worker, runs), worker.max_concurrent);
+            let busy =
+                format!("{} of {}", running_count(node, worker, runs), worker.max_concurrent);
             let capabilities: Vec<&str> = worker.capabilities.iter().map(String::as_str).collect();
             rows.push(vec![
                 worker.name.as_str().into(),
@@ -144,7 +145,7 @@ fn text(nodes: &[Node], runs: &[OpenRun], now: Instant) -> String {
             ]);
         }
     }
-    table(&["WORKER", "NODE", "", "AT WORK", "COST", "SPEED", "ACCOUNT", "CAPABILITIES"], &rows)
+    table(&["WORKER", "NODE", "", "RUNNING", "COST", "SPEED", "ACCOUNT", "CAPABILITIES"], &rows)
 }
 
 pub(super) fn accounts(context: &Context, args: &AccountsArgs) -> Result<Exit, Failure> {
@@ -155,12 +156,12 @@ pub(super) fn accounts(context: &Context, args: &AccountsArgs) -> Result<Exit, F
             if !context.store()?.resume_account(name)? {
                 return Err(Failure::Argument {
                     message: format!("the account `{name}` was never paused"),
-                    hint: "`banksman accounts list` shows those that were".to_owned(),
+                    hint: "`banksman accounts list` lists the accounts that were".to_owned(),
                 });
             }
             context.out.answer(
                 || json!({ "account": name, "paused": false }),
-                || format!("account {name} is used again\n"),
+                || format!("resumed account {name}\n"),
             )?;
             Ok(Exit::Done)
         }
@@ -191,8 +192,10 @@ fn list(context: &Context) -> Result<Exit, Failure> {
 fn paused(accounts: &[(String, AccountRow)], now: Instant) -> String {
     let row = |(name, row): &(String, AccountRow)| -> Vec<Cell> {
         let state = match row.paused_until {
-            Some(until) => format!("paused until {} ({})", local(until), about(until.since(now))),
-            None if row.probing => "one run tries first".to_owned(),
+            Some(until) => {
+                format!("paused until {} ({})", local(until), rough_span(until.since(now)))
+            }
+            None if row.probing => "one trial run first".to_owned(),
             None => "in use".to_owned(),
         };
         vec![name.as_str().into(), state.into(), row.reason.as_str().into()]

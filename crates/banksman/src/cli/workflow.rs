@@ -1,5 +1,5 @@
-//! `banksman workflow`: files of steps and gates, checked, drawn, walked through, run, and driven
-//! by hand.
+//! `banksman workflow`: checks, draws, simulates and runs files of steps and gates, and drives
+//! manual workflows.
 
 mod graph;
 mod lint;
@@ -22,15 +22,15 @@ use super::failure::Failure;
 use crate::ops::projects;
 use crate::store::Store;
 
-/// Run files of steps and gates: tests, review, implementation, review
+/// Check, simulate and run workflows: files of steps and gates
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
-  banksman workflow lint                          is everything in .workflow/specs sound?
-  banksman workflow simulate phase-4.yaml         walk through it on paper
-  banksman workflow run phase-4.yaml              its steps become tasks, and agents work on them
-  banksman workflow status                        how far it is
+  banksman workflow lint                          check everything in .workflow/specs
+  banksman workflow simulate phase-4.yaml         simulate it, starting nothing
+  banksman workflow run phase-4.yaml              create its tasks and run agents on them
+  banksman workflow status                        show its progress
   banksman workflow report XG-2-end pass          answer a gate
-  banksman workflow graph -o phase-4.svg          draw it as it stands
+  banksman workflow graph -o phase-4.svg          draw its current state
 ")]
 pub(super) struct WorkflowArgs {
     #[command(subcommand)]
@@ -49,11 +49,11 @@ enum WorkflowCommand {
     Schema(schema::SchemaArgs),
 }
 
-/// A workflow that was started.
+/// A started workflow.
 #[derive(Debug, Args)]
 struct WhichArgs {
-    /// The workflow: its name, or the id of its task or of one of its steps. Left out: the one
-    /// that was started last
+    /// The workflow: its name, or the id of its task or of one of its steps [default: the last one
+    /// started]
     #[arg(value_name = "WORKFLOW")]
     workflow: Option<String>,
 }
@@ -61,7 +61,7 @@ struct WhichArgs {
 /// Values for the parameters of a file.
 #[derive(Debug, Args)]
 struct ParamArgs {
-    /// A parameter of the file; may be repeated
+    /// Set a parameter of the file; may be repeated
     #[arg(long = "param", value_name = "NAME=VALUE")]
     params: Vec<String>,
 }
@@ -72,13 +72,13 @@ impl ParamArgs {
         for given in &self.params {
             let Some((name, value)) = given.split_once('=') else {
                 return Err(Failure::Argument {
-                    message: format!("`{given}` is no parameter"),
+                    message: format!("`{given}` is not of the form NAME=VALUE"),
                     hint: "write --param NAME=VALUE".to_owned(),
                 });
             };
             if params.insert(name.to_owned(), Value::from(value)).is_some() {
                 return Err(Failure::Argument {
-                    message: format!("the parameter `{name}` is given twice"),
+                    message: format!("the parameter `{name}` appears twice"),
                     hint: "keep one of them".to_owned(),
                 });
             }
@@ -86,8 +86,8 @@ impl ParamArgs {
         Ok(params)
     }
 
-    /// The same once more, for a command that is to be typed next.
-    fn again(&self) -> String {
+    /// The parameters as flags, for a suggested command.
+    fn as_flags(&self) -> String {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "=._,:/-".contains(c);
         let one = |given: &String| match given.split_once('=') {
             Some((name, _)) if !given.chars().all(is_plain) => format!(" --param {name}=VALUE"),
@@ -100,15 +100,15 @@ impl ParamArgs {
 /// One or more files.
 #[derive(Debug, Args)]
 struct FileArgs {
-    /// The file; several when steps of one need steps of another
+    /// The file; several if their steps depend on each other
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
     params: ParamArgs,
 }
 
-/// The project whose workflows are meant: step ids such as `X-1` are the same in many repositories.
-/// None outside of all of them.
+/// The project of the current folder: step ids such as `X-1` repeat across repositories. None
+/// outside all projects.
 fn project_here(context: &Context, store: &Store) -> Result<Option<String>, Failure> {
     match &context.config.project {
         Some(name) => Ok(Some(name.clone())),

@@ -1,4 +1,4 @@
-//! The settings of agents at work: workers, limits, budgets, worktrees, checks.
+//! The settings of agents: workers, limits, budgets, worktrees, checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,16 +22,16 @@ pub struct Agents {
     pub budgets: Budgets,
     pub worktrees: Worktrees,
     pub verify: Verify,
-    /// In the order of their names.
+    /// Sorted by name.
     pub workers: Vec<WorkerSetup>,
-    /// Most runs at once, by account.
+    /// The maximum number of concurrent runs, by account.
     pub accounts: BTreeMap<String, u32>,
-    /// The worker that is asked about an end that the facts leave open.
+    /// The worker that judges a run when the facts leave its outcome open.
     pub evaluator: Option<String>,
     pub evaluator_timeout: Span,
     pub panels: Panels,
     pub policy: PolicyFile,
-    /// Variables that every agent gets.
+    /// Environment variables that every agent gets.
     pub pass: Vec<String>,
 }
 
@@ -70,23 +70,23 @@ pub struct Verify {
     pub denied_paths: Vec<String>,
 }
 
-/// One worker: what the scheduler sees of it, and how its agent is started.
+/// One worker: what the scheduler needs to know, and how its agent is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerSetup {
     pub worker: Worker,
     /// How much it is trusted.
     pub rank: Rank,
-    /// One of the agents that are understood.
+    /// The kind of agent, one of those that Banksman supports.
     pub agent: String,
     pub command: Vec<String>,
     pub model: Option<String>,
     pub pass: Vec<String>,
-    /// More variables, with their values.
+    /// Additional variables with their values.
     pub env: BTreeMap<String, String>,
 }
 
 impl WorkerSetup {
-    /// A worker of this agent with everything else as it is by default.
+    /// A worker of this agent with default values.
     #[must_use]
     pub fn of(name: &str, agent: &str) -> Self {
         let capabilities = ["code", "docs", "refactor", "test"].map(str::to_owned);
@@ -110,11 +110,11 @@ impl WorkerSetup {
     }
 }
 
-/// Agents that are taken as workers when none are set up, by their programs.
+/// Agents that become workers if no workers are configured and their programs are found.
 const FOUND: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
 impl Agents {
-    /// The workers that are set up, or else the agents whose programs are in a folder of `path`.
+    /// The configured workers, else the agents whose programs are in a folder of `path`.
     #[must_use]
     pub fn workers_or_found(&self, path: &str) -> Vec<WorkerSetup> {
         if !self.workers.is_empty() {
@@ -128,20 +128,20 @@ impl Agents {
     }
 }
 
-/// `root` is the folder that paths of the project begin at.
+/// `root` is the base of the project's relative paths.
 pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents, ConfigError> {
-    let text = |key: &str| Some(layers.shown(key)).filter(|text| !text.is_empty());
+    let text = |key: &str| Some(layers.text_of(key)).filter(|text| !text.is_empty());
     Ok(Agents {
-        home: PathBuf::from(layers.shown("home")),
-        node: layers.shown("node"),
+        home: PathBuf::from(layers.text_of("home")),
+        node: layers.text_of("node"),
         limits: AgentLimits {
-            agents: narrow(layers.whole("limits.agents")),
-            total: Some(narrow(layers.whole("limits.total"))).filter(|total| *total > 0),
+            agents: narrow(layers.number("limits.agents")),
+            total: Some(narrow(layers.number("limits.total"))).filter(|total| *total > 0),
             lease: span(layers, "limits.lease"),
             run: span(layers, "limits.run"),
             idle: span(layers, "limits.idle"),
             grace: span(layers, "limits.grace"),
-            output_bytes: layers.whole("limits.output") * 1024 * 1024,
+            output_bytes: layers.number("limits.output") * 1024 * 1024,
         },
         budgets: Budgets {
             task: Budget {
@@ -152,11 +152,11 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents, ConfigError
             run: budget(layers, "budget.run"),
         },
         worktrees: Worktrees {
-            path: layers.shown("worktrees.path"),
-            branch: layers.shown("worktrees.branch"),
+            path: layers.text_of("worktrees.path"),
+            branch: layers.text_of("worktrees.branch"),
             base: text("worktrees.base"),
             setup: text("worktrees.setup"),
-            warn_above: narrow(layers.whole("worktrees.warn_above")),
+            warn_above: narrow(layers.number("worktrees.warn_above")),
         },
         verify: Verify {
             commands: layers.list("verify.commands"),
@@ -167,7 +167,7 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents, ConfigError
         workers: workers(layers)?,
         accounts: names(layers, "accounts")
             .map(|name| {
-                let most = layers.whole(&format!("accounts.{name}.max_concurrent"));
+                let most = layers.number(&format!("accounts.{name}.max_concurrent"));
                 (name, narrow(most))
             })
             .collect(),
@@ -185,7 +185,7 @@ fn workers(layers: &Layers) -> Result<Vec<WorkerSetup>, ConfigError> {
 
 fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup, ConfigError> {
     let key = |setting: &str| format!("workers.{name}.{setting}");
-    let text = |setting: &str| Some(layers.shown(&key(setting))).filter(|text| !text.is_empty());
+    let text = |setting: &str| Some(layers.text_of(&key(setting))).filter(|text| !text.is_empty());
     let Some(agent) = text("agent") else {
         let message = format!("the worker `{name}` has no agent");
         let hint = format!("add `agent = \"claude\"` or another of {}", keys::AGENTS.join(", "));
@@ -194,7 +194,7 @@ fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup, ConfigError> {
     let mut setup = WorkerSetup::of(name, &agent);
     let list = |setting: &str| layers.0.get(&key(setting)).map(|_| layers.list(&key(setting)));
     let number =
-        |setting: &str| layers.0.get(&key(setting)).map(|_| narrow(layers.whole(&key(setting))));
+        |setting: &str| layers.0.get(&key(setting)).map(|_| narrow(layers.number(&key(setting))));
     let worker = &mut setup.worker;
     if let Some(capabilities) = list("capabilities") {
         worker.capabilities = capabilities.into_iter().collect();
@@ -211,11 +211,11 @@ fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup, ConfigError> {
     let prefix = key("env.");
     let variables =
         layers.0.iter().filter_map(|(key, (raw, _))| Some((key.strip_prefix(&prefix)?, raw)));
-    setup.env = variables.map(|(name, raw)| (name.to_owned(), raw.shown())).collect();
+    setup.env = variables.map(|(name, raw)| (name.to_owned(), raw.text_of())).collect();
     Ok(setup)
 }
 
-/// The entries of a table that people name, each once.
+/// The distinct entry names of a table.
 pub(super) fn names(layers: &Layers, table: &str) -> impl Iterator<Item = String> {
     let prefix = format!("{table}.");
     let name = |key: &String| {
@@ -227,7 +227,7 @@ pub(super) fn names(layers: &Layers, table: &str) -> impl Iterator<Item = String
 
 fn budget(layers: &Layers, prefix: &str) -> Budget {
     let bound = |setting: &str| {
-        let number = layers.whole(&format!("{prefix}_{setting}"));
+        let number = layers.number(&format!("{prefix}_{setting}"));
         i64::try_from(number).ok().filter(|number| *number > 0)
     };
     Budget {
@@ -238,7 +238,7 @@ fn budget(layers: &Layers, prefix: &str) -> Budget {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the check bounds it to a million dollars")]
+#[expect(clippy::cast_possible_truncation, reason = "the check limits it to a million dollars")]
 fn micros(layers: &Layers, key: &str) -> Option<i64> {
     match layers.0.get(key) {
         Some((Raw::Number(dollars), _)) if *dollars > 0.0 => Some((dollars * 1e6).round() as i64),
@@ -248,11 +248,11 @@ fn micros(layers: &Layers, key: &str) -> Option<i64> {
 
 pub(super) fn span(layers: &Layers, key: &str) -> Span {
     let millis = layers.duration(key).as_millis();
-    Span(i64::try_from(millis).expect("the check bounds spans of time"))
+    Span(i64::try_from(millis).expect("the check limits spans"))
 }
 
 pub(super) fn narrow(number: u64) -> u32 {
-    u32::try_from(number).expect("the check bounds numbers")
+    u32::try_from(number).expect("the check limits numbers")
 }
 
 /// Beside the store, so that two stores never share runs.
@@ -268,7 +268,7 @@ pub(super) fn default_home(store: &str, environment: &Environment) -> String {
         .unwrap_or_default()
 }
 
-/// The machine's name, as the kernel has it.
+/// The machine's name, as the kernel reports it.
 pub(super) fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();

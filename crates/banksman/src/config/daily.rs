@@ -8,12 +8,12 @@ use banksman_core::time::Span;
 use super::agents::span;
 use super::{ConfigError, Layers};
 
-/// Who answers where nobody is named.
-const NOBODY: &str = "daily note";
+/// The name behind the answers if there is no other.
+const DEFAULT_OWNER: &str = "daily note";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Daily {
-    /// None: it is written when somebody asks for it, and not by itself.
+    /// None: the note is written only by `banksman daily`.
     pub folder: Option<PathBuf>,
     /// The person whose answers the note holds.
     pub owner: Actor,
@@ -21,11 +21,11 @@ pub struct Daily {
 }
 
 pub(super) fn daily(layers: &Layers, actor: &Actor) -> Result<Daily, ConfigError> {
-    let text = |key: &str| Some(layers.shown(key)).filter(|text| !text.is_empty());
-    let human = Actor::human(NOBODY);
+    let text = |key: &str| Some(layers.text_of(key)).filter(|text| !text.is_empty());
+    let human = Actor::human(DEFAULT_OWNER);
     let name = text("daily.owner");
     let own = actor.name.clone().filter(|_| actor.role == human.role);
-    let name = name.or(own).unwrap_or_else(|| NOBODY.to_owned());
+    let name = name.or(own).unwrap_or_else(|| DEFAULT_OWNER.to_owned());
     let owner = format!("{}:{name}", human.role).parse();
     let owner = owner.map_err(|error: banksman_core::machine::NotAnActor| {
         ConfigError::value(&layers.origin("daily.owner"), error.to_string(), "for example kim")

@@ -1,5 +1,5 @@
-//! The environment of the process: every variable that the program looks at, by name, and the one
-//! look at them.
+//! The environment of the process: the name of every variable that the program reads, and the only
+//! code that reads them.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{ConfigError, ancestors};
 
-/// Names of the variables that the program reads itself.
+/// The variables that the program reads itself.
 pub struct EnvVars;
 
 impl EnvVars {
@@ -38,8 +38,8 @@ impl EnvVars {
     pub const LANG: &'static str = "LANG";
 }
 
-/// Every variable that changes what the program does, for the manual. Those from `NO_COLOR` on are
-/// read by the libraries that write colours and local times.
+/// Every variable that affects the program, for the manual. Those from `NO_COLOR` on are read by
+/// the libraries that write colours and local times.
 pub const DOCUMENTED: [(&str, &str); 29] = [
     (EnvVars::STORE, "setting `store`"),
     (EnvVars::ACTOR, "setting `actor`"),
@@ -51,31 +51,31 @@ pub const DOCUMENTED: [(&str, &str); 29] = [
     (EnvVars::SQLITE_BUSY_TIMEOUT, "setting `sqlite.busy_timeout`"),
     (EnvVars::POSTGRES_STATEMENT_TIMEOUT, "setting `postgres.statement_timeout`"),
     (EnvVars::POSTGRES_CONNECTIONS, "setting `postgres.connections`"),
-    (EnvVars::RUN_FOLDER, "the run that `banksman mcp` works for; agents of a run get it"),
-    (EnvVars::TOKEN, "set in an agent's run, where no decision can be answered"),
-    (EnvVars::RUN, "the same, for everything that a run starts"),
-    (EnvVars::HOME, "where ~/.config and ~/.local/share are"),
+    (EnvVars::RUN_FOLDER, "the folder of the run that `banksman mcp` serves; set for agents"),
+    (EnvVars::TOKEN, "set inside an agent's run, where decisions cannot be answered"),
+    (EnvVars::RUN, "the same, for every process that a run starts"),
+    (EnvVars::HOME, "the parent of ~/.config and ~/.local/share"),
     (EnvVars::USER, "your name as an actor"),
     (EnvVars::LOGNAME, "your name as an actor, if USER is not set"),
-    (EnvVars::XDG_CONFIG_HOME, "the folder of your settings, else ~/.config"),
-    (EnvVars::XDG_CONFIG_DIRS, "folders of the system's settings, else /etc/xdg"),
-    (EnvVars::XDG_DATA_HOME, "the folder of the default store, else ~/.local/share"),
-    (EnvVars::TERM, "`dumb` means no colours and ASCII signs"),
-    (EnvVars::TMUX, "the tmux session in which windows are opened"),
-    (EnvVars::TERM_PROGRAM, "`Tabby` means that windows are its tabs"),
-    (EnvVars::LC_ALL, "signs are ASCII unless the locale is UTF-8"),
+    (EnvVars::XDG_CONFIG_HOME, "the folder of your settings (default ~/.config)"),
+    (EnvVars::XDG_CONFIG_DIRS, "folders of the system's settings (default /etc/xdg)"),
+    (EnvVars::XDG_DATA_HOME, "the folder of the default store (default ~/.local/share)"),
+    (EnvVars::TERM, "`dumb` means no colours and ASCII symbols"),
+    (EnvVars::TMUX, "the tmux session that opens windows"),
+    (EnvVars::TERM_PROGRAM, "`Tabby` means that windows open as its tabs"),
+    (EnvVars::LC_ALL, "symbols are ASCII unless the locale is UTF-8"),
     (EnvVars::LC_CTYPE, "the same, if LC_ALL is not set"),
     (EnvVars::LANG, "the same, if LC_CTYPE is not set"),
     ("NO_COLOR", "no colours, whatever its value"),
     ("CLICOLOR", "`0` means no colours"),
-    ("CLICOLOR_FORCE", "colours even where there is no terminal"),
-    ("TZ", "the time zone in which people see times"),
+    ("CLICOLOR_FORCE", "colours even without a terminal"),
+    ("TZ", "the time zone of displayed times"),
 ];
 
 /// How many of [`DOCUMENTED`] the program reads itself.
 const READ: usize = 25;
 
-/// The variables as they were when the program started. Empty ones count as not set.
+/// The variables at the start of the program. Empty ones count as unset.
 #[derive(Debug, Clone, Default)]
 pub struct Environment(BTreeMap<&'static str, String>);
 
@@ -88,15 +88,14 @@ impl Environment {
                 variables.insert(*name, value);
             }
         }
-        // Variables can be unset, and set to another's; who has started whom cannot.
+        // Variables can be unset or forged; parent processes cannot.
         if let Some(run) = ancestors::run() {
             variables.insert(EnvVars::RUN, run);
         }
         Ok(Self(variables))
     }
 
-    /// The variables of these names that are set, whatever they are, for the agents that may have
-    /// them.
+    /// The values of these variables, as far as they are set, to pass on to agents.
     #[must_use]
     pub fn passed(names: &[String]) -> BTreeMap<String, String> {
         let value = |name: &String| Some((name.clone(), env::var_os(name)?.into_string().ok()?));
@@ -108,23 +107,23 @@ impl Environment {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Whether the program was started by an agent's run, or by something that one has started: its
-    /// variables say so, or one of the processes above it is a keeper.
+    /// Whether an agent's run started the program, directly or indirectly: its variables say so, or
+    /// one of its parent processes is a keeper.
     #[must_use]
-    pub fn is_of_run(&self) -> bool {
+    pub fn is_inside_run(&self) -> bool {
         [EnvVars::TOKEN, EnvVars::RUN, EnvVars::RUN_FOLDER]
             .iter()
             .any(|name| self.get(name).is_some())
     }
 
-    /// The run that has started the program, by its id.
+    /// The id of the run that started the program.
     #[must_use]
     pub fn run(&self) -> Option<String> {
         let marker = self.get(EnvVars::RUN)?;
         Some(marker.split(':').next().unwrap_or_default().chars().take(64).collect())
     }
 
-    /// Whether people can read more than ASCII on this terminal.
+    /// Whether the terminal shows more than ASCII.
     #[must_use]
     pub fn is_utf8(&self) -> bool {
         let locale = [EnvVars::LC_ALL, EnvVars::LC_CTYPE, EnvVars::LANG]
@@ -135,7 +134,7 @@ impl Environment {
         !is_dumb && (locale.contains("utf-8") || locale.contains("utf8"))
     }
 
-    /// A folder of the XDG specification, which wants relative ones to be ignored.
+    /// A folder of the XDG specification, which requires relative paths to be ignored.
     pub(super) fn folder(&self, name: &str, below_home: &str) -> Option<PathBuf> {
         let given = self.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
         given.or_else(|| self.home().map(|home| home.join(below_home)))

@@ -1,4 +1,4 @@
-//! One file of settings: read, checked against the list of keys, each value with its line.
+//! Parses one settings file and checks it against the list of keys; each value keeps its line.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,21 +7,21 @@ use std::path::Path;
 use banksman_core::lifecycle::problem::suggestion;
 use toml_edit::{Document, Item, TableLike, Value};
 
-use super::keys::{KEYS, NAMED, Raw, holds};
+use super::keys::{KEYS, NAMED, RENAMED, Raw, setting_type};
 use super::{ConfigError, LIFECYCLES};
 
-/// A file of settings is written by a person; this is far more than one would write.
+/// Far more than a person writes.
 const FILE_BYTES: u64 = 1024 * 1024;
 
-/// A setting of a file. `key` is its full name, such as `sqlite.busy_timeout`.
+/// A setting in a file. `key` is its full name, such as `sqlite.busy_timeout`.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Given {
+pub(super) struct ParsedSetting {
     pub(super) key: String,
     pub(super) value: Raw,
     pub(super) line: usize,
 }
 
-/// The text of a file; `None` when it is not there.
+/// The text of a file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
     let failed = |source| ConfigError::Read { path: path.to_owned(), source };
     let file = match File::open(path) {
@@ -41,11 +41,11 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
     Ok(Some(text))
 }
 
-/// The settings of a text; `origin` names it in messages.
-pub(super) fn parse(text: &str, origin: &str) -> Result<Vec<Given>, ConfigError> {
+/// Parses a text; `origin` names it in messages.
+pub(super) fn parse(text: &str, origin: &str) -> Result<Vec<ParsedSetting>, ConfigError> {
     let document = Document::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_at(text, span.start));
-        let hint = "this file is TOML: `key = \"value\"`, tables as `[name]`";
+        let hint = "settings files are TOML: `key = \"value\"`, tables as `[name]`";
         ConfigError::value(&format!("{origin}:{line}"), error.message().to_owned(), hint)
     })?;
     let mut reader = Reader { text, origin, found: Vec::new() };
@@ -61,11 +61,11 @@ fn line_at(text: &str, offset: usize) -> usize {
 struct Reader<'a> {
     text: &'a str,
     origin: &'a str,
-    found: Vec<Given>,
+    found: Vec<ParsedSetting>,
 }
 
 impl Reader<'_> {
-    /// Names have at most four parts, so this goes no deeper than that.
+    /// Names have at most four parts, which limits the depth.
     fn table(&mut self, table: &dyn TableLike, prefix: &str) -> Result<(), ConfigError> {
         for (name, item) in table.iter() {
             let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
@@ -80,12 +80,13 @@ impl Reader<'_> {
     }
 
     fn setting(&mut self, key: &str, item: &Item, line: usize) -> Result<(), ConfigError> {
+        let key = RENAMED.iter().find(|(old, _)| *old == key).map_or(key, |(_, new)| *new);
         let place = format!("{}:{line}", self.origin);
         let of_lifecycle =
             key.strip_prefix(LIFECYCLES).is_some_and(|rest| rest.matches('.').count() == 2);
-        let known = holds(key);
+        let known = setting_type(key);
         if known.is_none() && !of_lifecycle {
-            let message = format!("there is no setting `{}`", clip(key));
+            let message = format!("unknown setting `{}`", clip(key));
             return Err(ConfigError::value(&place, message, &suggested(key)));
         }
         let wrong = |message: String| {
@@ -98,20 +99,19 @@ impl Reader<'_> {
         if let Some(known) = known {
             known.check(&value).map_err(wrong)?;
         }
-        self.found.push(Given { key: key.to_owned(), value, line });
+        self.found.push(ParsedSetting { key: key.to_owned(), value, line });
         Ok(())
     }
 }
 
-/// The name that was perhaps meant.
+/// Suggests a similar name.
 fn suggested(key: &str) -> String {
     let named = NAMED.iter().flat_map(|(table, settings)| {
         settings.iter().map(move |(setting, _)| format!("{table}.NAME.{setting}"))
     });
     let lifecycles = ["lifecycles.NAME.SETTING".to_owned()];
     let names = KEYS.iter().map(|known| known.name.to_owned()).chain(named).chain(lifecycles);
-    // Of a table that exists only its own settings, else the tables and what stands outside of
-    // them.
+    // Within an existing table, suggest its settings; else suggest tables and top-level settings.
     let table = |name: &str| name.split_once('.').map(|(table, _)| table.to_owned());
     let all: Vec<String> = names.collect();
     let own = table(key).filter(|own| all.iter().any(|name| table(name).as_ref() == Some(own)));

@@ -1,5 +1,5 @@
-//! The settings of panels: who sits on every one, the registry of specialists, and how long they
-//! have.
+//! The settings of panels: the reviewers of every panel, the registry of specialists, and the
+//! timeouts.
 
 use std::path::Path;
 
@@ -11,18 +11,18 @@ use super::agents::{names, narrow, span};
 use super::{ConfigError, Layers, layer};
 use crate::prompts::{PromptError, Prompts, built_in_brief};
 
-/// For a reviewer of whom nothing is said but its name.
-const ANY: &str = "You look at it with the eyes of the part that you are named after.";
+/// The brief of a reviewer without one.
+const DEFAULT_BRIEF: &str = "You review the work from the point of view that your name stands for.";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Panels {
-    /// Those who sit on every panel.
+    /// The reviewers of every panel.
     pub reviewers: Vec<Reviewer>,
-    /// Of whom the settings say something, whether they sit on every panel or not.
+    /// The reviewers that the settings or prompt files describe.
     pub named: Vec<Reviewer>,
     pub specialists: Vec<Specialist>,
     pub verdict_timeout: Span,
-    /// How often one that gives no answer is asked again, and after which rests.
+    /// How often a reviewer that does not answer is asked again, and after which delays.
     pub retries: u32,
     pub first_retry: Span,
     pub second_retry: Span,
@@ -33,14 +33,14 @@ pub struct Panels {
 }
 
 impl Panels {
-    /// The reviewer of a name, whether the settings or the registry know it or not.
+    /// The reviewer of this name, whether it is configured or not.
     #[must_use]
     pub fn called(&self, name: &str) -> Reviewer {
         let set = self.named.iter().chain(&self.reviewers).find(|one| one.name == name).cloned();
         let special = || self.specialists.iter().find(|one| one.name == name).map(Reviewer::from);
         let unknown = || Reviewer {
             name: name.to_owned(),
-            brief: built_in_brief(name).unwrap_or(ANY).to_owned(),
+            brief: built_in_brief(name).unwrap_or(DEFAULT_BRIEF).to_owned(),
             model: None,
         };
         set.or_else(special).unwrap_or_else(unknown)
@@ -52,33 +52,33 @@ pub(super) fn panels(layers: &Layers, root: &Path) -> Result<Panels, ConfigError
     let reviewers = reviewers(layers, &prompts)?;
     let mut specialists = specialists(layers, root, &reviewers)?;
     for specialist in &mut specialists {
-        specialist.brief = prompts.brief(&specialist.name).map_err(unusable)?;
+        specialist.brief = prompts.brief(&specialist.name).map_err(config_error)?;
     }
     Ok(Panels {
         reviewers,
         named: named(layers, &prompts)?,
         specialists,
         verdict_timeout: span(layers, "panel.verdict_timeout"),
-        retries: narrow(layers.whole("panel.retries")),
+        retries: narrow(layers.number("panel.retries")),
         first_retry: span(layers, "panel.first_retry"),
         second_retry: span(layers, "panel.second_retry"),
-        rounds: narrow(layers.whole("panel.rounds")),
+        rounds: narrow(layers.number("panel.rounds")),
         reply_timeout: span(layers, "panel.reply_timeout"),
         round_timeout: span(layers, "panel.round_timeout"),
-        total_timeout: span(layers, "panel.whole"),
+        total_timeout: span(layers, "panel.timeout"),
     })
 }
 
-/// Those of whom the settings or files of their own say something.
+/// The reviewers that the settings or their own prompt files describe.
 fn named(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>, ConfigError> {
     let mut all: Vec<String> = names(layers, "reviewers").collect();
-    all.extend(prompts.reviewers().map_err(unusable)?);
+    all.extend(prompts.reviewers().map_err(config_error)?);
     all.sort();
     all.dedup();
     all.into_iter().map(|name| reviewer(layers, prompts, name)).collect()
 }
 
-fn unusable(error: PromptError) -> ConfigError {
+fn config_error(error: PromptError) -> ConfigError {
     match error {
         PromptError::Read { path, source } => ConfigError::Read { path, source },
         PromptError::Unsound { path, problem } => {
@@ -99,12 +99,10 @@ fn reviewers(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>, Config
     }
     for (at, name) in names.iter().enumerate() {
         if !is_name(name) {
-            return Err(wrong(
-                "the name of a reviewer is one word of letters and digits".to_owned(),
-            ));
+            return Err(wrong("a reviewer's name is one word of letters and digits".to_owned()));
         }
         if names[..at].contains(name) {
-            return Err(wrong(format!("the reviewer `{name}` is there twice")));
+            return Err(wrong(format!("the reviewer `{name}` appears twice")));
         }
     }
     names.into_iter().map(|name| reviewer(layers, prompts, name)).collect()
@@ -112,12 +110,14 @@ fn reviewers(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>, Config
 
 fn reviewer(layers: &Layers, prompts: &Prompts, name: String) -> Result<Reviewer, ConfigError> {
     let own = |setting: &str| {
-        let text = layers.shown(&format!("reviewers.{name}.{setting}"));
+        let text = layers.text_of(&format!("reviewers.{name}.{setting}"));
         Some(text).filter(|text| !text.is_empty())
     };
     let brief = match own("brief") {
         Some(brief) => brief,
-        None => prompts.brief(&name).map_err(unusable)?.unwrap_or_else(|| ANY.to_owned()),
+        None => {
+            prompts.brief(&name).map_err(config_error)?.unwrap_or_else(|| DEFAULT_BRIEF.to_owned())
+        }
     };
     Ok(Reviewer { brief, model: own("model"), name })
 }
@@ -127,7 +127,7 @@ fn specialists(
     root: &Path,
     reviewers: &[Reviewer],
 ) -> Result<Vec<Specialist>, ConfigError> {
-    let path = layers.shown("panel.registry");
+    let path = layers.text_of("panel.registry");
     if path.is_empty() {
         return Ok(Vec::new());
     }
@@ -139,8 +139,8 @@ fn specialists(
     })?;
     let twice = specialists.iter().find(|one| reviewers.iter().any(|other| other.name == one.name));
     if let Some(twice) = twice {
-        let message = format!("the specialist `{}` sits on every panel already", twice.name);
-        let hint = "give it another name, or leave it out of `panel.reviewers`";
+        let message = format!("the specialist `{}` is already on every panel", twice.name);
+        let hint = "rename it, or remove it from `panel.reviewers`";
         return Err(ConfigError::value(&path.display().to_string(), message, hint));
     }
     Ok(specialists)

@@ -1,8 +1,7 @@
-//! The project's policy file: its text is read with the settings, and made sense of where it is
-//! first needed.
+//! The project's policy file: read with the settings, parsed when it is first needed.
 //!
-//! A file that cannot be understood allows nothing: no agent is started under it, and `banksman
-//! policy lint` says why.
+//! An invalid file allows nothing: no agent starts under it, and `banksman policy lint` shows its
+//! problems.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -14,20 +13,20 @@ use super::{ConfigError, FOLDER, layer};
 
 const FILE: &str = "policy.yaml";
 
-/// Ranks as settings name them.
+/// The ranks in settings.
 pub(super) const RANKS: &[&str] = &["intern", "specialist", "lead"];
 
 #[derive(Debug, Clone, Default)]
 pub struct PolicyFile {
     pub path: PathBuf,
-    /// None where the project has none; the built-in rules hold then.
+    /// None if the project has no policy file; then only the built-in rules apply.
     pub text: Option<String>,
-    /// What it says. Copies share it, because every start and every end of a run asks.
-    understood: Arc<OnceLock<Result<Policy, Box<Problems>>>>,
+    /// The parsed policy. Copies share it, because it is needed at every start and end of a run.
+    parsed: Arc<OnceLock<Result<Policy, Box<Problems>>>>,
 }
 
 impl PartialEq for PolicyFile {
-    /// What it says follows from the rest.
+    /// The parsed policy follows from the text.
     fn eq(&self, other: &Self) -> bool {
         (&self.path, &self.text) == (&other.path, &other.text)
     }
@@ -40,26 +39,25 @@ impl PolicyFile {
         Ok(Self { path, text, ..Self::default() })
     }
 
-    /// The policy that holds, or everything that is wrong with the file.
+    /// The policy in effect, or all problems of the file.
     pub fn read(&self) -> Result<&Policy, &Problems> {
-        let understood = self.understood.get_or_init(|| match &self.text {
+        let parsed = self.parsed.get_or_init(|| match &self.text {
             None => Ok(policy::builtin()),
             Some(text) => policy::read(text, &self.path.display().to_string()),
         });
-        understood.as_ref().map_err(AsRef::as_ref)
+        parsed.as_ref().map_err(AsRef::as_ref)
     }
 
-    /// Takes over what an earlier reading has understood, if the file still says the same.
-    pub fn remember(&mut self, earlier: &Self) {
+    /// Reuses the parsed policy of an earlier reading, if the file is unchanged.
+    pub fn reuse(&mut self, earlier: &Self) {
         if self == earlier {
-            self.understood = Arc::clone(&earlier.understood);
+            self.parsed = Arc::clone(&earlier.parsed);
         }
     }
 
-    /// Whether a lead may say that work is done. A file that cannot be understood gives no such
-    /// right.
+    /// Whether a lead may close a task. An invalid file gives no such right.
     #[must_use]
-    pub fn lets_leads_close(&self) -> bool {
+    pub fn leads_may_close(&self) -> bool {
         self.text.is_some() && self.read().is_ok_and(|policy| policy.lead_may_close)
     }
 }

@@ -1,4 +1,4 @@
-//! The list of settings, the file of defaults and the list of variables say the same.
+//! Tests that the list of settings, the file of defaults and the list of variables agree.
 
 use std::path::Path;
 
@@ -51,7 +51,7 @@ fn the_answers_of_a_note_are_those_of_a_person() {
 fn paths_in_files_begin_at_their_base() {
     let base = Some(Path::new("/base"));
     let check = |text: &str, expected: &str| {
-        assert_eq!(placed(text, base, &Environment::default()), expected);
+        assert_eq!(absolute(text, base, &Environment::default()), expected);
     };
     check("a.db", "/base/a.db");
     check("sqlite:a.db", "sqlite:/base/a.db");
@@ -94,8 +94,8 @@ fn a_worker_is_read_from_its_table() {
     assert_eq!(anna.env.get("A_KEY").map(String::as_str), Some("s3cret"));
     assert_eq!((ben.command.join(" "), ben.worker.max_concurrent), ("claude".to_owned(), 4));
     assert_eq!(agents.accounts.get("codex"), Some(&2));
-    let shown: Vec<String> = layers.effective().into_iter().map(|one| one.value).collect();
-    assert!(!shown.iter().any(|value| value.contains("s3cret")), "{shown:?}");
+    let text_of: Vec<String> = layers.effective().into_iter().map(|one| one.value).collect();
+    assert!(!text_of.iter().any(|value| value.contains("s3cret")), "{text_of:?}");
 }
 
 #[test]
@@ -133,6 +133,8 @@ fn the_defaults_of_panels_are_those_of_the_protocol() {
         ["10min", "30s", "1min", "5min", "10min", "30min"]
     );
     assert_eq!((panels.retries, panels.rounds), (2, 2));
+    let renamed = with_panel("panel.whole = \"1h\"\n", Path::new("/nowhere")).unwrap();
+    assert_eq!(renamed.total_timeout.to_string(), "1h", "the old name of `panel.timeout`");
     assert_eq!(panels.specialists, []);
 }
 
@@ -149,7 +151,7 @@ fn a_reviewer_may_have_its_own_brief_and_model() {
     let custodiet = panels.called("custodiet").brief;
     assert!(
         custodiet.starts_with("You guard the limits"),
-        "also where it sits on no panel: {custodiet}"
+        "also if it is on no panel: {custodiet}"
     );
     let specialist = Specialist {
         name: "keys".to_owned(),
@@ -168,7 +170,7 @@ fn what_is_wrong_with_a_panel_is_told_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let wrong = |text: &str| with_panel(text, folder.path()).unwrap_err().to_string();
     let twice = wrong("panel.reviewers = [\"a\", \"a\"]\n");
-    assert!(twice.ends_with("duplicate reviewer `a`"), "{twice}");
+    assert!(twice.ends_with("the reviewer `a` appears twice"), "{twice}");
     assert!(wrong("panel.reviewers = [\"a b\"]\n").contains("one word"));
     assert!(wrong("panel.retries = 3\n").contains("from 0 to 2"));
     let registry = folder.path().join("registry.yaml");
@@ -177,7 +179,7 @@ fn what_is_wrong_with_a_panel_is_told_with_its_place() {
     let error = wrong(setting);
     assert_eq!(error, format!("{}:3: unknown key `domain`", registry.display()));
     std::fs::write(&registry, "specialists:\n  critic:\n    domains: [x]\n").unwrap();
-    assert!(wrong(setting).ends_with("the specialist `critic` sits on every panel already"));
+    assert!(wrong(setting).ends_with("the specialist `critic` is already on every panel"));
     std::fs::write(&registry, "specialists:\n  owl:\n    domains: [x]\n    model: opus\n").unwrap();
     assert_eq!(with_panel(setting, folder.path()).unwrap().specialists.len(), 1);
 }

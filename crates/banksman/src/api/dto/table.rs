@@ -1,9 +1,9 @@
-//! A lifecycle as JSON, for every surface. The promise of `dto` holds here as well.
+//! A lifecycle as JSON. The contract of `dto` covers it as well.
 
 use banksman_core::lifecycle::{Lifecycle, Setting, State, Transition};
 use serde_json::{Map, Value, json};
 
-/// A lifecycle as a table. Bounds are transitions of the role `system` with a `within`.
+/// A lifecycle as a table. Timeouts are transitions of the role `system` with a `within`.
 #[must_use]
 pub fn lifecycle(lifecycle: &Lifecycle) -> Value {
     let fields: Map<String, Value> = lifecycle
@@ -35,7 +35,7 @@ pub fn lifecycle(lifecycle: &Lifecycle) -> Value {
 #[must_use]
 pub fn setting(setting: &Setting) -> Value {
     match setting {
-        #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
+        #[expect(clippy::cast_possible_truncation, reason = "the number is whole and small")]
         Setting::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
             json!(*number as i64)
         }

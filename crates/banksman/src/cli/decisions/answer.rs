@@ -5,14 +5,14 @@ use banksman_core::time::Instant;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use super::{is_snoozed, only_people};
+use super::{is_snoozed, require_person};
 use crate::api::dto::TransitionResponse;
 use crate::cli::arguments::{ActorArgs, FieldArgs};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::shown as one_line;
-use crate::cli::signs::Signs;
+use crate::cli::output::sanitize;
+use crate::cli::symbols::Symbols;
 use crate::ops::decisions::{
     self, AnswerRequest, AnswerResult, DecisionRef, InboxItem, has_way_back, synonyms,
 };
@@ -20,17 +20,17 @@ use crate::ops::tasks;
 use crate::ops::why::has_machines;
 use crate::store::Store;
 
-/// How an answer is given.
+/// Options of every answer.
 #[derive(Debug, Args)]
 pub(super) struct HowArgs {
-    /// Your words; they go to where the lifecycle keeps them, such as feedback, reason or note
+    /// Your text; the lifecycle stores it as feedback, reason or note
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// Only if the task still has this version; left out: the one that the decision was opened
-    /// with
+    /// Answer only if the task still has this version [default: the version the decision was opened
+    /// with]
     #[arg(long, value_name = "N")]
     seen: Option<i64>,
-    /// Makes a repeated request harmless: the same key gives the first answer again
+    /// Idempotency key: repeating the command with the same key returns the first answer
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     #[command(flatten)]
@@ -41,13 +41,13 @@ pub(super) struct HowArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct AnswerArgs {
-    /// Decisions or their tasks, such as d12 or t12, and last your words
+    /// Decisions or their tasks, such as d12 or t12, then optionally your text
     #[arg(value_name = "ID|TEXT", required_unless_present = "all")]
     words: Vec<String>,
-    /// All open decisions that offer it and were not put off
+    /// Answer every open decision that offers this and is not snoozed
     #[arg(long, conflicts_with = "seen")]
     all: bool,
-    /// Which of them: those that were escalated need a look each
+    /// With --all: whether to include escalated decisions, which deserve a closer look
     #[arg(long, value_name = "WHICH", default_value = "no", requires = "all")]
     escalated: Escalated,
     #[command(flatten)]
@@ -63,7 +63,7 @@ enum Escalated {
 
 /// Give any answer that a decision offers
 ///
-/// `banksman decisions show ID` lists the answers and says where each leads.
+/// `banksman decisions show ID` lists the answers and where each leads.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman decisions answer d12 pass
@@ -71,13 +71,13 @@ enum Escalated {
   banksman decisions answer t12 resume --seen 9
 ")]
 pub(super) struct AnyArgs {
-    /// The decision, or its task
+    /// The decision or its task
     #[arg(value_name = "ID")]
     which: DecisionRef,
-    /// One of the actions that it offers
+    /// One of the offered actions
     #[arg(value_name = "ACTION")]
     action: String,
-    /// Your words
+    /// Your text
     #[arg(value_name = "TEXT", conflicts_with = "note")]
     text: Option<String>,
     #[command(flatten)]
@@ -85,60 +85,69 @@ pub(super) struct AnyArgs {
 }
 
 pub(super) fn run_any(context: &Context, args: &AnyArgs) -> Result<Exit, Failure> {
-    only_people(context, &[args.which])?;
-    let given = Given::new(&args.action, args.text.clone(), &args.how)?;
-    give(context, &context.store()?, args.which, &given)
+    require_person(context, &[args.which])?;
+    let draft = DraftAnswer::new(&args.action, args.text.clone(), &args.how)?;
+    answer_one(context, &context.store()?, args.which, &draft)
 }
 
 pub(super) fn run(context: &Context, word: &str, args: &AnswerArgs) -> Result<Exit, Failure> {
-    let (mut which, text) = split(&args.words)?;
-    only_people(context, &which)?;
+    let (mut which, text) = split_ids(&args.words)?;
+    require_person(context, &which)?;
     if text.is_some() && args.how.note.is_some() {
-        return Err(wrong("the words are given twice", "give them as TEXT or with --note"));
+        return Err(argument_error("the text appears twice", "pass it as TEXT or with --note"));
     }
     let store = context.store()?;
     if args.all {
         if !which.is_empty() {
-            return Err(wrong("--all needs no ids", "leave them out, or leave out --all"));
+            return Err(argument_error(
+                "--all cannot be combined with ids",
+                "remove the ids, or remove --all",
+            ));
         }
-        which = every(context, &store, word, args.escalated)?;
+        which = matching_decisions(context, &store, word, args.escalated)?;
     } else if which.is_empty() {
-        return Err(wrong("there is no id", "name a decision, such as d12, or its task, t12"));
+        return Err(argument_error(
+            "missing id",
+            "name a decision, such as d12, or its task, such as t12",
+        ));
     }
     if which.len() > 1 && args.how.seen.is_some() {
-        return Err(wrong("--seen is for one decision", "answer them one at a time"));
+        return Err(argument_error(
+            "--seen works with one decision only",
+            "answer one decision at a time",
+        ));
     }
-    let given = Given::new(word, text, &args.how)?;
+    let draft = DraftAnswer::new(word, text, &args.how)?;
     match which.as_slice() {
-        [one] if !args.all => give(context, &store, *one, &given),
-        several => give_all(context, &store, several, &given),
+        [one] if !args.all => answer_one(context, &store, *one, &draft),
+        several => answer_several(context, &store, several, &draft),
     }
 }
 
-/// An answer before it is known to which decision it is given.
-struct Given<'a> {
+/// An answer that is not yet addressed to a decision.
+struct DraftAnswer<'a> {
     word: &'a str,
     note: Option<String>,
     fields: Map<String, Value>,
     how: &'a HowArgs,
 }
 
-impl<'a> Given<'a> {
+impl<'a> DraftAnswer<'a> {
     fn new(word: &'a str, text: Option<String>, how: &'a HowArgs) -> Result<Self, Failure> {
         let note = text.or_else(|| how.note.clone());
         Ok(Self { word, note, fields: how.fields.fields()?, how })
     }
 
-    fn to(
+    fn send(
         &self,
         context: &Context,
         store: &Store,
         which: DecisionRef,
     ) -> Result<AnswerResult, Failure> {
-        self.keyed(context, store, which, self.how.key.clone())
+        self.send_with_key(context, store, which, self.how.key.clone())
     }
 
-    fn keyed(
+    fn send_with_key(
         &self,
         context: &Context,
         store: &Store,
@@ -158,28 +167,28 @@ impl<'a> Given<'a> {
     }
 }
 
-/// The ids, and the one text behind them.
-fn split(words: &[String]) -> Result<(Vec<DecisionRef>, Option<String>), Failure> {
+/// The ids, and the text after them.
+fn split_ids(words: &[String]) -> Result<(Vec<DecisionRef>, Option<String>), Failure> {
     let ids: Vec<DecisionRef> = words.iter().map_while(|word| word.parse().ok()).collect();
     match &words[ids.len()..] {
         [] => Ok((ids, None)),
         [text] => Ok((ids, Some(text.clone()))),
-        [text, ..] => Err(wrong(
+        [text, ..] => Err(argument_error(
             &format!(
-                "`{}` is not an id, and words follow it",
+                "`{}` is not an id, and more words follow",
                 text.chars().take(64).collect::<String>()
             ),
-            "ids come first; put your words into quotes",
+            "put the ids first and quote your text",
         )),
     }
 }
 
-fn wrong(message: &str, hint: &str) -> Failure {
+fn argument_error(message: &str, hint: &str) -> Failure {
     Failure::Argument { message: message.to_owned(), hint: hint.to_owned() }
 }
 
-/// Open decisions that offer an action, by the same rules by which an answer is looked up.
-fn every(
+/// The open decisions that offer an action, matched as an answer would be.
+fn matching_decisions(
     context: &Context,
     store: &Store,
     word: &str,
@@ -200,49 +209,48 @@ fn every(
     Ok(items.iter().map(|item| DecisionRef::Decision(item.decision.id)).collect())
 }
 
-/// One answer; what is wrong with it is the failure of the command.
-fn give(
+/// Gives one answer; its failure is the failure of the command.
+fn answer_one(
     context: &Context,
     store: &Store,
     which: DecisionRef,
-    given: &Given<'_>,
+    draft: &DraftAnswer<'_>,
 ) -> Result<Exit, Failure> {
-    match given.to(context, store, which) {
-        Ok(answered) => shown(context, store, answered),
+    match draft.send(context, store, which) {
+        Ok(answered) => print_answer(context, store, answered),
         Err(Failure::Ops(error)) => context.refused(error),
         Err(failure) => Err(failure),
     }
 }
 
-/// The same answer to several, each by itself: one that is refused does not keep the others from
-/// being given.
-fn give_all(
+/// Gives the same answer to several decisions. A rejected answer does not stop the others.
+fn answer_several(
     context: &Context,
     store: &Store,
     which: &[DecisionRef],
-    given: &Given<'_>,
+    draft: &DraftAnswer<'_>,
 ) -> Result<Exit, Failure> {
     let (mut documents, mut lines, mut refused) = (Vec::new(), String::new(), 0);
     let mut merges = Vec::new();
     for which in which {
-        // A key stands for one request, and each of these is one.
-        let key = given.how.key.as_ref().map(|key| format!("{key}/{which}"));
-        match given.keyed(context, store, *which, key) {
+        // An idempotency key covers one request, and each answer is one.
+        let key = draft.how.key.as_ref().map(|key| format!("{key}/{which}"));
+        match draft.send_with_key(context, store, *which, key) {
             Ok(answered) => {
-                lines.push_str(&line(context.out.signs, &answered));
-                merges.extend(under_way(store, &answered, context.now)?);
+                lines.push_str(&line(context.out.symbols, &answered));
+                merges.extend(merge_message(store, &answered, context.now)?);
                 documents.push(document(store, answered)?);
             }
             Err(failure) => {
                 refused += 1;
-                let (document, line) = refusal(context.out.signs, *which, &failure);
+                let (document, line) = refusal(context.out.symbols, *which, &failure);
                 documents.push(document);
                 lines.push_str(&line);
             }
         }
     }
     if which.is_empty() {
-        lines.push_str("there is nothing to answer\n");
+        lines.push_str("no matching decisions\n");
     }
     context.out.answer(|| json!({ "answers": documents, "refused": refused }), || lines)?;
     merges.iter().for_each(|words| context.out.say(words));
@@ -250,28 +258,28 @@ fn give_all(
     Ok(if refused > 0 { Exit::Failed } else { Exit::Done })
 }
 
-fn refusal(signs: Signs, which: DecisionRef, failure: &Failure) -> (Value, String) {
+fn refusal(symbols: Symbols, which: DecisionRef, failure: &Failure) -> (Value, String) {
     let (code, hint) = failure.class();
     let message = failure.to_string();
     let text =
-        format!("{} {which}  {} ({})\n", signs.well(false), one_line(&message), code.as_str());
+        format!("{} {which}  {} ({})\n", symbols.success(false), sanitize(&message), code.as_str());
     let error = json!({ "code": code.as_str(), "message": message, "hint": hint });
     (json!({ "success": false, "decision": which.to_string(), "error": error }), text)
 }
 
-/// Shows what came of an answer.
-pub(super) fn shown(
+/// Prints the result of an answer.
+pub(super) fn print_answer(
     context: &Context,
     store: &Store,
     answered: AnswerResult,
 ) -> Result<Exit, Failure> {
     let (id, task) = (answered.decision.id, answered.decision.task);
     let can_undo = answered.action != "undo" && has_way_back(&answered);
-    let text = line(context.out.signs, &answered);
-    let under_way = under_way(store, &answered, context.now)?;
+    let text = line(context.out.symbols, &answered);
+    let merge_message = merge_message(store, &answered, context.now)?;
     let document = document(store, answered)?;
     context.out.answer(|| document, || text)?;
-    under_way.iter().for_each(|words| context.out.say(words));
+    merge_message.iter().for_each(|words| context.out.say(words));
     let back = format!("decisions undo {id}");
     let show = format!("show {task}");
     let next = [Some(show.as_str()), can_undo.then_some(back.as_str()), Some("decisions")];
@@ -289,9 +297,9 @@ fn document(store: &Store, answered: AnswerResult) -> Result<Value, Failure> {
     Ok(document)
 }
 
-/// What an answer has set going, for whoever would wait for it: the merge of a branch is not over
-/// with the answer.
-pub(super) fn under_way(
+/// A message for an answer that starts a merge: the merge is not finished when the answer is
+/// recorded.
+pub(super) fn merge_message(
     store: &Store,
     answered: &AnswerResult,
     now: Instant,
@@ -304,21 +312,21 @@ pub(super) fn under_way(
     let nobody = if has_machines(store, now)? {
         ""
     } else {
-        "; no machine works on this store, so start `banksman up`, or call `banksman pulse` now and then"
+        "; no machine is running tasks of this store: start `banksman up`, or run `banksman pulse`"
     };
     let id = answered.decision.task;
-    Ok(Some(format!("merging {}; `banksman why {id}` tells how it goes{nobody}", one_line(what))))
+    Ok(Some(format!("merging {}; `banksman why {id}` shows the progress{nobody}", sanitize(what))))
 }
 
-pub(super) fn line(signs: Signs, answered: &AnswerResult) -> String {
+pub(super) fn line(symbols: Symbols, answered: &AnswerResult) -> String {
     let AnswerResult { decision, action, applied } = answered;
     let how = applied.entry.as_ref().map_or_else(
-        || "nothing has changed".to_owned(),
+        || "unchanged".to_owned(),
         |entry| {
             let from = entry.record.from.as_deref().unwrap_or_default();
-            format!("{from} {} {} by {}", signs.arrow(), entry.record.to, entry.record.actor)
+            format!("{from} {} {} by {}", symbols.arrow(), entry.record.to, entry.record.actor)
         },
     );
-    let again = if applied.replayed { "  (done before with this key)" } else { "" };
-    format!("{} {} {}  {action}: {how}{again}\n", signs.well(true), decision.id, decision.task)
+    let again = if applied.replayed { "  (already done with this key)" } else { "" };
+    format!("{} {} {}  {action}: {how}{again}\n", symbols.success(true), decision.id, decision.task)
 }

@@ -1,4 +1,4 @@
-//! `banksman decisions show`: all that is needed to decide, on one page. Who objects comes first.
+//! `banksman decisions show`: everything needed to decide, on one page. Objections come first.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -16,28 +16,28 @@ use crate::cli::arguments::ActorArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::{self, Cell, shown, shown_lines, table};
-use crate::cli::signs::{Signs, amount, first_line, lasting, local, money};
+use crate::cli::output::{self, Cell, sanitize, sanitize_lines, table};
+use crate::cli::symbols::{Symbols, first_line, format_cost, format_span, format_tokens, local};
 use crate::ops::decisions::{self, DecisionDetail, DecisionRef, Offer, ReviewerVerdict};
 use crate::store::runs::PastRun;
 
-/// Show all that is needed to decide
+/// Show everything needed to decide
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman decisions show d12
   banksman decisions show t12 --json
 ")]
 pub(super) struct ShowArgs {
-    /// The decision, or its task
+    /// The decision or its task
     #[arg(value_name = "ID")]
     which: DecisionRef,
     #[command(flatten)]
     actor: ActorArgs,
 }
 
-/// What is shown of a long text; `banksman show` has all of it.
+/// How much of a long text is shown; `banksman show` prints all of it.
 const EXCERPT_CHARS: usize = 2_000;
-/// Runs on the page.
+/// How many runs are shown.
 const RUNS: usize = 3;
 
 pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
@@ -49,15 +49,15 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     let now = store.now(context.now)?;
     context.out.answer(
         || decision::question(&question, command.as_deref()),
-        || page(context.out.signs, &question, command.as_deref(), now),
+        || page(context.out.symbols, &question, command.as_deref(), now),
     )?;
     let next = next(&question);
     context.out.next(&next.iter().map(String::as_str).collect::<Vec<_>>());
     Ok(Exit::Done)
 }
 
-/// What to type next. Nobody is led to allow what he has not looked at, nor told of that answer
-/// alone.
+/// The commands to suggest. A request for permission never suggests `allow` alone: the log comes
+/// first and all answers follow.
 fn next(question: &DecisionDetail) -> Vec<String> {
     let (id, task) = (question.item.decision.id, question.item.decision.task);
     let version = question.detail.stored.task.version;
@@ -69,7 +69,7 @@ fn next(question: &DecisionDetail) -> Vec<String> {
     question.offers.first().map(answer).into_iter().chain([format!("show {task}")]).collect()
 }
 
-/// Where the changes can be seen.
+/// Where the changes can be reviewed.
 #[derive(Debug, Clone)]
 pub(super) enum Diff {
     Commits { folder: String, base: String, head: String },
@@ -78,7 +78,7 @@ pub(super) enum Diff {
 
 impl Diff {
     /// The pull request, or the commits that would be merged in its place, or those of the last run
-    /// that left some.
+    /// that made any.
     pub(super) fn of(context: &Context, question: &DecisionDetail) -> Option<Self> {
         let stored = &question.detail.stored;
         // A run without a commit, such as a planner's, ends where it began.
@@ -110,43 +110,47 @@ impl Diff {
 }
 
 pub(super) fn page(
-    signs: Signs,
+    symbols: Symbols,
     question: &DecisionDetail,
     diff: Option<&str>,
     now: Instant,
 ) -> String {
     let decision = &question.item.decision;
     let escalated = if question.item.escalated { "  escalated" } else { "" };
-    let mut text =
-        format!("{} {}{escalated}  {}\n", mark(&question.item), decision.id, shown(&decision.asks));
-    text.push_str(&verdicts(signs, &question.verdicts));
-    text.push_str(&facts(signs, question, diff, now));
+    let mut text = format!(
+        "{} {}{escalated}  {}\n",
+        mark(&question.item),
+        decision.id,
+        sanitize(&decision.asks)
+    );
+    text.push_str(&verdicts(symbols, &question.verdicts));
+    text.push_str(&facts(symbols, question, diff, now));
     text.push_str(&runs(question, now));
     let body = question.detail.stored.task.body.trim();
     if !body.is_empty() {
-        text.push_str(&format!("\n{}\n", shown_lines(&excerpt(body))));
+        text.push_str(&format!("\n{}\n", sanitize_lines(&excerpt(body))));
     }
-    text.push_str(&offers(signs, &question.offers));
+    text.push_str(&offers(symbols, &question.offers));
     text
 }
 
-/// What others have said, each with what it suggests.
-pub(in crate::cli) fn verdicts(signs: Signs, verdicts: &[ReviewerVerdict]) -> String {
+/// The verdicts of reviewers, each with its suggestions.
+pub(in crate::cli) fn verdicts(symbols: Symbols, verdicts: &[ReviewerVerdict]) -> String {
     let lines = |verdict: &ReviewerVerdict| {
         let who = [verdict.who.as_str(), verdict.verdict.as_str()].join(" ");
-        let (who, words) = (shown(who.trim_end()), shown(&excerpt(&verdict.words)));
+        let (who, words) = (sanitize(who.trim_end()), sanitize(&excerpt(&verdict.words)));
         let suggests =
-            verdict.suggestions.iter().map(|text| format!("      suggests: {}\n", shown(text)));
+            verdict.suggestions.iter().map(|text| format!("      suggests: {}\n", sanitize(text)));
         format!(
             "  {} {who}: {words}\n{}",
-            signs.well(!verdict.dissents),
+            symbols.success(!verdict.dissents),
             suggests.collect::<String>()
         )
     };
     verdicts.iter().map(lines).collect()
 }
 
-fn facts(signs: Signs, question: &DecisionDetail, diff: Option<&str>, now: Instant) -> String {
+fn facts(symbols: Symbols, question: &DecisionDetail, diff: Option<&str>, now: Instant) -> String {
     let (decision, task) = (&question.item.decision, &question.detail.stored.task);
     let state = question.detail.stored.lifecycle.state(task.state);
     let texts = decision::texts(question);
@@ -158,18 +162,18 @@ fn facts(signs: Signs, question: &DecisionDetail, diff: Option<&str>, now: Insta
     let by = opened.map(|entry| format!(", by {} ({})", entry.record.actor, entry.record.trigger));
     fact("since", format!("{}{}", local(decision.opened_at), by.unwrap_or_default()));
     if let Some(settled) = &decision.settled {
-        fact("settled", format!("{} by {}", local(settled.at), settled.by));
+        fact("closed", format!("{} by {}", local(settled.at), settled.by));
     }
     if let Some(lapse) = &question.item.lapse {
-        let left = lasting(lapse.at.since(now));
-        let then = format!("then {} {} ({})", signs.arrow(), lapse.to, lapse.trigger);
+        let left = format_span(lapse.at.since(now));
+        let then = format!("then {} {} ({})", symbols.arrow(), lapse.to, lapse.trigger);
         fact("deadline", format!("{}, in {left}; {then}", local(lapse.at)));
     }
-    fact("put off", decision.snoozed_until.map(local).unwrap_or_default());
+    fact("snoozed", decision.snoozed_until.map(local).unwrap_or_default());
     let mut told = BTreeSet::new();
     for (name, value) in &texts {
         let text = value.as_str().unwrap_or_default();
-        // What one field says need not be read twice.
+        // Two fields may hold the same text; show it once.
         if told.insert(text) {
             fact(name, excerpt(text));
         }
@@ -184,9 +188,9 @@ fn cost(spent: Spent) -> String {
         return String::new();
     }
     let runs = if spent.runs == 1 { "1 run".to_owned() } else { format!("{} runs", spent.runs) };
-    let tokens = Some(amount(spent.tokens)).filter(|text| !text.is_empty());
+    let tokens = Some(format_tokens(spent.tokens)).filter(|text| !text.is_empty());
     let tokens = tokens.map(|tokens| format!("{tokens} tokens"));
-    let money = Some(money(spent.cost_micros)).filter(|text| !text.is_empty());
+    let money = Some(format_cost(spent.cost_micros)).filter(|text| !text.is_empty());
     [Some(runs), tokens, money].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
@@ -196,10 +200,10 @@ fn runs(question: &DecisionDetail, now: Instant) -> String {
         vec![
             RunId { task, epoch: run.epoch }.to_string().into(),
             run.worker.as_str().into(),
-            lasting(run.ended_at.unwrap_or(now).since(run.started_at)).into(),
+            format_span(run.ended_at.unwrap_or(now).since(run.started_at)).into(),
             run.outcome.clone().unwrap_or_default().into(),
             run.level.map_or("", ProofLevel::as_str).into(),
-            money(run.cost_micros).into(),
+            format_cost(run.cost_micros).into(),
             first_line(run.detail.as_deref().unwrap_or_default()).into(),
         ]
     };
@@ -207,20 +211,20 @@ fn runs(question: &DecisionDetail, now: Instant) -> String {
     if last.is_empty() {
         return String::new();
     }
-    let header = ["RUN", "WORKER", "TOOK", "OUTCOME", "PROVEN", "COST", "DETAIL"];
+    let header = ["RUN", "WORKER", "TOOK", "OUTCOME", "PROOF", "COST", "DETAIL"];
     format!("\n{}", table(&header, &last.iter().map(row).collect::<Vec<_>>()))
 }
 
-fn offers(signs: Signs, offers: &[Offer]) -> String {
+fn offers(symbols: Symbols, offers: &[Offer]) -> String {
     let row = |offer: &Offer| -> Vec<Cell> {
         let messages: Vec<&str> =
             offer.missing.iter().map(|error| error.message.as_str()).collect();
         let missing = match (messages.is_empty(), offer.needs_words()) {
             (true, _) => String::new(),
-            (false, true) => format!("needs your words: {}", messages.join("; ")),
-            (false, false) => format!("not now: {}", messages.join("; ")),
+            (false, true) => format!("needs your text: {}", messages.join("; ")),
+            (false, false) => format!("not available now: {}", messages.join("; ")),
         };
-        let to = format!("{} {}", signs.arrow(), offer.to);
+        let to = format!("{} {}", symbols.arrow(), offer.to);
         vec![offer.action.as_str().into(), to.into(), missing.into()]
     };
     if offers.is_empty() {

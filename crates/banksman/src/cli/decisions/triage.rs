@@ -1,8 +1,8 @@
-//! `banksman decisions triage`: one decision after the other, one key each.
+//! `banksman decisions triage`: answers one decision after the other, with one key each.
 //!
-//! It prints page after page and takes no other screen, so that what was decided can be read
-//! afterwards. While it waits for a key the terminal neither echoes nor collects lines; however it
-//! ends, the terminal is as before.
+//! It prints page after page on the normal screen, so that the answers can be read afterwards.
+//! While it waits for a key, the terminal neither echoes nor buffers lines; on exit it restores the
+//! terminal.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -19,12 +19,12 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::answer::{self, line};
 use super::show::{Diff, page};
-use super::{is_snoozed, only_people};
+use super::{is_snoozed, require_person};
 use crate::cli::arguments::ActorArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::{shown, shown_lines};
+use crate::cli::output::{sanitize, sanitize_lines};
 use crate::clock;
 use crate::config::Environment;
 use crate::exec::git::Git;
@@ -32,7 +32,7 @@ use crate::exec::process::PlainRunner;
 use crate::ops::decisions::{self, AnswerRequest, DecisionDetail, DecisionRef, Offer, UNDO_WINDOW};
 use crate::store::Store;
 
-/// Go through what waits for you, one key each; what was escalated comes first
+/// Answer the open decisions one by one with single keys; escalated ones come first
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman decisions triage
@@ -42,31 +42,31 @@ pub(super) struct TriageArgs {
     actor: ActorArgs,
 }
 
-/// For how long `h` puts a decision off.
+/// How long `h` snoozes a decision.
 const SNOOZE: Span = Span(14_400_000);
-/// Offers that have a digit.
+/// How many offers get a digit key.
 const DIGITS: usize = 9;
-/// The longest note that is read from the terminal.
+/// The longest text that is read from the terminal.
 const NOTE_BYTES: usize = 16 * 1024;
-/// What is shown of a diff.
+/// How much of a diff is shown.
 const DIFF_LINES: usize = 400;
 
-/// A signal that comes just before the wait for a key is noticed after this time.
+/// A signal that arrives just before the wait for a key is noticed after this time.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 const CTRL_C: u8 = 3;
 const CTRL_D: u8 = 4;
 
 pub(super) fn run(context: &Context, args: &TriageArgs) -> Result<Exit, Failure> {
-    only_people(context, &[])?;
+    require_person(context, &[])?;
     if context.out.json || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(Failure::Argument {
-            message: "triage reads single keys and needs a terminal".to_owned(),
-            hint: "`banksman decisions --json` lists them for programs".to_owned(),
+            message: "triage needs a terminal, because it reads single keys".to_owned(),
+            hint: "`banksman decisions --json` lists the decisions for scripts".to_owned(),
         });
     }
     let store = context.store()?;
-    let mut desk = Desk {
+    let mut triage = Triage {
         context,
         store: &store,
         actor: context.actor(args.actor.actor.as_ref()),
@@ -74,41 +74,41 @@ pub(super) fn run(context: &Context, args: &TriageArgs) -> Result<Exit, Failure>
         last: None,
         answered: 0,
     };
-    let left = desk.work()?;
-    say(context, &format!("{} answered, {left} left", desk.answered))?;
+    let left = triage.answer_all()?;
+    say(context, &format!("{} answered, {left} left", triage.answered))?;
     Ok(Exit::Done)
 }
 
-/// A person at work on the inbox.
-struct Desk<'c> {
+/// One triage session.
+struct Triage<'c> {
     context: &'c Context,
     store: &'c Store,
     actor: Actor,
     keys: Keys,
-    /// What was answered last, to be taken back.
+    /// The last answered decision, for undo.
     last: Option<DecisionId>,
     answered: usize,
 }
 
-/// How to go on.
+/// What to show next.
 enum Next {
     Decision,
-    Leave,
-    /// The same one again, with its page or only with its keys.
+    Quit,
+    /// The same decision again, with its page or only with its keys.
     Again,
     Keys,
 }
 
-impl Desk<'_> {
-    /// Goes through what is open now and answers with how much of it was left.
-    fn work(&mut self) -> Result<usize, Failure> {
+impl Triage<'_> {
+    /// Goes through the open decisions and returns how many are left.
+    fn answer_all(&mut self) -> Result<usize, Failure> {
         let now = self.store.now(clock::now())?;
         let mut items = decisions::inbox(self.store, self.context.project_flag.as_deref())?;
         items.retain(|item| !is_snoozed(item, now));
         items.sort_by_key(|item| !item.escalated);
         let all = items.len();
         if all == 0 {
-            say(self.context, "nothing waits for you")?;
+            say(self.context, "no open decisions")?;
         }
         for (number, item) in items.iter().enumerate() {
             let id = item.decision.id;
@@ -120,24 +120,24 @@ impl Desk<'_> {
         Ok(all - self.answered.min(all))
     }
 
-    /// One decision, until it is answered or put away. False: the person wants to leave.
+    /// Shows one decision until it is answered or skipped. Returns false if the person quits.
     fn decide(&mut self, id: DecisionId) -> Result<bool, Failure> {
         let mut shows_page = true;
         loop {
             let question = self.question(id)?;
             if question.item.decision.settled.is_some() {
-                say(self.context, &format!("{id} is settled by now"))?;
+                say(self.context, &format!("{id} is already closed"))?;
                 return Ok(true);
             }
             if shows_page {
                 let diff = Diff::of(self.context, &question).map(|diff| diff.command());
-                let text = page(self.context.out.signs, &question, diff.as_deref(), clock::now());
+                let text = page(self.context.out.symbols, &question, diff.as_deref(), clock::now());
                 say(self.context, text.trim_end())?;
             }
             say(self.context, &keys_of(&question.offers))?;
             match self.act(&question)? {
                 Next::Decision => return Ok(true),
-                Next::Leave => return Ok(false),
+                Next::Quit => return Ok(false),
                 Next::Again => shows_page = true,
                 Next::Keys => shows_page = false,
             }
@@ -151,9 +151,9 @@ impl Desk<'_> {
 
     fn act(&mut self, question: &DecisionDetail) -> Result<Next, Failure> {
         let id = question.item.decision.id;
-        let Some(key) = self.keys.byte()? else { return Ok(Next::Leave) };
+        let Some(key) = self.keys.byte()? else { return Ok(Next::Quit) };
         match key {
-            b'q' | CTRL_C | CTRL_D => Ok(Next::Leave),
+            b'q' | CTRL_C | CTRL_D => Ok(Next::Quit),
             b's' | b' ' | b'\n' => Ok(Next::Decision),
             b'r' => Ok(Next::Again),
             b'd' => self.diff(question),
@@ -161,7 +161,10 @@ impl Desk<'_> {
             b'h' => {
                 let snoozed =
                     decisions::snooze(self.store, DecisionRef::Decision(id), SNOOZE, clock::now());
-                self.told(snoozed.map(|_| format!("{id} is put off for {SNOOZE}")), Next::Decision)
+                self.report(
+                    snoozed.map(|_| format!("{id} is snoozed for {SNOOZE}")),
+                    Next::Decision,
+                )
             }
             b'1'..=b'9' => match question.offers.get(usize::from(key - b'1')) {
                 Some(offer) => self.answer(question, offer),
@@ -178,7 +181,7 @@ impl Desk<'_> {
             let asks = offer.missing.first().map_or("", |error| error.message.as_str());
             note = self.keys.line(self.context, &format!("{}: {asks}? ", offer.action))?;
             if note.is_none() {
-                say(self.context, "nothing was said, so nothing was done")?;
+                say(self.context, "no text given, so nothing was changed")?;
                 return Ok(Next::Keys);
             }
         }
@@ -191,20 +194,20 @@ impl Desk<'_> {
             key: None,
         };
         let answered = decisions::answer(self.store, &self.actor, &answer, clock::now());
-        let mut under_way = None;
+        let mut merge_message = None;
         if let Ok(answered) = &answered {
             self.last = Some(id);
             self.answered += 1;
-            under_way = answer::under_way(self.store, answered, clock::now())?;
+            merge_message = answer::merge_message(self.store, answered, clock::now())?;
         }
-        let signs = self.context.out.signs;
-        let more = under_way.unwrap_or_default();
-        self.told(answered.map(|answered| line(signs, &answered) + &more), Next::Decision)
+        let symbols = self.context.out.symbols;
+        let more = merge_message.unwrap_or_default();
+        self.report(answered.map(|answered| line(symbols, &answered) + &more), Next::Decision)
     }
 
     fn undo(&mut self) -> Result<Next, Failure> {
         let Some(id) = self.last.take() else {
-            say(self.context, "nothing was answered yet")?;
+            say(self.context, "there is no answer to undo")?;
             return Ok(Next::Keys);
         };
         let which = Some(DecisionRef::Decision(id));
@@ -212,12 +215,16 @@ impl Desk<'_> {
         if undone.is_ok() {
             self.answered -= 1;
         }
-        let signs = self.context.out.signs;
-        self.told(undone.map(|undone| line(signs, &undone)), Next::Keys)
+        let symbols = self.context.out.symbols;
+        self.report(undone.map(|undone| line(symbols, &undone)), Next::Keys)
     }
 
-    /// What came of it. A refusal is told and the same decision stays.
-    fn told(&self, done: Result<String, impl Into<Failure>>, then: Next) -> Result<Next, Failure> {
+    /// Prints the result. After a rejection the same decision stays open.
+    fn report(
+        &self,
+        done: Result<String, impl Into<Failure>>,
+        then: Next,
+    ) -> Result<Next, Failure> {
         match done {
             Ok(text) => {
                 say(self.context, text.trim_end())?;
@@ -225,10 +232,10 @@ impl Desk<'_> {
             }
             Err(error) => {
                 let failure: Failure = error.into();
-                let hint = failure.class().1.map(|hint| format!("\n{}", shown(&hint)));
+                let hint = failure.class().1.map(|hint| format!("\n{}", sanitize(&hint)));
                 say(
                     self.context,
-                    &format!("{}{}", shown(&failure.to_string()), hint.unwrap_or_default()),
+                    &format!("{}{}", sanitize(&failure.to_string()), hint.unwrap_or_default()),
                 )?;
                 Ok(Next::Keys)
             }
@@ -237,24 +244,24 @@ impl Desk<'_> {
 
     fn diff(&self, question: &DecisionDetail) -> Result<Next, Failure> {
         let text = match Diff::of(self.context, question) {
-            None => "there are no commits to look at".to_owned(),
+            None => "there are no commits".to_owned(),
             Some(diff @ Diff::PullRequest(_)) => diff.command(),
             Some(Diff::Commits { folder, base, head }) => {
                 let env = Environment::passed(&["PATH".to_owned(), "HOME".to_owned()]);
                 let mut runner = PlainRunner;
                 match Git::at(&mut runner, Path::new(&folder), &env).diff(&base, &head) {
-                    Ok(diff) if diff.trim().is_empty() => "nothing was changed".to_owned(),
-                    Ok(diff) => head_of(&diff),
+                    Ok(diff) if diff.trim().is_empty() => "the diff is empty".to_owned(),
+                    Ok(diff) => first_lines(&diff),
                     Err(error) => error.to_string(),
                 }
             }
         };
-        say(self.context, &shown_lines(text.trim_end()))?;
+        say(self.context, &sanitize_lines(text.trim_end()))?;
         Ok(Next::Keys)
     }
 }
 
-fn head_of(diff: &str) -> String {
+fn first_lines(diff: &str) -> String {
     let lines: Vec<&str> = diff.lines().take(DIFF_LINES).collect();
     let hidden = diff.lines().count() - lines.len();
     let more = if hidden > 0 { format!("\n{hidden} more lines") } else { String::new() };
@@ -272,7 +279,7 @@ fn say(context: &Context, text: &str) -> Result<(), Failure> {
     context.out.text(&format!("{text}\n"))
 }
 
-/// The keyboard. Dropping it gives the terminal back.
+/// The keyboard in single-key mode. Dropping it restores the terminal.
 struct Keys {
     before: Termios,
     stop: Arc<AtomicBool>,
@@ -284,23 +291,23 @@ impl Keys {
         for signal in [SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::Output)?;
         }
-        let keys = Self { before: tcgetattr(io::stdin()).map_err(fault)?, stop };
-        keys.take_single()?;
+        let keys = Self { before: tcgetattr(io::stdin()).map_err(terminal_error)?, stop };
+        keys.enable_single_keys()?;
         Ok(keys)
     }
 
-    /// From now on keys come one by one and are not shown.
-    fn take_single(&self) -> Result<(), Failure> {
+    /// Switches to single keys without echo.
+    fn enable_single_keys(&self) -> Result<(), Failure> {
         let mut single = self.before.clone();
-        // A key that would send a signal is only a wish to leave.
+        // Ctrl-C and its like only quit triage.
         single.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
-        tcsetattr(io::stdin(), OptionalActions::Now, &single).map_err(fault)
+        tcsetattr(io::stdin(), OptionalActions::Now, &single).map_err(terminal_error)
     }
 
-    /// A line that is typed and can be corrected while it is; none when it is empty.
+    /// Reads one edited line; none when it is empty.
     fn line(&self, context: &Context, asks: &str) -> Result<Option<String>, Failure> {
-        tcsetattr(io::stdin(), OptionalActions::Now, &self.before).map_err(fault)?;
-        context.out.text(&shown(asks))?;
+        tcsetattr(io::stdin(), OptionalActions::Now, &self.before).map_err(terminal_error)?;
+        context.out.text(&sanitize(asks))?;
         let mut line = Vec::new();
         while line.len() < NOTE_BYTES {
             match self.byte()? {
@@ -308,14 +315,14 @@ impl Keys {
                 Some(byte) => line.push(byte),
             }
         }
-        self.take_single()?;
+        self.enable_single_keys()?;
         let text = String::from_utf8_lossy(&line).trim().to_owned();
         Ok(Some(text).filter(|text| !text.is_empty()))
     }
 
-    /// The next byte; none when the terminal is gone or the program is to end. It goes past the
-    /// buffer of the standard input, which would keep what was typed ahead from being waited
-    /// for.
+    /// Reads the next byte; none when the terminal is closed or the program is told to end. It
+    /// bypasses the buffer of the standard input, because `poll` does not see bytes that are
+    /// already buffered.
     fn byte(&self) -> Result<Option<u8>, Failure> {
         let stdin = io::stdin();
         loop {
@@ -325,14 +332,14 @@ impl Keys {
             match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&TICK)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => continue,
                 Ok(_) => {}
-                Err(error) => return Err(fault(error)),
+                Err(error) => return Err(terminal_error(error)),
             }
             let mut byte = [0];
             return match rustix::io::read(&stdin, &mut byte) {
                 Ok(0) => Ok(None),
                 Ok(_) => Ok(Some(byte[0])),
                 Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => Err(fault(error)),
+                Err(error) => Err(terminal_error(error)),
             };
         }
     }
@@ -340,11 +347,11 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        // There is nobody left to tell if this fails.
+        // A failure cannot be reported any more.
         tcsetattr(io::stdin(), OptionalActions::Now, &self.before).unwrap_or_default();
     }
 }
 
-fn fault(error: rustix::io::Errno) -> Failure {
+fn terminal_error(error: rustix::io::Errno) -> Failure {
     Failure::Output(error.into())
 }

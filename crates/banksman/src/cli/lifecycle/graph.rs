@@ -9,7 +9,7 @@ use crate::cli::drawing::DrawingArgs;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 
-/// Draw a lifecycle, or the one of a task with its state marked
+/// Draw a lifecycle, or a task's lifecycle with its state marked
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman lifecycle graph autonomous
@@ -20,7 +20,7 @@ pub(super) struct GraphArgs {
     /// The lifecycle
     #[arg(value_name = "NAME", required_unless_present = "task")]
     name: Option<String>,
-    /// Draw the lifecycle that this task lives by, and mark its state
+    /// Draw the lifecycle of this task, and mark its state
     #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
     #[command(flatten)]
@@ -32,10 +32,10 @@ pub(super) fn run(context: &Context, args: &GraphArgs) -> Result<Exit, Failure> 
         (Some(id), name) => {
             let stored = context.store()?.task(id)?;
             if name.as_ref().is_some_and(|name| *name != stored.lifecycle.id) {
-                let message = format!("{id} lives by the lifecycle {}", stored.lifecycle.id);
+                let message = format!("{id} has the lifecycle {}", stored.lifecycle.id);
                 return Err(Failure::Argument {
                     message,
-                    hint: "leave the name out when a task is given".to_owned(),
+                    hint: "omit the name when you pass --task".to_owned(),
                 });
             }
             (stored.lifecycle, Some(stored.task.state))

@@ -1,4 +1,4 @@
-//! `banksman lifecycle lint`: proves lifecycles sound.
+//! `banksman lifecycle lint`: checks lifecycles.
 
 use std::path::Path;
 
@@ -9,26 +9,28 @@ use serde_json::{Value, json};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::shown_lines;
+use crate::cli::output::sanitize_lines;
+use crate::cli::symbols::counted;
 use crate::ops::library::{Library, LibraryError};
 
-/// Prove lifecycles sound
+/// Check lifecycles
 ///
-/// Every state can be reached and left, everything ends, every outcome leads somewhere, every role
-/// can do what it is asked for. Silent when all is sound; exit code 5 when something is found.
+/// Checks that every state can be reached and left, that every task can end, that every outcome
+/// leads somewhere, and that every role can do what is asked of it. Prints nothing if all are
+/// valid; exits with 5 otherwise.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
-  banksman lifecycle lint                     all that this project can use
+  banksman lifecycle lint                     check all that this project can use
   banksman lifecycle lint autonomous
   banksman lifecycle lint .banksman/lifecycles/review.yaml
 ")]
 pub(super) struct LintArgs {
-    /// Names of lifecycles, or files
+    /// Lifecycle names or files
     #[arg(value_name = "FILE|NAME")]
     subjects: Vec<String>,
 }
 
-/// A lifecycle that was looked at, and what is wrong with it.
+/// A checked lifecycle and its problems.
 struct Linted {
     name: String,
     problems: Option<Box<Problems>>,
@@ -43,12 +45,12 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
     };
     let linted =
         subjects.into_iter().map(|name| lint(&library, name)).collect::<Result<Vec<_>, _>>()?;
-    let is_sound = linted.iter().all(|linted| linted.problems.is_none());
+    let all_ok = linted.iter().all(|linted| linted.problems.is_none());
     context.out.answer(
-        || json!({ "ok": is_sound, "lifecycles": linted.iter().map(document).collect::<Vec<_>>() }),
+        || json!({ "ok": all_ok, "lifecycles": linted.iter().map(document).collect::<Vec<_>>() }),
         || linted.iter().filter_map(text).collect(),
     )?;
-    Ok(if is_sound { Exit::Done } else { Exit::Findings })
+    Ok(if all_ok { Exit::Done } else { Exit::Findings })
 }
 
 fn lint(library: &Library, name: String) -> Result<Linted, Failure> {
@@ -73,9 +75,9 @@ fn document(linted: &Linted) -> Value {
     json!({ "id": linted.name, "ok": linted.problems.is_none(), "problems": problems.collect::<Vec<_>>() })
 }
 
-/// What is sound needs no words.
+/// A valid lifecycle prints nothing.
 fn text(linted: &Linted) -> Option<String> {
     let problems = linted.problems.as_ref()?;
-    let (name, found) = (shown_lines(&linted.name), problems.list.len());
-    Some(format!("{name}: {found} found\n{}", shown_lines(&problems.to_string())))
+    let (name, found) = (sanitize_lines(&linted.name), counted(problems.list.len(), "problem"));
+    Some(format!("{name}: {found}\n{}", sanitize_lines(&problems.to_string())))
 }

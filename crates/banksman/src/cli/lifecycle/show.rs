@@ -1,4 +1,4 @@
-//! `banksman lifecycle show`: one lifecycle as tables.
+//! `banksman lifecycle show`: prints one lifecycle as tables.
 
 use banksman_core::lifecycle::{Lifecycle, Since, Transition};
 use clap::Args;
@@ -8,10 +8,10 @@ use crate::api::dto;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::{Cell, shown, table};
-use crate::cli::signs::style;
+use crate::cli::output::{Cell, sanitize, table};
+use crate::cli::symbols::style;
 
-/// Show a lifecycle: its states, moves, roles, fields and settings
+/// Show a lifecycle: its states, transitions, roles, fields and settings
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman lifecycle show autonomous
@@ -35,8 +35,8 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
 fn text(context: &Context, lifecycle: &Lifecycle) -> String {
     let initial = &lifecycle.state(lifecycle.initial).name;
     let parts = [
-        format!("{} {}\n{}\n", lifecycle.id, lifecycle.version, shown(&lifecycle.about)),
-        format!("begins in {initial}; roles: {}\n", lifecycle.roles.join(", ")),
+        format!("{} {}\n{}\n", lifecycle.id, lifecycle.version, sanitize(&lifecycle.about)),
+        format!("starts in {initial}; roles: {}\n", lifecycle.roles.join(", ")),
         states(context, lifecycle),
         moves(lifecycle),
         counters(lifecycle),
@@ -52,7 +52,7 @@ fn states(context: &Context, lifecycle: &Lifecycle) -> String {
         let required: Vec<&str> =
             state.requires.iter().map(|requirement| requirement.field.as_str()).collect();
         let name = Cell { style: style(state.kind), ..state.name.as_str().into() };
-        let sign = context.out.signs.sign_cell(state.kind);
+        let sign = context.out.symbols.symbol_cell(state.kind);
         vec![
             sign,
             name,
@@ -79,7 +79,7 @@ fn moves(lifecycle: &Lifecycle) -> String {
         ]
     };
     let rows: Vec<Vec<Cell>> = lifecycle.transitions.iter().map(row).collect();
-    table(&["FROM", "TO", "TRIGGER", "WHO", "WHEN"], &rows)
+    table(&["FROM", "TO", "TRIGGER", "ROLES", "WHEN"], &rows)
 }
 
 fn when(row: &Transition) -> String {

@@ -1,33 +1,34 @@
-//! Events of an agent and the facts of its end, as lines for people and as JSON for programs.
+//! Formats the events of an agent and the facts of its end, as lines for people and as JSON for
+//! programs.
 
 use banksman_core::failure::FailureClass;
 use banksman_core::receipt::{AgentReport, CheckResult, EndCause, Evidence, Receipt};
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
-use crate::cli::output::{json_line, shown, shown_lines};
-use crate::cli::signs::{Signs, amount, lasting, local_time, money};
+use crate::cli::output::{json_line, sanitize, sanitize_lines};
+use crate::cli::symbols::{Symbols, format_cost, format_span, format_tokens, local_time};
 use crate::exec::agent::AgentEvent;
 use crate::store::runs::PastRun;
 
-/// What is shown of one event. The whole text is in the log itself.
+/// How much of one event is shown; the log has the full text.
 const EVENT_CHARS: usize = 400;
-/// What is shown of a check that failed.
+/// How much of a failed check's output is shown.
 const CHECK_LINES: usize = 10;
 
-/// How events of a run are shown.
+/// How the events of a run are formatted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look<'a> {
+pub(super) struct EventFormat<'a> {
     pub(super) json: bool,
-    pub(super) signs: Signs,
-    /// Lines begin with the time, or with as many blanks: for those who follow.
+    pub(super) symbols: Symbols,
+    /// Prefix lines with the time, or with as many blanks; used when following.
     pub(super) timed: bool,
     pub(super) run: &'a str,
 }
 
-impl Look<'_> {
-    /// None for what is only of use to programs. `at` is when it was seen, which is known only
-    /// while it happens.
+impl EventFormat<'_> {
+    /// None for events that are only useful to programs. `at` is when the event was seen, which is
+    /// known only when following.
     pub(super) fn event(&self, seen: &AgentEvent, at: Option<Instant>) -> Option<String> {
         if self.json {
             let mut document = serde_json::to_value(seen).expect("our own types are plain data");
@@ -38,7 +39,7 @@ impl Look<'_> {
             AgentEvent::Text { text } => ("says", text.clone()),
             AgentEvent::Tool { name, detail, .. } => ("tool", format!("{name}  {detail}")),
             AgentEvent::ToolResult { ok, detail, .. } => {
-                ("", format!("{} {detail}", self.signs.well(*ok)))
+                ("", format!("{} {detail}", self.symbols.success(*ok)))
             }
             AgentEvent::Note { text } => ("note", text.clone()),
             AgentEvent::Spent { .. } => return None,
@@ -48,17 +49,17 @@ impl Look<'_> {
         Some(self.line(word, &text, at))
     }
 
-    /// What the agent told through its tools.
-    pub(super) fn told(&self, told: &AgentReport, at: Option<Instant>) -> String {
+    /// A report that the agent sent with its tools.
+    pub(super) fn report(&self, report: &AgentReport, at: Option<Instant>) -> String {
         if self.json {
-            return self.document(&mut json!({ "event": "report", "report": told }), at);
+            return self.document(&mut json!({ "event": "report", "report": report }), at);
         }
-        match told {
+        match report {
             AgentReport::Progress { step, blockers, .. } if blockers.is_empty() => {
                 self.line("reports", step, at)
             }
             AgentReport::Progress { step, blockers, .. } => {
-                self.line("reports", &format!("{step}; held up by {}", blockers.join(", ")), at)
+                self.line("reports", &format!("{step}; blocked by {}", blockers.join(", ")), at)
             }
             AgentReport::NeedsPerson { question } => self.line("asks", question, at),
             AgentReport::NothingToDo { reason } => {
@@ -72,14 +73,14 @@ impl Look<'_> {
         if self.json {
             return self.document(&mut json!({ "event": "stderr", "text": line }), at);
         }
-        format!("{}{}\n", self.time(at), shown(line))
+        format!("{}{}\n", self.time(at), sanitize(line))
     }
 
     pub(super) fn gap(&self) -> String {
         if self.json {
             return self.document(&mut json!({ "event": "gap" }), None);
         }
-        self.line("note", "a part of the log is gone: more came than is kept", None)
+        self.line("note", "part of the log is missing: the output exceeded the limit", None)
     }
 
     fn document(&self, document: &mut Value, at: Option<Instant>) -> String {
@@ -94,7 +95,7 @@ impl Look<'_> {
             words.truncate(cut);
             words.push_str("...");
         }
-        format!("{}{word:<8} {}\n", self.time(at), shown(&words))
+        format!("{}{word:<8} {}\n", self.time(at), sanitize(&words))
     }
 
     fn time(&self, at: Option<Instant>) -> String {
@@ -105,7 +106,7 @@ impl Look<'_> {
         }
     }
 
-    /// How the run ended: what the keeper found, and what was made of it.
+    /// How the run ended: what the keeper found, and how Banksman judged it.
     pub(super) fn end(&self, receipt: Option<&Receipt>, judged: &PastRun) -> String {
         if self.json {
             let mut document = json!({
@@ -127,8 +128,8 @@ impl Look<'_> {
         };
         let class = judged.class.as_ref().map(|class| format!(" ({class})")).unwrap_or_default();
         match &judged.outcome {
-            Some(outcome) => fact("outcome", &shown(&format!("{outcome}{class}"))),
-            None => fact("outcome", "not yet judged: the next pulse does"),
+            Some(outcome) => fact("outcome", &sanitize(&format!("{outcome}{class}"))),
+            None => fact("outcome", "not judged yet; the next pulse judges it"),
         }
         let said = receipt.and_then(|receipt| receipt.reading.as_ref());
         let answer = said.map(|said| said.text.as_str()).unwrap_or_default();
@@ -136,9 +137,9 @@ impl Look<'_> {
         fact("because", &indented(detail.unwrap_or_default()));
         if let Some(receipt) = receipt {
             let how = ended(&receipt.ended);
-            // What was made of it may already say the same.
+            // The judgement may already say the same.
             if detail.is_none_or(|detail| !how.ends_with(detail)) {
-                fact("ended", &shown(&how));
+                fact("ended", &sanitize(&how));
             }
             let evidence = receipt.evidence.as_ref();
             fact("work", &evidence.map(work).unwrap_or_default());
@@ -147,9 +148,9 @@ impl Look<'_> {
                 fact("check", &self.check(check));
             }
             for note in evidence.map(|found| found.notes.as_slice()).unwrap_or_default() {
-                fact("note", &shown(note));
+                fact("note", &sanitize(note));
             }
-            fact("took", &lasting(receipt.ended_at.since(receipt.started_at)));
+            fact("took", &format_span(receipt.ended_at.since(receipt.started_at)));
         }
         fact("used", &used(receipt, judged));
         fact("answer", &indented(answer));
@@ -157,37 +158,39 @@ impl Look<'_> {
     }
 
     fn check(&self, check: &CheckResult) -> String {
-        let sign = self.signs.well(check.passed());
+        let sign = self.symbols.success(check.passed());
         let how = match (check.exit.code, check.exit.signal) {
             (Some(0), _) => String::new(),
             (Some(code), _) => format!("exit {code}, "),
             (None, Some(signal)) => format!("signal {signal}, "),
             (None, None) => String::new(),
         };
-        let mut text = format!("{sign} {} ({how}{} ms)", shown(&check.command), check.millis);
+        let mut text = format!("{sign} {} ({how}{} ms)", sanitize(&check.command), check.millis);
         if !check.passed() {
             let lines: Vec<&str> = check.tail.trim_end().lines().collect();
             for line in lines.iter().skip(lines.len().saturating_sub(CHECK_LINES)) {
-                text.push_str(&format!("\n         {}", shown(line)));
+                text.push_str(&format!("\n         {}", sanitize(line)));
             }
         }
         text
     }
 }
 
-/// Somebody's text with its lines under each other.
+/// Another's text, with its lines aligned.
 fn indented(text: &str) -> String {
-    shown_lines(text.trim()).replace('\n', "\n         ")
+    sanitize_lines(text.trim()).replace('\n', "\n         ")
 }
 
 fn ended(ended: &EndCause) -> String {
     match ended {
         EndCause::Completed => String::new(),
-        EndCause::NotPrepared { detail, .. } => format!("its worktree was not ready: {detail}"),
-        EndCause::NotStarted { detail } => format!("its agent could not be started: {detail}"),
+        EndCause::NotPrepared { detail, .. } => {
+            format!("the worktree could not be prepared: {detail}")
+        }
+        EndCause::NotStarted { detail } => format!("the agent could not be started: {detail}"),
         EndCause::TimedOut => "it took too long".to_owned(),
         EndCause::Stalled => "it stalled".to_owned(),
-        EndCause::OverBudget { detail } => format!("over its budget: {detail}"),
+        EndCause::OverBudget { detail } => format!("over budget: {detail}"),
         EndCause::Hopeless => "it could not get any further".to_owned(),
         EndCause::NotAllowed { request } => request.clone(),
         EndCause::Loop { summary } => summary.clone(),
@@ -210,11 +213,11 @@ fn work(found: &Evidence) -> String {
         plural(found.files, "file"),
         found.insertions,
         found.deletions,
-        shown(&head)
+        sanitize(&head)
     )
 }
 
-/// What it used: as it was put on record, or else as the agent said.
+/// Tokens and cost: as recorded, else as the agent reported them.
 fn used(receipt: Option<&Receipt>, judged: &PastRun) -> String {
     let said = receipt.and_then(|receipt| receipt.reading.as_ref());
     let (mut tokens, mut cost) = (judged.tokens, judged.cost_micros);
@@ -222,8 +225,8 @@ fn used(receipt: Option<&Receipt>, judged: &PastRun) -> String {
         tokens = said.input_tokens + said.output_tokens;
         cost = said.cost_micros.unwrap_or_default();
     }
-    let tokens = Some(amount(tokens)).filter(|text| !text.is_empty());
-    let cost = Some(money(cost)).filter(|text| !text.is_empty());
+    let tokens = Some(format_tokens(tokens)).filter(|text| !text.is_empty());
+    let cost = Some(format_cost(cost)).filter(|text| !text.is_empty());
     let parts = [tokens.map(|tokens| format!("{tokens} tokens")), cost];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

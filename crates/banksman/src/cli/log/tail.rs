@@ -1,8 +1,7 @@
-//! A log that may still grow: what is there, then what comes, in order and without repeats, also
-//! across its rotation.
+//! Reads a log that may still grow, in order and without repeats, also across its rotation.
 //!
-//! The writer renames `out.jsonl` to `out.jsonl.1` when it is full and begins anew. Who reads holds
-//! its file open, so it can tell by the file itself, and not by its name, where it is.
+//! When the log is full, its writer renames `out.jsonl` to `out.jsonl.1` and starts a new file. The
+//! reader keeps its file open and compares inodes, not names, to know which one it is reading.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek};
@@ -13,14 +12,13 @@ use crate::exec::keeper::FileError;
 
 /// How much is read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Files that are gone through in one look; a writer that is faster than that is followed by the
-/// next look.
+/// How many files one call reads; a faster writer is followed by the next call.
 const FILES: usize = 100;
 
-/// What a look brings.
+/// What a read returns.
 pub(in crate::cli) enum Piece<'a> {
     Bytes(&'a [u8]),
-    /// Something was dropped before it could be read.
+    /// Output was dropped before it could be read.
     Gap,
 }
 
@@ -34,7 +32,7 @@ impl Tail {
         Self { name, file: None }
     }
 
-    /// Hands on everything that came since the last look.
+    /// Passes on everything that was written since the last call.
     pub(in crate::cli) fn read<E: From<FileError>>(
         &mut self,
         folder: &Path,
@@ -44,7 +42,7 @@ impl Tail {
             self.drain(folder, take)?;
             let next = self.next(folder).map_err(|source| self.fault(folder, source))?;
             let Some((next, is_gap)) = next else { return Ok(()) };
-            // Only now is it certain that nothing more comes into the old one.
+            // Only now is it certain that nothing more is written to the old file.
             self.drain(folder, take)?;
             if is_gap {
                 take(Piece::Gap)?;
@@ -73,21 +71,21 @@ impl Tail {
         FileError { action: "read", path: folder.join(self.name), source }
     }
 
-    /// The file after the one that was read to its end, and whether something between them is gone.
+    /// The file after the one that was read to its end, and whether data between them is missing.
     fn next(&mut self, folder: &Path) -> io::Result<Option<(File, bool)>> {
         let current = folder.join(self.name);
         let older = folder.join(format!("{}.1", self.name));
         let Some(file) = &mut self.file else {
-            let first = if_there(File::open(&older))?;
+            let first = if_exists(File::open(&older))?;
             return Ok(match first {
                 Some(first) => Some((first, false)),
-                None => if_there(File::open(&current))?.map(|first| (first, false)),
+                None => if_exists(File::open(&current))?.map(|first| (first, false)),
             });
         };
         let own = file.metadata()?;
-        match if_there(fs::metadata(&current))? {
+        match if_exists(fs::metadata(&current))? {
             Some(now) if is_same(&now, &own) => {
-                // A log that could not be renamed was emptied instead.
+                // A log that could not be renamed was truncated instead.
                 if now.len() >= file.stream_position()? {
                     return Ok(None);
                 }
@@ -96,14 +94,14 @@ impl Tail {
             Some(_) | None => {}
         }
         let is_older = |older: Option<Metadata>| older.is_some_and(|older| is_same(&older, &own));
-        if is_older(if_there(fs::metadata(&older))?) {
-            let Some(next) = if_there(File::open(&current))? else { return Ok(None) };
-            // It is the one after ours only if there was no other rotation meanwhile.
-            if is_older(if_there(fs::metadata(&older))?) {
+        if is_older(if_exists(fs::metadata(&older))?) {
+            let Some(next) = if_exists(File::open(&current))? else { return Ok(None) };
+            // It follows ours only if there was no other rotation meanwhile.
+            if is_older(if_exists(fs::metadata(&older))?) {
                 return Ok(Some((next, false)));
             }
         }
-        let next = if_there(File::open(&older))?;
+        let next = if_exists(File::open(&older))?;
         Ok(next.map(|next| (next, true)))
     }
 }
@@ -112,7 +110,7 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -188,11 +186,7 @@ mod tests {
         assert_eq!(log.read(), "one");
         log.write("two");
         log.rotate();
-        assert_eq!(
-            log.read(),
-            "two",
-            "the last of the old file, although the new one is not there"
-        );
+        assert_eq!(log.read(), "two", "the rest of the old file, although there is no new one yet");
         log.write("three");
         assert_eq!(log.read(), "three");
         log.rotate();
@@ -209,7 +203,11 @@ mod tests {
         log.write("two");
         log.rotate();
         log.write("three");
-        assert_eq!(log.read(), "…twothree", "one is gone, and so may be what stood behind it");
+        assert_eq!(
+            log.read(),
+            "…twothree",
+            "the file after `one` is missing, and may have held more"
+        );
         File::create(log.folder.path().join("a")).unwrap();
         assert_eq!(log.read(), "…");
     }

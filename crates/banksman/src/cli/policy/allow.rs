@@ -1,4 +1,4 @@
-//! `banksman policy allow`: a person gives leave for exactly what was asked, and the task goes on.
+//! `banksman policy allow`: grants the requested permission, and the task continues.
 
 use clap::Args;
 use serde_json::json;
@@ -7,13 +7,13 @@ use crate::cli::arguments::ActorArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::shown;
+use crate::cli::output::sanitize;
 use crate::ops::decisions::DecisionRef;
 use crate::ops::policy;
 
-/// Allow exactly what a decision asks for, and let the task go on
+/// Grant exactly the permission that a decision asks for, and continue the task
 ///
-/// The leave holds for this task and for these very words. `banksman decisions show` has the
+/// The permission covers this task and exactly this action. `banksman decisions show` prints the
 /// request.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
@@ -21,10 +21,10 @@ use crate::ops::policy;
   banksman policy allow t12 --note 'only this once'
 ")]
 pub(super) struct AllowArgs {
-    /// The decision, or its task
+    /// The decision or its task
     #[arg(value_name = "ID")]
     which: DecisionRef,
-    /// Your words
+    /// Your text
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub(super) struct AllowArgs {
 
 pub(super) fn run(context: &Context, args: &AllowArgs) -> Result<Exit, Failure> {
     let store = context.store()?;
-    context.no_run_decides(&store, args.which)?;
+    context.refuse_decision_by_run(&store, args.which)?;
     let actor = context.actor(args.actor.actor.as_ref());
     let allowed = match policy::allow(&store, &actor, args.which, args.note.as_deref(), context.now)
     {
@@ -46,10 +46,10 @@ pub(super) fn run(context: &Context, args: &AllowArgs) -> Result<Exit, Failure> 
         || {
             let lines = allowed.actions.iter().map(|allowed| {
                 let (word, what) = allowed.parts();
-                format!("  {word} {}\n", shown(what))
+                format!("  {word} {}\n", sanitize(what))
             });
-            let then = action.as_ref().map_or("; answer the decision to let it go on", |_| "");
-            format!("{} allows{then}\n{}", allowed.decision, lines.collect::<String>())
+            let then = action.as_ref().map_or("; answer the decision to continue the task", |_| "");
+            format!("{} grants{then}\n{}", allowed.decision, lines.collect::<String>())
         },
     )?;
     Ok(Exit::Done)

@@ -1,5 +1,5 @@
-//! `banksman policy request`: an agent asks for leave, in its own run or for a task that it works
-//! on from outside.
+//! `banksman policy request`: an agent requests a permission, for its own run or, from outside, for
+//! the task it works on.
 
 use banksman_core::ids::TaskId;
 use clap::Args;
@@ -11,15 +11,16 @@ use crate::cli::arguments::ActorArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::shown_lines;
+use crate::cli::output::sanitize_lines;
 use crate::config::{EnvVars, Environment};
 use crate::mcp::{Permission, RunFolder};
 use crate::ops::policy::{self, PermissionResult};
 
-/// Ask for leave before an action
+/// Request a permission before an action
 ///
-/// Exit code 0: go on. Exit code 1: a person is asked; end your turn. In an agent's run it is for
-/// the task of that run; from outside it names the task and moves it to where people are asked.
+/// Exits with 0 if the agent may continue, and with 1 if a person is asked: then end your turn.
+/// Inside a run it is for the task of that run; outside, name the task, and it moves to the state
+/// where people are asked.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman policy request 'git push --force' --why 'the branch was rebased'
@@ -28,10 +29,10 @@ use crate::ops::policy::{self, PermissionResult};
 pub(super) struct RequestArgs {
     #[command(flatten)]
     action: ActionArgs,
-    /// Why it is needed
+    /// Why the action is needed
     #[arg(long, value_name = "TEXT", default_value = "")]
     why: String,
-    /// The task, outside of a run
+    /// The task, if not inside a run
     #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
     #[command(flatten)]
@@ -42,17 +43,18 @@ pub(super) fn run(context: &Context, args: &RequestArgs) -> Result<Exit, Failure
     let action = args.action.action();
     let environment = Environment::of_process()?;
     if let Some(folder) = environment.get(EnvVars::RUN_FOLDER) {
-        let leave = RunFolder::new(folder.into()).request_permission(&action, &args.why);
-        let leave = leave.map_err(|message| Failure::Input { message, hint: String::new() })?;
-        return match leave {
+        let permission = RunFolder::new(folder.into()).request_permission(&action, &args.why);
+        let permission =
+            permission.map_err(|message| Failure::Input { message, hint: String::new() })?;
+        return match permission {
             Permission::GoOn => said(context, None),
             Permission::Asked(request) => said(context, Some(&request)),
         };
     }
     let Some(task) = args.task else {
         return Err(Failure::Argument {
-            message: "there is no task".to_owned(),
-            hint: "name it with --task; in an agent's run it is that of the run".to_owned(),
+            message: "no task given".to_owned(),
+            hint: "name it with --task; inside a run it is the run's task".to_owned(),
         });
     };
     let (store, actor) = (context.store()?, context.actor(args.actor.actor.as_ref()));
@@ -68,9 +70,9 @@ fn said(context: &Context, request: Option<&str>) -> Result<Exit, Failure> {
     context.out.answer(
         || json!({ "goOn": request.is_none(), "request": request }),
         || match request {
-            None => "go on\n".to_owned(),
+            None => "continue\n".to_owned(),
             Some(request) => {
-                format!("a person is asked; end your turn\n{}\n", shown_lines(request))
+                format!("a person is asked; end your turn\n{}\n", sanitize_lines(request))
             }
         },
     )?;

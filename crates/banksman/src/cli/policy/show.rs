@@ -12,9 +12,9 @@ use super::ActionArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::{Cell, shown, shown_lines, table};
+use crate::cli::output::{Cell, sanitize, sanitize_lines, table};
 
-/// List the rules that hold here, with their places
+/// List the rules in effect and where they come from
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman policy show
@@ -24,21 +24,21 @@ pub(super) struct ShowArgs {}
 
 /// Check a policy file
 ///
-/// Silent when all is sound; exit code 5 when something is found.
+/// Prints nothing if it is valid; exits with 5 otherwise.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman policy lint
   banksman policy lint other.yaml
 ")]
 pub(super) struct LintArgs {
-    /// The file; left out: that of this project
+    /// The file [default: the project's policy]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
-/// Say how an action is classed, and by which rule
+/// Show how an action is classified, and by which rule
 ///
-/// Exit code 0 when it may be done without asking, 1 when it has to be asked for.
+/// Exits with 0 if it needs no permission, and with 1 if it does.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman policy test 'cd web && npm publish'
@@ -48,7 +48,7 @@ pub(super) struct LintArgs {
 pub(super) struct TestArgs {
     #[command(flatten)]
     action: ActionArgs,
-    /// Who would do it: intern, specialist or lead
+    /// The rank of the worker: intern, specialist or lead
     #[arg(long, value_name = "RANK", default_value = "specialist")]
     rank: Rank,
 }
@@ -59,7 +59,7 @@ pub(super) fn show(context: &Context, _: &ShowArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The policy that holds here.
+/// The policy in effect here.
 pub(super) fn policy_here(context: &Context) -> Result<Policy, Failure> {
     let policy = context.config.agents.policy.read().map_err(|problems| Failure::Input {
         message: problems.to_string(),
@@ -87,7 +87,7 @@ fn listed(policy: &Policy) -> String {
     });
     let closes = if policy.lead_may_close { "may" } else { "may not" };
     format!(
-        "{}\nasks for leave: {}\nwhat no rule is about: {}\na lead {closes} close a task\n",
+        "{}\nneeds permission: {}\nwithout a matching rule: {}\na lead {closes} close a task\n",
         table(&["CLASS", "ABOUT", "NAME", "PATTERN", "WHY", "PLACE"], &rows),
         ranks.join(", "),
         policy.default
@@ -116,7 +116,7 @@ pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit, Failure> 
                 .collect();
             json!({ "ok": problems.is_none(), "file": path.display().to_string(), "problems": list })
         },
-        || problems.as_ref().map(Problems::to_string).map(|text| shown_lines(&text)).unwrap_or_default(),
+        || problems.as_ref().map(Problems::to_string).map(|text| sanitize_lines(&text)).unwrap_or_default(),
     )?;
     Ok(if problems.is_none() { Exit::Done } else { Exit::Findings })
 }
@@ -146,7 +146,7 @@ fn document(verdict: &Assessment, rank: Rank, asks: bool) -> Value {
 }
 
 fn text(verdict: &Assessment, rank: Rank, asks: bool) -> String {
-    let then = if asks { "has to ask first" } else { "may do it" };
+    let then = if asks { "must ask first" } else { "may do it" };
     let article = match rank {
         Rank::Intern => "an",
         Rank::Specialist | Rank::Lead => "a",
@@ -157,7 +157,7 @@ fn text(verdict: &Assessment, rank: Rank, asks: bool) -> String {
         lines.push_str(&format!(
             "  {} {}: {}{}\n",
             finding.class,
-            shown(&finding.what),
+            sanitize(&finding.what),
             finding.why,
             by.unwrap_or_default()
         ));

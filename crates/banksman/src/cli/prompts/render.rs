@@ -1,4 +1,4 @@
-//! `banksman prompts render`: exactly what an agent would be told about a task now.
+//! `banksman prompts render`: prints the exact prompt that an agent would get for a task now.
 
 use banksman_core::ids::TaskId;
 use banksman_core::prompt::Truncation;
@@ -9,14 +9,14 @@ use super::origin;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::{shown, shown_lines};
-use crate::cli::up::Parts;
+use crate::cli::output::{sanitize, sanitize_lines};
+use crate::cli::up::Runtime;
 use crate::engine::{PreviewRequest, PromptPreview};
 
-/// Show exactly what an agent would be told about a task now
+/// Print the exact prompt that an agent would get for a task now
 ///
-/// The words come from where a run gets them. Nothing is claimed, started or changed; what is not
-/// known before the claim is named on stderr.
+/// It uses the code that a run uses, but claims, starts and changes nothing. Values that are known
+/// only after the claim are listed on stderr.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman prompts render t12
@@ -27,33 +27,34 @@ pub(super) struct RenderArgs {
     /// The task
     #[arg(value_name = "TASK")]
     task: TaskId,
-    /// For this part or reviewer, whatever state the task is in
+    /// Render for this role or reviewer, whatever state the task is in
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
-    /// As if this worker of this machine took it
+    /// Render as if this worker of this machine took the task
     #[arg(long, value_name = "WORKER")]
     worker: Option<String>,
 }
 
 pub(super) fn run(context: &Context, args: &RenderArgs) -> Result<Exit, Failure> {
-    // A store that is not there is not made by looking.
+    // Rendering must not create a missing store.
     drop(context.store()?);
-    let parts = Parts::of(&context.config)?;
+    let runtime = Runtime::of(&context.config)?;
     let wish = PreviewRequest { role: args.role.clone(), worker: args.worker.clone() };
-    let now = parts.store.now(context.now)?;
-    let is_known =
-        |name: &String| parts.terms.workers.iter().any(|setup| setup.worker.name == *name);
-    let hint = match &args.worker {
-        Some(name) if !is_known(name) => "`banksman workers` lists those there are".to_owned(),
-        Some(_) | None => format!("`banksman why {}` says what it waits for", args.task),
+    let now = runtime.store.now(context.now)?;
+    let is_known = |name: &String| {
+        runtime.engine_config.workers.iter().any(|setup| setup.worker.name == *name)
     };
-    let rendered = parts.engine().render(args.task, &wish, now)?;
+    let hint = match &args.worker {
+        Some(name) if !is_known(name) => "`banksman workers` lists the workers".to_owned(),
+        Some(_) | None => format!("`banksman why {}` explains what it waits for", args.task),
+    };
+    let rendered = runtime.engine().render(args.task, &wish, now)?;
     let rendered = rendered.map_err(|message| Failure::Input { message, hint })?;
     let told = &rendered.told;
-    context.out.answer(|| document(context, &rendered), || shown_lines(&told.text))?;
+    context.out.answer(|| document(context, &rendered), || sanitize_lines(&told.text))?;
     let from = origin(context, told.file.as_deref());
-    context.out.say(&shown(&format!(
-        "{} as {} in {}, by the template {} ({from}), {} bytes",
+    context.out.say(&sanitize(&format!(
+        "{} as {} in {}, from the template {} ({from}), {} bytes",
         args.task,
         rendered.role,
         rendered.state,
@@ -61,10 +62,10 @@ pub(super) fn run(context: &Context, args: &RenderArgs) -> Result<Exit, Failure>
         told.text.len()
     )));
     for cut in &told.cuts {
-        context.out.say(&shown(&format!("left out: {}", cut.describe())));
+        context.out.say(&sanitize(&format!("truncated: {}", cut.describe())));
     }
     for open in &rendered.open {
-        context.out.say(&shown(&format!("known only when it is claimed: {open}")));
+        context.out.say(&sanitize(&format!("known only after the claim: {open}")));
     }
     Ok(Exit::Done)
 }

@@ -1,7 +1,6 @@
-//! The live view of `status`: redrawn in place when something has changed, at most twice a second.
+//! The live view of `status`: redraws in place when something has changed, at most twice a second.
 //!
-//! It reads keys, so the terminal does not echo them meanwhile; however the view ends, the terminal
-//! is as before.
+//! It reads keys, so the terminal does not echo them meanwhile; on exit it restores the terminal.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{Home, Picture, heartbeats, home, text};
+use super::{Home, StatusPage, heartbeats, home, text};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
@@ -22,14 +21,14 @@ use crate::ops::status::{StatusSummary, summary};
 use crate::store::Store;
 use crate::store::conn::{Waited, WakeMark};
 
-/// Between two looks: at most two redraws a second.
+/// The poll interval, which limits redraws to two per second.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
-/// What the store has is read again after this time also without a hint.
-const STORE_AGAIN: Duration = Duration::from_secs(5);
-/// Counting files takes longer than anything else here.
-const HOME_AGAIN: Duration = Duration::from_secs(60);
+/// The store is read again after this time even without a notification.
+const STORE_INTERVAL: Duration = Duration::from_secs(5);
+/// Counting files is slow, so it is done less often.
+const HOME_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Another screen without a cursor, and back.
+/// Switches to the alternate screen without a cursor, and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
@@ -42,14 +41,14 @@ pub(super) fn watch(context: &Context, store: &Store) -> Result<Exit, Failure> {
     let _screen = Screen::enter()?;
     while !stop.load(Ordering::Relaxed) {
         view.refresh(context, store)?;
-        if wants_to_leave()? {
+        if quit_requested()? {
             break;
         }
     }
     Ok(Exit::Done)
 }
 
-/// What is known, and what is on the screen.
+/// What was read, and what is on the screen.
 struct View {
     mark: WakeMark,
     summary: StatusSummary,
@@ -65,22 +64,22 @@ impl View {
         Ok(Self { mark, summary, read_at: clock::monotonic(), home: None, drawn: String::new() })
     }
 
-    /// Draws if there is something new.
+    /// Redraws if something has changed.
     fn refresh(&mut self, context: &Context, store: &Store) -> Result<(), Failure> {
         let now = clock::monotonic();
         let has_changed = store.wait(self.mark, Duration::ZERO) == Waited::Notified;
-        if has_changed || now.duration_since(self.read_at) > STORE_AGAIN {
+        if has_changed || now.duration_since(self.read_at) > STORE_INTERVAL {
             self.mark = store.mark();
             self.summary = summary(store)?;
             self.read_at = now;
         }
-        let known = self.home.filter(|(_, at)| now.duration_since(*at) < HOME_AGAIN);
+        let known = self.home.filter(|(_, at)| now.duration_since(*at) < HOME_INTERVAL);
         let (home, at) = known.unwrap_or_else(|| (home(&context.config, &self.summary), now));
         self.home = Some((home, at));
         let summary = self.summary.clone();
         let heartbeats = heartbeats(&context.config, &summary);
-        let picture = Picture { summary, heartbeats, home };
-        let shown = text(context.out.signs, &context.config, &picture, clock::now());
+        let page = StatusPage { summary, heartbeats, home };
+        let shown = text(context.out.symbols, &context.config, &page, clock::now());
         let frame = frame(&shown, size());
         if frame != self.drawn {
             draw(context, &frame)?;
@@ -90,7 +89,7 @@ impl View {
     }
 }
 
-/// The lines that fit. What is below is cut, with a word on it; the last line says how to leave.
+/// The lines that fit. The last line counts the hidden ones and names the key to quit.
 fn frame(text: &str, (rows, columns): (usize, usize)) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let room = rows.saturating_sub(1).max(1);
@@ -102,11 +101,11 @@ fn frame(text: &str, (rows, columns): (usize, usize)) -> String {
     }
     let hidden = lines.len().saturating_sub(room);
     let more = if hidden > 0 { format!("{hidden} more lines; ") } else { String::new() };
-    let foot = cut(&format!("{more}q ends this"), columns);
+    let foot = cut(&format!("{more}q quits"), columns);
     frame + &format!("{dim}{foot}{dim:#}\x1b[K\x1b[J")
 }
 
-/// The first characters of a line; what sets colours takes no room.
+/// The first characters of a line; escape sequences take no room.
 fn cut(line: &str, columns: usize) -> String {
     let mut kept = String::with_capacity(line.len());
     let (mut room, mut is_escape) = (columns, false);
@@ -125,7 +124,7 @@ fn cut(line: &str, columns: usize) -> String {
     kept
 }
 
-/// One write for the whole frame, over the old one, so that nothing flickers.
+/// Writes the complete frame at once over the old one, so that nothing flickers.
 fn draw(context: &Context, frame: &str) -> Result<(), Failure> {
     let is_plain = context.out.color == anstream::ColorChoice::Never
         || anstream::AutoStream::choice(&io::stdout()) == anstream::ColorChoice::Never;
@@ -135,7 +134,7 @@ fn draw(context: &Context, frame: &str) -> Result<(), Failure> {
     written.and_then(|()| stdout.flush()).map_err(Failure::Output)
 }
 
-/// Only the colours go: what moves the cursor stays.
+/// Removes colours; cursor movements stay.
 fn without_colours(frame: &str) -> String {
     let mut plain = String::with_capacity(frame.len());
     let mut parts = frame.split("\x1b[");
@@ -159,8 +158,8 @@ fn size() -> (usize, usize) {
     }
 }
 
-/// Waits for a key until the next look. A terminal that is gone is a wish to leave, too.
-fn wants_to_leave() -> Result<bool, Failure> {
+/// Waits for a key until the next poll. A closed terminal quits, too.
+fn quit_requested() -> Result<bool, Failure> {
     let stdin = io::stdin();
     let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
     match poll(&mut ready, Some(&TICK)) {
@@ -174,7 +173,7 @@ fn wants_to_leave() -> Result<bool, Failure> {
     Ok(read == 0 || keys[..read].iter().any(|key| matches!(*key, b'q' | b'Q' | CTRL_C)))
 }
 
-/// The terminal while the view has it. Dropping it gives it back.
+/// The terminal while the view uses it. Dropping it restores the terminal.
 struct Screen {
     before: Termios,
 }
@@ -184,7 +183,7 @@ impl Screen {
         let fault = |error: rustix::io::Errno| Failure::Output(error.into());
         let before = tcgetattr(io::stdin()).map_err(fault)?;
         let mut keys = before.clone();
-        // Signals stay: they set a flag.
+        // Signals stay enabled: they set a flag.
         keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         tcsetattr(io::stdin(), OptionalActions::Now, &keys).map_err(fault)?;
         let screen = Self { before };
@@ -195,7 +194,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // There is nobody left to tell if this fails.
+        // A failure cannot be reported any more.
         drop(say(LEAVE));
         tcsetattr(io::stdin(), OptionalActions::Now, &self.before).unwrap_or_default();
     }

@@ -1,4 +1,4 @@
-//! `banksman workflow graph`: draws a workflow, as it is written or as it stands.
+//! `banksman workflow graph`: draws a workflow file, or the current state of a workflow.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ use crate::cli::context::Context;
 use crate::cli::drawing::DrawingArgs;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::signs::lasting;
+use crate::cli::symbols::format_span;
 use crate::ops::workflows::{self, WorkflowStatus, is_manual_step};
 use crate::store::Stored;
 
-/// Draw a file, or a workflow as it stands
+/// Draw a file, or the current state of a workflow
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
-  banksman workflow graph phase-4.yaml                 Mermaid text
+  banksman workflow graph phase-4.yaml                 print Mermaid text
   banksman workflow graph phase-4.yaml -o phase-4.svg
-  banksman workflow graph phase-4-search-index         as it stands now
+  banksman workflow graph phase-4-search-index         draw its current state
   banksman workflow graph t12 --format svg > t12.svg
 ")]
 pub(super) struct GraphArgs {
-    /// A file, or a workflow that was started: its name, or the id of its task. Left out: the one
-    /// that was started last
+    /// A file, or a started workflow: its name, or the id of its task [default: the last one
+    /// started]
     #[arg(value_name = "FILE|WORKFLOW")]
     subject: Option<String>,
     #[command(flatten)]
@@ -52,8 +52,9 @@ fn subject(context: &Context, args: &GraphArgs) -> Result<(Workflow, Marks), Fai
     }
     if !params.is_empty() {
         return Err(Failure::Argument {
-            message: "--param is for a file; a workflow that was started has its values".to_owned(),
-            hint: "leave it out, or name the file".to_owned(),
+            message: "--param works with a file only; a started workflow already has its values"
+                .to_owned(),
+            hint: "remove it, or name the file".to_owned(),
         });
     }
     let store = context.store()?;
@@ -75,10 +76,10 @@ fn mark(stored: &Stored, now: Instant) -> StepMark {
     let (task, state) = (&stored.task, stored.state());
     let runs = task.spent.runs;
     let attempts = (runs > 0).then(|| format!("attempt {runs}"));
-    // What has ended, and what has not begun, is not the longer the more there is to see.
+    // The time is only useful while something is going on.
     let since = match state.kind {
         StateKind::Working | StateKind::Reviewing | StateKind::Waiting | StateKind::Blocked => {
-            Some(lasting(now.since(task.entered_at)))
+            Some(format_span(now.since(task.entered_at)))
         }
         StateKind::Queued
         | StateKind::Parked
@@ -95,7 +96,7 @@ fn tone(stored: &Stored) -> Tone {
         StateKind::Queued => Tone::Waiting,
         StateKind::Working => Tone::Working,
         StateKind::Reviewing => Tone::Reviewing,
-        // A person has it in hand and is not asked about it.
+        // The person is working on it, not being asked.
         StateKind::Waiting if is_manual_step(stored) => Tone::Working,
         StateKind::Waiting | StateKind::Parked => Tone::Person,
         StateKind::Done => Tone::Passed,

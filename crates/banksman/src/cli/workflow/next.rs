@@ -1,4 +1,4 @@
-//! `banksman workflow next`: what there is to do now, and how to say that it is done.
+//! `banksman workflow next`: shows what to do now, and how to report it.
 
 use clap::Args;
 use serde_json::json;
@@ -7,24 +7,24 @@ use super::{WhichArgs, project_here};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::{shown, shown_lines};
+use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::up::follow_up;
 use crate::ops::workflows::{self, NextAction, NextActionKind};
 
-/// Steps that are explained at once. More would not be read.
+/// How many steps are explained at once.
 const PARAGRAPHS: usize = 10;
 
-/// Say what there is to do now, for a person or for an agent that drives the workflow
+/// Show what to do now, for a person or an agent that drives the workflow
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman workflow next
-  banksman workflow next --json     the words for an agent and how to report, for each step
-  banksman workflow next --json --known X-1,X-2   without the words of steps that are passed on already
+  banksman workflow next --json     with the prompt and the report commands of each step
+  banksman workflow next --json --known X-1,X-2   without the prompts of these steps
 ")]
 pub(super) struct NextArgs {
     #[command(flatten)]
     which: WhichArgs,
-    /// Steps whose words you have: they are listed without
+    /// Steps whose prompt you already have; they are listed without it
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     known: Vec<String>,
 }
@@ -54,8 +54,8 @@ pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit, Failure> {
         },
         || {
             if todos.is_empty() {
-                let (id, name) = (standing.workflow.task.id, shown(&standing.flow.name));
-                return format!("{id}  {name} is {}: there is nothing to do\n", parent.name);
+                let (id, name) = (standing.workflow.task.id, sanitize(&standing.flow.name));
+                return format!("{id}  {name} is {}: nothing to do\n", parent.name);
             }
             paragraphs(&todos)
         },
@@ -63,22 +63,22 @@ pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What somebody has to do comes before what Banksman is at.
+/// What people have to do comes before what Banksman does itself.
 fn paragraphs(todos: &[NextAction]) -> String {
     let (waits, acts): (Vec<&NextAction>, Vec<&NextAction>) =
         todos.iter().partition(|todo| todo.kind == NextActionKind::Wait);
     let sorted: Vec<&NextAction> = acts.into_iter().chain(waits).collect();
     let mut text: String = sorted.iter().take(PARAGRAPHS).map(|todo| paragraph(todo)).collect();
     if let Some(more) = sorted.len().checked_sub(PARAGRAPHS).filter(|more| *more > 0) {
-        text.push_str(&format!("... and {more} more, which --json has\n"));
+        text.push_str(&format!("... and {more} more (--json shows all)\n"));
     }
     text
 }
 
 fn paragraph(todo: &NextAction) -> String {
-    let mut text = format!("{}  {}: {}\n", todo.task, shown(&todo.title), shown(&todo.what));
+    let mut text = format!("{}  {}: {}\n", todo.task, sanitize(&todo.title), sanitize(&todo.what));
     if let Some(words) = &todo.assignment {
-        for line in shown_lines(words).lines() {
+        for line in sanitize_lines(words).lines() {
             text.push_str(format!("    {line}").trim_end());
             text.push('\n');
         }

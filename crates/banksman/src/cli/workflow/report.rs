@@ -1,4 +1,4 @@
-//! `banksman workflow report`: somebody says how a step or a gate ended.
+//! `banksman workflow report`: records how a step or a gate ended.
 
 use std::path::PathBuf;
 
@@ -20,9 +20,9 @@ use crate::store::{Applied, StoreError};
 
 /// Report how a step or a gate ended
 ///
-/// A report that does not fit the step's state is refused, says which would, and changes nothing.
-/// Of a workflow that is driven by hand, a step counts as done when its outputs are in this
-/// checkout and its command passes here.
+/// A report that does not fit the step's state is refused, names the reports that do, and changes
+/// nothing. In a manual workflow, a step counts as done if its outputs are in this checkout and its
+/// command passes here.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman workflow report X-1 done
@@ -32,25 +32,25 @@ use crate::store::{Applied, StoreError};
   banksman workflow report XG-1-2 pass --as reviewer:claude
 ")]
 pub(super) struct ReportArgs {
-    /// The step or its gate, by its id in the file or by its task's
+    /// The step or its gate, by its id in the file or by its task id
     #[arg(value_name = "STEP")]
     step: String,
     /// What happened
     #[arg(value_name = "WORD")]
     word: ReportedOutcome,
-    /// What has to change, for fail and veto; why, for abort
+    /// What has to change, for fail and veto; the reason, for abort
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// Which of the gate's ways back fits
+    /// The gate's reason for sending the step back, one of those in the file
     #[arg(long, value_name = "WORD")]
     reason: Option<String>,
-    /// The workflow, if it is not the one that was started last
+    /// The workflow [default: the last one started]
     #[arg(long, value_name = "WORKFLOW")]
     workflow: Option<String>,
-    /// The checkout in which the step was done, if it is not this one
+    /// The checkout in which the step was done [default: this one]
     #[arg(long = "in", value_name = "FOLDER")]
     folder: Option<PathBuf>,
-    /// Makes a repeated request harmless: the same key gives the first answer again
+    /// Idempotency key: repeating the command with the same key returns the first answer
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     #[command(flatten)]
@@ -67,10 +67,10 @@ impl ValueEnum for ReportedOutcome {
             Self::Done => "The step is done",
             Self::Pass => "The gate lets it pass",
             Self::Fail => "The gate sends it back",
-            Self::Veto => "A person takes back what an agent let pass",
-            Self::Abort => "The step is given up",
-            Self::Retry => "A step that was given up is begun again",
-            Self::Skip => "The workflow goes on without the step that was given up",
+            Self::Veto => "A person revokes an agent's pass",
+            Self::Abort => "The step is abandoned",
+            Self::Retry => "An abandoned step starts again",
+            Self::Skip => "The workflow continues without the abandoned step",
         };
         Some(PossibleValue::new(self.as_str()).help(help))
     }
@@ -81,24 +81,24 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
     let project = project_here(context, &store)?;
     let step =
         workflows::step_named(&store, project.as_deref(), args.workflow.as_deref(), &args.step)?;
-    context.no_run_decides(&store, DecisionRef::Task(step.task.id))?;
+    context.refuse_decision_by_run(&store, DecisionRef::Task(step.task.id))?;
     let manual = workflows::is_manual(&step);
     if manual {
-        // A step that has become free since the last look can be reported on at once.
+        // A step that became ready since the last turn can be reported at once.
         follow_up(context)?;
     }
-    let looks = manual && args.word == ReportedOutcome::Done;
-    if args.folder.is_some() && !looks {
+    let needs_check = manual && args.word == ReportedOutcome::Done;
+    if args.folder.is_some() && !needs_check {
         return Err(Failure::Argument {
-            message: "`--in` is for `done`, in a workflow that is driven by hand".to_owned(),
-            hint: "say it without `--in`".to_owned(),
+            message: "`--in` works only with `done` in a manual workflow".to_owned(),
+            hint: "remove `--in`".to_owned(),
         });
     }
     let folder = folder_of(context, args);
     let place = WorkFolder { folder: &folder, node: &context.config.agents.node };
     let said = StepReport {
         word: args.word,
-        place: looks.then_some(place),
+        place: needs_check.then_some(place),
         note: args.note.as_deref(),
         reason: args.reason.as_deref(),
         key: args.key.as_deref(),
@@ -114,42 +114,39 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
     };
     let parent = step.task.parent.map(|id| format!(" {id}")).unwrap_or_default();
     let next = format!("workflow next{parent}");
-    let moved = match manual.then(|| look(context, &moved)).transpose()?.flatten() {
+    let moved = match manual.then(|| wait_for_check(context, &moved)).transpose()?.flatten() {
         None => moved,
         Some(ManualCheck::Over(moved)) => *moved,
         Some(ManualCheck::Open) => {
-            context.out.say(&format!("stopped; it is looked at all the same: banksman {next}"));
+            context.out.say(&format!("stopped waiting; the check continues: banksman {next}"));
             return Ok(Exit::GaveUp);
         }
         Some(ManualCheck::Against { found, again }) => {
             let message = format!("`{}` is not done: {found}", args.step);
-            return Err(Failure::Input { message, hint: mended(again, &folder, &next) });
+            return Err(Failure::Input { message, hint: retry_hint(again, &folder, &next) });
         }
     };
     show(context, &store, moved, &[&next])
 }
 
-/// What to do about a step that is not done.
-fn mended(again: bool, folder: &str, next: &str) -> String {
+/// The hint for a step that is not done.
+fn retry_hint(again: bool, folder: &str, next: &str) -> String {
     if !again {
-        return format!("a person has to say how it goes on: banksman {next}");
+        return format!("a person must decide how to continue: banksman {next}");
     }
-    format!(
-        "it was looked at in `{folder}`; mend it and report again, or name another checkout with `--in`"
-    )
+    format!("checked in `{folder}`; fix it and report again, or name another checkout with `--in`")
 }
 
-/// A name of it that means the same wherever it is read.
+/// The absolute path of the checkout.
 fn folder_of(context: &Context, args: &ReportArgs) -> String {
     let named = args.folder.as_ref().map(|folder| context.config.folder.join(folder));
     let folder = named.as_ref().unwrap_or(&context.config.root);
     folder.canonicalize().as_ref().unwrap_or(folder).display().to_string()
 }
 
-/// A word proves nothing: what the step should leave is looked for where it was done, and its
-/// command is run there. Whoever says it waits for that, and no longer than the state lasts in
-/// which it is looked at.
-fn look(context: &Context, said: &Applied) -> Result<Option<ManualCheck>, Failure> {
+/// A report alone proves nothing: Banksman looks for the step's outputs in the checkout and runs
+/// its command there. The reporter waits for the result, at most until the state's timeout.
+fn wait_for_check(context: &Context, said: &Applied) -> Result<Option<ManualCheck>, Failure> {
     let mut seen = None;
     follow_up_until(context, |store| {
         seen = workflows::look_at(store, said)?;

@@ -1,5 +1,5 @@
-//! `banksman workflow run`: makes the tasks of a workflow and stays until it ends or only people
-//! can move it on.
+//! `banksman workflow run`: creates the tasks of a workflow and works until it ends or waits for a
+//! person.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::FileArgs;
-use super::status::{Extent, document, picture};
+use super::status::{Extent, document, render};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::shown;
-use crate::cli::signs::{first_line, local_time};
-use crate::cli::up::{Drove, drive, follow_up};
+use crate::cli::output::sanitize;
+use crate::cli::symbols::{first_line, local_time};
+use crate::cli::up::{DriveEnd, drive, follow_up};
 use crate::exec::mailbox::{Mailbox, SpecCopy};
 use crate::ops::panels::{is_at_panel, reviewer};
 use crate::ops::workflows::{self, StartRequest, Started, WorkflowStatus};
@@ -27,34 +27,34 @@ use crate::store::{Store, Stored};
 
 /// Run a workflow: its steps become tasks
 ///
-/// It stays and does what `up` does until the workflow has ended or waits for a person; where an
-/// `up` is at work, it only watches. Ctrl-C leaves agents at work, and `banksman up` goes on from
-/// there.
+/// It works as `up` does until the workflow has ended or waits for a person; if an `up` is already
+/// running, it only watches. After Ctrl-C running agents continue, and `banksman up` resumes the
+/// workflow.
 ///
-/// Exit code 0 when it is complete, 1 when it was aborted, 3 when it waits for a person or was
-/// left: `banksman workflow next` says for what. With --detach and --by-hand 0 means that it was
-/// started.
+/// Exits with 0 if the workflow is complete, with 1 if it was aborted, and with 3 if it waits for a
+/// person or was interrupted: `banksman workflow next` shows what to do. With --detach or --manual,
+/// 0 means that it was started.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman workflow run .workflow/specs/phase-4.yaml
   banksman workflow run build.yaml release.yaml --param version=1.2
-  banksman workflow run phase-4.yaml --detach     only make the tasks; `up` runs them
-  banksman workflow run phase-4.yaml --by-hand    you do the steps: see `workflow next`
+  banksman workflow run phase-4.yaml --detach     only create the tasks; `up` runs them
+  banksman workflow run phase-4.yaml --manual     do the steps yourself: see `workflow next`
   id=$(banksman -q workflow run phase-4.yaml --detach)
 ")]
 pub(super) struct RunArgs {
     #[command(flatten)]
     files: FileArgs,
-    /// Only make the tasks
+    /// Only create the tasks
     #[arg(long)]
     detach: bool,
-    /// Start no agent: steps are done and gates are answered by whoever reports
-    #[arg(long)]
+    /// Start no agents: people do the steps, answer the gates and report both
+    #[arg(long, alias = "by-hand")]
     manual: bool,
-    /// Higher goes first
+    /// Higher runs first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     priority: i32,
-    /// Makes a repeated request harmless: the same key gives the first answer again
+    /// Idempotency key: repeating the command with the same key returns the first answer
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 }
@@ -73,21 +73,21 @@ pub(super) fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failure> {
     let started =
         workflows::start(&store, &context.library(), &actor, &flows, &request, context.now)?;
     for Started { workflow, steps, replayed } in &started {
-        let again = if *replayed { " (started before with this key)" } else { "" };
+        let again = if *replayed { " (already started with this key)" } else { "" };
         let id = workflow.task.id;
         context.out.say(&format!(
             "{id}  {}: {} {}{again}",
-            shown(&workflow.task.title),
+            sanitize(&workflow.task.title),
             steps.len(),
             if steps.len() == 1 { "step" } else { "steps" }
         ));
     }
     let ids: Vec<TaskId> = started.iter().map(|started| started.workflow.task.id).collect();
-    keep_specs(context, &store, &request.project, &args.files.files, &flows)?;
+    copy_specs(context, &store, &request.project, &args.files.files, &flows)?;
     let stays = !args.detach && !args.manual;
     match (args.manual, args.detach) {
         (true, _) => follow_up(context)?,
-        (false, false) => stay(context, &ids)?,
+        (false, false) => work_until_idle(context, &ids)?,
         (false, true) => {}
     }
     let mut standings = Vec::new();
@@ -106,10 +106,10 @@ fn answer(context: &Context, standing: &WorkflowStatus) -> String {
     if context.out.quiet {
         return format!("{}\n", standing.workflow.task.id);
     }
-    picture(context, standing, Extent::Folded)
+    render(context, standing, Extent::Folded)
 }
 
-/// What comes after `workflow run FILE &&` must not begin before the workflow is complete.
+/// A command after `workflow run FILE &&` must not start before the workflow is complete.
 fn exit(standings: &[WorkflowStatus]) -> Exit {
     let ended = |wanted: fn(StateKind) -> bool| {
         move |standing: &WorkflowStatus| wanted(kind(&standing.workflow))
@@ -124,9 +124,9 @@ fn exit(standings: &[WorkflowStatus]) -> Exit {
     }
 }
 
-/// Whoever looks into the folder finds what is run. The tasks hold all that is needed, so a file
-/// that cannot be kept is a pity and nothing more.
-fn keep_specs(
+/// Copies the files into the project's mailbox for readers. The tasks hold all that is needed, so a
+/// failure is reported and otherwise ignored.
+fn copy_specs(
     context: &Context,
     store: &Store,
     project: &str,
@@ -142,11 +142,11 @@ fn keep_specs(
         match mailbox.keep_spec_file(&flow.id, file) {
             Ok(SpecCopy::Written(_) | SpecCopy::AlreadyThere(_)) => {}
             Ok(SpecCopy::Differs(path)) => context.out.say(&format!(
-                "{path} holds another text and stays as it is; what is run is {}",
+                "{path} differs and was not overwritten; the workflow runs {}",
                 file.display()
             )),
             Err(error) => {
-                context.out.say(&format!("no copy of {} is kept: {error}", file.display()));
+                context.out.say(&format!("failed to copy {}: {error}", file.display()));
             }
         }
     }
@@ -167,25 +167,25 @@ fn kind(stored: &Stored) -> StateKind {
     stored.state().kind
 }
 
-/// Until it has ended or only people can move it on.
-fn stay(context: &Context, ids: &[TaskId]) -> Result<(), Failure> {
-    let mut told = Told::default();
+/// Works until the workflow has ended or waits for a person.
+fn work_until_idle(context: &Context, ids: &[TaskId]) -> Result<(), Failure> {
+    let mut log = ProgressLog::default();
     let mut known: Vec<BTreeMap<TaskId, Stored>> = vec![BTreeMap::new(); ids.len()];
-    let drove = drive(context, |store| {
+    let end = drive(context, |store| {
         let mut moving = false;
         for (id, steps) in ids.iter().zip(&mut known) {
             let parent = store.task(*id)?;
             store.refresh_children(*id, steps)?;
-            told.tell(context, store, steps)?;
+            log.print_new(context, store, steps)?;
             moving |= is_moving(&parent, steps);
         }
         Ok(!moving)
     })?;
-    match drove {
-        Drove::Enough => {}
-        Drove::Stopped => context
+    match end {
+        DriveEnd::Enough => {}
+        DriveEnd::Stopped => context
             .out
-            .say("stopped; agents at work go on by themselves, and `banksman up` goes on"),
+            .say("stopped; running agents continue, and `banksman up` resumes the workflow"),
     }
     Ok(())
 }
@@ -197,8 +197,8 @@ fn is_moving(parent: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
         match state.kind {
             StateKind::Queued => stored.task.open_needs == 0,
             StateKind::Working | StateKind::Reviewing | StateKind::Blocked => true,
-            // Silence may be a yes, as in a window for a veto. Where it only gives up, a person is
-            // waited for.
+            // A timeout may mean consent, as in a veto window. If it only fails the step, the
+            // workflow waits for a person.
             StateKind::Waiting | StateKind::Parked => {
                 let mut bounds =
                     stored.lifecycle.exits(stored.task.state).filter(|row| row.bound.is_some());
@@ -218,21 +218,21 @@ fn is_moving(parent: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
     }
 }
 
-/// What was said already.
+/// What was already printed.
 #[derive(Default)]
-struct Told {
-    /// The last record of each step and seat that was looked at.
-    upto: BTreeMap<TaskId, i64>,
-    /// The seats at the gate of each step.
+struct ProgressLog {
+    /// The last printed record of each step and review.
+    printed: BTreeMap<TaskId, i64>,
+    /// The reviews at the gate of each step.
     reviews: BTreeMap<TaskId, BTreeMap<TaskId, Stored>>,
 }
 
-/// When, whose, which record of it, and the words.
+/// When, which task, which record, and the text.
 type Line = (Instant, TaskId, i64, String);
 
-impl Told {
-    /// What has happened to the steps, and to those who review them, since the last look.
-    fn tell(
+impl ProgressLog {
+    /// Prints what has happened to the steps and their reviews since the last call.
+    fn print_new(
         &mut self,
         context: &Context,
         store: &Store,
@@ -240,9 +240,9 @@ impl Told {
     ) -> Result<(), Failure> {
         let mut lines = Vec::new();
         for step in steps.values() {
-            let entries = self.news(store, step)?;
-            // A step that has just left its gate may have done so because of what a reviewer did
-            // last.
+            let entries = self.new_records(store, step)?;
+            // A step that has just left its gate may have done so because of a reviewer's last
+            // action.
             if is_at_panel(step)
                 || (!entries.is_empty() && self.reviews.contains_key(&step.task.id))
             {
@@ -250,7 +250,7 @@ impl Told {
             }
             let moves = entries.into_iter().filter(|(_, _, record)| has_moved(record));
             lines.extend(moves.map(|(at, seq, record)| {
-                let text = format!("{:<28} {}", shown(&step.task.title), record.to);
+                let text = format!("{:<28} {}", sanitize(&step.task.title), record.to);
                 (at, step.task.id, seq, text)
             }));
         }
@@ -261,22 +261,22 @@ impl Told {
         Ok(())
     }
 
-    /// The records of a task that nobody has looked at yet, each with its time and its number.
-    fn news(
+    /// The new records of a task, each with its time and its number.
+    fn new_records(
         &mut self,
         store: &Store,
         stored: &Stored,
     ) -> Result<Vec<(Instant, i64, Record)>, Failure> {
-        let upto = self.upto.entry(stored.task.id).or_insert(1);
-        if *upto >= stored.task.version {
+        let printed = self.printed.entry(stored.task.id).or_insert(1);
+        if *printed >= stored.task.version {
             return Ok(Vec::new());
         }
-        let entries = store.history(stored.task.id, *upto)?;
-        *upto = entries.last().map_or(*upto, |entry| entry.seq);
+        let entries = store.history(stored.task.id, *printed)?;
+        *printed = entries.last().map_or(*printed, |entry| entry.seq);
         Ok(entries.into_iter().map(|entry| (entry.ts, entry.seq, entry.record)).collect())
     }
 
-    /// A line for each run of a reviewer that came to no answer.
+    /// A line for each run of a reviewer that gave no answer.
     fn missed_answers(&mut self, store: &Store, step: &Stored) -> Result<Vec<Line>, Failure> {
         let mut reviews = self.reviews.remove(&step.task.id).unwrap_or_default();
         store.refresh_children(step.task.id, &mut reviews)?;
@@ -286,20 +286,20 @@ impl Told {
                 let id = review.lifecycle.find_state(name);
                 id.map(|id| review.lifecycle.state(id).kind)
             };
-            for (at, seq, record) in self.news(store, review)? {
+            for (at, seq, record) in self.new_records(store, review)? {
                 let from = record.from.as_deref().and_then(kind);
                 let missed = match kind(&record.to) {
                     Some(StateKind::Blocked) if from == Some(StateKind::Working) => {
-                        "is asked again"
+                        "will be asked again"
                     }
-                    Some(StateKind::Failed) => "is asked no more",
+                    Some(StateKind::Failed) => "gave no answer",
                     Some(_) | None => continue,
                 };
-                // A record has what has changed, and the same may have happened before.
-                let told = record.fields.get("diagnostic").and_then(Value::as_str);
-                let why = first_line(told.or(review.text("diagnostic")).unwrap_or_default());
-                let who = format!("{}: {}", shown(&step.task.title), reviewer(review));
-                let text = format!("{:<28} {missed}: {}", shown(&who), shown(&why));
+                // A record has only changed fields; the task has the others.
+                let log = record.fields.get("diagnostic").and_then(Value::as_str);
+                let why = first_line(log.or(review.text("diagnostic")).unwrap_or_default());
+                let who = format!("{}: {}", sanitize(&step.task.title), reviewer(review));
+                let text = format!("{:<28} {missed}: {}", sanitize(&who), sanitize(&why));
                 lines.push((at, review.task.id, seq, text));
             }
         }

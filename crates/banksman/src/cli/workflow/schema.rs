@@ -1,4 +1,4 @@
-//! `banksman workflow schema`: what an editor has to know about the files of workflows.
+//! `banksman workflow schema`: prints the JSON schema of workflow files.
 
 use clap::Args;
 
@@ -6,13 +6,13 @@ use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 
-/// The same text stands in the documents; a test compares them.
+/// The documentation has the same text; a test compares them.
 const SCHEMA: &str = include_str!("../../../workflow.schema.json");
 
-/// Print the JSON schema of the files, for editors
+/// Print the JSON schema of workflow files, for editors
 ///
-/// Editors with a YAML language server complete and explain the keys of a file that begins with
-/// `# yaml-language-server: $schema=workflow.schema.json`.
+/// Editors with a YAML language server complete and explain the keys of a file that starts with `#
+/// yaml-language-server: $schema=workflow.schema.json`.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman workflow schema > .workflow/workflow.schema.json

@@ -1,5 +1,4 @@
-//! `banksman workflow simulate`: a walk through a workflow on paper, how bad it can get, and what
-//! it may cost.
+//! `banksman workflow simulate`: simulates a workflow, its worst case and its cost.
 
 use std::path::PathBuf;
 
@@ -15,26 +14,26 @@ use super::ParamArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::{Cell, shown, table};
-use crate::cli::signs::{lasting, money};
+use crate::cli::output::{Cell, sanitize, table};
+use crate::cli::symbols::{format_cost, format_span};
 use crate::ops::workflows::{self, Simulated, Verdicts};
 use crate::store::Store;
 
-/// Lines of a walk that people are shown. Programs get all of it.
+/// How many lines of a simulation are printed; --json has all of them.
 const LINES: usize = 1_000;
 
-/// Walk through a file on paper, starting nothing
+/// Simulate a file, starting nothing
 ///
-/// It shows what starts, what is sent back, how bad it can get and what it may cost, and writes
-/// nothing. Every gate passes unless it is told otherwise. Costs are averages of past runs of the
-/// same roles; where there are none, it says so.
+/// Shows what starts, what is sent back, the worst case and the expected cost, and writes nothing.
+/// Every gate passes unless you say otherwise. Costs are averages of past runs of the same roles,
+/// where there are any.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman workflow simulate phase-4.yaml
   banksman workflow simulate phase-4.yaml --gate XG-1-2=fail --gate XG-1-2=pass
   banksman workflow simulate release.yaml --param version=1.2 --gate build-ok=fail:bad-plan
-  banksman workflow simulate phase-4.yaml --fail         every gate fails as often as it may
-  banksman workflow simulate phase-4.yaml --random 7     a coin decides; the same seed, the same walk
+  banksman workflow simulate phase-4.yaml --fail         every gate fails as often as allowed
+  banksman workflow simulate phase-4.yaml --random 7     random verdicts, repeatable by seed
 ")]
 pub(super) struct SimulateArgs {
     /// The file
@@ -42,21 +41,20 @@ pub(super) struct SimulateArgs {
     file: PathBuf,
     #[command(flatten)]
     params: ParamArgs,
-    /// What a gate says: pass, fail or fail:REASON; repeated for one gate, one after the other
+    /// The verdict of a gate: pass, fail or fail:REASON; repeat it for several rounds of one gate
     #[arg(long = "gate", value_name = "GATE=VERDICT", value_parser = verdict)]
     gates: Vec<(String, GateVerdict)>,
     /// Every gate fails until a person is asked
     #[arg(long, conflicts_with_all = ["gates", "random"])]
     fail: bool,
-    /// A coin decides at every gate
+    /// Choose the verdicts at random
     #[arg(long, value_name = "SEED", conflicts_with = "gates")]
     random: Option<u64>,
 }
 
-/// `XG-1-2=fail:bad-plan`. The ids of gates may hold what stands in verdicts, so the last sign
-/// counts.
+/// Parses `XG-1-2=fail:bad-plan`. The id of a gate may contain `=`, so the last one counts.
 fn verdict(text: &str) -> Result<(String, GateVerdict), String> {
-    let wrong = || "write GATE=pass, GATE=fail or GATE=fail:REASON".to_owned();
+    let wrong = || "expected GATE=pass, GATE=fail or GATE=fail:REASON".to_owned();
     let (gate, word) = text.rsplit_once('=').ok_or_else(wrong)?;
     let verdict = match word.split_once(':') {
         None if word == "pass" => GateVerdict::Pass,
@@ -80,7 +78,7 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
     let rounds = usize::try_from(context.config.agents.panels.rounds).unwrap_or_default();
     let simulated = workflows::simulate(&flow, &verdicts, store.as_ref(), rounds)?;
     context.out.answer(|| document(&flow, &simulated), || text(&simulated))?;
-    let (file, params) = (args.file.display(), args.params.again());
+    let (file, params) = (args.file.display(), args.params.as_flags());
     context.out.next(&[&format!("workflow run {file}{params}")]);
     Ok(match simulated.walk.ended {
         SimulationEnd::Done
@@ -91,7 +89,7 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
     })
 }
 
-/// Past runs are a help, not a need: before the first of them there is no store.
+/// Past runs are optional: before the first run there is no store.
 fn store_if_any(context: &Context) -> Result<Option<Store>, Failure> {
     match context.store() {
         Ok(store) => Ok(Some(store)),
@@ -104,21 +102,21 @@ fn text(simulated: &Simulated) -> String {
     let walk = &simulated.walk;
     let mut text = String::new();
     for event in walk.events.iter().take(LINES) {
-        text.push_str(&format!("{}\n", shown(&event.to_string())));
+        text.push_str(&format!("{}\n", sanitize(&event.to_string())));
     }
     if let Some(more) = walk.events.len().checked_sub(LINES).filter(|more| *more > 0) {
-        text.push_str(&format!("... and {more} more lines, which --json has; {}\n", walk.ended));
+        text.push_str(&format!("... and {more} more lines (--json shows all); {}\n", walk.ended));
     }
-    format!("{text}\n{}{}", sums(simulated), words_on_cost(simulated))
+    format!("{text}\n{}{}", totals(simulated), cost_notes(simulated))
 }
 
-/// What this walk, the shortest and the worst one take.
-fn sums(simulated: &Simulated) -> String {
+/// The totals of this simulation and of the worst case.
+fn totals(simulated: &Simulated) -> String {
     let Simulated { walk, worst, estimate, .. } = simulated;
     let cost = |cost: Option<Cost>| {
         let known = cost.filter(|cost| cost.known > 0);
-        let dollars = known.map(|cost| money(cost.micros)).filter(|text| !text.is_empty());
-        let time = known.map(|cost| lasting(Span(cost.seconds.saturating_mul(1_000))));
+        let dollars = known.map(|cost| format_cost(cost.micros)).filter(|text| !text.is_empty());
+        let time = known.map(|cost| format_span(Span(cost.seconds.saturating_mul(1_000))));
         [time, dollars].map(|text| text.unwrap_or_else(|| "?".to_owned()).into())
     };
     let row = |name: &str, counts: [String; 4], amounts: [Cell; 2]| -> Vec<Cell> {
@@ -128,12 +126,12 @@ fn sums(simulated: &Simulated) -> String {
     let number = |number: usize| number.to_string();
     let rows = [
         row(
-            "this walk",
+            "this run",
             [number(walk.runs), number(walk.reviews), number(walk.person), number(walk.longest)],
             cost(estimate.walk),
         ),
         row(
-            "at worst",
+            "worst case",
             [number(worst.runs), number(worst.reviews), String::new(), String::new()],
             cost(Some(estimate.worst)),
         ),
@@ -141,19 +139,21 @@ fn sums(simulated: &Simulated) -> String {
     table(&["", "RUNS", "REVIEWS", "ASKED", "ROUNDS", "WORK", "COST"], &rows)
 }
 
-/// Where the amounts come from, and what they leave out.
-fn words_on_cost(simulated: &Simulated) -> String {
+/// Where the amounts come from, and what they do not include.
+fn cost_notes(simulated: &Simulated) -> String {
     let Simulated { worst, estimate, past_runs, unpriced_roles, .. } = simulated;
-    let list = |roles: &[String]| shown(&roles.join(", "));
-    let breaker = if worst.breaker { "; the breaker ends it" } else { "" };
+    let list = |roles: &[String]| sanitize(&roles.join(", "));
+    let breaker = if worst.breaker { "; then the breaker stops the workflow" } else { "" };
     let mut lines = vec![match worst.failures {
-        0 => "no failure leads back".to_owned(),
-        1 => format!("at most 1 failure leads back before only people can go on{breaker}"),
-        more => format!("at most {more} failures lead back before only people can go on{breaker}"),
+        0 => "no failure sends work back".to_owned(),
+        1 => format!("at most 1 failure sends work back before a person is needed{breaker}"),
+        more => {
+            format!("at most {more} failures send work back before a person is needed{breaker}")
+        }
     }];
     if *past_runs == 0 {
         lines.push(format!(
-            "no past run is known of {}: the cost is unknown",
+            "no past runs of {}: the cost is unknown",
             list(&estimate.unknown_roles)
         ));
         return lines.join("\n") + "\n";
@@ -162,14 +162,11 @@ fn words_on_cost(simulated: &Simulated) -> String {
         if *past_runs == 1 { "1 past run".to_owned() } else { format!("{past_runs} past runs") };
     lines.push(format!("amounts are averages of {runs} of these roles"));
     if !estimate.unknown_roles.is_empty() {
-        lines.push(format!(
-            "no past run is known of {}: nothing is counted for it",
-            list(&estimate.unknown_roles)
-        ));
+        lines.push(format!("no past runs of {}: not included", list(&estimate.unknown_roles)));
     }
     if !unpriced_roles.is_empty() {
         lines.push(format!(
-            "past runs of {} did not tell their cost: none is counted for it",
+            "past runs of {} did not report their cost: not included",
             list(unpriced_roles)
         ));
     }

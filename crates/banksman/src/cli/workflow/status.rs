@@ -1,4 +1,4 @@
-//! `banksman workflow status`: how far a workflow is, and whom it waits for.
+//! `banksman workflow status`: shows the progress of a workflow and what it waits for.
 
 use banksman_core::lifecycle::StateKind;
 use banksman_core::workflow::{Gate, Step};
@@ -9,42 +9,42 @@ use super::{WhichArgs, project_here};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
-use crate::cli::output::{Cell, shown, table};
-use crate::cli::signs::{first_line, local, local_time, money, style};
+use crate::cli::output::{Cell, sanitize, table};
+use crate::cli::symbols::{first_line, format_cost, local, local_time, style};
 use crate::ops::panels::{PendingReview, ReviewerStatus};
 use crate::ops::tasks;
 use crate::ops::workflows::{self, WorkflowStatus};
 use crate::store::Stored;
 
-/// Steps that are shown one by one.
+/// How many steps are shown one by one.
 const ROWS: usize = 40;
 
-/// Show how far a workflow is
+/// Show the progress of a workflow
 ///
-/// Of a workflow with more than 40 steps those are shown that something happens to or that need
-/// somebody, and the others are counted.
+/// If a workflow has more than 40 steps, it shows those that are active or need somebody, and
+/// counts the others.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman workflow status
   banksman workflow status phase-4-search-index
-  banksman workflow status --full     every step of a large one
-  banksman workflow status --all      the workflows of this project
+  banksman workflow status --full     show every step
+  banksman workflow status --all      list the workflows of this project
 ")]
 pub(super) struct StatusArgs {
     #[command(flatten)]
     which: WhichArgs,
-    /// List all workflows instead
+    /// List the workflows of this project
     #[arg(long, conflicts_with = "workflow")]
     all: bool,
-    /// Show every step, however many there are
+    /// Show every step
     #[arg(long, conflicts_with = "all")]
     full: bool,
 }
 
-/// How much of a workflow is shown to people. Programs get all of it.
+/// How much of a workflow is printed; --json has all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// Of many steps those that something happens to; the others are counted.
+    /// Only the active steps of a large workflow; the others are counted.
     Folded,
     Full,
 }
@@ -58,7 +58,7 @@ pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure>
     let found = workflows::find(&store, project.as_deref(), args.which.workflow.as_deref())?;
     let standing = workflows::standing(&store, found)?;
     let extent = if args.full { Extent::Full } else { Extent::Folded };
-    context.out.answer(|| document(&standing), || picture(context, &standing, extent))?;
+    context.out.answer(|| document(&standing), || render(context, &standing, extent))?;
     let id = standing.workflow.task.id;
     let (next, graph) = (format!("workflow next {id}"), format!("workflow graph {id}"));
     if standing.workflow.state().terminal {
@@ -104,7 +104,7 @@ fn all(context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A workflow and its steps for programs.
+/// A workflow and its steps as JSON.
 pub(super) fn document(standing: &WorkflowStatus) -> Value {
     let step = |stored: &Stored| {
         let spec = stored.spec::<Step>();
@@ -124,7 +124,7 @@ pub(super) fn document(standing: &WorkflowStatus) -> Value {
             "openNeeds": stored.task.open_needs,
             "feedback": stored.text("feedback"),
             "diagnostic": stored.text("diagnostic"),
-            "seats": reviews_of(standing, stored).iter().map(review).collect::<Vec<_>>(),
+            "reviews": reviews_of(standing, stored).iter().map(review).collect::<Vec<_>>(),
         })
     };
     let workflow = &standing.workflow;
@@ -160,18 +160,20 @@ fn review(review: &PendingReview) -> Value {
     })
 }
 
-/// What a reviewer does, in a few words.
-fn in_short(review: &PendingReview) -> String {
+/// What a reviewer is doing, in a few words.
+fn review_summary(review: &PendingReview) -> String {
     let PendingReview { task, reviewer, missed, .. } = review;
     let missed = missed.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
     match review.doing {
         ReviewerStatus::Reading { run, .. } if missed.is_empty() => {
-            format!("{reviewer} reads ({run})")
+            format!("{reviewer} is reviewing ({run})")
         }
-        ReviewerStatus::Reading { run, .. } => format!("{reviewer} reads again ({run}){missed}"),
+        ReviewerStatus::Reading { run, .. } => {
+            format!("{reviewer} is reviewing again ({run}){missed}")
+        }
         ReviewerStatus::Resting { until } => {
             let at = until.map(|until| format!(" {}", local_time(until))).unwrap_or_default();
-            format!("{reviewer} asked again{at}{missed}")
+            format!("{reviewer} will be asked again{at}{missed}")
         }
         ReviewerStatus::Queued => format!("{reviewer} waits for a worker ({task}){missed}"),
     }
@@ -186,24 +188,25 @@ fn failures(stored: &Stored) -> u32 {
     at.and_then(|at| stored.task.counters.get(at)).map_or(0, |count| count.total)
 }
 
-/// The same for people.
-pub(super) fn picture(context: &Context, standing: &WorkflowStatus, extent: Extent) -> String {
-    let signs = context.out.signs;
+/// A workflow and its steps as text.
+pub(super) fn render(context: &Context, standing: &WorkflowStatus, extent: Extent) -> String {
+    let symbols = context.out.symbols;
     let row = |stored: &&Stored| -> Vec<Cell> {
         let state = stored.state();
-        let reviews: Vec<String> = reviews_of(standing, stored).iter().map(in_short).collect();
+        let reviews: Vec<String> =
+            reviews_of(standing, stored).iter().map(review_summary).collect();
         let told = ["reason", "diagnostic", "feedback"];
         let again = tasks::tried_again_at(stored);
-        let again = again.map(|at| format!("tried again at {}", local_time(at)));
+        let again = again.map(|at| format!("retry at {}", local_time(at)));
         let why = match (reviews.is_empty(), workflows::veto_ends(stored)) {
-            (_, Some(at)) => Some(format!("goes on at {} unless you say no", local_time(at))),
+            (_, Some(at)) => Some(format!("continues at {} unless you veto it", local_time(at))),
             (true, None) => {
                 again.or(told.into_iter().find_map(|name| stored.text(name)).map(str::to_owned))
             }
             (false, None) => Some(reviews.join("; ")),
         };
         vec![
-            signs.sign_cell(state.kind),
+            symbols.symbol_cell(state.kind),
             stored.task.id.to_string().into(),
             stored.task.title.as_str().into(),
             Cell { style: style(state.kind), ..state.name.as_str().into() },
@@ -222,21 +225,21 @@ pub(super) fn picture(context: &Context, standing: &WorkflowStatus, extent: Exte
         true => String::new(),
         false => table(&["", "TASK", "STEP", "STATE", "RUNS", "FAILED", "WHY"], &rows),
     };
-    format!("{}\n{steps}{}", head(context, standing), rest(workflow, &folded))
+    format!("{}\n{steps}{}", head(context, standing), hidden_summary(workflow, &folded))
 }
 
 fn head(context: &Context, standing: &WorkflowStatus) -> String {
     let workflow = &standing.workflow;
     let done = standing.steps.iter().filter(|step| is_done(step)).count();
-    // Why it has ended says more than what it waited for before.
+    // The reason of the end is more useful than the earlier problem.
     let why = workflow.text("reason").or_else(|| workflow.text("problem"));
-    let why = why.map(|why| format!(": {}", shown(why)));
-    let cost = Some(money(standing.cost_micros)).filter(|cost| !cost.is_empty());
+    let why = why.map(|why| format!(": {}", sanitize(why)));
+    let cost = Some(format_cost(standing.cost_micros)).filter(|cost| !cost.is_empty());
     format!(
         "{} {}  {}  {}{}  ({done} of {} steps{})",
-        context.out.signs.of(workflow.state().kind),
+        context.out.symbols.of(workflow.state().kind),
         workflow.task.id,
-        shown(&standing.flow.name),
+        sanitize(&standing.flow.name),
         workflow.state().name,
         why.unwrap_or_default(),
         standing.steps.len(),
@@ -244,8 +247,7 @@ fn head(context: &Context, standing: &WorkflowStatus) -> String {
     )
 }
 
-/// The steps that something happens to or that need somebody, as many as can be read, and the
-/// others.
+/// The steps that are active or need somebody, up to a limit, and the others.
 fn fold(steps: &[Stored]) -> (Vec<&Stored>, Vec<&Stored>) {
     let is_live = |stored: &&Stored| match stored.state().kind {
         StateKind::Working | StateKind::Reviewing | StateKind::Waiting => true,
@@ -257,8 +259,8 @@ fn fold(steps: &[Stored]) -> (Vec<&Stored>, Vec<&Stored>) {
     (live, others)
 }
 
-/// How those stand that are not shown.
-fn rest(workflow: &Stored, folded: &[&Stored]) -> String {
+/// Counts the steps that are not shown, by state.
+fn hidden_summary(workflow: &Stored, folded: &[&Stored]) -> String {
     if folded.is_empty() {
         return String::new();
     }
@@ -277,7 +279,7 @@ fn rest(workflow: &Stored, folded: &[&Stored]) -> String {
         counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
     let ready = if ready == 0 { String::new() } else { format!(" ({ready} can start)") };
     format!(
-        "not shown: {}{ready}; all of them: banksman workflow status {} --full\n",
+        "not shown: {}{ready}; show all: banksman workflow status {} --full\n",
         counts.join(", "),
         workflow.task.id
     )

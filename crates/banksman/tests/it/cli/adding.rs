@@ -37,7 +37,7 @@ fn init_twice_changes_nothing() {
     project   repo
     folder    [SANDBOX]/repo
     store     [SANDBOX]/kim/data/banksman/banksman.db
-    settings  [SANDBOX]/repo/.banksman/config.toml (left as it is)
+    settings  [SANDBOX]/repo/.banksman/config.toml (unchanged)
     -- stderr
     next: banksman add 'TITLE' · banksman list · banksman help
     ");
@@ -175,7 +175,7 @@ fn the_same_key_adds_once() {
     assert_snapshot!(sandbox.run(&["add", "Once", "--key", "k"]), @"
     exit 0
     -- stdout
-    ◌ t1  pending  Once  (added before with this key)
+    ◌ t1  pending  Once  (already added with this key)
     -- stderr
     next: banksman show t1 · banksman why t1
     ");
@@ -200,7 +200,7 @@ fn what_a_task_cannot_be_is_refused_all_at_once() {
       tags: `two words` is not a tag: one word of at most 64 bytes
       priority: goes from -1000 to 1000
       colour: the lifecycle autonomous has no such field; known here: allowed_paths, approval_type, asked, assignee, checkpoint, concerns, confirmation, decision_deadline, denied_paths, diagnostic, feedback, followup_depth, given_up, irreducible, left_out, merged, note, objection, parts_asked, parts_done, parts_given_up, parts_in_review, parts_open, parts_problem, parts_waiting, plan, plan_history, plan_version, pr_comments, pr_head, pr_url, problem, reason, review_summary, split, subtasks, target_area, touches, unblock_condition, verdicts, verify, worker_id
-    hint: give a field with `--set FIELD=VALUE`
+    hint: set a field with `--set FIELD=VALUE`
     ");
     assert_snapshot!(sandbox.run(&[&args[..], &["--json"]].concat()), @r#"
     exit 1
@@ -232,13 +232,13 @@ fn what_a_task_cannot_be_is_refused_all_at_once() {
     exit 1
     -- stderr
     error: there is no task t9 (BM-E014)
-    hint: `banksman list` shows the tasks
+    hint: `banksman list` lists the tasks
     ");
     assert_snapshot!(sandbox.run(&["add", "Odd", "--lifecycle", "autonomus"]), @"
     exit 1
     -- stderr
     error: there is no lifecycle `autonomus`; did you mean `autonomous`? (BM-E016)
-    hint: `banksman lifecycle list` shows which there are
+    hint: `banksman lifecycle list` lists the lifecycles
     ");
     assert_eq!(sandbox.ok(&["list", "-q"]), "");
 }

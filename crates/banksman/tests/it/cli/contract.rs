@@ -172,10 +172,10 @@ fn the_other_documents() {
         "bytes": 0,
         "complete": true
       },
-      "inParts": [],
       "needsPerson": [],
       "nextTimer": null,
       "openDecisions": 0,
+      "parents": [],
       "paused": false,
       "pausedAccounts": [],
       "pendingEffects": 0,
@@ -235,7 +235,7 @@ fn a_failure_leaves_stdout_empty() {
     {
       "error": {
         "code": "BM-E014",
-        "hint": "`banksman list` shows the tasks",
+        "hint": "`banksman list` lists the tasks",
         "message": "there is no task t1"
       }
     }

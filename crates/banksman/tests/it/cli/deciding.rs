@@ -33,7 +33,7 @@ fn the_inbox_marks_what_was_escalated() {
     assert_snapshot!(sandbox.run(&["decisions"]), @"
     exit 0
     -- stdout
-    nothing waits for you
+    no open decisions
     ");
     ask(&sandbox, "Split the login", "all_approve", &[]);
     ask(&sandbox, "Refactor the database", "escalate", &[]);
@@ -85,22 +85,22 @@ fn a_page_has_all_that_is_needed_and_dissent_comes_first() {
 
     ACTION LEADS TO
     approve → in_progress
-    changes → decomposing needs your words: Say what has to change
+    changes → decomposing needs your text: Say what has to change
     back → pending
     backburner → dormant
-    cancel → cancelled needs your words: Say why it is cancelled
+    cancel → cancelled needs your text: Say why it is cancelled
     -- stderr
     next: banksman decisions answer d1 approve --seen 5 · banksman show t1
     ");
     let shown = sandbox.json(&["decisions", "show", "t1"]);
-    assert_eq!(shown["voices"][0]["who"], "critic");
+    assert_eq!(shown["verdicts"][0]["who"], "critic");
     assert_eq!(shown["actions"][1]["noteField"], "feedback");
     assert_eq!([&shown["seq"], &shown["version"]], [5, 5]);
     assert_snapshot!(sandbox.run(&["decisions", "show", "d7"]), @"
     exit 1
     -- stderr
     error: there is no decision d7 (BM-E019)
-    hint: `banksman decisions` lists what is open
+    hint: `banksman decisions` lists the open decisions
     ");
     assert_snapshot!(sandbox.run(&["decisions", "show", "7"]), @"
     exit 2
@@ -133,7 +133,7 @@ fn every_answer_leads_where_the_lifecycle_says() {
     assert_eq!(fields("t1")["worker_id"], "ada", "no place for words");
     assert_eq!(fields("t2")["feedback"], "need a spike on X first");
     assert_eq!(fields("t5")["reason"], "out of scope");
-    assert_eq!(sandbox.ok(&["decisions"]), "nothing waits for you\n");
+    assert_eq!(sandbox.ok(&["decisions"]), "no open decisions\n");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn what_cannot_be_answered_changes_nothing() {
     exit 1
     -- stderr
     error: this decision does not offer `merge`; d1 offers approve, changes, back, backburner, cancel (BM-E010)
-    hint: `banksman decisions show d1` says what each would do
+    hint: `banksman decisions show d1` shows what each answer does
     ");
     assert_snapshot!(fails(&run(&["changes", "d1"])), @"
     exit 1
@@ -157,19 +157,19 @@ fn what_cannot_be_answered_changes_nothing() {
     exit 1
     -- stderr
     error: worker:ada is not a person, and decisions are made by people (BM-E011)
-    hint: say who you are with `--as human:NAME`
+    hint: identify yourself with `--as human:NAME`
     ");
     assert_snapshot!(run(&["changes", "d1", "more", "tests"]), @"
     exit 2
     -- stderr
-    error: `more` is not an id, and words follow it (BM-E001)
-    hint: ids come first; put your words into quotes
+    error: `more` is not an id, and more words follow (BM-E001)
+    hint: put the ids first and quote your text
     ");
     assert_snapshot!(fails(&run(&["approve", "d1", "--seen", "4"])), @"
     exit 1
     -- stderr
     error: t1 has changed since version 4, and d1 was not answered: waiting by system (all_approve) at 0000-00-00T00:00:00Z (BM-E012)
-    hint: look again: `banksman decisions show d1` says which `--seen N` to answer with
+    hint: `banksman decisions show d1` shows the new state and the `--seen N` to answer with
     ");
     let task = sandbox.json(&["show", "t1"]);
     assert_eq!((&task["state"], &task["version"]), (&json!("waiting"), &json!(7)));
@@ -191,7 +191,7 @@ fn a_late_answer_is_told_what_has_happened_and_by_whom() {
     exit 1
     -- stderr
     error: d1 is settled, and nothing was changed: in_progress by human:robin (approve) at 0000-00-00T00:00:00Z (BM-E012)
-    hint: `banksman history t1` has all of it
+    hint: `banksman history t1` shows what happened
     ");
     let late = sandbox.run(&["decisions", "cancel", "t1", "too late", "--json"]);
     assert_eq!((late.code, &late.error()["code"]), (Some(1), &json!("BM-E012")));
@@ -252,7 +252,7 @@ fn several_are_answered_at_once_each_by_itself() {
     assert_snapshot!(sandbox.run(&["decisions", "approve", "--all"]), @"
     exit 0
     -- stdout
-    there is nothing to answer
+    no matching decisions
     -- stderr
     next: banksman decisions
     ");
@@ -266,15 +266,15 @@ fn what_is_put_off_comes_back() {
     exit 1
     -- stderr
     error: d1 is due at 0000-00-00T00:00:00Z, before the time that it would be put off to (BM-E010)
-    hint: choose a shorter time, or decide now
+    hint: choose a shorter time, or answer now
     ");
     sandbox.ok(&["decisions", "snooze", "d1", "2h"]);
     assert_snapshot!(sandbox.run(&["decisions"]), @"
     exit 0
     -- stdout
-    nothing waits for you
+    no open decisions
     -- stderr
-    1 put off; `--snoozed` lists them too
+    1 snoozed (--snoozed shows them)
     ");
     assert_eq!(sandbox.ok(&["decisions", "-q", "--snoozed"]), "d1\n");
     assert_eq!(sandbox.json(&["decisions"])["snoozed"], 1);
@@ -289,7 +289,7 @@ fn an_answer_is_undone_only_where_there_is_a_way_back() {
     exit 1
     -- stderr
     error: human:kim has answered nothing in the last 5min (BM-E019)
-    hint: `banksman decisions` lists what is open
+    hint: `banksman decisions` lists the open decisions
     ");
     ask(&sandbox, "Refactor the database", "all_approve", &[]);
     assert_snapshot!(fails(&sandbox.run(&["decisions", "undo", "d1"])), @"
@@ -303,7 +303,7 @@ fn an_answer_is_undone_only_where_there_is_a_way_back() {
     exit 1
     -- stderr
     error: there is no way back from in_progress to waiting for people: the lifecycle has no such move (BM-E010)
-    hint: `banksman show t1` says where you may move it
+    hint: `banksman show t1` lists the allowed moves
     ");
     assert_eq!(state(&sandbox, "t1"), "in_progress");
     // A merge that was doubted goes to review, and people may bring it back from there.
@@ -333,14 +333,14 @@ fn an_answer_is_undone_only_where_there_is_a_way_back() {
     exit 1
     -- stderr
     error: d3 is not undone, because t1 has gone on since: in_progress by reviewer:rob (changes_requested) at 0000-00-00T00:00:00Z (BM-E012)
-    hint: `banksman show t1` says where you may move it
+    hint: `banksman show t1` lists the allowed moves
     ");
     // What the question offered is of no use to whoever comes too late.
     assert_snapshot!(fails(&sandbox.run(&["decisions", "backburner", "d3"])), @"
     exit 1
     -- stderr
     error: d3 is settled, and nothing was changed: review by human:kim (last_minute_concern) at 0000-00-00T00:00:00Z; in_progress by reviewer:rob (changes_requested) at 0000-00-00T00:00:00Z (BM-E012)
-    hint: `banksman history t1` has all of it
+    hint: `banksman history t1` shows what happened
     ");
 }
 
@@ -350,8 +350,8 @@ fn triage_needs_a_terminal() {
     assert_snapshot!(sandbox.run(&["decisions", "triage"]), @"
     exit 2
     -- stderr
-    error: triage reads single keys and needs a terminal (BM-E001)
-    hint: `banksman decisions --json` lists them for programs
+    error: triage needs a terminal, because it reads single keys (BM-E001)
+    hint: `banksman decisions --json` lists the decisions for scripts
     ");
 }
 

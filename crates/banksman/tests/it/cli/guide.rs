@@ -33,7 +33,7 @@ fn help_explains_commands_and_topics() {
     assert_snapshot!(sandbox.run(&["help", "exit-cods"]), @"
     exit 2
     -- stderr
-    error: there is no command or topic `exit-cods` (BM-E001)
+    error: unknown command or topic `exit-cods` (BM-E001)
     hint: did you mean `exit-codes`?
     ");
     assert_snapshot!(sandbox.run(&["help", "states"]), @"
@@ -41,20 +41,20 @@ fn help_explains_commands_and_topics() {
     -- stdout
     States
 
-    Each lifecycle names its own states (`banksman lifecycle show NAME`). Every state is of one kind:
+    Each lifecycle names its own states (`banksman lifecycle show NAME`). Every state has one kind:
 
-      ◌ o  queued     waits in the queue for a worker
-      ● *  working    an agent is at work, or about to be
-      ◎ @  reviewing  others look at the work
-      ! !  waiting    needs you: a person has to answer
-      ⚠ #  blocked    something outside has to happen first
+      ◌ o  queued     in the queue for a worker
+      ● *  working    an agent is running, or about to start
+      ◎ @  reviewing  the work is under review
+      ! !  waiting    needs you: a person must answer
+      ⚠ #  blocked    waits for something outside
       ‖ =  parked     put aside by a person
-      ✓ +  done       ended as it should
+      ✓ +  done       completed
       ✗ x  failed     ended without success
-      – -  cancelled  ended because nobody wants it any more
+      – -  cancelled  abandoned by a person
 
     A state such as `blocked(quota_wait)` belongs to the group `blocked`. `list --state` takes a state, a group or a kind.
-    The second sign is shown where the terminal has no UTF-8.
+    The second symbol is used on terminals without UTF-8.
     ");
 }
 

@@ -34,7 +34,7 @@ fn a_body_without_end_is_refused() {
     exit 1
     -- stderr
     error: `[SANDBOX]/repo/body.txt` is larger than 256 KiB (BM-E003)
-    hint: leave the long part in a file and name that
+    hint: put the long part into a file and refer to it
     ");
     assert_eq!(sandbox.ok(&["list", "-q"]), "");
 }
@@ -68,7 +68,7 @@ fn what_is_not_utf8_is_refused() {
     exit 2
     -- stderr
     error: the environment variable BANKSMAN_ACTOR is not UTF-8 (BM-E002)
-    hint: set it to a text in UTF-8, or unset it
+    hint: set it to UTF-8 text, or unset it
     ");
     assert_eq!(sandbox.ok(&["list", "-q"]), "");
 }
@@ -88,7 +88,7 @@ fn a_body_with_control_characters_is_refused() {
     -- stderr
     error: failed to open `nowhere.txt` (BM-E004)
       because: No such file or directory (os error 2)
-    hint: check that the path is right and that you may use it
+    hint: check the path and its permissions
     ");
 }
 

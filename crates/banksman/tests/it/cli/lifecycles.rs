@@ -52,14 +52,14 @@ fn a_lifecycle_is_shown_as_tables() {
     small ffffffffffffffff
     Two states and an end.
 
-    begins in open; roles: human, system
+    starts in open; roles: human, system
 
        STATE    KIND       DOES  NEEDS   ABOUT
     ◌  open     queued
     ✓  done     done
     –  dropped  cancelled        reason
 
-    FROM  TO       TRIGGER  WHO            WHEN
+    FROM  TO       TRIGGER  ROLES          WHEN
     open  done     claim    human, system
     open  dropped  drop     human
 
@@ -77,7 +77,7 @@ fn a_lifecycle_is_shown_as_tables() {
     exit 1
     -- stderr
     error: there is no lifecycle `smal`; did you mean `small`? (BM-E016)
-    hint: `banksman lifecycle list` shows which there are
+    hint: `banksman lifecycle list` lists the lifecycles
     ");
 }
 
@@ -98,7 +98,7 @@ fn what_is_wrong_is_shown_with_its_place() {
     assert_snapshot!(sandbox.run(&["lifecycle", "lint", "small", ".banksman/lifecycles/broken.yaml"]), @"
     exit 5
     -- stdout
-    .banksman/lifecycles/broken.yaml: 1 found
+    .banksman/lifecycles/broken.yaml: 1 problem
     error: unknown value `dnoe`
      --> .banksman/lifecycles/broken.yaml:7:17
       |
@@ -136,14 +136,14 @@ fn what_is_wrong_is_shown_with_its_place() {
     7 |   done: { kind: dnoe }
       |                 ^
       help: did you mean `done`?
-    hint: mend it until `banksman lifecycle lint` is content
+    hint: fix what `banksman lifecycle lint` reports
     ");
     assert_snapshot!(sandbox.run(&["lifecycle", "lint", "nowhere.yaml"]), @"
     exit 1
     -- stderr
     error: failed to read the lifecycle `nowhere.yaml` (BM-E004)
       because: No such file or directory (os error 2)
-    hint: check that the file is there and that you may read it
+    hint: check that the file exists and is readable
     ");
 }
 
@@ -163,7 +163,7 @@ fn a_project_changes_the_settings_of_a_lifecycle() {
     error: the configuration sets `aproval_timeout`, which this lifecycle does not have (BM-E017)
     --> built-in autonomous
       help: did you mean `approval_timeout`?
-    hint: mend it until `banksman lifecycle lint` is content
+    hint: fix what `banksman lifecycle lint` reports
     ");
 }
 
@@ -201,7 +201,7 @@ fn a_lifecycle_is_drawn() {
     assert_snapshot!(sandbox.run(&["lifecycle", "graph", "mission", "--task", "t1"]), @"
     exit 2
     -- stderr
-    error: t1 lives by the lifecycle small (BM-E001)
-    hint: leave the name out when a task is given
+    error: t1 has the lifecycle small (BM-E001)
+    hint: omit the name when you pass --task
     ");
 }

@@ -47,13 +47,13 @@ fn a_list_can_be_narrowed() {
     assert_snapshot!(sandbox.run(&["list", "--tag", "nothing"]), @"
     exit 0
     -- stderr
-    no task fits
+    no matching tasks
     next: banksman add 'TITLE' · banksman status
     ");
     assert_snapshot!(sandbox.run(&["list", "--state", "pendign"]), @"
     exit 0
     -- stderr
-    no task fits, and no lifecycle here has a state `pendign`; did you mean `pending`?
+    no matching tasks, and no lifecycle here has a state `pendign`; did you mean `pending`?
     next: banksman add 'TITLE' · banksman status
     ");
 }
@@ -99,7 +99,7 @@ fn show_says_everything() {
     worker_id      ada
     added          0000-00-00 00:00:00
     changed        0000-00-00 00:00:00, version 2
-    you may        blocked
+    allowed        blocked
     -- stderr
     next: banksman why t1 · banksman history t1 · banksman move t1 STATE
     ");
@@ -120,7 +120,7 @@ fn show_says_everything() {
     unserved       0
     added          0000-00-00 00:00:00
     changed        0000-00-00 00:00:00, version 1
-    you may        cancelled
+    allowed        cancelled
     -- stderr
     next: banksman why t2 · banksman history t2 · banksman move t2 STATE
     ");
@@ -128,7 +128,7 @@ fn show_says_everything() {
     exit 1
     -- stderr
     error: there is no task t9 (BM-E014)
-    hint: `banksman list` shows the tasks
+    hint: `banksman list` lists the tasks
     ");
     assert_snapshot!(sandbox.run(&["show", "nine"]), @"
     exit 2
@@ -163,7 +163,7 @@ fn status_is_the_store_at_a_glance() {
     effects    3 pending
     next timer 0000-00-00 00:00:00
     project    repo  [SANDBOX]/repo
-    batch      wall  0 of 1 done, 0 of 4 at work
+    batch      wall  0 of 1 done, 0 of 4 running
     -- stderr
     next: banksman list --state STATE
     ");
@@ -187,7 +187,7 @@ fn a_sound_store_has_nothing_to_find() {
     assert_snapshot!(sandbox.run(&["check"]), @"
     exit 0
     -- stdout
-    3 tasks, nothing found
+    3 tasks, no problems
     ");
     assert_snapshot!(sandbox.run(&["check", "--json"]), @r#"
     exit 0
@@ -201,7 +201,7 @@ fn a_sound_store_has_nothing_to_find() {
     assert_snapshot!(sandbox.run(&["audit", "verify"]), @"
     exit 0
     -- stdout
-    3 tasks, 5 records, nothing found
+    3 tasks, 5 records, no problems
     digest ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff
     ");
 }
@@ -215,8 +215,8 @@ fn the_digest_notices_any_change() {
     assert_snapshot!(sandbox.run(&["audit", "verify", "--expect", &digest]), @"
     exit 5
     -- stdout
-    the digest is not the expected one: a task is new, has moved on, or is gone
-    4 tasks, 6 records, nothing found
+    the digest differs from the expected one: a task was added, changed or deleted
+    4 tasks, 6 records, no problems
     digest ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff
     ");
     let document = sandbox.run(&["audit", "verify", "--json", "--expect", &digest]).document();
@@ -239,6 +239,6 @@ fn the_history_is_written_out() {
     -- stderr
     error: failed to write `nowhere/t1.jsonl` (BM-E004)
       because: No such file or directory (os error 2)
-    hint: check that the path is right and that you may use it
+    hint: check the path and its permissions
     ");
 }

@@ -50,7 +50,7 @@ fn a_refused_move_says_what_is_missing_and_what_is_allowed() {
     -- stderr
     error: refused (BM-E010)
       reason: Say why it is cancelled
-    hint: give a field with `--set FIELD=VALUE`
+    hint: set a field with `--set FIELD=VALUE`
     ");
     assert_snapshot!(sandbox.run(&["move", "t1", "cancelled", "--json"]), @r#"
     exit 1
@@ -79,9 +79,9 @@ fn a_refused_move_says_what_is_missing_and_what_is_allowed() {
     error: refused (BM-E011)
       actor: worker may not move it to cancelled; human may
       allowed now: active
-    hint: say who you are with `--as ROLE:NAME`
+    hint: identify yourself with `--as ROLE:NAME`
     ");
-    assert_eq!(sandbox.json(&["show", "t1"])["version"], 1, "nothing has changed");
+    assert_eq!(sandbox.json(&["show", "t1"])["version"], 1, "unchanged");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn mistyped_names_are_answered_with_near_ones() {
     -- stderr
     error: refused (BM-E011)
       actor: the lifecycle autonomous has no role `wroker`; did you mean `worker`?
-    hint: say who you are with `--as ROLE:NAME`
+    hint: identify yourself with `--as ROLE:NAME`
     ");
     assert_snapshot!(sandbox.run(&["move", "t1", "cancelled", "--set", "raeson=no"]), @"
     exit 1
@@ -107,7 +107,7 @@ fn mistyped_names_are_answered_with_near_ones() {
     error: refused (BM-E010)
       raeson: the lifecycle autonomous has no such field; did you mean `reason`?
       reason: Say why it is cancelled
-    hint: give a field with `--set FIELD=VALUE`
+    hint: set a field with `--set FIELD=VALUE`
     ");
 }
 
@@ -147,7 +147,7 @@ fn a_version_that_is_gone_is_refused() {
     error: refused (BM-E012)
       version: t1 has moved on: you saw version 1, it is now 2
       allowed now: blocked
-    hint: look again with `banksman show ID`, then decide anew
+    hint: read the task again with `banksman show ID`, then retry
     ");
 }
 
@@ -174,8 +174,8 @@ fn a_move_needs_a_goal() {
     assert_snapshot!(sandbox.run(&["move", "t1", "active", "--set", "note=a", "--set", "note=b"]), @"
     exit 2
     -- stderr
-    error: `--set note` is given twice (BM-E001)
-    hint: give each field once
+    error: `--set note` appears twice (BM-E001)
+    hint: set each field once
     ");
 }
 

@@ -76,13 +76,13 @@ fn causes_are_told_and_end_with_a_hint() {
     exit 4
     -- stderr
     error: there is no store at `nowhere/at/all.db` (BM-E020)
-    hint: `banksman init` makes it; `banksman config list` says where it is to be
+    hint: `banksman init` creates it; `banksman config get store` prints its location
     ");
     assert_snapshot!(sandbox.run(&["lifecycle", "lint", "./nowhere.yaml"]), @"
     exit 1
     -- stderr
     error: failed to read the lifecycle `./nowhere.yaml` (BM-E004)
       because: No such file or directory (os error 2)
-    hint: check that the file is there and that you may read it
+    hint: check that the file exists and is readable
     ");
 }

@@ -73,19 +73,19 @@ fn what_is_not_a_setting_is_an_error_with_its_place() {
     assert_snapshot!(with("\nlifecicle = \"mission\"\n"), @"
     exit 2
     -- stderr
-    error: [SANDBOX]/repo/.banksman/config.toml:2: there is no setting `lifecicle` (BM-E002)
+    error: [SANDBOX]/repo/.banksman/config.toml:2: unknown setting `lifecicle` (BM-E002)
     hint: did you mean `lifecycle`?
     ");
     assert_snapshot!(with("[sqlite]\nbusy = \"5s\"\n"), @"
     exit 2
     -- stderr
-    error: [SANDBOX]/repo/.banksman/config.toml:2: there is no setting `sqlite.busy` (BM-E002)
+    error: [SANDBOX]/repo/.banksman/config.toml:2: unknown setting `sqlite.busy` (BM-E002)
     hint: known here: sqlite.busy_timeout
     ");
     assert_snapshot!(with("[sqlite]\nbusy_timeout = 5\n"), @r#"
     exit 2
     -- stderr
-    error: [SANDBOX]/repo/.banksman/config.toml:2: `sqlite.busy_timeout` must be a span of time up to 31d, such as "10s" (BM-E002)
+    error: [SANDBOX]/repo/.banksman/config.toml:2: `sqlite.busy_timeout` must be a time span of at most 31d, such as "10s" (BM-E002)
     hint: `banksman help formatting` shows how values are written
     "#);
     assert_snapshot!(with("[postgres]\nconnections = 0\n"), @"
@@ -116,7 +116,7 @@ fn what_is_not_a_setting_is_an_error_with_its_place() {
     exit 2
     -- stderr
     error: [SANDBOX]/repo/.banksman/config.toml:1: string values must be quoted, expected literal string (BM-E002)
-    hint: this file is TOML: `key = "value"`, tables as `[name]`
+    hint: settings files are TOML: `key = "value"`, tables as `[name]`
     "#);
     with("");
     let mut command = sandbox.command(&["list"]);
@@ -124,7 +124,7 @@ fn what_is_not_a_setting_is_an_error_with_its_place() {
     assert_snapshot!(sandbox.finish(output), @r#"
     exit 2
     -- stderr
-    error: env BANKSMAN_SQLITE_BUSY_TIMEOUT: `sqlite.busy_timeout` must be a span of time up to 31d, such as "10s" (BM-E002)
+    error: env BANKSMAN_SQLITE_BUSY_TIMEOUT: `sqlite.busy_timeout` must be a time span of at most 31d, such as "10s" (BM-E002)
     hint: see `banksman config list`
     "#);
 }
@@ -202,8 +202,8 @@ fn without_a_home_a_store_must_be_named() {
     assert_snapshot!(homeless(&["list"]), @"
     exit 2
     -- stderr
-    error: there is no place for the store: neither HOME nor XDG_DATA_HOME is set (BM-E002)
-    hint: say where it is: --store PATH
+    error: no location for the store: neither HOME nor XDG_DATA_HOME is set (BM-E002)
+    hint: choose a location: --store PATH
     ");
     assert_eq!(homeless(&["init", "--store", "here.db"]).code, Some(0));
     assert_eq!(homeless(&["lifecycle", "list"]).code, Some(0));
@@ -216,7 +216,7 @@ fn a_store_that_is_not_there_is_not_made_by_looking() {
     exit 4
     -- stderr
     error: there is no store at `[SANDBOX]/kim/data/banksman/banksman.db` (BM-E020)
-    hint: `banksman init` makes it; `banksman config list` says where it is to be
+    hint: `banksman init` creates it; `banksman config get store` prints its location
     ");
     assert!(!sandbox.store().exists());
     sandbox.add("A task makes it");

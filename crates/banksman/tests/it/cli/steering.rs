@@ -48,20 +48,20 @@ fn up_runs_tasks_to_their_end_and_down_ends_it() {
     let mut up = harness.start(&["up"]);
     let mut said = BufReader::new(up.stderr.take().unwrap()).lines().map(Result::unwrap);
     let hello = said.next().unwrap();
-    assert!(hello.starts_with("up on harness with 4 agents at once; workers: ada;"), "{hello}");
+    assert!(hello.starts_with("up on harness with at most 4 agents; workers: ada;"), "{hello}");
     harness.task("Build a wall", &[WORK, DONE]);
     harness.until("the task is done", || harness.json(&["show", "t1"])["state"] == "done");
     let second = harness.run(&["up"]);
     assert_eq!(second.code, Some(3), "{second}");
     assert!(second.stderr.contains(&format!("as process {} (BM-E027)", up.id())), "{second}");
     let down = harness.run(&["down"]);
-    assert_eq!(down.stdout, format!("ended `up`, process {}\n", up.id()), "{down}");
+    assert_eq!(down.stdout, format!("stopped `up`, process {}\n", up.id()), "{down}");
     assert!(up.wait().unwrap().success());
-    assert_eq!(said.next().unwrap(), "stopped; no agent was at work");
+    assert_eq!(said.next().unwrap(), "stopped; no agent was running");
     assert_snapshot!(harness.run(&["down"]), @"
     exit 0
     -- stdout
-    no `up` is at work here
+    `up` is not running here
     -- stderr
     next: banksman status · banksman up
     ");
@@ -86,20 +86,20 @@ fn down_with_agents_ends_them_and_their_tasks_come_back() {
     harness.pulse();
     harness.wait_for_words("r1.1");
     let down = harness.run(&["down"]);
-    assert_eq!(down.stdout, "no `up` is at work here\n", "agents go on");
+    assert_eq!(down.stdout, "`up` is not running here\n", "agents go on");
     assert_snapshot!(steady(&harness.run(&["down", "--agents"])), @"
     exit 0
     -- stdout
-    no `up` is at work here
-    ended r1.1 of t1
+    `up` is not running here
+    stopped r1.1 of t1
     -- stderr
     next: banksman status · banksman up
     ");
     assert_snapshot!(steady(&harness.run(&["down", "--agents"])), @"
     exit 0
     -- stdout
-    no `up` is at work here
-    no agent was at work
+    `up` is not running here
+    no agent was running
     -- stderr
     next: banksman status · banksman up
     ");
@@ -108,7 +108,7 @@ fn down_with_agents_ends_them_and_their_tasks_come_back() {
     let task = harness.json(&["show", "t1"]);
     assert_eq!((&task["lease"], &task["state"]), (&json!(null), &json!("working")));
     let log = harness.ok(&["log", "t1"]);
-    assert!(log.contains("it was stopped: human:kim by `banksman down`"), "{log}");
+    assert!(log.contains("stopped: human:kim by `banksman down`"), "{log}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_pause_starts_nothing_until_it_is_over() {
     assert_snapshot!(harness.run(&["pause"]), @"
     exit 0
     -- stdout
-    paused: no agent is started, none is at work
+    paused: no agents will start; none is running
     -- stderr
     next: banksman resume
     ");
@@ -128,7 +128,7 @@ fn a_pause_starts_nothing_until_it_is_over() {
     assert_snapshot!(harness.run(&["resume"]), @"
     exit 0
     -- stdout
-    resumed: agents are started again
+    resumed: agents will start again
     -- stderr
     next: banksman status
     ");
@@ -143,7 +143,7 @@ fn a_blocked_task_is_unblocked() {
     let id = harness.task("Ask kim", &[ASKS, DONE]);
     harness.first_run(&id);
     let why = steady(&harness.run(&["why", &id]));
-    assert!(why.contains("decision human What shall the agent do? (unblock, cancel)"), "{why}");
+    assert!(why.contains("decision human What should the agent do? (unblock, cancel)"), "{why}");
     assert_snapshot!(harness.run(&["retry", &id]), @"
     exit 1
     -- stderr
@@ -189,27 +189,27 @@ fn batches_have_bounds() {
     assert_snapshot!(harness.run(&["batch", "create", "spring", "--concurrency", "1"]), @"
     exit 0
     -- stdout
-    BATCH           DONE    RUNNING  GIVEN UP  RUNS  BUDGET
-    spring  active  0 of 0  0 of 1   0         0
+    BATCH           DONE    RUNNING  FAILED  RUNS  BUDGET
+    spring  active  0 of 0  0 of 1   0       0
     -- stderr
     next: banksman batch list
     ");
     assert_snapshot!(harness.run(&["batch", "list"]), @"
     exit 0
     -- stdout
-    BATCH           DONE    RUNNING  GIVEN UP  RUNS  BUDGET
-    spring  active  0 of 0  0 of 1   0         0
+    BATCH           DONE    RUNNING  FAILED  RUNS  BUDGET
+    spring  active  0 of 0  0 of 1   0       0
     ");
     assert_snapshot!(harness.run(&["batch", "pause", "autumn"]), @"
     exit 2
     -- stderr
     error: there is no batch `autumn` (BM-E001)
-    hint: `banksman batch create autumn` makes it
+    hint: create it: banksman batch create autumn
     ");
     assert_snapshot!(harness.run(&["batch", "set", "spring", "--cost=-1"]), @"
     exit 2
     -- stderr
-    error: invalid value '-1' for '--cost <DOLLARS|none>': write an amount of dollars from 0 to 1000000000 such as 2.50, or none
+    error: invalid value '-1' for '--cost <DOLLARS|none>': expected an amount in dollars from 0 to 1000000000, such as 2.50, or none
 
     For more information, try '--help'.
     ");
@@ -255,8 +255,8 @@ fn a_bound_of_a_batch_is_lifted_by_none() {
     assert_snapshot!(harness.run(&["batch", "set", "spring", "--cost", "none"]), @"
     exit 0
     -- stdout
-    BATCH           DONE    RUNNING  GIVEN UP  RUNS  BUDGET
-    spring  active  0 of 0  0 of 4   0         0     runs: 0 of 10, tokens: 0 of 500
+    BATCH           DONE    RUNNING  FAILED  RUNS  BUDGET
+    spring  active  0 of 0  0 of 4   0       0     runs: 0 of 10, tokens: 0 of 500
     -- stderr
     next: banksman batch list
     ");
@@ -271,7 +271,7 @@ fn a_bound_of_a_batch_is_lifted_by_none() {
     assert_snapshot!(harness.run(&["batch", "set", "spring", "--cost", "lots"]), @"
     exit 2
     -- stderr
-    error: invalid value 'lots' for '--cost <DOLLARS|none>': write an amount of dollars from 0 to 1000000000 such as 2.50, or none
+    error: invalid value 'lots' for '--cost <DOLLARS|none>': expected an amount in dollars from 0 to 1000000000, such as 2.50, or none
 
     For more information, try '--help'.
     ");
@@ -283,7 +283,7 @@ fn a_batch_is_only_made_if_tasks_can_be_in_it() {
     assert_snapshot!(harness.run(&["batch", "create", "spring cleaning"]), @"
     exit 2
     -- stderr
-    error: invalid value 'spring cleaning' for '<NAME>': a batch is one word of at most 64 bytes, such as spring-cleaning
+    error: invalid value 'spring cleaning' for '<NAME>': a batch name is one word of at most 64 bytes, such as spring-cleaning
 
     For more information, try '--help'.
     ");
@@ -306,9 +306,9 @@ fn workers_and_accounts_are_listed() {
     assert_snapshot!(harness.run(&["workers"]), @"
     exit 0
     -- stdout
-    WORKER  NODE    AT WORK  COST  SPEED  ACCOUNT  CAPABILITIES
+    WORKER  NODE    RUNNING  COST  SPEED  ACCOUNT  CAPABILITIES
     -- stderr
-    no machine has worked on this store yet
+    no machine has used this store yet
     next: banksman up
     ");
     assert_snapshot!(harness.run(&["accounts", "list"]), @"
@@ -321,7 +321,7 @@ fn workers_and_accounts_are_listed() {
     assert_snapshot!(harness.run(&["workers"]), @"
     exit 0
     -- stdout
-    WORKER  NODE        AT WORK  COST  SPEED  ACCOUNT  CAPABILITIES
+    WORKER  NODE           RUNNING  COST  SPEED  ACCOUNT  CAPABILITIES
     ada     harness  live  0 of 4   3     3      command  code docs refactor test
     ");
     assert_eq!(harness.json(&["workers"])["nodes"][0]["workers"][0]["account"], "command");
@@ -342,13 +342,13 @@ fn workers_and_accounts_are_listed() {
     assert_snapshot!(harness.run(&["accounts", "resume", "command"]), @"
     exit 0
     -- stdout
-    account command is used again
+    resumed account command
     ");
     assert_snapshot!(harness.run(&["accounts", "resume", "nobody"]), @"
     exit 2
     -- stderr
     error: the account `nobody` was never paused (BM-E001)
-    hint: `banksman accounts list` shows those that were
+    hint: `banksman accounts list` lists the accounts that were
     ");
     let pulse = harness.pulse();
     let started: Vec<&str> =
@@ -434,13 +434,13 @@ fn a_retry_of_what_is_tried_again_later_is_now() {
     -- stdout
     ● t1  working → working by human:kim (hastened)
     -- stderr
-    it is tried again now, and not only at its time
+    retrying now instead of waiting
     next: banksman show t1 · banksman why t1
     ");
     assert_snapshot!(harness.run(&["retry", &id]), @"
     exit 0
     -- stdout
-    ● t1  nothing has changed
+    ● t1  unchanged
     -- stderr
     next: banksman show t1 · banksman why t1
     ");

@@ -36,17 +36,17 @@ fn tasks_go_from_store_to_store() {
     t2 → t3
     t3 → t4
     -- stderr
-    3 imported, 0 were already there
+    3 imported, 0 skipped as already imported
     ");
     let file = other.file("tasks.jsonl", &lines);
     assert_snapshot!(other.run(&["import", &file]), @"
     exit 0
     -- stdout
-    t1 → t2  (known)
-    t2 → t3  (known)
-    t3 → t4  (known)
+    t1 → t2  (already imported)
+    t2 → t3  (already imported)
+    t3 → t4  (already imported)
     -- stderr
-    0 imported, 3 were already there
+    0 imported, 3 skipped as already imported
     ");
     let task = other.json(&["show", "t4"]);
     assert_eq!(
@@ -121,14 +121,14 @@ fn a_bad_line_is_named_and_the_rest_can_be_repeated() {
     exit 1
     -- stderr
     error: line 2: state: the lifecycle autonomous has no such state; did you mean `pending`? (BM-E010)
-    hint: mend the line and import the file again: what is already there is not imported twice
+    hint: fix the line and import the file again; imported tasks are not added twice
     ");
     assert_snapshot!(sandbox.feed(&["import"], good.as_bytes()), @"
     exit 0
     -- stdout
-    t1 → t1  (known)
+    t1 → t1  (already imported)
     -- stderr
-    0 imported, 1 were already there
+    0 imported, 1 skipped as already imported
     ");
     assert_snapshot!(sandbox.feed(&["import"], b"{\"title\":\"\xff\"}\n"), @"
     exit 1
@@ -141,7 +141,7 @@ fn a_bad_line_is_named_and_the_rest_can_be_repeated() {
     -- stderr
     error: failed to open `nowhere.jsonl` (BM-E004)
       because: No such file or directory (os error 2)
-    hint: check that the path is right and that you may use it
+    hint: check the path and its permissions
     ");
     let long = format!("{{\"title\":\"{}\"}}\n", "x".repeat(10 * 1024 * 1024));
     assert_snapshot!(sandbox.run(&["import", &sandbox.file("long.jsonl", long)]), @"

@@ -29,7 +29,7 @@ fn decisions_are_taken_with_single_keys() {
     tmux.sees("desk", "the scope is unclear");
     tmux.sees("desk", "1 approve  2 changes");
     press(&["d"]);
-    tmux.sees("desk", "there are no commits to look at");
+    tmux.sees("desk", "there are no commits");
     press(&["2"]);
     tmux.sees("desk", "Say what has to change?");
     press(&["-l", "begin with a größe"]);

@@ -105,15 +105,15 @@ fn a_log_that_is_not_here_says_where_it_is() {
     assert_snapshot!(harness.run(&["log", &id]), @"
     exit 1
     -- stderr
-    error: no agent has worked on t1 yet (BM-E003)
-    hint: `banksman why t1` says what it waits for
+    error: t1 has no runs yet (BM-E003)
+    hint: `banksman why t1` explains what it waits for
     ");
     harness.first_run(&id);
     assert_snapshot!(harness.run(&["log", &id, "--run", "7"]), @"
     exit 1
     -- stderr
     error: there is no run r1.7 (BM-E003)
-    hint: `banksman show t1` lists the runs of the task
+    hint: `banksman show t1` lists its runs
     ");
     assert_snapshot!(harness.run(&["log", "r1.x"]), @"
     exit 2
@@ -126,7 +126,7 @@ fn a_log_that_is_not_here_says_where_it_is() {
     exit 1
     -- stderr
     error: there is no task t9 (BM-E014)
-    hint: `banksman list` shows the tasks
+    hint: `banksman list` lists the tasks
     ");
     let mut elsewhere = harness.command(&["log", &id]);
     elsewhere.env("BANKSMAN_NODE", "shed").env("BANKSMAN_HOME", harness.path().join("shed"));
@@ -134,15 +134,15 @@ fn a_log_that_is_not_here_says_where_it_is() {
     assert_snapshot!(elsewhere, @"
     exit 1
     -- stderr
-    error: the log of r1.1 is on the machine `harness` (BM-E003)
-    hint: ask there: banksman log r1.1
+    error: the log of r1.1 is on machine `harness` (BM-E003)
+    hint: run `banksman log r1.1` there
     ");
     fs::remove_dir_all(harness.runs().join("past/r1.1")).unwrap();
     assert_snapshot!(harness.run(&["log", &id]), @"
     exit 1
     -- stderr
-    error: the log of r1.1 is no longer kept (BM-E003)
-    hint: `banksman show t1` has how it ended, `banksman config get home` where logs are
+    error: the log of r1.1 was deleted (BM-E003)
+    hint: `banksman show t1` shows how it ended, `banksman config get home` where logs are kept
     ");
 }
 
@@ -154,8 +154,8 @@ fn a_task_that_was_moved_by_hand_has_no_log() {
     assert_snapshot!(sandbox.run(&["log", "t1"]), @"
     exit 1
     -- stderr
-    error: no agent has worked on t1 yet (BM-E003)
-    hint: `banksman why t1` says what it waits for
+    error: t1 has no runs yet (BM-E003)
+    hint: `banksman why t1` explains what it waits for
     ");
 }
 
@@ -179,7 +179,7 @@ fn following_shows_a_run_as_it_happens() {
     );
     let rest: Vec<String> = lines.collect();
     assert!(rest[0].ends_with("done     the wall stands"), "{rest:?}");
-    assert!(rest.iter().any(|line| line.contains("not yet judged")), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("not judged yet")), "{rest:?}");
     assert!(child.wait().unwrap().success());
 }
 
@@ -203,7 +203,7 @@ fn following_goes_on_with_the_next_run() {
         "outcome  succeeded",
         "r1.1 of ada",
         "r1.2 of ada",
-        "that is its end",
+        "the task has ended",
     ] {
         assert!(shown.contains(wanted), "{wanted}: {ran}");
     }
@@ -247,16 +247,16 @@ fn status_tells_running_retrying_and_waiting_apart() {
     -- stdout
     STATE KIND TASKS
     ⚠ blocked blocked 1
-    ● working working 2 ↻ 1 to be tried again
+    ● working working 2 ↻ 1 to retry
     ready 0
     running 1
     decisions 1 open
     effects 0 pending
     next timer 0000-00-00 00:00:00
     project repo [SANDBOX]/repo
-    worktrees 3, 0 MB with all of the home folder
+    worktrees 3, 0 MB including the home folder
 
-    TASK RUN TRY WORKER NODE STAGE FOR TOKENS COST AT WORK
+    TASK RUN TRY WORKER NODE STAGE FOR TOKENS COST ACTIVITY
     ● t1 r1.1 1 ada harness agent N s laying bricks
 
     TASK NEXT TRY ATTEMPT TITLE LAST ERROR
@@ -303,9 +303,9 @@ fn status_shows_what_stands_in_the_way() {
     harness.ok(&["pause"]);
     let status = harness.ok(&["status"]);
     for wanted in [
-        "paused     no agent is started until `banksman resume`",
+        "paused     no agents start until `banksman resume`",
         "account    command  paused for ",
-        "batch      spring  0 of 0 done, 0 of 4 at work, paused",
+        "batch      spring  0 of 0 done, 0 of 4 running, paused",
         "worktrees  3, ",
         "warning    more than 1 worktrees",
     ] {
@@ -339,8 +339,8 @@ fn attach_says_where_an_agent_works() {
     assert_snapshot!(harness.run(&["attach", &id]), @"
     exit 1
     -- stderr
-    error: no agent has worked on t1 yet (BM-E003)
-    hint: `banksman why t1` says what it waits for
+    error: t1 has no runs yet (BM-E003)
+    hint: `banksman why t1` explains what it waits for
     ");
     harness.pulse();
     harness.wait_for_words("r1.1");
@@ -352,7 +352,7 @@ fn attach_says_where_an_agent_works() {
     assert!(place["keeperPid"].is_number() && place["agentPid"].is_number(), "{place}");
     assert_eq!(harness.ok(&["attach", &id, "-q"]).trim_end(), worktree);
     let text = harness.ok(&["attach", &id]);
-    assert!(text.starts_with("run       r1.1, at work\nworktree  "), "{text}");
+    assert!(text.starts_with("run       r1.1, running\nworktree  "), "{text}");
     harness.open_gate();
     harness.wait_for_end("r1.1");
     harness.until("its keeper is gone", || harness.json(&["attach", &id])["keeperPid"].is_null());

@@ -84,7 +84,7 @@ fn a_tmux_window_follows_an_agent() {
     let mut attach = harness.command(&["attach", &id, "--tmux"]);
     let attached = harness.finish(attach.env("TMUX", tmux.address()).output().unwrap());
     assert_eq!(attached.code, Some(0), "{attached}");
-    assert!(attached.stderr.contains("a window of tmux follows r1.1"), "{attached}");
+    assert!(attached.stderr.contains("opened a tmux window that follows r1.1"), "{attached}");
     tmux.sees("r1-1", "laying bricks");
     harness.open_gate();
     // It stays when the run has ended, so that the end can be read. The pane's own words about that
@@ -114,11 +114,11 @@ fn without_a_terminal_agents_work_all_the_same() {
     let id = harness.task("Build a wall", &[WORK, DONE]);
     let pulsed = harness.run(&["pulse"]);
     assert_eq!(pulsed.code, Some(0), "{pulsed}");
-    assert!(pulsed.stderr.contains("no window for r1.1: "), "{pulsed}");
+    assert!(pulsed.stderr.contains("failed to open a window for r1.1: "), "{pulsed}");
     harness.wait_for_end("r1.1");
     let attached = harness.run(&["attach", &id, "--tmux"]);
     assert_eq!(attached.code, Some(1), "{attached}");
-    assert!(attached.stderr.ends_with("hint: run it inside of tmux\n"), "{attached}");
+    assert!(attached.stderr.ends_with("hint: run this command inside tmux\n"), "{attached}");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn the_live_view_shows_changes_and_gives_the_terminal_back() {
     );
     tmux.run(&["new-window", "-d", "-n", "live", &live]);
     tmux.sees("live", "no tasks");
-    tmux.sees("live", "q ends this");
+    tmux.sees("live", "q quits");
     harness.task("Build a wall", &[SAY, GATE]);
     tmux.sees("live", "queued");
     harness.pulse();

@@ -59,7 +59,7 @@ fn what_was_not_carried_out_is_told_once() {
     let path = desk.note();
     save(&path, &ticked(&text(&path), "Cancel"));
     let about = |pulse: &Value| {
-        notices(pulse).into_iter().filter(|notice| notice.contains("was not carried out")).count()
+        notices(pulse).into_iter().filter(|notice| notice.contains("was rejected")).count()
     };
     assert_eq!(about(&desk.pulse()), 1);
     assert!(text(&path).contains("> **Not carried out**: \\`cancel\\` needs your words"));

@@ -75,7 +75,7 @@ fn other_days_have_notes_of_their_own() {
     let future = desk.run(&["daily", "--date", "2999-01-01"]);
     assert_eq!(future.status.code(), Some(2));
     let said = String::from_utf8(future.stderr).unwrap();
-    assert!(said.contains("this day is yet to come"), "{said}");
+    assert!(said.contains("the date is in the future"), "{said}");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_place_where_agents_work_is_refused() {
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_snapshot!(said.replace(&desk.root().display().to_string(), "[YARD]"), @"
     error: cannot keep the daily note in `[YARD]/repo/notes`: `[YARD]/repo` is a project: a branch that an agent made could contain answers (BM-E002)
-    hint: set `daily.folder` to a folder of your own, such as ~/notes
+    hint: set `daily.folder` to a folder outside your projects, such as ~/notes
     ");
     assert!(!desk.path("repo/notes").exists());
     // The turn goes on all the same, and tells of it.

@@ -108,7 +108,7 @@ fn a_cancelled_task_loses_its_agent_and_no_work() {
     let up = harness.up();
     wait_until("the agent is at work", || harness.path("busy-t1").exists());
     let agents = harness.agents();
-    harness.ok(&["cancel", "t1", "not needed any more"]);
+    harness.ok(&["cancel", "t1", "no longer needed"]);
     harness.until_over(&["here"]);
     up.stop();
     assert_eq!(harness.state(id), "cancelled");
@@ -149,7 +149,7 @@ fn a_cancelled_agent_that_does_not_listen_is_killed() {
     let driver = Driver::of(harness.root(), PATIENCE);
     driver.turn_until("the agent is at work", |_| harness.path("busy-t1").exists());
     let agents = harness.agents();
-    harness.ok(&["cancel", "t1", "not needed any more"]);
+    harness.ok(&["cancel", "t1", "no longer needed"]);
     driver.turn_until("all is put away", |_| {
         harness.jobs(NODE).is_empty() && harness.worktrees().is_empty()
     });

@@ -70,6 +70,6 @@ fn up_brings_a_batch_home() {
     let ids = add_layers(&harness);
     harness.until_over(&["here"]);
     let said = up.stop();
-    assert!(said.ends_with("stopped; no agent was at work\n"), "{said}");
+    assert!(said.ends_with("stopped; no agent was running\n"), "{said}");
     assert_all_merged(&harness, &ids);
 }

@@ -37,14 +37,14 @@ fn why_names_each_seat_and_what_it_does() {
     );
 
     let document = table.harness.json(&["show", "t1"]);
-    assert_eq!(document.get("parts"), None, "those who review do none of the work: {document}");
-    assert_eq!(table.harness.json(&["status"])["inParts"], json!([]));
+    assert_eq!(document.get("children"), None, "those who review do none of the work: {document}");
+    assert_eq!(table.harness.json(&["status"])["parents"], json!([]));
     table.harness.ok(&["move", "t1", "--on", "cancel"]);
     table.until_home();
 }
 
 #[test]
-fn a_list_leaves_out_reviewers_who_have_ended_and_says_so() {
+fn a_list_hides_finished_reviews_and_says_so() {
     let table = Table::new(&[], &[("t3", "silent\n"), ("any", &approval())], &[]);
     table.turn_until_seat("t2", "answered");
     table.turn_until_begun("r3.1");
@@ -56,12 +56,12 @@ fn a_list_leaves_out_reviewers_who_have_ended_and_says_so() {
     assert_eq!(ids(&[]), ["t3", "t1"], "who still reads is shown");
     assert_eq!(ids(&["--all"]), ["t3", "t2", "t1"]);
     assert_eq!(ids(&["--limit", "2"]), ["t3", "t1"], "a page is filled with what is shown");
-    let left_out = "left out: 1 reviewer who has come to an end (banksman list --all)";
+    let hidden = "1 finished review hidden (--all shows it)";
     let told = |args: &[&str]| String::from_utf8(table.harness.run(args).stderr).expect("text");
-    assert!(told(&["list"]).contains(left_out), "{}", told(&["list"]));
-    assert!(!told(&["list", "--all"]).contains("left out"));
+    assert!(told(&["list"]).contains(hidden), "{}", told(&["list"]));
+    assert!(!told(&["list", "--all"]).contains("hidden"));
     let none = told(&["list", "--state", "answered"]);
-    assert!(none.starts_with(&format!("no task fits\n{left_out}")), "{none}");
+    assert!(none.starts_with(&format!("no matching tasks\n{hidden}")), "{none}");
     assert_eq!(table.harness.ok(&["list", "-q"]), "t3\nt2\nt1\n", "programs get all of them");
     let page = table.harness.json(&["list"]);
     assert_eq!(page["tasks"].as_array().expect("tasks").len(), 3, "{page}");
@@ -69,7 +69,7 @@ fn a_list_leaves_out_reviewers_who_have_ended_and_says_so() {
     let states = || status.lines().take_while(|line| !line.starts_with("ready "));
     assert!(!states().any(|line| line.contains(" answered ")), "{status}");
     assert!(states().any(|line| line.contains(" reviewing ")), "{status}");
-    assert!(status.contains("left out   1 reviewer who has come to an end"), "{status}");
+    assert!(status.contains("hidden     1 finished review (banksman list --all)"), "{status}");
     let counted = &table.harness.json(&["status"])["states"];
     let mut states = counted.as_array().expect("states").iter();
     let answered = states.find(|one| one["state"] == "answered");

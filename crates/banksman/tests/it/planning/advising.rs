@@ -29,7 +29,7 @@ fn a_worker_is_told_what_the_reviewers_of_the_plan_suggest() {
         "custodiet APPROVE: so\n      suggests: mind the clock\n      suggests: log the limit\n";
     assert!(page.contains(voice), "{page}");
     let page = desk.harness.json(&["decisions", "show", "t1"]);
-    assert_eq!(page["voices"][0]["suggestions"], json!(["mind the clock", "log the limit"]));
+    assert_eq!(page["verdicts"][0]["suggestions"], json!(["mind the clock", "log the limit"]));
     assert_eq!(page["diff"], json!(null), "who plans changes nothing");
 
     desk.harness.ok(&["decisions", "approve", "t1", "--note", "go, but log the limit"]);

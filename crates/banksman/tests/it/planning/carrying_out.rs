@@ -23,8 +23,8 @@ fn assert_names_who_waits(desk: &Desk, child: &str) {
 /// are not counted.
 fn assert_progress(desk: &Desk, done: i64, total: i64) {
     let document = desk.harness.json(&["show", "t1"]);
-    assert_eq!(document["parts"]["done"], done, "{document}");
-    assert_eq!(document["parts"]["total"], total, "{document}");
+    assert_eq!(document["children"]["done"], done, "{document}");
+    assert_eq!(document["children"]["total"], total, "{document}");
     let shown = desk.harness.ok(&["show", "t1"]);
     let counted = shown.lines().find(|line| line.starts_with("parts ")).expect("a line");
     assert!(counted.contains(&format!(" {done} of {total} done")), "{shown}");
@@ -37,13 +37,13 @@ fn assert_progress(desk: &Desk, done: i64, total: i64) {
     let tasks = page["tasks"].as_array().expect("tasks");
     let counted: Vec<&str> = tasks
         .iter()
-        .filter(|task| task["parts"]["done"] == done && task["parts"]["total"] == total)
+        .filter(|task| task["children"]["done"] == done && task["children"]["total"] == total)
         .filter_map(|task| task["id"].as_str())
         .collect();
     assert_eq!(counted, ["t1"], "only a whole has parts: {page}");
     let status = desk.harness.json(&["status"]);
-    assert_eq!(status["inParts"][0]["task"], "t1", "{status}");
-    assert_eq!(status["inParts"][0]["parts"]["total"], total, "{status}");
+    assert_eq!(status["parents"][0]["task"], "t1", "{status}");
+    assert_eq!(status["parents"][0]["children"]["total"], total, "{status}");
 }
 
 /// When the last part waits for its merge, so does the whole; but only the part has a question.

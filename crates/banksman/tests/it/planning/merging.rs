@@ -88,7 +88,7 @@ fn whoever_says_merge_has_it_merged() {
     let (branch, tip) = (branch(&desk), desk.harness.git(&["rev-parse", &branch(&desk)]));
     let said = desk.harness.run(&["decisions", "merge", "t1"]);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    let told = format!("merging {branch}; `banksman why t1` tells how it goes\n");
+    let told = format!("merging {branch}; `banksman why t1` shows the progress\n");
     assert!(said.contains(&told), "{said}");
     assert_eq!(desk.state(WHOLE), APPROVED);
     assert_eq!(

@@ -31,13 +31,13 @@ fn a_project_has_its_own_in_the_place_of_built_in_ones() {
     put(&harness, "step.md", "nothing");
     assert_snapshot!(said(&harness.run(&["prompts", "list"])), @"
     exit 0
-    NAME                 FROM                                 ANSWER     WHO IS TOLD IT
+    NAME                 FROM                                 ANSWER     FOR
     worker               .banksman/prompts/worker.md                     the agent that does a task
     planner              built-in                             plan       the agent that breaks a task down
     role                 built-in                                        an agent in any other role
     again                built-in                                        an agent that continues its session after a failure
     nudge                built-in                                        an agent that has stalled
-    step                 .banksman/prompts/step.md                       not sound, see `banksman prompts lint`
+    step                 .banksman/prompts/step.md                       invalid, see `banksman prompts lint`
     reviewer             built-in                             verdict    each reviewer, in the first pass
     debate               built-in                             reply      a reviewer with a concern, in each round of a debate
     task                 built-in                                        a reviewer, about the task that it judges
@@ -71,8 +71,8 @@ fn a_template_is_shown_as_it_is_used_and_as_it_was() {
     ");
     assert_snapshot!(said(&harness.run(&["prompts", "show", "worker", "--schema"])), @"
     exit 2
-    error: the prompt `worker` asks for no answer of a fixed shape (BM-E001)
-    hint: `banksman prompts list` says which of them do
+    error: the prompt `worker` has no answer schema (BM-E001)
+    hint: `banksman prompts list` shows which prompts have one
     ");
     assert_snapshot!(said(&harness.run(&["prompts", "show", "reviewers/../../x"])), @"
     exit 1

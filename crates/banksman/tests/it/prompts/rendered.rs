@@ -160,25 +160,25 @@ fn what_is_known_only_later_is_said() {
         format!("{} bytes\n{err}", out.len())
     };
     assert_snapshot!(said(&["prompts", "render", "t2"]), @"
-    1091 bytes
-    t2 as worker in working, by the template worker (built-in), 1091 bytes
-    known only when it is claimed: which worker takes it; this is for scripted
-    known only when it is claimed: what it waits for: those tasks may change what it is told
+    1106 bytes
+    t2 as worker in working, from the template worker (built-in), 1106 bytes
+    known only after the claim: which worker takes it; this is for scripted
+    known only after the claim: what it waits for: those tasks may change what it is told
     ");
     assert_snapshot!(said(&["prompts", "render", "t1", "--worker", "nobody"]), @"
     0 bytes
     error: there is no worker `nobody` on this machine (BM-E003)
-    hint: `banksman workers` lists those there are
+    hint: `banksman workers` lists the workers
     ");
     assert_snapshot!(said(&["prompts", "render", "t9"]), @"
     0 bytes
     error: there is no task t9 (BM-E014)
-    hint: `banksman list` shows the tasks
+    hint: `banksman list` lists the tasks
     ");
     harness.ok(&["cancel", "t1", "no more"]);
     assert_snapshot!(said(&["prompts", "render", "t1"]), @"
     0 bytes
     error: no agent works on t1 in cancelled; say for whom: --role worker (BM-E003)
-    hint: `banksman why t1` says what it waits for
+    hint: `banksman why t1` explains what it waits for
     ");
 }

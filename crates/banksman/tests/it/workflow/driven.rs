@@ -29,7 +29,7 @@ gates:
 "
         ),
     );
-    stage.ok(&["workflow", "run", "--by-hand", &spec]);
+    stage.ok(&["workflow", "run", "--manual", &spec]);
     stage.pulse_until("it is asked of somebody", || stage.step_is("w", "A", "interactive"));
     stage
 }
@@ -241,7 +241,7 @@ fn a_report_that_is_repeated_with_its_key_gets_the_same_answer() {
     assert_eq!(said("one"), first);
     assert_eq!(said("two").0, Some(0));
     let again = report("two");
-    assert!(String::from_utf8_lossy(&again.stdout).contains("(done before with this key)"));
+    assert!(String::from_utf8_lossy(&again.stdout).contains("(already done with this key)"));
 }
 
 /// Who has done the step writes that it is done and that it is good. The second is not theirs to
@@ -294,7 +294,7 @@ gates:
   - { id: G, reviewer: { level: auto }, on_pass: { next_step: DONE } }
 ",
     );
-    stage.ok(&["workflow", "run", "--by-hand", &spec]);
+    stage.ok(&["workflow", "run", "--manual", &spec]);
     stage.ok(&["workflow", "report", "A", "done"]);
     assert!(stage.step_is("w", "A", "gate(auto)"));
     stage.signal("G-pass", "");

@@ -35,7 +35,7 @@ fn pair(step: &str, kind: &str) -> (String, String) {
 fn experiment_1_a_person_does_every_step_and_judges_at_the_gate() {
     let stage = Stage::new();
     let spec = stage.spec("add", ADD);
-    stage.ok(&["workflow", "run", "--by-hand", &spec]);
+    stage.ok(&["workflow", "run", "--manual", &spec]);
     assert_eq!(offered(&stage), [pair("X-1", "do")]);
     let said = stage.ok(&["workflow", "next"]);
     assert!(said.contains("Write a function that adds."), "{said}");
@@ -335,7 +335,7 @@ gates:
   - { id: XG-2-3, reviewer: { level: human }, on_pass: { next_step: X-3 } }
 ",
     );
-    stage.ok(&["workflow", "run", "--by-hand", &spec]);
+    stage.ok(&["workflow", "run", "--manual", &spec]);
     let next = stage.json(&["workflow", "next"]);
     assert_eq!(next["next"][0]["what"], "give it to a planner of your own");
     assert!(next["next"][0]["assignment"].as_str().expect("words").contains("Plan it."));

@@ -18,14 +18,14 @@ fn status_says_what_the_reviewers_do() {
     let bench = Bench::new(SPEC);
     bench.script("G", "success I like it\n");
     bench.until("the reviewer rests", |bench| {
-        bench.harness.json(&["workflow", "status"])["steps"][0]["seats"][0]["doing"] == "resting"
+        bench.harness.json(&["workflow", "status"])["steps"][0]["reviews"][0]["doing"] == "resting"
     });
-    let seat = bench.harness.json(&["workflow", "status"])["steps"][0]["seats"][0].clone();
+    let seat = bench.harness.json(&["workflow", "status"])["steps"][0]["reviews"][0].clone();
     assert_eq!((&seat["reviewer"], &seat["run"]), (&json!("critic"), &json!(null)), "{seat}");
     let missed = seat["missed"].as_str().expect("why it is asked again");
     let status = bench.harness.ok(&["workflow", "status"]);
     let row = status.lines().find(|line| line.contains("gate(auto)")).expect("the step");
-    assert!(row.contains("critic asked again "), "{status}");
+    assert!(row.contains("critic will be asked again "), "{status}");
     assert!(row.contains(&missed[..20]), "{status}");
     bench.script("G", &verdict("APPROVE", ""));
     bench.driver.pass(Span(60_000));
@@ -42,12 +42,13 @@ fn a_run_has_a_line_for_each_answer_that_did_not_count() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     let told: Vec<&str> = said
         .lines()
-        .filter(|line| line.contains("A Write: critic ") && line.contains(" is asked again: "))
+        .filter(|line| line.contains("A Write: critic ") && line.contains(" will be asked again: "))
         .collect();
     assert_eq!(told.len(), 2, "{said}");
     let place = |words: &str| said.find(words).unwrap_or_else(|| panic!("{words}: {said}"));
     assert!(
-        place("gate(auto)") < place("is asked again") && place("is asked again") < place("passed"),
+        place("gate(auto)") < place("will be asked again")
+            && place("will be asked again") < place("passed"),
         "{said}"
     );
 }

@@ -62,7 +62,7 @@ fn claude_and_codex_judge_and_a_person_decides() {
     assert!(adas[2].contains("round 2 of 2") && adas[2].contains("still no test"));
 
     let page = harness.json(&["decisions", "show", "d1"]);
-    assert_eq!(page["voices"][0]["who"], "critic", "{page}");
+    assert_eq!(page["verdicts"][0]["who"], "critic", "{page}");
     let next = harness.json(&["why", "t1"])["next"].to_string();
     assert!(next.contains("banksman decisions show d1, then banksman decisions approve|cancel d1"));
     harness.ok(&["decisions", "approve", "d1"]);

@@ -118,7 +118,7 @@ fn assert_asked(harness: &Harness) {
         assert!(page.contains(part), "`{part}` is not in {page}");
     }
     let question = harness.json(&["decisions", "show", "t1"]);
-    let voices = words(&question["voices"], ["who", "verdict", "words"]);
+    let voices = words(&question["verdicts"], ["who", "verdict", "words"]);
     let expected = [["custodiet", "APPROVE", "it was asked for"], ["critic", "WITHDRAWN", IN_USE]];
     assert_eq!(voices, expected.map(|one| one.map(str::to_owned)), "{question}");
 }

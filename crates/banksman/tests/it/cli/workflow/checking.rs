@@ -1,4 +1,4 @@
-//! Files are checked: what cannot be run, what is doubtful, and where.
+//! Files are checked: what cannot be run, what may be unintended, and where.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn what_is_sound_needs_no_words() {
     assert_snapshot!(workflow(&sandbox, &["lint", "search.yaml", "--strict"]), @"
     exit 0
     -- stderr
-    1 file: 0 errors, 0 doubts
+    1 file: 0 errors, 0 warnings
     ");
     assert_eq!(workflow(&sandbox, &["lint", "search.yaml", "-q"]).to_string(), "exit 0\n");
     assert_snapshot!(workflow(&sandbox, &["lint", "search.yaml", "--json"]), @r#"
@@ -27,11 +27,11 @@ fn what_is_sound_needs_no_words() {
       "ok": true,
       "workflows": [
         {
-          "doubts": [],
           "file": "search.yaml",
           "ok": true,
           "problems": [],
-          "standIns": []
+          "standIns": [],
+          "warnings": []
         }
       ]
     }
@@ -82,7 +82,7 @@ fn an_error_is_quoted_and_stands_in_the_document() {
        |                        ^
       help: did you mean `auto`?
     -- stderr
-    2 files: 1 error, 0 doubts
+    2 files: 1 error, 0 warnings
     ");
     assert_snapshot!(workflow(&sandbox, &["lint", "broken.yaml", "--json"]), @r#"
     exit 5
@@ -91,7 +91,6 @@ fn an_error_is_quoted_and_stands_in_the_document() {
       "ok": false,
       "workflows": [
         {
-          "doubts": [],
           "file": "broken.yaml",
           "ok": false,
           "problems": [
@@ -103,7 +102,8 @@ fn an_error_is_quoted_and_stands_in_the_document() {
               "message": "unknown value `atuo`"
             }
           ],
-          "standIns": []
+          "standIns": [],
+          "warnings": []
         }
       ]
     }
@@ -117,19 +117,19 @@ fn an_error_is_quoted_and_stands_in_the_document() {
     16 |     reviewer: { level: atuo }
        |                        ^
       help: did you mean `auto`?
-    hint: mend it until `banksman workflow lint FILE` is content
+    hint: fix what `banksman workflow lint FILE` reports
     ");
     assert_snapshot!(workflow(&sandbox, &["lint", "nowhere.yaml"]), @"
     exit 1
     -- stderr
     error: failed to read `nowhere.yaml` (BM-E004)
       because: No such file or directory (os error 2)
-    hint: check that the file is there and that you may read it
+    hint: check that the file exists and is readable
     ");
 }
 
 #[test]
-fn a_doubt_is_told_and_counts_when_it_is_to() {
+fn warnings_count_with_strict() {
     let sandbox = Sandbox::new();
     let doubtful = TWO_STEPS
         .replace("    max_retries: 3\n", "")
@@ -138,37 +138,37 @@ fn a_doubt_is_told_and_counts_when_it_is_to() {
     assert_snapshot!(workflow(&sandbox, &["lint", "doubtful.yaml"]), @"
     exit 0
     -- stdout
-    doubt: `X-2` reads `notes`, which does not exist and which no step produces
+    warning: `X-2` reads `notes`, which does not exist and which no step produces
      --> doubtful.yaml:8:1
       |
     8 |   - id: X-2
       | ^
       help: add it to the `outputs` of an earlier step
 
-    doubt: `X-2` reads `tests/*.py`, which does not exist and which no step produces
+    warning: `X-2` reads `tests/*.py`, which does not exist and which no step produces
      --> doubtful.yaml:8:1
       |
     8 |   - id: X-2
       | ^
       help: add it to the `outputs` of an earlier step
 
-    doubt: the gate `XG-2` has no `max_retries`: a person is asked after 3 failures
+    warning: the gate `XG-2` has no `max_retries`: a person is asked after 3 failures
       --> doubtful.yaml:20:9
        |
     20 |   - id: XG-2
        |         ^
       help: add `max_retries`
     -- stderr
-    1 file: 0 errors, 3 doubts
+    1 file: 0 errors, 3 warnings
     ");
     let strict = workflow(&sandbox, &["lint", "doubtful.yaml", "--strict", "--json"]);
     assert_eq!((strict.code, &strict.document()["ok"]), (Some(5), &false.into()));
-    assert_eq!(strict.document()["workflows"][0]["doubts"][0]["line"], 8, "{strict}");
+    assert_eq!(strict.document()["workflows"][0]["warnings"][0]["line"], 8, "{strict}");
     // A file that fits the glob and a folder settle two of them.
     sandbox.file("tests/a.py", "");
     sandbox.file("notes/a", "");
     let settled = sandbox.json(&["workflow", "lint", "doubtful.yaml"]);
-    assert_eq!(settled["workflows"][0]["doubts"].as_array().unwrap().len(), 1, "{settled}");
+    assert_eq!(settled["workflows"][0]["warnings"].as_array().unwrap().len(), 1, "{settled}");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn what_is_no_workflow_at_all_is_told_as_a_fault_of_the_file() {
     --> latin.yaml
       help: save it as UTF-8
     -- stderr
-    2 files: 2 errors, 0 doubts
+    2 files: 2 errors, 0 warnings
     ");
     assert_snapshot!(workflow(&sandbox, &["simulate", "latin.yaml"]), @"
     exit 1
@@ -196,7 +196,7 @@ fn what_is_no_workflow_at_all_is_told_as_a_fault_of_the_file() {
     error: the file is not text in UTF-8 (BM-E018)
     --> latin.yaml
       help: save it as UTF-8
-    hint: mend it until `banksman workflow lint FILE` is content
+    hint: fix what `banksman workflow lint FILE` reports
     ");
     sandbox.file("whole.yaml", "workflow: { id: w }\nsteps:\n  - { id: a, uses: latin.yaml }\n");
     assert_snapshot!(workflow(&sandbox, &["lint", "whole.yaml"]), @"
@@ -209,11 +209,11 @@ fn what_is_no_workflow_at_all_is_told_as_a_fault_of_the_file() {
       |                    ^
       help: the path is relative to the folder of this file
     -- stderr
-    1 file: 1 error, 0 doubts
+    1 file: 1 error, 0 warnings
     ");
 }
 
-/// Neither an error, nor a doubt about a path that has the value in its name.
+/// Neither an error, nor a warning about a path that has the value in its name.
 #[test]
 fn a_value_that_is_still_to_be_chosen_is_no_fault() {
     let sandbox = Sandbox::empty();
@@ -223,8 +223,8 @@ fn a_value_that_is_still_to_be_chosen_is_no_fault() {
     assert_snapshot!(workflow(&sandbox, &["lint", "release.yaml", "--strict", "--param", "systems=mac"]), @"
     exit 0
     -- stderr
-    release.yaml: `version` has no value and was checked with a stand-in (--param version=VALUE)
-    1 file: 0 errors, 0 doubts
+    release.yaml: `version` has no value and was checked with a placeholder (--param version=VALUE)
+    1 file: 0 errors, 0 warnings
     ");
     let linted = workflow(&sandbox, &["lint", "release.yaml", "--json"]);
     assert!(linted.stdout.contains("\"standIns\": [\n        \"systems\",\n"), "{linted}");
@@ -256,14 +256,14 @@ fn without_a_file_all_of_the_repository_are_looked_at() {
     assert_snapshot!(workflow(&sandbox, &["lint"]), @"
     exit 0
     -- stderr
-    .workflow/specs/all.yml: `version` has no value and was checked with a stand-in (--param version=VALUE)
-    2 files: 0 errors, 0 doubts
+    .workflow/specs/all.yml: `version` has no value and was checked with a placeholder (--param version=VALUE)
+    2 files: 0 errors, 0 warnings
     ");
     // A parameter goes to those that have it.
     assert_snapshot!(workflow(&sandbox, &["lint", "--param", "version=2"]), @"
     exit 0
     -- stderr
-    2 files: 0 errors, 0 doubts
+    2 files: 0 errors, 0 warnings
     ");
     assert_snapshot!(workflow(&sandbox, &["lint", "--param", "versio=2"]), @"
     exit 1
@@ -274,7 +274,7 @@ fn without_a_file_all_of_the_repository_are_looked_at() {
     assert_snapshot!(workflow(&sandbox, &["lint", "--param", "version"]), @"
     exit 2
     -- stderr
-    error: `version` is no parameter (BM-E001)
+    error: `version` is not of the form NAME=VALUE (BM-E001)
     hint: write --param NAME=VALUE
     ");
     fs::create_dir(sandbox.repo().join("deep")).unwrap();

@@ -16,7 +16,7 @@ use crate::engine::harness::Up;
 /// The steps are driven by hand, and all that they should leave behind is there.
 fn by_hand() -> Sandbox {
     let sandbox = with_steps();
-    sandbox.ok(&["workflow", "run", "search.yaml", "--by-hand"]);
+    sandbox.ok(&["workflow", "run", "search.yaml", "--manual"]);
     sandbox.file("test.py", "assert find");
     sandbox.file("search.py", "find");
     sandbox
@@ -46,14 +46,14 @@ fn a_start_that_cannot_be_is_refused_as_a_whole() {
     -- stderr
     error: failed to read `nowhere.yaml` (BM-E004)
       because: No such file or directory (os error 2)
-    hint: check that the file is there and that you may read it
+    hint: check that the file exists and is readable
     ");
     assert_snapshot!(workflow(&sandbox, &["run", "t1"]), @"
     exit 1
     -- stderr
     error: failed to read `t1` (BM-E004)
       because: No such file or directory (os error 2)
-    hint: a file is wanted; if you mean the task, `banksman up` goes on with t1
+    hint: expected a file; to continue the task, run `banksman up`
     ");
     sandbox.file(
         "later.yaml",
@@ -71,7 +71,7 @@ fn a_start_that_cannot_be_is_refused_as_a_whole() {
     1 | workflow: { id: later, params: { version: { type: string } } }
       |                                  ^
       help: add `--param version=…`, or give it a `default`
-    hint: mend it until `banksman workflow lint FILE` is content
+    hint: fix what `banksman workflow lint FILE` reports
     ");
     assert_snapshot!(workflow(&sandbox, &["run", "search.yaml", "search.yaml"]), @"
     exit 1
@@ -294,7 +294,7 @@ fn a_step_is_found_by_all_its_names() {
     );
     sandbox.file("a", "");
     sandbox.file("b", "");
-    let begun = sandbox.run(&["workflow", "run", "one.yaml", "--by-hand"]).to_string();
+    let begun = sandbox.run(&["workflow", "run", "one.yaml", "--manual"]).to_string();
     assert!(
         begun.trim_end().ends_with("next: banksman workflow next"),
         "no `up` is needed: {begun}"
@@ -303,7 +303,7 @@ fn a_step_is_found_by_all_its_names() {
         |word: &str| sandbox.json(&["workflow", "report", word, "done"])["task"]["id"].clone();
     assert_eq!((done("3"), done("t3")), ("t2".into(), "t3".into()));
     // An older workflow is told from the one that was started last.
-    sandbox.ok(&["workflow", "run", "one.yaml", "--by-hand"]);
+    sandbox.ok(&["workflow", "run", "one.yaml", "--manual"]);
     assert_eq!(sandbox.json(&["workflow", "next"])["workflow"], "t4");
     assert_eq!(done("b"), "t6");
     let next = sandbox.json(&["workflow", "next", "t4"]);
@@ -338,7 +338,7 @@ steps:
   - { id: A-2, needs: [A-1], outputs: [add.sh], success_criterion: sh test.sh exits 0 }
 ",
     );
-    sandbox.ok(&["workflow", "run", "add.yaml", "--by-hand"]);
+    sandbox.ok(&["workflow", "run", "add.yaml", "--manual"]);
     let refused = |step: &str| {
         let ran = workflow(&sandbox, &["report", step, "done"]);
         assert_eq!(ran.code, Some(1), "{ran}");
@@ -374,7 +374,7 @@ fn a_report_is_dated_by_its_end() {
 steps: [{ id: A-1, success_criterion: touch when exits 0 }]
 ",
     );
-    sandbox.ok(&["workflow", "run", "add.yaml", "--by-hand"]);
+    sandbox.ok(&["workflow", "run", "add.yaml", "--manual"]);
     let done = sandbox.command(&["workflow", "report", "A-1", "done", "--json"]).output().unwrap();
     let done: Value = serde_json::from_slice(&done.stdout).unwrap();
     let touched = fs::metadata(sandbox.repo().join("when")).unwrap().modified().unwrap();
@@ -388,9 +388,9 @@ steps: [{ id: A-1, success_criterion: touch when exits 0 }]
 fn a_checkout_is_named_only_where_it_is_looked_at() {
     let sandbox = Sandbox::new();
     sandbox.file("add.yaml", "workflow: { id: add }\nsteps: [{ id: A-1 }]\n");
-    sandbox.ok(&["workflow", "run", "add.yaml", "--by-hand"]);
+    sandbox.ok(&["workflow", "run", "add.yaml", "--manual"]);
     let refused = workflow(&sandbox, &["report", "A-1", "abort", "--in", "."]);
-    assert!(refused.stderr.contains("`--in` is for `done`"), "{refused}");
+    assert!(refused.stderr.contains("`--in` works only with `done`"), "{refused}");
     assert_eq!(refused.code, Some(2), "{refused}");
     sandbox.ok(&["workflow", "report", "A-1", "done", "--in", "."]);
 }
@@ -405,7 +405,7 @@ fn five_hundred_steps_can_still_be_read() {
         .map(|number| format!("  - {{ id: s{number}, outputs: [o{number}]{} }}\n", after(number)))
         .collect();
     sandbox.file("big.yaml", format!("workflow: {{ id: big }}\nsteps:\n{steps}"));
-    sandbox.ok(&["workflow", "run", "big.yaml", "--by-hand"]);
+    sandbox.ok(&["workflow", "run", "big.yaml", "--manual"]);
     sandbox.file("o0", "");
     sandbox.ok(&["workflow", "report", "s0", "done"]);
     sandbox.ok(&["workflow", "report", "s1", "abort", "--note", "it rains"]);
@@ -415,7 +415,7 @@ fn five_hundred_steps_can_still_be_read() {
     ! t1  big  waiting: a step was given up  (1 of 500 steps)
        TASK  STEP  STATE     RUNS  FAILED  WHY
     ✗  t3    s1    given_up  0     0       it rains
-    not shown: 1 passed, 498 pending; all of them: banksman workflow status t1 --full
+    not shown: 1 passed, 498 pending; show all: banksman workflow status t1 --full
     ");
     assert_eq!(sandbox.ok(&["workflow", "status", "--full"]).lines().count(), 502);
     assert_eq!(sandbox.json(&["workflow", "status"])["steps"].as_array().unwrap().len(), 500);
@@ -432,9 +432,9 @@ fn many_steps_at_once_are_not_all_explained() {
             items.join(", ")
         ),
     );
-    sandbox.ok(&["workflow", "run", "wide.yaml", "--by-hand"]);
+    sandbox.ok(&["workflow", "run", "wide.yaml", "--manual"]);
     let next = sandbox.ok(&["workflow", "next"]);
-    assert!(next.ends_with("... and 50 more, which --json has\n"), "{next}");
+    assert!(next.ends_with("... and 50 more (--json shows all)\n"), "{next}");
     assert!(next.contains("banksman workflow report 's[9]' done --workflow t1"), "{next}");
     assert_eq!(sandbox.json(&["workflow", "next"])["next"].as_array().unwrap().len(), 60);
     assert!(workflow(&sandbox, &["report", "s", "done"]).stderr.contains("did you mean `s[0]`?"));
@@ -467,7 +467,7 @@ fn a_run_without_any_agent_says_so() {
     let mut command = harness.command(&["workflow", "run", "w.yaml"]);
     command.env("PATH", harness.path());
     let run = Up::start(command, &log);
-    let says = "no agent was found on the PATH; see `banksman help workers`";
+    let says = "no agent found on the PATH; see `banksman help workers`";
     harness.until("it says so", || fs::read_to_string(&log).is_ok_and(|said| said.contains(says)));
     harness.ok(&["down"]);
     let (code, said) = run.wait();

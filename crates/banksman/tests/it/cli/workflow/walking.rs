@@ -20,11 +20,11 @@ fn a_walk_is_told_line_by_line() {
     X-2 passes XG-2, decided by a person
     done: every step has passed
 
-               RUNS  REVIEWS  ASKED  ROUNDS  WORK  COST
-    this walk  2     1        1      2       ?     ?
-    at worst   7     4                       ?     ?
-    at most 3 failures lead back before only people can go on
-    no past run is known of implementor, reviewer, test-writer: the cost is unknown
+                RUNS  REVIEWS  ASKED  ROUNDS  WORK  COST
+    this run    2     1        1      2       ?     ?
+    worst case  7     4                       ?     ?
+    at most 3 failures send work back before a person is needed
+    no past runs of implementor, reviewer, test-writer: the cost is unknown
     -- stderr
     next: banksman workflow run search.yaml
     ");
@@ -44,11 +44,11 @@ fn a_walk_is_told_line_by_line() {
     X-2 passes XG-2, decided by a person
     done: every step has passed
 
-               RUNS  REVIEWS  ASKED  ROUNDS  WORK  COST
-    this walk  5     3        2      5       ?     ?
-    at worst   7     4                       ?     ?
-    at most 3 failures lead back before only people can go on
-    no past run is known of implementor, reviewer, test-writer: the cost is unknown
+                RUNS  REVIEWS  ASKED  ROUNDS  WORK  COST
+    this run    5     3        2      5       ?     ?
+    worst case  7     4                       ?     ?
+    at most 3 failures send work back before a person is needed
+    no past runs of implementor, reviewer, test-writer: the cost is unknown
     ");
 }
 
@@ -62,11 +62,11 @@ fn a_walk_ends_where_its_gates_lead() {
     XG-1 fails because of hopeless, failure 1: the workflow is aborted
     aborted
 
-               RUNS  REVIEWS  ASKED  ROUNDS  WORK  COST
-    this walk  1     1        0      1       ?     ?
-    at worst   7     4                       ?     ?
-    at most 3 failures lead back before only people can go on
-    no past run is known of implementor, reviewer, test-writer: the cost is unknown
+                RUNS  REVIEWS  ASKED  ROUNDS  WORK  COST
+    this run    1     1        0      1       ?     ?
+    worst case  7     4                       ?     ?
+    at most 3 failures send work back before a person is needed
+    no past runs of implementor, reviewer, test-writer: the cost is unknown
     ");
     assert_snapshot!(workflow(&sandbox, &["simulate", "search.yaml", "-q", "--fail"]), @"
     exit 0
@@ -89,11 +89,11 @@ fn a_walk_ends_where_its_gates_lead() {
     X-2 passes XG-2, decided by a person
     done: every step has passed
 
-               RUNS  REVIEWS  ASKED  ROUNDS  WORK  COST
-    this walk  7     4        5      7       ?     ?
-    at worst   7     4                       ?     ?
-    at most 3 failures lead back before only people can go on
-    no past run is known of implementor, reviewer, test-writer: the cost is unknown
+                RUNS  REVIEWS  ASKED  ROUNDS  WORK  COST
+    this run    7     4        5      7       ?     ?
+    worst case  7     4                       ?     ?
+    at most 3 failures send work back before a person is needed
+    no past runs of implementor, reviewer, test-writer: the cost is unknown
     ");
     let random =
         |seed: &str| sandbox.ok(&["workflow", "simulate", "search.yaml", "--random", seed]);
@@ -134,7 +134,7 @@ fn what_was_mistyped_is_not_walked() {
     assert_snapshot!(workflow(&sandbox, &["simulate", "search.yaml", "--gate", "XG-1=maybe"]), @"
     exit 2
     -- stderr
-    error: invalid value 'XG-1=maybe' for '--gate <GATE=VERDICT>': write GATE=pass, GATE=fail or GATE=fail:REASON
+    error: invalid value 'XG-1=maybe' for '--gate <GATE=VERDICT>': expected GATE=pass, GATE=fail or GATE=fail:REASON
 
     For more information, try '--help'.
     ");
@@ -190,9 +190,9 @@ fn the_cost_is_that_of_past_runs() {
     assert_eq!(
         last,
         [
-            "no past run is known of coder: nothing is counted for it",
+            "no past runs of coder: not included",
             "amounts are averages of 1 past run of these roles",
-            "no failure leads back",
+            "no failure sends work back",
         ],
         "{shown}"
     );
@@ -259,7 +259,7 @@ fn a_workflow_is_drawn_as_it_stands() {
     assert_snapshot!(workflow(&sandbox, &["graph", "search", "--param", "a=b"]), @"
     exit 2
     -- stderr
-    error: --param is for a file; a workflow that was started has its values (BM-E001)
-    hint: leave it out, or name the file
+    error: --param works with a file only; a started workflow already has its values (BM-E001)
+    hint: remove it, or name the file
     ");
 }

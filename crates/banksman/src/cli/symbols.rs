@@ -1,5 +1,5 @@
-//! Signs and colours of the kinds of states, and times as people read them. A colour never stands
-//! alone.
+//! Symbols and colours of state kinds, and times and amounts as people read them. Colour never
+//! carries meaning alone.
 
 use anstyle::{AnsiColor, Style};
 use banksman_core::lifecycle::StateKind;
@@ -11,12 +11,12 @@ use crate::store::query::Progress;
 
 /// Which characters the terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Signs {
+pub(crate) enum Symbols {
     Unicode,
     Ascii,
 }
 
-impl Signs {
+impl Symbols {
     pub(crate) fn of(self, kind: StateKind) -> &'static str {
         let (unicode, ascii) = match kind {
             StateKind::Queued => ("◌", "o"),
@@ -36,17 +36,17 @@ impl Signs {
         self.pick("→", "->")
     }
 
-    /// A task that is tried again by itself: it is neither at work nor has it failed.
+    /// For a task that will be retried: it is neither running nor failed.
     pub(crate) fn retrying(self) -> &'static str {
         self.pick("↻", "~")
     }
 
-    /// Whether something went well.
-    pub(crate) fn well(self, is_well: bool) -> &'static str {
-        self.of(if is_well { StateKind::Done } else { StateKind::Failed })
+    /// Success or failure.
+    pub(crate) fn success(self, is_success: bool) -> &'static str {
+        self.of(if is_success { StateKind::Done } else { StateKind::Failed })
     }
 
-    /// Between commands of which one may be chosen.
+    /// Separates alternative commands.
     pub(crate) fn or(self) -> &'static str {
         self.pick(" · ", " | ")
     }
@@ -58,7 +58,7 @@ impl Signs {
         }
     }
 
-    pub(crate) fn sign_cell(self, kind: StateKind) -> Cell {
+    pub(crate) fn symbol_cell(self, kind: StateKind) -> Cell {
         Cell { text: self.of(kind).to_owned(), style: style(kind) }
     }
 
@@ -81,12 +81,12 @@ pub(crate) fn style(kind: StateKind) -> Style {
     }
 }
 
-/// The word that the store keeps for a kind.
+/// Parses the name that the store uses for a kind.
 pub(crate) fn kind_named(name: &str) -> Option<StateKind> {
     StateKind::ALL.into_iter().find(|kind| kind.as_str() == name)
 }
 
-/// A point in time where the reader is.
+/// A point in time in the reader's time zone.
 pub(crate) fn local(instant: Instant) -> String {
     match jiff::Timestamp::from_millisecond(instant.0) {
         Ok(timestamp) => {
@@ -96,7 +96,7 @@ pub(crate) fn local(instant: Instant) -> String {
     }
 }
 
-/// The time of day where the reader is.
+/// The time of day in the reader's time zone.
 pub(crate) fn local_time(instant: Instant) -> String {
     match jiff::Timestamp::from_millisecond(instant.0) {
         Ok(timestamp) => timestamp.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string(),
@@ -104,12 +104,12 @@ pub(crate) fn local_time(instant: Instant) -> String {
     }
 }
 
-/// How far the parts of a task are; what there is none of is left out.
+/// The progress of a task's children; zero counts are left out.
 pub(crate) fn progress(children: Progress) -> String {
     let mut text = format!("{} of {} done", children.done, children.total);
     let counts = [
-        (children.at_work, "at work"),
-        (children.held, "held up"),
+        (children.at_work, "running"),
+        (children.held, "blocked"),
         (children.failed, "failed"),
         (children.cancelled, "cancelled"),
     ];
@@ -119,26 +119,25 @@ pub(crate) fn progress(children: Progress) -> String {
     text
 }
 
-/// The seats of panels that a table leaves out, and how to see them.
-pub(crate) fn ended_reviewers(count: i64) -> String {
-    let who = if count == 1 {
-        "1 reviewer who has".to_owned()
-    } else {
-        format!("{count} reviewers who have")
-    };
-    format!("{who} come to an end (banksman list --all)")
+/// A count with its noun, such as `1 error` or `2 errors`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A span as people say it: one unit, the largest that fits.
-pub(crate) fn about(span: Span) -> String {
+/// How many finished reviews a table hides.
+pub(crate) fn finished_reviews(count: i64) -> String {
+    format!("{count} finished review{}", if count == 1 { "" } else { "s" })
+}
+
+/// A span in its largest unit, rounded down.
+pub(crate) fn rough_span(span: Span) -> String {
     const UNITS: [(&str, i64); 3] = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)];
     let unit = UNITS.iter().find(|(_, millis)| span.0 >= *millis);
     unit.map_or_else(|| "now".to_owned(), |(name, millis)| format!("{}{name}", span.0 / millis))
 }
 
-/// How long something took or will take, to the second while that matters, else to the nearest
-/// unit: of seven days that have just begun nobody says that six are left.
-pub(crate) fn lasting(span: Span) -> String {
+/// A span to the second below two minutes, else rounded to the nearest unit.
+pub(crate) fn format_span(span: Span) -> String {
     match span.0.max(0) / 1_000 {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7_200 => format!("{} min", (seconds + 30) / 60),
@@ -147,8 +146,8 @@ pub(crate) fn lasting(span: Span) -> String {
     }
 }
 
-/// Tokens in the shortest form that still tells amounts apart; empty for none.
-pub(crate) fn amount(tokens: i64) -> String {
+/// Tokens in short form; empty for none.
+pub(crate) fn format_tokens(tokens: i64) -> String {
     match tokens {
         ..=0 => String::new(),
         1..10_000 => tokens.to_string(),
@@ -157,9 +156,8 @@ pub(crate) fn amount(tokens: i64) -> String {
     }
 }
 
-/// Millionths of a dollar as dollars; empty for nothing, and never less than the truth by more than
-/// a cent.
-pub(crate) fn money(micros: i64) -> String {
+/// Millionths of a dollar as dollars, rounded down to the cent; empty for none.
+pub(crate) fn format_cost(micros: i64) -> String {
     match micros {
         ..=0 => String::new(),
         1..10_000 => "<$0.01".to_owned(),
@@ -167,7 +165,7 @@ pub(crate) fn money(micros: i64) -> String {
     }
 }
 
-/// The first line of a text, cut to what fits into a table.
+/// The first line of a text, cut to fit into a table.
 pub(crate) fn first_line(text: &str) -> String {
     const CHARS: usize = 100;
     let line = text.trim().lines().next().unwrap_or_default();
@@ -184,14 +182,17 @@ mod tests {
     #[test]
     fn amounts_are_short() {
         assert_eq!(
-            [0, 1_000, 119_999, 120_000, 7_200_000].map(|ms| lasting(Span(ms))),
+            [0, 1_000, 119_999, 120_000, 7_200_000].map(|ms| format_span(Span(ms))),
             ["0 s", "1 s", "119 s", "2 min", "2 h"]
         );
         assert_eq!(
-            [0, 9_999, 10_000, 1_234_567, 12_345_678].map(amount),
+            [0, 9_999, 10_000, 1_234_567, 12_345_678].map(format_tokens),
             ["", "9999", "10k", "1234k", "12M"]
         );
-        assert_eq!([0, 9_999, 10_000, 12_345_678].map(money), ["", "<$0.01", "$0.01", "$12.34"]);
+        assert_eq!(
+            [0, 9_999, 10_000, 12_345_678].map(format_cost),
+            ["", "<$0.01", "$0.01", "$12.34"]
+        );
         assert_eq!(first_line("one\ntwo"), "one");
         assert_eq!(first_line(&"ä".repeat(101)).chars().count(), 103);
     }
