@@ -1,27 +1,27 @@
-//! Provider accounts: which are paused until when, and which are being tried again.
+//! Provider accounts: which are paused, until when, and which one run is probing.
 
 use banksman_core::time::Instant;
 
 use super::conn::{Conn, Row};
 use super::{Store, StoreError, sql};
 
-/// Accounts that are read at once.
+/// Accounts that one query reads.
 pub(super) const ACCOUNTS: i64 = 1_000;
-/// What is kept of a reason, in characters: it is shown on one line.
+/// The stored length of a reason, in characters: it is shown on one line.
 const REASON_CHARS: usize = 500;
 
-/// An account that was paused at some time; the others have no row.
+/// An account that was paused at least once; other accounts have no row.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccountRow {
     pub paused_until: Option<Instant>,
     pub reason: String,
     /// Pauses since the provider last answered.
     pub hits: u32,
-    /// After a pause one run tries first, until it has shown that the provider answers again.
+    /// After a pause one run probes the account, until the provider answers again.
     pub probing: bool,
 }
 
-/// A provider has told us to wait.
+/// A pause that a provider asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PauseRequest {
     pub account: String,
@@ -37,8 +37,7 @@ impl Store {
         })
     }
 
-    /// Ends a pause at a person's word, without a trial. Answers whether the account had ever been
-    /// paused.
+    /// Ends a pause for a person, without a probe. Returns whether the account has a row.
     pub fn resume_account(&self, name: &str) -> Result<bool, StoreError> {
         let name = [name.into()];
         self.write(move |conn| {
@@ -47,8 +46,8 @@ impl Store {
         })
     }
 
-    /// Ends the pauses whose time has come. Each is answered once, to one caller; one run of the
-    /// account may then try.
+    /// Ends the pauses that are due. Each is returned once, to one caller; then one run probes the
+    /// account.
     pub fn end_pauses(&self, now: Instant) -> Result<Vec<String>, StoreError> {
         self.write(move |conn| {
             let rows = conn.query(sql::END_PAUSES, &[now.0.into()])?;

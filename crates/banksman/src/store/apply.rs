@@ -1,8 +1,8 @@
-//! The only writer of a task's state: load, decide, and write all of it in one transaction.
+//! The only writer of a task's state: load, decide, and write in one transaction.
 //!
 //! The row is locked from the load on (SQLite has one writer anyway), the update names the version
-//! it was decided on, and the history's key (task, number) refuses a second record of the same
-//! number, so two writers can never both win.
+//! it was decided on, and the primary key of the history (task, number) refuses a second record of
+//! the same number. So two writers never both succeed.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ use super::row::{Stored, changing, is_damage, json, lifecycle_version, stored};
 use super::spent::end_run;
 use super::{Store, StoreError, query, sql};
 
-/// Lets a request be repeated without being done twice.
+/// Makes a request repeatable: the second time returns the first answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey {
     pub text: String,
-    /// Hash of the request, so that the same key for another request is noticed.
+    /// The hash of the request, which shows if a key is used for another request.
     pub request: Vec<u8>,
 }
 
@@ -44,7 +44,7 @@ impl IdempotencyKey {
 pub enum Edge {
     /// It must be done first.
     Blocks,
-    /// Its result is of interest.
+    /// Its result is useful, but the task does not wait for it.
     Informs,
 }
 
@@ -66,11 +66,11 @@ pub struct Add {
     pub needs: Vec<(TaskId, Edge)>,
     pub actor: Actor,
     pub key: Option<IdempotencyKey>,
-    /// The state in which a task from another store arrives; the initial one otherwise.
+    /// The state of an imported task; `None` for the initial state.
     pub arrival: Option<ImportedState>,
 }
 
-/// What came of an event.
+/// The result of an event.
 #[derive(Debug, Clone)]
 pub struct Applied {
     pub stored: Stored,
@@ -83,17 +83,16 @@ pub struct Applied {
 impl Store {
     pub fn add(&self, add: Add, now: Instant) -> Result<Applied, StoreError> {
         let definitions = Arc::clone(&self.definitions);
-        let lifecycle = Arc::clone(&add.definition.lifecycle);
-        let applied = self.once_more(move |store| {
+        let applied = self.retry_if_taken(move |store| {
             let (add, definitions) = (add.clone(), Arc::clone(&definitions));
             store.write(move |conn| add_in(conn, &definitions, &add, now))
         })?;
-        self.definitions.remember(&lifecycle);
+        // The answer to a repeated request has the lifecycle of the task, which may be an older one.
+        self.definitions.remember(&applied.stored.lifecycle);
         Ok(applied)
     }
 
-    /// Lets an event happen to a task. A writer whose epoch is not the current one is refused, and
-    /// that is recorded.
+    /// Applies an event to a task. A stale write, under an earlier epoch, is refused and recorded.
     pub fn apply(
         &self,
         id: TaskId,
@@ -105,8 +104,7 @@ impl Store {
         self.fenced(id, epoch, now, move |store| store.attempt(id, &event, key.as_ref(), now))
     }
 
-    /// Writes under an epoch, if any. A writer whose epoch is not the current one is refused, and
-    /// that is recorded.
+    /// Writes under an epoch, if any. A stale write is refused and recorded.
     pub(super) fn fenced(
         &self,
         id: TaskId,
@@ -114,14 +112,14 @@ impl Store {
         now: Instant,
         attempt: impl Fn(&Self) -> Result<Applied, StoreError>,
     ) -> Result<Applied, StoreError> {
-        let applied = self.once_more(attempt);
+        let applied = self.retry_if_taken(attempt);
         if let (Err(StoreError::Rejected(rejected)), Some(epoch)) = (&applied, epoch)
             && rejected.why == RejectReason::StaleLease
         {
-            // Once for each epoch: a writer that goes on knocking must not fill the history.
+            // Once for each epoch, so that a writer that repeats it does not fill the history.
             let text = format!("came-late-{id}-{epoch}");
             let (event, key) = (Event::StaleWrite { epoch }, IdempotencyKey::new(&text, &text));
-            self.once_more(|store| store.attempt(id, &event, Some(&key), now))?;
+            self.retry_if_taken(|store| store.attempt(id, &event, Some(&key), now))?;
         }
         applied
     }
@@ -144,9 +142,9 @@ impl Store {
         })
     }
 
-    /// Two requests with one key may race past the look at the keys; the loser then finds the
-    /// winner's answer.
-    pub(super) fn once_more<T>(
+    /// Repeats a write after a unique violation. Two writers with one key may both find it free;
+    /// the loser then finds the winner's row.
+    pub(super) fn retry_if_taken<T>(
         &self,
         attempt: impl Fn(&Self) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -199,7 +197,7 @@ pub(super) fn add_in(
     insert(conn, lifecycle, add, step, now)
 }
 
-/// Counts what has to be done first, and holds it still until this transaction is over.
+/// Counts the needs that are not done, and locks them until the transaction ends.
 fn open_needs(conn: &mut dyn Conn, add: &Add) -> Result<i64, StoreError> {
     let mut open = 0;
     for (needed, edge) in &add.needs {
@@ -223,7 +221,7 @@ fn insert(
     step: TaskUpdate,
     now: Instant,
 ) -> Result<Applied, StoreError> {
-    sound(lifecycle, &step)?;
+    check_invariants(lifecycle, &step)?;
     let task = &step.task;
     let entry = step
         .record
@@ -261,7 +259,7 @@ fn insert(
     Ok(Applied { stored, entry, replayed: false })
 }
 
-/// A task whose row nobody else can change until the transaction is over.
+/// Loads a task and locks its row until the transaction ends.
 pub(super) fn load_for_update(
     conn: &mut dyn Conn,
     definitions: &Definitions,
@@ -273,7 +271,8 @@ pub(super) fn load_for_update(
     checked(stored(row, lifecycle)?)
 }
 
-/// What is read must be possible; what is not is set aside, and nothing else suffers.
+/// Checks the invariants of a task that was read. A damaged task is an error of its own, and other
+/// tasks are not affected.
 pub(super) fn checked(stored: Stored) -> Result<Stored, StoreError> {
     match machine::check(&stored.lifecycle, &stored.task) {
         Ok(()) => Ok(stored),
@@ -281,7 +280,7 @@ pub(super) fn checked(stored: Stored) -> Result<Stored, StoreError> {
     }
 }
 
-fn sound(lifecycle: &Lifecycle, step: &TaskUpdate) -> Result<(), StoreError> {
+fn check_invariants(lifecycle: &Lifecycle, step: &TaskUpdate) -> Result<(), StoreError> {
     machine::check(lifecycle, &step.task)
         .map_err(|broken| StoreError::Bug { task: step.task.id, broken })
 }
@@ -335,8 +334,8 @@ pub(super) fn apply_to(
     }
 }
 
-/// The same for an event that also brings a new body. The history has it, like everything that
-/// makes a task.
+/// The same for an event that also changes the body. The body is part of the record, because the
+/// history must lead to the task.
 pub(super) fn apply_with_body(
     conn: &mut dyn Conn,
     definitions: &Definitions,
@@ -366,7 +365,7 @@ pub(super) fn save_if_version(
     now: Instant,
 ) -> Result<Applied, StoreError> {
     let lifecycle = old.lifecycle;
-    sound(&lifecycle, &step)?;
+    check_invariants(&lifecycle, &step)?;
     let task = &step.task;
     let entry = step.record.clone().map(|record| entry(&step, record, key, old.head.clone(), now));
     let head = entry.as_ref().map_or(old.head, |entry| entry.hash.clone());
@@ -377,8 +376,8 @@ pub(super) fn save_if_version(
     conn.write(sql::SAVE_TASK_IF_VERSION, &row)?;
     follow_up(conn, &lifecycle, &step, entry.as_ref(), key, now)?;
     match step.ending {
-        Some(Ending::Done) => tell_waiting(conn, definitions, task.id, -1, now)?,
-        Some(Ending::TakenBack) => tell_waiting(conn, definitions, task.id, 1, now)?,
+        Some(Ending::Done) => update_waiting(conn, definitions, task.id, -1, now)?,
+        Some(Ending::TakenBack) => update_waiting(conn, definitions, task.id, 1, now)?,
         Some(Ending::Otherwise) | None => {}
     }
     end_run(conn, old.task.spent, &step, now)?;
@@ -407,9 +406,8 @@ fn entry(
     )
 }
 
-/// A task is done: those that wait for it wait for one less. It is so no more: they wait for one
-/// more.
-fn tell_waiting(
+/// Updates the tasks that wait for one that is done, or no longer done.
+fn update_waiting(
     conn: &mut dyn Conn,
     definitions: &Definitions,
     done: TaskId,
@@ -418,8 +416,7 @@ fn tell_waiting(
 ) -> Result<(), StoreError> {
     for row in conn.query(sql::WAITING_FOR, &[done.0.into()])? {
         let waiting = match load_for_update(conn, definitions, TaskId(row.int(0)?)) {
-            // A damaged task must not keep the one that it waits for from being done; `check` names
-            // it.
+            // A damaged task must not stop the task that it waits for; `check` names it.
             Err(error) if is_damage(&error) => continue,
             loaded => loaded?,
         };

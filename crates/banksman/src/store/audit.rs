@@ -1,4 +1,4 @@
-//! The hash chain of the history. Each record carries the hash of the one before it.
+//! The hash chain of the history: each record carries the hash of the record before it.
 
 use banksman_core::ids::TaskId;
 use banksman_core::machine::{Actor, Record};
@@ -10,10 +10,10 @@ use super::conn::{Row, Value};
 use super::row::{damage_of, json};
 use super::{StoreError, conn::Conn, sql};
 
-/// What the first record of a task follows.
+/// The previous hash of a task's first record.
 pub(super) const GENESIS: [u8; 32] = [0; 32];
 
-/// One record of a task's history, as it is stored.
+/// A stored record of a task's history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryEntry {
     pub task: TaskId,
@@ -23,7 +23,7 @@ pub struct HistoryEntry {
     pub key: Option<String>,
     pub prev: Vec<u8>,
     pub hash: Vec<u8>,
-    /// The fields as they are written: the hash is over the text.
+    /// The fields as stored text, because the hash covers the text.
     fields_text: String,
 }
 
@@ -42,8 +42,8 @@ impl HistoryEntry {
         entry
     }
 
-    /// The hash that the record must have. Every part is preceded by its length, so that no two
-    /// records read alike.
+    /// The hash that the record must have. Each part is preceded by its length, so that two
+    /// different records never hash the same bytes.
     #[must_use]
     pub fn computed_hash(&self) -> Vec<u8> {
         let mut hash = Sha256::new();
@@ -114,7 +114,7 @@ impl HistoryEntry {
     }
 }
 
-/// Bytes as people compare them.
+/// Bytes in hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

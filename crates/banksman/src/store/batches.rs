@@ -11,7 +11,7 @@ use super::{Store, StoreError, sql};
 /// Batches that one query reads.
 pub(super) const BATCHES: i64 = 1_000;
 
-/// A batch: what it may do, what it has used, and how far it is.
+/// A batch: its limits, what it has used, and its progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     pub name: String,
@@ -19,7 +19,7 @@ pub struct Batch {
     pub concurrency: i64,
     pub paused: bool,
     pub budget: Budget,
-    /// By runs that have ended.
+    /// By ended runs.
     pub used: Used,
     pub tasks: i64,
     pub running: i64,
@@ -28,7 +28,7 @@ pub struct Batch {
     pub given_up: i64,
 }
 
-/// What a person changes about a batch; what is none stays as it is.
+/// A change to a batch; `None` keeps a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BatchChange {
     pub concurrency: Option<u32>,
@@ -36,7 +36,7 @@ pub struct BatchChange {
     pub budget: BudgetChange,
 }
 
-/// What a person changes about the budget of a batch.
+/// A change to the budget of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BudgetChange {
     pub runs: NewBound<i64>,
@@ -45,7 +45,7 @@ pub struct BudgetChange {
     pub time: NewBound<Span>,
 }
 
-/// What becomes of one bound.
+/// A change to one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NewBound<T> {
     #[default]
@@ -76,13 +76,13 @@ impl BudgetChange {
 }
 
 impl Store {
-    /// Makes a batch known; one that exists stays as it is.
+    /// Adds a batch; an existing one does not change.
     pub fn put_batch(&self, name: &str, concurrency: u32, now: Instant) -> Result<(), StoreError> {
         let columns = [name.into(), i64::from(concurrency.max(1)).into(), now.0.into()];
         self.write(move |conn| Ok(conn.write(sql::INSERT_BATCH, &columns)?))
     }
 
-    /// Changes a batch, and answers whether there is one of that name.
+    /// Changes a batch, and returns whether it exists.
     pub fn set_batch(&self, name: &str, change: BatchChange) -> Result<bool, StoreError> {
         let name = name.to_owned();
         self.write(move |conn| {
@@ -103,7 +103,7 @@ impl Store {
         })
     }
 
-    /// Whether the batch of a task is paused, if it is in one.
+    /// Whether the batch of a task, if it has one, is paused.
     pub fn is_paused(&self, batch: Option<&str>) -> Result<bool, StoreError> {
         self.read(|conn| is_paused(conn, batch))
     }
@@ -113,7 +113,7 @@ impl Store {
     }
 }
 
-/// Gives a batch other bounds, if its bounds are those that this was decided on.
+/// Changes the budget of a batch, if it is still the one that the change was decided on.
 pub(super) fn set_budget_if(
     conn: &mut dyn Conn,
     name: &str,
@@ -131,7 +131,7 @@ fn bounds(budget: &Budget) -> [Value; 4] {
         .map(|most| most.map(|most| most.max(0)).into())
 }
 
-/// A batch that tasks belong to is always known, because the queue is read batch by batch.
+/// Every batch that has tasks has a row, because the queue is read batch by batch.
 pub(super) fn ensure_batch(
     conn: &mut dyn Conn,
     name: &str,
@@ -160,7 +160,7 @@ pub(super) fn batches(conn: &mut dyn Conn) -> Result<Vec<Batch>, StoreError> {
     conn.query(sql::BATCHES, &[BATCHES.into()])?.iter().map(batch).collect()
 }
 
-/// Four columns from `first` on.
+/// Reads four columns from `first` on.
 pub(super) fn budget(row: &Row, first: usize) -> Result<Budget, StoreError> {
     Ok(Budget {
         runs: row.opt_int(first)?,

@@ -18,7 +18,7 @@ use super::batches::{BATCHES, set_budget_if};
 use super::claim::readable;
 use super::conn::Conn;
 use super::definitions::Definitions;
-use super::dispatch::{batch_load, whole};
+use super::dispatch::{batch_load, saturating_u32};
 use super::row::json;
 use super::spent::{batch_scope, day_scope, day_used, number, scope_name};
 use super::{Store, StoreError, sql};
@@ -42,7 +42,8 @@ impl Store {
             if number(conn, sql::PAUSED, &[])? != 0 {
                 return Ok(list);
             }
-            let mut scopes = vec![day_scope(now)];
+            let has_day_budget = *day != Budget::default();
+            let mut scopes = Vec::from_iter(has_day_budget.then(|| day_scope(now)));
             for row in conn.query(sql::BUDGETED_BATCHES, &[BATCHES.into()])? {
                 let (name, batch) = batch_load(&row)?;
                 if batch.budget.is_used_up(&batch_used(conn, &name, &batch)?) {
@@ -69,7 +70,7 @@ impl Store {
         let (after, requests) = (facts.requests.number, &facts.requests);
         let granted = requests.last_granted().map(|granted| granted.task.0);
         let refused = json(&requests.refused_limits());
-        self.once_more(move |store| {
+        self.retry_if_taken(move |store| {
             let (scope, refused, add) = (scope.clone(), refused.clone(), add.clone());
             let definitions = Arc::clone(&store.definitions);
             store.write(move |conn| {
@@ -124,7 +125,7 @@ impl Store {
 
 /// What was used on a day, including the runs under way.
 pub(super) fn day_with_open_runs(conn: &mut dyn Conn, now: Instant) -> Result<Used, StoreError> {
-    let under_way = whole(number(conn, sql::COUNT_OPEN_RUNS, &[])?);
+    let under_way = saturating_u32(number(conn, sql::COUNT_OPEN_RUNS, &[])?);
     Ok(day_used(conn, now)?.with_runs(under_way))
 }
 
@@ -175,7 +176,7 @@ fn facts(
 
 fn batch_used(conn: &mut dyn Conn, name: &str, batch: &BatchLoad) -> Result<Used, StoreError> {
     let under_way = match batch.budget.runs {
-        Some(_) => whole(number(conn, sql::COUNT_RUNNING_OF_BATCH, &[name.into()])?),
+        Some(_) => saturating_u32(number(conn, sql::COUNT_RUNNING_OF_BATCH, &[name.into()])?),
         None => 0,
     };
     Ok(batch.used.with_runs(under_way))

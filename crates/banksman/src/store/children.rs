@@ -1,5 +1,4 @@
-//! Tasks that are part of another one: made together, counted, and moved together in one
-//! transaction.
+//! Child tasks: added, counted and changed together in one transaction.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +15,8 @@ use super::query::Progress;
 use super::row::{Stored, lifecycle_version, stored};
 use super::{Store, StoreError, sql};
 
-/// A task of several that are added together. The others are named by their place in the list, and
-/// come before it.
+/// One of several tasks that are added together. It names tasks before it by their index in the
+/// list.
 #[derive(Debug, Clone)]
 pub struct NewChild {
     pub add: Add,
@@ -25,14 +24,14 @@ pub struct NewChild {
     pub after: Vec<(usize, Edge)>,
 }
 
-/// How many parts a task has, by how they stand.
+/// How many children a task has, by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChildCounts {
     pub all: i64,
     pub done: i64,
     /// Failed or cancelled.
     pub given_up: i64,
-    /// Of the parts and of theirs: what reviews a step is part of it.
+    /// Of the children and of their children, because the reviews of a step are part of its cost.
     pub cost_micros: i64,
 }
 
@@ -44,7 +43,7 @@ impl ChildCounts {
 }
 
 impl Store {
-    /// Adds all of them or none. With a key on each, a repetition answers with the same tasks.
+    /// Adds all of them or none. With a key on each, a repeated call returns the same tasks.
     pub fn add_children(
         &self,
         children: &[NewChild],
@@ -53,14 +52,14 @@ impl Store {
         let definitions = Arc::clone(&self.definitions);
         let list = children.to_vec();
         let added = self.write(move |conn| add_all(conn, &definitions, &list, now))?;
-        for child in children {
-            self.definitions.remember(&child.add.definition.lifecycle);
+        for applied in &added {
+            self.definitions.remember(&applied.stored.lifecycle);
         }
         Ok(added)
     }
 
-    /// Lets an event happen to each of several tasks, in one transaction. Those that are refused
-    /// stay as they are.
+    /// Applies an event to each of several tasks in one transaction. Tasks that refuse it do not
+    /// change.
     pub fn apply_each(
         &self,
         events: &[(TaskId, Event)],
@@ -68,7 +67,7 @@ impl Store {
     ) -> Result<Vec<Result<Applied, Rejected>>, StoreError> {
         let definitions = Arc::clone(&self.definitions);
         let mut events = events.to_vec();
-        // Whoever locks several rows does it in the same order.
+        // Every writer that locks several rows locks them in this order.
         events.sort_by_key(|(id, _)| *id);
         self.write(move |conn| {
             let mut answers = Vec::with_capacity(events.len());
@@ -84,8 +83,8 @@ impl Store {
         })
     }
 
-    /// Nobody waits for this part any more: its result is of interest should there be one. Answers
-    /// how many waited.
+    /// Removes this child as a blocker: its siblings no longer wait for it. Returns how many
+    /// waited.
     pub fn leave_out(&self, child: TaskId, now: Instant) -> Result<usize, StoreError> {
         let definitions = Arc::clone(&self.definitions);
         self.write(move |conn| {
@@ -93,7 +92,8 @@ impl Store {
             let mut freed = 0;
             for row in conn.query(sql::WAITING_FOR, &[child.0.into()])? {
                 let waiting = load_for_update(conn, &definitions, TaskId(row.int(0)?))?;
-                // Somebody else's task may wait for it, too, and nobody has decided about that.
+                // A task outside this parent may wait for it, too, and nobody has decided about
+                // that.
                 if waiting.task.parent != parent {
                     continue;
                 }
@@ -107,7 +107,7 @@ impl Store {
         })
     }
 
-    /// Tasks that have parts, the latest first.
+    /// Tasks with children, the latest first.
     pub fn parents(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::PARENTS, &[at_most.into()])?;
@@ -124,13 +124,13 @@ impl Store {
         })
     }
 
-    /// How far those of the given tasks are that have parts. Their reviewers are not counted.
+    /// The progress of those of the given tasks that have children. Reviews are not counted.
     pub fn progress(&self, of: &[TaskId]) -> Result<BTreeMap<TaskId, Progress>, StoreError> {
         let ids = || of.iter().map(|id| id.0);
         let (Some(least), Some(most)) = (ids().min(), ids().max()) else {
             return Ok(BTreeMap::new());
         };
-        // A range with few of them could hold the parts of any number of others.
+        // A sparse range could cover the children of any number of other tasks.
         let close = usize::try_from(most - least).is_ok_and(|span| span <= of.len() * 4);
         let ranges: Vec<(i64, i64)> =
             if close { vec![(least, most)] } else { ids().map(|id| (id, id)).collect() };
@@ -153,7 +153,7 @@ impl Store {
         })
     }
 
-    /// Tasks that have parts and have not ended, the latest first.
+    /// Tasks with children that have not ended, the latest first.
     pub fn open_parents(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::OPEN_PARENTS, &[at_most.into()])?;
@@ -161,7 +161,7 @@ impl Store {
         })
     }
 
-    /// The parts of a task in the order in which they were added, without their bodies.
+    /// The children of a task in the order in which they were added, without their bodies.
     pub fn children(&self, parent: TaskId) -> Result<Vec<Stored>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::PARTS, &[parent.0.into()])?;
@@ -169,7 +169,7 @@ impl Store {
         })
     }
 
-    /// Parts of whatever tasks that wait for somebody.
+    /// Waiting children of any task.
     pub fn waiting_children(&self, at_most: i64) -> Result<Vec<Stored>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::WAITING_CHILDREN, &[at_most.into()])?;
@@ -177,8 +177,8 @@ impl Store {
         })
     }
 
-    /// The same for whoever looks often: what has not changed since the last look is not read
-    /// again.
+    /// The same for callers that look often: a child that has not changed since the last look is
+    /// not read again.
     pub fn refresh_children(
         &self,
         parent: TaskId,
@@ -198,7 +198,7 @@ impl Store {
         Ok(())
     }
 
-    /// What each part of a task needs, among all tasks.
+    /// What each child of a task needs, among all tasks.
     pub fn needs_of_children(
         &self,
         parent: TaskId,

@@ -1,7 +1,7 @@
-//! Claiming: the first task in the queue that the worker may take, with a lease on it.
+//! Claims: the first queued task that the worker may take, with a lease on it.
 //!
-//! A worker from outside names itself and takes what its role may take. What starts by itself is
-//! chosen in `dispatch`, which walks the same queue.
+//! A worker from outside names itself and takes what its role may take. `dispatch` chooses for the
+//! workers of this program and walks the same queue.
 
 use std::sync::Arc;
 
@@ -20,10 +20,9 @@ use super::row::{Stored, is_damage, json, lifecycle_version, queue_place, stored
 use super::spent::number;
 use super::{Store, StoreError, sql};
 
-/// How far a claim looks past tasks that this worker may not take. Beyond it, another worker has to
-/// come.
+/// Queued tasks that one walk looks at. Tasks behind them wait for another worker.
 pub(super) const LOOK: i64 = 1_000;
-/// Rows after the first that are read, and on PostgreSQL locked, at once.
+/// Rows after the first that one query reads, and on PostgreSQL locks.
 const PAGE: i64 = 32;
 
 #[derive(Debug, Clone)]
@@ -31,14 +30,14 @@ pub struct ClaimRequest {
     pub actor: Actor,
     /// How long the lease holds without a heartbeat.
     pub ttl: Span,
-    /// What all runs of a day may use; batches have budgets of their own.
+    /// The limit of all runs of a day; batches have budgets of their own.
     pub day_budget: Budget,
-    /// What all runs of one task may use.
+    /// The limit of all runs of one task.
     pub task_budget: Budget,
 }
 
 impl ClaimRequest {
-    /// A claim that no budget holds back.
+    /// A claim without budgets.
     #[must_use]
     pub fn new(actor: Actor, ttl: Span) -> Self {
         Self { actor, ttl, day_budget: Budget::default(), task_budget: Budget::default() }
@@ -53,9 +52,8 @@ pub struct Claimed {
 }
 
 impl Store {
-    /// Takes the first task that is ready and open to this worker; `None` when there is none. A
-    /// pause, a batch that is paused or full, and a budget that is used up hold it back as they
-    /// do everything else.
+    /// Claims the first task that this worker may take; `None` if there is none. Pauses, full
+    /// batches and used-up budgets apply as they do to `dispatch`.
     pub fn claim(
         &self,
         request: ClaimRequest,
@@ -76,7 +74,7 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn new() -> Self {
-        // The first look is for one row only: almost always it is the one.
+        // The first query reads one row only, because it is almost always the right one.
         Self { after: (i64::MIN, 0), looked: 0, page: 1, ended: false }
     }
 
@@ -112,7 +110,7 @@ fn claim_in(
     let mut rows = conn.query(sql::QUEUE_HEAD.pick(conn), &[])?;
     let Some(head) = rows.first() else { return Ok(None) };
     let (is_paused, is_held) = head_flags(head)?;
-    if is_paused || is_day_over(conn, definitions, request.day_budget, now)? {
+    if is_paused || is_day_used_up(conn, definitions, request.day_budget, now)? {
         return Ok(None);
     }
     let mut queue = Queue::new();
@@ -132,14 +130,14 @@ fn claim_in(
             let expires_at = now.plus(request.ttl);
             let claim = Claim { actor: request.actor.clone(), expires_at };
             match try_claim(conn, definitions, found, claim, now)? {
-                Tried::Claimed(claimed) => {
+                ClaimAttempt::Claimed(claimed) => {
                     let areas = areas_of(&claimed.stored.task);
                     if !areas.is_empty() {
-                        place(conn, claimed.run, None, &areas)?;
+                        set_place(conn, claimed.run, None, &areas)?;
                     }
                     return Ok(Some(*claimed));
                 }
-                Tried::Elsewhere | Tried::NotForIt => {}
+                ClaimAttempt::MovedOn | ClaimAttempt::Refused => {}
             }
         }
         rows = queue.next(conn)?;
@@ -147,14 +145,14 @@ fn claim_in(
     Ok(None)
 }
 
-/// The columns of `sql::QUEUE_HEAD` after those of the task: everything is paused, the task's batch
-/// is held.
+/// The columns of `sql::QUEUE_HEAD` after those of the task: whether everything is paused, and
+/// whether the task's batch may not start another run.
 fn head_flags(head: &Row) -> Result<(bool, bool), StoreError> {
     const PAUSED: usize = 30;
     Ok((head.opt_int(PAUSED)?.is_some_and(|value| value != 0), head.int(PAUSED + 1)? != 0))
 }
 
-fn is_day_over(
+fn is_day_used_up(
     conn: &mut dyn Conn,
     definitions: &Definitions,
     budget: Budget,
@@ -167,8 +165,8 @@ fn is_day_over(
     Ok(day_budget(conn, definitions, budget, &used, now)?.is_used_up(&used))
 }
 
-/// Whether a batch may start another run. On PostgreSQL others may have started one since the queue
-/// was read, so this waits for its turn and looks again.
+/// Whether a batch may start another run. On PostgreSQL another node may have started one since the
+/// queue was read, so this waits for the lock and reads again.
 fn has_room(conn: &mut dyn Conn, batch: Option<&str>) -> Result<bool, StoreError> {
     match (batch, conn.dialect()) {
         (None, _) | (Some(_), Dialect::Sqlite) => Ok(true),
@@ -185,7 +183,7 @@ fn is_within(conn: &mut dyn Conn, stored: &Stored, budget: Budget) -> Result<boo
     Ok(!budget.is_used_up(&used))
 }
 
-/// What the runs of a task have used. Their time is added up only where it is bounded.
+/// What the runs of a task have used. Their time is summed only if it has a limit.
 pub(super) fn task_used(
     conn: &mut dyn Conn,
     task: &Task,
@@ -199,8 +197,7 @@ pub(super) fn task_used(
     Ok(Used { runs: spent.runs, tokens: spent.tokens, cost_micros: spent.cost_micros, time })
 }
 
-/// A task of the queue; `None` for one that is too damaged, which must not keep others from their
-/// work.
+/// A queued task; `None` for a damaged one, which must not block others.
 pub(super) fn readable(
     conn: &mut dyn Conn,
     definitions: &Definitions,
@@ -217,35 +214,35 @@ pub(super) fn readable(
     }
 }
 
-/// What came of an attempt to take a task.
-pub(super) enum Tried {
+/// The result of an attempt to claim a task.
+pub(super) enum ClaimAttempt {
     Claimed(Box<Claimed>),
-    /// A counter at its limit led it elsewhere.
-    Elsewhere,
-    NotForIt,
+    /// A counter at its limit led the task to another state.
+    MovedOn,
+    Refused,
 }
 
-/// Lets a worker take a task.
+/// Claims a task for a worker.
 pub(super) fn try_claim(
     conn: &mut dyn Conn,
     definitions: &Definitions,
     found: Stored,
     claim: Claim,
     now: Instant,
-) -> Result<Tried, StoreError> {
+) -> Result<ClaimAttempt, StoreError> {
     let expires_at = claim.expires_at;
     match apply_to(conn, definitions, found, &Event::Claimed(claim), None, now) {
         Ok(Applied { stored, .. }) => Ok(match stored.task.run() {
-            Some(run) => Tried::Claimed(Box::new(Claimed { stored, run, expires_at })),
-            None => Tried::Elsewhere,
+            Some(run) => ClaimAttempt::Claimed(Box::new(Claimed { stored, run, expires_at })),
+            None => ClaimAttempt::MovedOn,
         }),
-        Err(StoreError::Rejected(_) | StoreError::Bug { .. }) => Ok(Tried::NotForIt),
-        Err(error) if is_damage(&error) => Ok(Tried::NotForIt),
+        Err(StoreError::Rejected(_) | StoreError::Bug { .. }) => Ok(ClaimAttempt::Refused),
+        Err(error) if is_damage(&error) => Ok(ClaimAttempt::Refused),
         Err(error) => Err(error),
     }
 }
 
-/// Where a run that the store started takes place.
+/// Where a dispatched run takes place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Post<'a> {
     pub(super) node: &'a str,
@@ -254,10 +251,9 @@ pub(super) struct Post<'a> {
     pub(super) token: Option<&'a [u8]>,
 }
 
-/// Notes in the run's row where it takes place and which areas it holds. They are those of the
-/// moment of the claim: what the run changes in the task meanwhile does not move the fence around
-/// it.
-pub(super) fn place(
+/// Stores where a run takes place and which areas it locks. The areas are those at the time of the
+/// claim: what the run changes in the task does not move them.
+pub(super) fn set_place(
     conn: &mut dyn Conn,
     run: RunId,
     post: Option<Post<'_>>,
@@ -274,7 +270,7 @@ pub(super) fn place(
     Ok(conn.write(sql::RUN_PLACED, &columns)?)
 }
 
-/// The parts of the repository that a task is about, by what its fields say.
+/// The areas of a task, by its fields.
 pub(super) fn areas_of(task: &Task) -> Vec<Area> {
     let target = ["target_area", "targetArea"].iter().find_map(|name| task.fields.get(*name));
     let list = |name: &str| -> Vec<String> {

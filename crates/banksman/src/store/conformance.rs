@@ -1,7 +1,7 @@
-//! What cannot be seen from outside: every statement is understood by both engines, and memory does
-//! not run ahead of a transaction.
+//! Tests that need the inside of the store: both engines accept every statement, and the cache of
+//! lifecycles does not run ahead of a transaction.
 //!
-//! What the store promises is tested in `tests/it/store`.
+//! `tests/it/store` tests what the store promises.
 
 use std::process;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::conn::{Conn, Db, DbError, Dialect, Options, Target, Value};
 use super::definitions::{Definition, Definitions};
 use super::{MIGRATIONS, StoreError, sql};
 
-/// EXPLAIN makes an engine read a statement and plan it, with its parameters, without running it.
+/// EXPLAIN makes an engine parse and plan a statement, with its parameters, without running it.
 fn explain_all(db: &Db) -> Vec<String> {
     let explained = db.write(|conn| {
         let pairs = sql::PAIRS.iter().map(|(name, pair)| (*name, pair.pick(conn)));

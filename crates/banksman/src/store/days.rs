@@ -1,8 +1,7 @@
-//! What happened on a day, for the daily note: tasks that ended on it, and tasks that nothing has
-//! happened to for long.
+//! Reads for the daily note: tasks that ended on a day, and tasks without progress.
 //!
-//! There is no index by time, because nothing else needs one. So only the newest tasks are looked
-//! at, and the work is bounded however many there are.
+//! There is no index by time, because nothing else needs one. So these queries read only the newest
+//! tasks, which bounds the work.
 
 use banksman_core::lifecycle::StateKind;
 use banksman_core::time::Instant;
@@ -12,12 +11,12 @@ use super::definitions::Definitions;
 use super::row::{Stored, is_damage, lifecycle_version, stored};
 use super::{Store, StoreError, sql};
 
-/// Tasks that are looked at.
+/// The newest tasks that a query reads.
 const NEWEST: i64 = 20_000;
 
 impl Store {
-    /// Tasks that came into a state of this kind in a stretch of time and are still in it, the
-    /// latest first.
+    /// Tasks that entered a state of this kind within a period and are still in it, the latest
+    /// first.
     pub fn ended_between(
         &self,
         kind: StateKind,
@@ -30,14 +29,15 @@ impl Store {
         self.read(|conn| readable(conn, &self.definitions, sql::ENDED_BETWEEN, &params))
     }
 
-    /// Tasks at work, under review or blocked that have not got on since a time, the longest first.
+    /// Tasks that are working, under review or blocked and made no progress since a time, the
+    /// longest first.
     pub fn silent_since(&self, since: Instant, at_most: i64) -> Result<Vec<Stored>, StoreError> {
         let params = [since.0.into(), NEWEST.into(), at_most.into()];
         self.read(|conn| readable(conn, &self.definitions, sql::SILENT_SINCE, &params))
     }
 }
 
-/// What is too damaged to be read is left out; `check` names it.
+/// Skips damaged tasks; `check` names them.
 fn readable(
     conn: &mut dyn Conn,
     definitions: &Definitions,

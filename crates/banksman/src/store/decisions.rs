@@ -1,7 +1,6 @@
-//! The inbox of people: questions in the order of their deadlines, how one was settled, and putting
-//! off a reminder.
+//! The inbox: decisions in the order of their deadlines, how each was settled, and snoozing.
 //!
-//! Questions are opened and settled in `follow`, with the move that asks or answers. Nothing here
+//! `follow` opens and settles a decision with the transition that asks or answers. Nothing here
 //! changes a task.
 
 use std::sync::Arc;
@@ -16,22 +15,22 @@ use super::query::{Decision, PAGE, all, decision};
 use super::{Store, StoreError, sql};
 
 impl Store {
-    /// Open questions, the one that is due first in front, at most a page of them.
+    /// Open decisions, the earliest deadline first, at most one page.
     pub fn inbox(&self) -> Result<Vec<Decision>, StoreError> {
         self.read(|conn| all(conn, sql::INBOX, &[PAGE.into()], decision))
     }
 
-    /// A question, open or settled.
+    /// A decision, open or settled.
     pub fn decision(&self, id: DecisionId) -> Result<Option<Decision>, StoreError> {
         self.read(|conn| Ok(all(conn, sql::DECISION, &[id.0.into()], decision)?.pop()))
     }
 
-    /// The newest question about a task, open or settled.
+    /// The newest decision about a task, open or settled.
     pub fn last_decision(&self, task: TaskId) -> Result<Option<Decision>, StoreError> {
         self.read(|conn| Ok(all(conn, sql::LAST_DECISION_OF, &[task.0.into()], decision)?.pop()))
     }
 
-    /// The question that somebody answered last, if that was not before a time.
+    /// The last decision that a person answered, if not before a time.
     pub fn last_answer(
         &self,
         by: &Actor,
@@ -48,13 +47,13 @@ impl Store {
         self.read(|conn| Ok(all(conn, sql::HISTORY, &params, read)?.pop()))
     }
 
-    /// Puts the reminders of an open question off. False if it is settled by now.
+    /// Snoozes the reminders of an open decision. Returns false if it is settled by now.
     pub fn snooze_if_open(&self, open: &Decision, until: Instant) -> Result<bool, StoreError> {
         let definitions = Arc::clone(&self.definitions);
         let (id, task) = (open.id, open.task);
         self.write(move |conn| {
-            // A move that settles it also sets the timers anew, so the two must not be written at
-            // the same time.
+            // A transition that settles it also resets the timers, so the two writes must not
+            // overlap.
             load_for_update(conn, &definitions, task)?;
             if conn.query(sql::SNOOZE_DECISION, &[id.0.into(), until.0.into()])?.is_empty() {
                 return Ok(false);

@@ -1,5 +1,4 @@
-//! The lifecycle versions that tasks live by: immutable, told apart by the hash of what they are
-//! made from.
+//! Lifecycle versions: immutable, identified by the hash of their source and overrides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,7 +12,7 @@ use super::conn::Conn;
 use super::row::json as text;
 use super::{StoreError, sql};
 
-/// A lifecycle with what it was made from, ready to be kept.
+/// A lifecycle with its source and overrides, ready to be stored.
 #[derive(Debug, Clone)]
 pub struct Definition {
     pub lifecycle: Arc<Lifecycle>,
@@ -21,12 +20,12 @@ pub struct Definition {
     pub overrides: Overrides,
 }
 
-/// Those already read. A version never changes, so what is here stays right.
+/// A cache of versions. A version never changes, so an entry never becomes stale.
 #[derive(Default)]
 pub(super) struct Definitions {
     known: RwLock<BTreeMap<String, Arc<Lifecycle>>>,
-    /// Versions that are certainly in the store. One that was only read may have been written by a
-    /// transaction that was undone afterwards.
+    /// Versions that are certainly in the store. A version that was only read may come from a
+    /// transaction that was rolled back later.
     kept: RwLock<BTreeSet<String>>,
 }
 
@@ -47,8 +46,8 @@ impl Definitions {
             read_again(row.text(0)?, &origin, &overrides_from(row.text(1)?)).map_err(|source| {
                 StoreError::Definition { version: version.to_owned(), source: Box::new(source) }
             })?;
-        // The version is the hash of the content: another content is another lifecycle, and this
-        // one is not there.
+        // The version is the hash of the content. If the content hashes to another version, this
+        // version is missing.
         if lifecycle.version != version {
             return Err(StoreError::NoDefinition(version.to_owned()));
         }
@@ -58,7 +57,7 @@ impl Definitions {
         Ok(lifecycle)
     }
 
-    /// Keeps a version for the tasks that start by it.
+    /// Stores a version for the tasks that use it.
     pub(super) fn keep(
         &self,
         conn: &mut dyn Conn,
@@ -79,7 +78,7 @@ impl Definitions {
         Ok(())
     }
 
-    /// Only after the transaction that kept it is known to be committed or needless.
+    /// Call this only after a transaction that stored the version, or found it, has committed.
     pub(super) fn remember(&self, lifecycle: &Arc<Lifecycle>) {
         if self.has(&lifecycle.version) {
             return;
@@ -99,8 +98,8 @@ impl Definitions {
 fn overrides_text(overrides: &Overrides) -> String {
     let entries = overrides.iter().map(|(name, setting)| {
         let value = match setting {
-            // As text, because not every reader of JSON gives back the same number to the last bit,
-            // and the version is a hash of it.
+            // As text, because JSON parsers may not return a number to the last bit, and the
+            // version is a hash of it.
             Setting::Number(number) => json!({ "number": number.to_string() }),
             Setting::Flag(flag) => json!({ "flag": flag }),
             Setting::Text(text) => json!({ "text": text }),

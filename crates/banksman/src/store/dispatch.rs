@@ -1,8 +1,7 @@
-//! Dispatching: the scheduler's choice and the claim that follows from it, in one transaction.
+//! Dispatch: the scheduler's choice and the claim that follows, in one transaction.
 //!
-//! The load is read, the queue is walked and `schedule::choose` is asked for each task, all while
-//! no other node can start anything; so every bound holds over all nodes. Nothing here decides by
-//! itself who may start.
+//! It reads the load, walks the queue and asks `schedule::choose` about each task while no other
+//! node can start a run, so every limit holds across all nodes. Nothing here chooses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use super::accounts::{ACCOUNTS, AccountRow, account};
 use super::batches::{BATCHES, budget};
 use super::budgets::day_budget;
 use super::claim::{
-    Claimed, LOOK, Post, Queue, Tried, areas_of, place, readable, task_used, try_claim,
+    ClaimAttempt, Claimed, LOOK, Post, Queue, areas_of, readable, set_place, task_used, try_claim,
 };
 use super::conn::{Conn, Row};
 use super::definitions::Definitions;
@@ -32,10 +31,10 @@ use super::runs::{OPEN_RUNS, name_of};
 use super::spent::{day_used, number, used};
 use super::{Store, StoreError, sql};
 
-/// Tasks that an answer names with what holds them back.
-const HELD: usize = 100;
+/// Tasks that an answer lists with the reasons why they wait.
+const MOST_LISTED: usize = 100;
 
-/// What a node can start, and the bounds that its settings name.
+/// What a node can start, and the limits of its settings.
 #[derive(Debug, Clone)]
 pub struct Dispatch {
     pub node: String,
@@ -48,24 +47,24 @@ pub struct Dispatch {
     pub task_budget: Budget,
     /// How long the lease holds without a heartbeat.
     pub ttl: Span,
-    /// Nodes that were seen since then are live, and their workers exist.
+    /// Nodes seen since then are live, and their workers count.
     pub alive_after: Instant,
-    /// The token by which the agent of a run that is claimed reports, as a hash: one commit for
-    /// both.
+    /// The hash of the token with which the agent of the claimed run reports, stored with the
+    /// claim.
     pub token: Option<Vec<u8>>,
 }
 
-/// What came of a walk along the queue.
+/// The result of a walk along the queue.
 #[derive(Debug, Clone, Default)]
 pub struct Dispatched {
     pub claimed: Option<Claimed>,
     /// The worker that was chosen for it.
     pub worker: Option<String>,
-    /// Tasks that were passed over, and everything that stands against each; at most 100.
+    /// Tasks that were passed over, with every reason; at most 100.
     pub held: Vec<(TaskId, Vec<Ineligible>)>,
-    /// Those that no worker of any live node could ever take; at most 100.
+    /// Tasks that no worker of a live node can take; at most 100.
     pub unserved: Vec<(TaskId, Vec<Ineligible>)>,
-    /// Those whose own budget is used up; at most 100.
+    /// Tasks whose own budget is used up; at most 100.
     pub over_budget: Vec<OverBudget>,
 }
 
@@ -74,11 +73,11 @@ pub struct Dispatched {
 pub struct OverBudget {
     pub task: TaskId,
     pub used: Used,
-    /// What of it is used up.
+    /// The limits that are reached.
     pub held: Vec<Ineligible>,
 }
 
-/// A task as the scheduler is asked about it.
+/// What the scheduler is told about a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Considered {
     pub task: TaskId,
@@ -131,13 +130,13 @@ impl Store {
         })
     }
 
-    /// The load by which [`Store::dispatch`] decides, for those who ask why a task waits.
+    /// The load on which [`Store::dispatch`] decides, to explain why a task waits.
     pub fn load(&self, request: &Dispatch, now: Instant) -> Result<Load, StoreError> {
         self.read(|conn| whole_load(conn, &self.definitions, request, now))
     }
 
-    /// A task and all that is needed to ask the scheduler about it; `None` if it is not in the
-    /// queue.
+    /// A task and everything that the scheduler needs to decide about it; `None` if it is not
+    /// queued.
     pub fn candidate(
         &self,
         id: TaskId,
@@ -153,13 +152,13 @@ impl Store {
             let load_and_workers = (all.as_slice(), &mut load);
             let place = (&stored, rank);
             promise_ahead(conn, &self.definitions, place, request, load_and_workers, now)?;
-            know_batch(conn, &mut load, considered.batch.as_deref())?;
+            load_batch(conn, &mut load, considered.batch.as_deref())?;
             Ok(Some(TaskSituation { considered, load, all }))
         })
     }
 }
 
-/// Notes the areas that tasks ahead of this one are promised, as the walk along the queue does.
+/// Promises areas to the tasks ahead of this one, as the walk along the queue does.
 fn promise_ahead(
     conn: &mut dyn Conn,
     definitions: &Definitions,
@@ -204,26 +203,29 @@ impl Walk<'_> {
             }
             for row in &rows {
                 let Some(found) = readable(self.conn, self.definitions, row)? else { continue };
-                if self.look_at(&found, &mut dispatched)? == Next::Stop {
+                if self.consider(&found, &mut dispatched)? == Next::Stop {
                     return Ok(dispatched);
                 }
             }
         }
     }
 
-    fn look_at(&mut self, found: &Stored, dispatched: &mut Dispatched) -> Result<Next, StoreError> {
+    fn consider(
+        &mut self,
+        found: &Stored,
+        dispatched: &mut Dispatched,
+    ) -> Result<Next, StoreError> {
         let considered = considered(self.conn, found, self.request)?;
-        know_batch(self.conn, &mut self.load, considered.batch.as_deref())?;
+        load_batch(self.conn, &mut self.load, considered.batch.as_deref())?;
         let candidate = considered.candidate();
         let (load, here) = (&self.load, self.request.workers.as_slice());
         let worker = match choose(&candidate, load, here, &self.all, self.now) {
             Ok(worker) => worker,
             Err(held) => {
                 self.load.reserve_areas(&candidate, &held);
-                let is_end = held.iter().any(holds_everything);
+                let is_end = held.iter().any(applies_to_all);
                 let next = if is_end { Next::Stop } else { Next::Another };
-                // Without any worker at all, it is the workers that are missing and not one for
-                // this task.
+                // Without any worker, workers are missing in general and not one for this task.
                 let is_unserved = next == Next::Another
                     && !self.all.is_empty()
                     && held.iter().any(|held| matches!(held, Ineligible::NoWorker { .. }));
@@ -234,13 +236,13 @@ impl Walk<'_> {
                     })
                     .cloned()
                     .collect();
-                if !own.is_empty() && dispatched.over_budget.len() < HELD {
+                if !own.is_empty() && dispatched.over_budget.len() < MOST_LISTED {
                     let (task, used) = (considered.task, considered.spent);
                     dispatched.over_budget.push(OverBudget { task, used, held: own });
                 }
                 let list =
                     if is_unserved { &mut dispatched.unserved } else { &mut dispatched.held };
-                if list.len() < HELD {
+                if list.len() < MOST_LISTED {
                     list.push((considered.task, held));
                 }
                 return Ok(next);
@@ -252,31 +254,31 @@ impl Walk<'_> {
             let claim = Claim { actor, expires_at: self.now.plus(self.request.ttl) };
             let tried = try_claim(self.conn, self.definitions, found.clone(), claim, self.now)?;
             match tried {
-                Tried::Claimed(claimed) => {
+                ClaimAttempt::Claimed(claimed) => {
                     let Dispatch { node, token, .. } = self.request;
                     let post = Post { node, account: &worker.account, token: token.as_deref() };
-                    place(self.conn, claimed.run, Some(post), &considered.areas)?;
+                    set_place(self.conn, claimed.run, Some(post), &considered.areas)?;
                     dispatched.worker = Some(worker.name.clone());
                     dispatched.claimed = Some(*claimed);
                     return Ok(Next::Stop);
                 }
-                Tried::Elsewhere => return Ok(Next::Another),
-                Tried::NotForIt => {}
+                ClaimAttempt::MovedOn => return Ok(Next::Another),
+                ClaimAttempt::Refused => {}
             }
         }
         Ok(Next::Another)
     }
 }
 
-/// How the walk goes on.
+/// Whether the walk continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Another,
     Stop,
 }
 
-/// Whether a reason against one task stands against every other one as well.
-fn holds_everything(held: &Ineligible) -> bool {
+/// Whether a reason against one task applies to every other task.
+fn applies_to_all(held: &Ineligible) -> bool {
     match held {
         Ineligible::Paused
         | Ineligible::OverBudget { scope: BudgetScope::Day, .. }
@@ -296,7 +298,7 @@ fn holds_everything(held: &Ineligible) -> bool {
     }
 }
 
-/// What is running and how much was used. Batches are added as their tasks come up.
+/// The running runs and what was used. Batches are added when their tasks come up.
 fn snapshot(
     conn: &mut dyn Conn,
     definitions: &Definitions,
@@ -333,7 +335,7 @@ fn open_runs(load: &Load) -> u32 {
     u32::try_from(load.running.len()).unwrap_or(u32::MAX)
 }
 
-/// The same with every batch that has tasks in the queue.
+/// The same with every batch that has queued tasks.
 fn whole_load(
     conn: &mut dyn Conn,
     definitions: &Definitions,
@@ -349,7 +351,7 @@ fn whole_load(
     Ok(load)
 }
 
-fn know_batch(conn: &mut dyn Conn, load: &mut Load, batch: Option<&str>) -> Result<(), StoreError> {
+fn load_batch(conn: &mut dyn Conn, load: &mut Load, batch: Option<&str>) -> Result<(), StoreError> {
     let Some(batch) = batch.filter(|batch| !load.batches.contains_key(*batch)) else {
         return Ok(());
     };
@@ -362,7 +364,7 @@ fn know_batch(conn: &mut dyn Conn, load: &mut Load, batch: Option<&str>) -> Resu
 
 pub(super) fn batch_load(row: &Row) -> Result<(String, BatchLoad), StoreError> {
     let batch = BatchLoad {
-        concurrency: whole(row.int(1)?),
+        concurrency: saturating_u32(row.int(1)?),
         paused: row.int(2)? != 0,
         budget: budget(row, 3)?,
         used: used(row, 7)?,
@@ -388,8 +390,7 @@ fn running(row: &Row) -> Result<Running, StoreError> {
     })
 }
 
-/// The workers of every live node. This node's are those that it has now, whatever it told of
-/// itself before.
+/// The workers of every live node. Those of this node come from the request and not from its row.
 fn registry(conn: &mut dyn Conn, request: &Dispatch) -> Result<Vec<Worker>, StoreError> {
     let live = [request.alive_after.0.into(), request.node.as_str().into(), NODES.into()];
     let mut all = request.workers.clone();
@@ -418,8 +419,7 @@ fn considered(
     })
 }
 
-/// The roles that may take a task: those of the claims that lead out of a queue, else the one that
-/// its state names.
+/// The roles that may take a task: those of the claims out of a queue, else the role of its state.
 fn roles_of(lifecycle: &Lifecycle, stored: &Stored) -> Vec<String> {
     let state = lifecycle.state(stored.task.state);
     let named = state.does.as_ref().and_then(|does| does.role.clone());
@@ -451,8 +451,8 @@ fn roles_of(lifecycle: &Lifecycle, stored: &Stored) -> Vec<String> {
     roles
 }
 
-/// A state may name a role that only chooses worker and prompt, such as a planner. Its task is then
-/// held as one is that is claimed from the queue.
+/// A state may name a role that only selects worker and prompt, such as a planner. Its lease then
+/// has the role of a claim from the queue.
 fn acting_role(lifecycle: &Lifecycle, role: &str) -> String {
     if lifecycle.find_role(role).is_some() {
         return role.to_owned();
@@ -463,7 +463,7 @@ fn acting_role(lifecycle: &Lifecycle, role: &str) -> String {
     known.map_or(role, |id| lifecycle.role_name(id)).to_owned()
 }
 
-/// A count that the database keeps in a wider column.
-pub(super) fn whole(count: i64) -> u32 {
+/// A count from a wider column.
+pub(super) fn saturating_u32(count: i64) -> u32 {
     u32::try_from(count.max(0)).unwrap_or(u32::MAX)
 }

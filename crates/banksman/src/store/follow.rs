@@ -1,4 +1,4 @@
-//! What a step writes beside the task's row: history, key, timers, outbox, the start of a run,
+//! What a step writes besides the task's row: history, key, timers, outbox, the start of a run,
 //! artifacts and decisions.
 
 use banksman_core::lifecycle::{Activity, Lifecycle};
@@ -13,7 +13,7 @@ use super::conn::{Conn, Value};
 use super::row::json;
 use super::{StoreError, sql};
 
-/// Everything of a step beside the row itself.
+/// Writes everything of a step besides the row.
 pub(super) fn follow_up(
     conn: &mut dyn Conn,
     lifecycle: &Lifecycle,
@@ -92,7 +92,7 @@ fn write_effects(
     now: Instant,
 ) -> Result<(), StoreError> {
     let task = &step.task;
-    // A step without a record shares its version with the one before, whose effects have the first
+    // A step without a record shares its version with the step before, whose effects have the first
     // numbers.
     let first = if recorded {
         0
@@ -118,8 +118,8 @@ fn write_effects(
     Ok(())
 }
 
-/// The run whose node an effect is for. What is done in a worktree is done where the last run has
-/// left it: another node would look, find no job of its own, and begin the same work a second time.
+/// The run whose node carries out an effect. Work in a worktree stays on the node of the last run:
+/// another node would find no job and start the same work again.
 fn of_run(task: &Task, effect: &Effect) -> Option<i64> {
     match effect {
         Effect::Stop { epoch } => Some(*epoch),
@@ -141,7 +141,7 @@ fn of_run(task: &Task, effect: &Effect) -> Option<i64> {
     }
 }
 
-/// A claim is the only step that gives a new epoch.
+/// Only a claim starts a new epoch.
 fn started_run(
     conn: &mut dyn Conn,
     lifecycle: &Lifecycle,

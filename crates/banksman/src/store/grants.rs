@@ -1,7 +1,7 @@
-//! What people have allowed on a task, told by its history, and notes that only belong there.
+//! What people have granted to a task, read from its history.
 //!
-//! Leave for actions, and budgets that were raised: neither is kept anywhere else, so nothing can
-//! be allowed without a record of who has done it.
+//! Permissions and raised budgets are stored nowhere else, so every grant has a record of the
+//! person who gave it.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Lifecycle, StateKind};
@@ -14,15 +14,14 @@ use super::conn::Conn;
 use super::query::{self, PAGE};
 use super::{Applied, HistoryEntry, IdempotencyKey, Store, StoreError, Stored};
 
-/// Pages of a history that are read; what is older than this is forgotten, and has to be asked for
-/// again.
+/// Pages of a history that are read. Older grants are forgotten, and the agent has to ask again.
 const PAGES: i64 = 50;
-/// How the key of a move begins that asks for more than a task's budget; what was used up follows.
-/// The words of the move could be anybody's.
+/// The prefix of the key of a transition that asks for more than a task's budget; what was used
+/// follows. The key identifies it, because anybody could write the words of the transition.
 const OVER_BUDGET: &str = "over-budget-";
 
 impl Store {
-    /// Everything that people have allowed agents to do on this task.
+    /// Every permission that people gave to agents on this task.
     pub fn grants(&self, id: TaskId) -> Result<Vec<Grant>, StoreError> {
         let stored = self.task(id)?;
         let entries = self.latest_history(&stored)?;
@@ -30,13 +29,13 @@ impl Store {
         Ok(policy::grants(&stored.lifecycle, records))
     }
 
-    /// The records of a task, oldest first; of very many the latest.
+    /// The records of a task, oldest first; only the latest of a very long history.
     pub fn latest_history(&self, stored: &Stored) -> Result<Vec<HistoryEntry>, StoreError> {
         pages(&stored.task, |after| self.history(stored.task.id, after))
     }
 
-    /// Asks for a move because the budget of the task is used up; a person who lets it go on gives
-    /// it as much again.
+    /// Asks for a transition because the task's budget is used up. A person who continues the task
+    /// grants it as much again.
     pub fn ask_for_budget(
         &self,
         stored: &Stored,
@@ -50,13 +49,13 @@ impl Store {
         self.apply(stored.task.id, Event::Asked(ask), Some(IdempotencyKey::new(&key, &key)), now)
     }
 
-    /// What a task had used up when a person last gave it as much again as its budget.
+    /// What a task had used when a person last granted it its budget again.
     pub fn raised_at(&self, id: TaskId) -> Result<Option<Used>, StoreError> {
         let stored = self.task(id)?;
         Ok(raised_at(&stored.lifecycle, &self.latest_history(&stored)?))
     }
 
-    /// Puts something on record that changes nothing. The same text as a key puts it there once.
+    /// Adds a record that changes nothing else. With the same text as a key, it is added once.
     pub fn note(
         &self,
         id: TaskId,
@@ -70,7 +69,7 @@ impl Store {
     }
 }
 
-/// The budget of a task with all that people have added to it. The history is read only where the
+/// The budget of a task with everything that people have granted. The history is read only if the
 /// budget is used up without that.
 pub(super) fn budget_of(
     conn: &mut dyn Conn,
@@ -117,7 +116,7 @@ fn used_in(key: &str) -> Option<Used> {
     Some(Used { runs, tokens, cost_micros, time: Span(time) })
 }
 
-/// The question is the system's, and the next move after it is a person's that lets the work go on.
+/// The system asks, and the next record is the transition of a person who continues the task.
 fn raised_at(lifecycle: &Lifecycle, entries: &[HistoryEntry]) -> Option<Used> {
     let (mut asked, mut raised) = (None, None);
     for HistoryEntry { record, key, .. } in entries {

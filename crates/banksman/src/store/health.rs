@@ -1,5 +1,4 @@
-//! Proves the whole store: nothing stranded, nothing impossible, and a history that folds to what
-//! is there.
+//! Checks the whole store: no task is stuck or invalid, and every history leads to its task.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
@@ -14,35 +13,34 @@ use super::query::{self, PAGE};
 use super::row::{Stored, lifecycle_version, stored};
 use super::{Store, StoreError, sql};
 
-/// Something that must not be.
+/// A problem of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthFinding {
     pub task: TaskId,
     pub what: String,
 }
 
-/// The result of a look at everything.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HealthReport {
     pub tasks: i64,
     pub records: i64,
     pub findings: Vec<HealthFinding>,
-    /// What is wrong with the store and belongs to no task.
+    /// Problems of the store that belong to no task.
     pub faults: Vec<String>,
-    /// Hash over the heads of all histories. Noted down elsewhere, it shows even the loss of a
-    /// whole task.
+    /// The hash over the heads of all histories. Compared with a copy kept elsewhere, it shows even
+    /// the loss of a whole task.
     pub digest: String,
 }
 
-/// Findings beyond this many are counted no further: the store is broken, and people know.
+/// The check stops after this many findings: the store is broken, and people know.
 const MOST_FINDINGS: usize = 1_000;
 
 impl Store {
-    /// Checks every task: its invariants, what will move it on, and that its queue place, timers,
-    /// needs and runs are right. Then what the store keeps beside the tasks: the switch, the
-    /// accounts, and what was used up.
+    /// Checks every task: its invariants, what will move it on, its place in the queue, timers,
+    /// needs and runs. Then the switch, the accounts and the sums of what was used.
     pub fn check(&self) -> Result<HealthReport, StoreError> {
-        let mut report = self.look_at_all(|conn, stored, _| {
+        let mut report = self.check_tasks(|conn, stored, _| {
             let mut findings = Vec::new();
             state_findings(conn, stored, &mut findings)?;
             run_findings(conn, &stored.task, &mut findings)?;
@@ -52,16 +50,16 @@ impl Store {
         Ok(report)
     }
 
-    /// Verifies every history: the chain of hashes, its numbers, and that it folds to the task.
+    /// Verifies every history: its hash chain, its numbers, and that it leads to the task.
     pub fn verify_history(&self) -> Result<HealthReport, StoreError> {
-        self.look_at_all(|conn, stored, digest| {
+        self.check_tasks(|conn, stored, digest| {
             digest.update(stored.task.id.0.to_be_bytes());
             digest.update(&stored.head);
             history_findings(conn, stored)
         })
     }
 
-    fn look_at_all(
+    fn check_tasks(
         &self,
         look: impl Fn(&mut dyn Conn, &Stored, &mut Sha256) -> Result<(Vec<String>, i64), StoreError>,
     ) -> Result<HealthReport, StoreError> {
@@ -69,10 +67,10 @@ impl Store {
         let mut digest = Sha256::new();
         let mut after = 0;
         while report.findings.len() < MOST_FINDINGS {
-            // One page is one snapshot: a store of any size is looked at without holding up its
+            // Each page is one snapshot, so that a check of a large store does not block its
             // writers.
             let page = self.read(|conn| {
-                look_at_page(conn, &self.definitions, after, &look, &mut digest.clone())
+                check_page(conn, &self.definitions, after, &look, &mut digest.clone())
             })?;
             let Some(last) = page.last else { break };
             after = last;
@@ -81,7 +79,7 @@ impl Store {
             report.records += page.records;
             report.findings.extend(page.findings);
         }
-        report.findings.extend(self.read(strays)?);
+        report.findings.extend(self.read(orphaned_records)?);
         report.digest = hex(&digest.finalize());
         Ok(report)
     }
@@ -95,7 +93,7 @@ struct Page {
     digest: Sha256,
 }
 
-fn look_at_page(
+fn check_page(
     conn: &mut dyn Conn,
     definitions: &Definitions,
     after: i64,
@@ -132,8 +130,8 @@ fn look_at_page(
     Ok(page)
 }
 
-/// Records of tasks that are not there.
-fn strays(conn: &mut dyn Conn) -> Result<Vec<HealthFinding>, StoreError> {
+/// Records whose task is missing.
+fn orphaned_records(conn: &mut dyn Conn) -> Result<Vec<HealthFinding>, StoreError> {
     let rows = conn.query(sql::STRAY_RECORDS, &[PAGE.into()])?;
     rows.iter()
         .map(|row| {
@@ -145,7 +143,7 @@ fn strays(conn: &mut dyn Conn) -> Result<Vec<HealthFinding>, StoreError> {
         .collect()
 }
 
-/// A lease and a run that is under way are two sides of one thing.
+/// Every lease must have an open run, and every open run a lease.
 fn run_findings(
     conn: &mut dyn Conn,
     task: &Task,
@@ -204,8 +202,7 @@ fn state_findings(
             lifecycle.state(task.state).name
         ));
     }
-    // A timer too many changes nothing when it comes due: earlier releases set some for tasks that
-    // wait in the queue.
+    // A surplus timer changes nothing when it is due: earlier releases set some for queued tasks.
     for (row, _) in machine::running_bounds(lifecycle, task) {
         let is_its = |(timer, entered): &(machine::Timer, i64)| {
             timer.kind == machine::TimerKind::Bound(row) && *entered == task.entered
@@ -260,8 +257,7 @@ fn history_findings(
     Ok((findings, i64::try_from(history.len()).unwrap_or(i64::MAX)))
 }
 
-/// Whether the history leads to the task as it is: its state, all that is known about it, and since
-/// when.
+/// Whether the history leads to the task as stored: its state, its attributes and its times.
 fn fold_finding(
     lifecycle: &Lifecycle,
     task: &Task,

@@ -1,11 +1,12 @@
-//! The store, in the words of the domain. One store serves many repositories.
+//! The store: tasks, their history and everything that belongs to them, in SQLite or PostgreSQL.
+//! One store serves many repositories.
 //!
-//! Writers come in through [`Store::add`], [`Store::add_children`], [`Store::apply`],
-//! [`Store::apply_each`], [`Store::claim`], [`Store::dispatch`], [`Store::end_run`],
-//! [`Store::renew`] and [`Store::fire_due`], which all end in `apply.rs`: load, decide
-//! (`banksman_core::machine`), write everything in one transaction. `query` reads. `sql` holds
-//! every statement, `conn` the two drivers; nothing outside this folder speaks SQL. Logs, worktrees
-//! and prompts are files and never come here.
+//! Writers call [`Store::add`], [`Store::add_children`], [`Store::apply`], [`Store::apply_each`],
+//! [`Store::claim`], [`Store::dispatch`], [`Store::end_run`], [`Store::renew`] and
+//! [`Store::fire_due`], which all end in `apply.rs`: load, decide (`banksman_core::machine`), write
+//! everything in one transaction. `query` reads. `sql` holds every statement, `conn` the two
+//! drivers; nothing outside this folder contains SQL. Logs, worktrees and prompts are files and
+//! never come here.
 
 pub mod accounts;
 mod apply;
@@ -58,7 +59,7 @@ pub use timers::TimerResult;
 use conn::{Conn, Db, DbError, Migration, Options, Target, Waited, WakeMark};
 use definitions::Definitions;
 
-/// The steps by which a store came to its present form. A released one is never edited.
+/// The versions of the schema. A released migration is never edited.
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "spine", sql: include_str!("migrations/0001-spine.sql") },
     Migration { version: 2, name: "agents", sql: include_str!("migrations/0002-agents.sql") },
@@ -104,19 +105,19 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a store, makes it if it is new, and brings its tables up to date.
+    /// Opens a store, creates it if it is new, and applies the migrations that it lacks.
     pub fn open(target: &Target, options: &Options) -> Result<Self, StoreError> {
         let db = Db::open(target, options, MIGRATIONS)?;
         Ok(Self { db, definitions: Arc::default() })
     }
 
-    /// The present, to be taken before looking.
+    /// A mark to take before reading, for [`Store::wait`].
     #[must_use]
     pub fn mark(&self) -> WakeMark {
         self.db.mark()
     }
 
-    /// Waits until something has changed since the mark, or the time is over. A hint: look again.
+    /// Waits until something has changed since the mark, or the time is over. A hint: read again.
     pub fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
         self.db.wait(mark, at_most)
     }

@@ -1,4 +1,4 @@
-//! Nodes: the machines that start runs, when each was last heard from, and the workers that it has.
+//! Nodes: the machines that start runs, when each was last seen, and its workers.
 
 use banksman_core::schedule::Worker;
 use banksman_core::time::{Instant, Span};
@@ -7,11 +7,10 @@ use super::conn::{Conn, Row};
 use super::row::json;
 use super::{Store, StoreError, sql};
 
-/// A node that was heard from so lately need not be written again: nobody learns anything from it,
-/// and each commit makes others look whether there is something to do. Far below the time after
-/// which a node counts as gone.
-const LATELY: Span = Span(20_000);
-/// Nodes of one store that are read at once.
+/// A node that was seen this recently is not written again: nothing would change, and each commit
+/// wakes the other nodes. Far below `NODE_GONE`.
+const SEEN_RECENTLY: Span = Span(20_000);
+/// Nodes that one query reads.
 pub(super) const NODES: i64 = 1_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,20 +18,20 @@ pub struct Node {
     pub name: String,
     /// When it was last heard from.
     pub seen_at: Instant,
-    /// Runs that it can have at once.
+    /// The runs that it can have at once.
     pub capacity: u32,
     pub workers: Vec<Worker>,
 }
 
-/// What a node's word about itself changed.
+/// What a node's report about itself changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeChange {
-    /// Its workers are not those that it had before: what nobody could serve may be served now.
+    /// Its workers have changed, so a task that no worker could take may find one now.
     pub workers: bool,
 }
 
 impl Store {
-    /// Notes that a node lives, and what it has. Nothing is written while that is known.
+    /// Records that a node is alive, and its workers. Writes nothing if that is known already.
     pub fn put_node(&self, node: &Node) -> Result<NodeChange, StoreError> {
         let node = node.clone();
         self.write(move |conn| {
@@ -62,8 +61,8 @@ impl Store {
         self.read(|conn| conn.query(sql::NODES, &[NODES.into()])?.iter().map(node).collect())
     }
 
-    /// Forgets a node, and answers whether it was known. What it alone was to do is everybody's
-    /// from now on; its leases run out by themselves.
+    /// Removes a node, and returns whether it was known. Any node may then carry out its effects;
+    /// its leases expire by themselves.
     pub fn remove_node(&self, name: &str) -> Result<bool, StoreError> {
         let name = name.to_owned();
         self.write(move |conn| {
@@ -73,8 +72,7 @@ impl Store {
         })
     }
 
-    /// The time by which leases are given and run out: the database's where many machines share it,
-    /// the caller's own where all are on one machine.
+    /// The clock for leases: the database's if several machines share it, else the caller's.
     pub fn now(&self, local: Instant) -> Result<Instant, StoreError> {
         self.read(|conn| now(conn, local))
     }
@@ -95,15 +93,14 @@ fn node(row: &Row) -> Result<Node, StoreError> {
     })
 }
 
-/// Whether what is known of a node leaves nothing to be added by its new word, its workers aside.
+/// Whether a node's report adds nothing to what is stored, its workers aside.
 fn says_as_much(known: &Node, new: &Node) -> bool {
-    let is_fresh = new.seen_at >= known.seen_at && new.seen_at.since(known.seen_at) < LATELY;
+    let is_fresh = new.seen_at >= known.seen_at && new.seen_at.since(known.seen_at) < SEEN_RECENTLY;
     is_fresh && known.capacity == new.capacity
 }
 
-/// The registry of a node as it is kept. A newer release on another node may write what this one
-/// cannot read; it then has no workers as far as this one is concerned, and its own dispatching
-/// goes on.
+/// The stored workers of a node. A newer build on that node may write workers that this build
+/// cannot read; this build then sees none, and that node still dispatches its own.
 pub(super) fn workers_from(text: &str) -> Vec<Worker> {
     serde_json::from_str(text).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The outbox: effects that were decided and are still to be done, at least once each.
+//! The outbox: effects that a transition decided and that are carried out at least once.
 
 use banksman_core::ids::TaskId;
 use banksman_core::machine::Effect;
@@ -6,12 +6,11 @@ use banksman_core::time::{Instant, Span};
 
 use super::{Store, StoreError, sql};
 
-/// Effects that are taken at once.
+/// Effects that one call takes.
 const AT_ONCE: i64 = 1_000;
 const DEAD: &str = "dead";
 
-/// One effect, told apart for ever by the move that decided it: the key under which the outside is
-/// asked for it.
+/// An effect, identified by the record that decided it. That is also its idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingEffect {
     pub task: TaskId,
@@ -22,25 +21,25 @@ pub struct PendingEffect {
 }
 
 impl PendingEffect {
-    /// The same at every attempt.
+    /// The key, the same for every attempt.
     #[must_use]
     pub fn key(&self) -> String {
         format!("{}-{}-{}", self.task, self.seq, self.number)
     }
 }
 
-/// What becomes of an effect that failed.
+/// What happens to an effect that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EffectFailure {
     Again(Instant),
-    /// Not tried any more; `status` and `check` show it.
+    /// It is not tried again; `status` and `check` show it.
     Dead,
 }
 
 impl Store {
-    /// Takes effects that are due on a node, the oldest first. Until `hold` has passed nobody else
-    /// gets them; then they are due again, because whoever took them is gone or has said how it
-    /// went.
+    /// Takes the effects that are due on a node, the oldest first. Until `hold` has passed no other
+    /// caller gets them; then they are due again, because the caller that took them has reported
+    /// the result or is gone.
     pub fn take_effects(
         &self,
         node: &str,
@@ -54,7 +53,7 @@ impl Store {
             for row in conn.query(sql::DUE_EFFECTS.pick(conn), &params)? {
                 let (task, seq, number) = (TaskId(row.int(0)?), row.int(1)?, row.int(2)?);
                 let key = [task.0.into(), seq.into(), number.into()];
-                // One that nobody can read must not stand in the way of the others.
+                // An unreadable effect must not block the others.
                 let Ok(effect) = serde_json::from_str(row.text(3)?) else {
                     let why = "an effect of no known kind".into();
                     let columns = [i64::MAX.into(), why, DEAD.into()];
@@ -69,15 +68,15 @@ impl Store {
         })
     }
 
-    /// Makes an effect that any node may do this node's own, and answers whether it is. To be asked
-    /// before a job is begun for it: the hold may run out while the job is at work, and then
-    /// another node must not begin it, too.
+    /// Assigns an effect that any node may carry out to this node, and returns whether it
+    /// succeeded. Call it before starting a job: the hold may expire while the job runs, and no
+    /// other node may start it then.
     pub fn keep_effect(&self, effect: &PendingEffect, node: &str) -> Result<bool, StoreError> {
         let columns = [effect.task.0.into(), effect.seq.into(), effect.number.into(), node.into()];
         self.write(move |conn| Ok(!conn.query(sql::EFFECT_KEPT, &columns)?.is_empty()))
     }
 
-    /// All of them in one transaction.
+    /// In one transaction.
     pub fn effects_done(&self, effects: &[&PendingEffect]) -> Result<(), StoreError> {
         if effects.is_empty() {
             return Ok(());
@@ -94,15 +93,15 @@ impl Store {
         })
     }
 
-    /// Nothing was tried yet: the effect is looked at again at this time, and that is no attempt.
+    /// Postpones an effect without counting an attempt.
     pub fn effect_later(&self, effect: &PendingEffect, at: Instant) -> Result<(), StoreError> {
         let columns = [effect.task.0.into(), effect.seq.into(), effect.number.into(), at.0.into()];
         self.write(move |conn| Ok(conn.write(sql::EFFECT_HELD, &columns)?))
     }
 
-    /// Says when what a record has decided for this node is due, by how often it was tried: whoever
-    /// was at it is gone, and nobody has to wait for the end of its hold. What any node may do
-    /// is left alone, because another one may be at it.
+    /// Makes the pending effects of a record on this node due, by how often each was tried: the
+    /// caller that took them is gone, so nobody has to wait for the end of its hold. Effects that
+    /// any node may carry out are left alone, because another node may be working on them.
     pub fn effects_due(
         &self,
         (task, seq): (TaskId, i64),

@@ -1,4 +1,4 @@
-//! Read views: what the surfaces show. Nothing here changes anything.
+//! Reads for the command line and the API. Nothing here writes.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,10 @@ use super::definitions::Definitions;
 use super::row::{Stored, is_damage, lifecycle_version, stored};
 use super::{Store, StoreError, sql};
 
-/// Most rows that one answer holds.
+/// The most rows of one answer.
 pub const PAGE: i64 = 1_000;
 
-/// Which tasks to list. At most one narrowing at a time goes to the database's index; the rest is
-/// looked at row by row.
+/// Which tasks to list. One condition uses an index; the others are checked row by row.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// A state, a group or a kind.
@@ -57,24 +56,24 @@ pub struct Decision {
     pub id: DecisionId,
     pub task: TaskId,
     pub title: String,
-    /// Version of the task that the question is about.
+    /// The version of the task that the decision is about.
     pub seq: i64,
     pub asks: String,
     pub offers: Vec<(String, String)>,
     pub opened_at: Instant,
     pub deadline: Option<Instant>,
-    /// Nobody wants to be reminded of it before.
+    /// No reminder before this time.
     pub snoozed_until: Option<Instant>,
     /// None while it is open.
     pub settled: Option<DecisionEnd>,
 }
 
-/// How a question came to its end: answered, or its task was moved on by something else.
+/// How a decision ended: a person answered, or the task moved on for another reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecisionEnd {
     pub at: Instant,
     pub by: String,
-    /// Version of the task that the move gave it.
+    /// The version of the task after that transition.
     pub seq: i64,
 }
 
@@ -86,7 +85,7 @@ pub struct ArtifactRow {
     pub value: Json,
 }
 
-/// A task with all that is known about it.
+/// A task with everything that is known about it.
 #[derive(Debug, Clone)]
 pub struct Detail {
     pub stored: Stored,
@@ -95,17 +94,17 @@ pub struct Detail {
     pub artifacts: Vec<ArtifactRow>,
     pub decision: Option<Decision>,
     pub timers: Vec<Timer>,
-    /// Tasks before it in the queue, if it has a place there.
+    /// Tasks before it in the queue, if it is queued.
     pub ahead: Option<i64>,
 }
 
-/// How far the parts of a task are.
+/// The progress of a task's children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     pub total: i64,
     pub done: i64,
     pub at_work: i64,
-    /// For a person, a time or something else; not for its turn.
+    /// Waiting for a person, a time or anything but the queue.
     pub held: i64,
     pub failed: i64,
     pub cancelled: i64,
@@ -133,11 +132,11 @@ pub struct StateCount {
     pub tasks: i64,
 }
 
-/// The whole store at a glance.
+/// A summary of the whole store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Overview {
     pub states: Vec<StateCount>,
-    /// Of those, the reviewers of panels who have come to their end.
+    /// Finished reviews among them.
     pub ended_reviews: Vec<StateCount>,
     pub ready: i64,
     pub open_decisions: i64,
@@ -146,7 +145,7 @@ pub struct Overview {
     pub next_timer: Option<Instant>,
     /// Runs under way.
     pub running: i64,
-    /// Whether nothing may start.
+    /// Whether everything is paused.
     pub paused: bool,
     pub paused_accounts: Vec<(String, AccountRow)>,
     pub projects: Vec<(String, String)>,
@@ -180,7 +179,7 @@ impl Store {
         })
     }
 
-    /// What comes due about a task, the next first.
+    /// The timers of a task, the next first.
     pub fn timers_of(&self, id: TaskId) -> Result<Vec<Timer>, StoreError> {
         self.read(|conn| Ok(timers(conn, id)?.into_iter().map(|(timer, _)| timer).collect()))
     }
@@ -189,9 +188,8 @@ impl Store {
         self.read(|conn| needs(conn, id))
     }
 
-    /// Tasks that fit, newest first, and where the next page begins if there is one. What is too
-    /// damaged to be read is left out: one such row must not hide all others, and `check` names
-    /// it.
+    /// Tasks that match, newest first, and the start of the next page if there is one. Damaged
+    /// tasks are left out, because one of them must not hide all others; `check` names them.
     pub fn list(
         &self,
         filter: &Filter,
@@ -228,7 +226,7 @@ impl Store {
         })
     }
 
-    /// A page of all tasks, oldest first, each with its body and what it needs.
+    /// A page of all tasks, oldest first, each with its body and its needs.
     pub fn tasks_from(&self, after: TaskId) -> Result<Vec<(Stored, Vec<Dependency>)>, StoreError> {
         self.read(|conn| {
             let mut page = Vec::new();
@@ -240,15 +238,14 @@ impl Store {
         })
     }
 
-    /// Listed tasks, each with its body and what it needs.
+    /// Listed tasks, each with its body and its needs.
     pub fn complete(&self, tasks: &[Stored]) -> Result<Vec<(Stored, Vec<Dependency>)>, StoreError> {
         self.read(|conn| completed(conn, tasks.to_vec()))
     }
 
-    /// The records of a task after a number, at most a page of them.
-    /// The epoch of the first run that was given out after a person's last word; what the failure
-    /// policy has counted before it is forgiven. This goes by the order of the records and not
-    /// by their times, because clocks are set back.
+    /// The epoch of the first run after a person's last transition; failures before it no longer
+    /// count. Decided by the order of the records and not by their times, because clocks can be set
+    /// back.
     pub fn first_run_after_a_person(&self, id: TaskId) -> Result<Option<i64>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::LAST_WORD_OF_A_PERSON, &[id.0.into()])?;
@@ -400,8 +397,8 @@ fn need(row: &Row) -> Result<Dependency, StoreError> {
     })
 }
 
-/// Adds bodies and needs: in two questions where the tasks lie close together, else in two for
-/// each, because a range with few of them could hold any number of others.
+/// Adds bodies and needs: with two queries if the ids are close together, else with two for each
+/// task, because a sparse range could cover any number of other tasks.
 fn completed(
     conn: &mut dyn Conn,
     tasks: Vec<Stored>,
@@ -480,7 +477,7 @@ pub(super) fn decision(row: &Row) -> Result<Decision, StoreError> {
     })
 }
 
-/// Every row of an answer, read by one function.
+/// Reads every row of an answer with one function.
 pub(super) fn all<T>(
     conn: &mut dyn Conn,
     statement: &'static str,

@@ -1,4 +1,4 @@
-//! Rows of the store and the domain's types: the one place where a column meets a field.
+//! Converts between rows and the types of the domain.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 use super::StoreError;
 use super::conn::{DbError, Row, Value};
 
-/// How a branch is named that stands for a pull request, where there is no remote.
+/// The prefix of a branch that stands for a pull request when there is no remote.
 const LOCAL: &str = "local:";
 
 /// The pull request that a branch stands for.
@@ -21,14 +21,14 @@ pub fn local_pull_request(branch: &str) -> String {
     format!("{LOCAL}{branch}")
 }
 
-/// A task as it is stored, with the lifecycle version that it lives by.
+/// A stored task with its lifecycle version.
 #[derive(Debug, Clone)]
 pub struct Stored {
     pub task: Task,
     pub lifecycle: Arc<Lifecycle>,
-    /// Hash of the last record of its history.
+    /// The hash of the last record of its history.
     pub(super) head: Vec<u8>,
-    /// Its place in the queue as the row has it.
+    /// Its stored place in the queue.
     pub(super) queue_rank: Option<i64>,
 }
 
@@ -39,7 +39,7 @@ impl Stored {
         self.lifecycle.state(self.task.state)
     }
 
-    /// What a field says, if it is a text.
+    /// A text field.
     #[must_use]
     pub fn text(&self, field: &str) -> Option<&str> {
         self.task.fields.get(field).and_then(Json::as_str)
@@ -51,7 +51,7 @@ impl Stored {
         self.task.fields.get(field).and_then(Json::as_bool).unwrap_or(false)
     }
 
-    /// What is done in its state.
+    /// The activity of its state.
     #[must_use]
     pub fn activity(&self) -> Option<Activity> {
         self.state().does.as_ref().map(|does| does.activity)
@@ -63,7 +63,7 @@ impl Stored {
         self.text("pr_url")?.strip_prefix(LOCAL)
     }
 
-    /// What the file of a workflow said about it; none for a task that is no part of one.
+    /// What the workflow's file says about it; `None` for a task outside a workflow.
     #[must_use]
     pub fn spec<T: DeserializeOwned>(&self) -> Option<T> {
         T::deserialize(self.task.fields.get("spec")?).ok()
@@ -79,13 +79,13 @@ pub(super) fn lifecycle_version(row: &Row) -> Result<&str, StoreError> {
     row.text(LIFECYCLE).map_err(|error| damage_of(id, error.into()))
 }
 
-/// Where a row stands in the queue: its rank and its id, which hold even if the rest is damaged.
+/// The place of a row in the queue: its rank and its id, which are readable even if the rest is
+/// damaged.
 pub(super) fn queue_place(row: &Row) -> Result<(i64, i64), StoreError> {
     Ok((row.opt_int(QUEUE_RANK)?.unwrap_or(i64::MAX), row.int(0)?))
 }
 
-/// Whether an error is about one damaged task. It is then set aside, and nothing else may suffer
-/// from it.
+/// Whether an error is about one damaged task. Callers skip that task and continue.
 pub(super) fn is_damage(error: &StoreError) -> bool {
     match error {
         StoreError::Corrupt { .. }
@@ -100,7 +100,7 @@ pub(super) fn is_damage(error: &StoreError) -> bool {
     }
 }
 
-/// A column of the wrong type is damage of the task that the row belongs to.
+/// A column of the wrong type is damage of the row's task.
 pub(super) fn damage_of(task: TaskId, error: StoreError) -> StoreError {
     match error {
         StoreError::Db(column @ DbError::Column { .. }) => {
@@ -163,8 +163,7 @@ fn read(id: TaskId, row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored, Stor
         entered_at: Instant(row.int(24)?),
         progress_at: Instant(row.int(25)?),
     };
-    // Others are told by these columns whether the task is done, so they must say what its state
-    // says.
+    // Queries use these columns to see whether the task is done, so they must agree with its state.
     let state = lifecycle.state(task.state);
     if row.text(28)? != state.kind.as_str() || row.opt_text(29)? != state.group.as_deref() {
         return Err(corrupt("its kind or its group is not that of its state"));
@@ -177,7 +176,7 @@ fn read(id: TaskId, row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored, Stor
     })
 }
 
-/// By its whole name only: what is stored is never abbreviated.
+/// Matches whole names only: a stored name is never abbreviated.
 fn exact_state(lifecycle: &Lifecycle, name: &str) -> Option<StateId> {
     lifecycle.find_state(name).filter(|id| lifecycle.state(*id).name == name)
 }

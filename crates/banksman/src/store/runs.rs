@@ -1,4 +1,4 @@
-//! Runs: those under way, those that were, and how one ends with all that follows from it.
+//! Runs: open and past, and how a run ends.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -15,22 +15,21 @@ use super::apply::{Applied, apply_to, apply_with_body, load_for_update};
 use super::conn::{Conn, DbError, Row, Value};
 use super::nodes::now as database_now;
 use super::row::is_damage;
-use super::spent::{batch_scope, day_scope, kept};
+use super::spent::{batch_scope, clamped, day_scope};
 use super::{Store, StoreError, sql};
 
-/// Runs under way that are read at once. Every bound is checked against all of them, so no system
-/// may have more.
+/// Open runs that one query reads. Every limit is checked against all of them, so no store may have
+/// more.
 pub(super) const OPEN_RUNS: i64 = 10_000;
-/// Runs of one task that are read at once.
+/// Past runs of one task that one query reads.
 const PAST_RUNS: i64 = 1_000;
-/// Runs that an average is made from, the latest. What agents did long ago says little about what
-/// they will do.
+/// The latest runs that make an average. Older runs say little about the next one.
 const RUNS_AVERAGED: i64 = 10_000;
-/// What is kept of a run's detail, in characters; the run's folder has all of it.
+/// The stored length of a run's detail, in characters; the run's folder has all of it.
 const DETAIL_CHARS: usize = 2_000;
 /// Pairs of a lifecycle and a state in which tasks are blocked.
 const BLOCKED_STATES: i64 = 10_000;
-/// By which a task goes on that was blocked because no worker could take it.
+/// The trigger for a task that was blocked because no worker could take it.
 const WORKER_AVAILABLE: &str = "worker_available";
 
 /// A run that holds its lease.
@@ -39,24 +38,24 @@ pub struct OpenRun {
     pub run: RunId,
     /// The worker's name, without the role that it plays.
     pub worker: String,
-    /// None for a worker from outside.
+    /// `None` for a worker from outside.
     pub node: Option<String>,
     pub account: Option<String>,
     pub expires_at: Instant,
     pub started_at: Instant,
 }
 
-/// A time on a machine.
+/// A period on a node.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeTime<'a> {
     pub node: &'a str,
     pub from: Instant,
     pub until: Instant,
-    /// How long an agent may go on whose run was stopped.
+    /// How long the agent of a stopped run may continue.
     pub lingers: Span,
 }
 
-/// A run as it is remembered.
+/// A stored run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastRun {
     pub epoch: i64,
@@ -75,24 +74,24 @@ pub struct PastRun {
     pub cost_micros: i64,
     pub started_at: Instant,
     pub ended_at: Option<Instant>,
-    /// Of the agent's own session, for agents that go on counting when it is resumed.
+    /// Of the agent's session, for agents that continue to count when it is resumed.
     pub input_tokens: i64,
     pub output_tokens: i64,
 }
 
-/// What runs of one role used, on average.
+/// The average use of the runs of one role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoleAverage {
     pub runs: i64,
     pub millis: i64,
-    /// Runs that told what they cost.
+    /// Runs that reported their cost.
     pub priced: i64,
-    /// Of those; none if there are none.
+    /// The average cost of those; `None` if there are none.
     pub cost_micros: Option<i64>,
 }
 
 impl RoleAverage {
-    /// Both together.
+    /// The average of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let mean = |(one, weight): (i64, i64), (another, more): (i64, i64)| {
@@ -116,7 +115,7 @@ impl RoleAverage {
 #[derive(Debug, Clone)]
 pub struct RunEnd {
     pub finish: Finish,
-    /// The task's body from now on, if the run has changed it.
+    /// The new body of the task, if the run changed it.
     pub body: Option<String>,
     pub class: Option<FailureClass>,
     pub signature: Option<String>,
@@ -124,16 +123,16 @@ pub struct RunEnd {
     pub agent: Option<String>,
     pub head: Option<String>,
     pub level: Option<ProofLevel>,
-    /// Of the agent's own session; `finish` has all that the run used.
+    /// Of the agent's session; `finish` has everything that the run used.
     pub input_tokens: i64,
     pub output_tokens: i64,
     pub pause: Option<PauseRequest>,
-    /// The provider answered: this ends a trial after a pause.
+    /// The provider answered, which ends a probe after a pause.
     pub answers: bool,
 }
 
 impl Store {
-    /// Runs under way, of one node or of all.
+    /// Open runs, of one node or of all.
     pub fn open_runs(&self, node: Option<&str>) -> Result<Vec<OpenRun>, StoreError> {
         self.read(|conn| {
             let rows = match node {
@@ -144,13 +143,13 @@ impl Store {
         })
     }
 
-    /// Runs of any node whose lease has run out, the longest ago first.
+    /// Runs of any node whose lease has expired, the longest ago first.
     pub fn expired(&self, now: Instant, at_most: i64) -> Result<Vec<OpenRun>, StoreError> {
         let params = [at_most.clamp(1, OPEN_RUNS).into(), now.0.into()];
         self.read(|conn| conn.query(sql::EXPIRED_RUNS, &params)?.iter().map(open_run).collect())
     }
 
-    /// Runs of a project that were at work on a node at a time, or may have been.
+    /// Runs of a project that were, or may have been, at work on a node within a period.
     pub fn runs_at_work(
         &self,
         project: &str,
@@ -178,8 +177,8 @@ impl Store {
         })
     }
 
-    /// What runs of the tasks of a lifecycle used before, by the first tag of their task, which is
-    /// its role where tasks have one.
+    /// The average use of past runs of a lifecycle's tasks, by the first tag of their task, which
+    /// is its role if it has one.
     pub fn past_of_roles(
         &self,
         lifecycle: &str,
@@ -188,7 +187,7 @@ impl Store {
             let mut past: BTreeMap<String, RoleAverage> = BTreeMap::new();
             let params = [lifecycle.into(), RUNS_AVERAGED.into()];
             for row in conn.query(sql::PAST_BY_TAGS, &params)? {
-                // A damaged row is told of by `check`; an average can do without it.
+                // `check` reports a damaged row; an average can do without it.
                 let tags: Vec<String> = serde_json::from_str(row.text(0)?).unwrap_or_default();
                 let Some(role) = tags.into_iter().next() else { continue };
                 let (runs, millis, priced) = (row.int(1)?, row.int(2)?, row.int(3)?);
@@ -199,12 +198,12 @@ impl Store {
         })
     }
 
-    /// Ends a run: the move that its outcome leads to, what is known about the run, the pause of
-    /// its account and what it used, all or nothing. A run that has lost its lease is refused,
-    /// as [`Store::apply`] does; what it cost is kept.
+    /// Ends a run: the transition of its outcome, the facts about the run, the pause of its account
+    /// and what it used, all or nothing. A run that has lost its lease is refused, as in
+    /// [`Store::apply`], but its cost is stored.
     pub fn end_run(&self, id: TaskId, end: RunEnd, now: Instant) -> Result<Applied, StoreError> {
         let epoch = end.finish.epoch;
-        let (tokens, cost_micros) = (kept(end.finish.tokens), kept(end.finish.cost_micros));
+        let (tokens, cost_micros) = (clamped(end.finish.tokens), clamped(end.finish.cost_micros));
         let definitions = Arc::clone(&self.definitions);
         let ended = self.fenced(id, Some(epoch), now, move |store| {
             let (end, definitions) = (end.clone(), Arc::clone(&definitions));
@@ -225,7 +224,7 @@ impl Store {
         ended
     }
 
-    /// A run that was stopped has cost what it cost, and budgets have to know.
+    /// Stores the cost of a stopped run, because budgets count it.
     fn keep_late_cost(
         &self,
         run: RunId,
@@ -254,9 +253,9 @@ impl Store {
         })
     }
 
-    /// Gives a run the token by which its agent reports, as a hash. Answers whether the run is
-    /// still under way. Nothing is written for one that has this token already, as it mostly
-    /// has since it was claimed.
+    /// Stores the hash of the token with which a run's agent reports. Returns whether the run is
+    /// still open. Writes nothing if the run has this token already, which is usual since the claim
+    /// stores it.
     pub fn set_token(&self, run: RunId, hash: &[u8]) -> Result<bool, StoreError> {
         if self.run_of_token(hash)? == Some(run) {
             return Ok(true);
@@ -266,7 +265,7 @@ impl Store {
         self.write(move |conn| Ok(!conn.query(sql::RUN_TOKEN, &columns)?.is_empty()))
     }
 
-    /// The run that a token belongs to, while it holds its lease.
+    /// The run that a token belongs to, while the run has its lease.
     pub fn run_of_token(&self, hash: &[u8]) -> Result<Option<RunId>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::RUN_OF_TOKEN, &[hash.to_vec().into()])?;
@@ -274,8 +273,8 @@ impl Store {
         })
     }
 
-    /// Keeps a lease for another while, and answers until when. Where many machines share the store
-    /// its own clock counts, so that no keeper lives by a clock that is wrong.
+    /// Renews a lease, and returns when it expires. If several machines share the store, the
+    /// database's clock counts, so that no keeper depends on a wrong clock.
     pub fn renew(
         &self,
         run: RunId,
@@ -299,7 +298,7 @@ impl Store {
         Ok(lease.map_or(now, |lease| lease.expires_at))
     }
 
-    /// Tasks that are blocked because no worker could take them: those whose state has a way out by
+    /// Tasks that are blocked because no worker could take them: their state has a transition on
     /// `worker_available`.
     pub fn stuck_without_worker(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
         self.read(|conn| {
@@ -343,8 +342,8 @@ fn write_facts(conn: &mut dyn Conn, id: TaskId, end: &RunEnd) -> Result<(), Stor
         end.head.as_deref().into(),
         end.level.map(ProofLevel::as_str).into(),
         detail.into(),
-        kept(end.input_tokens).into(),
-        kept(end.output_tokens).into(),
+        clamped(end.input_tokens).into(),
+        clamped(end.output_tokens).into(),
     ]);
     conn.write(sql::RUN_FACTS, &columns)?;
     if end.answers {
@@ -364,7 +363,7 @@ fn run_id(row: &Row) -> Result<RunId, StoreError> {
     Ok(RunId { task: TaskId(row.int(0)?), epoch: row.int(1)? })
 }
 
-/// `ada` of `worker:ada`: who holds a lease is written with the role, the registry knows the name.
+/// `ada` of `worker:ada`: a lease names the role, too, and the registry only the name.
 pub(super) fn name_of(actor: &str) -> &str {
     actor.split_once(':').map_or(actor, |(_, name)| name)
 }
@@ -404,7 +403,7 @@ fn past_run(task: TaskId, row: &Row) -> Result<PastRun, StoreError> {
     })
 }
 
-/// A word of a closed list, from the row of a run. A word that the list does not have is damage.
+/// Reads a word of a closed list from the row of a run. An unknown word is damage.
 fn parsed<T>(row: &Row, column: usize, task: TaskId) -> Result<Option<T>, StoreError>
 where
     T: FromStr<Err: Display>,

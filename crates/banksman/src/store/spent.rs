@@ -1,8 +1,7 @@
-//! What runs have used up, by day, batch and account: written with the end of each run, read by
-//! budgets.
+//! What runs have used, by day, batch and account: written at the end of each run, read by budgets.
 //!
-//! The rows of a day and of a batch are shared by all ends of runs, so they are written last, and
-//! nothing waits for another row while it holds them.
+//! All ending runs share the rows of a day and of a batch, so these rows are written last, and no
+//! transaction waits for another row while it holds them.
 
 use banksman_core::machine::{Spent, TaskUpdate};
 use banksman_core::schedule::{BudgetScope, Used};
@@ -11,11 +10,11 @@ use banksman_core::time::{Instant, Span};
 use super::conn::{Conn, Row, Value};
 use super::{StoreError, sql};
 
-/// What one run may add to a sum: a trillion tokens, a million dollars. A worker that tells of more
-/// must not make a sum overflow, which would keep every later run from ending.
+/// The most that one run adds to a sum: a trillion tokens, a million dollars. A worker that reports
+/// more must not make a sum overflow, because then no later run could end.
 const MOST_OF_A_RUN: i64 = 1_000_000_000_000;
 
-/// A scope as it is kept: `day:2026-03-01`, `batch:spring`, `task:t12`.
+/// The stored name of a scope: `day:2026-03-01`, `batch:spring`, `task:t12`.
 #[must_use]
 pub fn scope_name(scope: &BudgetScope, now: Instant) -> String {
     match scope {
@@ -25,7 +24,7 @@ pub fn scope_name(scope: &BudgetScope, now: Instant) -> String {
     }
 }
 
-/// Days are those of UTC, so that all nodes agree when one ends.
+/// Days are days of UTC, so that all nodes agree when one ends.
 pub(super) fn day_scope(now: Instant) -> String {
     let text = now.to_string();
     format!("day:{}", text.split('T').next().unwrap_or_default())
@@ -40,7 +39,7 @@ pub(super) fn day_used(conn: &mut dyn Conn, now: Instant) -> Result<Used, StoreE
     rows.first().map_or(Ok(Used::default()), |row| used(row, 0))
 }
 
-/// Four columns from `first` on; nothing where nothing was used yet.
+/// Reads four columns from `first` on; zero if nothing was used yet.
 pub(super) fn used(row: &Row, first: usize) -> Result<Used, StoreError> {
     let column = |at: usize| row.opt_int(first + at).map(Option::unwrap_or_default);
     Ok(Used {
@@ -51,13 +50,13 @@ pub(super) fn used(row: &Row, first: usize) -> Result<Used, StoreError> {
     })
 }
 
-/// What a run cost, as it is kept.
-pub(super) fn kept(amount: i64) -> i64 {
+/// An amount within the bounds of what is stored.
+pub(super) fn clamped(amount: i64) -> i64 {
     amount.clamp(0, MOST_OF_A_RUN)
 }
 
-/// Ends the run that a step ended, if it ended one, and adds what it cost to its scopes. What was
-/// used without a run is added all the same.
+/// Ends the run that a step ended, if any, and adds its cost to its scopes. A cost without a run is
+/// added as well.
 pub(super) fn end_run(
     conn: &mut dyn Conn,
     before: Spent,
@@ -65,8 +64,8 @@ pub(super) fn end_run(
     now: Instant,
 ) -> Result<(), StoreError> {
     let task = &step.task;
-    let tokens = kept(task.spent.tokens.saturating_sub(before.tokens));
-    let cost_micros = kept(task.spent.cost_micros.saturating_sub(before.cost_micros));
+    let tokens = clamped(task.spent.tokens.saturating_sub(before.tokens));
+    let cost_micros = clamped(task.spent.cost_micros.saturating_sub(before.cost_micros));
     let batch = task.batch.as_deref().map(batch_scope);
     let scopes = batch.into_iter().chain([day_scope(now)]);
     let Some((epoch, outcome)) = &step.ended_run else {
@@ -93,7 +92,7 @@ pub(super) fn end_run(
     Ok(())
 }
 
-/// The one number that a statement answers with.
+/// The number that a statement returns.
 pub(super) fn number(
     conn: &mut dyn Conn,
     statement: &'static str,

@@ -5,7 +5,7 @@
 
 use super::conn::{Conn, Dialect};
 
-/// One statement that the two engines spell differently.
+/// A statement that the two engines spell differently.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     pub(super) sqlite: &'static str,
@@ -36,8 +36,8 @@ macro_rules! open_batches {
     };
 }
 
-/// The first of the queue, whatever stands against it, with two columns more: whether everything is
-/// paused, and whether its batch may not start another run.
+/// The first queued task, eligible or not, with two more columns: whether everything is paused, and
+/// whether its batch may not start another run.
 macro_rules! queue_head {
     () => {
         concat!(
@@ -52,9 +52,9 @@ macro_rules! queue_head {
     };
 }
 
-/// The first of one batch's queue after a place. Each batch has an index of its own for it, and so
-/// have the tasks of none; in the index of the whole queue an engine could walk past any number of
-/// others.
+/// The first of one batch's queue after a place. Each batch has its part of an index, and so have
+/// the tasks without a batch; in the index of the whole queue an engine could walk past any number
+/// of other tasks.
 macro_rules! head_of_batch {
     ($columns:literal, $batch:literal, $limit:literal) => {
         concat!(
@@ -68,8 +68,7 @@ macro_rules! head_of_batch {
     };
 }
 
-/// Adds one run to a scope of `spent`. It is written with the end of the run, so both are kept or
-/// neither.
+/// Adds one run to a scope of `spent`, in the transaction that ends the run.
 macro_rules! spend {
     ($scope:literal, $also:literal) => {
         concat!(
@@ -84,7 +83,7 @@ macro_rules! spend {
     };
 }
 
-/// Runs under way with the lease that each holds.
+/// Open runs with their leases.
 macro_rules! open_runs {
     ($rest:literal) => {
         concat!(
@@ -96,7 +95,7 @@ macro_rules! open_runs {
     };
 }
 
-/// What a batch may use and has used.
+/// The limits of a batch and what it has used.
 macro_rules! batch_loads {
     ($rest:literal) => {
         concat!(
@@ -108,7 +107,7 @@ macro_rules! batch_loads {
     };
 }
 
-/// Questions with the titles of their tasks, in the order in which `query::decision` reads them.
+/// Decisions with the titles of their tasks, in the order in which `query::decision` reads them.
 macro_rules! select_decision {
     ($rest:literal) => {
         concat!(
@@ -159,11 +158,12 @@ statements! {
     sqlite: queue_head!(),
     postgres: concat!(queue_head!(), " FOR UPDATE OF t SKIP LOCKED"),
 };
-    /// The queue after a place, without batches that may not start another run. Each batch is looked at by itself, so that
-    /// a long queue of a batch that is held costs the others nothing.
+    /// The queue after a place, without batches that may not start another run. Each batch is read
+    /// by itself, so that the long queue of a full batch costs the others nothing.
     ///
-    /// PostgreSQL takes a few more of each batch than are wanted, because others may hold some of them locked; and it is told
-    /// to sort by what was found, or else it would go along the whole queue to have it in order.
+    /// PostgreSQL reads a few more of each batch than are wanted, because other transactions may
+    /// have locked some; and it sorts by what was found, or else it would walk the whole queue to
+    /// have it in order.
     QUEUE_PAGE = Pair {
     sqlite: concat!(
         select_task!("WHERE t.queue_rank IS NOT NULL AND t.id IN (SELECT id FROM ("),
@@ -185,20 +185,21 @@ statements! {
          ORDER BY found.queue_rank, found.id LIMIT $1 FOR UPDATE OF t SKIP LOCKED"
     ),
 };
-    /// The switch that pauses everything. Whoever decides by what is running at the same time holds its row, so that on
-    /// PostgreSQL such decisions come one after the other; in SQLite they do so anyway.
+    /// The switch that pauses everything. A transaction that decides on what is running locks its
+    /// row, so that on PostgreSQL such decisions happen one after the other, as they do in SQLite
+    /// anyway.
     TURN = Pair {
     sqlite: "SELECT value FROM switches WHERE name = 'paused'",
     postgres: "SELECT value FROM switches WHERE name = 'paused' FOR UPDATE",
 };
-    /// Effects that are due on a node; those that another one is just taking are passed over.
+    /// Effects that are due on a node; those that another transaction has locked are skipped.
     DUE_EFFECTS = Pair {
     sqlite: "SELECT task, seq, number, effect, attempts FROM outbox WHERE state = 'pending' AND due_at <= $1 \
          AND (node IS NULL OR node = $2) ORDER BY due_at, task, seq, number LIMIT $3",
     postgres: "SELECT task, seq, number, effect, attempts FROM outbox WHERE state = 'pending' AND due_at <= $1 \
          AND (node IS NULL OR node = $2) ORDER BY due_at, task, seq, number LIMIT $3 FOR UPDATE SKIP LOCKED",
 };
-    /// The database's clock in milliseconds. SQLite has none of its own: its callers are on one machine.
+    /// The database's clock in milliseconds. SQLite has none: its callers are on one machine.
     CLOCK = Pair {
     sqlite: "SELECT NULL",
     postgres: "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)",
@@ -211,7 +212,7 @@ statements! {
     sqlite: "SELECT coalesce(max(id), 0) + 1 FROM tasks",
     postgres: "SELECT nextval(pg_get_serial_sequence('tasks', 'id'))",
 };
-    /// A task that others are about to wait for is held still, so that it cannot end unseen in between.
+    /// Locks a task that others are about to wait for, so that it cannot end unnoticed.
     NEEDED_TASK = Pair {
     sqlite: "SELECT kind FROM tasks WHERE id = $1",
     postgres: "SELECT kind FROM tasks WHERE id = $1 FOR SHARE",
@@ -222,7 +223,7 @@ statements! {
     STATEMENTS: &str;
 
     TASK = select_task!("WHERE t.id = $1");
-    /// The queue before a place in it, from its head.
+    /// The queue before a place, from its head.
     QUEUE_AHEAD = select_task!("WHERE t.queue_rank < $1 OR (t.queue_rank = $1 AND t.id < $2) ORDER BY t.queue_rank, t.id LIMIT $3");
     TASKS_FROM = select_task!("WHERE t.id > $1 ORDER BY t.id LIMIT $2");
     TASKS_BEFORE = select_task!("WHERE t.id < $1 ORDER BY t.id DESC LIMIT $2");
@@ -244,7 +245,8 @@ statements! {
      lease_worker, lease_expires_at, spent_runs, spent_tokens, spent_cost_micros, created_at, updated_at, entered_at, \
      progress_at, head) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
      $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)";
-    /// The only statement that changes a task's state. It names the version that the change was decided on.
+    /// The only statement that changes a task's state. It names the version that the change was
+    /// decided on.
     SAVE_TASK_IF_VERSION = "UPDATE tasks SET state = $1, kind = $2, state_group = $3, prior = $4, version = $5, \
      entered = $6, fields = $7, counters = $8, open_needs = $9, not_before = $10, queue_rank = $11, epoch = $12, \
      lease_worker = $13, lease_expires_at = $14, spent_runs = $15, spent_tokens = $16, spent_cost_micros = $17, \
@@ -259,15 +261,15 @@ statements! {
     DELETE_TIMERS = "DELETE FROM timers WHERE task = $1";
     INSERT_TIMER = "INSERT INTO timers (task, kind, number, entered, due_at) VALUES ($1, $2, $3, $4, $5)";
     DUE_TIMERS = "SELECT task, kind, number, entered FROM timers WHERE due_at <= $1 ORDER BY due_at, kind DESC LIMIT $2";
-    /// Tasks that may start at a known time, the next one first.
+    /// Delayed tasks, the next first.
     DELAYED = "SELECT task, due_at FROM timers WHERE kind = 'ready' ORDER BY due_at, task LIMIT $1";
     BOUNDS_OF_BATCH = "SELECT timers.task, timers.number FROM timers JOIN tasks ON tasks.id = timers.task \
      WHERE tasks.batch = $1 AND timers.kind = 'bound' ORDER BY timers.task";
     PAUSED_BATCH = "SELECT 1 FROM batches WHERE name = $1 AND paused <> 0";
     NEXT_TIMER = "SELECT min(due_at) FROM timers";
-    /// Everything that has a time and that a node can do something about: timers, leases, its effects and pauses of
-    /// accounts. The effects of another node are not its business, however long they are due; nor is a lease that has run out
-    /// and still stands after a turn, because then its keeper was asked to end and will be heard of.
+    /// The next time that concerns a node: timers, leases, its effects and pauses of accounts. The
+    /// effects of other nodes do not count, however long they are due; nor does an expired lease
+    /// that is still there after a turn, because its keeper was asked to end and will report.
     NEXT_WORK = "SELECT min(at) FROM (SELECT min(due_at) AS at FROM timers \
      UNION ALL SELECT min(lease_expires_at) FROM tasks WHERE lease_expires_at > $2 \
      UNION ALL SELECT min(due_at) FROM outbox WHERE state = 'pending' AND (node IS NULL OR node = $1) \
@@ -277,7 +279,7 @@ statements! {
     TIMER_LATER = "UPDATE timers SET due_at = $4 WHERE task = $1 AND kind = $2 AND number = $3";
     TIMER = "SELECT due_at FROM timers WHERE task = $1 AND kind = $2 AND number = $3 AND entered = $4";
     DELETE_TIMER = "DELETE FROM timers WHERE task = $1 AND kind = $2 AND number = $3 AND entered = $4";
-    /// With the node of the run that it is about, if it is about one.
+    /// With the node of the run that the effect is about, if any.
     INSERT_EFFECT = "INSERT INTO outbox (task, seq, number, effect, due_at, node) VALUES ($1, $2, $3, $4, $5, \
      (SELECT r.node FROM runs r WHERE r.task = $1 AND r.epoch = $6))";
     NEXT_EFFECT_NUMBER = "SELECT coalesce(max(number), -1) + 1 FROM outbox WHERE task = $1 AND seq = $2";
@@ -298,7 +300,7 @@ statements! {
     RUN_FACTS = "UPDATE runs SET class = $3, signature = $4, session = coalesce($5, session), agent = coalesce($6, agent), \
      head = $7, level = $8, detail = $9, input_tokens = $10, output_tokens = $11 WHERE task = $1 AND epoch = $2";
     RUN_TOKEN = "UPDATE runs SET token_hash = $3 WHERE task = $1 AND epoch = $2 AND ended_at IS NULL RETURNING epoch";
-    /// What a run cost whose lease was taken away before it could tell. It is told once.
+    /// The cost of a run that lost its lease before it reported. It is added once.
     RUN_LATE_COST = "UPDATE runs SET tokens = $3, cost_micros = $4 WHERE task = $1 AND epoch = $2 \
      AND ended_at IS NOT NULL AND outcome = 'stopped' AND tokens = 0 AND cost_micros = 0 RETURNING account";
     RUN_OF_TOKEN = "SELECT r.task, r.epoch FROM runs r JOIN tasks t ON t.id = r.task AND t.epoch = r.epoch \
@@ -309,15 +311,17 @@ statements! {
     OPEN_EPOCHS_OF = "SELECT epoch FROM runs WHERE task = $1 AND ended_at IS NULL ORDER BY epoch";
     PAST_RUNS = "SELECT epoch, worker, node, agent, session, outcome, class, signature, detail, head, level, \
      tokens, cost_micros, started_at, ended_at, input_tokens, output_tokens FROM runs WHERE task = $1 ORDER BY epoch DESC LIMIT $2";
-    /// What the latest runs of the tasks of one lifecycle used, by the tags of their tasks. An average cannot overflow as a sum can.
+    /// The average use of the latest runs of one lifecycle, by the tags of their tasks. An average
+    /// cannot overflow as a sum can.
     PAST_BY_TAGS = "SELECT p.tags, count(*), CAST(avg(p.millis) AS BIGINT), count(p.cost), CAST(avg(p.cost) AS BIGINT) \
      FROM (SELECT t.tags AS tags, CASE WHEN r.ended_at > r.started_at THEN r.ended_at - r.started_at ELSE 0 END AS millis, \
      nullif(r.cost_micros, 0) AS cost FROM runs r JOIN tasks t ON t.id = r.task JOIN lifecycles l ON l.version = t.lifecycle \
      WHERE l.id = $1 AND r.ended_at IS NOT NULL ORDER BY r.task DESC, r.epoch DESC LIMIT $2) p GROUP BY p.tags ORDER BY p.tags";
     RUNNING = "SELECT r.task, t.project, t.batch, r.worker, r.account, r.node, r.areas \
      FROM runs r JOIN tasks t ON t.id = r.task WHERE r.ended_at IS NULL ORDER BY r.task LIMIT $1";
-    /// Runs of a project that were at work on a machine between two times. Of a worker from outside it is not known where it works.
-    /// A run that was stopped may go on until its agent hears of it, so its end counts from an earlier time on.
+    /// Runs of a project that were at work on a node within a period. It is unknown where a worker
+    /// from outside works. The agent of a stopped run may continue until it notices, so its end
+    /// counts from an earlier time on.
     RUNS_AT_WORK = "SELECT r.task, r.epoch FROM runs r JOIN tasks t ON t.id = r.task \
      WHERE t.project = $1 AND (r.node = $2 OR r.node IS NULL) AND r.started_at <= $4 \
      AND (r.ended_at IS NULL OR r.ended_at >= $3 OR (r.outcome = 'stopped' AND r.ended_at >= $5)) \
@@ -331,14 +335,15 @@ statements! {
     SPEND_LATE = "INSERT INTO spent (scope, runs, tokens, cost_micros, millis) VALUES ($1, 0, $2, $3, 0) \
      ON CONFLICT (scope) DO UPDATE SET tokens = spent.tokens + excluded.tokens, \
      cost_micros = spent.cost_micros + excluded.cost_micros";
-    /// Accounts whose runs do not add up to what is kept of them.
+    /// Accounts whose sums differ from their runs.
     WRONG_ACCOUNTS = "SELECT s.scope FROM spent s LEFT JOIN (SELECT 'account:' || account AS scope, count(*) AS runs, \
      sum(tokens) AS tokens, sum(cost_micros) AS cost_micros, \
      sum(CASE WHEN ended_at > started_at THEN ended_at - started_at ELSE 0 END) AS millis \
      FROM runs WHERE account IS NOT NULL AND ended_at IS NOT NULL GROUP BY account) r ON r.scope = s.scope \
      WHERE s.scope LIKE 'account:%' AND (r.scope IS NULL OR s.runs <> r.runs OR s.tokens <> r.tokens \
      OR s.cost_micros <> r.cost_micros OR s.millis <> r.millis) ORDER BY s.scope LIMIT $1";
-    /// Batches whose runs do not add up. Runs from before costs were kept with each of them have none in their rows.
+    /// Batches whose sums differ from their runs. Early releases stored no cost with a run, so
+    /// costs may be higher.
     WRONG_BATCHES = "SELECT r.scope FROM (SELECT 'batch:' || t.batch AS scope, count(*) AS runs, \
      sum(r.tokens) AS tokens, sum(r.cost_micros) AS cost_micros FROM runs r JOIN tasks t ON t.id = r.task \
      WHERE t.batch IS NOT NULL AND r.ended_at IS NOT NULL GROUP BY t.batch) r LEFT JOIN spent s ON s.scope = r.scope \
@@ -352,7 +357,7 @@ statements! {
      ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, capacity = excluded.capacity, workers = excluded.workers";
     DELETE_NODE = "DELETE FROM nodes WHERE name = $1 RETURNING name";
     ACCOUNTS = "SELECT name, paused_until, reason, hits, probing FROM accounts ORDER BY name LIMIT $1";
-    /// A pause never ends earlier because another run was told a nearer time.
+    /// A pause never ends earlier because another run was given a nearer time.
     PAUSE_ACCOUNT = "INSERT INTO accounts (name, paused_until, reason, hits, probing) VALUES ($1, $2, $3, $4, 0) \
      ON CONFLICT (name) DO UPDATE SET reason = excluded.reason, hits = excluded.hits, probing = 0, paused_until = \
      CASE WHEN accounts.paused_until > excluded.paused_until THEN accounts.paused_until ELSE excluded.paused_until END";
@@ -383,10 +388,10 @@ statements! {
     /// By their decisions, because few are open however many requests there are.
     OPEN_BUDGET_REQUESTS = "SELECT q.scope FROM decisions d JOIN budget_requests q ON q.task = d.task \
      WHERE d.settled_at IS NULL ORDER BY d.task LIMIT $1";
-    /// With its bounds, whose row is held from then on.
+    /// Returns the limits and locks the row.
     SET_BATCH = "UPDATE batches SET concurrency = coalesce($2, concurrency), paused = coalesce($3, paused) WHERE name = $1 \
      RETURNING budget_runs, budget_tokens, budget_cost_micros, budget_millis";
-    /// Names the bounds that the change was decided on.
+    /// Names the limits that the change was decided on.
     SET_BATCH_BUDGET = "UPDATE batches SET budget_runs = $2, budget_tokens = $3, budget_cost_micros = $4, budget_millis = $5 \
      WHERE name = $1 AND budget_runs IS NOT DISTINCT FROM $6 AND budget_tokens IS NOT DISTINCT FROM $7 \
      AND budget_cost_micros IS NOT DISTINCT FROM $8 AND budget_millis IS NOT DISTINCT FROM $9";
@@ -399,7 +404,7 @@ statements! {
      WHERE task = $1 AND settled_at IS NULL";
     OPEN_DECISIONS = select_decision!("WHERE d.settled_at IS NULL AND d.id > $1 ORDER BY d.id LIMIT $2");
     OPEN_DECISION_OF = select_decision!("WHERE d.settled_at IS NULL AND d.task = $1");
-    /// The one that is due first comes first, and those that are never due come last.
+    /// The earliest deadline first; decisions without one come last.
     INBOX = select_decision!(
     "WHERE d.settled_at IS NULL ORDER BY CASE WHEN d.deadline IS NULL THEN 1 ELSE 0 END, d.deadline, d.id LIMIT $1"
 );
@@ -409,10 +414,10 @@ statements! {
     "WHERE d.settled_by = $1 AND d.settled_at >= $2 ORDER BY d.settled_at DESC, d.id DESC LIMIT 1"
 );
     SNOOZE_DECISION = "UPDATE decisions SET snoozed_until = $2 WHERE id = $1 AND settled_at IS NULL RETURNING id";
-    /// Of the reminders that would come while a question is put off, only the last is kept ...
+    /// Of the reminders that fall into a snooze, only the last is kept ...
     DROP_SNOOZED_REMINDERS = "DELETE FROM timers WHERE task = $1 AND kind = 'remind' AND due_at < $2 AND number < \
      (SELECT max(r.number) FROM timers r WHERE r.task = $1 AND r.kind = 'remind' AND r.due_at < $2)";
-    /// ... and it comes when that is over.
+    /// ... and it is due when the snooze ends.
     PUT_OFF_REMINDER = "UPDATE timers SET due_at = $2 WHERE task = $1 AND kind = 'remind' AND due_at < $2";
     INSERT_ARTIFACT = "INSERT INTO artifacts (task, seq, name, hash, value) VALUES ($1, $2, $3, $4, $5)";
     ARTIFACTS_OF = "SELECT seq, name, hash, value FROM artifacts WHERE task = $1 ORDER BY seq, name LIMIT $2";
@@ -428,7 +433,7 @@ statements! {
      count(CASE WHEN kind IN ('failed', 'cancelled') THEN 1 END), CAST(coalesce(sum(spent_cost_micros), 0) + \
      (SELECT coalesce(sum(s.spent_cost_micros), 0) FROM tasks s JOIN tasks p ON s.parent = p.id WHERE p.parent = $1) AS BIGINT) \
      FROM tasks WHERE parent = $1";
-    /// What reviews a task is no part of its work.
+    /// Reviews of a task are not part of its progress.
     PROGRESS = "SELECT t.parent, t.kind, count(*) FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle \
      WHERE t.parent BETWEEN $1 AND $2 AND l.id <> 'seat' GROUP BY t.parent, t.kind ORDER BY t.parent, t.kind";
     OPEN_PARENTS = "SELECT w.id FROM tasks w WHERE w.kind NOT IN ('done', 'failed', 'cancelled') AND EXISTS \

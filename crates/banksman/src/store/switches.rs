@@ -1,4 +1,4 @@
-//! What a person switches for the whole store: for now, whether anything may start.
+//! The switch that pauses the whole store.
 
 use banksman_core::time::Instant;
 
@@ -6,7 +6,7 @@ use super::spent::number;
 use super::{Store, StoreError, sql};
 
 impl Store {
-    /// Whether nothing may start. What is running goes on.
+    /// Sets whether everything is paused. Runs under way continue.
     pub fn paused(&self) -> Result<bool, StoreError> {
         self.read(|conn| Ok(number(conn, sql::PAUSED, &[])? != 0))
     }

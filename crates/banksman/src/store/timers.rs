@@ -14,19 +14,19 @@ use super::definitions::Definitions;
 use super::row::is_damage;
 use super::{Store, StoreError, Stored, sql};
 
-/// When a timer whose move was refused is looked at again. The lint makes this impossible for a
+/// After this time a timer whose transition was refused is tried again. Lint excludes that for a
 /// sound lifecycle.
 const REFUSED_AGAIN: Span = Span(3_600_000);
-/// The code of a timer that ends a stay.
+/// The stored kind of a timer that bounds the time in a state.
 const BOUND: &str = "bound";
 
-/// What came of a timer that was due.
+/// The result of a due timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimerResult {
     Moved(TaskId),
     Later(TaskId),
     Void(TaskId),
-    /// The lifecycle did not allow the move, or the task is damaged: a fault that `check` reports.
+    /// The lifecycle refused the transition, or the task is damaged: a fault that `check` reports.
     Refused(TaskId),
 }
 
@@ -48,8 +48,8 @@ impl Store {
             fired.push(match tried {
                 Some(Err(error)) if !is_damage(&error) => return Err(error),
                 Some(Ok(done)) => done,
-                // A damaged task or timer must not keep the timers after it from firing, now and at
-                // the next look.
+                // A damaged task or timer must not stop the timers after it, now or at the next
+                // look.
                 Some(Err(_)) | None => {
                     let later = now.plus(REFUSED_AGAIN).0;
                     let columns = [id.0.into(), kind.into(), number.into(), later.into()];
@@ -61,8 +61,8 @@ impl Store {
         Ok(fired)
     }
 
-    /// Lets a batch go on, and answers whether there is one of that name. The bounds of all that it
-    /// has held up begin anew before: a batch that was not paused has held up nothing.
+    /// Resumes a batch, and returns whether it exists. The timeouts of the tasks that the pause
+    /// stopped start again; a batch that was not paused stopped none.
     pub fn resume_batch(&self, name: &str, now: Instant) -> Result<bool, StoreError> {
         if self.is_paused(Some(name))? {
             self.begin_bounds_anew(name, now)?;
@@ -91,7 +91,7 @@ impl Store {
         Ok(())
     }
 
-    /// Tasks that are not to start before a time, and that time, the next one first.
+    /// Delayed tasks with the time at which each may start, the next first.
     pub fn delayed(&self, at_most: i64) -> Result<Vec<(TaskId, Instant)>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::DELAYED, &[at_most.into()])?;
@@ -99,8 +99,7 @@ impl Store {
         })
     }
 
-    /// When there is something to do for a node, if nothing else happens before: the earliest of
-    /// all that has a time.
+    /// The next time at which a node has something to do, if nothing else happens before.
     pub fn next_work(&self, node: &str, now: Instant) -> Result<Option<Instant>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::NEXT_WORK, &[node.into(), now.0.into()])?;
@@ -109,7 +108,7 @@ impl Store {
         })
     }
 
-    /// When the next timer comes due.
+    /// The time of the next timer.
     pub fn next_due(&self) -> Result<Option<Instant>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::NEXT_TIMER, &[])?;
@@ -152,7 +151,7 @@ fn fire(
                 gone(conn)?;
             }
             save_if_version(conn, definitions, old, *step, None, now)?;
-            // The end of a delay leaves no record, but there is work for those who wait for some.
+            // The end of a delay leaves no record, but workers that wait for a task must be woken.
             conn.notify();
             Ok(TimerResult::Moved(id))
         }
@@ -171,9 +170,9 @@ fn fire(
     }
 }
 
-/// Whether nothing happens to the task while its batch is paused: it waits to be taken, or for
-/// others that do. Its bounds stand still for as long, because whoever has paused the batch is
-/// slow, and not the task. What somebody works on goes on.
+/// Whether the pause of its batch stops the task: it is queued, or waits for others that are. Its
+/// timeouts then stop, too, because the pause causes the delay and not the task. A task under way
+/// continues.
 fn is_held_up(stored: &Stored) -> bool {
     let state = stored.state();
     let is_panel = || stored.activity() == Some(Activity::Panel);
@@ -190,7 +189,7 @@ fn is_held_up(stored: &Stored) -> bool {
     waits && stored.task.lease.is_none()
 }
 
-/// How long the stay may last that a timer ends; none for a timer that ends none.
+/// The longest stay in a state that a timer bounds; none for other timers.
 fn bound_of(stored: &Stored, timer: TimerKind) -> Option<Span> {
     match timer {
         TimerKind::Bound(row) => {
@@ -201,7 +200,7 @@ fn bound_of(stored: &Stored, timer: TimerKind) -> Option<Span> {
     }
 }
 
-/// Whether a timer is still there, now that the task is locked.
+/// Whether a timer still exists, now that the task is locked.
 fn timer_is_set(
     conn: &mut dyn Conn,
     id: TaskId,
